@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// How long a client's connection may do nothing, for each request that it has made, before the HTTP
-/// engine and the ten kilobytes that it holds are let go of until there is another; and how long at the
-/// most. To begin anew costs a sixth of a request: who asks again and again hardly ever pays it.
+/// How long the engine of an idle connection stays, for each request that the connection has made, and
+/// how long at most. A new engine costs a sixth of a request: a client that sends request after request
+/// hardly ever pays it.
 pub const ENGINE_REST: Duration = Duration::from_millis(100);
 pub const ENGINE_REST_MAX: Duration = Duration::from_secs(3);
 
@@ -20,10 +20,8 @@ pub const TARGET_BYTES_MAX: usize = 65_534;
 /// Bytes read at once from one direction of an upgraded connection.
 pub const TUNNEL_BUFFER_BYTES: usize = 16 * 1024;
 
-/// How long a proxy that stops waits for the first request of a client that has just come, and how
-/// often it looks for it.
+/// How long a proxy that shuts down waits for the first request of a client that has just connected.
 pub const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
-pub const FIRST_REQUEST_LOOK: Duration = Duration::from_millis(10);
 
 /// How long a connection that is being closed is read from, so that the last answer arrives.
 pub const LINGER: Duration = Duration::from_secs(1);

@@ -40,6 +40,7 @@ pub use decision::rules::{AgentRule, Mixed, Mode, OriginRule, Rules};
 pub use exchange::body::Body;
 use exchange::body::Exchange;
 pub use exchange::connection_context::{Channel, Current};
+use exchange::connection_state::TargetForm;
 use exchange::footprint;
 use forward::ClientSide;
 pub use forward::Forwarding;
@@ -90,7 +91,7 @@ pub struct Proxy {
 impl Proxy {
     /// Responds to one request of `channel`.
     pub async fn handle(&self, request: Received, channel: &Channel) -> Response<Body> {
-        let mut exchange = Exchange::begin(&channel.control);
+        let mut exchange = Exchange::begin(&channel.state);
         let format = ErrorFormat::of(&request.head);
         let entry = AccessEntry::of(&request.head, channel);
         self.note_trust(channel);
@@ -98,7 +99,7 @@ impl Proxy {
         // follows a refused CONNECT was meant for a tunnel.
         let may_be_unread = request.head.method == Method::CONNECT || !request.body.is_end_stream();
         if may_be_unread {
-            channel.control.may_leave_unread();
+            channel.state.note_unread_content();
         }
         let closes = may_be_unread && request.head.version < Version::HTTP_2;
         let response = match self.respond(request, channel, &mut exchange, &entry).await {
@@ -113,7 +114,7 @@ impl Proxy {
                 if closes { respond::with_close(response) } else { response }
             }
         };
-        channel.control.note_answer();
+        channel.state.start_response();
         response.map(|body| body.within(exchange))
     }
 
@@ -121,7 +122,7 @@ impl Proxy {
     fn note_trust(&self, channel: &Channel) {
         if let Scope::Within(origin) = &channel.scope
             && origin.scheme() == Scheme::Https
-            && channel.control.exchanges() == 1
+            && channel.state.exchanges() == 1
         {
             self.metrics.tls.distrust.note_request(&channel.client, origin, clock::monotonic());
         }
@@ -134,13 +135,16 @@ impl Proxy {
         exchange: &mut Exchange,
         entry: &AccessEntry,
     ) -> Result<Response<Body>, Rejection> {
-        let received = if request.head.version == Version::HTTP_2 {
+        let (is_pathless, received) = if request.head.version == Version::HTTP_2 {
             let Limits { fields_max, strict_target, .. } = self.limits;
-            head::http2::check(&mut request.head, fields_max, strict_target)?
+            (false, head::http2::check(&mut request.head, fields_max, strict_target)?)
         } else {
-            channel.control.take_received()
+            match channel.state.take_target_form() {
+                TargetForm::Plain => (false, None),
+                TargetForm::Pathless => (true, None),
+                TargetForm::Encoded(target) => (false, Some(target)),
+            }
         };
-        let is_pathless = channel.control.is_pathless();
         let destination = destination(&request.head, &channel.scope, is_pathless)?;
         let destination = destination.received_as(received);
         let client = self.identify(&request.head, channel).await?;
@@ -214,8 +218,8 @@ impl Proxy {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
-        let Channel { control, stop, .. } = channel;
-        let client = ClientSide { info, gate: &self.gate, control, stop, door: &self.door };
+        let Channel { state, stop, .. } = channel;
+        let client = ClientSide { info, gate: &self.gate, state, stop, door: &self.door };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
         let status = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
         self.gate.note_response(&permit, status);
@@ -259,7 +263,7 @@ impl Proxy {
                 let held = self.door.keep(client, footprint::MULTIPLEXED_BYTES)?;
                 let channel_inside = channel.of(client);
                 let inside = intercept::sequel(upgrade, origin, channel_inside, info.into(), held);
-                channel.control.follow_with(inside);
+                channel.state.upgrade(inside);
                 Ok(respond::connected())
             }
             Connect::PortNotAllowed(origin) => {
@@ -300,7 +304,7 @@ impl Proxy {
             pipes: Arc::clone(&self.forwarding.pipes),
             handshake_timeout: self.handshake_timeout,
         };
-        channel.control.follow_with(holding(held, tunnel.run(upgrade, stream)));
+        channel.state.upgrade(holding(held, tunnel.run(upgrade, stream)));
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ use crate::proxy::connect::rewind::Rewind;
 use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
 use crate::proxy::connect::sniff::Protocol;
 use crate::proxy::connect::upgrade::own_stream;
-use crate::proxy::connection::send_backlog::Unsent;
+use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::connection::{http2, serve};
 use crate::proxy::decision::request_info::OwnedRequestInfo;
 use crate::proxy::exchange::connection_context::Channel;
@@ -40,18 +40,18 @@ type Stream = Rewind<TcpStream>;
 /// Its TLS on the heap: it would be moved with each change of hands.
 type Secured = PlaintextStream<Box<TlsStream<Stream>>>;
 
-impl Unsent for Stream {
-    fn has_fewer(&self, bytes: u32) -> bool {
-        self.get_ref().has_fewer(bytes)
+impl ClientStream for Stream {
+    fn unsent_bytes(&self) -> Option<u32> {
+        self.get_ref().unsent_bytes()
     }
 }
 
-impl Unsent for Secured {
-    fn has_fewer(&self, bytes: u32) -> bool {
-        self.get_ref().get_ref().0.has_fewer(bytes)
+impl ClientStream for Secured {
+    fn unsent_bytes(&self) -> Option<u32> {
+        self.get_ref().get_ref().0.unsent_bytes()
     }
 
-    fn has_last_words(&self) -> bool {
+    fn has_closing_message(&self) -> bool {
         true
     }
 }
@@ -109,11 +109,11 @@ async fn run(
 /// A client that ends its connection after the handshake without a request may not trust the certificate: GnuTLS
 /// looks at it when the handshake is over.
 fn note_end(within: &Channel) {
-    let Channel { client, scope, control, proxy, .. } = within;
-    let is_unused = control.exchanges() == 0 && !control.has_refusal();
+    let Channel { client, scope, state, proxy, .. } = within;
+    let is_unused = state.exchanges() == 0 && !state.has_refused_input();
     if let Scope::Within(origin) = scope
         && is_unused
-        && control.has_ended_by_client()
+        && state.has_ended_input()
     {
         let inside = &proxy.load().metrics.tls;
         inside.count_unused();

@@ -18,11 +18,11 @@ use crate::egress::ResponseBody;
 use crate::proxy::connect::preread::{Preread, mismatch};
 use crate::proxy::connect::sni::UNRECOGNIZED_NAME;
 use crate::proxy::connect::tunnel::{self, IdleTimer, Pipes, write_all};
-use crate::proxy::connection::client_io::Wire;
+use crate::proxy::connection::client_io::ClientIo;
 use crate::proxy::decision::gate::HostPermit;
 use crate::proxy::decision::recheck::Recheck;
 use crate::proxy::exchange::body::Body;
-use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::limits::LINGER;
 use crate::proxy::request::hop_by_hop;
 use crate::proxy::request::via::Via;
@@ -35,7 +35,7 @@ pub fn switch(
     client_side: OnUpgrade,
     idle_timeout: Duration,
     via: &Via,
-    (control, stop): (&Arc<Control>, &Shutdown),
+    (state, stop): (&Arc<ConnectionState>, &Shutdown),
     (recheck, held): (Recheck, Held),
 ) -> Response<Body> {
     let origin_side = hyper::upgrade::on(&mut response);
@@ -48,7 +48,7 @@ pub fn switch(
         parts.headers.insert(UPGRADE, protocol);
     }
     let stop = stop.clone();
-    control.follow_with(async move {
+    state.upgrade(async move {
         let _held = held;
         if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
             let idle = IdleTimer::new(idle_timeout, stop);
@@ -98,7 +98,7 @@ impl Tunnel {
 
 /// What the client sent right behind its CONNECT, and its own stream, if that is what was there before.
 pub fn own_stream(left: Upgraded) -> Result<(Vec<u8>, TcpStream), Upgraded> {
-    let parts = left.downcast::<TokioIo<Box<Wire<TcpStream>>>>()?;
+    let parts = left.downcast::<TokioIo<Box<ClientIo<TcpStream>>>>()?;
     let (stream, held) = parts.io.into_inner().into_parts();
     Ok(([&parts.read_buf[..], &held[..]].concat(), stream))
 }

@@ -11,16 +11,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::egress::limits::ENGINES_FIELDS_MAX;
 use crate::proxy::Received;
-use crate::proxy::connection::client_io::Wire;
-use crate::proxy::connection::send_backlog::Unsent;
-use crate::proxy::connection::stopped;
+use crate::proxy::connection::client_io::ClientIo;
+use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::exchange::connection_context::Channel;
-use crate::proxy::exchange::connection_state::Sequel;
+use crate::proxy::exchange::connection_state::AfterUpgrade;
+use crate::proxy::exchange::drain::drain_begins;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::response::respond;
 use crate::runtime::box_future::box_future;
@@ -29,23 +28,23 @@ use crate::runtime::clock;
 /// How the engine has let go of a connection.
 pub enum Outcome<S> {
     /// Nothing is asked at the moment: the wire waits without an engine.
-    Rests(Box<Wire<S>>),
+    Rests(Box<ClientIo<S>>),
     /// The connection is to be closed.
-    Ended(Box<Wire<S>>, hyper::Result<()>),
+    Ended(Box<ClientIo<S>>, hyper::Result<()>),
     /// The connection has left HTTP: what goes on is a tunnel, or what runs inside a CONNECT.
-    Left(Sequel),
+    Left(AfterUpgrade),
     /// Nobody has it any more.
     Lost,
 }
 
 /// Serves what comes by `wire`. With `turned_away`, that is the answer.
 pub async fn run<S>(
-    mut wire: Box<Wire<S>>,
+    mut client_io: Box<ClientIo<S>>,
     channel: &Arc<Channel>,
     turned_away: Option<Arc<Refusal>>,
 ) -> Outcome<S>
 where
-    S: AsyncRead + AsyncWrite + Unsent + Unpin + Send + 'static,
+    S: ClientStream + Send + 'static,
 {
     let limits = channel.proxy.load().limits;
     let asked_by = Arc::clone(channel);
@@ -65,37 +64,37 @@ where
         .half_close(true)
         // Ours is within what a date can be, whatever the clock says.
         .auto_date_header(false)
-        .preserve_header_case(wire.choose_case())
+        .preserve_header_case(client_io.choose_case())
         // The wire has the deadlines: the engine's own would also count the time between requests.
         .header_read_timeout(None)
         .max_header_size(limits.head_max)
         .max_buf_size(limits.head_max)
-        .serve_connection(TokioIo::new(wire), service)
+        .serve_connection(TokioIo::new(client_io), service)
         .with_upgrades();
     let ended = tokio::select! {
         // First: the request that it is here for is one under way when the proxy stops.
         biased;
         ended = &mut connection => ended,
-        () = stopped(channel) => {
+        () = drain_begins(channel) => {
             std::pin::Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
     };
     if let Some(parts) = connection.into_parts() {
-        let wire = parts.io.into_inner();
+        let client_io = parts.io.into_inner();
         return match ended {
-            Ok(()) if wire.rests() && parts.read_buf.is_empty() => Outcome::Rests(wire),
-            ended => Outcome::Ended(wire, ended),
+            Ok(()) if client_io.rests() && parts.read_buf.is_empty() => Outcome::Rests(client_io),
+            ended => Outcome::Ended(client_io, ended),
         };
     }
-    if let Some(sequel) = channel.control.take_sequel() {
+    if let Some(sequel) = channel.state.take_after_upgrade() {
         return Outcome::Left(sequel);
     }
     // A request only asked to leave HTTP: the engine lets go of the connection all the same.
     let unused = upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(unused) = unused
         && let Ok(unused) = unused.await
-        && let Ok(parts) = unused.downcast::<TokioIo<Box<Wire<S>>>>()
+        && let Ok(parts) = unused.downcast::<TokioIo<Box<ClientIo<S>>>>()
     {
         return Outcome::Ended(parts.io.into_inner(), ended);
     }
@@ -121,7 +120,7 @@ pub async fn answer(
             if is_last && may_say_so { respond::with_close(response) } else { response }
         }
         Some(refusal) => {
-            channel.control.may_leave_unread();
+            channel.state.note_unread_content();
             respond::connection_refused(&refusal, &request.head)
         }
     };

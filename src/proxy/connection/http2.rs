@@ -14,11 +14,12 @@ use tracing::debug;
 
 use crate::clients::Held;
 use crate::egress::limits::HTTP2_SEND_BUFFER_BYTES;
+use crate::proxy::connection::Limits;
 use crate::proxy::connection::http1::answer;
 use crate::proxy::connection::http2_stall::Watch;
-use crate::proxy::connection::{Limits, stopped};
 use crate::proxy::exchange::connection_context::Channel;
-use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::exchange::connection_state::ConnectionState;
+use crate::proxy::exchange::drain::drain_begins;
 use crate::proxy::exchange::footprint;
 use crate::proxy::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_FEW, H2_STREAMS_MAX,
@@ -68,13 +69,13 @@ where
         .serve_connection(TokioIo::new(stream), service);
     let enough = async {
         tokio::select! {
-            () = stopped(&channel) => {}
-            () = unused(&channel.control, deadlines.idle) => {}
+            () = drain_begins(&channel) => {}
+            () = unused(&channel.state, deadlines.idle) => {}
         }
     };
     let ended = tokio::select! {
         ended = &mut connection => {
-            channel.control.note_ended_by_client();
+            channel.state.end_input();
             ended
         }
         () = watch.run(deadlines.write) => Ok(()),
@@ -91,12 +92,12 @@ where
 
 /// Returns when no request has come and none is under way for so long. The engine has no bound on
 /// how long a connection may be without a stream.
-async fn unused(control: &Control, limit: Duration) {
+async fn unused(state: &ConnectionState, limit: Duration) {
     let mut before = usize::MAX;
     loop {
         sleep(limit).await;
-        let now = control.exchanges();
-        if control.is_idle() && now == before {
+        let now = state.exchanges();
+        if state.is_idle() && now == before {
             return;
         }
         before = now;

@@ -1,10 +1,11 @@
 //! A client's connection: HTTP/1 or HTTP/2, read strictly, bounded in time.
 
 pub mod client_io;
+pub mod client_stream;
 pub mod http1;
 pub mod http2;
 pub mod http2_stall;
-pub mod send_backlog;
+mod send_backlog;
 mod serve;
 
-pub use serve::{Limits, serve, stopped};
+pub use serve::{Limits, serve};

@@ -4,17 +4,17 @@
 
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{sleep, timeout};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 use tracing::debug;
 
-use crate::proxy::connection::client_io::{Deadlines, LargeHeads, Wire};
+use crate::proxy::connection::client_io::{ClientIo, Deadlines, LargeHeads};
+use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::connection::http1::{self, Outcome};
-use crate::proxy::connection::send_backlog::Unsent;
 use crate::proxy::exchange::connection_context::Channel;
-use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::exchange::drain::drain_begins;
 use crate::proxy::framing::Framing;
-use crate::proxy::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER};
+use crate::proxy::limits::LINGER;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::response::respond::raw_refusal;
 use crate::runtime::box_future::box_future;
@@ -39,23 +39,25 @@ pub struct Limits {
 /// Whatever is not needed by a client that does nothing is on the heap, and comes and goes.
 pub async fn serve<S>(stream: S, channel: Arc<Channel>, turned_away: Option<Refusal>)
 where
-    S: AsyncRead + AsyncWrite + Unsent + Unpin + Send + 'static,
+    S: ClientStream + Send + 'static,
 {
     let turned_away = turned_away.map(Arc::new);
-    let mut wire = wire(stream, &channel);
+    let mut client_io = new_client_io(stream, &channel);
     loop {
         let came = tokio::select! {
             // What has come before the proxy stops is answered.
             biased;
-            came = wire.request() => came,
-            () = stopped(&channel) => Ok(false),
+            came = client_io.request() => came,
+            () = drain_begins(&channel) => Ok(false),
         };
         if !matches!(came, Ok(true)) {
-            return box_future(|| end(wire, came.map(drop), &channel)).await;
+            return box_future(|| end(client_io, came.map(drop), &channel)).await;
         }
-        match box_future(|| http1::run(wire, &channel, turned_away.clone())).await {
-            Outcome::Rests(resting) => wire = resting,
-            Outcome::Ended(wire, ended) => return box_future(|| end(wire, ended, &channel)).await,
+        match box_future(|| http1::run(client_io, &channel, turned_away.clone())).await {
+            Outcome::Rests(resting) => client_io = resting,
+            Outcome::Ended(client_io, ended) => {
+                return box_future(|| end(client_io, ended, &channel)).await;
+            }
             Outcome::Left(sequel) => {
                 drop((channel, turned_away));
                 return sequel.await;
@@ -66,49 +68,37 @@ where
 }
 
 /// It goes from hand to hand, and is large.
-fn wire<S>(stream: S, channel: &Channel) -> Box<Wire<S>>
+fn new_client_io<S>(stream: S, channel: &Channel) -> Box<ClientIo<S>>
 where
-    S: AsyncRead + AsyncWrite + Unsent + Unpin,
+    S: ClientStream,
 {
     let proxy = channel.proxy.load();
     let Limits { deadlines, head_max, fields_max, strict_target } = proxy.limits;
     let framing = Framing::new(head_max, fields_max, strict_target);
     let heads = LargeHeads::new(channel.client.key(), proxy.door.memory(), head_max);
-    Box::new(Wire::new(stream, Arc::clone(&channel.control), deadlines, framing).holding(heads))
-}
-
-/// Returns when the proxy stops, and the request under way is to be the last. Who has only just come
-/// has a first one on its way: it is waited for a little, for nobody may take it from us any more.
-pub async fn stopped(channel: &Channel) {
-    channel.stop.wait().await;
-    Box::pin(timeout(FIRST_REQUEST_GRACE, first_request(&channel.control)))
-        .await
-        .unwrap_or_default();
-}
-
-async fn first_request(control: &Control) {
-    while control.exchanges() == 0 {
-        sleep(FIRST_REQUEST_LOOK).await;
-    }
+    Box::new(ClientIo::new(stream, Arc::clone(&channel.state), deadlines, framing).holding(heads))
 }
 
 /// Says what is still to be said, and closes in stages, so that the last answer survives (RFC 9112 §9.6).
-async fn end<S, E: std::fmt::Display>(wire: Box<Wire<S>>, ended: Result<(), E>, channel: &Channel)
-where
-    S: AsyncRead + AsyncWrite + Unsent + Unpin,
+async fn end<S, E: std::fmt::Display>(
+    client_io: Box<ClientIo<S>>,
+    ended: Result<(), E>,
+    channel: &Channel,
+) where
+    S: ClientStream,
 {
-    let (client, control) = (channel.client.address, &channel.control);
+    let (client, state) = (channel.client.address, &channel.state);
     if let Err(error) = &ended {
         debug!(%client, "a connection ended: {error}");
     }
     // Behind an answer that did not get out whole nothing more is said.
-    let refusal = control.take_refusal().filter(|_| ended.is_ok());
+    let refusal = state.take_refusal().filter(|_| ended.is_ok());
     if let Some(foreign) = refusal.as_ref().and_then(|refusal| refusal.foreign) {
         channel.proxy.load().metrics.foreign_protocols.log(&channel.client, foreign);
     }
     let last = refusal.map(|refusal| raw_refusal(&refusal));
-    let is_shut = wire.is_shut();
-    let mut stream = wire.into_inner();
+    let is_shut = client_io.is_shut();
+    let mut stream = client_io.into_inner();
     if let Some(answer) = &last {
         let _ = timeout(LINGER, stream.write_all(answer)).await;
     }
@@ -116,7 +106,7 @@ where
         let _ = timeout(LINGER, stream.shutdown()).await;
     }
     // A reset caused by bytes that nobody read would take the last answer away again.
-    if last.is_some() || control.may_have_left_unread() {
+    if last.is_some() || state.has_unread_content() {
         let _ = timeout(LINGER, discard(&mut stream)).await;
     }
 }

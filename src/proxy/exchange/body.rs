@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 
 use crate::clients::Held;
 use crate::egress::ResponseBody;
-use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::hop_by_hop::remove_forgeries;
 
@@ -36,15 +36,15 @@ enum Content {
 /// An exchange under way on a client's connection; over when dropped.
 #[derive(Debug)]
 pub struct Exchange {
-    control: Arc<Control>,
+    state: Arc<ConnectionState>,
     /// The client's right to it, and the memory that it has at the least.
     held: Option<Held>,
 }
 
 impl Exchange {
-    pub fn begin(control: &Arc<Control>) -> Self {
-        control.begin_exchange();
-        Self { control: Arc::clone(control), held: None }
+    pub fn begin(state: &Arc<ConnectionState>) -> Self {
+        state.begin_exchange();
+        Self { state: Arc::clone(state), held: None }
     }
 
     /// Gives `held` back when the exchange is over.
@@ -55,7 +55,7 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.control.end_exchange();
+        self.state.end_exchange();
     }
 }
 
@@ -99,7 +99,9 @@ impl http_body::Body for Body {
             Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             // The engine would take some more for a client that does not read.
-            Content::Origin(_) if exchange.as_ref().is_some_and(|it| it.control.is_blocked()) => {
+            Content::Origin(_)
+                if exchange.as_ref().is_some_and(|it| it.state.is_output_blocked()) =>
+            {
                 Poll::Pending
             }
             Content::Origin(body) => {
@@ -117,7 +119,7 @@ impl http_body::Body for Body {
                     if *given > READ_AHEAD_BYTES
                         && let Some(exchange) = exchange
                     {
-                        exchange.control.note_taken(data.len());
+                        exchange.state.note_delivered(data.len());
                     }
                 }
                 Poll::Ready(frame)

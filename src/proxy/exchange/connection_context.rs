@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 
 use crate::clients::{Client, ClientPermit};
 use crate::proxy::Proxy;
-use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::request::target::Scope;
 use crate::runtime::shutdown::Shutdown;
 use crate::types::origin::Origin;
@@ -26,7 +26,7 @@ pub struct Channel {
     /// The place among the connections of the user whose request was the last.
     pub seat: Arc<Mutex<Option<ClientPermit>>>,
     pub scope: Scope,
-    pub control: Arc<Control>,
+    pub state: Arc<ConnectionState>,
     /// Said when the request under way is to be the last.
     pub stop: Shutdown,
     /// Who answers.
@@ -41,16 +41,16 @@ impl Channel {
             port: client.port(),
             seat: Arc::default(),
             scope: Scope::Proxy,
-            control: Arc::default(),
+            state: Arc::default(),
             stop,
             proxy,
         }
     }
 
-    /// For what follows a CONNECT of `client`. Its control is another: that of the CONNECT holds what
+    /// For what follows a CONNECT of `client`. Its state is another: that of the CONNECT holds what
     /// follows, and the two would keep each other for ever where nothing comes to follow.
     pub fn of(&self, client: &Client) -> Self {
-        Self { client: client.clone(), control: Arc::default(), ..self.clone() }
+        Self { client: client.clone(), state: Arc::default(), ..self.clone() }
     }
 
     /// What runs inside a CONNECT, on the channel that was made for it.

@@ -1,198 +1,341 @@
-//! What the handler of a connection's requests and the connection itself tell each other.
+//! The state of a client's connection. The request handler, the response body, the I/O and the task
+//! that serves the connection all have a part in it, and learn of each other's by it.
+//!
+//! ```text
+//!             begin_exchange         start_response         end_exchange
+//!   Idle ──────────────────▶ Handling ────────────▶ Responding ────────────▶ Idle
+//!                               │ upgrade
+//!                               └───────────▶ Upgraded                    (final)
+//!
+//!   input     Open ─ end_input ─▶ Ended       Open ─ refuse_input ─▶ Refused
+//!   output    Ready ─ block_output ─▶ Blocked ─ unblock_output ─▶ Ready
+//! ```
+//!
+//! On HTTP/2, where several exchanges are under way at once, only Idle has a meaning.
 
 use std::fmt;
+use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::task::{Poll, ready};
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 
 use crate::egress::ReadAllowance;
 use crate::proxy::outcome::refusal::Refusal;
+use crate::runtime::lock::Lock;
 
-/// What the request handler tells its connection.
-#[derive(Default)]
-pub struct Control {
-    under_way: AtomicUsize,
-    exchanges: AtomicUsize,
-    interim: Mutex<BytesMut>,
-    has_interim: AtomicBool,
-    answered: AtomicBool,
-    refused: AtomicBool,
-    refusal: Mutex<Option<Refusal>>,
-    pathless: AtomicBool,
-    received: Mutex<Option<Box<str>>>,
-    is_encoded: AtomicBool,
-    ended_by_client: AtomicBool,
-    blocked: AtomicBool,
-    unread: AtomicBool,
-    released: AtomicBool,
-    sequel: Mutex<Option<Sequel>>,
-    taken: AtomicUsize,
-    content: Arc<ReadAllowance>,
+/// Bytes of responses that a client has to take before it counts as one that reads.
+const DELIVERED_BYTES_MIN: usize = 256 << 10;
+
+/// What runs on a connection that has left HTTP.
+pub type AfterUpgrade = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How far the exchange under way has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// No exchange is under way.
+    Idle,
+    /// The handler has a request, and no response yet.
+    Handling,
+    /// The HTTP engine has the response.
+    Responding,
+    /// The connection leaves HTTP: the timeouts of requests no longer apply.
+    Upgraded,
 }
 
-/// Bytes of answers that a client has to take before it is known for one that reads.
-const TAKEN_BYTES_MIN: usize = 256 << 10;
+/// What the HTTP engine's request does not tell of its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetForm {
+    /// Nothing.
+    Plain,
+    /// The target has neither path nor query.
+    Pathless,
+    /// Path and query as they came: they had to be percent-encoded.
+    Encoded(Box<str>),
+}
 
-/// What goes on with a connection when it has left HTTP.
-pub type Sequel = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The state of one connection. All methods take `&self`; none waits.
+#[derive(Default)]
+pub struct ConnectionState {
+    /// Exchanges under way.
+    under_way: AtomicUsize,
+    /// Exchanges begun.
+    exchanges: AtomicUsize,
+    /// A [`Phase`] but Idle, which is that no exchange is under way.
+    phase: AtomicU8,
+    /// [`OPEN`], [`ENDED`] or [`REFUSED`].
+    input: AtomicU8,
+    refusal: Lock<Option<Refusal>>,
+    /// A request with a body has come, which may be answered before it is read.
+    may_leave_unread: AtomicBool,
+    /// The variant of a [`TargetForm`], and the text of the one that has any.
+    target_form: AtomicU8,
+    target: Lock<Option<Box<str>>>,
+    /// Interim responses yet to be written.
+    interim: Lock<BytesMut>,
+    has_interim: AtomicBool,
+    is_output_blocked: AtomicBool,
+    delivered: AtomicUsize,
+    content_reads: Arc<ReadAllowance>,
+    after_upgrade: Lock<Option<AfterUpgrade>>,
+}
 
-impl Control {
-    /// Between `begin_exchange` and `end_exchange` a request is being answered.
+const OPEN: u8 = 0;
+
+/// The client ended its side, or the connection, between two requests.
+const ENDED: u8 = 1;
+
+/// The input is refused: nothing more is read.
+const REFUSED: u8 = 2;
+
+/// The variants of [`TargetForm`].
+const PLAIN: u8 = 0;
+const PATHLESS: u8 = 1;
+const ENCODED: u8 = 2;
+
+/// The exchange under way.
+impl ConnectionState {
+    /// Idle → Handling.
     pub fn begin_exchange(&self) {
-        self.answered.store(false, Ordering::Release);
+        self.phase.store(Phase::Handling as u8, Ordering::Release);
         self.under_way.fetch_add(1, Ordering::AcqRel);
         self.exchanges.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Handling → Responding. No transition from Upgraded.
+    pub fn start_response(&self) {
+        if self.phase.load(Ordering::Acquire) == Phase::Handling as u8 {
+            self.phase.store(Phase::Responding as u8, Ordering::Release);
+        }
+    }
+
+    /// Responding → Idle, when no other exchange is under way.
     pub fn end_exchange(&self) {
         self.under_way.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// No request is being answered.
+    /// Handling → Upgraded, after a 101 or a CONNECT. `after` runs in the connection's task, and
+    /// counts and ends with the connection.
+    pub fn upgrade(&self, after: impl Future<Output = ()> + Send + 'static) {
+        *self.after_upgrade.lock() = Some(Box::pin(after));
+        self.phase.store(Phase::Upgraded as u8, Ordering::Release);
+    }
+
+    /// The phase of the exchange that began last.
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            phase if phase == Phase::Upgraded as u8 => Phase::Upgraded,
+            _ if self.is_idle() => Phase::Idle,
+            phase if phase == Phase::Responding as u8 => Phase::Responding,
+            _ => Phase::Handling,
+        }
+    }
+
+    /// Whether no exchange is under way.
     pub fn is_idle(&self) -> bool {
         self.under_way.load(Ordering::Acquire) == 0
     }
 
-    /// How many requests have come so far.
+    /// Whether the connection leaves HTTP.
+    pub fn is_upgraded(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == Phase::Upgraded as u8
+    }
+
+    /// The number of exchanges so far.
     pub fn exchanges(&self) -> usize {
         self.exchanges.load(Ordering::Acquire)
     }
 
-    /// What is to follow when the connection has left HTTP, after a 101 or a CONNECT. It runs where
-    /// the connection ran, and is counted and ended with it.
-    pub fn follow_with(&self, sequel: impl Future<Output = ()> + Send + 'static) {
-        *self.sequel.lock().expect("no panic while locked") = Some(Box::pin(sequel));
-        self.released.store(true, Ordering::Release);
+    /// Takes what [`Self::upgrade`] was given.
+    pub fn take_after_upgrade(&self) -> Option<AfterUpgrade> {
+        self.after_upgrade.lock().take()
+    }
+}
+
+/// What comes from the client.
+impl ConnectionState {
+    /// Open → Ended: the client ended its side, or the connection, between two requests.
+    pub fn end_input(&self) {
+        let _ = self.input.compare_exchange(OPEN, ENDED, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    pub fn take_sequel(&self) -> Option<Sequel> {
-        self.sequel.lock().expect("no panic while locked").take()
+    /// Open → Refused: nothing more is read, and `refusal` is the last response.
+    pub fn refuse_input(&self, refusal: Refusal) {
+        *self.refusal.lock() = Some(refusal);
+        self.input.store(REFUSED, Ordering::Release);
     }
 
-    /// The connection leaves HTTP: deadlines for requests no longer apply.
-    pub fn is_released(&self) -> bool {
-        self.released.load(Ordering::Acquire)
+    /// Whether the client ended the input between two requests.
+    pub fn has_ended_input(&self) -> bool {
+        self.input.load(Ordering::Acquire) == ENDED
     }
 
-    /// Sends the head of an interim response before anything else (RFC 9110 §15.2).
-    pub fn send_interim(&self, head: &[u8]) {
-        self.interim().extend_from_slice(head);
-        self.has_interim.store(true, Ordering::Release);
+    /// Whether the input is refused.
+    pub fn has_refused_input(&self) -> bool {
+        self.input.load(Ordering::Acquire) == REFUSED
     }
 
-    pub fn has_interim(&self) -> bool {
-        self.has_interim.load(Ordering::Acquire)
-    }
-
-    /// What of interim responses has not been written yet.
-    pub fn interim(&self) -> MutexGuard<'_, BytesMut> {
-        self.interim.lock().expect("no panic while locked")
-    }
-
-    /// Whether something of them is left after a write.
-    pub fn note_interim_left(&self, left: bool) {
-        self.has_interim.store(left, Ordering::Release);
-    }
-
-    /// The engine has been given the response to the request under way.
-    pub fn note_answer(&self) {
-        self.answered.store(true, Ordering::Release);
-    }
-
-    pub fn is_answered(&self) -> bool {
-        self.answered.load(Ordering::Acquire)
-    }
-
-    /// Nothing more is read of this client, and this is why.
-    pub fn refuse(&self, refusal: Refusal) {
-        *self.refusal.lock().expect("no panic while locked") = Some(refusal);
-        self.refused.store(true, Ordering::Release);
-    }
-
-    pub fn has_refusal(&self) -> bool {
-        self.refused.load(Ordering::Acquire)
-    }
-
+    /// Takes the reason that the input is refused for.
     pub fn take_refusal(&self) -> Option<Refusal> {
-        self.refusal.lock().expect("no panic while locked").take()
+        self.refusal.lock().take()
     }
 
-    /// Whether the target of the request under way has neither path nor query.
-    pub fn note_pathless(&self, pathless: bool) {
-        self.pathless.store(pathless, Ordering::Release);
+    /// A request with a body has come, which may be answered before it is read.
+    pub fn note_unread_content(&self) {
+        self.may_leave_unread.store(true, Ordering::Release);
     }
 
-    pub fn is_pathless(&self) -> bool {
-        self.pathless.load(Ordering::Acquire)
-    }
-
-    /// The path and query of the request that comes next, as they came: they had to be percent-encoded.
-    pub fn note_received(&self, path: Box<str>) {
-        *self.received.lock().expect("no panic while locked") = Some(path);
-        self.is_encoded.store(true, Ordering::Release);
-    }
-
-    /// Those of the request that has come, if they had to be.
-    pub fn take_received(&self) -> Option<Box<str>> {
-        let is_encoded = self.is_encoded.load(Ordering::Acquire);
-        is_encoded.then(|| self.is_encoded.store(false, Ordering::Release))?;
-        self.received.lock().expect("no panic while locked").take()
-    }
-
-    /// The client has ended its side, or the connection, where nothing of a request was there.
-    pub fn note_ended_by_client(&self) {
-        self.ended_by_client.store(true, Ordering::Release);
-    }
-
-    pub fn has_ended_by_client(&self) -> bool {
-        self.ended_by_client.load(Ordering::Acquire)
-    }
-
-    /// The client did not take at once all that it was sent.
-    pub fn note_blocked(&self) {
-        self.blocked.store(true, Ordering::Release);
-    }
-
-    /// Whether it has yet to. Who looks is woken when it has.
-    pub fn is_blocked(&self) -> bool {
-        self.blocked.load(Ordering::Acquire)
-    }
-
-    /// It has taken everything now; whether that was noted as wanting.
-    pub fn take_blocked(&self) -> bool {
-        self.blocked.swap(false, Ordering::AcqRel)
-    }
-
-    /// The client has taken so many bytes more of its answers.
-    pub fn note_taken(&self, bytes: usize) {
-        let taken = self.taken.load(Ordering::Relaxed);
-        self.taken.store(taken.saturating_add(bytes), Ordering::Relaxed);
-    }
-
-    /// Whether it has taken enough of them to be known for one that reads.
-    pub fn is_known_to_read(&self) -> bool {
-        self.taken.load(Ordering::Relaxed) >= TAKEN_BYTES_MIN
+    /// Whether such a request has come.
+    pub fn has_unread_content(&self) -> bool {
+        self.may_leave_unread.load(Ordering::Acquire)
     }
 
     /// How much of a request's content may be read at once.
     pub const fn content_reads(&self) -> &Arc<ReadAllowance> {
-        &self.content
+        &self.content_reads
     }
 
-    /// A request with a body has come, which may be answered before it is read.
-    pub fn may_leave_unread(&self) {
-        self.unread.store(true, Ordering::Release);
+    /// The form of the target of the request that comes next.
+    pub fn set_target_form(&self, form: TargetForm) {
+        let variant = match form {
+            TargetForm::Plain => PLAIN,
+            TargetForm::Pathless => PATHLESS,
+            TargetForm::Encoded(target) => {
+                *self.target.lock() = Some(target);
+                ENCODED
+            }
+        };
+        self.target_form.store(variant, Ordering::Release);
     }
 
-    pub fn may_have_left_unread(&self) -> bool {
-        self.unread.load(Ordering::Acquire)
+    /// Takes the form of the target of the request that has come; Plain from then on.
+    pub fn take_target_form(&self) -> TargetForm {
+        match self.target_form.load(Ordering::Acquire) {
+            PLAIN => return TargetForm::Plain,
+            PATHLESS => {
+                self.target_form.store(PLAIN, Ordering::Release);
+                return TargetForm::Pathless;
+            }
+            _ => self.target_form.store(PLAIN, Ordering::Release),
+        }
+        self.target.lock().take().map_or(TargetForm::Plain, TargetForm::Encoded)
     }
 }
 
-impl fmt::Debug for Control {
+/// What goes to the client.
+impl ConnectionState {
+    /// Sends `head`, an interim response, before anything else (RFC 9110 §15.2).
+    pub fn queue_interim(&self, head: &[u8]) {
+        self.interim.lock().extend_from_slice(head);
+        self.has_interim.store(true, Ordering::Release);
+    }
+
+    /// Whether interim responses are yet to be written.
+    pub fn has_interim(&self) -> bool {
+        self.has_interim.load(Ordering::Acquire)
+    }
+
+    /// Writes interim responses with `write`, once, and removes what was written.
+    pub fn poll_write_interim(
+        &self,
+        write: impl FnOnce(&[u8]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<()>> {
+        let mut interim = self.interim.lock();
+        let written = ready!(write(&interim))?;
+        interim.advance(written);
+        self.has_interim.store(!interim.is_empty(), Ordering::Release);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Drops the interim responses that are yet to be written.
+    pub fn discard_interim(&self) {
+        self.interim.lock().clear();
+        self.has_interim.store(false, Ordering::Release);
+    }
+
+    /// Ready → Blocked: the client did not take at once all that it was sent.
+    pub fn block_output(&self) {
+        self.is_output_blocked.store(true, Ordering::Release);
+    }
+
+    /// Blocked → Ready: the client has taken everything. True if it was blocked: the caller then
+    /// wakes what waits for it.
+    pub fn unblock_output(&self) -> bool {
+        self.is_output_blocked.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether the client has yet to take what it was sent.
+    pub fn is_output_blocked(&self) -> bool {
+        self.is_output_blocked.load(Ordering::Acquire)
+    }
+
+    /// Counts bytes of responses that the client has taken.
+    pub fn note_delivered(&self, bytes: usize) {
+        let delivered = self.delivered.load(Ordering::Relaxed);
+        self.delivered.store(delivered.saturating_add(bytes), Ordering::Relaxed);
+    }
+
+    /// Whether the client has taken enough to count as one that reads.
+    pub fn is_known_to_read(&self) -> bool {
+        self.delivered.load(Ordering::Relaxed) >= DELIVERED_BYTES_MIN
+    }
+}
+
+impl fmt::Debug for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Control").field("under_way", &self.under_way).finish_non_exhaustive()
+        f.debug_struct("ConnectionState").field("phase", &self.phase()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exchange_goes_from_idle_through_handling_and_responding() {
+        let state = ConnectionState::default();
+        for count in 1..3 {
+            assert_eq!((state.phase(), state.exchanges()), (Phase::Idle, count - 1));
+            state.begin_exchange();
+            assert_eq!((state.phase(), state.exchanges()), (Phase::Handling, count));
+            state.start_response();
+            assert_eq!(state.phase(), Phase::Responding);
+            state.end_exchange();
+        }
+        assert!(state.is_idle() && !state.is_upgraded());
+    }
+
+    #[test]
+    fn an_upgrade_is_final() {
+        let state = ConnectionState::default();
+        state.begin_exchange();
+        state.upgrade(async {});
+        state.start_response();
+        assert_eq!(state.phase(), Phase::Upgraded);
+        state.end_exchange();
+        assert!(state.is_idle() && state.is_upgraded());
+        assert!(state.take_after_upgrade().is_some() && state.take_after_upgrade().is_none());
+    }
+
+    #[test]
+    fn the_form_of_a_target_is_that_of_one_request() {
+        let state = ConnectionState::default();
+        for form in [TargetForm::Encoded("/\u{e9}".into()), TargetForm::Pathless] {
+            state.set_target_form(form.clone());
+            assert_eq!(state.take_target_form(), form);
+            assert_eq!(state.take_target_form(), TargetForm::Plain);
+        }
+    }
+
+    #[test]
+    fn input_ends_or_is_refused_and_never_both() {
+        let (ended, refused) = (ConnectionState::default(), ConnectionState::default());
+        ended.end_input();
+        refused.refuse_input(Refusal::bad_request("x"));
+        assert!(ended.has_ended_input() && !ended.has_refused_input());
+        assert!(refused.has_refused_input() && !refused.has_ended_input());
+        assert!(ended.take_refusal().is_none() && refused.take_refusal().is_some());
     }
 }

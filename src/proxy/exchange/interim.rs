@@ -9,7 +9,7 @@ use http::{StatusCode, Version};
 use tokio::sync::oneshot;
 
 use crate::egress::InformationalListener;
-use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::request::hop_by_hop;
 
 /// Interim responses passed on to one request.
@@ -23,7 +23,7 @@ const INTERIM_RESPONSES_READ_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Interim {
     received: Version,
-    control: Arc<Control>,
+    state: Arc<ConnectionState>,
     /// Lets a held body go.
     go: Mutex<Option<oneshot::Sender<()>>>,
     read: AtomicUsize,
@@ -36,11 +36,11 @@ impl Interim {
     /// none, and one of HTTP/2 neither: the engine cannot send them there.
     pub fn pass_on(
         received: Version,
-        control: &Arc<Control>,
+        state: &Arc<ConnectionState>,
         go: Option<oneshot::Sender<()>>,
     ) -> Arc<Self> {
         let (read, passed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { received, control: Arc::clone(control), go: Mutex::new(go), read, passed })
+        Arc::new(Self { received, state: Arc::clone(state), go: Mutex::new(go), read, passed })
     }
 
     /// Whether there were so many that none is read behind them.
@@ -62,7 +62,7 @@ impl InformationalListener for Interim {
         } else if self.received == Version::HTTP_11
             && self.passed.fetch_add(1, Ordering::Relaxed) < INTERIM_RESPONSES_MAX
         {
-            self.control.send_interim(head(status, fields).as_bytes());
+            self.state.queue_interim(head(status, fields).as_bytes());
         }
     }
 }

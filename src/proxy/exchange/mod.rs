@@ -4,5 +4,6 @@
 pub mod body;
 pub mod connection_context;
 pub mod connection_state;
+pub mod drain;
 pub mod footprint;
 pub mod interim;

@@ -23,7 +23,7 @@ use crate::proxy::decision::gate::{Gate, Permit};
 use crate::proxy::decision::recheck::Recheck;
 use crate::proxy::decision::request_info::RequestInfo;
 use crate::proxy::exchange::body::Body;
-use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::exchange::footprint;
 use crate::proxy::exchange::interim::Interim;
 use crate::proxy::request::header_set::HeaderSet;
@@ -56,7 +56,7 @@ pub struct ClientSide<'a> {
     pub info: RequestInfo<'a>,
     /// Rechecks what outlives the response.
     pub gate: &'a Arc<Gate>,
-    pub control: &'a Arc<Control>,
+    pub state: &'a Arc<ConnectionState>,
     /// Triggered when the proxy stops.
     pub stop: &'a Shutdown,
     /// Grants memory to the client.
@@ -85,14 +85,14 @@ impl Forwarding {
         let on_upgrade = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
         let is_expected = set.has(HeaderSet::EXPECT) && received == Version::HTTP_11;
         let (body, hold) = self.body(body, is_expected);
-        let mut body = body.with_client_reads(client.control.is_known_to_read());
+        let mut body = body.with_client_reads(client.state.is_known_to_read());
         if received < Version::HTTP_2 {
             // In HTTP/2 the window bounds what the client sends.
-            body = body.with_read_allowance(client.control.content_reads());
+            body = body.with_read_allowance(client.state.content_reads());
         }
         let progress = body.progress();
         rewrite::request(&mut head, set, permit.target(), protocol.clone(), &self.via);
-        let interim = Interim::pass_on(received, client.control, hold);
+        let interim = Interim::pass_on(received, client.state, hold);
         let outgoing = BoxedRequest {
             head,
             body: body.with_informational_listener(Arc::clone(&interim) as Arc<_>),
@@ -161,9 +161,9 @@ impl Forwarding {
             held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
         let recheck = Recheck::resource(client.gate, client.info, permit.target().clone());
         let idle = self.tunnel_idle_timeout;
-        let ClientSide { control, stop, .. } = client;
+        let ClientSide { state, stop, .. } = client;
         let kept = (recheck, held);
-        Ok(upgrade::switch(response, on_upgrade, idle, &self.via, (control, stop), kept))
+        Ok(upgrade::switch(response, on_upgrade, idle, &self.via, (state, stop), kept))
     }
 
     /// The client's body as it is sent. With `Expect: 100-continue` it is not requested before the

@@ -6,11 +6,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::ReadBuf;
 use tokio::time::sleep;
 
-use super::{SCRATCH_BYTES, Wire};
-use crate::proxy::connection::send_backlog::Unsent;
+use crate::proxy::exchange::connection_state::Phase as ExchangePhase;
+
+use super::{ClientIo, SCRATCH_BYTES};
+use crate::proxy::connection::client_stream::ClientStream;
 
 /// How long a request may be under way, after its client has ended its side of the connection, before
 /// it is probed whether the client is still there. Doubled after each probe.
@@ -22,13 +24,12 @@ const LOOK_AHEAD_BYTES_MAX: usize = 16 << 10;
 /// Any client may be sent one, and does nothing about it (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
+impl<S: ClientStream> ClientIo<S> {
     /// Looks after the client while it waits for its answer: the engine reads nothing then. A client
     /// that has reset the connection is gone, and with it goes the exchange (RFC 9112 §9.5). One
     /// that has only ended its own side may still want the answer (§9.6).
     pub(super) fn poll_client(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let waits =
-            !self.control.is_idle() && !self.control.is_answered() && !self.control.is_released();
+        let waits = self.state.phase() == ExchangePhase::Handling;
         if !waits || !self.framing.is_between() || self.granted > 0 {
             self.probe = None;
             return Ok(());
@@ -59,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         let first = || (Box::pin(sleep(HALF_CLOSED_PROBE)), HALF_CLOSED_PROBE);
         let (timer, waited) = self.probe.get_or_insert_with(first);
         if timer.as_mut().poll(cx).is_ready() {
-            self.control.send_interim(CONTINUE);
+            self.state.queue_interim(CONTINUE);
             let next = *waited * 2;
             self.probe = Some((Box::pin(sleep(next)), next));
             // The new timer is yet to be polled.

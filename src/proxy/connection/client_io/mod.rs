@@ -6,6 +6,7 @@
 mod disconnect;
 mod large_heads;
 mod read;
+mod rest;
 #[cfg(test)]
 mod tests;
 
@@ -15,14 +16,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite};
+use bytes::BytesMut;
+use tokio::io::AsyncWrite;
 use tokio::time::Sleep;
 
 pub use large_heads::LargeHeads;
 
-use crate::proxy::connection::send_backlog::{Taking, Unsent};
-use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::connection::client_stream::ClientStream;
+use crate::proxy::connection::send_backlog::WriteStall;
+use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::framing::Framing;
 use crate::runtime::lazy_timer::LazyTimer;
 
@@ -42,9 +44,9 @@ const SCRATCH_BYTES: usize = 1024;
 
 /// The stream of one client.
 #[derive(Debug)]
-pub struct Wire<S> {
+pub struct ClientIo<S> {
     stream: S,
-    control: Arc<Control>,
+    state: Arc<ConnectionState>,
     deadlines: Deadlines,
     framing: Framing,
     /// What the engine has not been given yet.
@@ -68,7 +70,7 @@ pub struct Wire<S> {
     /// How many requests had been read when the current phase began.
     exchanges: usize,
     reading: LazyTimer,
-    writing: Taking,
+    writing: WriteStall,
     heads: Option<LargeHeads>,
     /// The next probe of a client that has ended its side, and how long it was waited for.
     probe: Option<(Pin<Box<Sleep>>, Duration)>,
@@ -85,11 +87,16 @@ enum Phase {
     Content,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
-    pub fn new(stream: S, control: Arc<Control>, deadlines: Deadlines, framing: Framing) -> Self {
+impl<S: ClientStream> ClientIo<S> {
+    pub fn new(
+        stream: S,
+        state: Arc<ConnectionState>,
+        deadlines: Deadlines,
+        framing: Framing,
+    ) -> Self {
         Self {
             stream,
-            control,
+            state,
             deadlines,
             framing,
             held: BytesMut::new(),
@@ -103,7 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
             between_messages: true,
             exchanges: 0,
             reading: LazyTimer::new(),
-            writing: Taking::new(),
+            writing: WriteStall::new(),
             heads: None,
             probe: None,
         }
@@ -115,32 +122,10 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         Self { heads: Some(heads), ..self }
     }
 
-    /// Whether the engine for the request that has come is to keep the case of field names. That is work for
-    /// each of them, which most clients can do without; one that cannot is likely to go on so.
-    pub const fn choose_case(&mut self) -> bool {
-        self.keeps_case |= !self.framing.in_title_case();
-        self.keeps_case
-    }
-
-    /// Whether the engine would lose the case of names in the request that has come.
-    const fn needs_another_engine(&self) -> bool {
-        self.granted > 0 && !self.keeps_case && !self.framing.in_title_case()
-    }
-
-    /// Whether an engine could leave now, and nothing of what it was given would be lost.
-    fn is_at_rest(&self) -> bool {
-        self.between_messages && self.control.is_idle()
-    }
-
-    /// Whether it has sent the engine away until there is something to do.
-    pub const fn rests(&self) -> bool {
-        self.rests
-    }
-
     /// Whether our side is closed already, or best with the connection: once the client has ended its own, there is
     /// nothing that could be lost by that, and to close our side first is one call more.
     pub fn is_shut(&self) -> bool {
-        self.is_shut || self.has_left && !self.stream.has_last_words()
+        self.is_shut || self.has_left && !self.stream.has_closing_message()
     }
 
     /// The stream itself, when the engine is done with it.
@@ -173,18 +158,16 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     /// still holds the end of the response before: an interim response has no place in there, and
     /// is dropped, as a hint may be (RFC 9110 §15.2).
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.control.has_interim() {
-            let control = Arc::clone(&self.control);
-            let mut interim = control.interim();
+        while self.state.has_interim() {
+            let state = Arc::clone(&self.state);
             if !self.between_messages {
-                interim.clear();
-                control.note_interim_left(false);
+                state.discard_interim();
                 break;
             }
-            let poll = Pin::new(&mut self.stream).poll_write(cx, &interim);
-            let written = ready!(self.watch_write(cx, poll))?;
-            interim.advance(written);
-            control.note_interim_left(!interim.is_empty());
+            ready!(state.poll_write_interim(|interim| {
+                let poll = Pin::new(&mut self.stream).poll_write(cx, interim);
+                self.watch_write(cx, poll)
+            }))?;
         }
         Poll::Ready(Ok(()))
     }
@@ -197,13 +180,13 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     ) -> Poll<io::Result<usize>> {
         self.between_messages = false;
         if poll.is_pending() {
-            self.control.note_blocked();
+            self.state.block_output();
         }
         self.watch_write(cx, poll)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncWrite for Wire<S> {
+impl<S: ClientStream> AsyncWrite for ClientIo<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -234,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncWrite for Wire<S> {
         ready!(self.poll_interim(cx))?;
         // The engine flushes only what it has written whole.
         self.between_messages = true;
-        if self.control.take_blocked() {
+        if self.state.unblock_output() {
             // Nothing else would wake the engine for the rest of the body, nor for a request that it has
             // read while this was not yet written, or has not been given: it would never be answered.
             cx.waker().wake_by_ref();
@@ -245,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncWrite for Wire<S> {
     /// When there is something to be said yet, closing is left to whoever says it; and the engine's end
     /// may not be that of the connection.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.rests || self.control.has_refusal() || self.is_shut() {
+        if self.rests || self.state.has_refused_input() || self.is_shut() {
             return Poll::Ready(Ok(()));
         }
         ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;

@@ -1,67 +1,52 @@
 //! The way in: bytes are judged before the engine has them, and waited for no longer than a client
 //! may take.
 
-use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
-use super::{Phase, SCRATCH_BYTES, Wire};
-use crate::proxy::connection::send_backlog::Unsent;
+use super::{ClientIo, Phase};
+use crate::proxy::connection::client_stream::ClientStream;
+use crate::proxy::exchange::connection_state::TargetForm;
 use crate::proxy::framing::head;
 use crate::proxy::framing::head::encoded::Encoded;
 use crate::proxy::framing::{Admit, Fault};
-use crate::proxy::limits::{ENGINE_REST, ENGINE_REST_MAX};
 use crate::proxy::outcome::refusal::Refusal;
 
 /// Bytes of a request's content that are read at once from a client until then. One less than the engine's room for
 /// them, which would double each time that it was filled.
 const CONTENT_READ_BYTES: usize = (8 << 10) - 1;
 
-impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncRead for Wire<S> {
+impl<S: ClientStream> AsyncRead for ClientIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.control.is_released() {
+        if self.state.is_upgraded() {
             return self.poll_read_released(cx, buf);
         }
         ready!(self.poll_granted(cx, buf))?;
         if self.needs_another_engine() {
-            self.rests = self.is_at_rest();
-            return if self.rests { Poll::Ready(Ok(())) } else { Poll::Pending };
+            return self.poll_engine_change();
         }
         self.hand_over(buf);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
-    /// Waits, while there is no engine, for a request that one may have, and says whether there is one:
-    /// nothing may come any more.
-    pub async fn request(&mut self) -> io::Result<bool> {
-        poll_fn(|cx| {
-            let mut room = [const { MaybeUninit::uninit() }; SCRATCH_BYTES];
-            ready!(self.poll_granted(cx, &mut ReadBuf::uninit(&mut room)))?;
-            self.rests = self.granted == 0;
-            Poll::Ready(Ok(!self.rests))
-        })
-        .await
-    }
-
+impl<S: ClientStream> ClientIo<S> {
     /// Waits until there are bytes that the engine may have, or none come any more.
-    fn poll_granted(
+    pub(super) fn poll_granted(
         &mut self,
         cx: &mut Context<'_>,
         scratch: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let exchanges = self.control.exchanges();
+        let exchanges = self.state.exchanges();
         if self.exchanges != exchanges {
             self.exchanges = exchanges;
             self.reading.clear();
@@ -106,11 +91,17 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     /// why; a body ends in an error.
     fn admit_held(&mut self) -> io::Result<()> {
         while self.granted == 0 {
+            let is_head = self.framing.is_between();
             match self.framing.admit(&mut self.held) {
                 Ok(Admit::Pass(count)) => {
                     self.granted = count;
-                    if let Some(line) = self.framing.line() {
-                        self.control.note_pathless(line.is_pathless);
+                    if is_head {
+                        let is_pathless = self.framing.line().is_some_and(|line| line.is_pathless);
+                        self.state.set_target_form(if is_pathless {
+                            TargetForm::Pathless
+                        } else {
+                            TargetForm::Plain
+                        });
                     }
                     if let Some(encoded) = self.framing.take_encoded() {
                         self.encode(encoded);
@@ -145,12 +136,12 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         self.granted = head.len();
         self.held = BytesMut::from(&head[..]);
         self.held.unsplit(rest);
-        self.control.note_received(received);
+        self.state.set_target_form(TargetForm::Encoded(received));
     }
 
     /// Nothing more is read, and the client is told why once it has its other answers.
     fn refuse(&mut self, refusal: Refusal) {
-        self.control.refuse(refusal);
+        self.state.refuse_input(refusal);
         self.end();
     }
 
@@ -182,7 +173,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         cx: &mut Context<'_>,
         scratch: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.phase == Phase::Content && !self.control.content_reads().is_large() {
+        if self.phase == Phase::Content && !self.state.content_reads().is_large() {
             let mut room = [const { MaybeUninit::uninit() }; CONTENT_READ_BYTES];
             return self.poll_some(cx, &mut ReadBuf::uninit(&mut room));
         }
@@ -198,7 +189,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, scratch));
         let came = &scratch.filled()[before..];
         if came.is_empty() && self.phase == Phase::Between {
-            self.control.note_ended_by_client();
+            self.state.end_input();
         }
         read?;
         self.has_left = came.is_empty();
@@ -208,35 +199,24 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for the client no longer than its phase allows; then it is as if the client had ended. Sooner
-    /// than that, where nothing is asked, it is so for the engine alone.
+    /// Waits for the client no longer than its phase allows; then the input ends. Between requests, the
+    /// engine is released sooner than that.
     fn poll_read_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.control.is_idle() {
+        if !self.state.is_idle() {
             return Poll::Pending;
         }
-        let idle = self.deadlines.idle;
-        let has_engine = self.phase == Phase::Between && !self.rests;
-        let limit = match self.phase {
-            Phase::Head => self.deadlines.head,
-            Phase::Between if has_engine => self.patience().min(idle),
-            Phase::Between | Phase::Content => idle,
-        };
+        if self.phase == Phase::Between && !self.rests {
+            return self.poll_engine_release(cx);
+        }
+        let is_head = self.phase == Phase::Head;
+        let limit = if is_head { self.deadlines.head } else { self.deadlines.idle };
         ready!(self.reading.poll(limit, cx));
-        match self.phase {
-            Phase::Head => self.refuse(head::too_slow()),
-            Phase::Between if has_engine => {
-                self.rests = true;
-                self.reading.begin(idle - limit);
-            }
-            Phase::Between | Phase::Content => self.end(),
+        if is_head {
+            self.refuse(head::too_slow());
+        } else {
+            self.end();
         }
         Poll::Ready(())
-    }
-
-    /// How long the engine stays though nothing is asked.
-    pub(super) fn patience(&self) -> Duration {
-        let exchanges = u32::try_from(self.exchanges).unwrap_or(u32::MAX).max(1);
-        ENGINE_REST.saturating_mul(exchanges).min(ENGINE_REST_MAX)
     }
 
     /// Reads when the connection has left HTTP: what is held first.

@@ -10,22 +10,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
 use super::*;
 use crate::proxy::limits::{ENGINE_REST, ENGINE_REST_MAX};
 
-/// Nobody can tell.
-impl Unsent for DuplexStream {
-    fn has_fewer(&self, _: u32) -> bool {
-        false
+/// A stream whose backlog is unknown.
+impl ClientStream for DuplexStream {
+    fn unsent_bytes(&self) -> Option<u32> {
+        None
     }
 }
 
 /// A wire that takes `room` bytes before the client has to read.
-fn wire(room: usize) -> (Wire<DuplexStream>, Arc<Control>, DuplexStream) {
+fn new_client_io(room: usize) -> (ClientIo<DuplexStream>, Arc<ConnectionState>, DuplexStream) {
     let (stream, client) = duplex(room);
-    let control = Arc::<Control>::default();
+    let state = Arc::<ConnectionState>::default();
     let long = Duration::from_secs(60);
     let deadlines = Deadlines { idle: long, head: long, write: long };
     (
-        Wire::new(stream, Arc::clone(&control), deadlines, Framing::new(8192, 100, false)),
-        control,
+        ClientIo::new(stream, Arc::clone(&state), deadlines, Framing::new(8192, 100, false)),
+        state,
         client,
     )
 }
@@ -46,21 +46,21 @@ async fn settle() {
 /// I2: no bytes of one exchange ever become part of another.
 #[tokio::test]
 async fn an_interim_response_never_comes_between_the_bytes_of_another() {
-    let (mut wire, control, mut client) = wire(8);
-    control.send_interim(b"103 ");
-    wire.flush().await.unwrap();
-    assert_eq!(wire.write(b"response").await.unwrap(), 4);
-    control.send_interim(b"103 ");
+    let (mut client_io, state, mut client) = new_client_io(8);
+    state.queue_interim(b"103 ");
+    client_io.flush().await.unwrap();
+    assert_eq!(client_io.write(b"response").await.unwrap(), 4);
+    state.queue_interim(b"103 ");
     let read = tokio::spawn(async move {
         let mut bytes = [0; 16];
         client.read_exact(&mut bytes).await.unwrap();
         (client, bytes)
     });
-    wire.write_all(b"onse").await.unwrap();
-    wire.flush().await.unwrap();
-    control.send_interim(b"102 ");
-    wire.write_all(b"next").await.unwrap();
-    drop(wire);
+    client_io.write_all(b"onse").await.unwrap();
+    client_io.flush().await.unwrap();
+    state.queue_interim(b"102 ");
+    client_io.write_all(b"next").await.unwrap();
+    drop(client_io);
     let (client, bytes) = read.await.unwrap();
     assert_eq!((&bytes[..], all(client).await.as_str()), (&b"103 response102 "[..], "next"));
 }
@@ -69,15 +69,15 @@ async fn an_interim_response_never_comes_between_the_bytes_of_another() {
 /// request.
 #[tokio::test]
 async fn a_request_that_came_while_the_client_did_not_read_is_answered() {
-    let (wire, _, mut client) = wire(64);
+    let (client_io, _, mut client) = new_client_io(64);
     let service = service_fn(|request: Request<Incoming>| async {
         tokio::spawn(request.into_body().collect());
         Ok::<_, Infallible>(
             Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())),
         )
     });
-    let serving =
-        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(wire), service);
+    let serving = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(client_io), service);
     let serving = tokio::spawn(serving);
     client.write_all(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n1").await.unwrap();
     settle().await;
@@ -95,44 +95,44 @@ async fn a_request_that_came_while_the_client_did_not_read_is_answered() {
 /// The engine's end is not the connection's, and what comes next is for another engine.
 #[tokio::test]
 async fn an_engine_that_has_nothing_to_do_leaves_the_wire_as_it_is() {
-    let (mut wire, _, mut client) = wire(1024);
+    let (mut client_io, _, mut client) = new_client_io(1024);
     for _ in 0..3 {
         client.write_all(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n").await.unwrap();
         let asking = async {
             settle().await;
             client.write_all(b"\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
         };
-        let (is_asked, ()) = tokio::join!(wire.request(), asking);
-        assert!(is_asked.unwrap() && !wire.rests());
+        let (is_asked, ()) = tokio::join!(client_io.request(), asking);
+        assert!(is_asked.unwrap() && !client_io.rests());
         let service = service_fn(|_: Request<Incoming>| async {
             Ok::<_, Infallible>(Response::default().map(|()| Full::<bytes::Bytes>::from("A")))
         });
         let mut serving = hyper::server::conn::http1::Builder::new()
             .auto_date_header(false)
-            .serve_connection(TokioIo::new(wire), service);
+            .serve_connection(TokioIo::new(client_io), service);
         tokio::time::timeout(Duration::from_secs(20), &mut serving)
             .await
             .expect("it ends by itself")
             .unwrap();
         let parts = serving.into_parts();
         assert!(parts.read_buf.is_empty());
-        wire = parts.io.into_inner();
-        assert!(wire.rests() && wire.held.is_empty());
+        client_io = parts.io.into_inner();
+        assert!(client_io.rests() && client_io.held.is_empty());
         let answer = "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nA";
         let mut both = vec![0; 2 * answer.len()];
         client.read_exact(&mut both).await.unwrap();
         assert_eq!(String::from_utf8(both).unwrap(), answer.repeat(2));
     }
     client.shutdown().await.unwrap();
-    assert!(!wire.request().await.unwrap(), "nothing comes any more");
+    assert!(!client_io.request().await.unwrap(), "nothing comes any more");
 }
 
 /// What it was given before goes out first, though its client is slow to take it.
 #[tokio::test]
 async fn an_engine_leaves_the_request_whose_names_it_would_change_to_another() {
-    let (mut wire, _, mut client) = wire(64);
+    let (mut client_io, _, mut client) = new_client_io(64);
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    assert!(wire.request().await.unwrap() && !wire.choose_case());
+    assert!(client_io.request().await.unwrap() && !client_io.choose_case());
     let service = service_fn(|_: Request<Incoming>| async {
         Ok::<_, Infallible>(
             Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())),
@@ -140,7 +140,7 @@ async fn an_engine_leaves_the_request_whose_names_it_would_change_to_another() {
     });
     let mut serving = hyper::server::conn::http1::Builder::new()
         .auto_date_header(false)
-        .serve_connection(TokioIo::new(wire), service);
+        .serve_connection(TokioIo::new(client_io), service);
     let served = tokio::spawn(async move {
         (&mut serving).await.unwrap();
         serving.into_parts().io.into_inner()
@@ -152,18 +152,18 @@ async fn an_engine_leaves_the_request_whose_names_it_would_change_to_another() {
     let mut whole = vec![0; answer.len()];
     let read = tokio::time::timeout(Duration::from_secs(20), client.read_exact(&mut whole)).await;
     assert!(matches!(read, Ok(Ok(_))) && whole == answer.as_bytes(), "{}", whole.escape_ascii());
-    let mut wire =
+    let mut client_io =
         tokio::time::timeout(Duration::from_secs(20), served).await.expect("it ends").unwrap();
-    assert!(wire.rests() && wire.request().await.unwrap() && wire.choose_case());
+    assert!(client_io.rests() && client_io.request().await.unwrap() && client_io.choose_case());
 }
 
-/// It has something to say before it is closed.
-impl Unsent for BufStream<DuplexStream> {
-    fn has_fewer(&self, _: u32) -> bool {
-        false
+/// A stream that writes a message before it is closed.
+impl ClientStream for BufStream<DuplexStream> {
+    fn unsent_bytes(&self) -> Option<u32> {
+        None
     }
 
-    fn has_last_words(&self) -> bool {
+    fn has_closing_message(&self) -> bool {
         true
     }
 }
@@ -180,42 +180,49 @@ async fn at_once<F: Future>(future: F) -> Option<F::Output> {
 /// Whether our side was closed by itself, before the stream is.
 async fn is_closed_first<S>(stream: S, mut client: DuplexStream, has_left: bool) -> bool
 where
-    S: AsyncRead + AsyncWrite + Unsent + Unpin,
+    S: ClientStream,
 {
     let long = Duration::from_secs(60);
     let deadlines = Deadlines { idle: long, head: long, write: long };
-    let mut wire =
-        Wire::new(stream, Arc::<Control>::default(), deadlines, Framing::new(8192, 100, false));
+    let mut client_io = ClientIo::new(
+        stream,
+        Arc::<ConnectionState>::default(),
+        deadlines,
+        Framing::new(8192, 100, false),
+    );
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     if has_left {
         client.shutdown().await.unwrap();
     }
-    assert!(wire.request().await.unwrap());
+    assert!(client_io.request().await.unwrap());
     let mut bytes = [0; 64];
-    while let Some(Ok(1..)) = at_once(wire.read(&mut bytes)).await {}
-    wire.shutdown().await.unwrap();
+    while let Some(Ok(1..)) = at_once(client_io.read(&mut bytes)).await {}
+    client_io.shutdown().await.unwrap();
     at_once(client.read(&mut bytes)).await.is_some()
 }
 
 /// What closes the connection closes it too then: one call of the system less for each client with one request.
 #[tokio::test]
 async fn our_side_is_closed_by_itself_unless_the_client_has_left_and_nothing_is_to_be_said() {
-    for (has_left, has_last_words, expected) in
+    for (has_left, has_closing_message, expected) in
         [(false, false, true), (true, false, false), (false, true, true), (true, true, true)]
     {
         let (stream, client) = duplex(1024);
-        let is_first = if has_last_words {
+        let is_first = if has_closing_message {
             is_closed_first(BufStream::new(stream), client, has_left).await
         } else {
             is_closed_first(stream, client, has_left).await
         };
-        assert_eq!(is_first, expected, "has left: {has_left}, has last words: {has_last_words}");
+        assert_eq!(
+            is_first, expected,
+            "has left: {has_left}, has closing message: {has_closing_message}"
+        );
     }
 }
 
 #[test]
 fn an_engine_that_is_often_of_use_stays_longer_but_never_for_long() {
-    let patience = |exchanges| Wire { exchanges, ..wire(8).0 }.patience();
+    let patience = |exchanges| ClientIo { exchanges, ..new_client_io(8).0 }.patience();
     assert_eq!([0, 1, 2].map(patience), [ENGINE_REST, ENGINE_REST, 2 * ENGINE_REST]);
     assert_eq!([1000, usize::MAX].map(patience), [ENGINE_REST_MAX; 2]);
 }
