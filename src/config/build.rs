@@ -150,7 +150,7 @@ impl Settings {
     /// The bounds of a client's connection.
     pub fn limits(&self) -> proxy::Limits {
         proxy::Limits {
-            deadlines: self.deadlines(),
+            timeouts: self.timeouts(),
             head_max: bytes(self.limits.max_header_bytes),
             fields_max: self.limits.max_headers,
             strict_target: self.limits.strict_target,
@@ -177,8 +177,8 @@ impl Settings {
     }
 
     /// How long a client may take.
-    fn deadlines(&self) -> proxy::Deadlines {
-        proxy::Deadlines {
+    fn timeouts(&self) -> proxy::Timeouts {
+        proxy::Timeouts {
             idle: self.limits.idle_timeout,
             head: self.limits.header_timeout,
             write: self.limits.body_idle_timeout,

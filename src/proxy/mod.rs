@@ -20,17 +20,20 @@ pub mod test_hooks;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use http::header::USER_AGENT;
 use http::{Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 
+use connect::Connect;
+use connect::granted_tunnel::Tunnel;
+use connect::intercept::Interception;
 use connect::tunnel::IdleTimer;
 pub use connect::tunnel::Pipes;
-use connect::{Connect, intercept, upgrade};
 pub use connect::{Https, HttpsMode};
-pub use connection::client_io::Deadlines;
-pub use connection::{Limits, serve};
+pub use connection::client_io::Timeouts;
+pub use connection::{Limits, Service, serve};
 use decision::gate::Admission;
 pub use decision::gate::Gate;
 use decision::recheck::Recheck;
@@ -39,7 +42,7 @@ pub use decision::robots_summary_cache::RobotsSummaryCache;
 pub use decision::rules::{AgentRule, Mixed, Mode, OriginRule, Rules};
 pub use exchange::body::Body;
 use exchange::body::Exchange;
-pub use exchange::connection_context::{Channel, Current};
+pub use exchange::connection_context::ConnectionContext;
 use exchange::connection_state::TargetForm;
 use exchange::footprint;
 use forward::ClientSide;
@@ -51,6 +54,7 @@ pub use observe::decision_log::EACH_DECISION;
 pub use observe::decision_metrics::{DecisionCounts, DecisionMetrics};
 use observe::request_metrics::{End, PendingRequest};
 pub use observe::request_metrics::{RequestCounts, RequestMetrics};
+use outcome::foreign_protocol::ForeignProtocol;
 pub use outcome::problem::{OWN_NAME, Problem};
 pub use outcome::refusal::Refusal;
 use outcome::rejection::Rejection;
@@ -65,7 +69,7 @@ pub use request::via::Via;
 use response::respond;
 
 use crate::ca::Leaves;
-use crate::clients::{Client, ClientAdmission, Held, RejectReason};
+use crate::clients::{BodyMemory, Client, ClientAdmission, Held, RejectReason};
 use crate::egress::boxed_request::BoxedRequest;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
@@ -73,6 +77,10 @@ use crate::types::origin::{Origin, Scheme};
 
 /// A client's request.
 type Received = BoxedRequest<Incoming>;
+
+/// A worker's proxy as it is now. Each request is handled by the one that is there when it comes: new
+/// settings apply from the next request on, and one under way ends under those it began with.
+pub type Current = Arc<ArcSwap<Proxy>>;
 
 /// One worker's proxy.
 #[derive(Debug)]
@@ -88,50 +96,75 @@ pub struct Proxy {
     pub door: Arc<ClientAdmission>,
 }
 
+impl Service for Current {
+    fn limits(&self) -> Limits {
+        self.load().limits
+    }
+
+    fn memory(&self) -> Arc<BodyMemory> {
+        Arc::clone(self.load().door.memory())
+    }
+
+    async fn handle(&self, request: Received, context: &ConnectionContext) -> Response<Body> {
+        self.load_full().handle(request, context, self).await
+    }
+
+    fn log_foreign_protocol(&self, client: &Client, protocol: ForeignProtocol) {
+        self.load().metrics.foreign_protocols.log(client, protocol);
+    }
+}
+
 impl Proxy {
-    /// Responds to one request of `channel`.
-    pub async fn handle(&self, request: Received, channel: &Channel) -> Response<Body> {
-        let mut exchange = Exchange::begin(&channel.state);
+    /// Responds to one request that came on the connection of `context`. What follows a CONNECT is
+    /// served by `current`.
+    pub async fn handle(
+        &self,
+        request: Received,
+        context: &ConnectionContext,
+        current: &Current,
+    ) -> Response<Body> {
+        let mut exchange = Exchange::begin(&context.state);
         let format = ErrorFormat::of(&request.head);
-        let entry = AccessEntry::of(&request.head, channel);
-        self.note_trust(channel);
+        let entry = AccessEntry::of(&request.head, context);
+        self.note_trust(context);
         // The response may come before the request is read: denied uploads are common. And what
         // follows a refused CONNECT was meant for a tunnel.
         let may_be_unread = request.head.method == Method::CONNECT || !request.body.is_end_stream();
         if may_be_unread {
-            channel.state.note_unread_content();
+            context.state.note_unread_content();
         }
         let closes = may_be_unread && request.head.version < Version::HTTP_2;
-        let response = match self.respond(request, channel, &mut exchange, &entry).await {
+        let response = match self.respond(request, context, current, &mut exchange, &entry).await {
             Ok(response) => {
-                entry.emit(channel, response.status(), None);
+                entry.emit(context, response.status(), None);
                 response
             }
             Err(rejection) => {
-                let response = respond::rejected(&rejection, format, channel.client.address);
-                entry.emit(channel, response.status(), Some(&rejection));
+                let response = respond::rejected(&rejection, format, context.client.address);
+                entry.emit(context, response.status(), Some(&rejection));
                 // RFC 9112 §9.6: the client might send the next request on it, and lose it.
                 if closes { respond::with_close(response) } else { response }
             }
         };
-        channel.state.start_response();
+        context.state.start_response();
         response.map(|body| body.within(exchange))
     }
 
     /// The first request inside a TLS connection shows that the client trusts the certificate.
-    fn note_trust(&self, channel: &Channel) {
-        if let Scope::Within(origin) = &channel.scope
+    fn note_trust(&self, context: &ConnectionContext) {
+        if let Scope::Within(origin) = &context.scope
             && origin.scheme() == Scheme::Https
-            && channel.state.exchanges() == 1
+            && context.state.exchanges() == 1
         {
-            self.metrics.tls.distrust.note_request(&channel.client, origin, clock::monotonic());
+            self.metrics.tls.distrust.note_request(&context.client, origin, clock::monotonic());
         }
     }
 
     async fn respond(
         &self,
         mut request: Received,
-        channel: &Channel,
+        context: &ConnectionContext,
+        current: &Current,
         exchange: &mut Exchange,
         entry: &AccessEntry,
     ) -> Result<Response<Body>, Rejection> {
@@ -139,22 +172,24 @@ impl Proxy {
             let Limits { fields_max, strict_target, .. } = self.limits;
             (false, head::http2::check(&mut request.head, fields_max, strict_target)?)
         } else {
-            match channel.state.take_target_form() {
+            match context.state.take_target_form() {
                 TargetForm::Plain => (false, None),
                 TargetForm::Pathless => (true, None),
                 TargetForm::Encoded(target) => (false, Some(target)),
             }
         };
-        let destination = destination(&request.head, &channel.scope, is_pathless)?;
+        let destination = destination(&request.head, &context.scope, is_pathless)?;
         let destination = destination.received_as(received);
-        let client = self.identify(&request.head, channel).await?;
+        let client = self.identify(&request.head, context).await?;
         let scheme = destination.scheme();
         let bytes = footprint::of(&request.head, !request.body.is_end_stream(), scheme);
         exchange.holds(self.door.request(&client, bytes)?);
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
-                return box_future(|| self.connect(request, &client, channel, entry)).await;
+                let connect =
+                    box_future(|| self.connect(request, &client, context, current, entry));
+                return connect.await;
             }
             Destination::OwnPage(path) => {
                 return Ok(respond::own_page(path.path(), &self.leaves.authority()));
@@ -175,7 +210,7 @@ impl Proxy {
             None => {}
         }
         let pending = self.metrics.begin(&target.origin);
-        count(pending, self.fetch(request, target, &client, channel, entry).await)
+        count(pending, self.fetch(request, target, &client, context, entry).await)
     }
 
     /// The client of a request. Credentials are required of requests to the proxy as a proxy: not
@@ -183,18 +218,18 @@ impl Proxy {
     async fn identify(
         &self,
         request: &http_request::Parts,
-        channel: &Channel,
+        context: &ConnectionContext,
     ) -> Result<Client, RejectReason> {
-        if channel.scope != Scope::Proxy {
-            return self.door.renew(&channel.client);
+        if context.scope != Scope::Proxy {
+            return self.door.renew(&context.client);
         }
-        let address = channel.client.address;
+        let address = context.client.address;
         if request.uri.authority().is_none() {
             return Ok(Client::at(address));
         }
         let client = self.door.authenticate(address, &request.headers).await?;
         if let Some(user) = &client.user {
-            self.door.permit_user(user, &channel.seat)?;
+            self.door.permit_user(user, &context.seat)?;
         }
         Ok(client)
     }
@@ -205,7 +240,7 @@ impl Proxy {
         request: Received,
         target: Target,
         client: &Client,
-        channel: &Channel,
+        context: &ConnectionContext,
         entry: &AccessEntry,
     ) -> Result<(End, Response<Body>), Rejection> {
         let head = &request.head;
@@ -218,8 +253,8 @@ impl Proxy {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
-        let Channel { state, stop, .. } = channel;
-        let client = ClientSide { info, gate: &self.gate, state, stop, door: &self.door };
+        let ConnectionContext { state, shutdown, .. } = context;
+        let client = ClientSide { info, gate: &self.gate, state, shutdown, door: &self.door };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
         let status = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
         self.gate.note_response(&permit, status);
@@ -237,7 +272,8 @@ impl Proxy {
         &self,
         request: Received,
         client: &Client,
-        channel: &Channel,
+        context: &ConnectionContext,
+        current: &Current,
         entry: &AccessEntry,
     ) -> Result<Response<Body>, Rejection> {
         let mut request = request.whole();
@@ -245,7 +281,7 @@ impl Proxy {
         let (head, _) = request.into_parts();
         let user_agent = head.headers.get(USER_AGENT);
         let info = RequestInfo { client, method: &head.method, user_agent, entry };
-        match self.https.connect(&head, &channel.scope)? {
+        match self.https.connect(&head, &context.scope)? {
             Connect::Intercept(origin) => {
                 // Port 80 is for plain HTTP, as of WebSockets, which needs no certificate.
                 if origin.port() != 80
@@ -261,9 +297,10 @@ impl Proxy {
                     return count(self.metrics.begin(&origin).since(since), Err(error.into()));
                 }
                 let held = self.door.keep(client, footprint::MULTIPLEXED_BYTES)?;
-                let channel_inside = channel.of(client);
-                let inside = intercept::sequel(upgrade, origin, channel_inside, info.into(), held);
-                channel.state.upgrade(inside);
+                let inside = context.after_connect(client);
+                let interception = self.interception(origin, info);
+                let serving = interception.run(upgrade, inside, Arc::clone(current), held);
+                context.state.upgrade(serving);
                 Ok(respond::connected())
             }
             Connect::PortNotAllowed(origin) => {
@@ -272,9 +309,21 @@ impl Proxy {
             }
             Connect::Classify(origin, mixed) => {
                 let pending = self.metrics.begin(&origin);
-                let tunnelled = self.tunnel(upgrade, origin, mixed, info, channel).await;
+                let tunnelled = self.tunnel(upgrade, origin, mixed, info, context).await;
                 count(pending, tunnelled.map(|()| (End::Forwarded, respond::connected())))
             }
+        }
+    }
+
+    fn interception(&self, origin: Origin, info: RequestInfo<'_>) -> Interception {
+        Interception {
+            origin,
+            info: info.into(),
+            gate: Arc::clone(&self.gate),
+            leaves: Arc::clone(&self.leaves),
+            metrics: Arc::clone(&self.metrics),
+            handshake_timeout: self.handshake_timeout,
+            under_run: self.https.under_run,
         }
     }
 
@@ -285,7 +334,7 @@ impl Proxy {
         origin: Origin,
         mixed: Mixed,
         info: RequestInfo<'_>,
-        channel: &Channel,
+        context: &ConnectionContext,
     ) -> Result<(), Rejection> {
         let permit = self.gate.admit_host(origin, info, mixed).await?;
         let held = self.door.keep(info.client, footprint::TUNNEL_BYTES)?;
@@ -297,14 +346,14 @@ impl Proxy {
                 return Err(self.gate.on_egress_error(subject, info, error).await.into());
             }
         };
-        let tunnel = upgrade::Tunnel {
+        let tunnel = Tunnel {
             recheck: Recheck::host(&self.gate, info, permit.origin().clone(), mixed),
             permit,
-            idle: IdleTimer::new(self.forwarding.tunnel_idle_timeout, channel.stop.clone()),
+            idle: IdleTimer::new(self.forwarding.tunnel_idle_timeout, context.shutdown.clone()),
             pipes: Arc::clone(&self.forwarding.pipes),
             handshake_timeout: self.handshake_timeout,
         };
-        channel.state.upgrade(holding(held, tunnel.run(upgrade, stream)));
+        context.state.upgrade(holding(held, tunnel.run(upgrade, stream)));
         Ok(())
     }
 }

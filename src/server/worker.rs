@@ -19,7 +19,7 @@ use super::build::Components;
 use super::listeners::Listeners;
 use super::worker_handle::{Accepted, ConnectionCount, WorkerHandle};
 use crate::egress::Egress;
-use crate::proxy::{self, Channel, Current, Gate, Proxy};
+use crate::proxy::{self, ConnectionContext, Current, Gate, Proxy};
 use crate::runtime::clock;
 use crate::runtime::shutdown::Shutdown;
 
@@ -133,8 +133,8 @@ async fn drain(connections: &TaskTracker, patience: Duration) {
 async fn receive(arrival: Accepted, held: ConnectionCount, proxy: Current, stop: Shutdown) {
     let Accepted { stream, client, reception, place } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
-    let channel = Arc::new(Channel::of_client(client, stop, proxy));
-    proxy::serve(stream, channel, reception.reject_reason.map(Into::into)).await;
+    let context = Arc::new(ConnectionContext::of_client(client, stop));
+    proxy::serve(stream, context, proxy, reception.reject_reason.map(Into::into)).await;
     drop((reception, place, held));
 }
 

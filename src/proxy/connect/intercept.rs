@@ -1,5 +1,5 @@
-//! What runs inside a CONNECT. The first bytes tell: TLS is terminated with a certificate of our
-//! own, plain HTTP is served as such, anything else is closed and recorded, and never a tunnel.
+//! Intercepts a CONNECT. By its first bytes, TLS is terminated with a certificate of the proxy's CA,
+//! plain HTTP is served as such, and anything else is closed and recorded; it is never tunnelled.
 
 use std::io;
 use std::pin::Pin;
@@ -17,19 +17,22 @@ use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
 use crate::audit::Reason;
+use crate::ca::Leaves;
 use crate::clients::Held;
 use crate::egress::PlaintextStream;
 use crate::proxy::connect::rewind::Rewind;
 use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
 use crate::proxy::connect::sniff::Protocol;
-use crate::proxy::connect::upgrade::own_stream;
 use crate::proxy::connection::client_stream::ClientStream;
-use crate::proxy::connection::{http2, serve};
+use crate::proxy::connection::upgraded::into_socket;
+use crate::proxy::connection::{Service, http2, serve};
+use crate::proxy::decision::gate::Gate;
 use crate::proxy::decision::request_info::OwnedRequestInfo;
-use crate::proxy::exchange::connection_context::Channel;
+use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::footprint;
 use crate::proxy::limits::FIRST_REQUEST_GRACE;
 use crate::proxy::observe::distrust::remedy;
+use crate::proxy::observe::request_metrics::RequestMetrics;
 use crate::proxy::observe::tls_metrics::alert;
 use crate::proxy::request::target::Scope;
 use crate::runtime::box_future::box_future;
@@ -37,7 +40,7 @@ use crate::runtime::clock;
 use crate::types::origin::{Origin, Scheme};
 
 type Stream = Rewind<TcpStream>;
-/// Its TLS on the heap: it would be moved with each change of hands.
+/// Boxed: it is large, and moved often.
 type Secured = PlaintextStream<Box<TlsStream<Stream>>>;
 
 impl ClientStream for Stream {
@@ -56,183 +59,198 @@ impl ClientStream for Secured {
     }
 }
 
-/// Bytes that are read before it is decided what they are. The first alone would tell, but the
-/// HTTP engine, once it has part of a head, does not look at it again before the empty line: it
-/// would wait for an end that other protocols never send.
+/// Bytes that are read before the protocol is decided. The first alone would do, but the HTTP engine,
+/// once it has part of a head, waits for the empty line, which other protocols never send.
 const FIRST_BYTES_MAX: usize = 4096;
 
-/// What follows a CONNECT to `origin`, once the client has its 200. Boxed, because a request inside
-/// is handled by what handled the CONNECT, and a future cannot contain itself.
-pub fn sequel(
-    upgrade: OnUpgrade,
-    origin: Origin,
-    channel: Channel,
-    info: OwnedRequestInfo,
-    held: Held,
-) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    box_future(|| run(upgrade, origin, channel, info, held))
+/// A CONNECT that is to be intercepted, with what that takes of the proxy. The settings are those of
+/// the moment of the CONNECT; requests inside are served under those of their own.
+#[derive(Debug)]
+pub struct Interception {
+    /// The target of the CONNECT.
+    pub origin: Origin,
+    /// The CONNECT request, for records.
+    pub info: OwnedRequestInfo,
+    pub gate: Arc<Gate>,
+    pub leaves: Arc<Leaves>,
+    pub metrics: Arc<RequestMetrics>,
+    /// For the client's first bytes, and for the TLS handshake.
+    pub handshake_timeout: Duration,
+    /// Whether the clients are those of `courtesy run`.
+    pub under_run: bool,
 }
 
-/// What is known of a client once it is clear what it speaks.
+/// An intercepted connection by its protocol.
 enum Inside {
-    Plain(Stream, Arc<Channel>),
-    Http1(Secured, Arc<Channel>),
-    Http2(Secured, Arc<Channel>),
+    Plain(Stream, Arc<ConnectionContext>),
+    Http1(Secured, Arc<ConnectionContext>),
+    Http2(Secured, Arc<ConnectionContext>),
 }
 
-/// What it takes to get there is given back before the rest.
+impl Interception {
+    /// Serves the connection of `context` after its 200, with `service`. Boxed, because `service`
+    /// handles requests inside as it did the CONNECT, and a future cannot contain itself.
+    pub fn run(
+        self,
+        upgrade: OnUpgrade,
+        context: ConnectionContext,
+        service: impl Service,
+        held: Held,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        box_future(|| run(self, upgrade, context, service, held))
+    }
+
+    async fn begin(self, upgrade: OnUpgrade, context: ConnectionContext) -> Option<Inside> {
+        let (mut first, mut stream) = into_socket(upgrade.await.ok()?).ok()?;
+        if first.is_empty() {
+            first = vec![0; FIRST_BYTES_MAX];
+            let read = tokio::select! {
+                read = timeout(self.handshake_timeout, stream.read(&mut first)) => read,
+                // No request is under way, but one may be about to come.
+                () = async { context.shutdown.wait().await; sleep(FIRST_REQUEST_GRACE).await } => {
+                    return None;
+                }
+            };
+            let Ok(Ok(count @ 1..)) = read else { return None };
+            first.truncate(count);
+        }
+        let protocol = Protocol::of(&first);
+        self.metrics.tls.count_protocol(protocol);
+        let stream = Rewind::new(first, stream);
+        match protocol {
+            Protocol::Tls => self.accept_tls(stream, &context).await,
+            Protocol::Http => {
+                let (host, port) = (self.origin.host().clone(), self.origin.port());
+                let plain = Origin::new(Scheme::Http, host, port);
+                Some(Inside::Plain(stream, Arc::new(context.within(plain))))
+            }
+            Protocol::Other => {
+                self.record(Reason::TunnelNotHttp, None).await;
+                None
+            }
+        }
+    }
+
+    async fn accept_tls(self, stream: Stream, context: &ConnectionContext) -> Option<Inside> {
+        let acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
+        let start = match timeout(self.handshake_timeout, acceptor).await {
+            Ok(Ok(start)) => start,
+            Ok(Err(error)) => {
+                let (client, origin) = (context.client.address, &self.origin);
+                self.metrics.tls.count_failure(Some(&error));
+                info!(%client, %origin, "no TLS handshake inside CONNECT: {error}");
+                return None;
+            }
+            Err(_) => {
+                self.metrics.tls.count_failure(None);
+                return None;
+            }
+        };
+        let host = self.origin.host();
+        if let Err(mismatch) = check_intercepted(host, start.client_hello().server_name()) {
+            self.record(Reason::SniMismatch, mismatch.name()).await;
+            let mut stream = start.io;
+            let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
+            return None;
+        }
+        let config = match self.leaves.server_config(host).await {
+            Ok(config) => config,
+            Err(error) => {
+                warn!(origin = %self.origin, "no certificate could be made: {error}");
+                return None;
+            }
+        };
+        let stream = match timeout(self.handshake_timeout, start.into_stream(config)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                self.note_failure(&error, context);
+                return None;
+            }
+            Err(_) => {
+                self.metrics.tls.count_failure(None);
+                return None;
+            }
+        };
+        let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let stream = PlaintextStream::new(Box::new(stream));
+        let within = Arc::new(context.within(self.origin));
+        Some(if is_h2 { Inside::Http2(stream, within) } else { Inside::Http1(stream, within) })
+    }
+
+    async fn record(&self, reason: Reason, sni: Option<&str>) {
+        self.gate.record_inside(&self.origin, &self.info, reason, sni).await;
+    }
+
+    /// Counts a failed handshake. The most common trouble of a first run is a client that does not
+    /// trust the proxy's CA. It sends an alert (RFC 8446 §6.2), or closes without one, as Node and
+    /// asyncio do; the log names the client, with the remedy.
+    fn note_failure(&self, error: &io::Error, context: &ConnectionContext) {
+        let (tls, origin, client) = (&self.metrics.tls, &self.origin, &context.client);
+        let address = client.address;
+        tls.count_failure(Some(error));
+        let distrusts = matches!(
+            alert(error),
+            Some(
+                AlertDescription::UnknownCA
+                    | AlertDescription::CertificateUnknown
+                    | AlertDescription::BadCertificate
+            )
+        );
+        let has_closed = alert(error) == Some(AlertDescription::CloseNotify)
+            || matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+            );
+        if distrusts {
+            if tls.distrust.note_alert(client, origin) {
+                let remedy = remedy(self.under_run);
+                warn!(client = %address, %origin, "the client does not trust the proxy's CA ({error}): {remedy}");
+            }
+        } else if has_closed {
+            tls.distrust.note_closed(client, origin, clock::monotonic());
+        } else {
+            info!(client = %address, %origin, "the TLS handshake with a client failed: {error}");
+        }
+    }
+}
+
 async fn run(
+    interception: Interception,
     upgrade: OnUpgrade,
-    origin: Origin,
-    channel: Channel,
-    info: OwnedRequestInfo,
+    context: ConnectionContext,
+    service: impl Service,
     mut held: Held,
 ) {
-    let inside = box_future(|| begin(upgrade, origin, channel, info)).await;
+    let metrics = Arc::clone(&interception.metrics);
+    // Boxed, so that the memory of the handshake is free while the connection is served.
+    let inside = box_future(|| interception.begin(upgrade, context)).await;
     if !matches!(inside, Some(Inside::Http2(..))) {
         held.shrink_to(footprint::INTERCEPTED_BYTES);
     }
     match inside {
-        Some(Inside::Plain(stream, within)) => serve(stream, within, None).await,
+        Some(Inside::Plain(stream, within)) => serve(stream, within, service, None).await,
         Some(Inside::Http1(stream, within)) => {
-            serve(stream, Arc::clone(&within), None).await;
-            note_end(&within);
+            serve(stream, Arc::clone(&within), service, None).await;
+            note_end(&within, &metrics);
         }
         Some(Inside::Http2(stream, within)) => {
-            box_future(|| http2::serve(stream, Arc::clone(&within))).await;
-            note_end(&within);
+            box_future(|| http2::serve(stream, Arc::clone(&within), service)).await;
+            note_end(&within, &metrics);
         }
         None => {}
     }
 }
 
-/// A client that ends its connection after the handshake without a request may not trust the certificate: GnuTLS
-/// looks at it when the handshake is over.
-fn note_end(within: &Channel) {
-    let Channel { client, scope, state, proxy, .. } = within;
+/// A client that closes after the handshake, without a request, may not trust the certificate: GnuTLS
+/// checks it when the handshake is over.
+fn note_end(within: &ConnectionContext, metrics: &RequestMetrics) {
+    let ConnectionContext { client, scope, state, .. } = within;
     let is_unused = state.exchanges() == 0 && !state.has_refused_input();
     if let Scope::Within(origin) = scope
         && is_unused
         && state.has_ended_input()
     {
-        let inside = &proxy.load().metrics.tls;
-        inside.count_unused();
-        inside.distrust.note_closed(client, origin, clock::monotonic());
-    }
-}
-
-async fn begin(
-    upgrade: OnUpgrade,
-    origin: Origin,
-    channel: Channel,
-    info: OwnedRequestInfo,
-) -> Option<Inside> {
-    let (mut first, mut stream) = own_stream(upgrade.await.ok()?).ok()?;
-    let patience = channel.proxy.load().handshake_timeout;
-    if first.is_empty() {
-        first = vec![0; FIRST_BYTES_MAX];
-        let read = tokio::select! {
-            read = timeout(patience, stream.read(&mut first)) => read,
-            // Nothing is under way yet that should be let end, but it may be about to begin.
-            () = async { channel.stop.wait().await; sleep(FIRST_REQUEST_GRACE).await } => return None,
-        };
-        let Ok(Ok(count @ 1..)) = read else { return None };
-        first.truncate(count);
-    }
-    let protocol = Protocol::of(&first);
-    channel.proxy.load().metrics.tls.count_protocol(protocol);
-    let stream = Rewind::new(first, stream);
-    match protocol {
-        Protocol::Tls => tls(stream, origin, &channel, &info, patience).await,
-        Protocol::Http => {
-            let plain = Origin::new(Scheme::Http, origin.host().clone(), origin.port());
-            Some(Inside::Plain(stream, Arc::new(channel.within(plain))))
-        }
-        Protocol::Other => {
-            let proxy = channel.proxy.load_full();
-            proxy.gate.record_inside(&origin, &info, Reason::TunnelNotHttp, None).await;
-            None
-        }
-    }
-}
-
-async fn tls(
-    stream: Stream,
-    origin: Origin,
-    channel: &Channel,
-    info: &OwnedRequestInfo,
-    patience: Duration,
-) -> Option<Inside> {
-    let acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
-    let start = match timeout(patience, acceptor).await {
-        Ok(Ok(start)) => start,
-        Ok(Err(error)) => {
-            channel.proxy.load().metrics.tls.count_failure(Some(&error));
-            info!(client = %channel.client.address, %origin, "no TLS handshake inside CONNECT: {error}");
-            return None;
-        }
-        Err(_) => {
-            channel.proxy.load().metrics.tls.count_failure(None);
-            return None;
-        }
-    };
-    if let Err(mismatch) = check_intercepted(origin.host(), start.client_hello().server_name()) {
-        let gate = Arc::clone(&channel.proxy.load().gate);
-        gate.record_inside(&origin, info, Reason::SniMismatch, mismatch.name()).await;
-        let mut stream = start.io;
-        let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
-        return None;
-    }
-    let leaves = Arc::clone(&channel.proxy.load().leaves);
-    let config = match leaves.server_config(origin.host()).await {
-        Ok(config) => config,
-        Err(error) => {
-            warn!(%origin, "no certificate could be made: {error}");
-            return None;
-        }
-    };
-    let stream = match timeout(patience, start.into_stream(config)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            say_why_not(&error, &origin, channel);
-            return None;
-        }
-        Err(_) => {
-            channel.proxy.load().metrics.tls.count_failure(None);
-            return None;
-        }
-    };
-    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let stream = PlaintextStream::new(Box::new(stream));
-    let within = Arc::new(channel.within(origin));
-    Some(if is_h2 { Inside::Http2(stream, within) } else { Inside::Http1(stream, within) })
-}
-
-/// The commonest trouble of a first run is a client that does not trust our CA. It says so in an
-/// alert (RFC 8446 §6.2), or leaves without a word, as Node and asyncio do; the log names it, with the
-/// remedy.
-fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
-    let proxy = channel.proxy.load();
-    let inside = &proxy.metrics.tls;
-    inside.count_failure(Some(error));
-    let distrusts = matches!(
-        alert(error),
-        Some(
-            AlertDescription::UnknownCA
-                | AlertDescription::CertificateUnknown
-                | AlertDescription::BadCertificate
-        )
-    );
-    let has_left = alert(error) == Some(AlertDescription::CloseNotify)
-        || matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset);
-    if distrusts {
-        if inside.distrust.note_alert(&channel.client, origin) {
-            let (client, remedy) = (channel.client.address, remedy(proxy.https.under_run));
-            warn!(%client, %origin, "the client does not trust the proxy's CA ({error}): {remedy}");
-        }
-    } else if has_left {
-        inside.distrust.note_closed(&channel.client, origin, clock::monotonic());
-    } else {
-        info!(client = %channel.client.address, %origin, "the TLS handshake with a client failed: {error}");
+        metrics.tls.count_unused();
+        metrics.tls.distrust.note_closed(client, origin, clock::monotonic());
     }
 }

@@ -2,13 +2,13 @@
 //! CONNECT target decides, never `Host`; a refused CONNECT closes the connection, so that bytes
 //! sent in hope of a tunnel are never run as requests.
 
+pub mod granted_tunnel;
 pub mod intercept;
 mod preread;
 mod rewind;
 pub mod sni;
 pub mod sniff;
 pub mod tunnel;
-pub mod upgrade;
 
 use http::{Method, request};
 

@@ -1,8 +1,8 @@
-//! The HTTP/1 engine's turn with a connection: from a request that has come to the next moment in
-//! which nothing is asked, or to the end.
+//! The turn of the HTTP/1 engine with a connection: from a request to the next idle moment, or to the
+//! end.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::header::DATE;
 use http::{Method, Request, Response, StatusCode, Version};
@@ -12,49 +12,54 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
+use super::client_io::ClientIo;
+use super::client_stream::ClientStream;
+use super::service::Service;
+use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::limits::ENGINES_FIELDS_MAX;
-use crate::proxy::Received;
-use crate::proxy::connection::client_io::ClientIo;
-use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::exchange::body::Body;
-use crate::proxy::exchange::connection_context::Channel;
+use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::connection_state::AfterUpgrade;
 use crate::proxy::exchange::drain::drain_begins;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::response::respond;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
+use crate::runtime::lock::Lock;
 
-/// How the engine has let go of a connection.
+/// How the engine ended its turn.
 pub enum Outcome<S> {
-    /// Nothing is asked at the moment: the wire waits without an engine.
+    /// No request is under way: the connection waits without an engine.
     Rests(Box<ClientIo<S>>),
     /// The connection is to be closed.
     Ended(Box<ClientIo<S>>, hyper::Result<()>),
-    /// The connection has left HTTP: what goes on is a tunnel, or what runs inside a CONNECT.
-    Left(AfterUpgrade),
-    /// Nobody has it any more.
+    /// The connection has left HTTP: a tunnel goes on, or what runs inside a CONNECT.
+    Upgraded(AfterUpgrade),
+    /// The connection is closed.
     Lost,
 }
 
-/// Serves what comes by `wire`. With `turned_away`, that is the answer.
-pub async fn run<S>(
+/// Serves the requests that come by `client_io`. With `refusal`, that is the response to each.
+pub async fn run<S, P>(
     mut client_io: Box<ClientIo<S>>,
-    channel: &Arc<Channel>,
-    turned_away: Option<Arc<Refusal>>,
+    context: &Arc<ConnectionContext>,
+    service: &P,
+    refusal: Option<Arc<Refusal>>,
 ) -> Outcome<S>
 where
     S: ClientStream + Send + 'static,
+    P: Service,
 {
-    let limits = channel.proxy.load().limits;
-    let asked_by = Arc::clone(channel);
-    let upgrade = Arc::new(Mutex::new(None));
+    let limits = service.limits();
+    let (responder, responder_context) = (service.clone(), Arc::clone(context));
+    let upgrade = Arc::new(Lock::new(None));
     let last_upgrade = Arc::clone(&upgrade);
-    let service = service_fn(move |request: Request<Incoming>| {
+    let hyper_service = service_fn(move |request: Request<Incoming>| {
         if let Some(wanted) = request.extensions().get::<OnUpgrade>() {
-            *last_upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted.clone());
+            *last_upgrade.lock() = Some(wanted.clone());
         }
-        answer(request.into(), Arc::clone(&asked_by), turned_away.clone())
+        let context = Arc::clone(&responder_context);
+        respond_to(request.into(), context, responder.clone(), refusal.clone())
     });
     let mut builder = http1::Builder::new();
     if limits.fields_max != ENGINES_FIELDS_MAX {
@@ -62,21 +67,21 @@ where
     }
     let mut connection = builder
         .half_close(true)
-        // Ours is within what a date can be, whatever the clock says.
+        // The proxy's own date is valid whatever the clock says.
         .auto_date_header(false)
         .preserve_header_case(client_io.choose_case())
-        // The wire has the deadlines: the engine's own would also count the time between requests.
+        // `ClientIo` has the timeouts: the engine's own would also count the time between requests.
         .header_read_timeout(None)
         .max_header_size(limits.head_max)
         .max_buf_size(limits.head_max)
-        .serve_connection(TokioIo::new(client_io), service)
+        .serve_connection(TokioIo::new(client_io), hyper_service)
         .with_upgrades();
     let ended = tokio::select! {
-        // First: the request that it is here for is one under way when the proxy stops.
+        // First: the request that the engine was made for is under way at a shutdown.
         biased;
         ended = &mut connection => ended,
-        () = drain_begins(channel) => {
-            std::pin::Pin::new(&mut connection).graceful_shutdown();
+        () = drain_begins(context) => {
+            Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
     };
@@ -87,11 +92,11 @@ where
             ended => Outcome::Ended(client_io, ended),
         };
     }
-    if let Some(sequel) = channel.state.take_after_upgrade() {
-        return Outcome::Left(sequel);
+    if let Some(after) = context.state.take_after_upgrade() {
+        return Outcome::Upgraded(after);
     }
-    // A request only asked to leave HTTP: the engine lets go of the connection all the same.
-    let unused = upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // The request asked for an upgrade and got none: the engine gives the connection away all the same.
+    let unused = upgrade.lock().take();
     if let Some(unused) = unused
         && let Ok(unused) = unused.await
         && let Ok(parts) = unused.downcast::<TokioIo<Box<ClientIo<S>>>>()
@@ -101,30 +106,27 @@ where
     Outcome::Lost
 }
 
-/// Answers one request, over HTTP/1 or HTTP/2.
-pub async fn answer(
-    request: Received,
-    channel: Arc<Channel>,
-    turned_away: Option<Arc<Refusal>>,
+/// Responds to one request, over HTTP/1 or HTTP/2.
+pub async fn respond_to(
+    request: BoxedRequest<Incoming>,
+    context: Arc<ConnectionContext>,
+    service: impl Service,
+    refusal: Option<Arc<Refusal>>,
 ) -> Result<Response<Body>, Infallible> {
-    let mut response = match turned_away {
-        None => {
-            let proxy = channel.proxy.load_full();
-            let head = &request.head;
-            let may_say_so = head.version < Version::HTTP_2 && head.method != Method::CONNECT;
-            // On the heap: the engine keeps room for this future for as long as it is there.
-            let response = box_future(|| proxy.handle(request, &channel)).await;
-            let is_last =
-                channel.stop.is_triggered() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
-            // RFC 9112 §9.6: the last answer says that it is the last.
-            if is_last && may_say_so { respond::with_close(response) } else { response }
-        }
-        Some(refusal) => {
-            channel.state.note_unread_content();
-            respond::connection_refused(&refusal, &request.head)
-        }
+    let mut response = if let Some(refusal) = refusal {
+        context.state.note_unread_content();
+        respond::connection_refused(&refusal, &request.head)
+    } else {
+        let head = &request.head;
+        let may_close = head.version < Version::HTTP_2 && head.method != Method::CONNECT;
+        // Boxed: the engine has room for this future for as long as it is there.
+        let response = box_future(|| service.handle(request, &context)).await;
+        let is_last =
+            context.shutdown.is_triggered() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
+        // RFC 9112 §9.6: the last response says that it is the last.
+        if is_last && may_close { respond::with_close(response) } else { response }
     };
-    // RFC 9110 §6.6.1: also an answer that has none gets its date here.
+    // RFC 9110 §6.6.1: a response of an origin without a date gets one here, too.
     if !response.headers().contains_key(DATE) {
         response.headers_mut().insert(DATE, clock::http_date());
     }

@@ -12,12 +12,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
+use super::http1::respond_to;
+use super::http2_stall::Watch;
+use super::service::{Limits, Service};
 use crate::clients::Held;
 use crate::egress::limits::HTTP2_SEND_BUFFER_BYTES;
-use crate::proxy::connection::Limits;
-use crate::proxy::connection::http1::answer;
-use crate::proxy::connection::http2_stall::Watch;
-use crate::proxy::exchange::connection_context::Channel;
+use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::exchange::drain::drain_begins;
 use crate::proxy::exchange::footprint;
@@ -25,37 +25,39 @@ use crate::proxy::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_FEW, H2_STREAMS_MAX,
 };
 
-/// How many requests may be under way at once on one connection: each that is refused is held until its client has taken
-/// that, so there is memory for all of them.
+/// The concurrent streams of a connection. A stream that is refused takes memory until its client has
+/// read the refusal, so memory is held for all of them.
 struct Streams {
     max: u32,
     _held: Option<Held>,
 }
 
 impl Streams {
-    fn of(channel: &Channel) -> Self {
+    fn of(context: &ConnectionContext, service: &impl Service) -> Self {
         const MORE: usize =
             (H2_STREAMS_MAX - H2_STREAMS_FEW) as usize * footprint::REFUSED_STREAM_BYTES;
-        let held = channel.proxy.load().door.memory().more(&channel.client.key(), MORE);
+        let held = service.memory().more(&context.client.key(), MORE);
         Self { max: if held.is_some() { H2_STREAMS_MAX } else { H2_STREAMS_FEW }, _held: held }
     }
 }
 
-/// Serves `stream` until either side has had enough of it, or the channel's stop lets the requests
-/// under way be the last.
-pub async fn serve<S>(stream: S, channel: Arc<Channel>)
+/// Serves HTTP/2 on `stream` until either side ends it, or the shutdown lets the requests under way be
+/// the last.
+pub async fn serve<S, P>(stream: S, context: Arc<ConnectionContext>, service: P)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    P: Service,
 {
-    let Limits { deadlines, head_max, .. } = channel.proxy.load().limits;
-    let streams = Streams::of(&channel);
-    let asked_by = Arc::clone(&channel);
+    let Limits { timeouts, head_max, .. } = service.limits();
+    let streams = Streams::of(&context, &service);
+    let responder_context = Arc::clone(&context);
     let watch = Arc::new(Watch::default());
     let watching = Arc::clone(&watch);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let answered = answer(request.into(), Arc::clone(&asked_by), None);
+    let hyper_service = service_fn(move |request: Request<Incoming>| {
+        let context = Arc::clone(&responder_context);
+        let response = respond_to(request.into(), context, service.clone(), None);
         let watch = Arc::clone(&watching);
-        async move { answered.await.map(|response| response.map(|body| watch.over(body))) }
+        async move { response.await.map(|response| response.map(|body| watch.over(body))) }
     });
     let mut connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -65,33 +67,33 @@ where
         .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(HTTP2_SEND_BUFFER_BYTES)
         .max_header_list_size(u32::try_from(head_max).unwrap_or(u32::MAX))
-        .keep_alive_interval(deadlines.idle)
-        .serve_connection(TokioIo::new(stream), service);
-    let enough = async {
+        .keep_alive_interval(timeouts.idle)
+        .serve_connection(TokioIo::new(stream), hyper_service);
+    let is_over = async {
         tokio::select! {
-            () = drain_begins(&channel) => {}
-            () = unused(&channel.state, deadlines.idle) => {}
+            () = drain_begins(&context) => {}
+            () = unused(&context.state, timeouts.idle) => {}
         }
     };
     let ended = tokio::select! {
         ended = &mut connection => {
-            channel.state.end_input();
+            context.state.end_input();
             ended
         }
-        () = watch.run(deadlines.write) => Ok(()),
-        () = enough => {
-            std::pin::Pin::new(&mut connection).graceful_shutdown();
-            // A stream that the client keeps closed would not let it end.
-            timeout(deadlines.write, &mut connection).await.unwrap_or(Ok(()))
+        () = watch.run(timeouts.write) => Ok(()),
+        () = is_over => {
+            Pin::new(&mut connection).graceful_shutdown();
+            // A stream whose window the client keeps closed would never end.
+            timeout(timeouts.write, &mut connection).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = ended {
-        debug!(client = %channel.client.address, "an HTTP/2 connection ended: {error}");
+        debug!(client = %context.client.address, "an HTTP/2 connection ended: {error}");
     }
 }
 
-/// Returns when no request has come and none is under way for so long. The engine has no bound on
-/// how long a connection may be without a stream.
+/// Returns when no request came for `limit`, and none is under way. The engine has no limit of its
+/// own on the time without a stream.
 async fn unused(state: &ConnectionState, limit: Duration) {
     let mut before = usize::MAX;
     loop {

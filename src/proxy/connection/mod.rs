@@ -7,5 +7,8 @@ pub mod http2;
 pub mod http2_stall;
 mod send_backlog;
 mod serve;
+pub mod service;
+pub mod upgraded;
 
-pub use serve::{Limits, serve};
+pub use serve::serve;
+pub use service::{Limits, Service};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::connection_context::Channel;
+use super::connection_context::ConnectionContext;
 use super::connection_state::ConnectionState;
 use crate::proxy::limits::FIRST_REQUEST_GRACE;
 
@@ -14,9 +14,9 @@ const FIRST_REQUEST_POLL: Duration = Duration::from_millis(10);
 /// Returns when the proxy shuts down, and the request under way is to be the last. A client that has
 /// just connected has a first request on its way, which no other process can take: it is waited for
 /// a little.
-pub async fn drain_begins(channel: &Channel) {
-    channel.stop.wait().await;
-    let first = Box::pin(timeout(FIRST_REQUEST_GRACE, first_request(&channel.state)));
+pub async fn drain_begins(context: &ConnectionContext) {
+    context.shutdown.wait().await;
+    let first = Box::pin(timeout(FIRST_REQUEST_GRACE, first_request(&context.state)));
     first.await.unwrap_or_default();
 }
 

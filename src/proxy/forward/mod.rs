@@ -2,6 +2,7 @@
 //! never from what was received; bodies are streamed.
 
 mod rewrite;
+mod upgrade;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,7 +19,6 @@ use crate::clients::ClientAdmission;
 use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::{self, Egress, Error, Failure, RequestBody, ResponseBody, TimeoutBody};
 use crate::proxy::connect::tunnel::Pipes;
-use crate::proxy::connect::upgrade;
 use crate::proxy::decision::gate::{Gate, Permit};
 use crate::proxy::decision::recheck::Recheck;
 use crate::proxy::decision::request_info::RequestInfo;
@@ -58,7 +58,7 @@ pub struct ClientSide<'a> {
     pub gate: &'a Arc<Gate>,
     pub state: &'a Arc<ConnectionState>,
     /// Triggered when the proxy stops.
-    pub stop: &'a Shutdown,
+    pub shutdown: &'a Shutdown,
     /// Grants memory to the client.
     pub door: &'a Arc<ClientAdmission>,
 }
@@ -161,9 +161,9 @@ impl Forwarding {
             held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
         let recheck = Recheck::resource(client.gate, client.info, permit.target().clone());
         let idle = self.tunnel_idle_timeout;
-        let ClientSide { state, stop, .. } = client;
+        let ClientSide { state, shutdown, .. } = client;
         let kept = (recheck, held);
-        Ok(upgrade::switch(response, on_upgrade, idle, &self.via, (state, stop), kept))
+        Ok(upgrade::switch(response, on_upgrade, idle, &self.via, (state, shutdown), kept))
     }
 
     /// The client's body as it is sent. With `Expect: 100-continue` it is not requested before the

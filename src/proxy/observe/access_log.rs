@@ -10,7 +10,7 @@ use tracing::{Level, enabled, info};
 
 use crate::audit::{self, Event, Record};
 use crate::policy::decision::Decision;
-use crate::proxy::exchange::connection_context::Channel;
+use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::recorded::Recorded;
 use crate::proxy::outcome::rejection::Rejection;
@@ -65,10 +65,10 @@ struct DecisionNote {
 }
 
 impl AccessEntry {
-    /// For the request with this head on `channel`.
-    pub fn of(head: &request::Parts, channel: &Channel) -> Self {
+    /// For the request with this head on `context`.
+    pub fn of(head: &request::Parts, context: &ConnectionContext) -> Self {
         let trace_id = trace_id(&head.headers);
-        let line = enabled!(target: ACCESS, Level::INFO).then(|| Box::new(Line::of(head, channel)));
+        let line = enabled!(target: ACCESS, Level::INFO).then(|| Box::new(Line::of(head, context)));
         Self { trace_id, line }
     }
 
@@ -120,7 +120,12 @@ impl AccessEntry {
     }
 
     /// Writes the line of a request that was answered with `status`, or rejected.
-    pub fn emit(&self, channel: &Channel, status: StatusCode, rejection: Option<&Rejection>) {
+    pub fn emit(
+        &self,
+        context: &ConnectionContext,
+        status: StatusCode,
+        rejection: Option<&Rejection>,
+    ) {
         let Some(line) = &self.line else { return };
         if let Some(Rejection::Denial(denial)) = rejection {
             self.note_denial(denial);
@@ -129,14 +134,14 @@ impl AccessEntry {
             Some(Rejection::Refusal(refusal)) => Some(refusal.proxy_error),
             _ => None,
         };
-        line.emit(channel, status, error, self.trace_id.as_deref());
+        line.emit(context, status, error, self.trace_id.as_deref());
     }
 }
 
 impl Line {
-    fn of(head: &request::Parts, channel: &Channel) -> Self {
+    fn of(head: &request::Parts, context: &ConnectionContext) -> Self {
         let uri = &head.uri;
-        let within = match &channel.scope {
+        let within = match &context.scope {
             Scope::Proxy => None,
             Scope::Within(origin) => Some(origin),
         };
@@ -168,7 +173,7 @@ impl Line {
 
     fn emit(
         &self,
-        channel: &Channel,
+        context: &ConnectionContext,
         status: StatusCode,
         error: Option<&str>,
         trace_id: Option<&str>,
@@ -187,8 +192,8 @@ impl Line {
                 "server.port" = self.port,
                 "http.response.status_code" = status.as_u16(),
                 "user_agent.original" = self.user_agent,
-                "client.address" = channel.client.address.to_string(),
-                "client.port" = channel.port,
+                "client.address" = context.client.address.to_string(),
+                "client.port" = context.port,
                 "network.protocol.version" = self.version,
                 "error.type" = error,
                 "trace_id" = trace_id,

@@ -1,6 +1,6 @@
 //! A client's connection as the HTTP engine sees it. The engine gets one request at a time, and none
 //! whose framing could be understood in two ways ([`Framing`]). Besides, the wire adds what the
-//! engine lacks: deadlines for idling, for a request head and for a client that does not read;
+//! engine lacks: timeouts for idling, for a request head and for a client that does not read;
 //! interim (1xx) responses; and an eye on a client that leaves before it is answered.
 
 mod disconnect;
@@ -30,7 +30,7 @@ use crate::runtime::lazy_timer::LazyTimer;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Deadlines {
+pub struct Timeouts {
     /// Between two requests.
     pub idle: Duration,
     /// From the first byte of a request head to its last.
@@ -47,7 +47,7 @@ const SCRATCH_BYTES: usize = 1024;
 pub struct ClientIo<S> {
     stream: S,
     state: Arc<ConnectionState>,
-    deadlines: Deadlines,
+    timeouts: Timeouts,
     framing: Framing,
     /// What the engine has not been given yet.
     held: BytesMut,
@@ -91,13 +91,13 @@ impl<S: ClientStream> ClientIo<S> {
     pub fn new(
         stream: S,
         state: Arc<ConnectionState>,
-        deadlines: Deadlines,
+        timeouts: Timeouts,
         framing: Framing,
     ) -> Self {
         Self {
             stream,
             state,
-            deadlines,
+            timeouts,
             framing,
             held: BytesMut::new(),
             granted: 0,
@@ -148,7 +148,7 @@ impl<S: ClientStream> ClientIo<S> {
             self.writing.clear();
             return poll;
         }
-        let limit = self.deadlines.write;
+        let limit = self.timeouts.write;
         ready!(self.writing.poll(&self.stream, limit, cx));
         let reason = format!("the client has read nothing for {limit:?}");
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))

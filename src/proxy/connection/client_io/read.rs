@@ -209,7 +209,7 @@ impl<S: ClientStream> ClientIo<S> {
             return self.poll_engine_release(cx);
         }
         let is_head = self.phase == Phase::Head;
-        let limit = if is_head { self.deadlines.head } else { self.deadlines.idle };
+        let limit = if is_head { self.timeouts.head } else { self.timeouts.idle };
         ready!(self.reading.poll(limit, cx));
         if is_head {
             self.refuse(head::too_slow());

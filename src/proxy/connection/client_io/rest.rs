@@ -59,7 +59,7 @@ impl<S: ClientStream> ClientIo<S> {
     /// Waits a while for a request, then releases the engine; the rest of the idle timeout is waited
     /// without it.
     pub(super) fn poll_engine_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let idle = self.deadlines.idle;
+        let idle = self.timeouts.idle;
         let limit = self.patience().min(idle);
         ready!(self.reading.poll(limit, cx));
         self.rests = true;

@@ -22,9 +22,9 @@ fn new_client_io(room: usize) -> (ClientIo<DuplexStream>, Arc<ConnectionState>, 
     let (stream, client) = duplex(room);
     let state = Arc::<ConnectionState>::default();
     let long = Duration::from_secs(60);
-    let deadlines = Deadlines { idle: long, head: long, write: long };
+    let timeouts = Timeouts { idle: long, head: long, write: long };
     (
-        ClientIo::new(stream, Arc::clone(&state), deadlines, Framing::new(8192, 100, false)),
+        ClientIo::new(stream, Arc::clone(&state), timeouts, Framing::new(8192, 100, false)),
         state,
         client,
     )
@@ -183,11 +183,11 @@ where
     S: ClientStream,
 {
     let long = Duration::from_secs(60);
-    let deadlines = Deadlines { idle: long, head: long, write: long };
+    let timeouts = Timeouts { idle: long, head: long, write: long };
     let mut client_io = ClientIo::new(
         stream,
         Arc::<ConnectionState>::default(),
-        deadlines,
+        timeouts,
         Framing::new(8192, 100, false),
     );
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
