@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{encoded, quoted, target_too_long};
+use super::encoded;
+use super::fault::{quoted, target_too_long};
 use crate::proxy::limits::TARGET_BYTES_MAX;
 use crate::proxy::outcome::foreign_protocol::ForeignProtocol;
 use crate::proxy::outcome::refusal::Refusal;

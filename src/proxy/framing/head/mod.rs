@@ -3,18 +3,16 @@
 //! line and the rule it breaks. What passes means one thing only.
 
 pub mod encoded;
+mod fault;
 mod field;
 pub mod http2;
 mod line;
 
-use http::StatusCode;
-
+use self::fault::field_fault;
+pub use self::fault::{target_too_long, too_large, too_slow};
 pub use self::field::{Field, field};
 pub use self::line::{RequestLine, request_line};
 use crate::proxy::outcome::refusal::Refusal;
-
-/// Bytes of a malformed line that the answer repeats.
-const DETAIL_BYTES_MAX: usize = 120;
 
 /// What follows a head, up to the next request (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +46,8 @@ pub fn fields<'a>(
             field(field_line).map_err(fault)?;
         in_title_case &= is_in_title_case;
         if name.eq_ignore_ascii_case(b"content-length") {
-            // Equal ones could be folded into one (RFC 9110 §8.6); whoever sends two is not trusted to.
+            // Equal ones could be folded into one (RFC 9110 §8.6), but a client that
+            // sends two may mean them to be read differently.
             let first = length.replace(number(value).map_err(fault)?).is_none();
             first
                 .then_some(())
@@ -89,42 +88,6 @@ fn number(value: &[u8]) -> Result<u64, &'static str> {
     let number = digits.and_then(|digits| digits.parse().ok());
     // The engine counts in the same width, and has put the last of its numbers to other uses.
     number.filter(|it| *it < u64::MAX - 1).ok_or("is not a number of digits only (RFC 9110 §8.6)")
-}
-
-pub fn too_large() -> Refusal {
-    Refusal::bad_request_as(
-        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-        "the request head is longer, or has more fields, than limits.max_header_bytes and \
-         limits.max_headers allow",
-    )
-}
-
-pub fn too_slow() -> Refusal {
-    Refusal::bad_request_as(
-        StatusCode::REQUEST_TIMEOUT,
-        "the request head did not come to its end in time (limits.header_timeout)",
-    )
-}
-
-pub fn target_too_long() -> Refusal {
-    Refusal::bad_request_as(
-        StatusCode::URI_TOO_LONG,
-        "the request line is longer than limits.max_header_bytes allows, or its target than 65,534 bytes",
-    )
-}
-
-/// Values are not repeated, for they may be secret; but those that frame the message are said.
-fn field_fault(line: &[u8], fault: &str) -> String {
-    let name = memchr::memchr2(b':', b' ', line).map_or(line, |end| &line[..end]);
-    let frames = [&b"content-length"[..], b"transfer-encoding"];
-    let is_framing = frames.iter().any(|framing| name.eq_ignore_ascii_case(framing));
-    format!("the field line {} {fault}", if is_framing { quoted(line) } else { quoted(name) })
-}
-
-fn quoted(line: &[u8]) -> String {
-    let cut = &line[..line.len().min(DETAIL_BYTES_MAX)];
-    let more = if cut.len() < line.len() { "…" } else { "" };
-    format!("\"{}{more}\"", cut.escape_ascii())
 }
 
 #[cfg(test)]
