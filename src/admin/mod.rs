@@ -48,13 +48,13 @@ use crate::watch::Watch;
 pub struct Watched {
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
-    pub tally: Arc<RequestMetrics>,
-    pub decisions: Arc<DecisionMetrics>,
+    pub request_metrics: Arc<RequestMetrics>,
+    pub decision_metrics: Arc<DecisionMetrics>,
     pub watch: Arc<Watch>,
     pub egress: Arc<egress::EgressState>,
     pub leaves: Arc<Leaves>,
     pub reloads: Arc<Reloads>,
-    pub door: Arc<ClientAdmission>,
+    pub admission: Arc<ClientAdmission>,
     /// The token that requests need.
     pub token: Arc<Token>,
     pub clock: Arc<dyn Clock>,

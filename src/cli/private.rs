@@ -20,7 +20,7 @@ pub struct PrivateProxy {
     pub address: SocketAddr,
     server: Server,
     lifecycle: Arc<Lifecycle>,
-    tally: Arc<RequestMetrics>,
+    request_metrics: Arc<RequestMetrics>,
     audit: Arc<Writer>,
     records: PathBuf,
 }
@@ -48,7 +48,7 @@ impl PrivateProxy {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
         let mut components = build(&settings, listeners.addresses(), ca, clock)?;
-        components.tally = Arc::new(RequestMetrics::with_origins());
+        components.request_metrics = Arc::new(RequestMetrics::with_origins());
         // A command of its own would only see each CONNECT fail.
         if let Some(invalidity) = components.leaves.invalidity() {
             return Err(anyhow::anyhow!("{invalidity}; {CURE}")).or_exit(Exit::Configuration);
@@ -59,7 +59,7 @@ impl PrivateProxy {
             address: server.addresses()[0],
             server,
             lifecycle: components.lifecycle,
-            tally: components.tally,
+            request_metrics: components.request_metrics,
             audit: components.audit,
             records: audit_dir.join(crate::audit::FILE_NAME),
         })
@@ -72,6 +72,10 @@ impl PrivateProxy {
         if let Err(error) = self.audit.close() {
             tracing::error!("{error}");
         }
-        Account { counts: self.tally.counts(), audit: self.audit.health(), records: self.records }
+        Account {
+            counts: self.request_metrics.counts(),
+            audit: self.audit.health(),
+            records: self.records,
+        }
     }
 }

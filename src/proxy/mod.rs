@@ -9,6 +9,7 @@ mod decision;
 mod exchange;
 mod forward;
 mod framing;
+mod instance;
 pub mod limits;
 mod observe;
 mod outcome;
@@ -18,25 +19,17 @@ mod response;
 pub mod test_hooks;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use http::header::USER_AGENT;
 use http::{Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
-use hyper::upgrade::OnUpgrade;
 
-use connect::Connect;
-use connect::granted_tunnel::Tunnel;
-use connect::intercept::Interception;
-use connect::tunnel::IdleTimer;
 pub use connect::tunnel::Pipes;
 pub use connect::{Https, HttpsMode};
 pub use connection::client_io::Timeouts;
 pub use connection::{Limits, Service, serve};
 use decision::gate::Admission;
 pub use decision::gate::Gate;
-use decision::recheck::Recheck;
 use decision::request_info::{RequestInfo, Subject};
 pub use decision::robots_summary_cache::RobotsSummaryCache;
 pub use decision::rules::{AgentRule, Mixed, Mode, OriginRule, Rules};
@@ -48,11 +41,12 @@ use exchange::footprint;
 use forward::ClientSide;
 pub use forward::Forwarding;
 use framing::head;
+pub use instance::{Current, Proxy};
 pub use observe::access_log::ACCESS;
 use observe::access_log::AccessEntry;
 pub use observe::decision_log::EACH_DECISION;
 pub use observe::decision_metrics::{DecisionCounts, DecisionMetrics};
-use observe::request_metrics::{End, PendingRequest};
+use observe::request_metrics::End;
 pub use observe::request_metrics::{RequestCounts, RequestMetrics};
 use outcome::foreign_protocol::ForeignProtocol;
 pub use outcome::problem::{OWN_NAME, Problem};
@@ -68,33 +62,14 @@ pub use request::upgrade_protocol::Protocol;
 pub use request::via::Via;
 use response::respond;
 
-use crate::ca::Leaves;
-use crate::clients::{BodyMemory, Client, ClientAdmission, Held, RejectReason};
+use crate::clients::{BodyMemory, Client, RejectReason};
 use crate::egress::boxed_request::BoxedRequest;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
-use crate::types::origin::{Origin, Scheme};
+use crate::types::origin::Scheme;
 
 /// A client's request.
 type Received = BoxedRequest<Incoming>;
-
-/// A worker's proxy as it is now. Each request is handled by the one that is there when it comes: new
-/// settings apply from the next request on, and one under way ends under those it began with.
-pub type Current = Arc<ArcSwap<Proxy>>;
-
-/// One worker's proxy.
-#[derive(Debug)]
-pub struct Proxy {
-    pub gate: Arc<Gate>,
-    pub forwarding: Forwarding,
-    pub metrics: Arc<RequestMetrics>,
-    pub limits: Limits,
-    pub https: Https,
-    /// For the first bytes inside a CONNECT, and for the TLS handshake.
-    pub handshake_timeout: Duration,
-    pub leaves: Arc<Leaves>,
-    pub door: Arc<ClientAdmission>,
-}
 
 impl Service for Current {
     fn limits(&self) -> Limits {
@@ -102,7 +77,7 @@ impl Service for Current {
     }
 
     fn memory(&self) -> Arc<BodyMemory> {
-        Arc::clone(self.load().door.memory())
+        Arc::clone(self.load().admission.memory())
     }
 
     async fn handle(&self, request: Received, context: &ConnectionContext) -> Response<Body> {
@@ -183,7 +158,7 @@ impl Proxy {
         let client = self.identify(&request.head, context).await?;
         let scheme = destination.scheme();
         let bytes = footprint::of(&request.head, !request.body.is_end_stream(), scheme);
-        exchange.holds(self.door.request(&client, bytes)?);
+        exchange.holds(self.admission.request(&client, bytes)?);
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
@@ -210,7 +185,7 @@ impl Proxy {
             None => {}
         }
         let pending = self.metrics.begin(&target.origin);
-        count(pending, self.fetch(request, target, &client, context, entry).await)
+        pending.finish(self.fetch(request, target, &client, context, entry).await)
     }
 
     /// The client of a request. Credentials are required of requests to the proxy as a proxy: not
@@ -221,15 +196,15 @@ impl Proxy {
         context: &ConnectionContext,
     ) -> Result<Client, RejectReason> {
         if context.scope != Scope::Proxy {
-            return self.door.renew(&context.client);
+            return self.admission.renew(&context.client);
         }
         let address = context.client.address;
         if request.uri.authority().is_none() {
             return Ok(Client::at(address));
         }
-        let client = self.door.authenticate(address, &request.headers).await?;
+        let client = self.admission.authenticate(address, &request.headers).await?;
         if let Some(user) = &client.user {
-            self.door.permit_user(user, &context.seat)?;
+            self.admission.permit_user(user, &context.seat)?;
         }
         Ok(client)
     }
@@ -254,7 +229,8 @@ impl Proxy {
             }
         };
         let ConnectionContext { state, shutdown, .. } = context;
-        let client = ClientSide { info, gate: &self.gate, state, shutdown, door: &self.door };
+        let client =
+            ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
         let status = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
         self.gate.note_response(&permit, status);
@@ -266,113 +242,4 @@ impl Proxy {
             }
         }
     }
-
-    /// Responds to a CONNECT, and sets what follows it.
-    async fn connect(
-        &self,
-        request: Received,
-        client: &Client,
-        context: &ConnectionContext,
-        current: &Current,
-        entry: &AccessEntry,
-    ) -> Result<Response<Body>, Rejection> {
-        let mut request = request.whole();
-        let upgrade = hyper::upgrade::on(&mut request);
-        let (head, _) = request.into_parts();
-        let user_agent = head.headers.get(USER_AGENT);
-        let info = RequestInfo { client, method: &head.method, user_agent, entry };
-        match self.https.connect(&head, &context.scope)? {
-            Connect::Intercept(origin) => {
-                // Port 80 is for plain HTTP, as of WebSockets, which needs no certificate.
-                if origin.port() != 80
-                    && let Some(invalidity) = self.leaves.refusal()
-                {
-                    let refusal = Refusal::ca_not_valid(&invalidity);
-                    return count(self.metrics.begin(&origin), Err(refusal.into()));
-                }
-                let since = clock::monotonic();
-                let egress = &self.forwarding.egress;
-                if let Err(error) = self.gate.admit_address(&origin, info, egress).await {
-                    // Requests inside are counted themselves; here there will be none.
-                    return count(self.metrics.begin(&origin).since(since), Err(error.into()));
-                }
-                let held = self.door.keep(client, footprint::MULTIPLEXED_BYTES)?;
-                let inside = context.after_connect(client);
-                let interception = self.interception(origin, info);
-                let serving = interception.run(upgrade, inside, Arc::clone(current), held);
-                context.state.upgrade(serving);
-                Ok(respond::connected())
-            }
-            Connect::PortNotAllowed(origin) => {
-                let error = self.gate.deny_port(&origin, info).await;
-                count(self.metrics.begin(&origin), Err(error.into()))
-            }
-            Connect::Classify(origin, mixed) => {
-                let pending = self.metrics.begin(&origin);
-                let tunnelled = self.tunnel(upgrade, origin, mixed, info, context).await;
-                count(pending, tunnelled.map(|()| (End::Forwarded, respond::connected())))
-            }
-        }
-    }
-
-    fn interception(&self, origin: Origin, info: RequestInfo<'_>) -> Interception {
-        Interception {
-            origin,
-            info: info.into(),
-            gate: Arc::clone(&self.gate),
-            leaves: Arc::clone(&self.leaves),
-            metrics: Arc::clone(&self.metrics),
-            handshake_timeout: self.handshake_timeout,
-            under_run: self.https.under_run,
-        }
-    }
-
-    /// Decides on a host as a whole, and connects the client with it.
-    async fn tunnel(
-        &self,
-        upgrade: OnUpgrade,
-        origin: Origin,
-        mixed: Mixed,
-        info: RequestInfo<'_>,
-        context: &ConnectionContext,
-    ) -> Result<(), Rejection> {
-        let permit = self.gate.admit_host(origin, info, mixed).await?;
-        let held = self.door.keep(info.client, footprint::TUNNEL_BYTES)?;
-        let egress = &self.forwarding.egress;
-        let stream = match egress.connect_plain(permit.origin(), &info.client.key()).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                let subject = Subject::Host(permit.origin());
-                return Err(self.gate.on_egress_error(subject, info, error).await.into());
-            }
-        };
-        let tunnel = Tunnel {
-            recheck: Recheck::host(&self.gate, info, permit.origin().clone(), mixed),
-            permit,
-            idle: IdleTimer::new(self.forwarding.tunnel_idle_timeout, context.shutdown.clone()),
-            pipes: Arc::clone(&self.forwarding.pipes),
-            handshake_timeout: self.handshake_timeout,
-        };
-        context.state.upgrade(holding(held, tunnel.run(upgrade, stream)));
-        Ok(())
-    }
-}
-
-/// Runs `next`, and holds `held` until it ends.
-async fn holding(held: Held, next: impl Future<Output = ()>) {
-    next.await;
-    drop(held);
-}
-
-/// Counts a request by how it ended; one that was refused has failed.
-fn count(
-    pending: PendingRequest<'_>,
-    ended: Result<(End, Response<Body>), Rejection>,
-) -> Result<Response<Body>, Rejection> {
-    match &ended {
-        Ok((end, response)) => pending.answered(response.body().asked_at()).ended(*end),
-        Err(Rejection::Denial(denial)) => pending.ended(End::Denied(denial.record.reason)),
-        Err(Rejection::Refusal(_)) => drop(pending),
-    }
-    ended.map(|(_, response)| response)
 }

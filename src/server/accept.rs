@@ -29,7 +29,7 @@ const KEPT_AHEAD_MAX: usize = 4;
 /// What every listener's loop needs.
 #[derive(Clone)]
 pub(super) struct Acceptor {
-    pub door: Arc<ClientAdmission>,
+    pub admission: Arc<ClientAdmission>,
     /// As many as there are descriptors for.
     pub places: Arc<Semaphore>,
     /// How many of them one client may have.
@@ -96,7 +96,7 @@ impl Acceptor {
     /// Sends a client to a worker that runs. A failure closes this connection only.
     fn let_in(&self, stream: TcpStream, client: SocketAddr, place: OwnedSemaphorePermit) {
         let received =
-            catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip(), self.share)));
+            catch_unwind(AssertUnwindSafe(|| self.admission.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
         // Rejected connections have their own reserve of descriptors.
         let place = reception.reject_reason.is_none().then_some(place);

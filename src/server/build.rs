@@ -31,17 +31,17 @@ use crate::watch::Watch;
 #[derive(Clone, Debug)]
 pub struct Components {
     pub workers: usize,
-    pub door: Arc<ClientAdmission>,
+    pub admission: Arc<ClientAdmission>,
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
-    pub tally: Arc<RequestMetrics>,
+    pub request_metrics: Arc<RequestMetrics>,
     pub leaves: Arc<Leaves>,
     pub(super) pipes: Arc<Pipes>,
     /// What became of reading the settings again.
     pub reloads: Arc<Reloads>,
     /// The token of the admin listener.
     pub(super) token: Arc<Token>,
-    pub(super) decisions: Arc<DecisionMetrics>,
+    pub(super) decision_metrics: Arc<DecisionMetrics>,
     /// Follows changes of robots.txt files.
     pub(super) watch: Arc<Watch>,
     pub(super) clock: Arc<dyn Clock>,
@@ -91,15 +91,15 @@ pub fn build_prepared(
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Components {
         workers: settings.workers.unwrap_or_else(cores),
-        door: Arc::new(ClientAdmission::new(clients, memory)),
+        admission: Arc::new(ClientAdmission::new(clients, memory)),
         store,
         audit,
-        tally: Arc::default(),
+        request_metrics: Arc::default(),
         leaves: Arc::new(leaves),
         pipes: Arc::default(),
         reloads: Arc::default(),
         token: Arc::new(token),
-        decisions: Arc::default(),
+        decision_metrics: Arc::default(),
         watch,
         clock,
         lifecycle: Arc::new(lifecycle),
@@ -116,13 +116,13 @@ impl Components {
         Watched {
             store: Arc::clone(&self.store),
             audit: Arc::clone(&self.audit),
-            tally: Arc::clone(&self.tally),
-            decisions: Arc::clone(&self.decisions),
+            request_metrics: Arc::clone(&self.request_metrics),
+            decision_metrics: Arc::clone(&self.decision_metrics),
             watch: Arc::clone(&self.watch),
             egress: Arc::clone(&self.egress),
             leaves: Arc::clone(&self.leaves),
             reloads: Arc::clone(&self.reloads),
-            door: Arc::clone(&self.door),
+            admission: Arc::clone(&self.admission),
             token: Arc::clone(&self.token),
             clock: Arc::clone(&self.clock),
             started,
@@ -144,7 +144,7 @@ impl Components {
             store: Arc::clone(&self.store),
             audit: Arc::clone(&self.audit),
             clock: Arc::clone(&self.clock),
-            metrics: Arc::clone(&self.decisions),
+            metrics: Arc::clone(&self.decision_metrics),
             summaries: RobotsSummaryCache::default(),
             watch: Arc::clone(&self.watch),
         })
@@ -170,12 +170,12 @@ impl Components {
         Proxy {
             gate: Arc::clone(gate),
             forwarding,
-            metrics: Arc::clone(&self.tally),
+            metrics: Arc::clone(&self.request_metrics),
             limits: settings.limits(),
             https: settings.https(),
             handshake_timeout: limits.handshake_timeout,
             leaves: Arc::clone(&self.leaves),
-            door: Arc::clone(&self.door),
+            admission: Arc::clone(&self.admission),
         }
     }
 

@@ -59,8 +59,8 @@ impl Server {
         if let Some(disk) = components.store.disk() {
             disk.resize(settings.store.max_size, settings.store_pending_max());
         }
-        let users = components.door.change(clients);
-        components.door.memory().change(settings.body_memory());
+        let users = components.admission.change(clients);
+        components.admission.memory().change(settings.body_memory());
         let token = components.token.change(secret);
         if settings.clients.max_connections != components.settings().clients.max_connections {
             descriptors::say_if_short(settings.clients.max_connections, self.places);

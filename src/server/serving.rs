@@ -60,7 +60,7 @@ impl Server {
         let watching = Watching::start(&components.watch, &components.audit, &components.clock)?;
         let (totals, components) = (Totals::start(components)?, components.clone());
         let mut acceptor = Acceptor {
-            door: Arc::clone(&components.door),
+            admission: Arc::clone(&components.admission),
             places: Arc::new(Semaphore::new(places)),
             share: descriptors::share(places - waiting),
             workers: posts,
@@ -100,7 +100,7 @@ impl Server {
         // Nothing more is fetched: what has changed comes into the log before the last totals.
         self.watching.end();
         self.totals.end();
-        self.components.tally.tls.log_rest(self.components.settings().under_run);
+        self.components.request_metrics.tls.log_rest(self.components.settings().under_run);
         // The workers have ended: the store writes what is left.
         self.components.store.close();
     }

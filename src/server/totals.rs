@@ -32,7 +32,7 @@ pub struct Totals {
 
 /// The counters, and the log that they are written to.
 struct Account {
-    decisions: Arc<DecisionMetrics>,
+    decision_metrics: Arc<DecisionMetrics>,
     audit: Arc<Writer>,
     clock: Arc<dyn Clock>,
     lifecycle: Arc<Lifecycle>,
@@ -47,7 +47,7 @@ struct Told {
 impl Totals {
     pub fn start(components: &Components) -> io::Result<Self> {
         let account = Account {
-            decisions: Arc::clone(&components.decisions),
+            decision_metrics: Arc::clone(&components.decision_metrics),
             audit: Arc::clone(&components.audit),
             clock: Arc::clone(&components.clock),
             lifecycle: Arc::clone(&components.lifecycle),
@@ -55,7 +55,7 @@ impl Totals {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();
         let ended = end.clone();
-        let told = Told { counts: account.decisions.counts(), until: account.clock.wall() };
+        let told = Told { counts: account.decision_metrics.counts(), until: account.clock.wall() };
         let run = move || {
             runtime.block_on(async {
                 tokio::join!(
@@ -93,7 +93,7 @@ async fn tell(account: &Account, mut told: Told, end: CancellationToken, interva
 async fn sum_up(account: &Account, end: CancellationToken) {
     loop {
         let is_last = timeout(DECISION_SUMMARY_INTERVAL, end.cancelled()).await.is_ok();
-        account.decisions.log.log_summary();
+        account.decision_metrics.log.log_summary();
         if is_last {
             return;
         }
@@ -116,7 +116,7 @@ impl Told {
 
     /// The totals since the last notice, and the state after they are written.
     fn until_now(&self, account: &Account) -> (Notice, Self) {
-        let next = Self { counts: account.decisions.counts(), until: account.clock.wall() };
+        let next = Self { counts: account.decision_metrics.counts(), until: account.clock.wall() };
         let totals = audit::Totals {
             allowed: next.counts.allowed - self.counts.allowed,
             by_host: next.counts.by_host - self.counts.by_host,
@@ -152,12 +152,12 @@ mod tests {
             Arc::new(Writer::open(Config::new(dir.path().to_owned()), Arc::clone(&clock)).unwrap());
         let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), Settings::default());
         let account = Account {
-            decisions: Arc::default(),
+            decision_metrics: Arc::default(),
             audit: Arc::clone(&audit),
             clock: Arc::clone(&clock),
             lifecycle: Arc::new(lifecycle),
         };
-        let told = Told { counts: account.decisions.counts(), until: clock.wall() };
+        let told = Told { counts: account.decision_metrics.counts(), until: clock.wall() };
         let lines = || std::fs::read_to_string(dir.path().join(FILE_NAME)).unwrap();
         let end = CancellationToken::new();
         let ended = end.clone();

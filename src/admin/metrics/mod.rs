@@ -61,18 +61,22 @@ fn settings(page: &mut Exposition, watched: &Watched) {
 }
 
 fn clients(page: &mut Exposition, watched: &Watched) {
-    page.gauge("courtesy_connections", "Open client connections", watched.door.inside() as u64);
+    page.gauge(
+        "courtesy_connections",
+        "Open client connections",
+        watched.admission.inside() as u64,
+    );
     let help = "Connections and requests rejected for their client or for a limit";
-    let turned_away = watched.door.counts().by_reason();
-    page.counters("courtesy_clients_turned_away", help, "reason", turned_away);
-    let memory = watched.door.memory();
+    let rejected = watched.admission.counts().by_reason();
+    page.counters("courtesy_clients_turned_away", help, "reason", rejected);
+    let memory = watched.admission.memory();
     let (held, limit) = memory.counts();
     page.bytes("courtesy_body_memory", "Memory held by requests in progress", held as u64);
     let help = "Limit of the memory held by requests in progress (limits.body_memory)";
     page.bytes("courtesy_body_memory_limit", help, limit as u64);
     let help = "Requests rejected, or continued with small reads, for lack of body memory";
     page.counter("courtesy_body_memory_waits", help, memory.waits());
-    let inside = &watched.tally.tls;
+    let inside = &watched.request_metrics.tls;
     let help = "Failed TLS handshakes inside CONNECT, by the client's alert";
     page.counters("courtesy_tls_client_failures", help, "alert", inside.failures());
     let help = "TLS connections inside CONNECT that the client closed after the handshake, without a request";
@@ -84,7 +88,7 @@ fn clients(page: &mut Exposition, watched: &Watched) {
 }
 
 fn requests(page: &mut Exposition, watched: &Watched) {
-    let counts = watched.tally.counts();
+    let counts = watched.request_metrics.counts();
     let denied_for =
         |reason| counts.denied.iter().find(|(it, _)| *it == reason).map_or(0, |(_, count)| *count);
     page.counters(
@@ -111,8 +115,8 @@ fn requests(page: &mut Exposition, watched: &Watched) {
         ("robots", watched.store.stats().waits),
         ("wait", egress.waits),
         ("connect", egress.connect),
-        ("upstream", watched.tally.upstream()),
-        ("total", watched.tally.durations()),
+        ("upstream", watched.request_metrics.upstream()),
+        ("total", watched.request_metrics.durations()),
     ];
     let help = "Time from request to response header, in total and by phase";
     page.latencies("courtesy_request_duration", help, "phase", phases);
@@ -123,16 +127,16 @@ fn requests(page: &mut Exposition, watched: &Watched) {
 }
 
 fn decisions(page: &mut Exposition, watched: &Watched) {
-    let by_basis = watched.decisions.by_basis().map(|(decision, basis, count)| {
+    let by_basis = watched.decision_metrics.by_basis().map(|(decision, basis, count)| {
         (vec![("decision", decision.to_owned()), ("basis", basis.to_owned())], count)
     });
     let help = "Decisions by outcome and basis";
     page.counters_by("courtesy_decisions", help, by_basis);
     let help = "Requests refused because the operator closed the way, by its address, host or port, or \
                 because it leads to this proxy";
-    page.counters("courtesy_egress_refusals", help, "kind", watched.decisions.refusals());
+    page.counters("courtesy_egress_refusals", help, "kind", watched.decision_metrics.refusals());
     let help = "Requests that failed to reach their origin, by the error type of RFC 9209";
-    page.counters("courtesy_egress_failures", help, "error", watched.decisions.failures());
+    page.counters("courtesy_egress_failures", help, "error", watched.decision_metrics.failures());
 }
 
 fn robots(page: &mut Exposition, watched: &Watched) {

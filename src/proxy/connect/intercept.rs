@@ -17,7 +17,6 @@ use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
 use crate::audit::Reason;
-use crate::ca::Leaves;
 use crate::clients::Held;
 use crate::egress::PlaintextStream;
 use crate::proxy::connect::rewind::Rewind;
@@ -25,14 +24,13 @@ use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
 use crate::proxy::connect::sniff::Protocol;
 use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::connection::upgraded::into_socket;
-use crate::proxy::connection::{Service, http2, serve};
-use crate::proxy::decision::gate::Gate;
+use crate::proxy::connection::{http2, serve};
 use crate::proxy::decision::request_info::OwnedRequestInfo;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::footprint;
+use crate::proxy::instance::Current;
 use crate::proxy::limits::FIRST_REQUEST_GRACE;
 use crate::proxy::observe::distrust::remedy;
-use crate::proxy::observe::request_metrics::RequestMetrics;
 use crate::proxy::observe::tls_metrics::alert;
 use crate::proxy::request::target::Scope;
 use crate::runtime::box_future::box_future;
@@ -63,21 +61,14 @@ impl ClientStream for Secured {
 /// once it has part of a head, waits for the empty line, which other protocols never send.
 const FIRST_BYTES_MAX: usize = 4096;
 
-/// A CONNECT that is to be intercepted, with what that takes of the proxy. The settings are those of
-/// the moment of the CONNECT; requests inside are served under those of their own.
+/// A CONNECT that is to be intercepted. Each step takes the settings of its moment.
 #[derive(Debug)]
 pub struct Interception {
     /// The target of the CONNECT.
     pub origin: Origin,
     /// The CONNECT request, for records.
     pub info: OwnedRequestInfo,
-    pub gate: Arc<Gate>,
-    pub leaves: Arc<Leaves>,
-    pub metrics: Arc<RequestMetrics>,
-    /// For the client's first bytes, and for the TLS handshake.
-    pub handshake_timeout: Duration,
-    /// Whether the clients are those of `courtesy run`.
-    pub under_run: bool,
+    pub current: Current,
 }
 
 /// An intercepted connection by its protocol.
@@ -88,24 +79,24 @@ enum Inside {
 }
 
 impl Interception {
-    /// Serves the connection of `context` after its 200, with `service`. Boxed, because `service`
-    /// handles requests inside as it did the CONNECT, and a future cannot contain itself.
+    /// Serves the connection of `context` after its 200. Boxed, because the proxy handles requests
+    /// inside as it did the CONNECT, and a future cannot contain itself.
     pub fn run(
         self,
         upgrade: OnUpgrade,
         context: ConnectionContext,
-        service: impl Service,
         held: Held,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        box_future(|| run(self, upgrade, context, service, held))
+        box_future(|| run(self, upgrade, context, held))
     }
 
     async fn begin(self, upgrade: OnUpgrade, context: ConnectionContext) -> Option<Inside> {
         let (mut first, mut stream) = into_socket(upgrade.await.ok()?).ok()?;
+        let handshake_timeout = self.current.load().handshake_timeout;
         if first.is_empty() {
             first = vec![0; FIRST_BYTES_MAX];
             let read = tokio::select! {
-                read = timeout(self.handshake_timeout, stream.read(&mut first)) => read,
+                read = timeout(handshake_timeout, stream.read(&mut first)) => read,
                 // No request is under way, but one may be about to come.
                 () = async { context.shutdown.wait().await; sleep(FIRST_REQUEST_GRACE).await } => {
                     return None;
@@ -115,10 +106,10 @@ impl Interception {
             first.truncate(count);
         }
         let protocol = Protocol::of(&first);
-        self.metrics.tls.count_protocol(protocol);
+        self.current.load().metrics.tls.count_protocol(protocol);
         let stream = Rewind::new(first, stream);
         match protocol {
-            Protocol::Tls => self.accept_tls(stream, &context).await,
+            Protocol::Tls => self.accept_tls(stream, &context, handshake_timeout).await,
             Protocol::Http => {
                 let (host, port) = (self.origin.host().clone(), self.origin.port());
                 let plain = Origin::new(Scheme::Http, host, port);
@@ -131,18 +122,23 @@ impl Interception {
         }
     }
 
-    async fn accept_tls(self, stream: Stream, context: &ConnectionContext) -> Option<Inside> {
+    async fn accept_tls(
+        self,
+        stream: Stream,
+        context: &ConnectionContext,
+        handshake_timeout: Duration,
+    ) -> Option<Inside> {
         let acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
-        let start = match timeout(self.handshake_timeout, acceptor).await {
+        let start = match timeout(handshake_timeout, acceptor).await {
             Ok(Ok(start)) => start,
             Ok(Err(error)) => {
                 let (client, origin) = (context.client.address, &self.origin);
-                self.metrics.tls.count_failure(Some(&error));
+                self.current.load().metrics.tls.count_failure(Some(&error));
                 info!(%client, %origin, "no TLS handshake inside CONNECT: {error}");
                 return None;
             }
             Err(_) => {
-                self.metrics.tls.count_failure(None);
+                self.current.load().metrics.tls.count_failure(None);
                 return None;
             }
         };
@@ -153,21 +149,22 @@ impl Interception {
             let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
             return None;
         }
-        let config = match self.leaves.server_config(host).await {
+        let leaves = Arc::clone(&self.current.load().leaves);
+        let config = match leaves.server_config(host).await {
             Ok(config) => config,
             Err(error) => {
                 warn!(origin = %self.origin, "no certificate could be made: {error}");
                 return None;
             }
         };
-        let stream = match timeout(self.handshake_timeout, start.into_stream(config)).await {
+        let stream = match timeout(handshake_timeout, start.into_stream(config)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 self.note_failure(&error, context);
                 return None;
             }
             Err(_) => {
-                self.metrics.tls.count_failure(None);
+                self.current.load().metrics.tls.count_failure(None);
                 return None;
             }
         };
@@ -178,14 +175,16 @@ impl Interception {
     }
 
     async fn record(&self, reason: Reason, sni: Option<&str>) {
-        self.gate.record_inside(&self.origin, &self.info, reason, sni).await;
+        let gate = Arc::clone(&self.current.load().gate);
+        gate.record_inside(&self.origin, &self.info, reason, sni).await;
     }
 
     /// Counts a failed handshake. The most common trouble of a first run is a client that does not
     /// trust the proxy's CA. It sends an alert (RFC 8446 §6.2), or closes without one, as Node and
     /// asyncio do; the log names the client, with the remedy.
     fn note_failure(&self, error: &io::Error, context: &ConnectionContext) {
-        let (tls, origin, client) = (&self.metrics.tls, &self.origin, &context.client);
+        let proxy = self.current.load();
+        let (tls, origin, client) = (&proxy.metrics.tls, &self.origin, &context.client);
         let address = client.address;
         tls.count_failure(Some(error));
         let distrusts = matches!(
@@ -203,7 +202,7 @@ impl Interception {
             );
         if distrusts {
             if tls.distrust.note_alert(client, origin) {
-                let remedy = remedy(self.under_run);
+                let remedy = remedy(proxy.https.under_run);
                 warn!(client = %address, %origin, "the client does not trust the proxy's CA ({error}): {remedy}");
             }
         } else if has_closed {
@@ -218,24 +217,23 @@ async fn run(
     interception: Interception,
     upgrade: OnUpgrade,
     context: ConnectionContext,
-    service: impl Service,
     mut held: Held,
 ) {
-    let metrics = Arc::clone(&interception.metrics);
+    let current = Arc::clone(&interception.current);
     // Boxed, so that the memory of the handshake is free while the connection is served.
     let inside = box_future(|| interception.begin(upgrade, context)).await;
     if !matches!(inside, Some(Inside::Http2(..))) {
         held.shrink_to(footprint::INTERCEPTED_BYTES);
     }
     match inside {
-        Some(Inside::Plain(stream, within)) => serve(stream, within, service, None).await,
+        Some(Inside::Plain(stream, within)) => serve(stream, within, current, None).await,
         Some(Inside::Http1(stream, within)) => {
-            serve(stream, Arc::clone(&within), service, None).await;
-            note_end(&within, &metrics);
+            serve(stream, Arc::clone(&within), Arc::clone(&current), None).await;
+            note_end(&within, &current);
         }
         Some(Inside::Http2(stream, within)) => {
-            box_future(|| http2::serve(stream, Arc::clone(&within), service)).await;
-            note_end(&within, &metrics);
+            box_future(|| http2::serve(stream, Arc::clone(&within), Arc::clone(&current))).await;
+            note_end(&within, &current);
         }
         None => {}
     }
@@ -243,14 +241,15 @@ async fn run(
 
 /// A client that closes after the handshake, without a request, may not trust the certificate: GnuTLS
 /// checks it when the handshake is over.
-fn note_end(within: &ConnectionContext, metrics: &RequestMetrics) {
+fn note_end(within: &ConnectionContext, current: &Current) {
     let ConnectionContext { client, scope, state, .. } = within;
     let is_unused = state.exchanges() == 0 && !state.has_refused_input();
     if let Scope::Within(origin) = scope
         && is_unused
         && state.has_ended_input()
     {
-        metrics.tls.count_unused();
-        metrics.tls.distrust.note_closed(client, origin, clock::monotonic());
+        let tls = &current.load().metrics.tls;
+        tls.count_unused();
+        tls.distrust.note_closed(client, origin, clock::monotonic());
     }
 }

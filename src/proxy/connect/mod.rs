@@ -2,8 +2,9 @@
 //! CONNECT target decides, never `Host`; a refused CONNECT closes the connection, so that bytes
 //! sent in hope of a tunnel are never run as requests.
 
-pub mod granted_tunnel;
-pub mod intercept;
+mod granted_tunnel;
+mod handler;
+mod intercept;
 mod preread;
 mod rewind;
 pub mod sni;

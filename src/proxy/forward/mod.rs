@@ -60,7 +60,7 @@ pub struct ClientSide<'a> {
     /// Triggered when the proxy stops.
     pub shutdown: &'a Shutdown,
     /// Grants memory to the client.
-    pub door: &'a Arc<ClientAdmission>,
+    pub admission: &'a Arc<ClientAdmission>,
 }
 
 impl Forwarding {
@@ -156,7 +156,7 @@ impl Forwarding {
         on_upgrade: OnUpgrade,
         client: ClientSide<'_>,
     ) -> Result<Response<Body>, egress::Error> {
-        let held = client.door.keep(client.info.client, footprint::UPGRADED_BYTES);
+        let held = client.admission.keep(client.info.client, footprint::UPGRADED_BYTES);
         let held =
             held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
         let recheck = Recheck::resource(client.gate, client.info, permit.target().clone());

@@ -4,10 +4,14 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
+use http::Response;
+
 use super::foreign_protocol_log::ForeignProtocolLog;
 use super::tls_metrics::TlsMetrics;
 use crate::audit::Reason;
+use crate::proxy::exchange::body::Body;
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
+use crate::proxy::outcome::rejection::Rejection;
 use crate::runtime::clock;
 use crate::runtime::histogram::{Histogram, HistogramCounts};
 use crate::runtime::lock::Lock;
@@ -85,6 +89,19 @@ impl PendingRequest<'_> {
     pub fn since(mut self, since: Instant) -> Self {
         self.since = since;
         self
+    }
+
+    /// Counts the request by how it ended; one that was refused has failed.
+    pub fn finish(
+        self,
+        ended: Result<(End, Response<Body>), Rejection>,
+    ) -> Result<Response<Body>, Rejection> {
+        match &ended {
+            Ok((end, response)) => self.answered(response.body().asked_at()).ended(*end),
+            Err(Rejection::Denial(denial)) => self.ended(End::Denied(denial.record.reason)),
+            Err(Rejection::Refusal(_)) => drop(self),
+        }
+        ended.map(|(_, response)| response)
     }
 
     /// The origin, which had the whole request at `sent_at`, has answered now.

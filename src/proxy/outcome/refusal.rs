@@ -177,11 +177,11 @@ impl Refusal {
 }
 
 impl From<RejectReason> for Refusal {
-    fn from(turned_away: RejectReason) -> Self {
-        let detail = turned_away.to_string();
+    fn from(reason: RejectReason) -> Self {
+        let detail = reason.to_string();
         let denied =
             |problem, status, detail| Self::new(problem, status, "http_request_denied", detail);
-        match turned_away {
+        match reason {
             RejectReason::NotAllowed(_) | RejectReason::NoLongerUser => {
                 denied(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, detail)
             }

@@ -1,0 +1,128 @@
+//! Responds to a CONNECT, and begins what follows it: an interception or a tunnel.
+
+use std::sync::Arc;
+
+use http::Response;
+use http::header::USER_AGENT;
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+
+use super::Connect;
+use super::granted_tunnel::Tunnel;
+use super::intercept::Interception;
+use super::tunnel::IdleTimer;
+use crate::clients::{Client, Held};
+use crate::egress::boxed_request::BoxedRequest;
+use crate::proxy::decision::recheck::Recheck;
+use crate::proxy::decision::request_info::{RequestInfo, Subject};
+use crate::proxy::decision::rules::Mixed;
+use crate::proxy::exchange::body::Body;
+use crate::proxy::exchange::connection_context::ConnectionContext;
+use crate::proxy::exchange::footprint;
+use crate::proxy::instance::{Current, Proxy};
+use crate::proxy::observe::access_log::AccessEntry;
+use crate::proxy::observe::request_metrics::End;
+use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
+use crate::proxy::response::respond;
+use crate::runtime::clock;
+use crate::types::origin::Origin;
+
+impl Proxy {
+    /// Responds to a CONNECT. What follows a 200 begins when the client has received it; requests
+    /// inside are served by `current`.
+    pub(in crate::proxy) async fn connect(
+        &self,
+        request: BoxedRequest<Incoming>,
+        client: &Client,
+        context: &ConnectionContext,
+        current: &Current,
+        entry: &AccessEntry,
+    ) -> Result<Response<Body>, Rejection> {
+        let mut request = request.whole();
+        let upgrade = hyper::upgrade::on(&mut request);
+        let (head, _) = request.into_parts();
+        let user_agent = head.headers.get(USER_AGENT);
+        let info = RequestInfo { client, method: &head.method, user_agent, entry };
+        match self.https.connect(&head, &context.scope)? {
+            Connect::Intercept(origin) => {
+                self.intercept(upgrade, origin, info, context, current).await
+            }
+            Connect::PortNotAllowed(origin) => {
+                let error = self.gate.deny_port(&origin, info).await;
+                self.metrics.begin(&origin).finish(Err(error.into()))
+            }
+            Connect::Classify(origin, mixed) => {
+                let pending = self.metrics.begin(&origin);
+                let tunnelled = self.tunnel(upgrade, origin, mixed, info, context).await;
+                pending.finish(tunnelled.map(|()| (End::Forwarded, respond::connected())))
+            }
+        }
+    }
+
+    /// Checks that requests to `origin` can be served, and intercepts the connection. An
+    /// intercepted CONNECT is not counted as a request, unless it is refused: the requests inside
+    /// are.
+    async fn intercept(
+        &self,
+        upgrade: OnUpgrade,
+        origin: Origin,
+        info: RequestInfo<'_>,
+        context: &ConnectionContext,
+        current: &Current,
+    ) -> Result<Response<Body>, Rejection> {
+        // Port 80 is for plain HTTP, as of WebSockets, which needs no certificate.
+        if origin.port() != 80
+            && let Some(invalidity) = self.leaves.refusal()
+        {
+            let refusal = Refusal::ca_not_valid(&invalidity);
+            return self.metrics.begin(&origin).finish(Err(refusal.into()));
+        }
+        let since = clock::monotonic();
+        let egress = &self.forwarding.egress;
+        if let Err(error) = self.gate.admit_address(&origin, info, egress).await {
+            return self.metrics.begin(&origin).since(since).finish(Err(error.into()));
+        }
+        let held = self.admission.keep(info.client, footprint::MULTIPLEXED_BYTES)?;
+        let inside = context.after_connect(info.client);
+        let interception = Interception { origin, info: info.into(), current: Arc::clone(current) };
+        context.state.upgrade(interception.run(upgrade, inside, held));
+        Ok(respond::connected())
+    }
+
+    /// Decides on a host as a whole, and connects the client with it.
+    async fn tunnel(
+        &self,
+        upgrade: OnUpgrade,
+        origin: Origin,
+        mixed: Mixed,
+        info: RequestInfo<'_>,
+        context: &ConnectionContext,
+    ) -> Result<(), Rejection> {
+        let permit = self.gate.admit_host(origin, info, mixed).await?;
+        let held = self.admission.keep(info.client, footprint::TUNNEL_BYTES)?;
+        let egress = &self.forwarding.egress;
+        let stream = match egress.connect_plain(permit.origin(), &info.client.key()).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                let subject = Subject::Host(permit.origin());
+                return Err(self.gate.on_egress_error(subject, info, error).await.into());
+            }
+        };
+        let tunnel = Tunnel {
+            recheck: Recheck::host(&self.gate, info, permit.origin().clone(), mixed),
+            permit,
+            idle: IdleTimer::new(self.forwarding.tunnel_idle_timeout, context.shutdown.clone()),
+            pipes: Arc::clone(&self.forwarding.pipes),
+            handshake_timeout: self.handshake_timeout,
+        };
+        context.state.upgrade(holding(held, tunnel.run(upgrade, stream)));
+        Ok(())
+    }
+}
+
+/// Runs `next`, and holds `held` until it ends.
+async fn holding(held: Held, next: impl Future<Output = ()>) {
+    next.await;
+    drop(held);
+}
