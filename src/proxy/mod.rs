@@ -36,8 +36,8 @@ pub use decision::rules::{AgentRule, Mixed, Mode, OriginRule, Rules};
 pub use exchange::body::Body;
 use exchange::body::Exchange;
 pub use exchange::connection_context::ConnectionContext;
-use exchange::connection_state::TargetForm;
 use exchange::footprint;
+use exchange::target_form::TargetForm;
 use forward::ClientSide;
 pub use forward::Forwarding;
 use framing::head;
@@ -52,12 +52,13 @@ use outcome::foreign_protocol::ForeignProtocol;
 pub use outcome::problem::{OWN_NAME, Problem};
 pub use outcome::refusal::Refusal;
 use outcome::rejection::Rejection;
+use request::destination::{Destination, destination};
 use request::expect::check_expectation;
 use request::header_set::HeaderSet;
 use request::max_forwards::{self, LastForward};
 use request::negotiate::ErrorFormat;
 pub use request::target::Scope;
-use request::target::{Destination, Target, destination};
+use request::target::Target;
 pub use request::upgrade_protocol::Protocol;
 pub use request::via::Via;
 use response::respond;
@@ -147,7 +148,7 @@ impl Proxy {
             let Limits { fields_max, strict_target, .. } = self.limits;
             (false, head::http2::check(&mut request.head, fields_max, strict_target)?)
         } else {
-            match context.state.take_target_form() {
+            match context.state.target_form().take() {
                 TargetForm::Plain => (false, None),
                 TargetForm::Pathless => (true, None),
                 TargetForm::Encoded(target) => (false, Some(target)),

@@ -9,9 +9,10 @@ use super::connect::sniff::Protocol;
 use super::connect::{Connect, Https, HttpsMode};
 use super::decision::rules::Mixed;
 use super::framing::{Admit, Framing};
+use super::request::destination::{Destination, destination};
 use super::request::negotiate;
 pub use super::request::negotiate::Format;
-use super::request::target::{Destination, Scope, Target, destination};
+use super::request::target::{Scope, Target};
 use crate::types::origin::Origin;
 
 /// The resource that a request on a client's own connection is for; `None`: it is for none, or

@@ -1,4 +1,4 @@
-//! The body of a response to a client: an origin's, streamed, or our own, small and whole.
+//! The body of a response to a client: the origin's, streamed, or the proxy's own, small and whole.
 
 use std::io;
 use std::pin::Pin;
@@ -15,14 +15,14 @@ use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::hop_by_hop::remove_forgeries;
 
-/// Bytes of a body that an engine takes, and the system for it, though the client reads nothing.
+/// Bytes of a body that the engine and the system accept although the client reads nothing.
 const READ_AHEAD_BYTES: usize = 128 << 10;
 
-/// Holds the connection in its exchange until the body has been taken or dropped.
+/// A response body. Its exchange is under way until it has been read to its end, or dropped.
 #[derive(Debug)]
 pub struct Body {
     content: Content,
-    /// Bytes of it that the engine has been given.
+    /// Bytes of an origin's body that the engine has been given.
     given: usize,
     exchange: Option<Exchange>,
 }
@@ -37,11 +37,12 @@ enum Content {
 #[derive(Debug)]
 pub struct Exchange {
     state: Arc<ConnectionState>,
-    /// The client's right to it, and the memory that it has at the least.
+    /// The client's permit for the request, and the memory that the request has at least.
     held: Option<Held>,
 }
 
 impl Exchange {
+    /// Begins an exchange on the connection of `state`.
     pub fn begin(state: &Arc<ConnectionState>) -> Self {
         state.begin_exchange();
         Self { state: Arc::clone(state), held: None }
@@ -60,26 +61,30 @@ impl Drop for Exchange {
 }
 
 impl Body {
+    /// No content.
     pub fn empty() -> Self {
         Self::own(Bytes::new())
     }
 
+    /// Content of the proxy itself.
     pub fn own(content: impl Into<Bytes>) -> Self {
         Self { content: Content::Own(content.into()), given: 0, exchange: None }
     }
 
+    /// The body of an origin's response.
     pub fn origin(body: Box<ResponseBody>) -> Self {
         Self { content: Content::Origin(body), given: 0, exchange: None }
     }
 
-    /// When its origin had the whole request, where it is of one.
-    pub fn asked_at(&self) -> Option<Instant> {
+    /// When the origin had the whole request; `None` for the proxy's own content.
+    pub fn request_sent_at(&self) -> Option<Instant> {
         match &self.content {
             Content::Own(_) => None,
             Content::Origin(body) => body.request_sent_at(),
         }
     }
 
+    /// The same body, as that of `exchange`.
     pub fn within(mut self, exchange: Exchange) -> Self {
         self.exchange = Some(exchange);
         self
@@ -98,7 +103,7 @@ impl http_body::Body for Body {
         match content {
             Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            // The engine would take some more for a client that does not read.
+            // The engine would accept more, although the client does not read.
             Content::Origin(_)
                 if exchange.as_ref().is_some_and(|it| it.state.is_output_blocked()) =>
             {
@@ -115,7 +120,7 @@ impl http_body::Body for Body {
                     && let Some(data) = frame.data_ref()
                 {
                     *given += data.len();
-                    // The engine has sent what is not of the last bytes.
+                    // Only the last bytes may still be in the engine: the client has read those before.
                     if *given > READ_AHEAD_BYTES
                         && let Some(exchange) = exchange
                     {

@@ -22,6 +22,7 @@ use std::task::{Poll, ready};
 
 use bytes::{Buf, BytesMut};
 
+use super::target_form::NextTargetForm;
 use crate::egress::ReadAllowance;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::runtime::lock::Lock;
@@ -45,17 +46,6 @@ pub enum Phase {
     Upgraded,
 }
 
-/// What the HTTP engine's request does not tell of its target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TargetForm {
-    /// Nothing.
-    Plain,
-    /// The target has neither path nor query.
-    Pathless,
-    /// Path and query as they came: they had to be percent-encoded.
-    Encoded(Box<str>),
-}
-
 /// The state of one connection. All methods take `&self`; none waits.
 #[derive(Default)]
 pub struct ConnectionState {
@@ -70,9 +60,7 @@ pub struct ConnectionState {
     refusal: Lock<Option<Refusal>>,
     /// A request with a body has come, which may be answered before it is read.
     may_leave_unread: AtomicBool,
-    /// The variant of a [`TargetForm`], and the text of the one that has any.
-    target_form: AtomicU8,
-    target: Lock<Option<Box<str>>>,
+    target_form: NextTargetForm,
     /// Interim responses yet to be written.
     interim: Lock<BytesMut>,
     has_interim: AtomicBool,
@@ -89,11 +77,6 @@ const ENDED: u8 = 1;
 
 /// The input is refused: nothing more is read.
 const REFUSED: u8 = 2;
-
-/// The variants of [`TargetForm`].
-const PLAIN: u8 = 0;
-const PATHLESS: u8 = 1;
-const ENCODED: u8 = 2;
 
 /// The exchange under way.
 impl ConnectionState {
@@ -198,29 +181,8 @@ impl ConnectionState {
     }
 
     /// The form of the target of the request that comes next.
-    pub fn set_target_form(&self, form: TargetForm) {
-        let variant = match form {
-            TargetForm::Plain => PLAIN,
-            TargetForm::Pathless => PATHLESS,
-            TargetForm::Encoded(target) => {
-                *self.target.lock() = Some(target);
-                ENCODED
-            }
-        };
-        self.target_form.store(variant, Ordering::Release);
-    }
-
-    /// Takes the form of the target of the request that has come; Plain from then on.
-    pub fn take_target_form(&self) -> TargetForm {
-        match self.target_form.load(Ordering::Acquire) {
-            PLAIN => return TargetForm::Plain,
-            PATHLESS => {
-                self.target_form.store(PLAIN, Ordering::Release);
-                return TargetForm::Pathless;
-            }
-            _ => self.target_form.store(PLAIN, Ordering::Release),
-        }
-        self.target.lock().take().map_or(TargetForm::Plain, TargetForm::Encoded)
+    pub const fn target_form(&self) -> &NextTargetForm {
+        &self.target_form
     }
 }
 
@@ -317,16 +279,6 @@ mod tests {
         state.end_exchange();
         assert!(state.is_idle() && state.is_upgraded());
         assert!(state.take_after_upgrade().is_some() && state.take_after_upgrade().is_none());
-    }
-
-    #[test]
-    fn the_form_of_a_target_is_that_of_one_request() {
-        let state = ConnectionState::default();
-        for form in [TargetForm::Encoded("/\u{e9}".into()), TargetForm::Pathless] {
-            state.set_target_form(form.clone());
-            assert_eq!(state.take_target_form(), form);
-            assert_eq!(state.take_target_form(), TargetForm::Plain);
-        }
     }
 
     #[test]

@@ -7,3 +7,4 @@ pub mod connection_state;
 pub mod drain;
 pub mod footprint;
 pub mod interim;
+pub mod target_form;

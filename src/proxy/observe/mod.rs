@@ -7,3 +7,4 @@ pub mod distrust;
 pub mod foreign_protocol_log;
 pub mod request_metrics;
 pub mod tls_metrics;
+pub mod trace_id;

@@ -97,7 +97,7 @@ impl PendingRequest<'_> {
         ended: Result<(End, Response<Body>), Rejection>,
     ) -> Result<Response<Body>, Rejection> {
         match &ended {
-            Ok((end, response)) => self.answered(response.body().asked_at()).ended(*end),
+            Ok((end, response)) => self.answered(response.body().request_sent_at()).ended(*end),
             Err(Rejection::Denial(denial)) => self.ended(End::Denied(denial.record.reason)),
             Err(Rejection::Refusal(_)) => drop(self),
         }

@@ -1,6 +1,7 @@
 //! Reading a request's head: its target, and the headers that an intermediary treats in its own way.
 
 pub mod char_class;
+pub mod destination;
 pub mod expect;
 pub mod header_set;
 pub mod hop_by_hop;

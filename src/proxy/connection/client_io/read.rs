@@ -1,5 +1,5 @@
-//! The way in: bytes are judged before the engine has them, and waited for no longer than a client
-//! may take.
+//! Reads from the client: bytes are checked before the engine has them, and the wait for them is
+//! limited by the timeouts.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,14 +11,17 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{ClientIo, Phase};
 use crate::proxy::connection::client_stream::ClientStream;
-use crate::proxy::exchange::connection_state::TargetForm;
+use crate::proxy::exchange::target_form::TargetForm;
 use crate::proxy::framing::head;
 use crate::proxy::framing::head::encoded::Encoded;
 use crate::proxy::framing::{Admit, Fault};
 use crate::proxy::outcome::refusal::Refusal;
 
-/// Bytes of a request's content that are read at once from a client until then. One less than the engine's room for
-/// them, which would double each time that it was filled.
+/// Bytes of a request's content that are read at once, until larger reads are allowed
+/// ([`ConnectionState::content_reads`]). One less than the engine's buffer for them, which doubles
+/// each time that it is full.
+///
+/// [`ConnectionState::content_reads`]: crate::proxy::exchange::connection_state::ConnectionState::content_reads
 const CONTENT_READ_BYTES: usize = (8 << 10) - 1;
 
 impl<S: ClientStream> AsyncRead for ClientIo<S> {
@@ -40,7 +43,7 @@ impl<S: ClientStream> AsyncRead for ClientIo<S> {
 }
 
 impl<S: ClientStream> ClientIo<S> {
-    /// Waits until there are bytes that the engine may have, or none come any more.
+    /// Waits until there are bytes that the engine may have, or the input has ended.
     pub(super) fn poll_granted(
         &mut self,
         cx: &mut Context<'_>,
@@ -70,14 +73,14 @@ impl<S: ClientStream> ClientIo<S> {
         }
     }
 
-    /// Hands the engine bytes of one request, when there are some that it may have.
+    /// Hands the engine bytes of one request; false if there are none that it may have.
     fn hand_over(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         let count = self.granted.min(buf.remaining());
         buf.put_slice(&self.held[..count]);
         self.held.advance(count);
         self.granted -= count;
         if self.held.is_empty() {
-            // An idle connection takes up no room.
+            // An idle connection keeps no buffer.
             self.held = BytesMut::new();
             if let Some(heads) = &mut self.heads {
                 heads.clear();
@@ -86,9 +89,9 @@ impl<S: ClientStream> ClientIo<S> {
         count > 0
     }
 
-    /// Judges what is held. Where it does not hold, nothing more of this client is a request
-    /// (RFC 9112 §11.2): for a head, the engine sees the end, and whoever serves the connection says
-    /// why; a body ends in an error.
+    /// Checks the held bytes. After a fault in them, nothing more of this client is taken for a
+    /// request (RFC 9112 §11.2). After a faulty head, the engine sees the end of the input, and
+    /// `connection::serve` sends the refusal; a faulty body ends in an error.
     fn admit_held(&mut self) -> io::Result<()> {
         while self.granted == 0 {
             let is_head = self.framing.is_between();
@@ -97,7 +100,7 @@ impl<S: ClientStream> ClientIo<S> {
                     self.granted = count;
                     if is_head {
                         let is_pathless = self.framing.line().is_some_and(|line| line.is_pathless);
-                        self.state.set_target_form(if is_pathless {
+                        self.state.target_form().set(if is_pathless {
                             TargetForm::Pathless
                         } else {
                             TargetForm::Plain
@@ -129,17 +132,17 @@ impl<S: ClientStream> ClientIo<S> {
         Ok(())
     }
 
-    /// The engine gets this head in place of the one that it may have.
+    /// Puts the encoded head in place of the one that was granted.
     fn encode(&mut self, encoded: Encoded) {
         let Encoded { head, received } = encoded;
         let rest = self.held.split_off(self.granted);
         self.granted = head.len();
         self.held = BytesMut::from(&head[..]);
         self.held.unsplit(rest);
-        self.state.set_target_form(TargetForm::Encoded(received));
+        self.state.target_form().set(TargetForm::Encoded(received));
     }
 
-    /// Nothing more is read, and the client is told why once it has its other answers.
+    /// Reads nothing more. The client gets the refusal after the responses that are still due.
     fn refuse(&mut self, refusal: Refusal) {
         self.state.refuse_input(refusal);
         self.end();
@@ -153,7 +156,7 @@ impl<S: ClientStream> ClientIo<S> {
         }
     }
 
-    /// A head has its own deadline, from its first byte on.
+    /// Updates the phase. A new phase has a new timeout; that of a head runs from its first byte.
     fn note_phase(&mut self) {
         let phase = match (self.framing.is_between(), self.held.is_empty()) {
             (true, true) => Phase::Between,
@@ -166,8 +169,8 @@ impl<S: ClientStream> ClientIo<S> {
         }
     }
 
-    /// Reads what there is into what is held, with `scratch` for room: while nothing comes, none is
-    /// taken up.
+    /// Appends the bytes that have come to the held ones. They are read into `scratch`, so that no
+    /// memory is allocated while nothing comes.
     fn poll_more(
         &mut self,
         cx: &mut Context<'_>,
@@ -199,8 +202,8 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for the client no longer than its phase allows; then the input ends. Between requests, the
-    /// engine is released sooner than that.
+    /// Waits for the timeout of the phase, then ends the input. Between requests, the engine is
+    /// released sooner than that.
     fn poll_read_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.state.is_idle() {
             return Poll::Pending;
@@ -219,7 +222,7 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(())
     }
 
-    /// Reads when the connection has left HTTP: what is held first.
+    /// Reads for a connection that has left HTTP: the held bytes first.
     fn poll_read_released(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,0 +1,221 @@
+//! Reads the destination of a request (RFC 9112 §3.2). The request target decides, never the received
+//! `Host`; a request that is ambiguous about it is refused, not interpreted.
+
+use std::cell::RefCell;
+
+use http::header::{HOST, USER_AGENT};
+use http::uri::{Authority, PathAndQuery};
+use http::{Method, Version, request};
+
+use super::target::{Scope, Target, WHOLE};
+use crate::proxy::outcome::problem::OWN_NAME;
+use crate::proxy::outcome::refusal::Refusal;
+use crate::types::origin::{Host, Origin, Recent, Scheme, UrlError};
+
+#[cfg(test)]
+mod tests;
+
+thread_local! {
+    /// The origins that this worker has parsed lately.
+    static RECENT: RefCell<Recent> = RefCell::default();
+}
+
+/// The destination of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    Resource(Target),
+    /// A page of the proxy itself.
+    OwnPage(PathAndQuery),
+    /// The proxy as a whole: `OPTIONS *` (RFC 9110 §9.3.7).
+    Proxy,
+    /// A host to connect to; `connect` reads which.
+    Connect,
+}
+
+impl Destination {
+    /// The scheme of the origin that the request may be forwarded to, if any.
+    pub fn scheme(&self) -> Option<Scheme> {
+        match self {
+            Self::Resource(target) => Some(target.origin.scheme()),
+            Self::OwnPage(_) | Self::Proxy | Self::Connect => None,
+        }
+    }
+
+    /// The same, with path and query as `received` before they were percent-encoded.
+    pub fn received_as(mut self, received: Option<Box<str>>) -> Self {
+        if let Self::Resource(target) = &mut self {
+            target.received = received;
+        }
+        self
+    }
+}
+
+/// Reads the destination of `request`, which came on a connection of `scope`; `is_pathless`: the
+/// target was an absolute URL without a path, which the URI type does not show.
+///
+/// # Errors
+/// For a target, `Host` or `User-Agent` that is invalid, ambiguous or not supported.
+pub fn destination(
+    request: &request::Parts,
+    scope: &Scope,
+    is_pathless: bool,
+) -> Result<Destination, Refusal> {
+    check_host(request, scope)?;
+    check_agent(request)?;
+    if request.method == Method::CONNECT {
+        return Ok(Destination::Connect);
+    }
+    let uri = &request.uri;
+    if let Scope::Within(origin) = scope {
+        return within(request, origin, is_pathless);
+    }
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return without_authority(request);
+    };
+    let scheme = Scheme::parse(scheme).map_err(|error| refuse_url(&error))?;
+    if scheme == Scheme::Ftp {
+        return Err(refuse_url(&UrlError::Scheme("ftp".into())));
+    }
+    let origin = RECENT.with_borrow_mut(|recent| recent.origin(scheme, authority.as_str()));
+    let origin = origin.map_err(|error| refuse_url(&error))?;
+    let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    if matches!(origin.host(), Host::Name(name) if **name == *OWN_NAME) {
+        return Ok(Destination::OwnPage(path));
+    }
+    if is_pathless && request.method == Method::OPTIONS {
+        return Ok(Destination::Resource(Target::whole(origin)));
+    }
+    Ok(Destination::Resource(Target { origin, path: with_slash(path)?, received: None }))
+}
+
+/// Supplies the path that `http://a?b` lacks (RFC 9112 §3.2.1). Anything else that does not begin with
+/// "/", such as the "*" of a method other than OPTIONS, is not corrected (RFC 9112 §3).
+fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Refusal> {
+    let invalid = || Refusal::bad_request("the URL has no valid path");
+    match path.as_str() {
+        text if text.starts_with('/') => Ok(path),
+        text if text.starts_with('?') => {
+            PathAndQuery::try_from(format!("/{text}")).map_err(|_| invalid())
+        }
+        _ => Err(invalid()),
+    }
+}
+
+/// The destination inside a CONNECT, whose origin is known. A request that names another one, in the
+/// target (`:authority` in HTTP/2), by its scheme or in `Host`, is refused: it would be decided on as
+/// one host and served as another.
+fn within(
+    request: &request::Parts,
+    origin: &Origin,
+    is_pathless: bool,
+) -> Result<Destination, Refusal> {
+    let uri = &request.uri;
+    let same = |authority: &str| {
+        origin.has_authority(authority.as_bytes())
+            || Origin::from_authority(origin.scheme(), authority).as_ref() == Ok(origin)
+    };
+    let host = request.headers.get(HOST).map(|value| value.to_str().is_ok_and(same));
+    let scheme = uri.scheme_str().map(|scheme| Scheme::parse(scheme) == Ok(origin.scheme()));
+    let authority = uri.authority().map(|authority| same(authority.as_str()));
+    if [host, scheme, authority].contains(&Some(false)) {
+        return Err(Refusal::bad_request(format!(
+            "this connection is for {origin}, and the request names another host or scheme"
+        )));
+    }
+    if (is_pathless || uri.path() == WHOLE) && request.method == Method::OPTIONS {
+        return Ok(Destination::Resource(Target::whole(origin.clone())));
+    }
+    let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    Ok(Destination::Resource(Target {
+        origin: origin.clone(),
+        path: with_slash(path)?,
+        received: None,
+    }))
+}
+
+/// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400, even
+/// though the request target decides.
+fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
+    let mut values = request.headers.get_all(HOST).iter();
+    match (values.next(), values.next()) {
+        // HTTP/2 has `:authority` in its place (RFC 9113 §8.3.1).
+        (None, _) if request.version != Version::HTTP_11 => Ok(()),
+        (None, _) => {
+            Err(Refusal::bad_request("an HTTP/1.1 request must have a Host header (RFC 9112 §3.2)"))
+        }
+        (Some(_), Some(_)) => {
+            Err(Refusal::bad_request("the request has more than one Host header (RFC 9112 §3.2)"))
+        }
+        (Some(value), None) => {
+            let bytes = value.as_bytes();
+            // The usual case; what is known to be valid is not parsed again.
+            let same = match (scope, request.uri.authority()) {
+                (Scope::Within(origin), _) => origin.has_authority(bytes),
+                (Scope::Proxy, Some(authority)) => authority.as_str().as_bytes() == bytes,
+                (Scope::Proxy, None) => false,
+            };
+            let valid = || {
+                let named = |authority: Authority| {
+                    !authority.host().is_empty() && has_valid_port(&authority)
+                };
+                bytes.is_empty()
+                    || !bytes.contains(&b'@') && Authority::try_from(bytes).is_ok_and(named)
+            };
+            if same || valid() {
+                Ok(())
+            } else {
+                Err(Refusal::bad_request("the Host header is not valid (RFC 9112 §3.2)"))
+            }
+        }
+    }
+}
+
+/// The agent that is decided on must be the one that the origin sees. `User-Agent` is no list (RFC
+/// 9110 §5.3, §10.1.5): of two, this proxy and an origin may each use a different one.
+fn check_agent(request: &request::Parts) -> Result<(), Refusal> {
+    match request.headers.get_all(USER_AGENT).iter().nth(1) {
+        None => Ok(()),
+        Some(_) => Err(Refusal::bad_request(
+            "the request has more than one User-Agent header (RFC 9110 §5.3)",
+        )),
+    }
+}
+
+/// An empty port is valid (RFC 3986 §3.2.3).
+fn has_valid_port(authority: &Authority) -> bool {
+    let host = authority.host().len();
+    matches!(&authority.as_str()[host..], "" | ":") || authority.port_u16().is_some()
+}
+
+fn without_authority(request: &request::Parts) -> Result<Destination, Refusal> {
+    if request.uri.path() == WHOLE && request.method == Method::OPTIONS {
+        return Ok(Destination::Proxy);
+    }
+    if request.uri.path() == "/" && request.method == Method::GET && names_this_machine(request) {
+        // The proxy's address, opened in a browser.
+        return Ok(Destination::OwnPage(PathAndQuery::from_static("/")));
+    }
+    Err(Refusal::bad_request(
+        "this is a proxy: the request line must have an absolute URL, as in \"GET http://example.com/ HTTP/1.1\". \
+         Set the client's HTTP_PROXY to this address instead of requesting from it",
+    ))
+}
+
+/// Whether `Host` is an address or `localhost`, as a listener is named, and not the name of a site.
+fn names_this_machine(request: &request::Parts) -> bool {
+    let host = request.headers.get(HOST).and_then(|value| value.to_str().ok());
+    match host.map(|host| Origin::from_authority(Scheme::Http, host)) {
+        Some(Ok(origin)) => match origin.host() {
+            Host::Name(name) => **name == *"localhost",
+            Host::V4(_) | Host::V6(_) => true,
+        },
+        _ => false,
+    }
+}
+
+fn refuse_url(error: &UrlError) -> Refusal {
+    match error {
+        UrlError::Scheme(_) => Refusal::not_served(error.to_string()),
+        _ => Refusal::bad_request(error.to_string()),
+    }
+}
