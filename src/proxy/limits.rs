@@ -8,10 +8,11 @@ use std::time::Duration;
 pub const ENGINE_REST: Duration = Duration::from_millis(100);
 pub const ENGINE_REST_MAX: Duration = Duration::from_secs(3);
 
-/// Bytes for a client that wait in the system to be sent, beside those on their way (Linux:
-/// TCP_NOTSENT_LOWAT): what a slow reader makes us take from the origin beyond our own buffers. Left to itself,
-/// the system would take megabytes. As many as it sends as one piece: with half as many a large answer costs
-/// a tenth more, with more it costs no less.
+/// Bytes for a client that may wait in the system to be sent, beside those in flight (Linux:
+/// TCP_NOTSENT_LOWAT). For a slow client, the proxy reads that many from the origin beyond its own
+/// buffers; without the bound, the system would accept megabytes. It is the size of the largest piece
+/// that the system sends at once: half of it makes a large response a tenth more expensive, and more
+/// makes it no cheaper.
 pub const CLIENT_UNSENT_BYTES_MAX: u32 = 64 << 10;
 
 /// Bytes of a request target that the HTTP engine takes. RFC 9112 §3 asks for 8,000 at the least.
@@ -29,14 +30,14 @@ pub const LINGER: Duration = Duration::from_secs(1);
 /// Distinct origins that the summary of one run counts.
 pub const ORIGINS_COUNTED_MAX: usize = 100_000;
 
-/// Requests under way at once on one HTTP/2 connection of a client: what RFC 9113 §6.5.2 advises to allow at the
-/// least.
+/// Concurrent requests on one HTTP/2 connection of a client: the least that RFC 9113 §6.5.2
+/// recommends.
 pub const H2_STREAMS_MAX: u32 = 100;
 
-/// The same where there is no memory for as many streams that are refused.
+/// The same when there is no memory for that many refused streams.
 pub const H2_STREAMS_FEW: u32 = 10;
 
-/// Bytes of a request's content that a client may send on one HTTP/2 stream before the origin takes them, and room
-/// for all streams of the connection.
+/// Bytes of content that a client may send on one HTTP/2 stream before the origin accepts them, and
+/// those of all streams of the connection.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 64 << 10;
 pub const H2_CONNECTION_WINDOW_BYTES: u32 = H2_STREAM_WINDOW_BYTES * H2_STREAMS_MAX;

@@ -1,6 +1,6 @@
-//! What to do with a CONNECT (RFC 9110 §9.3.6): a value first, then a function for each. The
-//! CONNECT target decides, never `Host`; a refused CONNECT closes the connection, so that bytes
-//! sent in hope of a tunnel are never run as requests.
+//! CONNECT (RFC 9110 §9.3.6): the treatment of each is read into a value first, [`Connect`], and
+//! then carried out. The CONNECT target decides, never `Host`. A refused CONNECT closes the
+//! connection, so that bytes meant for the tunnel are never served as requests.
 
 mod granted_tunnel;
 mod handler;
@@ -19,19 +19,19 @@ use crate::proxy::request::target::Scope;
 use crate::types::origin::{HostPattern, Origin, Scheme};
 use crate::types::words::words;
 
-/// What a CONNECT comes to.
+/// How a CONNECT is treated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Connect {
-    /// Terminate TLS here, and judge each request inside.
+    /// Terminate TLS here, and decide on each request inside.
     Intercept(Origin),
-    /// Judge the host as a whole, and tunnel or refuse.
+    /// Decide on the host as a whole, and open a tunnel or refuse.
     Classify(Origin, Mixed),
-    /// No CONNECT goes to this port.
+    /// The port is not listed in `egress.connect_ports`.
     PortNotAllowed(Origin),
 }
 
 words! {
-    /// How HTTPS is treated when a client connects through us.
+    /// How HTTPS is treated inside a CONNECT.
     #[derive(Default)]
     pub enum HttpsMode {
         #[default]
@@ -44,7 +44,7 @@ words! {
 #[derive(Clone, Debug)]
 pub struct Https {
     pub mode: HttpsMode,
-    /// Hosts that are tunnelled whatever the mode: pinned, or with certificates of clients.
+    /// Hosts that are tunnelled in every mode: their clients pin certificates, or have their own.
     pub tunnel: Vec<HostPattern>,
     pub mixed: Mixed,
     pub ports: Vec<u16>,
@@ -64,7 +64,7 @@ impl Https {
             return Ok(Connect::PortNotAllowed(origin));
         }
         if self.tunnel.iter().any(|host| host.matches(origin.host())) {
-            // Listed hosts are tunnelled although paths are not seen: only `Disallow: /` stops them.
+            // A listed host is tunnelled although paths are not seen: only `Disallow: /` denies it.
             return Ok(Connect::Classify(origin, Mixed::Tunnel));
         }
         Ok(match self.mode {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connect_becomes_a_value() {
+    fn host_and_mode_decide_how_a_connect_is_treated() {
         let a = || origin("example.com:443");
         assert_eq!(connect(HttpsMode::Intercept, "Example.com:443"), Ok(Connect::Intercept(a())));
         assert_eq!(
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_origin_is_refused() {
+    fn a_target_that_is_no_origin_or_has_another_port_is_refused() {
         for target in ["example.com:25", "127.0.0.1:22"] {
             let refused = Connect::PortNotAllowed(origin(target));
             assert_eq!(connect(HttpsMode::Intercept, target), Ok(refused), "{target}");

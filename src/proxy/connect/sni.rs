@@ -1,5 +1,5 @@
 //! The name in a client's TLS handshake (server name indication, RFC 6066 §3), compared with the host of
-//! its CONNECT: that host was judged, and a server that has several serves the one that TLS names.
+//! its CONNECT: that host was decided on, and a server of several hosts serves the one that TLS names.
 
 use rustls::server::Acceptor;
 
@@ -8,8 +8,8 @@ use crate::types::origin::Host;
 /// A fatal alert `unrecognized_name` (RFC 8446 §6.2) as it goes on the wire.
 pub const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x70];
 
-/// Bytes of a ClientHello, with what comes in the same flight. Clients send 200 to 2000, with several key
-/// shares and tickets a few thousand.
+/// Bytes of a ClientHello, with the rest of its flight. Clients send 200 to 2000; with several key
+/// shares and tickets, a few thousand.
 const CLIENT_HELLO_BYTES_MAX: usize = 16 * 1024;
 
 /// Why a TLS handshake is refused.
@@ -17,9 +17,9 @@ const CLIENT_HELLO_BYTES_MAX: usize = 16 * 1024;
 pub enum Mismatch {
     #[error("the client asks for {0} in TLS, which is not the host of its CONNECT")]
     Other(String),
-    #[error("the client names no host in TLS, and by its CONNECT it does")]
+    #[error("the client names no host in TLS, but its CONNECT does")]
     Missing,
-    #[error("what begins as TLS has no ClientHello that can be read: {0}")]
+    #[error("the tunnel begins as TLS, but its ClientHello cannot be read: {0}")]
     Unreadable(String),
 }
 
@@ -53,7 +53,7 @@ pub fn check_tunnelled(host: &Host, sni: Option<&str>) -> Result<(), Mismatch> {
     }
 }
 
-/// A name may end in a dot, which changes nothing.
+/// Whether both are the same host. A dot at the end makes no difference.
 fn is_same(host: &str, name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     host.strip_suffix('.').unwrap_or(host).eq_ignore_ascii_case(name)
@@ -62,11 +62,11 @@ fn is_same(host: &str, name: &str) -> bool {
 /// Reads the ClientHello at the beginning of a TLS stream, in whatever pieces and records it comes.
 pub struct ClientHello {
     acceptor: Acceptor,
-    /// How many bytes of the stream it has been given.
+    /// How many bytes of the stream have been read.
     given: usize,
 }
 
-/// A ClientHello that is whole: the name in it, if there is one.
+/// The name in a whole ClientHello, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named(pub Option<String>);
 
@@ -75,7 +75,7 @@ impl ClientHello {
         Self { acceptor: Acceptor::default(), given: 0 }
     }
 
-    /// Reads on in `stream`, which is all that has come so far. `None` while the ClientHello is not whole.
+    /// Reads the new bytes of `stream`, all that has come so far. `None`: the ClientHello is not whole.
     pub fn read(&mut self, stream: &[u8]) -> Result<Option<Named>, Mismatch> {
         let unreadable = |why: &dyn ToString| Mismatch::Unreadable(why.to_string());
         while self.given < stream.len() {

@@ -26,14 +26,14 @@ impl Protocol {
     }
 }
 
-/// What a tunnel begins with, as far as a server of TLS may be addressed by it.
+/// The kind of first bytes in a tunnel, as a TLS server may read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TunnelStart {
     Tls,
     /// A ClientHello in the format of SSL 2.0 (RFC 5246 §E.2), which some TLS servers still accept.
     Ssl2,
     Other,
-    /// Too few bytes to tell.
+    /// Too few bytes to decide.
     Incomplete,
 }
 

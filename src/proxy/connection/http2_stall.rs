@@ -1,10 +1,11 @@
-//! A bound on how long a client of HTTP/2 may leave a response untaken. Below HTTP/1 the wire sees a
-//! client that does not read; here streams have windows of their own, and a stream that the client
-//! keeps closed would hold its origin connection for as long as the client likes.
+//! Limits how long an HTTP/2 client may leave a response unread. In HTTP/1, `client_io` sees a client
+//! that does not read. In HTTP/2 each stream has a flow-control window of its own (RFC 9113 §5.2), and
+//! a stream whose window the client keeps closed would hold its connection to the origin for as long
+//! as the client likes.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -15,28 +16,30 @@ use tokio::time::sleep;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::limits::H2_STREAMS_MAX;
 use crate::runtime::clock;
+use crate::runtime::lock::Lock;
 
-/// The responses of one connection.
+/// The responses under way on one connection.
 #[derive(Debug, Default)]
-pub struct Watch(Mutex<Vec<Weak<Mutex<State>>>>);
+pub struct Watch(Lock<Vec<Weak<Lock<State>>>>);
 
 /// A response body that is watched.
 #[derive(Debug)]
-pub struct Watched(Arc<Mutex<State>>);
+pub struct Watched(Arc<Lock<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// `None` once it has been given up.
+    /// `None` once the response has been aborted.
     body: Option<Body>,
-    /// Since when it is the client's turn; `None` while the origin is waited for.
+    /// Since when the client may read; `None` while the origin's next bytes are waited for.
     offered: Option<Instant>,
 }
 
 impl Watch {
+    /// Watches `body`.
     pub fn over(&self, body: Body) -> Watched {
         let state =
-            Arc::new(Mutex::new(State { body: Some(body), offered: Some(clock::monotonic()) }));
-        let mut watched = locked(&self.0);
+            Arc::new(Lock::new(State { body: Some(body), offered: Some(clock::monotonic()) }));
+        let mut watched = self.0.lock();
         if watched.len() >= 4 * H2_STREAMS_MAX as usize {
             watched.retain(|state| state.strong_count() > 0);
         }
@@ -44,22 +47,22 @@ impl Watch {
         Watched(state)
     }
 
-    /// Gives up, for as long as it runs, what nobody has taken for `limit`.
+    /// Aborts each response that the client has not read from for `limit`. Never returns.
     pub async fn run(&self, limit: Duration) {
         loop {
             sleep(limit).await;
-            self.give_up(limit);
+            self.abort_stalled(limit);
         }
     }
 
-    fn give_up(&self, limit: Duration) {
+    fn abort_stalled(&self, limit: Duration) {
         let now = clock::monotonic();
-        locked(&self.0).retain(|state| {
+        self.0.lock().retain(|state| {
             let Some(state) = state.upgrade() else { return false };
-            let mut state = locked(&state);
+            let mut state = state.lock();
             let is_stuck = state.offered.is_some_and(|since| now.duration_since(since) >= limit);
             if is_stuck {
-                // With it go the origin's connection and the exchange.
+                // This also drops the connection to the origin, and ends the exchange.
                 state.body = None;
             }
             state.body.is_some()
@@ -75,11 +78,11 @@ impl http_body::Body for Watched {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let mut state = locked(&self.0);
+        let mut state = self.0.lock();
         let Some(body) = &mut state.body else {
-            let given_up =
+            let aborted =
                 io::Error::new(io::ErrorKind::TimedOut, "the client did not take the response");
-            return Poll::Ready(Some(Err(given_up)));
+            return Poll::Ready(Some(Err(aborted)));
         };
         let frame = http_body::Body::poll_frame(Pin::new(body), cx);
         state.offered = frame.is_ready().then(clock::monotonic);
@@ -87,17 +90,12 @@ impl http_body::Body for Watched {
     }
 
     fn is_end_stream(&self) -> bool {
-        locked(&self.0).body.as_ref().is_some_and(http_body::Body::is_end_stream)
+        self.0.lock().body.as_ref().is_some_and(http_body::Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        locked(&self.0).body.as_ref().map_or_else(SizeHint::default, http_body::Body::size_hint)
+        self.0.lock().body.as_ref().map_or_else(SizeHint::default, http_body::Body::size_hint)
     }
-}
-
-/// What is behind the lock stays right even if somebody panicked with it.
-fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -107,12 +105,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_nobody_takes_is_given_up_and_what_is_taken_is_not() {
+    async fn a_response_is_aborted_only_if_the_client_does_not_read_it() {
         let watch = Watch::default();
         let (mut left, taken) = (watch.over(Body::own("left")), watch.over(Body::own("taken")));
-        watch.give_up(Duration::from_secs(60));
+        watch.abort_stalled(Duration::from_secs(60));
         assert_eq!(taken.collect().await.unwrap().to_bytes(), "taken");
-        watch.give_up(Duration::ZERO);
+        watch.abort_stalled(Duration::ZERO);
         let error = left.frame().await.unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -123,6 +121,6 @@ mod tests {
         for _ in 0..10_000 {
             watch.over(Body::empty());
         }
-        assert!(locked(&watch.0).len() <= 4 * H2_STREAMS_MAX as usize);
+        assert!(watch.0.lock().len() <= 4 * H2_STREAMS_MAX as usize);
     }
 }

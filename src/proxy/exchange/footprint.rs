@@ -1,51 +1,52 @@
-//! How much memory one request holds at the least while it is under way, of what is set for all
-//! (`limits.body_memory`): what was measured where client and origin both take nothing, rounded up. What makes
-//! a request faster than that is taken beside it, where there is room (`egress`).
+//! The memory that a request under way holds at least, of the memory of all requests
+//! (`limits.body_memory`). The figures were measured with a client and an origin that both read
+//! nothing, and rounded up. Memory that only makes a request faster is taken besides, if there is any
+//! (`egress`).
 
 use http::{HeaderValue, Version, request};
 
 use crate::proxy::limits::H2_STREAMS_FEW;
 use crate::types::origin::Scheme;
 
-/// Its tasks, the engines on either side, and three pieces of a body, read in the smallest portions.
+/// Tasks, the engines of both sides, and three pieces of a body, read in the smallest portions.
 const REQUEST_BYTES: usize = 32 << 10;
 
 /// TLS towards the origin, and an HTTP/2 stream with a small window.
 const SECURE_BYTES: usize = 40 << 10;
 
-/// What waits to be sent on an HTTP/2 stream of the client.
+/// Bytes that wait to be sent on an HTTP/2 stream of the client.
 const STREAM_BYTES: usize = 16 << 10;
 
-/// Content on its way to the origin, and the room that was made for it.
+/// Content on its way to the origin, and the buffers for it.
 const CONTENT_BYTES: usize = 48 << 10;
 
-/// The same over HTTP/2: the window of the client's stream, of which every byte may come.
+/// The same over HTTP/2: the whole window of the client's stream may arrive.
 const STREAM_CONTENT_BYTES: usize = 120 << 10;
 
-/// How often a head is held: as it came, as it goes out, and in the buffers of the engines.
+/// Copies of a head: as received, as sent, and in the buffers of the engines.
 const HEAD_COPIES: usize = 3;
 
-/// Bytes of one field beside its value.
+/// Bytes of one header beside its value.
 const FIELD_BYTES: usize = 64;
 
-/// A client's side of TLS with an HTTP engine that idles: what an intercepted connection holds between requests.
+/// An intercepted connection between requests: the client's TLS and an idle HTTP engine.
 pub const INTERCEPTED_BYTES: usize = 40 << 10;
 
-/// Bytes of a stream of HTTP/2 that is refused, and whose client does not take that it is.
+/// A refused HTTP/2 stream whose client does not read the refusal.
 pub const REFUSED_STREAM_BYTES: usize = 3 << 10;
 
-/// An intercepted connection that speaks HTTP/2, beside the requests that are admitted: a head that is coming, and as
-/// many refused streams as there may be where memory is short.
+/// An intercepted HTTP/2 connection, beside the admitted requests: a head that is arriving, and as
+/// many refused streams as there may be when memory is short.
 pub const MULTIPLEXED_BYTES: usize =
     INTERCEPTED_BYTES + (64 << 10) + H2_STREAMS_FEW as usize * REFUSED_STREAM_BYTES;
 
 /// A connection that has left HTTP: a buffer for each direction, and the TLS of both sides.
 pub const UPGRADED_BYTES: usize = 96 << 10;
 
-/// A tunnel that the system moves the bytes of; where it has no pipe, a buffer for each direction.
+/// A tunnel by splice(2); without a pipe, a buffer for each direction.
 pub const TUNNEL_BYTES: usize = 36 << 10;
 
-/// Bytes that a request with this head holds at the least. `scheme` is that of the origin it may go to.
+/// Bytes that a request with this head holds at least. `scheme`: of the origin it may be sent to.
 pub fn of(head: &request::Parts, has_content: bool, scheme: Option<Scheme>) -> usize {
     let is_stream = head.version == Version::HTTP_2;
     let mut bytes = REQUEST_BYTES + HEAD_COPIES * head_bytes(head);
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_may_make_us_hold_is_counted() {
+    fn content_tls_http2_and_a_long_head_each_take_memory() {
         let plain = of(&head(Version::HTTP_11, "a"), false, Some(Scheme::Http));
         for more in [
             of(&head(Version::HTTP_11, "a"), true, Some(Scheme::Http)),

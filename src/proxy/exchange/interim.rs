@@ -15,25 +15,25 @@ use crate::proxy::request::hop_by_hop;
 /// Interim responses passed on to one request.
 const INTERIM_RESPONSES_MAX: usize = 16;
 
-/// Interim responses read before one request's answer; an origin that sends more sends a flood, and
-/// no answer is waited for behind it.
+/// Interim responses read before the final response to one request. An origin that sends more floods
+/// the proxy, and its final response is not waited for.
 const INTERIM_RESPONSES_READ_MAX: usize = 1024;
 
-/// What becomes of the interim responses to one request.
+/// Handles the interim responses to one request.
 #[derive(Debug)]
 pub struct Interim {
     received: Version,
     state: Arc<ConnectionState>,
-    /// Lets a held body go.
+    /// Releases a held body.
     go: Mutex<Option<oneshot::Sender<()>>>,
     read: AtomicUsize,
     passed: AtomicUsize,
 }
 
 impl Interim {
-    /// For those that are passed on to the client whose connection drives the exchange. A 100 lets the held
-    /// body `go`: the engine says 100 to the client itself when its body is asked for. A client of HTTP/1.0 gets
-    /// none, and one of HTTP/2 neither: the engine cannot send them there.
+    /// Passes interim responses on to the client of `state`, if it speaks HTTP/1.1: HTTP/1.0 has none,
+    /// and the HTTP/2 engine cannot send any. A 100 (Continue) is not passed on; it releases the held
+    /// body by `go`, and the engine sends its own 100 when that body is first read.
     pub fn pass_on(
         received: Version,
         state: &Arc<ConnectionState>,
@@ -43,7 +43,7 @@ impl Interim {
         Arc::new(Self { received, state: Arc::clone(state), go: Mutex::new(go), read, passed })
     }
 
-    /// Whether there were so many that none is read behind them.
+    /// Whether the origin has sent more than are read.
     pub fn is_flood(&self) -> bool {
         self.read.load(Ordering::Relaxed) > INTERIM_RESPONSES_READ_MAX
     }
@@ -67,8 +67,8 @@ impl InformationalListener for Interim {
     }
 }
 
-/// The head of an interim response as it goes out. Values that are no text are left out: an interim
-/// response is a hint, and the wire is written by hand here.
+/// The head of an interim response as bytes. Values that are not text are left out: an interim
+/// response is only a hint, and no library checks what is written here.
 fn head(status: StatusCode, received: &HeaderMap) -> String {
     let mut fields = received.clone();
     hop_by_hop::clean_response(&mut fields);

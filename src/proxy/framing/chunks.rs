@@ -1,16 +1,17 @@
-//! Where a chunked body ends (RFC 9112 §7.1), by the grammar and nothing beside it: hexadecimal digits,
-//! CRLF and no other line end, extensions bounded and ignored, trailers as strict as fields.
+//! Finds the end of a chunked body (RFC 9112 §7.1), strictly by the grammar: sizes of hexadecimal digits
+//! only, CRLF as the only line end, bounded extensions, which are ignored, and trailers that are read
+//! as strictly as headers.
 
 use crate::proxy::framing::head;
 
 /// Bytes of chunk extensions in one request (RFC 9112 §7.1.1: to be limited).
 const CHUNK_EXTENSION_BYTES_MAX: usize = 16 << 10;
 
-/// The bytes of one chunked body as they come.
+/// The position in one chunked body.
 #[derive(Debug)]
 pub struct Chunks {
     at: At,
-    /// What is left of the chunk, or as much of its size as has been read.
+    /// Bytes left of the chunk, or the part of its size that has been read.
     size: u64,
     extensions: usize,
     trailers: Trailers,
@@ -21,7 +22,7 @@ enum At {
     /// Before the first digit of a size.
     Begin,
     Size,
-    /// Behind blanks that only an extension may follow.
+    /// After blanks that only an extension may follow.
     Blank,
     Extension,
     SizeLf,
@@ -33,7 +34,7 @@ enum At {
     Over,
 }
 
-/// The section behind the last chunk: its line under way, and how much there has been.
+/// The trailer section after the last chunk: the current line, and the totals so far.
 #[derive(Debug)]
 struct Trailers {
     line: Vec<u8>,
@@ -44,13 +45,13 @@ struct Trailers {
 }
 
 impl Chunks {
-    /// A body that begins, with bounds for its trailers.
+    /// The beginning of a body, with limits for its trailers.
     pub const fn new(bytes_max: usize, fields_max: usize) -> Self {
         let trailers = Trailers { line: Vec::new(), bytes: 0, fields: 0, bytes_max, fields_max };
         Self { at: At::Begin, size: 0, extensions: 0, trailers }
     }
 
-    /// How many of `bytes` are of this body: fewer than all only when it ends among them.
+    /// How many of `bytes` belong to this body: fewer than all only if it ends in them.
     pub fn take(&mut self, bytes: &[u8]) -> Result<usize, &'static str> {
         let mut taken = 0;
         while taken < bytes.len() && self.at != At::Over {
@@ -64,11 +65,12 @@ impl Chunks {
         Ok(taken)
     }
 
+    /// Whether the body has ended.
     pub fn is_over(&self) -> bool {
         self.at == At::Over
     }
 
-    /// Passes over what there is of the chunk's data.
+    /// Skips the data of the chunk that is at hand.
     fn data(&mut self, available: usize) -> usize {
         let count = usize::try_from(self.size).unwrap_or(usize::MAX).min(available);
         self.size -= count as u64;
@@ -142,7 +144,7 @@ impl Trailers {
 }
 
 impl At {
-    /// What had to follow here.
+    /// The rule that a byte breaks which may not stand here.
     const fn rule(self) -> &'static str {
         match self {
             Self::Begin | Self::Size | Self::Blank => {

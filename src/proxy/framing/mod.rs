@@ -1,8 +1,10 @@
 //! Where each request of a connection begins and ends, decided before the HTTP engine sees its
-//! bytes (RFC 9112 §6). The engine gets one request at a time, and only when its head holds.
+//! bytes (RFC 9112 §6). The engine gets one request at a time, and only with a valid head.
 
 mod chunks;
 pub mod head;
+#[cfg(test)]
+mod tests;
 
 use crate::proxy::framing::chunks::Chunks;
 use crate::proxy::framing::head::encoded::{self, Encoded};
@@ -10,17 +12,17 @@ use crate::proxy::framing::head::{Content, Fields, RequestLine};
 use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::request::char_class::{TOKEN, is};
 
-/// The bytes of one client in their order.
+/// Splits the bytes of one client into requests.
 #[derive(Debug)]
 pub struct Framing {
     bytes_max: usize,
     fields_max: usize,
     strict_target: bool,
     state: State,
-    /// Of the last request whose head has come.
+    /// The request line of the last request whose head has come.
     line: Option<RequestLine>,
     in_title_case: bool,
-    /// What the engine is to have in place of the head that was passed last.
+    /// The head that the engine gets in place of the one that was passed last.
     encoded: Option<Encoded>,
 }
 
@@ -38,18 +40,18 @@ struct Search {
     line: Option<RequestLine>,
 }
 
-/// What is to be done with the first of the bytes at hand.
+/// What to do with the first of the bytes at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admit {
-    /// So many are of one request: the engine may have them.
+    /// Pass so many bytes to the engine: they are of one request.
     Pass(usize),
-    /// So many mean nothing: empty lines before a request (RFC 9112 §2.2).
+    /// Drop so many bytes: empty lines before a request (RFC 9112 §2.2).
     Drop(usize),
-    /// None of them, before more have come.
+    /// Wait for more bytes.
     More,
 }
 
-/// Why bytes go no further.
+/// Why bytes are not passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     Head(Refusal),
@@ -57,8 +59,8 @@ pub enum Fault {
 }
 
 impl Framing {
-    /// For heads, and trailers, of so many bytes and fields at most. With `strict_target`, a target is refused where
-    /// it would have to be percent-encoded.
+    /// For heads, and trailers, of at most so many bytes and fields. With `strict_target`, a target
+    /// that would have to be percent-encoded is refused.
     pub fn new(bytes_max: usize, fields_max: usize, strict_target: bool) -> Self {
         let state = State::Head(Search::default());
         Self {
@@ -72,7 +74,7 @@ impl Framing {
         }
     }
 
-    /// Judges `bytes`: those that came since the last that were passed or dropped.
+    /// Checks `bytes`: all that came after those that were passed or dropped.
     pub fn admit(&mut self, bytes: &mut [u8]) -> Result<Admit, Fault> {
         if bytes.is_empty() {
             return Ok(Admit::More);
@@ -93,7 +95,7 @@ impl Framing {
         Ok(Admit::Pass(passed))
     }
 
-    /// Whether what comes next belongs to a request of which nothing has been passed.
+    /// Whether the next bytes begin a request.
     pub const fn is_between(&self) -> bool {
         matches!(self.state, State::Head(_))
     }
@@ -108,8 +110,8 @@ impl Framing {
         self.in_title_case
     }
 
-    /// Where the bytes that were just passed are a head whose target has to be percent-encoded, what the engine is to
-    /// have in their place.
+    /// The head that the engine gets in place of the bytes that were just passed, if they are a head
+    /// whose target had to be percent-encoded.
     pub const fn take_encoded(&mut self) -> Option<Encoded> {
         self.encoded.take()
     }
@@ -120,7 +122,7 @@ impl Framing {
             0 => {}
             count => return Ok(Admit::Drop(count)),
         }
-        // A line that cannot be one is not waited for: who speaks TLS sends no line end.
+        // The end of an invalid line is not waited for: a client that speaks TLS sends none.
         if !is(bytes[0], TOKEN) {
             head::request_line(bytes, self.strict_target)?;
         }
@@ -137,7 +139,7 @@ impl Framing {
         }
     }
 
-    /// Looks for the empty line, and at the first line as soon as it is there.
+    /// Searches for the empty line, and checks the first line as soon as it is whole.
     fn search(&self, bytes: &[u8], mut search: Search) -> Result<(Search, Option<usize>), Refusal> {
         for at in memchr::memchr_iter(b'\n', &bytes[search.searched..]) {
             let at = search.searched + at;
@@ -159,7 +161,7 @@ impl Framing {
         Ok((search, None))
     }
 
-    /// A whole head: what follows it is its content, and then the next request.
+    /// Checks a whole head, and begins the content that follows it.
     fn begin(&mut self, line: RequestLine, head: &mut [u8]) -> Result<(), Refusal> {
         let mut begin = 0;
         let mut lines = memchr::memchr_iter(b'\n', head).map(|end| {
@@ -170,11 +172,11 @@ impl Framing {
         let length = lines.next().map_or(0, <[u8]>::len);
         let lines = lines.take_while(|line| !line.is_empty());
         let Fields { content, in_title_case } = head::fields(line, lines, self.fields_max)?;
-        // A higher minor version is treated as the highest that we know (RFC 9110 §6.2).
+        // A higher minor version is treated as the highest known one (RFC 9110 §6.2).
         head[length - 1] = line.minor.min(b'1');
         if line.is_unencoded {
             let encoded = encoded::head(head);
-            // The engine has the same bound.
+            // The engine has the same limit.
             if encoded.head.len() > self.bytes_max {
                 return Err(head::too_large());
             }
@@ -215,111 +217,5 @@ fn empty_lines(bytes: &[u8]) -> usize {
             [b'\r', b'\n', ..] => 2,
             _ => return count,
         };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What of `bytes` is passed, request by request, when they come in these pieces; and the status
-    /// of what ends it.
-    fn passed(bytes: &str, pieces: &[usize]) -> (Vec<String>, Option<u16>) {
-        let mut framing = Framing::new(200, 4, false);
-        let (mut held, mut all, mut is_new) = (Vec::new(), Vec::<String>::new(), true);
-        let mut rest = bytes.as_bytes();
-        for size in pieces.iter().copied().chain([usize::MAX]) {
-            let (piece, later) = rest.split_at(size.min(rest.len()));
-            held.extend_from_slice(piece);
-            rest = later;
-            loop {
-                let count = match framing.admit(&mut held) {
-                    Ok(Admit::Pass(count)) => {
-                        let encoded = framing.take_encoded().map(|encoded| encoded.head);
-                        let text =
-                            String::from_utf8_lossy(encoded.as_deref().unwrap_or(&held[..count]))
-                                .into_owned();
-                        match all.last_mut().filter(|_| !is_new) {
-                            Some(last) => last.push_str(&text),
-                            None => all.push(text),
-                        }
-                        is_new = framing.is_between();
-                        count
-                    }
-                    Ok(Admit::Drop(count)) => count,
-                    Ok(Admit::More) => break,
-                    Err(Fault::Head(refusal)) => return (all, Some(refusal.status().as_u16())),
-                    Err(Fault::Content(_)) => return (all, Some(0)),
-                };
-                held.drain(..count);
-            }
-        }
-        (all, None)
-    }
-
-    /// The same at once, byte by byte, and split at each boundary.
-    #[track_caller]
-    fn assert_passed(bytes: &str, requests: &[&str], status: Option<u16>) {
-        let expected = (requests.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>(), status);
-        for at in 0..bytes.len() {
-            // How much of broken content passes before it breaks depends on how it comes.
-            if status != Some(0) {
-                assert_eq!(passed(bytes, &[at]), expected, "{bytes:?} split at {at}");
-            }
-        }
-        let (requests, status) = passed(bytes, &vec![1; bytes.len()]);
-        assert_eq!(status, expected.1, "{bytes:?} byte by byte");
-        assert!(
-            status == Some(0) || requests == expected.0,
-            "{bytes:?} byte by byte: {requests:?}"
-        );
-    }
-
-    const GET: &str = "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n";
-
-    #[test]
-    fn requests_pass_one_by_one_however_they_come() {
-        let post = "POST http://a/ HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
-        let chunked = "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /\r\n0\r\nX: y\r\n\r\n";
-        assert_passed(GET, &[GET], None);
-        assert_passed(&[GET, post, chunked, GET].concat(), &[GET, post, chunked, GET], None);
-        assert_passed(&format!("\r\n\n{GET}\r\n\r\n{GET}\n"), &[GET, GET], None);
-        assert_passed("GET http://a/ HTTP/1.0\n\n", &["GET http://a/ HTTP/1.0\n\n"], None);
-        assert_passed("GET http://a/ HTTP/1.7\r\n\r\n", &["GET http://a/ HTTP/1.1\r\n\r\n"], None);
-        assert_passed(&GET[..GET.len() - 1], &[], None);
-    }
-
-    #[test]
-    fn what_the_engine_gets_of_a_target_is_encoded_however_it_comes() {
-        let typed = "GET http://a/caf\u{e9}?\"<>` HTTP/1.1\r\nHost: a\r\n\r\n";
-        let encoded = "GET http://a/caf%C3%A9?%22%3C%3E` HTTP/1.1\r\nHost: a\r\n\r\n";
-        assert_passed(&[GET, typed, GET].concat(), &[GET, encoded, GET], None);
-        // The head, or the target alone, would be longer than it may be.
-        let long = |typed: &str| format!("GET http://a/{} HTTP/1.1\r\n\r\n{GET}", typed.repeat(60));
-        assert_passed(&long("<"), &[], Some(431));
-        assert_passed(
-            &[GET, "GET http://a\u{e9}/ HTTP/1.1\r\n\r\n", GET].concat(),
-            &[GET],
-            Some(400),
-        );
-    }
-
-    #[test]
-    fn b14_what_is_behind_a_fault_does_not_pass() {
-        for (fault, status) in [
-            ("GET http://a/ HTTP/1.1\r\nHost : a\r\n\r\n", 400),
-            ("\rGET http://a/ HTTP/1.1\r\n\r\n", 400),
-            ("GET http://a/ HTTP/2.0\r\n", 400),
-            ("\0", 400),
-            ("GET http://a/ HTTP/1.1\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: 5\r\n\r\n", 431),
-        ] {
-            assert_passed(&[GET, fault, GET].concat(), &[GET], Some(status));
-        }
-        let long = "x".repeat(300);
-        assert_passed(&format!("GET http://a/{long} HTTP/1.1\r\n\r\n{GET}"), &[], Some(414));
-        assert_passed(&format!("GET http://a/ HTTP/1.1\r\nX: {long}\r\n\r\n{GET}"), &[], Some(431));
-        let chunks =
-            "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n";
-        assert_passed(&[chunks, GET].concat(), &[], Some(0));
     }
 }

@@ -1,4 +1,4 @@
-//! An eye on a client that waits for its answer, while the engine reads nothing.
+//! Detects that a client has left before its response. The engine reads nothing at that time.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,20 +14,19 @@ use crate::proxy::exchange::connection_state::Phase as ExchangePhase;
 use super::{ClientIo, SCRATCH_BYTES};
 use crate::proxy::connection::client_stream::ClientStream;
 
-/// How long a request may be under way, after its client has ended its side of the connection, before
-/// it is probed whether the client is still there. Doubled after each probe.
+/// The time from the end of the client's side of the connection to the first probe of whether the
+/// client is still there. Doubled after each probe.
 const HALF_CLOSED_PROBE: Duration = Duration::from_millis(500);
 
-/// Bytes that are read ahead while a request is being answered, to see whether its client is there.
+/// Bytes that are read ahead while a request is under way, to detect that the client has left.
 const LOOK_AHEAD_BYTES_MAX: usize = 16 << 10;
 
-/// Any client may be sent one, and does nothing about it (RFC 9110 §15.2.1).
+/// The probe: a response that every client has to ignore (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl<S: ClientStream> ClientIo<S> {
-    /// Looks after the client while it waits for its answer: the engine reads nothing then. A client
-    /// that has reset the connection is gone, and with it goes the exchange (RFC 9112 §9.5). One
-    /// that has only ended its own side may still want the answer (§9.6).
+    /// Reads ahead while the client waits for its response. A reset ends the exchange (RFC 9112
+    /// §9.5). A client that has only ended its own side may still want the response (§9.6).
     pub(super) fn poll_client(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let waits = self.state.phase() == ExchangePhase::Handling;
         if !waits || !self.framing.is_between() || self.granted > 0 {
@@ -51,8 +50,9 @@ impl<S: ClientStream> ClientIo<S> {
         Ok(())
     }
 
-    /// A client that is gone answers what it is sent with a reset, which the next write meets. There
-    /// is nothing that one of HTTP/1.0 could be sent (RFC 9110 §15.2).
+    /// Sends a probe when one is due. The system of a client that is gone answers it with a reset,
+    /// and the next write fails. An HTTP/1.0 client cannot be probed: it knows no interim responses
+    /// (RFC 9110 §15.2).
     fn poll_probe(&mut self, cx: &mut Context<'_>) {
         if self.framing.line().is_none_or(|line| line.minor == b'0') {
             return;
@@ -63,7 +63,7 @@ impl<S: ClientStream> ClientIo<S> {
             self.state.queue_interim(CONTINUE);
             let next = *waited * 2;
             self.probe = Some((Box::pin(sleep(next)), next));
-            // The new timer is yet to be polled.
+            // The new timer has not been polled, and would not wake this task.
             cx.waker().wake_by_ref();
         }
     }

@@ -1,45 +1,46 @@
-//! The memory of heads that have not come whole. An ordinary one is part of what any connection may hold; a large one
-//! takes of the memory for requests under way before they are any.
+//! Memory for request heads that have not arrived whole. The bytes of an ordinary head are part of
+//! what every connection may hold; for a large one, memory of the requests under way is reserved
+//! before it is such a request.
 
 use std::sync::Arc;
 
 use crate::clients::{BodyMemory, Held, RejectReason};
 use crate::types::client_key::ClientKey;
 
-/// Bytes of a head that any connection may hold. Most heads are a tenth of that.
+/// Bytes of a head that every connection may hold. Most heads are a tenth of that.
 const ORDINARY_BYTES: usize = 8 << 10;
 
-/// The buffer that a head comes into is doubled when it is full.
+/// The buffer of a head doubles when it is full.
 const GROWTH: usize = 2;
 
-/// From whom the memory for large heads is, and what there is of it.
+/// The memory reserved for the large heads of one connection.
 #[derive(Debug)]
 pub struct LargeHeads {
-    asker: ClientKey,
+    client: ClientKey,
     memory: Arc<BodyMemory>,
     head_max: usize,
     held: Option<Held>,
 }
 
 impl LargeHeads {
-    /// For heads of at most `head_max` bytes, which `asker` sends.
-    pub fn new(asker: ClientKey, memory: &Arc<BodyMemory>, head_max: usize) -> Self {
-        Self { asker, memory: Arc::clone(memory), head_max, held: None }
+    /// For heads of at most `head_max` bytes from `client`. Nothing is reserved yet.
+    pub fn new(client: ClientKey, memory: &Arc<BodyMemory>, head_max: usize) -> Self {
+        Self { client, memory: Arc::clone(memory), head_max, held: None }
     }
 
-    /// So many bytes of a head have come.
+    /// Notes how many bytes of a head have arrived, and reserves memory for a large one.
     ///
     /// # Errors
     ///
-    /// [`RejectReason::Memory`] where they are many and there is no memory for them.
+    /// [`RejectReason::Memory`] if the head is large and there is no memory for it.
     pub(super) fn note(&mut self, bytes: usize) -> Result<(), RejectReason> {
         if bytes > ORDINARY_BYTES && self.held.is_none() {
-            self.held = Some(self.memory.keep(&self.asker, GROWTH * self.head_max)?);
+            self.held = Some(self.memory.keep(&self.client, GROWTH * self.head_max)?);
         }
         Ok(())
     }
 
-    /// Nothing of it is held any more.
+    /// Gives the memory back: no bytes of a head are held.
     pub(super) fn clear(&mut self) {
         self.held = None;
     }
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_large_head_takes_memory_and_gives_it_back() {
+    fn only_a_large_head_reserves_memory_and_gives_it_back() {
         const HEAD_MAX: usize = 64 << 10;
         let memory = Arc::new(BodyMemory::new(3 * HEAD_MAX));
         let (mut one, mut other) = (

@@ -1,7 +1,7 @@
 //! A client's connection as the HTTP engine sees it. The engine gets one request at a time, and none
-//! whose framing could be understood in two ways ([`Framing`]). Besides, the wire adds what the
+//! whose framing could be understood in two ways ([`Framing`]). [`ClientIo`] also adds what the
 //! engine lacks: timeouts for idling, for a request head and for a client that does not read;
-//! interim (1xx) responses; and an eye on a client that leaves before it is answered.
+//! interim (1xx) responses; and the detection of a client that leaves before its response.
 
 mod disconnect;
 mod large_heads;
@@ -28,7 +28,7 @@ use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::framing::Framing;
 use crate::runtime::lazy_timer::LazyTimer;
 
-/// How long a client may take.
+/// The timeouts of a client's connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// Between two requests.
@@ -39,55 +39,56 @@ pub struct Timeouts {
     pub write: Duration,
 }
 
-/// Bytes that are read at once where the engine offers no room.
+/// Bytes that are read at once when the engine offers no buffer.
 const SCRATCH_BYTES: usize = 1024;
 
-/// The stream of one client.
+/// The stream of one client, as the engine reads and writes it.
 #[derive(Debug)]
 pub struct ClientIo<S> {
     stream: S,
     state: Arc<ConnectionState>,
     timeouts: Timeouts,
     framing: Framing,
-    /// What the engine has not been given yet.
+    /// Bytes that were read and that the engine has not been given yet.
     held: BytesMut,
-    /// How many bytes of it the engine may have.
+    /// How many of the held bytes the engine may have.
     granted: usize,
-    /// Nothing more comes from the client, or nothing more is wanted of it.
+    /// Nothing more is read: the client has ended its side, or its input is refused.
     ended: bool,
-    /// The client has ended its side, and whatever it sent before has been read.
+    /// The client has ended its side, and all that it sent before has been read.
     has_left: bool,
     phase: Phase,
-    /// Nothing is asked, or not of this engine: it sees an end, and whoever serves the connection goes on
-    /// without it.
+    /// No request has come, or none for this engine: the engine sees the end of the input, and
+    /// `connection::serve` goes on without it.
     rests: bool,
-    /// The engine keeps the case of field names; if not, it writes them in title case.
+    /// The engine keeps the case of header names; if not, it writes them in title case.
     keeps_case: bool,
-    /// Our side has been closed.
+    /// The proxy's side has been closed.
     is_shut: bool,
-    /// The engine has handed over all it had: whatever it writes next begins a message.
+    /// The engine has written all that it had: its next bytes begin a message.
     between_messages: bool,
-    /// How many requests had been read when the current phase began.
+    /// The number of exchanges when the current phase began.
     exchanges: usize,
     reading: LazyTimer,
     writing: WriteStall,
     heads: Option<LargeHeads>,
-    /// The next probe of a client that has ended its side, and how long it was waited for.
+    /// The timer of the next probe of a client that has ended its side, and its duration.
     probe: Option<(Pin<Box<Sleep>>, Duration)>,
 }
 
-/// What a client is waited for.
+/// What the proxy waits for from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Another request.
     Between,
     /// The rest of a request's head.
     Head,
-    /// More of its content.
+    /// More of a request's content.
     Content,
 }
 
 impl<S: ClientStream> ClientIo<S> {
+    /// A connection on which nothing has been read yet.
     pub fn new(
         stream: S,
         state: Arc<ConnectionState>,
@@ -116,29 +117,30 @@ impl<S: ClientStream> ClientIo<S> {
         }
     }
 
-    /// Large heads take memory of `heads` while they come.
+    /// The same, with `heads` to reserve memory for large heads while they arrive.
     #[must_use]
     pub fn holding(self, heads: LargeHeads) -> Self {
         Self { heads: Some(heads), ..self }
     }
 
-    /// Whether our side is closed already, or best with the connection: once the client has ended its own, there is
-    /// nothing that could be lost by that, and to close our side first is one call more.
+    /// Whether the proxy's side is closed already, or need not be closed before the connection: once
+    /// the client has ended its own side nothing can be lost, and a shutdown first is one more call.
     pub fn is_shut(&self) -> bool {
         self.is_shut || self.has_left && !self.stream.has_closing_message()
     }
 
-    /// The stream itself, when the engine is done with it.
+    /// The stream itself, when the engine no longer needs it.
     pub fn into_inner(self) -> S {
         self.stream
     }
 
-    /// The stream, and what has been read of it that nobody has had yet.
+    /// The stream, and the bytes that were read from it and not handed on.
     pub fn into_parts(self) -> (S, BytesMut) {
         (self.stream, self.held)
     }
 
-    /// Passes a pending write on, or fails when the client has not read for too long.
+    /// Passes on the result of a write. A pending one fails when the client has read nothing for the
+    /// write timeout.
     fn watch_write<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -154,9 +156,9 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }
 
-    /// Writes what interim responses there are. A client may have asked for more while the engine
-    /// still holds the end of the response before: an interim response has no place in there, and
-    /// is dropped, as a hint may be (RFC 9110 §15.2).
+    /// Writes the queued interim responses. With pipelined requests, the engine may still hold the
+    /// end of the previous response: an interim response would land inside it, and is dropped, as a
+    /// hint may be (RFC 9110 §15.2).
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.state.has_interim() {
             let state = Arc::clone(&self.state);
@@ -172,7 +174,7 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// What the engine has begun to write goes on before anything of ours.
+    /// Notes that the engine has begun to write a message, which no interim response may interrupt.
     fn engine_wrote(
         &mut self,
         cx: &mut Context<'_>,
@@ -211,22 +213,22 @@ impl<S: ClientStream> AsyncWrite for ClientIo<S> {
         self.stream.is_write_vectored()
     }
 
-    /// The engine flushes each time it is polled, also when it has nothing to say.
+    /// The engine flushes each time it is polled, also when it has written nothing.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_client(cx)?;
         ready!(self.poll_interim(cx))?;
-        // The engine flushes only what it has written whole.
+        // The engine flushes only whole messages.
         self.between_messages = true;
         if self.state.unblock_output() {
-            // Nothing else would wake the engine for the rest of the body, nor for a request that it has
-            // read while this was not yet written, or has not been given: it would never be answered.
+            // Nothing else would wake the engine for the rest of the body, nor for the next request,
+            // read or held in the meantime: that request would never get a response.
             cx.waker().wake_by_ref();
         }
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// When there is something to be said yet, closing is left to whoever says it; and the engine's end
-    /// may not be that of the connection.
+    /// Does nothing while a last response is due, which `connection::serve` sends before it closes,
+    /// or when only the engine ends and the connection goes on.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.rests || self.state.has_refused_input() || self.is_shut() {
             return Poll::Ready(Ok(()));

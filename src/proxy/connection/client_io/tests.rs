@@ -17,7 +17,7 @@ impl ClientStream for DuplexStream {
     }
 }
 
-/// A wire that takes `room` bytes before the client has to read.
+/// A connection that accepts `room` bytes before the client has to read.
 fn new_client_io(room: usize) -> (ClientIo<DuplexStream>, Arc<ConnectionState>, DuplexStream) {
     let (stream, client) = duplex(room);
     let state = Arc::<ConnectionState>::default();
@@ -36,7 +36,7 @@ async fn all(mut client: DuplexStream) -> String {
     bytes
 }
 
-/// Lets everything on this runtime do what it can.
+/// Lets all tasks of this runtime run until they wait.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -45,7 +45,7 @@ async fn settle() {
 
 /// I2: no bytes of one exchange ever become part of another.
 #[tokio::test]
-async fn an_interim_response_never_comes_between_the_bytes_of_another() {
+async fn an_interim_response_is_never_inside_another_response() {
     let (mut client_io, state, mut client) = new_client_io(8);
     state.queue_interim(b"103 ");
     client_io.flush().await.unwrap();
@@ -65,10 +65,10 @@ async fn an_interim_response_never_comes_between_the_bytes_of_another() {
     assert_eq!((&bytes[..], all(client).await.as_str()), (&b"103 response102 "[..], "next"));
 }
 
-/// The answer came before the upload was over, and the client reads it only after its next
-/// request.
+/// The response came before the end of the upload, and the client reads it only after it has sent
+/// its next request.
 #[tokio::test]
-async fn a_request_that_came_while_the_client_did_not_read_is_answered() {
+async fn a_request_that_came_while_the_client_did_not_read_has_a_response() {
     let (client_io, _, mut client) = new_client_io(64);
     let service = service_fn(|request: Request<Incoming>| async {
         tokio::spawn(request.into_body().collect());
@@ -92,9 +92,9 @@ async fn a_request_that_came_while_the_client_did_not_read_is_answered() {
     serving.abort();
 }
 
-/// The engine's end is not the connection's, and what comes next is for another engine.
+/// The connection goes on without the engine, and the next request is for another engine.
 #[tokio::test]
-async fn an_engine_that_has_nothing_to_do_leaves_the_wire_as_it_is() {
+async fn an_idle_engine_ends_without_closing_the_connection() {
     let (mut client_io, _, mut client) = new_client_io(1024);
     for _ in 0..3 {
         client.write_all(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n").await.unwrap();
@@ -127,9 +127,9 @@ async fn an_engine_that_has_nothing_to_do_leaves_the_wire_as_it_is() {
     assert!(!client_io.request().await.unwrap(), "nothing comes any more");
 }
 
-/// What it was given before goes out first, though its client is slow to take it.
+/// The response before is written first, although its client is slow to read it.
 #[tokio::test]
-async fn an_engine_leaves_the_request_whose_names_it_would_change_to_another() {
+async fn a_request_whose_names_an_engine_would_change_gets_another_engine() {
     let (mut client_io, _, mut client) = new_client_io(64);
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     assert!(client_io.request().await.unwrap() && !client_io.choose_case());
@@ -168,7 +168,7 @@ impl ClientStream for BufStream<DuplexStream> {
     }
 }
 
-/// What it comes to without waiting.
+/// The output of a future that does not wait.
 async fn at_once<F: Future>(future: F) -> Option<F::Output> {
     tokio::select! {
         biased;
@@ -177,7 +177,7 @@ async fn at_once<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-/// Whether our side was closed by itself, before the stream is.
+/// Whether the proxy's side is shut down before the stream is closed.
 async fn is_closed_first<S>(stream: S, mut client: DuplexStream, has_left: bool) -> bool
 where
     S: ClientStream,
@@ -201,9 +201,10 @@ where
     at_once(client.read(&mut bytes)).await.is_some()
 }
 
-/// What closes the connection closes it too then: one call of the system less for each client with one request.
+/// Closing the connection closes the proxy's side, too: one system call less for each client with a
+/// single request.
 #[tokio::test]
-async fn our_side_is_closed_by_itself_unless_the_client_has_left_and_nothing_is_to_be_said() {
+async fn a_shutdown_comes_first_unless_the_client_has_left_without_tls() {
     for (has_left, has_closing_message, expected) in
         [(false, false, true), (true, false, false), (false, true, true), (true, true, true)]
     {
@@ -221,7 +222,7 @@ async fn our_side_is_closed_by_itself_unless_the_client_has_left_and_nothing_is_
 }
 
 #[test]
-fn an_engine_that_is_often_of_use_stays_longer_but_never_for_long() {
+fn an_engine_of_many_requests_stays_longer_up_to_a_limit() {
     let patience = |exchanges| ClientIo { exchanges, ..new_client_io(8).0 }.patience();
     assert_eq!([0, 1, 2].map(patience), [ENGINE_REST, ENGINE_REST, 2 * ENGINE_REST]);
     assert_eq!([1000, usize::MAX].map(patience), [ENGINE_REST_MAX; 2]);

@@ -1,6 +1,6 @@
-//! Targets with bytes that no URL has as themselves. Clients send them as they were typed, and servers read them;
-//! here they are percent-encoded once, before the engine, the decision and the origin see them: what is judged is what
-//! is sent, and it is ASCII.
+//! Targets with bytes that a URL may only have percent-encoded. Some clients send them as typed, and
+//! servers accept that. They are encoded here once, before the engine, the decision and the origin see
+//! the target: what is decided on is what is sent, and it is ASCII.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::types::origin::percent_encoded;
 /// A head whose target had to be percent-encoded.
 #[derive(Debug)]
 pub struct Encoded {
-    /// All of it, with the encoded target.
+    /// The whole head, with the encoded target.
     pub head: Vec<u8>,
     /// Path and query as they came, as a record shows them.
     pub received: Box<str>,
@@ -44,10 +44,10 @@ pub fn received(path_and_query: &[u8]) -> Box<str> {
     Record::text(path_and_query).into()
 }
 
-/// Where path and query begin: behind the authority, where there is one. The end, where there is neither.
+/// Where path and query begin: after the authority, if there is one. The end, if there is neither.
 fn path_at(target: &[u8]) -> usize {
     let from = match memchr::memmem::find(target, b"://") {
-        // A path or a query may have that in it, too.
+        // A path or a query may contain "://", too.
         Some(colon) if !target[..colon].iter().any(|byte| b"/?".contains(byte)) => colon + 3,
         _ => 0,
     };

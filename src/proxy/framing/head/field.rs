@@ -25,7 +25,7 @@ pub fn field(line: &[u8]) -> Result<Field<'_>, &'static str> {
     Ok(Field { name, value, in_title_case })
 }
 
-/// How long the token is that `line` begins with, and whether it is in title case.
+/// The length of the token that `line` begins with, and whether it is in title case.
 fn name(line: &[u8]) -> (usize, bool) {
     let (mut in_title_case, mut misplaced) = (true, SMALL);
     for (at, byte) in line.iter().enumerate() {
@@ -52,7 +52,7 @@ fn name_fault(line: &[u8]) -> &'static str {
     }
 }
 
-/// Without a way out before the end: so it is looked at in many bytes at once.
+/// Without an early return, so that the compiler checks many bytes at once.
 fn has_control(value: &[u8]) -> bool {
     value.iter().fold(false, |found, byte| found | (byte.is_ascii_control() & (*byte != b'\t')))
 }

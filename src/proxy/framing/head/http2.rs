@@ -1,5 +1,5 @@
-//! A request head that came by HTTP/2, held to what the reader of HTTP/1 heads holds them to. The engine
-//! checks what RFC 9113 §8 calls malformed, but for what is here; and the request goes on in HTTP/1.1.
+//! Checks a request head that came by HTTP/2 by the same rules as an HTTP/1 head: the request may be
+//! forwarded by HTTP/1.1. The engine checks for malformed messages (RFC 9113 §8); the rest is here.
 
 use std::borrow::Cow;
 use std::mem;
@@ -14,8 +14,8 @@ use crate::proxy::limits::TARGET_BYTES_MAX;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::types::origin::percent_encoded;
 
-/// Refuses a head that would be refused in HTTP/1, or would mean something else there. A path that has to be is
-/// percent-encoded; returned is how it came.
+/// Refuses a head that would be refused in HTTP/1, or would mean something else there. Percent-encodes
+/// the path if necessary, and then returns it as it came.
 pub fn check(
     request: &mut request::Parts,
     fields_max: usize,
@@ -32,7 +32,7 @@ pub fn check(
     check_fields(request).map(|()| received)
 }
 
-/// As [`encoded::head`]. Of the bytes that are encoded, the engine lets through those of UTF-8 and, in a path, `"`.
+/// As [`encoded::head`]. Of the bytes that need encoding, the engine accepts UTF-8 and, in a path, `"`.
 fn encode(uri: &mut Uri) -> Result<Option<Box<str>>, Refusal> {
     let Some(path) = uri.path_and_query().map(PathAndQuery::as_str) else { return Ok(None) };
     let Cow::Owned(target) = percent_encoded(path.as_bytes()) else { return Ok(None) };
@@ -62,7 +62,7 @@ fn check_fields(request: &request::Parts) -> Result<(), Refusal> {
     }
 }
 
-/// In HTTP/1 blanks there are not part of the value, so the origin would see another one than was judged.
+/// In HTTP/1 such a blank is not part of the value: the origin would see another value than the proxy.
 fn is_blank_at_an_end(value: &HeaderValue) -> bool {
     let ends = [value.as_bytes().first(), value.as_bytes().last()];
     ends.into_iter().flatten().any(|byte| matches!(byte, b' ' | b'\t'))
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_a_head_is_held_to_what_one_of_http_1_is_held_to() {
+    fn h2_a_head_is_checked_by_the_rules_of_http_1() {
         assert_eq!(status("/a?b=%20", &[("a", "1"), ("a", ""), ("b", "1 2")]), Ok(()));
         assert_eq!(status("/", &[("a", "1"), ("a", "2"), ("b", "3"), ("c", "4")]), Err(431));
         for path in ["/\u{e9}", "/a?\u{e9}"] {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_bytes_that_no_url_has_are_encoded() {
+    fn h2_bytes_that_are_invalid_in_a_url_are_encoded() {
         for (path, expected, received) in [
             ("/caf\u{e9}?\u{e9}", "https://a.example/caf%C3%A9?%C3%A9", Some("/caf\u{e9}?\u{e9}")),
             ("/\"a\"", "https://a.example/%22a%22", Some("/\"a\"")),

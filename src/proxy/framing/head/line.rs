@@ -11,21 +11,21 @@ use crate::proxy::request::char_class::{HOST, PATH, TOKEN, is};
 
 pub(super) const NO_VALID_TARGET: &str = "has no valid target";
 
-/// What a request line says beside what the engine makes of it.
+/// What the engine does not report of a request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLine {
-    /// The digit behind `HTTP/1.`.
+    /// The digit after `HTTP/1.`.
     pub minor: u8,
     pub is_connect: bool,
     /// `OPTIONS` of an absolute URL without path and query, which is one of `*` at the origin
-    /// (RFC 9112 §3.2.4). The engine's URI type has a path all the same.
+    /// (RFC 9112 §3.2.4). The engine's URI type always has a path.
     pub is_pathless: bool,
-    /// Whether its target has to be percent-encoded ([`encoded::head`]) before the engine has it.
+    /// Whether the target has to be percent-encoded ([`encoded::head`]) before the engine gets it.
     pub is_unencoded: bool,
 }
 
-/// Reads a request line, without its line end. With `strict_target`, a target is refused where it would have to be
-/// percent-encoded.
+/// Reads a request line, without its line end. With `strict_target`, a target that would have to be
+/// percent-encoded is refused.
 pub fn request_line(line: &[u8], strict_target: bool) -> Result<RequestLine, Refusal> {
     if let Some(foreign) = ForeignProtocol::by(line) {
         return Err(Refusal::foreign(foreign));
@@ -75,15 +75,15 @@ pub fn target_fault(target: &[u8]) -> Option<&'static str> {
     (!target.iter().all(u8::is_ascii_graphic)).then_some(NO_VALID_TARGET)
 }
 
-/// A path may have "://" in it, too.
+/// Whether the target is an absolute URL without a path or query. A path may contain "://", too.
 fn is_without_path(target: &[u8]) -> bool {
     !target.starts_with(b"/")
         && memchr::memmem::find(target, b"://")
             .is_some_and(|at| memchr::memchr2(b'/', b'?', &target[at + 3..]).is_none())
 }
 
-/// A URL as most are, of which nothing has to be parsed to know that it is one: letters, digits and few
-/// signs. That something else is a URL is for a parser to say.
+/// Whether the target is a common URL, which is valid without parsing it: letters, digits and a few
+/// signs. If not, a parser decides.
 fn is_plain_url(target: &[u8]) -> bool {
     let Some(rest) = target.strip_prefix(b"http://") else { return false };
     let host_end = rest.iter().position(|byte| !is(*byte, HOST)).unwrap_or(rest.len());
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_passes_for_a_plain_url_is_one_for_the_engine(
+        fn a_plain_url_is_valid_for_the_engine(
             target in "http://[-.a-zA-Z0-9]{0,12}(:[0-9]{0,6})?/?[-._/?&=%a-zA-Z0-9@:\"]{0,20}"
         ) {
             prop_assert!(!is_plain_url(target.as_bytes()) || http::Uri::try_from(&target).is_ok());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_needs_no_parser_where_it_is_plain() {
+    fn common_urls_are_known_without_a_parser() {
         for (target, plain) in [
             ("http://a.example/", true),
             ("http://a.example:8080/b/c?d=%20&e=f", true),

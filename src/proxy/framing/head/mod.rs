@@ -1,6 +1,6 @@
 //! A request head, read strictly before the HTTP engine sees it (RFC 9112 §2 to §6). The engine
-//! mends or overlooks what two readers could understand differently; here that is a fault, with the
-//! line and the rule it breaks. What passes means one thing only.
+//! corrects or ignores some faults that another reader may understand differently. Here each fault is
+//! refused, with the line and the rule it breaks: a head that passes has one meaning only.
 
 pub mod encoded;
 mod fault;
@@ -14,22 +14,22 @@ pub use self::field::{Field, field};
 pub use self::line::{RequestLine, request_line};
 use crate::proxy::outcome::refusal::Refusal;
 
-/// What follows a head, up to the next request (RFC 9112 §6.3).
+/// The content that follows a head (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     Length(u64),
     Chunked,
 }
 
-/// What the field lines of a head say beside what the engine makes of them.
+/// What the engine does not report of the field lines of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
     pub content: Content,
-    /// Whether all names are written as the engine would write them by itself.
+    /// Whether all names are in title case, as the engine writes them.
     pub in_title_case: bool,
 }
 
-/// Reads the field lines behind `line`, each without its line end.
+/// Reads the field lines after `line`, each without its line end.
 pub fn fields<'a>(
     line: RequestLine,
     lines: impl Iterator<Item = &'a [u8]>,
@@ -64,7 +64,7 @@ pub fn fields<'a>(
     Ok(Fields { content, in_title_case })
 }
 
-/// By its length, where one is given, and by whether it is in a transfer coding (RFC 9112 §6.3).
+/// The content by its length and transfer coding (RFC 9112 §6.3).
 fn content(line: RequestLine, length: Option<u64>, codings: bool) -> Result<Content, Refusal> {
     match (length, codings) {
         (Some(_), true) => Err(Refusal::bad_request(
@@ -86,7 +86,7 @@ fn number(value: &[u8]) -> Result<u64, &'static str> {
     let digits =
         std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|it| it.is_ascii_digit()));
     let number = digits.and_then(|digits| digits.parse().ok());
-    // The engine counts in the same width, and has put the last of its numbers to other uses.
+    // The engine counts in a u64, too, and uses its highest values as markers.
     number.filter(|it| *it < u64::MAX - 1).ok_or("is not a number of digits only (RFC 9110 §8.6)")
 }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn c7_what_may_be_secret_is_not_repeated() {
+    fn c7_values_that_may_be_secret_are_not_repeated() {
         for (line, name) in [
             ("Proxy-Authorization : Basic c2VjcmV0", "\"Proxy-Authorization\""),
             ("Proxy-Authorization Basic c2VjcmV0", "\"Proxy-Authorization\""),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_tells_what_follows_it() {
+    fn a_head_gives_the_length_of_its_content() {
         for (fields, expected) in [
             ("", Content::Length(0)),
             ("Content-Length:\t007 \r\n", Content::Length(7)),
