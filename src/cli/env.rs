@@ -1,4 +1,4 @@
-//! `courtesy env`: the variables that send clients through a proxy that is served elsewhere.
+//! `courtesy env`: prints the variables that send clients through a proxy that runs elsewhere.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -27,23 +27,22 @@ Examples:
   eval \"docker run $(courtesy env --shell docker) IMAGE\"
   courtesy env --shell json | jq -r '.[] | [.name, .who] | @tsv'
 
-The address is the one that `courtesy serve` would listen on. NO_PROXY names
-loopback alone, which means another machine to a proxy elsewhere; an inherited list would lead a
-crawler around the proxy. Where HTTPS is intercepted, other
-variables let clients trust the certificate authority that does it: the one in the state directory,
-so name the directory of the proxy that is served. The files they name are in `clients` there;
-bundles have the system's authorities, too.
+The address is the one that `courtesy serve` would listen on. NO_PROXY lists only loopback, which is
+a different machine for a proxy elsewhere; an inherited list would let a crawler bypass the proxy.
+When HTTPS is intercepted, further variables make clients trust the proxy's certificate authority,
+which is in the state directory: name that of the running proxy. The files that the variables name
+are in its directory `clients`; bundles include the system's authorities.
 
 Not every client follows variables: `courtesy doctor` tries those that are installed.")]
 pub struct EnvArgs {
-    /// Who reads them
+    /// The shell or program that reads the variables
     #[arg(long, value_enum, default_value_t)]
     shell: Reader,
-    /// Where the proxy listens, when it is not listen.proxy, as in 127.0.0.1:3128
+    /// The address of the proxy, if it is not listen.proxy, as in 127.0.0.1:3128
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Put in this user's name and password, which is asked for as `courtesy users add` does; Java
-    /// takes it from no variable
+    /// Include the name of this user and the password, which is prompted for as by `courtesy users
+    /// add`; Java reads it from no variable
     #[arg(long, value_name = "NAME", value_parser = user)]
     user: Option<String>,
     #[command(flatten)]
@@ -54,12 +53,12 @@ pub struct EnvArgs {
 
 #[derive(ValueEnum, Clone, Copy, Debug, Default)]
 enum Reader {
-    /// bash, zsh and every other shell like sh
+    /// bash, zsh and other POSIX shells
     #[default]
     #[value(alias = "sh", alias = "zsh")]
     Bash,
     Fish,
-    /// A list of {name, value, who}, where `who` says who honours it
+    /// A list of {name, value, who}, where `who` names the clients that honour it
     Json,
     /// Lines KEY="value" for compose, systemd (EnvironmentFile=), dotenv libraries and `set -a; . FILE`
     Dotenv,
@@ -77,19 +76,19 @@ pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
     if let Some(note) = silence(clients::reachable(proxy)) {
         eprintln!("{note}");
     }
-    let mut way = clients::way(proxy, args.no_proxy.list(), &settings)?;
-    way.credentials = credentials(args, &settings)?;
+    let mut setup = clients::set_up(proxy, args.no_proxy.list(), &settings)?;
+    setup.credentials = credentials(args, &settings)?;
     output::print(match args.shell {
-        Reader::Bash => print::posix(&way),
-        Reader::Fish => print::fish(&way),
-        Reader::Json => print::json(&way),
-        Reader::Dotenv => print::dotenv(&way),
-        Reader::Docker => print::docker(&way),
+        Reader::Bash => print::posix(&setup),
+        Reader::Fish => print::fish(&setup),
+        Reader::Json => print::json(&setup),
+        Reader::Dotenv => print::dotenv(&setup),
+        Reader::Docker => print::docker(&setup),
     })?;
     Ok(Exit::Done)
 }
 
-/// What to say where nothing listens at the proxy's address. Standard output is for `eval`.
+/// A note when nothing listens at the proxy's address. Standard output is for `eval`.
 fn silence(proxy: SocketAddr) -> Option<String> {
     let error = TcpStream::connect_timeout(&proxy, PROXY_LOOK_TIMEOUT).err()?;
     Some(format!(

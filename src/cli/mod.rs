@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod env;
 pub mod environment;
+mod ephemeral_proxy;
 pub mod exit;
 pub mod flags;
 mod health;
@@ -22,7 +23,6 @@ mod man;
 mod no_proxy;
 pub mod output;
 mod paint;
-mod private;
 mod programs;
 mod resources;
 mod run;
@@ -60,13 +60,13 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Say whether the running proxy is ready
     Health(health::HealthArgs),
-    /// Run a command, with every request of it through a proxy of its own
+    /// Run a command with a proxy of its own for all of its requests
     Run(run::RunArgs),
     /// Print the variables that send clients through the proxy
     Env(env::EnvArgs),
     /// Say what robots.txt allows, and by which line
     Check(check::CheckArgs),
-    /// Show on scripted sites, without a network, what the proxy does
+    /// Show what the proxy does, on scripted sites and without a network
     Demo(demo::DemoArgs),
     /// Add, remove or list those who may use the proxy by name and password
     Users(users::UsersArgs),

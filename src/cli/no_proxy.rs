@@ -1,5 +1,5 @@
-//! Which hosts clients go to directly. The child's own services on loopback are not a crawl: WebDriver,
-//! a database, a local API must not be sent to the proxy, which refuses loopback.
+//! Which hosts clients contact directly. The command's own services on loopback are not a crawl:
+//! requests to WebDriver, a database or a local API must not go to the proxy, which refuses loopback.
 
 use clap::Args;
 
@@ -16,14 +16,14 @@ const LOOPBACK_OF_JAVA: [&str; 4] = ["localhost", "*.localhost", "127.*", "[::1]
 /// does not exist.
 const NOT_LOOPBACK: &str = "<-loopback>";
 
-/// The flags of each command that sets clients' variables.
+/// The flags of the commands that set variables for clients.
 #[derive(Args, Clone, Debug, Default)]
 pub struct NoProxyFlags {
-    /// Hosts to go to directly, besides loopback, separated by commas (NO_PROXY)
+    /// Hosts that bypass the proxy, besides loopback, separated by commas (NO_PROXY)
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     no_proxy: String,
-    /// Send loopback (localhost, 127.0.0.0/8) through the proxy, too, as for tests of a local site;
-    /// that it is reached there takes --allow-private on the proxy
+    /// Send loopback (localhost, 127.0.0.0/8) through the proxy, too, to test a local site; the proxy
+    /// contacts it only with --allow-private
     #[arg(long)]
     proxy_loopback: bool,
 }
@@ -34,7 +34,7 @@ impl NoProxyFlags {
     }
 }
 
-/// The hosts that are left out.
+/// The hosts that bypass the proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoProxy {
     /// Those that the user names, separated by commas.
@@ -44,7 +44,7 @@ pub struct NoProxy {
 }
 
 impl NoProxy {
-    /// The value of `NO_PROXY`. Never empty: an inherited list would lead around the proxy.
+    /// The value of `NO_PROXY`. Never empty: an inherited list would let clients bypass the proxy.
     pub fn variable(&self) -> String {
         let loopback = if self.proxy_loopback { NOT_LOOPBACK } else { LOOPBACK };
         std::iter::once(loopback).chain(self.named()).collect::<Vec<_>>().join(",")
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_left_out_beside_what_the_user_names() {
+    fn loopback_bypasses_the_proxy_besides_the_named_hosts() {
         let mut list = NoProxy { hosts: "intranet, .internal".into(), proxy_loopback: false };
         assert_eq!(
             list.variable(),

@@ -1,5 +1,5 @@
-//! A trust store for Java, made by its own `keytool`: its authorities and ours. Where there is no
-//! Java there is none, and what goes wrong is a warning: nobody should miss a crawl for it.
+//! A trust store for Java, made by its own `keytool`: Java's authorities and the proxy's. Without Java
+//! there is none, and a failure is only a warning: the crawl goes on.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,15 +9,15 @@ use std::process::{Command, Stdio};
 use tracing::warn;
 
 use super::super::programs;
-use super::trust::write_if_changed;
+use super::write::write_if_changed;
 
-/// A trust store is no secret, but it has a password: the one that Java's own stores have.
+/// The password of the trust store, which is no secret: that of Java's own stores.
 pub const PASSWORD: &str = "changeit";
 
 const END_OF_CERTIFICATE: &str = "-----END CERTIFICATE-----\n";
 
-/// The store in `dir`, made anew only when `authority` has changed: each start of `keytool` takes a
-/// good part of a second.
+/// The store in `dir`. It is made only when `authority` has changed: each start of `keytool` takes a
+/// large part of a second.
 pub fn store(dir: &Path, authority: &str) -> Option<PathBuf> {
     let keytool = programs::find("keytool")?;
     let (store, made_for) = (dir.join("java.truststore"), dir.join("java.made-for"));

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::super::programs;
-use super::text;
-use super::trust::write_if_changed;
+use super::setup::text;
+use super::write::write_if_changed;
 
 /// Before a colon stands what is read first; an empty entry is the directory that PHP was built with.
 const SCAN_DIR: &str = "PHP_INI_SCAN_DIR";

@@ -1,44 +1,47 @@
-//! The variables as each reader wants them. Values come from settings and paths: whatever is in
-//! them, no shell takes it for anything but text.
+//! Formats the variables for each reader. Values come from settings and paths; whatever they hold, no
+//! shell takes it for anything but text.
 
 use std::path::Path;
 
-use super::{Way, text, variables};
+use super::php;
+use super::setup::{ClientSetup, reachable, text};
+use super::variables::{Variable, variables};
 
-/// For `eval "$(…)"` in bash, zsh and every other shell like sh. The semicolons save those who
-/// forget the quotes.
-pub fn posix(way: &Way) -> String {
-    let line = |variable: &super::Variable| {
+/// For `eval "$(…)"` in bash, zsh and every other shell like sh. The semicolons keep it
+/// correct without the quotes.
+pub fn posix(setup: &ClientSetup) -> String {
+    let line = |variable: &Variable| {
         format!("export {}={};\n", variable.name, posix_quoted(&variable.value))
     };
-    variables(way).iter().map(line).collect()
+    variables(setup).iter().map(line).collect()
 }
 
 /// For `courtesy env --shell fish | source`.
-pub fn fish(way: &Way) -> String {
-    let line = |variable: &super::Variable| {
+pub fn fish(setup: &ClientSetup) -> String {
+    let line = |variable: &Variable| {
         format!("set -gx {} {};\n", variable.name, fish_quoted(&variable.value))
     };
-    variables(way).iter().map(line).collect()
+    variables(setup).iter().map(line).collect()
 }
 
-pub fn json(way: &Way) -> String {
-    serde_json::to_string_pretty(&variables(way)).expect("variables are plain values") + "\n"
+/// A list of objects.
+pub fn json(setup: &ClientSetup) -> String {
+    serde_json::to_string_pretty(&variables(setup)).expect("variables are plain values") + "\n"
 }
 
 /// For `eval "docker run $(…) IMAGE"`: on one line, quoted for the shell. A container has a loopback
 /// of its own, so that it must share ours to reach a listener there.
-pub fn docker(way: &Way) -> String {
+pub fn docker(setup: &ClientSetup) -> String {
     let mut words = Vec::new();
-    if super::reachable(way.proxy).ip().is_loopback() {
+    if reachable(setup.proxy).ip().is_loopback() {
         words.push("--network host".to_owned());
     }
-    if let Some(dir) = super::php::own(&way.php_scan_dir).as_deref().and_then(Path::parent) {
+    if let Some(dir) = php::own(&setup.php_scan_dir).as_deref().and_then(Path::parent) {
         // Under its own path, so that the variables say the same inside and outside.
         let volume = format!("{0}:{0}:ro", text(dir));
         words.push(format!("--volume {}", posix_quoted(&volume)));
     }
-    for variable in variables(way) {
+    for variable in variables(setup) {
         words.push(format!(
             "--env {}",
             posix_quoted(&format!("{}={}", variable.name, variable.value))
@@ -49,11 +52,10 @@ pub fn docker(way: &Way) -> String {
 
 /// For files of variables: compose, systemd, dotenv libraries and shells read them, each with rules of its
 /// own. `docker run --env-file` is no such reader: it takes quotes for part of the value.
-pub fn dotenv(way: &Way) -> String {
-    let line = |variable: &super::Variable| {
-        format!("{}={}\n", variable.name, dotenv_quoted(&variable.value))
-    };
-    variables(way).iter().map(line).collect()
+pub fn dotenv(setup: &ClientSetup) -> String {
+    let line =
+        |variable: &Variable| format!("{}={}\n", variable.name, dotenv_quoted(&variable.value));
+    variables(setup).iter().map(line).collect()
 }
 
 /// Double quotes where nothing in them is special to any reader, else single quotes, which all of them
@@ -85,7 +87,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::tests::way;
+    use super::super::tests::setup;
     use super::*;
 
     /// What fish makes of one word within single quotes (its manual, "Quotes").
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_container_shares_the_loopback_only_where_the_proxy_is_there() {
-        let arguments = docker(&way("127.0.0.1:3128"));
+        let arguments = docker(&setup("127.0.0.1:3128"));
         assert!(
             arguments
                 .starts_with("--network host --volume '/state/clients:/state/clients:ro' --env '"),
@@ -140,6 +142,6 @@ mod tests {
             arguments.contains(" --env 'SSL_CERT_FILE=/state/clients/bundle.pem' "),
             "{arguments}"
         );
-        assert!(!docker(&way("192.0.2.7:3128")).contains("--network"));
+        assert!(!docker(&setup("192.0.2.7:3128")).contains("--network"));
     }
 }

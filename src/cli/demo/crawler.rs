@@ -1,5 +1,5 @@
-//! The least that a crawler needs: one GET through a proxy, read to its end. Like most crawlers it
-//! knows nothing of robots.txt.
+//! A minimal crawler: one GET through a proxy, read to its end. Like most crawlers it ignores
+//! robots.txt.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// No answer of the demo takes longer, on a slow machine either.
+/// No response of the demo takes longer, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
-//! `courtesy demo`: the real proxy before scripted sites on loopback, and an account of what it
-//! does with a crawler's requests. Needs no network and leaves nothing behind.
+//! `courtesy demo`: runs the real proxy with scripted sites on loopback, and reports what it does with
+//! a crawler's requests. Needs no network and leaves no files.
 
-mod account;
 mod crawler;
-mod month;
 mod origin;
+mod outage;
+mod report;
 mod scenes;
 mod stage;
 
@@ -15,12 +15,12 @@ use serde_json::{Map, Value};
 
 use super::exit::{Exit, Failure};
 use super::paint::Paint;
-use account::{Account, Form};
+use report::{Form, Report};
 use stage::Stage;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Every line with a mark was checked: ✓ as expected, ✗ not. Ends with 0 when all were, else with 1.")]
+Each marked line is a check: ✓ as expected, ✗ not. The exit code is 0 when all are, else 1.")]
 pub struct DemoArgs {
     /// Print one JSON object for each event
     #[arg(long)]
@@ -29,18 +29,18 @@ pub struct DemoArgs {
 
 pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
     let form = if args.json { Form::Json } else { Form::Text(Paint::for_stdout()) };
-    let mut stage = Stage::set(Account::new(io::stdout().lock(), form))?;
+    let mut stage = Stage::set(Report::new(io::stdout().lock(), form))?;
     match play(&mut stage) {
         Ok(true) => Ok(Exit::Done),
         Ok(false) => Ok(Exit::No),
-        // Whoever reads the account has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
         Err(error) => Err(error.into()),
     }
 }
 
 fn play(stage: &mut Stage<impl Write>) -> io::Result<bool> {
-    stage.account.say(&format!(
+    stage.report.say(&format!(
         "A crawler that knows nothing of robots.txt, the proxy that obeys it for the crawler (on \
          {}), and some sites: all on this machine, so the sites' names stand for addresses.",
         stage.proxy
@@ -53,14 +53,14 @@ fn play(stage: &mut Stage<impl Write>) -> io::Result<bool> {
     scenes::huge(stage)?;
     scenes::page(stage)?;
     scenes::recovery(stage)?;
-    month::outage(stage)?;
+    outage::play(stage)?;
     record(stage)?;
-    stage.account.summary()
+    stage.report.summary()
 }
 
-/// What is left for the auditor.
+/// Shows the records that the proxy has written.
 fn record(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.account.scene(
+    stage.report.scene(
         "The record",
         "Each 403 above left one line in the audit log, written before the answer was sent. \
          Line 1 says that the proxy was started, and by which settings; the others that are no \
@@ -72,11 +72,11 @@ fn record(stage: &mut Stage<impl Write>) -> io::Result<()> {
     let complete = records.len() == denied && numbers.eq(1..=lines.len() as u64);
     let result = format!("{} records", records.len());
     let what = format!("{denied} refusals, in lines numbered from 1 without a gap");
-    stage.account.check(complete, &what, &result, &[])?;
+    stage.report.check(complete, &what, &result, &[])?;
     if let Some(Value::Object(first)) = records.first() {
-        stage.account.say("The first of them, with what is null left out:")?;
+        stage.report.say("The first of them, with what is null left out:")?;
         let lines: Vec<String> = members(first).iter().map(|line| stage.named(line)).collect();
-        stage.account.show(&lines)?;
+        stage.report.show(&lines)?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! A scripted origin on loopback: each path has its answer, any other is a page. It remembers what
-//! it was asked for, because what never reached it is the point. Its threads end with the process.
+//! A scripted origin on loopback: some paths have a scripted response, any other is a page. It counts
+//! the requests for each path, to show which never reached it. Its threads end with the process.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What an origin answers.
+/// The response of an origin to a path.
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: &'static str,

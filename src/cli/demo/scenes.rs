@@ -24,14 +24,14 @@ Disallow: /
 ";
 
 pub fn rules(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.account.scene(
+    stage.report.scene(
         "A site with rules",
         "The longest pattern that matches decides; * stands for anything, $ for the end. A crawler \
          with a group of its own follows only that.",
     )?;
     let shop = stage.site("shop.example", Reply::rules(SHOP))?;
     let numbered = (1..).zip(SHOP.lines());
-    stage.account.show(
+    stage.report.show(
         &numbered
             .map(|(number, line)| format!("{number} │ {line}").trim_end().to_owned())
             .collect::<Vec<_>>(),
@@ -45,7 +45,7 @@ pub fn rules(stage: &mut Stage<impl Write>) -> io::Result<()> {
     let own = stage.get(&shop, "/robots.txt", CRAWLER)?;
     let once = own.status == 200 && shop.asked("/robots.txt") == 1;
     let fetches = format!("{} fetch", shop.asked("/robots.txt"));
-    stage.account.check(
+    stage.report.check(
         once,
         "seven requests, one of them for robots.txt itself, cost the site",
         &fetches,
@@ -54,7 +54,7 @@ pub fn rules(stage: &mut Stage<impl Write>) -> io::Result<()> {
 }
 
 pub fn missing(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.account.scene(
+    stage.report.scene(
         "No robots.txt",
         "404 says that there are no rules: all is allowed (RFC 9309 §2.3.1.3).",
     )?;
@@ -63,7 +63,7 @@ pub fn missing(stage: &mut Stage<impl Write>) -> io::Result<()> {
 }
 
 pub fn down(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.account.scene(
+    stage.report.scene(
         "A site that is down",
         "503 says nothing about the rules, so all is denied until they can be had (§2.3.1.4), and \
          the crawler hears when to come back.",
@@ -71,7 +71,7 @@ pub fn down(stage: &mut Stage<impl Write>) -> io::Result<()> {
     let down = stage.site("down.example", Reply::unavailable().with("Retry-After", "120"))?;
     let answer = stage.visit(&down, "/page", Denied(UNREACHABLE, None))?;
     let wait = answer.field("retry-after").unwrap_or("nothing").to_owned();
-    stage.account.check(
+    stage.report.check(
         wait == "120",
         "the 403 passes on the site's Retry-After",
         &format!("{wait} s"),
@@ -81,7 +81,7 @@ pub fn down(stage: &mut Stage<impl Write>) -> io::Result<()> {
 
 pub fn slow(stage: &mut Stage<impl Write>) -> io::Result<()> {
     const CRAWLERS: usize = 20;
-    stage.account.scene(
+    stage.report.scene(
         "A slow site, and twenty crawlers at once",
         "All of them wait for the same fetch of its robots.txt.",
     )?;
@@ -97,17 +97,17 @@ pub fn slow(stage: &mut Stage<impl Write>) -> io::Result<()> {
         answers.filter(|answer| answer.status == 200).count()
     });
     let fetches = slow.asked("/robots.txt");
-    stage.account.check(
+    stage.report.check(
         served == CRAWLERS,
         "pages for",
         &format!("{served} of {CRAWLERS} crawlers"),
         &[],
     )?;
-    stage.account.check(fetches == 1, "robots.txt was asked for", &times(fetches), &[])
+    stage.report.check(fetches == 1, "robots.txt was asked for", &times(fetches), &[])
 }
 
 pub fn moved(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.account.scene(
+    stage.report.scene(
         "A robots.txt behind redirects",
         "Up to five are followed, to other sites too; the rules are those of the site that was \
          asked (§2.3.1.2), and of no other.",
@@ -118,7 +118,7 @@ pub fn moved(stage: &mut Stage<impl Write>) -> io::Result<()> {
     new.answers("/moved.txt", Reply::redirect("302 Found", &new.url("/rules.txt")));
     new.answers("/rules.txt", Reply::rules("User-agent: *\nDisallow: /archive/\n"));
     stage
-        .account
+        .report
         .show(&["old.example/robots.txt → new.example/moved.txt → new.example/rules.txt".into()])?;
     let denied = stage.visit(&old, "/archive/1", Denied(BY_RULE, Some(2)))?;
     let record =
@@ -126,12 +126,12 @@ pub fn moved(stage: &mut Stage<impl Write>) -> io::Result<()> {
     let reached = record["robots"]["url_reached"].as_str().unwrap_or("nowhere").to_owned();
     let holds = reached == new.url("/rules.txt");
     let reached = stage.named(&reached);
-    stage.account.check(holds, "the record says where the rules were found", &reached, &[])?;
+    stage.report.check(holds, "the record says where the rules were found", &reached, &[])?;
     stage.visit(&new, "/archive/1", Forwarded).map(drop)
 }
 
 pub fn huge(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.account.scene(
+    stage.report.scene(
         "A robots.txt without end",
         "500 KiB are read, as RFC 9309 §2.5 asks at least; the rules beyond are not, and cost nobody memory.",
     )?;
@@ -146,7 +146,7 @@ pub fn huge(stage: &mut Stage<impl Write>) -> io::Result<()> {
 }
 
 pub fn page(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.account.scene(
+    stage.report.scene(
         "A page where robots.txt should be",
         "Nothing in it is a rule, so nothing is disallowed; what is understood counts (§2.3.1.5).",
     )?;
@@ -157,7 +157,7 @@ pub fn page(stage: &mut Stage<impl Write>) -> io::Result<()> {
 }
 
 pub fn recovery(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.account.scene(
+    stage.report.scene(
         "A site that comes back",
         "A failure is remembered for 30 s, then for longer: a site in trouble is not asked for each \
          request. The proxy's clock is moved by hand here.",
@@ -166,13 +166,13 @@ pub fn recovery(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.visit(&back, "/page", Denied(UNREACHABLE, None))?;
     stage.visit(&back, "/page", Denied(UNREACHABLE, None))?;
     let fetches = back.asked("/robots.txt");
-    stage.account.check(
+    stage.report.check(
         fetches == 1,
         "two requests, but robots.txt was asked for",
         &times(fetches),
         &[],
     )?;
-    stage.account.say("30 seconds later the site is up again.")?;
+    stage.report.say("30 seconds later the site is up again.")?;
     back.answers("/robots.txt", Reply::rules("User-agent: *\nDisallow: /private/\n"));
     stage.later(Duration::from_secs(30));
     stage.visit(&back, "/page", Forwarded)?;

@@ -1,5 +1,5 @@
-//! The stage: the real proxy on a free port, with a clock that can be moved and its state in a
-//! directory of its own, and the names that the sites of the demo go by.
+//! The proxy of the demo, on a free port, with a clock that can be moved and a state directory of its
+//! own; and the names of the demo's sites.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::account::Account;
 use super::crawler::{self, Answer};
 use super::origin::{Origin, Reply};
+use super::report::Report;
 use crate::audit::How;
 use crate::audit::read::{Log, Scan, ScanItem};
 use crate::cli::exit::{Exit, Failure, OrExit};
@@ -24,7 +24,7 @@ use crate::server::{Listeners, Server, build};
 pub const CRAWLER: &str = "ExampleBot/1.0 (+https://crawler.example/bot)";
 
 pub struct Stage<W> {
-    pub account: Account<W>,
+    pub report: Report<W>,
     pub proxy: SocketAddr,
     /// Requests that were answered 403.
     pub denied: usize,
@@ -46,8 +46,8 @@ pub enum Expect {
 }
 
 impl<W: Write> Stage<W> {
-    /// With default settings, whatever is configured on this machine, and loopback opened.
-    pub fn set(account: Account<W>) -> Result<Self, Failure> {
+    /// Starts a proxy with default settings, except that loopback is permitted.
+    pub fn set(report: Report<W>) -> Result<Self, Failure> {
         let dir = TemporaryDir::new("demo")?;
         let mut settings =
             Settings { state_dir: dir.path().to_owned(), workers: Some(2), ..Settings::default() };
@@ -62,7 +62,7 @@ impl<W: Write> Stage<W> {
         components.lifecycle.started(How::Demo);
         let server = Server::start(listeners, &components)?;
         Ok(Self {
-            account,
+            report,
             proxy: server.addresses()[0],
             denied: 0,
             clock,
@@ -77,16 +77,16 @@ impl<W: Write> Stage<W> {
     pub fn site(&mut self, name: &'static str, robots: Reply) -> io::Result<Origin> {
         let origin = Origin::start(name, robots)?;
         self.names.push((origin.address.to_string(), name));
-        self.account.show(&[format!("{name} → {}", origin.address)])?;
+        self.report.show(&[format!("{name} → {}", origin.address)])?;
         Ok(origin)
     }
 
-    /// The proxy's clock goes on.
+    /// Moves the proxy's clock.
     pub fn later(&self, by: Duration) {
         self.clock.advance(by);
     }
 
-    /// The crawler asks for a page, and it comes as expected or it is marked.
+    /// Has the crawler ask for a page, and reports whether the outcome is as expected.
     pub fn visit(&mut self, origin: &Origin, path: &str, expect: Expect) -> io::Result<Answer> {
         self.visit_as("ExampleBot", CRAWLER, origin, path, expect)
     }
@@ -113,7 +113,7 @@ impl<W: Write> Stage<W> {
             details.push(format!("expected: {expect:?}"));
         }
         let result = format!("{} {}", answer.status, if reached { "forwarded" } else { "denied" });
-        self.account.check(
+        self.report.check(
             holds,
             &format!("{who} asks {} for {path}", origin.name),
             &result,
@@ -122,7 +122,7 @@ impl<W: Write> Stage<W> {
         Ok(answer)
     }
 
-    /// One request through the proxy, without an account of it.
+    /// Sends one request through the proxy, without reporting it.
     pub fn get(&mut self, origin: &Origin, path: &str, user_agent: &str) -> io::Result<Answer> {
         let answer = crawler::get(self.proxy, &origin.url(path), user_agent)?;
         self.denied += usize::from(answer.status == 403);
@@ -150,7 +150,7 @@ impl<W: Write> Stage<W> {
         lines
     }
 
-    /// With the names of the sites in place of their addresses.
+    /// Replaces the addresses of the sites by their names.
     pub fn named(&self, text: &str) -> String {
         self.names.iter().fold(text.to_owned(), |text, (address, name)| text.replace(address, name))
     }

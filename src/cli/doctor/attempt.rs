@@ -34,8 +34,8 @@ pub fn try_all(
     }
     // The site is on loopback.
     let no_proxy = NoProxy { proxy_loopback: true, ..NoProxy::default() };
-    let way = clients::way(trial.proxy.address, no_proxy, settings)?;
-    let variables = clients::variables(&way);
+    let setup = clients::set_up(trial.proxy.address, no_proxy, settings)?;
+    let variables = clients::variables(&setup);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let wanted = |client: &&Client| {
         names.is_empty() || names.iter().any(|name| client.name.starts_with(name))

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 
+use super::super::ephemeral_proxy::EphemeralProxy;
 use super::super::exit::Failure;
 use super::super::http;
-use super::super::private::PrivateProxy;
 use super::finding::Finding;
 use super::site::{DISALLOWED, PROXY_NAME, Site};
 use crate::audit;
@@ -27,7 +27,7 @@ const USER_AGENT: &str = "User-Agent: courtesy-doctor\r\n";
 
 #[derive(Debug)]
 pub struct Trial {
-    pub proxy: PrivateProxy,
+    pub proxy: EphemeralProxy,
     pub site: Site,
     pub scratch: Scratch,
     /// What clients are tried with: without interception they would see a stranger's certificate.
@@ -41,7 +41,7 @@ impl Trial {
         let (tls, root) = site_tls(scratch.0.join("site"))?;
         let site = Site::open(tls)?;
         let proxy =
-            PrivateProxy::start(settings_for(settings, &site, root), &scratch.0.join("audit"))?;
+            EphemeralProxy::start(settings_for(settings, &site, root), &scratch.0.join("audit"))?;
         let schemes = match settings.https().mode {
             HttpsMode::Intercept => vec![Scheme::Http, Scheme::Https],
             HttpsMode::Classify => vec![Scheme::Http],

@@ -1,5 +1,4 @@
-//! The command: started with the terminal of its caller, told of the signals that reach us, and
-//! waited for.
+//! Starts the command with the caller's terminal, passes signals on to it, and waits for its end.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,9 +16,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::super::clients::Variable;
 use super::super::exit::{Exit, Failure};
 use super::super::resources::Resources;
-use super::connections::{OwnConnections, Watch};
+use super::direct_connections::{DirectConnections, Watch};
 
-/// What a shell says of a command that cannot be executed, and of one that is not there.
+/// Exit codes of a shell for a command that cannot be executed, and for one that does not exist.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
@@ -29,10 +28,10 @@ pub fn run(
     command: &[OsString],
     variables: &[Variable],
     resources: &Resources,
-) -> Result<(u8, OwnConnections), Failure> {
+) -> Result<(u8, DirectConnections), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        // Before the command is there: from its first moment on, it is told.
+        // Before the command is started, so that it misses no signal.
         let signals = Signals::new()?;
         let (program, arguments) = command.split_first().expect("the command line has one");
         let pairs = variables.iter().map(|variable| (variable.name, &variable.value));
@@ -45,7 +44,10 @@ pub fn run(
     })
 }
 
-async fn wait(mut child: Child, mut signals: Signals) -> io::Result<(ExitStatus, OwnConnections)> {
+async fn wait(
+    mut child: Child,
+    mut signals: Signals,
+) -> io::Result<(ExitStatus, DirectConnections)> {
     let mut watch = Watch::new(child.id().unwrap_or_default());
     loop {
         tokio::select! {
@@ -56,14 +58,14 @@ async fn wait(mut child: Child, mut signals: Signals) -> io::Result<(ExitStatus,
     }
 }
 
-/// A terminal sends its signals to the whole foreground group, the command included; once more from
-/// us would be one too many, as most programs take a second one for haste.
+/// Passes a signal on, unless the terminal has sent it: a terminal sends its signals to the whole
+/// foreground group, and most programs end without cleaning up at the second one.
 fn pass_on(number: Number, child: &Child) {
     let from_terminal = matches!(number, Number::INT | Number::QUIT) && is_in_foreground();
     let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     if let Some(id) = id.filter(|_| !from_terminal) {
-        // It cannot be somebody else's: as long as it has an id, it has not been waited for. When it
-        // is gone already, its end is on the way.
+        // The id is still the command's: it has one until it is waited for. An error means that the
+        // command has just ended.
         let _ = kill_process(id, number);
     }
 }
@@ -84,8 +86,8 @@ fn not_started(program: &OsString, error: &io::Error) -> Failure {
     Failure { exit: Exit::Command(code), error }
 }
 
-/// The signals that are passed on. One that we were started to ignore, as by `nohup`, stays so: the
-/// command inherits that, and a handler of ours would undo it.
+/// The signals that are passed on. A signal that is ignored from the start, as under `nohup`, stays
+/// ignored: the command inherits that, and a handler would undo it.
 struct Signals(Vec<(Number, Signal)>);
 
 impl Signals {
@@ -108,7 +110,7 @@ impl Signals {
     }
 }
 
-/// The set of ignored signals, where the system tells it.
+/// The set of ignored signals, from procfs.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,9 +1,9 @@
-//! `courtesy run`: a command with a proxy of its own. The command has the terminal, the environment
-//! that leads its requests here, and the last word: `run` ends as it does.
+//! `courtesy run`: runs a command with a proxy of its own. The command has the terminal and an
+//! environment that sends its requests to the proxy; `run` ends with the command's exit code.
 
 mod child;
-mod connections;
-mod old;
+mod direct_connections;
+mod retention;
 mod summary;
 
 use std::fs::DirBuilder;
@@ -17,11 +17,11 @@ use clap::Args;
 use tracing::warn;
 
 use super::clients;
+use super::ephemeral_proxy::EphemeralProxy;
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::ConfigFlags;
 use super::logging;
 use super::no_proxy::NoProxyFlags;
-use super::private::PrivateProxy;
 use super::resources::Resources;
 use crate::admin::panics;
 use crate::audit;
@@ -40,25 +40,25 @@ Examples:
   courtesy run --summary json --summary-file run.json -- scrapy crawl news
 
 The command is started with the variables of `courtesy env`; a client that follows none of them
-goes around the proxy. The summary warns when no request came, and when a process of the command
-was seen to have a TCP connection of its own (a look some times a second: short ones may escape).
-Signals are passed on, and courtesy
-ends with the command's own code: 128 and the signal's number when a signal ended it, 127 when
-there is no such command, 126 when it cannot be executed.
+bypasses the proxy. The summary warns when no request came, and when a process of the command had a
+TCP connection that bypassed the proxy. Connections are sampled a few times a second, so that short
+ones may be missed.
 
-Loopback (localhost, 127.0.0.0/8) is left out of the proxy: a program's own services, as the
-driver of a browser, are not a crawl. --proxy-loopback sends it to the proxy, too, which reaches it
-with --allow-private: both are needed to test a site on this machine.
+Signals are passed on to the command. The exit code is the command's own: 128 plus the number of the
+signal that ended it, 127 when there is no such command, 126 when it cannot be executed.
 
-Each run keeps its records in runs/ID/audit under the state directory, whatever audit.dir says, so
-that it works beside `courtesy serve`. Runs older than thirty days are removed when another begins;
-with --keep N, all but the last N are, however old. One that is still going, or began within the
-last minute, stays.")]
+Loopback (localhost, 127.0.0.0/8) bypasses the proxy: a program's own services, such as the driver
+of a browser, are not a crawl. --proxy-loopback sends loopback to the proxy, too, and --allow-private
+lets the proxy contact it: both are needed to test a site on this machine.
+
+Each run keeps its records in runs/ID/audit in the state directory, whatever audit.dir is set to, so
+that a run works beside `courtesy serve`. A new run removes those older than thirty days, or with
+--keep N all but the last N. A run that is under way, or began within the last minute, is kept.")]
 pub struct RunArgs {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<std::ffi::OsString>,
-    /// The sum of the run, on standard error when the command has ended
+    /// Form of the summary, which is written to standard error when the command has ended
     #[arg(long, value_enum, default_value_t)]
     summary: Form,
     /// Write the summary to FILE instead
@@ -66,10 +66,10 @@ pub struct RunArgs {
     summary_file: Option<PathBuf>,
     #[command(flatten)]
     no_proxy: NoProxyFlags,
-    /// Keep the records of the last N runs, this one among them [default: those of thirty days]
+    /// Keep the records of the last N runs, including this one [default: those of thirty days]
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
-    /// Say each decision as it is made; otherwise, only warnings are said
+    /// Log each decision as it is made, not only warnings
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
@@ -79,7 +79,7 @@ pub struct RunArgs {
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let mut settings = args.config.load(None)?.settings;
     if !args.verbose && settings.log.level != LogLevel::Error {
-        // The terminal is the command's.
+        // The terminal belongs to the command.
         settings.log.level = LogLevel::Warn;
     }
     if args.verbose {
@@ -98,30 +98,30 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let id = audit::new_id(now);
     let records = run_dir(&settings, &id)?;
     let old = remove_old(&settings, &id, args.keep);
-    let proxy = PrivateProxy::start(settings.clone(), &records)?;
-    let way = clients::way(proxy.address, args.no_proxy.list(), &settings)?;
-    let ended = child::run(&args.command, &clients::variables(&way), &resources);
-    let account = proxy.stop();
+    let proxy = EphemeralProxy::start(settings.clone(), &records)?;
+    let setup = clients::set_up(proxy.address, args.no_proxy.list(), &settings)?;
+    let ended = child::run(&args.command, &clients::variables(&setup), &resources);
+    let report = proxy.stop();
     if let Some(old) = old {
-        // It has its bound, and has had the time of the command for it. If it has panicked, that was said.
+        // It removes a limited number of runs, and had the time of the command. A panic was logged.
         let _ = old.join();
     }
-    // Without a command there is nothing to sum up.
+    // When the command did not start, there is nothing to summarize.
     let (code, connections) = ended?;
     let (flags, no_proxy) = (args.config.state.again(), args.no_proxy.list());
-    say(&Summary { run: id, flags, code, no_proxy, connections, account }, args)?;
+    say(&Summary { run: id, flags, code, no_proxy, connections, report }, args)?;
     Ok(Exit::Command(code))
 }
 
-/// Beside the command, which does not wait for it.
+/// Removes old runs in a thread, while the command runs.
 fn remove_old(settings: &Settings, id: &str, keep: Option<usize>) -> Option<JoinHandle<()>> {
     let (runs, id) = (settings.state_dir.join("runs"), id.to_owned());
-    let remove = move || old::remove(&runs, &id, keep, SystemClock.wall());
+    let remove = move || retention::remove(&runs, &id, keep, SystemClock.wall());
     let thread = std::thread::Builder::new().name("old runs".into()).spawn(remove);
     thread.map_err(|error| warn!("old runs are not removed: {error}")).ok()
 }
 
-/// A directory of its own: the records of one run are together, and no lock is shared.
+/// The audit directory of this run: its own, so that the runs share no lock.
 fn run_dir(settings: &Settings, id: &str) -> Result<PathBuf, Failure> {
     let dir = settings.state_dir.join("runs").join(id);
     create_private(&dir)
@@ -140,7 +140,7 @@ fn say(summary: &Summary, args: &RunArgs) -> Result<(), Failure> {
         Some(file) => std::fs::write(file, text)
             .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", file.display()))
             .or_exit(Exit::InputOutput),
-        // Nobody may be listening any more, and the command's own code is what counts.
+        // Standard error may be closed, and the command's own code matters more.
         None => {
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
             Ok(())

@@ -1,11 +1,11 @@
-//! What became of a run's requests, in one line for people or one object for programs.
+//! The summary of a run: one line for people, or one JSON object for programs.
 
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
+use super::super::ephemeral_proxy::ProxyReport;
 use super::super::no_proxy::NoProxy;
-use super::super::private::Account;
-use super::connections::OwnConnections;
+use super::direct_connections::DirectConnections;
 use crate::audit::Reason;
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
 
@@ -21,14 +21,14 @@ pub enum Form {
 #[derive(Clone, Debug)]
 pub struct Summary {
     pub run: String,
-    /// With which its records are found.
+    /// The flags with which `courtesy audit` finds its records.
     pub flags: String,
-    /// The command's.
+    /// The exit code of the command.
     pub code: u8,
     pub no_proxy: NoProxy,
-    /// Those that did not come by the proxy.
-    pub connections: OwnConnections,
-    pub account: Account,
+    /// The connections that bypassed the proxy.
+    pub connections: DirectConnections,
+    pub report: ProxyReport,
 }
 
 impl Summary {
@@ -41,7 +41,7 @@ impl Summary {
     }
 
     fn text(&self) -> String {
-        let Account { counts, audit, records } = &self.account;
+        let ProxyReport { counts, audit, records } = &self.report;
         if counts.requests == 0 {
             let warnings = self.warnings().join("\n          ");
             return format!("courtesy: {warnings}\n{}", self.left_out());
@@ -87,24 +87,24 @@ impl Summary {
         text + &self.left_out()
     }
 
-    /// What the numbers do not say: that requests may have gone around.
+    /// Signs that requests may have bypassed the proxy.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.account.counts.requests == 0 {
+        if self.report.counts.requests == 0 {
             warnings.push(
                 "no request came this way. Not every client follows the proxy variables, or trusts the \
                  certificate authority: see courtesy doctor"
                     .to_owned(),
             );
         }
-        if self.account.counts.distrusting > 0 {
-            let hosts = plural(self.account.counts.distrusting, "host");
+        if self.report.counts.distrusting > 0 {
+            let hosts = plural(self.report.counts.distrusting, "host");
             warnings.push(format!(
                 "by HTTPS the program left {hosts} unread: it does not trust courtesy's certificate authority, \
                  and takes those it trusts from a setting of its own: see courtesy ca install-help"
             ));
         }
-        let OwnConnections { count, named } = &self.connections;
+        let DirectConnections { count, named } = &self.connections;
         if *count > 0 {
             let each: Vec<_> =
                 named.iter().map(|it| format!("{} to {}", it.program, it.address)).collect();
@@ -121,7 +121,7 @@ impl Summary {
         warnings
     }
 
-    /// What the command was told to go to directly: who does not see it would take it for crawled.
+    /// The hosts that the command contacts directly, so that they are not taken for crawled.
     fn left_out(&self) -> String {
         let NoProxy { hosts, proxy_loopback } = &self.no_proxy;
         let loopback = "loopback (localhost, 127.0.0.0/8; --proxy-loopback sends it here)";
@@ -135,7 +135,7 @@ impl Summary {
     }
 
     fn reasons(&self) -> String {
-        let denied = self.account.counts.denied.iter();
+        let denied = self.report.counts.denied.iter();
         denied
             .map(|(reason, count)| format!("{count} {}", words(*reason)))
             .collect::<Vec<_>>()
@@ -143,7 +143,7 @@ impl Summary {
     }
 
     fn json(&self) -> Value {
-        let Account { counts, audit, records } = &self.account;
+        let ProxyReport { counts, audit, records } = &self.report;
         let reasons: Map<_, _> = counts
             .denied
             .iter()
@@ -182,28 +182,28 @@ fn plural(count: u64, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::connections::Named;
+    use super::super::direct_connections::Named;
     use super::*;
     use crate::audit::Health;
     use crate::proxy::RequestCounts;
 
     fn summary(counts: RequestCounts) -> Summary {
         let audit = Health { written: counts.denied_in_all(), ..Health::default() };
-        let account =
-            Account { counts, audit, records: "/state/runs/1/audit/denials.jsonl".into() };
+        let report =
+            ProxyReport { counts, audit, records: "/state/runs/1/audit/denials.jsonl".into() };
         let no_proxy = NoProxy { proxy_loopback: true, ..NoProxy::default() };
         Summary {
             run: "1".into(),
             flags: " --state-dir /state".into(),
             code: 0,
             no_proxy,
-            connections: OwnConnections::default(),
-            account,
+            connections: DirectConnections::default(),
+            report,
         }
     }
 
     #[test]
-    fn a_run_is_summed_up_in_a_line_and_the_way_to_its_records() {
+    fn a_summary_has_one_line_and_the_command_that_finds_the_records() {
         let summary = summary(RequestCounts {
             requests: 316,
             origins: 4,
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_occur_is_not_said() {
+    fn counts_of_zero_are_left_out() {
         let one =
             RequestCounts { requests: 1, origins: 1, forwarded: 1, ..RequestCounts::default() };
         assert_eq!(summary(one).text(), "courtesy: 1 request to 1 origin · 1 forwarded\n");
@@ -235,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_the_commands_own_are_a_warning() {
+    fn connections_that_bypass_the_proxy_are_a_warning() {
         let one =
             RequestCounts { requests: 1, origins: 1, forwarded: 1, ..RequestCounts::default() };
         let mut summary = summary(one);
         assert_eq!(summary.json()["warning"], Value::Null);
         let named = ["93.184.216.34:443", "[2001:db8::1]:80"]
             .map(|address| Named { program: "httrack".into(), address: address.parse().unwrap() });
-        summary.connections = OwnConnections { count: 7, named: named.into() };
+        summary.connections = DirectConnections { count: 7, named: named.into() };
         let text = summary.text();
         let expected = "warning: the command had 7 connections of its own (httrack to 93.184.216.34:443, httrack \
                         to [2001:db8::1]:80): they do not come by the proxy";
@@ -254,7 +254,7 @@ mod tests {
                 .starts_with("the command had 7 connections")
         );
         assert_eq!(summary.json()["own_connections"]["named"][1]["address"], "[2001:db8::1]:80");
-        summary.account.counts = RequestCounts::default();
+        summary.report.counts = RequestCounts::default();
         summary.connections.count = 1;
         assert!(
             summary
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_of_the_proxy_is_said() {
+    fn hosts_outside_the_proxy_are_listed() {
         let one =
             RequestCounts { requests: 1, origins: 1, forwarded: 1, ..RequestCounts::default() };
         let mut summary = summary(one);

@@ -1,5 +1,5 @@
-//! A month and a day of an outage, through the same proxy with its clock moved a day at a time: the
-//! state machine of RFC 9309 §2.3.1.4 as a crawler meets it.
+//! An outage of a month and a day: moves the proxy's clock a day at a time, and shows the state machine
+//! of RFC 9309 §2.3.1.4 as a crawler sees it.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const OPENS: usize = 30;
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 
-/// How a site stood to the crawler on a day.
+/// What the crawler could fetch from a site on a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Day {
     Closed,
@@ -38,8 +38,8 @@ impl Day {
     }
 }
 
-pub fn outage(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.account.scene(
+pub fn play(stage: &mut Stage<impl Write>) -> io::Result<()> {
+    stage.report.scene(
         "A month of an outage, a day at a time",
         "Two sites answer 503 from day 1 to day 32, and are back on day 33. The rules of one were \
          known before; nobody ever saw those of the other. The crawler asks both for /page and \
@@ -80,7 +80,7 @@ fn timeline(stage: &mut Stage<impl Write>, kept: &[Day], never: &[Day]) -> io::R
     let signs = |days: &[Day]| days.iter().map(|day| day.sign()).collect::<String>();
     let scale: String = (0..=BACK).map(|day| if day % 10 == 0 { '┬' } else { '─' }).collect();
     let numbers: String = (0..=BACK).step_by(10).map(|day| format!("{day:<10}")).collect();
-    stage.account.show(&[
+    stage.report.show(&[
         String::new(),
         format!("day            {}", numbers.trim_end()),
         format!("               {scale}"),
@@ -96,26 +96,26 @@ fn verdicts(stage: &mut Stage<impl Write>, kept: &[Day], never: &[Day]) -> io::R
     let all = |days: &[Day], expected| days.iter().all(|day| *day == expected);
     let (closed, rest) = never.split_at(OPENS);
     let (open, back) = rest.split_at(rest.len() - 1);
-    let account = &mut stage.account;
-    account.check(
+    let report = &mut stage.report;
+    report.check(
         all(kept, Day::Rules),
         "kept.example, days 0 to 33: the copy's rules hold throughout",
         "by rules",
         &[],
     )?;
-    account.check(
+    report.check(
         all(closed, Day::Closed),
         "never.example, days 1 to 30: no rules known, everything denied",
         "closed",
         &[],
     )?;
-    account.check(
+    report.check(
         all(open, Day::Open),
         "never.example, days 31 and 32: seen unreachable for 30 days, so allowed",
         "open",
         &[],
     )?;
-    account.check(
+    report.check(
         all(back, Day::Rules),
         "never.example, day 33: the rules are back, and hold",
         "by rules",

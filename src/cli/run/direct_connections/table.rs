@@ -24,7 +24,7 @@ pub struct Connection {
 
 impl Connection {
     /// Whether it leads to somewhere else than to this machine's services, of which the proxy is one.
-    pub fn is_own(&self) -> bool {
+    pub fn is_direct(&self) -> bool {
         let ip = self.peer.ip();
         !ip.is_loopback() && !ip.is_unspecified() && self.peer.port() != DNS_PORT
     }
@@ -82,14 +82,14 @@ mod tests {
         };
         let found = line("22D8B85D:01BB", "01").unwrap();
         assert_eq!(
-            (found.peer.to_string(), found.inode, found.is_own()),
+            (found.peer.to_string(), found.inode, found.is_direct()),
             ("93.184.216.34:443".into(), 4026, true)
         );
         let v6 = line("B80D0120000000000000000001000000:0050", "02").unwrap();
         assert_eq!(v6.peer.to_string(), "[2001:db8::1]:80");
         let mapped = line("0000000000000000FFFF00000100007F:0050", "01").unwrap();
-        assert_eq!((mapped.peer.to_string(), mapped.is_own()), ("127.0.0.1:80".into(), false));
-        assert!(!line("0100000A:0035", "01").unwrap().is_own(), "a look-up of a name");
+        assert_eq!((mapped.peer.to_string(), mapped.is_direct()), ("127.0.0.1:80".into(), false));
+        assert!(!line("0100000A:0035", "01").unwrap().is_direct(), "a look-up of a name");
         for (peer, state) in
             [("00000000:0000", "0A"), ("22D8B85D:01BB", "06"), ("22D8:01BB", "01"), ("x:y", "01")]
         {
@@ -112,6 +112,6 @@ mod tests {
             .into_iter()
             .find(|found| link.to_str() == Some(&format!("socket:[{}]", found.inode)));
         let found = found.unwrap();
-        assert_eq!((found.peer, found.is_own()), (stream.peer_addr().unwrap(), false));
+        assert_eq!((found.peer, found.is_direct()), (stream.peer_addr().unwrap(), false));
     }
 }

@@ -1,4 +1,4 @@
-//! Runs of the past are removed when another begins, so that their records do not fill the disk.
+//! Removes old runs when a new one begins, so that their records do not fill the disk.
 
 use std::fs;
 use std::io;
@@ -20,13 +20,13 @@ const RUN_AGE_MIN: Duration = Duration::from_secs(60);
 /// Old runs that the start of another removes at most.
 const RUNS_REMOVED_AT_ONCE: usize = 100;
 
-/// What a run's directory is called while it is removed: one that was not removed to its end is found
-/// again by that.
+/// Prefix of a run's directory while it is removed: the next run finds by it what was not removed
+/// completely.
 const GOING: &str = ".going-";
 
-/// Removes runs in `runs` beside the one that begins, `own`: all but the last `keep` of them, its own
-/// counted; without a number, those older than thirty days. One that is still going stays, and so
-/// does what is no run. What cannot be removed is a warning.
+/// Removes runs in the directory `runs`, except the new one, `own`: all but the last `keep`, including
+/// `own`; without a number, those older than thirty days. A run under way is kept, and so is anything
+/// that is no run. A failure is only a warning.
 pub fn remove(runs: &Path, own: &str, keep: Option<usize>, now: Timestamp) {
     let names = match names(runs) {
         Ok(names) => names,
@@ -55,7 +55,7 @@ fn names(runs: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Which of these are to go, oldest first: the identifiers sort by time.
+/// The names to remove, oldest first: the identifiers sort by time.
 fn unwanted(names: Vec<String>, own: &str, keep: Option<usize>, now: Timestamp) -> Vec<String> {
     let (going, mut runs): (Vec<_>, Vec<_>) =
         names.into_iter().partition(|name| name.starts_with(GOING));
@@ -70,14 +70,14 @@ fn unwanted(names: Vec<String>, own: &str, keep: Option<usize>, now: Timestamp) 
     going.into_iter().chain(runs).collect()
 }
 
-/// When a run began, by its identifier; `None` of what is none.
+/// When a run began, from its identifier; `None` if the name is none.
 fn begun(name: &str) -> Option<Timestamp> {
     let id = Ulid::from_string(name).ok().filter(|id| id.to_string() == name)?;
     let since_epoch = id.datetime().duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some(Timestamp::from_millis(u64::try_from(since_epoch.as_millis()).ok()?))
 }
 
-/// Renamed first: nothing that reads runs finds half of one.
+/// Renames the directory before removing it, so that no reader finds half of a run.
 fn remove_one(runs: &Path, name: &str) -> io::Result<()> {
     let dir = runs.join(name);
     if name.starts_with(GOING) {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_number_what_is_older_than_thirty_days_goes() {
+    fn without_a_number_runs_older_than_thirty_days_are_removed() {
         let (own, old, young) = (id(0), id(31), id(29));
         let names = vec![own.clone(), young, old.clone(), "notes".into(), format!("{GOING}x")];
         assert_eq!(
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_number_the_last_ones_stay_and_none_that_has_just_begun_goes() {
+    fn with_a_number_the_last_runs_and_those_just_begun_are_kept() {
         let (own, now) = (id(0), Timestamp::from_millis(NOW));
         let ids = [id(400), id(3), id(2), id(1), id(0), own.clone()];
         let of = |keep| unwanted(ids.to_vec(), &own, Some(keep), now);

@@ -1,6 +1,6 @@
-//! Looks, while the command runs, which TCP connections its processes have that do not lead to the
-//! proxy. Best effort: what lives shorter than the time between two looks is not seen, and neither is a
-//! process that has left the command's tree.
+//! Finds TCP connections of the command's processes that bypass the proxy, while the command runs.
+//! Best effort: connections that end between two samples are missed, and so is a process that has
+//! left the command's tree.
 
 mod table;
 mod tree;
@@ -22,19 +22,19 @@ const OWN_CONNECTIONS_NAMED_MAX: usize = 5;
 /// that are still there counted again.
 const SOCKETS_KNOWN_MAX: usize = 64 * 1024;
 
-/// The first look; each further one after twice as long, up to [`INTERVAL_MAX`].
+/// The time before the first sample; it doubles with each sample, up to [`INTERVAL_MAX`].
 const INTERVAL_FIRST: Duration = Duration::from_millis(20);
 const INTERVAL_MAX: Duration = Duration::from_millis(250);
 
-/// How long is waited for each unit of time that a look took: at most a fiftieth of a processor goes
-/// into them.
+/// The wait is at least so many times the duration of the last sample: sampling takes at most a
+/// fiftieth of a processor.
 const REST: u32 = 50;
 
-/// Connections of the command's own.
+/// The connections that bypassed the proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct OwnConnections {
+pub struct DirectConnections {
     pub count: u64,
-    /// The first few of them, each program and address once.
+    /// The first few, each program and address once.
     pub named: Vec<Named>,
 }
 
@@ -50,7 +50,7 @@ pub struct Watch {
     root: u32,
     /// The connections that were judged, by the inode of their socket.
     known: HashSet<u64>,
-    pub found: OwnConnections,
+    pub found: DirectConnections,
     interval: Duration,
     cost: Duration,
 }
@@ -58,16 +58,16 @@ pub struct Watch {
 impl Watch {
     /// The command's first process is `root`.
     pub fn new(root: u32) -> Self {
-        let (known, found) = <(HashSet<_>, OwnConnections)>::default();
+        let (known, found) = <(HashSet<_>, DirectConnections)>::default();
         Self { root, known, found, interval: INTERVAL_FIRST, cost: Duration::ZERO }
     }
 
-    /// Until it is time for another look.
+    /// Waits until the next sample is due.
     pub async fn rest(&self) {
         sleep(self.interval.max(self.cost * REST)).await;
     }
 
-    /// Looks once.
+    /// Takes one sample.
     pub fn look(&mut self) {
         let begun = monotonic();
         self.interval = (self.interval * 2).min(INTERVAL_MAX);
@@ -80,7 +80,7 @@ impl Watch {
             for connection in table::connections(self.root) {
                 if let Some(process) = sockets.get(&connection.inode) {
                     self.known.insert(connection.inode);
-                    if connection.is_own() {
+                    if connection.is_direct() {
                         self.note(tree::program(*process), connection.peer);
                     }
                 }

@@ -1,5 +1,4 @@
-//! The account of what happens, for people or as JSON Lines, and the tally of what was expected:
-//! every mark that is shown was checked.
+//! Reports what happens, for people or as JSON Lines, and counts the checks that met expectations.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -8,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::cli::paint::Paint;
 
-/// Columns that the account keeps to.
+/// The width of the report in columns.
 const WIDTH: usize = 88;
 
-pub struct Account<W> {
+pub struct Report<W> {
     out: W,
     form: Form,
     scene: u32,
@@ -25,12 +24,12 @@ pub enum Form {
     Json,
 }
 
-impl<W: Write> Account<W> {
+impl<W: Write> Report<W> {
     pub const fn new(out: W, form: Form) -> Self {
         Self { out, form, scene: 0, expected: 0, kept: 0 }
     }
 
-    /// A new part of the story.
+    /// Begins a new scene.
     pub fn scene(&mut self, title: &str, story: &str) -> io::Result<()> {
         self.scene += 1;
         let number = self.scene;
@@ -43,7 +42,7 @@ impl<W: Write> Account<W> {
         }
     }
 
-    /// Words between the events.
+    /// Prints an explanation.
     pub fn say(&mut self, words: &str) -> io::Result<()> {
         match self.form {
             Form::Json => Ok(()),
@@ -51,7 +50,7 @@ impl<W: Write> Account<W> {
         }
     }
 
-    /// Lines as they are: a robots.txt, a table.
+    /// Prints lines as they are: a robots.txt, a table.
     pub fn show(&mut self, lines: &[String]) -> io::Result<()> {
         let Form::Text(paint) = self.form else { return Ok(()) };
         lines.iter().try_for_each(|line| match line.as_str() {
@@ -60,8 +59,8 @@ impl<W: Write> Account<W> {
         })
     }
 
-    /// Something that was expected, and whether it is so. `result` stands at the right; `details`
-    /// below it.
+    /// Reports a check: what was expected, and whether it `holds`. `result` stands at the right,
+    /// `details` below.
     pub fn check(
         &mut self,
         holds: bool,
@@ -87,7 +86,7 @@ impl<W: Write> Account<W> {
         details.iter().try_for_each(|detail| self.paragraph(7, detail))
     }
 
-    /// Whether everything was as expected.
+    /// Prints the totals. Returns whether everything was as expected.
     pub fn summary(&mut self) -> io::Result<bool> {
         let (kept, expected) = (self.kept, self.expected);
         let all = kept == expected;
@@ -118,7 +117,7 @@ impl<W: Write> Account<W> {
     }
 }
 
-/// Broken at blanks. A word that is longer than a line has one for itself.
+/// Breaks text at blanks. A word longer than a line has a line of its own.
 fn wrapped(words: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words.split_whitespace() {
@@ -139,12 +138,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_as_expected_is_marked_and_counted() {
+    fn a_failed_check_is_marked_and_counted() {
         let mut bytes = Vec::new();
-        let mut account = Account::new(&mut bytes, Form::Text(Paint::OFF));
-        account.check(true, "one", "1", &[]).unwrap();
-        account.check(false, "two", "3", &["a word ".repeat(20)]).unwrap();
-        assert!(!account.summary().unwrap());
+        let mut report = Report::new(&mut bytes, Form::Text(Paint::OFF));
+        report.check(true, "one", "1", &[]).unwrap();
+        report.check(false, "two", "3", &["a word ".repeat(20)]).unwrap();
+        assert!(!report.summary().unwrap());
         let text = String::from_utf8(bytes).unwrap();
         assert!(text.contains("✓ one") && text.contains("✗ two"), "{text}");
         assert!(text.ends_with("\n1 of 2 as expected\n"), "{text}");

@@ -1,5 +1,5 @@
-//! A proxy of one's own: in this process, on a free port of loopback, with a directory of its own
-//! for its records. It works beside a `serve` that holds the state directory.
+//! A proxy inside this process, on a free port of loopback, with an audit directory of its own. It
+//! works beside a `serve` that holds the lock of the state directory.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::proxy::{RequestCounts, RequestMetrics};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{Lifecycle, Listeners, Server, build};
 
-/// Serving; dropped, it drains and ends.
+/// A running proxy; dropped, it drains and ends.
 #[derive(Debug)]
-pub struct PrivateProxy {
+pub struct EphemeralProxy {
     pub address: SocketAddr,
     server: Server,
     lifecycle: Arc<Lifecycle>,
@@ -25,20 +25,20 @@ pub struct PrivateProxy {
     records: PathBuf,
 }
 
-/// What there is to say when it has ended.
+/// What the proxy has counted and recorded, when it has ended.
 #[derive(Clone, Debug, Default)]
-pub struct Account {
+pub struct ProxyReport {
     pub counts: RequestCounts,
     pub audit: Health,
     /// The file of the records.
     pub records: PathBuf,
 }
 
-impl PrivateProxy {
+impl EphemeralProxy {
     /// Starts with these settings, its records in `audit_dir`.
     pub fn start(mut settings: Settings, audit_dir: &Path) -> Result<Self, Failure> {
         settings.listen.proxy = vec![(Ipv4Addr::LOCALHOST, 0).into()];
-        // Whoever else may use the machine's proxy, this one is for its own command.
+        // The clients of the machine's proxy have no access: this one is for its own command.
         settings.clients.open = false;
         settings.clients.allow.clear();
         settings.clients.users_file = None;
@@ -49,7 +49,7 @@ impl PrivateProxy {
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
         let mut components = build(&settings, listeners.addresses(), ca, clock)?;
         components.request_metrics = Arc::new(RequestMetrics::with_origins());
-        // A command of its own would only see each CONNECT fail.
+        // With an invalid authority each CONNECT of the command would fail.
         if let Some(invalidity) = components.leaves.invalidity() {
             return Err(anyhow::anyhow!("{invalidity}; {CURE}")).or_exit(Exit::Configuration);
         }
@@ -65,8 +65,8 @@ impl PrivateProxy {
         })
     }
 
-    /// Lets the requests under way end, and tells what has been.
-    pub fn stop(self) -> Account {
+    /// Drains the proxy, and reports what it has done.
+    pub fn stop(self) -> ProxyReport {
         self.server.stop();
         self.lifecycle.stopped("the command has ended");
         if let Err(error) = self.audit.close() {
