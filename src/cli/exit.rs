@@ -44,6 +44,12 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Whether the reader of the output has closed it.
+    pub fn is_broken_pipe(&self) -> bool {
+        let error = self.error.downcast_ref::<std::io::Error>();
+        error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+
     /// What to do where this user may not read or write a file, or listen at a port.
     pub fn remedy(&self) -> Option<String> {
         let denied = std::io::Error::from(rustix::io::Errno::ACCESS).to_string();

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use asked::Asked;
 pub use count::Count;
 pub use files::{MakeProfile, Replay};
+use state::Unknown;
 
 use crate::audit::evidence::CaptureRecord;
 use crate::audit::limits::RECORD_TEXT_BYTES_MAX;
@@ -58,10 +59,6 @@ pub enum Answer {
         rule: Option<Rule>,
     },
 }
-
-/// Data that a record lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Unknown(&'static str);
 
 /// Decides `record` again.
 pub fn again(record: &Record, evidence: &Evidence<'_>) -> Outcome {

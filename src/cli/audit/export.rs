@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::bundle;
 use super::filters::{FilterFlags, ProfileFlag};
 use super::form::{Form, Printer, record};
 use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use super::table::Layout;
-use super::{bundle, is_broken_pipe};
 use crate::audit::evidence::warc::{Info, Packing};
 use crate::audit::limits::ARCHIVE_CAPTURES_MAX;
 use crate::audit::read::Log;
@@ -83,7 +83,7 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
         Format::Bundle => {
             let filter = args.filters.filter_with(&args.profile);
             match bundle::export(&logs, &filter, args.output.as_deref()) {
-                Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
+                Err(failure) if failure.is_broken_pipe() => Ok(Exit::Done),
                 outcome => outcome,
             }
         }
@@ -110,7 +110,7 @@ fn export(args: &ExportArgs, logs: Vec<Log>, form: Option<Form>) -> Result<Exit,
         }
     };
     match written {
-        Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
+        Err(failure) if failure.is_broken_pipe() => Ok(Exit::Done),
         Err(failure) => Err(failure),
         Ok(exit) => Ok(match search.conclude("left out") {
             Exit::Done => exit,

@@ -6,6 +6,7 @@ mod export;
 pub mod filters;
 mod form;
 pub mod head;
+mod judge;
 pub mod log_source;
 mod notices;
 pub mod progress;
@@ -18,8 +19,6 @@ mod sources;
 mod table;
 mod time_arg;
 mod verify;
-
-use std::io;
 
 use clap::{Args, Subcommand};
 
@@ -59,10 +58,4 @@ pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::run(args),
         Command::Report(args) => report::run(args),
     }
-}
-
-/// The reader of the output has closed it.
-fn is_broken_pipe(failure: &Failure) -> bool {
-    let error = failure.error.downcast_ref::<io::Error>();
-    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -10,7 +10,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::filters::{FilterFlags, ProfileFlag};
 use super::form::{Form, Printer};
-use super::is_broken_pipe;
 use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use super::sources::Hit;
@@ -83,7 +82,7 @@ pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
     let with_nodes = logs.len() > 1;
     let mut search = Search::new(logs, args.filters.filter_with(&args.profile))?.with_notices();
     match print(args, &mut search, with_nodes) {
-        Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
+        Err(failure) if failure.is_broken_pipe() => Ok(Exit::Done),
         outcome => outcome.map(|changed_are| search.conclude(changed_are)),
     }
 }

@@ -52,7 +52,7 @@ pub struct ReplayArgs {
 pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     match decide_all(args) {
         // A closed reader is no error.
-        Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
+        Err(failure) if failure.is_broken_pipe() => Ok(Exit::Done),
         outcome => outcome,
     }
 }
@@ -100,13 +100,6 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     let differs = args.profile.is_none() && count.differing() > 0;
     let read = search.conclude("not decided again");
     Ok(if differs || count.no_evidence > 0 { Exit::No } else { read })
-}
-
-fn is_broken_pipe(failure: &Failure) -> bool {
-    failure
-        .error
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 const fn is_worth_a_line(outcome: &Outcome) -> bool {

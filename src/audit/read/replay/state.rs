@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Unknown;
 use crate::audit::Robots;
 use crate::audit::evidence::CaptureRecord;
 use crate::policy::access::{Capture, Cause, NetworkFailure, Snapshot};
@@ -16,6 +15,10 @@ use crate::types::timestamp::Timestamp;
 /// How long after a state came due a record may still rest on it: from the answer of the store to the
 /// record is a moment, even where the machine is overloaded.
 const REPLAY_OVERDUE_MAX: Duration = Duration::from_secs(60);
+
+/// Data that a record lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unknown(pub &'static str);
 
 /// The state as `profile` has it. `file` is the stored one as that profile reads it; `failed`
 /// describes the last attempt, where the record does not.

@@ -1,34 +1,22 @@
 //! The sections of a report, for text and HTML: these only lay them out.
 
 use super::words::{capital, day, fraction, minute, number, plural, standing};
-use crate::audit::read::report::{
-    AgentKey, ClientKey, ExemptionUse, NodeKey, OriginKey, ProfileKey, Report, Standing, Top,
-};
+use crate::audit::read::report::{ClientKey, ExemptionUse, NodeKey, ProfileKey, Report, Standing};
 use crate::cli::audit::time_arg::print_until;
 use crate::cli::span::span;
 
 mod ranked;
+mod section;
 mod table;
 mod whole;
 
 use ranked::{Ranked, forwarded, forwarded_by_agent};
 pub use ranked::{column, shown};
+pub use section::Section;
+use section::{agent, foot, origin};
 pub use table::{Column, Kind, Line, Table};
 pub use whole::warning;
 use whole::{decided, missing};
-
-/// A part of the report under one heading.
-#[derive(Clone, Debug, Default)]
-pub struct Section {
-    pub title: &'static str,
-    /// Sentences before the table.
-    pub notes: Vec<String>,
-    /// Whether the notes need attention.
-    pub is_urgent: bool,
-    pub table: Table,
-    /// A sentence after it.
-    pub foot: Option<String>,
-}
 
 /// The facts at the top, each number with its name.
 pub fn facts(report: &Report) -> Vec<(String, String)> {
@@ -66,14 +54,6 @@ pub fn sections(report: &Report) -> Vec<Section> {
         .into_iter()
         .filter(|section| !section.notes.is_empty() || !section.table.rows.is_empty())
         .collect()
-}
-
-fn origin(key: &OriginKey) -> String {
-    key.origin.clone()
-}
-
-fn agent(key: &AgentKey) -> String {
-    key.agent.clone().unwrap_or_else(|| "(none)".into())
 }
 
 fn client(key: &ClientKey) -> String {
@@ -207,20 +187,4 @@ fn robots_txt(report: &Report) -> Section {
         ("File SHA-256", Kind::Digest),
     ];
     Section { title: "robots.txt versions", table: Table::of(columns, lines), ..Section::default() }
-}
-
-/// The footer: records that are not in the rows.
-fn foot<R>(top: &Top<R>) -> Option<String> {
-    let mut sentences = Vec::new();
-    if top.others > 0 {
-        let more = top.distinct.saturating_sub(top.rows.len() as u64);
-        sentences.push(format!("And {} more with {}.", number(more), plural(top.others, "record")));
-    }
-    if top.is_approximate() {
-        sentences.push(format!(
-            "There are more than are counted exactly: a number may be short by up to {}.",
-            number(top.undercount_at_most)
-        ));
-    }
-    (!sentences.is_empty()).then(|| sentences.join(" "))
 }

@@ -1,7 +1,8 @@
 //! Rankings: origins, agents, rules and clients, most frequent first, with denied, observed and
 //! exempted requests in columns of their own.
 
-use super::{Kind, Line, Section, Table, agent, foot, origin};
+use super::section::{Section, agent, foot, origin};
+use super::table::{Kind, Line, Table};
 use crate::audit::Event;
 use crate::audit::read::report::{Events, Report, Row, Top};
 use crate::cli::audit::report::words::{capital, fraction, number, plural};

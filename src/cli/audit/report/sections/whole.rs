@@ -1,7 +1,8 @@
 //! How much of the whole a report tells: the decisions that leave no record, and the records that are
 //! not there.
 
-use super::{Kind, Line, Section, Table};
+use super::section::Section;
+use super::table::{Kind, Line, Table};
 use crate::audit::read::report::{Missing, Report};
 use crate::cli::audit::report::words::{minute, number, plural, share};
 use crate::cli::span::span;

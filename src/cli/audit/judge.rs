@@ -1,0 +1,89 @@
+//! Selects lines of a log by a filter, and counts the damaged ones.
+
+use super::progress::Progress;
+use crate::audit::read::{Block, CompiledFilter, ScanError, ScanItem};
+use crate::audit::{Content, Notice, checked_hash, print_time, split};
+use crate::cli::exit::{Exit, Failure};
+
+/// Selects lines, and counts the rest.
+#[derive(Debug)]
+pub struct Judge {
+    pub(super) compiled: CompiledFilter,
+    pub progress: Progress,
+    pub lines: u64,
+    pub(super) damaged: u64,
+    /// Changed lines that were passed on, and the id of the first.
+    pub(super) changed: u64,
+    pub(super) first_changed: Option<String>,
+    /// Whether notices that are asked for are handed out, too.
+    pub(super) with_notices: bool,
+    /// How it ends where a part could not be read.
+    pub(super) unreadable: Option<Exit>,
+}
+
+impl Judge {
+    /// The next lines; none inside if something else comes next, and none at all at the end.
+    /// Reports what cannot be read.
+    pub fn block<'a>(
+        &mut self,
+        next: Result<Option<ScanItem<'a>>, ScanError>,
+    ) -> Option<Option<Block<'a>>> {
+        match next {
+            Ok(Some(ScanItem::Lines(block))) => Some(Some(block)),
+            Ok(Some(ScanItem::Rest(_))) => {
+                self.damaged += 1;
+                Some(None)
+            }
+            Ok(None) => None,
+            Err(error) => {
+                self.progress.clear();
+                let failure = Failure::from(error);
+                eprintln!("warning: {:#}", failure.error);
+                self.unreadable.get_or_insert(failure.exit);
+                Some(None)
+            }
+        }
+    }
+
+    /// Whether a line is meant.
+    pub fn admits(&mut self, line: &[u8]) -> bool {
+        self.lines += 1;
+        if self.compiled.admits(line) {
+            let is_whole = split(line).is_some();
+            self.damaged += u64::from(!is_whole);
+            return is_whole;
+        }
+        if CompiledFilter::is_record(line) {
+            return false;
+        }
+        match Content::parse(line) {
+            Ok(Content::Notice(notice))
+                if self.with_notices && self.compiled.admits_notice(&notice) =>
+            {
+                true
+            }
+            Ok(Content::Notice(notice)) if checked_hash(line).is_ok() => {
+                note_lost(&notice, &self.compiled);
+                false
+            }
+            // Also a record that is not in canonical form: filters cannot read it.
+            Ok(_) | Err(_) => {
+                self.damaged += 1;
+                false
+            }
+        }
+    }
+}
+
+/// Records that could not be written are missing from every answer.
+fn note_lost(notice: &Notice, compiled: &CompiledFilter) {
+    if let Notice::Gap(gap) = notice
+        && compiled.covers(gap.since, gap.time)
+    {
+        let [since, time] = [gap.since, gap.time].map(print_time);
+        eprintln!(
+            "note: {} records of {since} to {time} could not be written and are lost",
+            gap.lost
+        );
+    }
+}
