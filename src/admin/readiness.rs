@@ -79,7 +79,7 @@ fn is_verbose(uri: &Uri) -> bool {
 fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 5] {
     let draining = watched.draining.load(Ordering::Relaxed);
     let stopping = || "the proxy has been told to stop, and takes no more requests".to_owned();
-    let in_memory = |error| format!("what is known of origins is kept in memory only: {error}");
+    let in_memory = |error| format!("origins are stored in memory only: {error}");
     let former = |error| format!("the settings in effect are those before: {error}");
     let no_https = |invalidity| {
         format!("HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CURE}")

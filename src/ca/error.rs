@@ -12,13 +12,13 @@ pub const CURE: &str =
 pub enum CaError {
     #[error("{}: {source}", file.display())]
     Io { file: PathBuf, source: io::Error },
-    #[error("{}: the key of the CA is open to others than its owner; run: chmod 600 {}", file.display(), file.display())]
+    #[error("{}: the key of the CA is accessible to others than its owner; run: chmod 600 {}", file.display(), file.display())]
     Exposed { file: PathBuf },
     #[error("{}: {reason}", file.display())]
     Unusable { file: PathBuf, reason: String },
     #[error("{} and {} do not belong together: the certificate has another key", certificate.display(), key.display())]
     Mismatch { certificate: PathBuf, key: PathBuf },
-    #[error("{}: this CA is yours and is not changed from here; put another in its place and reload", file.display())]
+    #[error("{}: this CA is the operator's own, which courtesy does not change; replace its files and reload", file.display())]
     NotOurs { file: PathBuf },
     #[error("the CA cannot sign: {0}")]
     Mint(#[from] MintError),
@@ -30,13 +30,13 @@ pub enum MintError {
     /// The CA is expired or not valid yet, as the text says.
     #[error("{0}; {CURE}")]
     Invalid(String),
-    #[error("the certificate cannot be made: {0}")]
+    #[error("the certificate cannot be issued: {0}")]
     Certificate(#[from] rcgen::Error),
     #[error("the certificate cannot be served: {0}")]
     Tls(#[from] rustls::Error),
-    #[error("the system has no random numbers to give")]
+    #[error("the system provides no random numbers")]
     Random,
-    #[error("the making of the certificate was broken off")]
+    #[error("issuing the certificate was cancelled")]
     Aborted,
 }
 

@@ -25,11 +25,11 @@ const HEAD: &str = "\
 /// Why the users file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
-    #[error("{}: there is no such file; `courtesy users add NAME` makes it", .0.display())]
+    #[error("{}: there is no such file; `courtesy users add NAME` creates it", .0.display())]
     Missing(PathBuf),
     #[error("{}: {source}", file.display())]
     Io { file: PathBuf, source: io::Error },
-    #[error("{}: the hashes of passwords are open to others than their owner; run: chmod 600 {}", .0.display(), .0.display())]
+    #[error("{}: the password hashes are accessible to others than their owner; run: chmod 600 {}", .0.display(), .0.display())]
     Exposed(PathBuf),
     #[error("{}: {problem}", file.display())]
     Invalid { file: PathBuf, problem: String },
@@ -259,7 +259,7 @@ mod tests {
             (
                 "[ada]\npassword = \"secret\"\n".into(),
                 0o600,
-                "users.toml: ada.password is no PHC string",
+                "users.toml: ada.password is not a PHC string",
             ),
             (format!("[\"a b\"]\npassword = \"{hash}\"\n"), 0o600, "cannot be a user's name"),
             (format!("{good}mode = \"watch\"\n"), 0o600, "line 3: \"watch\" is not one of"),

@@ -66,9 +66,9 @@ impl Hash {
     /// A hash from the users file. Its cost parameters are bounded, because the proxy pays for each
     /// verification.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let hash = PasswordHash::new(text).map_err(|error| format!("is no PHC string: {error}"))?;
+        let hash = PasswordHash::new(text).map_err(|error| format!("is not a PHC string: {error}"))?;
         if hash.algorithm.as_str() != "argon2id" {
-            return Err(format!("is a hash by {}: only argon2id is known", hash.algorithm));
+            return Err(format!("is a hash by {}: only argon2id is supported", hash.algorithm));
         }
         let params = Params::try_from(&hash).map_err(|error| format!("cannot be used: {error}"))?;
         if hash.hash.is_none() || hash.salt.is_none() {
@@ -124,9 +124,9 @@ mod tests {
     fn a_hash_that_cannot_be_used_says_why() {
         let salt_and_hash = "$c2FsdHNhbHRzYWx0$9OlGcT0OYEXDyHNQ0Vl1lO4Rmb4lPgBBpGZUZGF0YSE";
         for (text, why) in [
-            ("hunter2".to_owned(), "is no PHC string"),
+            ("hunter2".to_owned(), "is not a PHC string"),
             ("$2b$12$abcdefghijklmnopqrstuv".into(), "is "),
-            (format!("$argon2i$v=19$m=19456,t=2,p=1{salt_and_hash}"), "only argon2id is known"),
+            (format!("$argon2i$v=19$m=19456,t=2,p=1{salt_and_hash}"), "only argon2id is supported"),
             (format!("$argon2id$v=19$m=4194304,t=2,p=1{salt_and_hash}"), "costs too much"),
             (format!("$argon2id$v=19$m=19456,t=4000,p=1{salt_and_hash}"), "costs too much"),
             ("$argon2id$v=19$m=19456,t=2,p=1".into(), "is not whole"),

@@ -24,19 +24,19 @@ pub enum RejectReason {
          (limits.body_memory)"
     )]
     ClientMemory(usize),
-    #[error("no memory is left for one more request: {0} bytes are set (limits.body_memory)")]
+    #[error("no memory is left for one more request; the limit is {0} bytes (limits.body_memory)")]
     Memory(usize),
     #[error(
-        "this proxy asks for a name and a password: write them into its address, http://NAME:PASSWORD@HOST:PORT"
+        "this proxy requires a name and a password: write them into its address, http://NAME:PASSWORD@HOST:PORT"
     )]
     NoCredentials,
     #[error("the name or the password for this proxy is wrong")]
     WrongCredentials,
     #[error(
-        "the user who opened this tunnel may not use the proxy any more, or has another password"
+        "the user of this tunnel has been removed, or its password has changed"
     )]
     NoLongerUser,
-    #[error("wrong names or passwords for this proxy have come from this address too often")]
+    #[error("this address has sent wrong names or passwords for this proxy too often")]
     TooManyAttempts(Duration),
     #[error("too many passwords are being verified")]
     TooManyVerifications,

@@ -118,7 +118,7 @@ impl Verifier {
             asked.verify(&credentials)
         });
         let Ok(verified) = verified.await else {
-            warn!("a verification of a password has panicked");
+            warn!("the verification of a password panicked");
             return Err(RejectReason::TooManyVerifications);
         };
         self.learn(users, digest, verified.as_ref());

@@ -113,7 +113,7 @@ fn read_within(file: File, max: usize, wait: Duration) -> io::Result<Vec<u8>> {
         }
         match limited.read_to_end(&mut content) {
             Ok(_) if content.len() > max => {
-                let problem = format!("it has more than {max} bytes, the most that is read of it");
+                let problem = format!("it is longer than {max} bytes, the most that is read");
                 return Err(io::Error::new(ErrorKind::FileTooLarge, problem));
             }
             Ok(_) => return Ok(content),
@@ -131,7 +131,7 @@ fn wait_for(file: &File, wait: Duration) -> io::Result<()> {
     match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&wait)) {
         Ok(0) => Err(io::Error::new(
             ErrorKind::TimedOut,
-            "it is a pipe, and its writer does not come to an end",
+            "it is a pipe whose writer does not end",
         )),
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),

@@ -35,14 +35,14 @@ pub enum Undecided {
     /// The origin may not be contacted, or not at present: see the failure.
     #[error(transparent)]
     Refused(egress::Error),
-    #[error("the origin's robots.txt did not come in time")]
+    #[error("the origin's robots.txt did not arrive in time")]
     TimedOut,
     /// The limit of fetches or waiters is reached.
     #[error("too many robots.txt files are being fetched")]
     Busy,
     /// The fetch was cancelled because no request waited for it. A request that has joined since
     /// starts another, so no request gets this.
-    #[error("the fetch of the origin's robots.txt was not waited for")]
+    #[error("no request waited for the fetch of the origin's robots.txt")]
     Left,
     /// The fetch ended without a result: an internal error, or the proxy shuts down.
     #[error("the fetch of the origin's robots.txt was aborted")]

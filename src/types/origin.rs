@@ -171,7 +171,7 @@ fn is_number(digits: &[u8], number: u16) -> bool {
 pub enum UrlError {
     #[error("the URL is not absolute: it must begin with http:// or https://")]
     NotAbsolute,
-    #[error("the scheme \"{0}\" is not served: only http and https are")]
+    #[error("the scheme \"{0}\" is not supported: only http and https are")]
     Scheme(String),
     #[error("the URL has no host")]
     EmptyHost,

@@ -66,5 +66,5 @@ pub(super) type Done = oneshot::Sender<Result<Written, WriteError>>;
 
 /// The message for a disk that does not answer.
 pub(super) fn no_answer(timeout: Duration) -> String {
-    format!("the disk has not answered for {timeout:?} (audit.write_timeout)")
+    format!("the disk has not responded for {timeout:?} (audit.write_timeout)")
 }

@@ -20,18 +20,18 @@ pub(super) enum DiskError {
 /// Why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("another courtesy uses {}; set another state directory (--state-dir)", .0.display())]
+    #[error("another courtesy process uses {}; set another state directory (--state-dir)", .0.display())]
     Locked(PathBuf),
     #[error("there is no store at {}", .0.display())]
     Missing(PathBuf),
-    #[error("{} is of a newer courtesy: {why}; use that one, or move the file away", path.display())]
+    #[error("{} was written by a newer courtesy: {why}; use that version, or move the file away", path.display())]
     Newer { path: PathBuf, why: String },
-    #[error("{} is damaged: {why}; move it away, and another is begun", path.display())]
+    #[error("{} is damaged: {why}; move it away, and a new one is created", path.display())]
     Damaged { path: PathBuf, why: String },
     #[error("cannot use {}: {why}", path.display())]
     Io { path: PathBuf, why: String },
     /// The reason that a running proxy has logged.
-    #[error("{0}; the proxy goes on without it, and tries it again from time to time")]
+    #[error("{0}; the proxy continues without it, and retries from time to time")]
     Failing(String),
 }
 

@@ -206,7 +206,7 @@ impl Disk {
                 let _ = writer.join();
             }
             Some(_) => {
-                tracing::error!("the store did not take what was still to be written in time")
+                tracing::error!("the store did not write its queue in time")
             }
             None => {}
         }
@@ -215,7 +215,7 @@ impl Disk {
 
 /// The error while the disk does not respond.
 fn no_answer() -> String {
-    format!("the disk has not answered for {STORE_LOAD_TIMEOUT:?}")
+    format!("the disk has not responded for {STORE_LOAD_TIMEOUT:?}")
 }
 
 impl Drop for Disk {

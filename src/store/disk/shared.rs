@@ -127,7 +127,7 @@ impl Shared {
     pub(super) fn does_not_answer(&self) {
         if !self.hangs.swap(true, Ordering::Relaxed) {
             tracing::error!(
-                "the disk of the store does not answer; until it does, nothing is looked for there"
+                "the disk of the store does not respond; it gets no further reads until it does"
             );
         }
     }
@@ -135,7 +135,7 @@ impl Shared {
     /// A read has returned.
     pub(super) fn answers(&self) {
         if self.hangs.swap(false, Ordering::Relaxed) {
-            tracing::info!("the disk of the store answers again");
+            tracing::info!("the disk of the store responds again");
         }
     }
 
@@ -187,7 +187,7 @@ impl Shared {
         } else {
             drop(state);
         }
-        tracing::warn!(%origin, "what the store kept of it does not hold, and is dropped");
+        tracing::warn!(%origin, "the stored data of this origin is invalid, and is removed");
     }
 
     /// Starts using `file`.
@@ -214,7 +214,7 @@ impl Shared {
         state.is_hopeless = matches!(error, DiskError::Newer(_));
         let error = error.at(self.config.path.clone());
         if state.health.failing.replace(error.to_string()).is_none() {
-            tracing::error!("{error}; what is known of origins is kept in memory only");
+            tracing::error!("{error}; origins are stored in memory only");
         }
         drop(state);
         self.changed.notify_all();

@@ -139,7 +139,7 @@ impl Shared {
                 let aside = set_aside(&self.config.path, self.clock.wall())
                     .map_err(|error| DiskError::Io(error.to_string()))?;
                 tracing::warn!(
-                    "the store {} was damaged ({why}); it is now {}, and another is begun",
+                    "the store {} was damaged ({why}); it is renamed to {}, and a new one is created",
                     self.config.path.display(),
                     aside.display()
                 );

@@ -35,7 +35,7 @@ pub(super) enum Wanted {
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Undecodable {
-    #[error("the content coding \"{0}\" was not asked for")]
+    #[error("the content coding \"{0}\" was not requested")]
     Coding(String),
     #[error("the gzip data is broken: {0}")]
     Gzip(String),

@@ -104,7 +104,7 @@ fn f12_a_disk_that_hangs_holds_up_no_answer_and_what_it_cost_is_recorded_once() 
         let reasons = serve.admin("/readyz");
         assert_eq!(reasons.status, 503, "{form}");
         assert!(
-            reasons.body.contains("the disk has not answered for 100ms"),
+            reasons.body.contains("the disk has not responded for 100ms"),
             "{form}: {}",
             reasons.body
         );
