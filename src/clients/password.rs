@@ -66,7 +66,8 @@ impl Hash {
     /// A hash from the users file. Its cost parameters are bounded, because the proxy pays for each
     /// verification.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let hash = PasswordHash::new(text).map_err(|error| format!("is not a PHC string: {error}"))?;
+        let hash =
+            PasswordHash::new(text).map_err(|error| format!("is not a PHC string: {error}"))?;
         if hash.algorithm.as_str() != "argon2id" {
             return Err(format!("is a hash by {}: only argon2id is supported", hash.algorithm));
         }

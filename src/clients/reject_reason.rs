@@ -32,9 +32,7 @@ pub enum RejectReason {
     NoCredentials,
     #[error("the name or the password for this proxy is wrong")]
     WrongCredentials,
-    #[error(
-        "the user of this tunnel has been removed, or its password has changed"
-    )]
+    #[error("the user of this tunnel has been removed, or its password has changed")]
     NoLongerUser,
     #[error("this address has sent wrong names or passwords for this proxy too often")]
     TooManyAttempts(Duration),

@@ -92,7 +92,7 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ),
         (
             "[egress]\nupgrades = [\"websocket\", \"h2c\"]",
-            "courtesy.toml:2: egress.upgrades[1]: \"h2c\" carries HTTP requests, and nobody would judge them",
+            "courtesy.toml:2: egress.upgrades[1]: \"h2c\" carries HTTP requests, which would not be decided on",
         ),
         (
             "[egress]\nupgrades = [\"a b\"]",

@@ -129,10 +129,7 @@ fn wait_for(file: &File, wait: Duration) -> io::Result<()> {
     let wait =
         Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };
     match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&wait)) {
-        Ok(0) => Err(io::Error::new(
-            ErrorKind::TimedOut,
-            "it is a pipe whose writer does not end",
-        )),
+        Ok(0) => Err(io::Error::new(ErrorKind::TimedOut, "it is a pipe whose writer does not end")),
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }

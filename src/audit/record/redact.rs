@@ -116,9 +116,7 @@ fn bytes_of(mark: &str) -> Option<usize> {
 fn make_key(dir: &Path, path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let mut key = [0; KEY_BYTES];
     let random = provider().secure_random;
-    random
-        .fill(&mut key)
-        .map_err(|_| io::Error::other("the system provides no random numbers"))?;
+    random.fill(&mut key).map_err(|_| io::Error::other("the system provides no random numbers"))?;
     let unfinished = path.with_extension("key.tmp");
     secret_file::remove(&unfinished)?;
     secret_file::write_new(&unfinished, &key, 0o600)?;
