@@ -33,7 +33,7 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
     if wants_address {
         // The name by a pointer to the question; class IN, an hour, four bytes.
         answer.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 14, 16, 0, 4]);
-        answer.extend_from_slice(&address(&name).bytes());
+        answer.extend_from_slice(&address(&name).octets());
     }
     Some(answer)
 }
