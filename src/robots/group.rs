@@ -3,17 +3,18 @@
 use super::dialect::Precedence;
 use super::lookup::Lookup;
 use super::notes::Record;
+use super::parsed::Parsed;
 use super::path::Path;
 use super::readings::{Mended, readings};
+use super::rule::{Directive, Meant, Rule};
 use super::select::Naming;
 use super::steps::{Steps, StepsExceeded};
-use super::{Directive, Meant, RobotsTxt, Rule};
 
 /// The group that applies to a crawler; several of one name are one group (RFC 9309 §2.2.1). A
 /// view.
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
-    robots: &'a RobotsTxt,
+    parsed: &'a Parsed,
     first: Naming,
     namings: &'a [Naming],
 }
@@ -31,14 +32,14 @@ pub enum WholeSite {
 
 impl<'a> Group<'a> {
     #[inline]
-    pub(super) fn new(robots: &'a RobotsTxt, namings: &'a [Naming]) -> Option<Group<'a>> {
-        Some(Group { robots, first: *namings.first()?, namings })
+    pub(super) fn new(parsed: &'a Parsed, namings: &'a [Naming]) -> Option<Group<'a>> {
+        Some(Group { parsed, first: *namings.first()?, namings })
     }
 
     /// The product token as written in the file, or `*`.
     #[inline]
     pub fn name(&self) -> &'a str {
-        self.robots.namings.name(&self.first)
+        self.parsed.namings.name(&self.first)
     }
 
     /// The number of the first user-agent line with that name, from 1.
@@ -65,8 +66,8 @@ impl<'a> Group<'a> {
         path: &Path<'_>,
         steps: &mut Steps,
     ) -> Result<Option<Rule<'a>>, StepsExceeded> {
-        let RobotsTxt { arena, dialect, .. } = self.robots;
-        let rules = self.robots.rules_for(path);
+        let Parsed { arena, dialect, .. } = self.parsed;
+        let rules = self.parsed.rules_for(path);
         let precedence = dialect.precedence;
         let mut lookup = Lookup::new(path, steps);
         let mut of_group =
@@ -101,7 +102,7 @@ impl<'a> Group<'a> {
     where
         U: From<StepsExceeded>,
     {
-        let RobotsTxt { folded, dialect, .. } = self.robots;
+        let Parsed { folded, dialect, .. } = self.parsed;
         let disallows = |rule: &Rule<'_>| rule.directive == Directive::Disallow;
         for Mended { reading, path_and_query } in readings(path_and_query, dialect, steps)? {
             let path = Path::new(&path_and_query, dialect);
@@ -123,8 +124,8 @@ impl<'a> Group<'a> {
     /// does. The outer `None`: it depends on the rest of the path. `begin` must not end within a
     /// percent-encoding, and no dot segment may follow it.
     pub fn rule_for_beginning(&self, begin: &Path<'_>) -> Option<Option<Rule<'a>>> {
-        let RobotsTxt { arena, dialect, .. } = self.robots;
-        let rules = self.robots.rules_for(begin);
+        let Parsed { arena, dialect, .. } = self.parsed;
+        let rules = self.parsed.rules_for(begin);
         let mut all: Vec<_> =
             self.namings.iter().flat_map(|naming| rules.of_group(naming.group)).collect();
         all.sort_by_key(|rule| rule.rank(dialect.precedence));
@@ -138,13 +139,13 @@ impl<'a> Group<'a> {
 
     /// The number of its rules.
     pub fn rule_count(&self) -> usize {
-        self.namings.iter().map(|naming| self.robots.rules.of_group(naming.group).count()).sum()
+        self.namings.iter().map(|naming| self.parsed.rules.of_group(naming.group).count()).sum()
     }
 
     /// The meaning of its rules: two groups with equal results decide alike on every path. Sorted
     /// and deduplicated, unless the first matching rule decides: then in the order of the lines.
     pub fn meant(&self) -> Vec<Meant<'a>> {
-        let RobotsTxt { arena, dialect, rules, .. } = self.robots;
+        let Parsed { arena, dialect, rules, .. } = self.parsed;
         let mut all: Vec<_> =
             self.namings.iter().flat_map(|naming| rules.of_group(naming.group)).collect();
         match dialect.precedence {
@@ -164,13 +165,13 @@ impl<'a> Group<'a> {
     /// The records other than rules that follow a user-agent line with its name, such as
     /// `crawl-delay`.
     pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
-        self.robots.notes.records_after(self.namings, &self.robots.arena)
+        self.parsed.notes.records_after(self.namings, &self.parsed.arena)
     }
 
     /// Whether every path has the same decision.
     pub fn whole_site(&self) -> WholeSite {
         let rules =
-            || self.namings.iter().flat_map(|naming| self.robots.rules.of_group(naming.group));
+            || self.namings.iter().flat_map(|naming| self.parsed.rules.of_group(naming.group));
         if rules().all(|rule| rule.directive == Directive::Allow) {
             WholeSite::Allowed
         } else if rules().all(|rule| rule.directive == Directive::Disallow)

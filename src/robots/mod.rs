@@ -31,11 +31,13 @@ mod needles;
 mod normal;
 mod notes;
 mod parse;
+mod parsed;
 mod path;
 mod pattern;
 mod pattern_rules;
 mod prefix_rules;
 mod readings;
+mod rule;
 mod ruleset;
 mod select;
 mod steps;
@@ -48,68 +50,26 @@ pub use dialect::{
 pub use group::{Group, WholeSite};
 pub use lines::lines;
 pub use notes::{IgnoredBecause, IgnoredLine, Record};
+use parse::parse;
+use parsed::Parsed;
 pub use path::{Path, path_of_url};
 pub use readings::Reading;
+pub use rule::{Directive, Meant, Rule};
 pub use steps::{STEPS_MAX, Steps, StepsExceeded};
 
 /// A parsed robots.txt, as one dialect reads it. Owns what it keeps of the file.
 #[derive(Debug)]
-pub struct RobotsTxt {
-    dialect: Dialect,
-    arena: arena::Arena,
-    namings: select::Namings,
-    rules: ruleset::Ruleset,
-    /// The rules in lower case, if the dialect needs them and they differ.
-    folded: Option<Box<ruleset::Ruleset>>,
-    notes: notes::Notes,
-}
-
-/// The effect of a rule on the paths that it matches. Allow comes first, as it does between equal
-/// rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Directive {
-    /// `allow`
-    Allow,
-    /// `disallow`
-    Disallow,
-}
-
-/// A rule of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule<'a> {
-    /// 1-based.
-    pub line: u32,
-    /// Its effect on matching paths.
-    pub directive: Directive,
-    /// The path pattern as written, without blanks around it.
-    pub pattern: &'a [u8],
-    /// The reading of the path in which this rule decides.
-    pub read_as: Reading,
-}
-
-/// The meaning of a rule: its pattern in normal form (RFC 9309 §2.2.2), in which different
-/// spellings of one pattern are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Meant<'a> {
-    /// Its effect on matching paths.
-    pub directive: Directive,
-    /// With wildcards in their normal form.
-    pub pattern: &'a [u8],
-    /// Whether it must match up to the end of the path.
-    pub anchored: bool,
-    /// The length that determines its specificity.
-    pub bytes: u32,
-}
+pub struct RobotsTxt(Parsed);
 
 impl RobotsTxt {
     /// Parses `body` in `dialect`. Any bytes are a robots.txt, perhaps one without rules.
     pub fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
-        parse::parse(body, dialect)
+        Self(parse(body, dialect))
     }
 
     /// The dialect it was parsed in; paths must be made for the same one.
     pub fn dialect(&self) -> &Dialect {
-        &self.dialect
+        &self.0.dialect
     }
 
     /// The group that applies to a crawler: that of its product token, or else the default group
@@ -118,50 +78,36 @@ impl RobotsTxt {
     #[inline]
     pub fn group(&self, token: Option<&str>) -> Option<Group<'_>> {
         let token = token.map(str::as_bytes);
-        Group::new(self, self.namings.applying(token, &self.dialect))
+        Group::new(&self.0, self.0.namings.applying(token, &self.0.dialect))
     }
 
     /// The names of its groups in alphabetical order, each once ignoring case.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
-        self.namings.names()
-    }
-
-    /// The rules to compare `path` with.
-    #[inline]
-    fn rules_for(&self, path: &Path<'_>) -> &ruleset::Ruleset {
-        match &self.folded {
-            Some(folded) if path.is_folded() => folded,
-            _ => &self.rules,
-        }
+        self.0.namings.names()
     }
 
     /// The records other than rules, by line.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        self.notes.records(&self.arena)
+        self.0.notes.records(&self.0.arena)
     }
 
     /// The first of the lines without effect, by line.
     pub fn ignored_lines(&self) -> impl Iterator<Item = IgnoredLine<'_>> {
-        self.notes.ignored_lines(&self.arena)
+        self.0.notes.ignored_lines(&self.0.arena)
     }
 
     /// The number of lines without effect, including those not kept.
     pub fn ignored_count(&self) -> usize {
-        self.notes.ignored_count()
+        self.0.notes.ignored_count()
     }
 
     /// The number of rules in all groups.
     pub fn rule_count(&self) -> usize {
-        self.rules.len()
+        self.0.rules.len()
     }
 
     /// Its approximate size in bytes, for a bounded cache.
     pub fn weight(&self) -> usize {
-        size_of::<RobotsTxt>()
-            + self.arena.capacity()
-            + self.namings.heap_bytes()
-            + self.rules.heap_bytes()
-            + self.folded.as_ref().map_or(0, |folded| size_of_val(&**folded) + folded.heap_bytes())
-            + self.notes.heap_bytes()
+        self.0.weight()
     }
 }

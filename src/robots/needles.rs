@@ -10,7 +10,7 @@ use aho_corasick::{Anchored, MatchKind};
 
 use super::arena::{Arena, count};
 use super::path::Path;
-use super::ruleset::StoredRule;
+use super::rule::StoredRule;
 use super::steps::{Steps, StepsExceeded};
 
 /// Fewer rules with wildcards are tried one by one; ten in four thousand real files have as many.

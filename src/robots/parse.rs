@@ -1,17 +1,18 @@
-//! Parses bytes to [`RobotsTxt`]. Every input has a result (RFC 9309 §2.3.1.5: "crawlers MUST … use
+//! Parses bytes to a [`Parsed`] file. Every input has a result (RFC 9309 §2.3.1.5: "crawlers MUST … use
 //! the parseable rules"); lines that were not understood are noted.
 
 use super::arena::Arena;
 use super::dialect::{Dialect, Spellings};
 use super::lines::{Key, Line, lines};
 use super::notes::{IgnoredBecause, Notes};
+use super::parsed::Parsed;
 use super::pattern::Pattern;
-use super::ruleset::{Ruleset, StoredRule};
+use super::rule::{Directive, StoredRule};
+use super::ruleset::Ruleset;
 use super::select::Namings;
-use super::{Directive, RobotsTxt};
 
 /// Parses `body`.
-pub(super) fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
+pub(super) fn parse(body: &[u8], dialect: &Dialect) -> Parsed {
     let mut parser = Parser {
         dialect,
         place: Place::OutsideGroups,
@@ -134,7 +135,7 @@ impl Parser<'_> {
         self.notes.ignore(number, bytes, because, &mut self.arena);
     }
 
-    fn finish(mut self) -> RobotsTxt {
+    fn finish(mut self) -> Parsed {
         self.namings.sort();
         self.rules.sort(self.dialect.precedence, &self.arena);
         let folded = match self.dialect.spellings {
@@ -145,7 +146,7 @@ impl Parser<'_> {
         };
         self.notes.shrink_to_fit();
         self.arena.shrink_to_fit();
-        RobotsTxt {
+        Parsed {
             dialect: self.dialect.clone(),
             arena: self.arena,
             namings: self.namings,

@@ -7,7 +7,7 @@ use super::dialect::Precedence;
 use super::head::Head;
 use super::lookup::Lookup;
 use super::needles::Needles;
-use super::ruleset::StoredRule;
+use super::rule::StoredRule;
 use super::steps::StepsExceeded;
 
 /// Each group's rules in the order in which they decide.

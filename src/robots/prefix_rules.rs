@@ -10,7 +10,7 @@ use super::arena::{Arena, count};
 use super::dialect::Precedence;
 use super::head::{self, Head};
 use super::path::Path;
-use super::ruleset::StoredRule;
+use super::rule::StoredRule;
 
 /// Up to this many rules with equal first bytes are tried one by one, from the longest.
 const ALIKE_TRIED_MAX: usize = 4;

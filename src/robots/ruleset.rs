@@ -1,25 +1,14 @@
 //! The compiled rules of every group.
 
-use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::arena::{Arena, Span, count};
+use super::arena::{Arena, count};
 use super::dialect::{Dialect, Precedence};
 use super::lookup::Lookup;
-use super::pattern::Pattern;
 use super::pattern_rules::PatternRules;
 use super::prefix_rules::PrefixRules;
+use super::rule::StoredRule;
 use super::steps::StepsExceeded;
-use super::{Directive, Meant, Reading, Rule};
-
-/// A rule as it is stored.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StoredRule {
-    pub pattern: Pattern,
-    pub written: Span,
-    pub line: u32,
-    pub directive: Directive,
-}
 
 /// All rules of a file. Groups stay as they are written; groups of one name are merged (RFC 9309
 /// §2.2.1) by letting the best of their best rules decide. So a file that lists many names over
@@ -40,9 +29,6 @@ struct GroupRules {
     prefixes: (u32, u32),
     patterns: (u32, u32),
 }
-
-/// Sorts the deciding rule first.
-pub(super) type Rank = (Reverse<u32>, Option<Directive>, u32);
 
 impl Ruleset {
     /// Begins a group; further rules belong to it.
@@ -157,29 +143,5 @@ impl GroupRules {
 
     fn patterns(&self) -> Range<usize> {
         self.patterns.0 as usize..self.patterns.1 as usize
-    }
-}
-
-impl StoredRule {
-    /// RFC 9309 §2.2.2: most bytes first; on a tie allow, "the least restrictive". Then the first
-    /// line.
-    pub(super) fn rank(&self, precedence: Precedence) -> Rank {
-        match precedence {
-            Precedence::MostBytes => (Reverse(self.pattern.bytes), Some(self.directive), self.line),
-            Precedence::FirstMatch => (Reverse(0), None, self.line),
-        }
-    }
-
-    /// Its meaning, independent of its position and spelling.
-    pub(super) fn meant<'a>(&self, arena: &'a Arena) -> Meant<'a> {
-        let Pattern { bytes, .. } = self.pattern;
-        let (pattern, anchored) = (self.pattern.text(arena), self.pattern.is_anchored());
-        Meant { directive: self.directive, pattern, anchored, bytes }
-    }
-
-    #[inline]
-    pub(super) fn view<'a>(&self, arena: &'a Arena) -> Rule<'a> {
-        let (line, directive) = (self.line, self.directive);
-        Rule { line, directive, pattern: arena.get(self.written), read_as: Reading::default() }
     }
 }
