@@ -19,7 +19,8 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::accept::{self, Newest};
-use super::{Watched, routes};
+use super::routes;
+use super::watched::Watched;
 use crate::admin::limits::ADMIN_DEADLINE;
 use crate::runtime::clock;
 use crate::runtime::listener;

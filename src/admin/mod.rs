@@ -15,11 +15,12 @@ mod response;
 mod routes;
 pub mod run_file;
 mod token;
+mod watched;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use tokio::time::timeout;
@@ -31,38 +32,9 @@ pub use listener::{BindError, Listener};
 pub use reloads::Reloads;
 pub use run_file::RunFile;
 pub use token::{Secret, Token, TokenError, read as read_token};
+pub use watched::Watched;
 
 use crate::admin::limits::ADMIN_DEADLINE;
-use crate::audit::Writer;
-use crate::ca::Leaves;
-use crate::clients::ClientAdmission;
-use crate::egress;
-use crate::proxy::{DecisionMetrics, RequestMetrics};
-use crate::runtime::clock::Clock;
-use crate::store::Store;
-use crate::types::timestamp::Timestamp;
-use crate::watch::Watch;
-
-/// The parts of the proxy that are looked at.
-#[derive(Debug)]
-pub struct Watched {
-    pub store: Arc<Store>,
-    pub audit: Arc<Writer>,
-    pub request_metrics: Arc<RequestMetrics>,
-    pub decision_metrics: Arc<DecisionMetrics>,
-    pub watch: Arc<Watch>,
-    pub egress: Arc<egress::EgressState>,
-    pub leaves: Arc<Leaves>,
-    pub reloads: Arc<Reloads>,
-    pub admission: Arc<ClientAdmission>,
-    /// The token that requests need.
-    pub token: Arc<Token>,
-    pub clock: Arc<dyn Clock>,
-    /// When the process began.
-    pub started: Timestamp,
-    /// The proxy takes no more requests.
-    pub draining: AtomicBool,
-}
 
 /// The running thread. Dropped, it lets the answers under way end, and ends.
 #[derive(Debug)]

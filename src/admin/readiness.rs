@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use http::{StatusCode, Uri};
 use serde::Serialize;
 
-use super::Watched;
 use super::response::{AdminRequest, AdminResponse, respond};
+use super::watched::Watched;
 use crate::ca::CURE;
 
 #[derive(Serialize)]

@@ -11,7 +11,8 @@ use http::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
 use super::response::{AdminRequest, AdminResponse, respond};
-use super::{Watched, metrics, readiness};
+use super::watched::Watched;
+use super::{metrics, readiness};
 
 struct Route {
     path: &'static str,

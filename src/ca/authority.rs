@@ -5,16 +5,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use rcgen::{
-    CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PublicKeyData,
-};
+use rcgen::KeyPair;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::certificate::Certificate;
-use super::error::{CaError, MintError};
-use super::leaf;
+use super::error::CaError;
 use super::root::Root;
+use super::signer::Signer;
 use super::storage::{self, Storage};
 use crate::runtime::crypto_provider::provider;
 use crate::types::timestamp::Timestamp;
@@ -35,12 +33,11 @@ pub enum Source {
 
 /// A CA that can sign.
 pub struct Authority {
-    certificate: Certificate,
+    signer: Signer,
     /// The further certificates of its file: for a root, others to be trusted; for an intermediate
     /// CA, the chain to the root.
     behind: Vec<Certificate>,
     file: PathBuf,
-    issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
@@ -98,24 +95,29 @@ impl Authority {
     pub fn end_overlap(source: &Source, now: Timestamp) -> Result<Self, CaError> {
         let storage = Storage::lock(source.own()?)?;
         let authority = Self::stored(&storage, now)?;
-        storage.replace_certificates(&authority.certificate.pem())?;
+        storage.replace_certificates(&authority.certificate().pem())?;
         Ok(Self { behind: Vec::new(), ..authority })
     }
 
     /// The signing CA.
     pub const fn certificate(&self) -> &Certificate {
-        &self.certificate
+        self.signer.certificate()
+    }
+
+    /// What signs the leaves.
+    pub(super) const fn signer(&self) -> &Signer {
+        &self.signer
     }
 
     /// Earlier CAs that clients should continue to trust, the latest first.
     pub fn previous(&self) -> &[Certificate] {
-        if self.certificate.is_self_issued() { &self.behind } else { &[] }
+        if self.certificate().is_self_issued() { &self.behind } else { &[] }
     }
 
     /// Whether a signature takes no longer than handing the work to another thread, as with
     /// elliptic curves of this size.
     pub(super) fn signs_at_once(&self) -> bool {
-        [&PKCS_ECDSA_P256_SHA256, &PKCS_ED25519].contains(&self.issuer.key().algorithm())
+        self.signer.signs_at_once()
     }
 
     /// The certificate file.
@@ -136,15 +138,7 @@ impl Authority {
     }
 
     fn all(&self) -> impl Iterator<Item = &Certificate> {
-        std::iter::once(&self.certificate).chain(&self.behind)
-    }
-
-    pub(super) fn sign(
-        &self,
-        params: &CertificateParams,
-        key: &impl PublicKeyData,
-    ) -> Result<CertificateDer<'static>, MintError> {
-        Ok(params.signed_by(key, &self.issuer)?.into())
+        std::iter::once(self.certificate()).chain(&self.behind)
     }
 
     fn stored(storage: &Storage, now: Timestamp) -> Result<Self, CaError> {
@@ -164,10 +158,10 @@ impl Authority {
             });
         }
         certificate.check_may_sign().map_err(|reason| CaError::unusable(file, reason))?;
-        let issuer = Issuer::from_ca_cert_der(certificate.der(), key)
-            .map_err(|error| CaError::unusable(file, error))?;
+        let signer =
+            Signer::new(certificate, key).map_err(|error| CaError::unusable(file, error))?;
         let behind = found.filter(|certificate| !certificate.is_expired(now)).collect();
-        let authority = Self { certificate, behind, file: file.to_owned(), issuer };
+        let authority = Self { signer, behind, file: file.to_owned() };
         authority.check_name(now)?;
         Ok(authority)
     }
@@ -175,12 +169,12 @@ impl Authority {
     /// A client finds the issuer of a leaf by its name, byte by byte. rcgen parses and re-encodes a
     /// name, and some foreign names do not survive that.
     fn check_name(&self, now: Timestamp) -> Result<(), CaError> {
-        let probe = Certificate::parse(leaf::probe(self, now)?)
+        let probe = Certificate::parse(self.signer.probe(now)?)
             .map_err(|it| CaError::unusable(&self.file, it))?;
-        if probe.x509().issuer().as_raw() != self.certificate.x509().subject().as_raw() {
+        if probe.x509().issuer().as_raw() != self.certificate().x509().subject().as_raw() {
             let reason = format!(
                 "the name \"{}\" cannot be repeated as an issuer",
-                self.certificate.subject()
+                self.certificate().subject()
             );
             return Err(CaError::unusable(&self.file, reason));
         }
@@ -213,7 +207,7 @@ impl Source {
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority")
-            .field("subject", &self.certificate.subject())
+            .field("subject", &self.certificate().subject())
             .finish_non_exhaustive()
     }
 }

@@ -1,10 +1,9 @@
 //! A leaf certificate and its TLS configuration. All leaves of a process share one key, which is
 //! never written.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType};
+use rcgen::KeyPair;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::Ticketer;
@@ -14,7 +13,6 @@ use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 
 use super::authority::Authority;
 use super::error::MintError;
-use super::root::{date, named, params};
 use super::tickets::HostTickets;
 use crate::ca::limits::LEAF_LIFE;
 use crate::runtime::clock::SystemClock;
@@ -63,7 +61,7 @@ impl Mint {
         now: Timestamp,
     ) -> Result<Leaf, MintError> {
         let ends = authority.certificate().not_after().min(now.plus(LEAF_LIFE));
-        let certificate = sign(authority, &self.provider, &self.key, host, now)?;
+        let certificate = authority.signer().sign_leaf(&self.provider, &self.key, host, now)?;
         let chain = std::iter::once(certificate).chain(authority.chain()).collect();
         let renew_at = now.plus(now.until(ends) * 2 / 3);
         Ok(Leaf { config: Arc::new(self.config(chain, host)?), made_at: now, renew_at })
@@ -93,52 +91,4 @@ impl Mint {
         config.ticketer = Arc::new(HostTickets::new(host, Arc::clone(&self.tickets)));
         Ok(config)
     }
-}
-
-/// A leaf that is never used, for a time at which the CA is valid.
-pub(super) fn probe(
-    authority: &Authority,
-    now: Timestamp,
-) -> Result<CertificateDer<'static>, MintError> {
-    let ca = authority.certificate();
-    let now = now.max(ca.not_before()).min(ca.not_after());
-    let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
-    sign(authority, &provider(), &key, &Host::Name("courtesy.invalid".into()), now)
-}
-
-fn sign(
-    authority: &Authority,
-    provider: &CryptoProvider,
-    key: &KeyPair,
-    host: &Host,
-    now: Timestamp,
-) -> Result<CertificateDer<'static>, MintError> {
-    let ca = authority.certificate();
-    if let Some(invalidity) = ca.invalidity(now) {
-        return Err(MintError::Invalid(invalidity));
-    }
-    let mut params = leaf_params(provider, host, now)?;
-    params.not_before = params.not_before.max(date(ca.not_before()));
-    params.not_after = params.not_after.min(date(ca.not_after()));
-    authority.sign(&params, key)
-}
-
-/// A server certificate for one name. The subject is empty: clients read the SAN only, and a long
-/// name would not fit a common name.
-fn leaf_params(
-    provider: &CryptoProvider,
-    host: &Host,
-    now: Timestamp,
-) -> Result<CertificateParams, MintError> {
-    let mut params = params(provider, now, LEAF_LIFE)?;
-    params.distinguished_name = named("courtesy");
-    params.subject_alt_names = vec![match host {
-        Host::Name(name) => SanType::DnsName(name.to_string().try_into()?),
-        Host::V4(address) => SanType::IpAddress(IpAddr::V4(*address)),
-        Host::V6(address) => SanType::IpAddress(IpAddr::V6(*address)),
-    }];
-    params.is_ca = IsCa::ExplicitNoCa;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    Ok(params)
 }

@@ -12,6 +12,7 @@ mod leaf;
 mod leaves;
 pub mod limits;
 mod root;
+mod signer;
 mod storage;
 #[cfg(test)]
 mod tests;

@@ -72,7 +72,7 @@ impl EphemeralProxy {
         if let Err(error) = self.audit.close() {
             tracing::error!("{error}");
         }
-        Account {
+        ProxyReport {
             counts: self.request_metrics.counts(),
             audit: self.audit.health(),
             records: self.records,

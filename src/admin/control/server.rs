@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use super::super::{Watched, accept};
+use super::super::accept;
+use super::super::watched::Watched;
 use super::{Line, answer, path};
 use crate::admin::limits::CONTROL_TIMEOUT;
 use crate::store::Store;

@@ -8,8 +8,9 @@ mod process;
 use http::StatusCode;
 use http::header::{ACCEPT, HeaderMap};
 
+use super::panics;
 use super::response::{AdminRequest, AdminResponse, respond};
-use super::{Watched, panics};
+use super::watched::Watched;
 use crate::audit::Reason;
 use exposition::{Exposition, Format};
 

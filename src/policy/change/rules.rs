@@ -1,6 +1,6 @@
 //! Compares two files, agent by agent.
 
-use super::{Change, Kind, TOUCHED_MAX};
+use super::kind::{Change, Kind, TOUCHED_MAX};
 use crate::robots::{Directive, Group, Meant, Record, RobotsTxt};
 
 /// The most rules compared, counted per agent. Those of one agent in two files of the size limit

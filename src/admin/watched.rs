@@ -1,0 +1,37 @@
+//! What the admin listener reads.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::reloads::Reloads;
+use super::token::Token;
+use crate::audit::Writer;
+use crate::ca::Leaves;
+use crate::clients::ClientAdmission;
+use crate::egress;
+use crate::proxy::{DecisionMetrics, RequestMetrics};
+use crate::runtime::clock::Clock;
+use crate::store::Store;
+use crate::types::timestamp::Timestamp;
+use crate::watch::Watch;
+
+/// The parts of the proxy that are looked at.
+#[derive(Debug)]
+pub struct Watched {
+    pub store: Arc<Store>,
+    pub audit: Arc<Writer>,
+    pub request_metrics: Arc<RequestMetrics>,
+    pub decision_metrics: Arc<DecisionMetrics>,
+    pub watch: Arc<Watch>,
+    pub egress: Arc<egress::EgressState>,
+    pub leaves: Arc<Leaves>,
+    pub reloads: Arc<Reloads>,
+    pub admission: Arc<ClientAdmission>,
+    /// The token that requests need.
+    pub token: Arc<Token>,
+    pub clock: Arc<dyn Clock>,
+    /// When the process began.
+    pub started: Timestamp,
+    /// The proxy takes no more requests.
+    pub draining: AtomicBool,
+}
