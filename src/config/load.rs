@@ -9,10 +9,12 @@ use config::{Config, ConfigBuilder, ConfigError, Value, ValueKind};
 use super::cgroup;
 use super::diagnostics::{Complaint, Refusal};
 use super::layers::{FILE_VARIABLE, FileLayer, Override, from_environment, from_flag};
+use super::loaded::Loaded;
 use super::mend::{is_within, mend};
 use super::parse::print_size;
 use super::schema::Schema;
 use super::settings::Settings;
+use super::tree::{path, place_of};
 use super::validate::{self, BODY_MEMORY_MIN};
 use crate::runtime::files;
 use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
@@ -28,15 +30,6 @@ pub struct Examined {
     /// As far as they could be read. What `complaints` name is another value than was set.
     pub loaded: Option<Loaded>,
     pub complaints: Vec<Complaint>,
-}
-
-/// Settings together with where each came from.
-#[derive(Debug)]
-pub struct Loaded {
-    pub settings: Settings,
-    /// The file that was read.
-    pub file: Option<PathBuf>,
-    pub(super) merged: Value,
 }
 
 /// Reads the settings. `named` is the file of `--config`; `environment` is the process's, handed in
@@ -150,20 +143,6 @@ fn settings(
     None
 }
 
-impl Loaded {
-    /// The texts of a list as they were written, and where.
-    pub(super) fn texts(&self, key: &str) -> Vec<(String, Option<String>)> {
-        let Some(Value { kind: ValueKind::Array(items), .. }) = path(&self.merged, key).pop()
-        else {
-            return Vec::new();
-        };
-        let text = |item: &Value| {
-            Some((item.clone().into_string().ok()?, item.origin().map(str::to_owned)))
-        };
-        items.iter().filter_map(text).collect()
-    }
-}
-
 impl Settings {
     pub(super) fn from_merged(merged: &Value) -> Result<Self, Refusal> {
         merged.clone().try_deserialize().map_err(|error| Refusal(vec![explain(error, merged)]))
@@ -259,30 +238,6 @@ fn body_memory() -> Option<Value> {
     let (limit, from) = cgroup::memory_limit()?;
     let size = (limit / BODY_MEMORY_SHARE).max(BODY_MEMORY_MIN);
     Some(Value::new(Some(&format!("a quarter of {}", from.display())), print_size(&size)))
-}
-
-/// The values on the path of a key such as `agents.rules[0].token`, to the last that exists.
-fn path<'a>(tree: &'a Value, key: &str) -> Vec<&'a Value> {
-    let mut values = Vec::new();
-    let mut at = tree;
-    for step in key.split(['.', '[']).filter(|step| !step.is_empty()) {
-        let below = match &at.kind {
-            ValueKind::Table(table) => table.get(step),
-            ValueKind::Array(items) => {
-                step.trim_end_matches(']').parse().ok().and_then(|n: usize| items.get(n))
-            }
-            _ => None,
-        };
-        let Some(value) = below else { break };
-        values.push(value);
-        at = value;
-    }
-    values
-}
-
-/// Where a setting was set, or else the table it would stand in; none where nothing was set.
-pub(super) fn place_of(tree: &Value, key: &str) -> Option<String> {
-    path(tree, key).into_iter().rev().find_map(Value::origin).map(Into::into)
 }
 
 /// The config crate's error as a complaint with a place.

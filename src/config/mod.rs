@@ -12,6 +12,7 @@ mod layers;
 mod lenient;
 pub mod limits;
 mod load;
+mod loaded;
 mod mend;
 mod parse;
 mod profile;
@@ -23,6 +24,7 @@ mod settings;
 mod show;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod units;
 mod validate;
 mod values;
@@ -32,7 +34,8 @@ pub use diagnostics::{Complaint, Refusal};
 pub use enums::{LogFormat, LogLevel};
 pub use layers::{Change, Override};
 pub use lenient::{Whereabouts, whereabouts};
-pub use load::{Examined, Loaded, examine, load, load_text};
+pub use load::{Examined, examine, load, load_text};
+pub use loaded::Loaded;
 pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{

@@ -5,9 +5,10 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::load::{Loaded, place_of};
+use super::loaded::Loaded;
 use super::schema::leaves;
 use super::settings::Settings;
+use super::tree::place_of;
 
 /// One setting as it is in effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -4,10 +4,7 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use ipnet::IpNet;
-
 use super::diagnostics::Complaint;
-use super::load::Loaded;
 use super::parse::{print_date, print_duration, print_origin_pattern, print_size};
 use super::settings::Settings;
 use crate::config::limits::LOOKUPS_MAX;
@@ -297,36 +294,4 @@ impl Settings {
             )
         })
     }
-}
-
-impl Loaded {
-    /// As [`Settings::notices`], with what is seen in the settings as they were written only.
-    pub fn notices(&self, now: Timestamp) -> Vec<String> {
-        let mut notices = self.settings.notices(now);
-        for key in ["clients.allow", "egress.allow", "egress.deny"] {
-            let texts = self.texts(key);
-            let wider =
-                texts.iter().filter_map(|(text, place)| Some((text, with_host_bits(text)?, place)));
-            notices.extend(wider.map(|(text, block, place)| {
-                let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-                format!(
-                    "{place}{key}: \"{text}\" stands for the whole block {block}; write that, or one address"
-                )
-            }));
-        }
-        notices
-    }
-}
-
-/// The block that a text stands for, where it names an address within it.
-fn with_host_bits(text: &str) -> Option<IpNet> {
-    // Of `[fd00::1/64]:443` and `10.0.0.5/8:443` the part before the port.
-    let block = text
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once(']'))
-        .map_or(text, |(block, _)| block);
-    let (address, length) = block.split_once('/')?;
-    let length = length.split(':').next()?;
-    let block: IpNet = format!("{address}/{length}").parse().ok()?;
-    (block.trunc() != block).then(|| block.trunc())
 }
