@@ -1,9 +1,8 @@
 //! `courtesy completions`: what the shell needs to complete our command line.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::Cli;
 use super::exit::{Exit, Failure};
 use super::output::print;
 
@@ -17,9 +16,10 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-pub fn run(args: CompletionsArgs) -> Result<Exit, Failure> {
+/// `command` is the whole command line.
+pub fn run(args: CompletionsArgs, mut command: Command) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "courtesy", &mut script);
+    clap_complete::generate(args.shell, &mut command, "courtesy", &mut script);
     print(script)?;
     Ok(Exit::Done)
 }

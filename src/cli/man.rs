@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 
-use super::Cli;
 use super::exit::{Exit, Failure, OrExit};
 use super::output::print;
 
@@ -20,15 +19,16 @@ pub struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-pub fn run(args: ManArgs) -> Result<Exit, Failure> {
+/// `command` is the whole command line.
+pub fn run(args: ManArgs, command: Command) -> Result<Exit, Failure> {
     match args.dir {
         Some(dir) => {
             std::fs::create_dir_all(&dir)?;
-            clap_mangen::generate_to(Cli::command(), dir).or_exit(Exit::InputOutput)?;
+            clap_mangen::generate_to(command, dir).or_exit(Exit::InputOutput)?;
         }
         None => {
             let mut page = Vec::new();
-            Man::new(Cli::command()).render(&mut page)?;
+            Man::new(command).render(&mut page)?;
             print(page)?;
         }
     }

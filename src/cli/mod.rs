@@ -34,7 +34,7 @@ mod users;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use exit::{Exit, Failure};
 
@@ -115,15 +115,13 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Audit(args) => audit::run(&args),
         Command::Store(args) => store::run(args),
         Command::Config(args) => config::run(args),
-        Command::Completions(args) => completions::run(args),
-        Command::Man(args) => man::run(args),
+        Command::Completions(args) => completions::run(args, Cli::command()),
+        Command::Man(args) => man::run(args, Cli::command()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     /// Where help is wrapped.

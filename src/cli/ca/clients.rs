@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::open;
+use super::open::open;
 use crate::ca::{CLIENTS, Client};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::flags::ConfigFlags;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::open;
+use super::open::open;
 use crate::ca::{Authority, Certificate};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::ConfigFlags;

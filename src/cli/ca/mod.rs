@@ -2,17 +2,18 @@
 
 mod clients;
 mod export;
+mod open;
 mod show;
 
 use clap::{Args, Subcommand};
 
-use super::environment;
 use super::exit::{Exit, Failure};
 use super::flags::ConfigFlags;
 use super::output::print;
 use crate::ca::limits::LEAF_LIFE;
-use crate::ca::{Authority, Source, print_date};
+use crate::ca::{Authority, print_date};
 use crate::runtime::clock::{Clock, SystemClock};
+use open::source;
 
 #[derive(Args, Debug)]
 pub struct CaArgs {
@@ -85,16 +86,6 @@ fn finish(args: &RotateArgs) -> Result<(), Failure> {
         "It is new: a proxy that has not been reloaded since still signs with the former one.\n"
     };
     print(format!("{} is the only CA that is handed out now.\n{warning}", name(&ca)))
-}
-
-/// The CA of the settings.
-fn source(config: &ConfigFlags) -> Result<Source, Failure> {
-    let settings = config.load(None)?.settings;
-    Ok(settings.ca(environment::credentials_directory().as_deref()))
-}
-
-fn open(config: &ConfigFlags) -> Result<Authority, Failure> {
-    Ok(Authority::open(&source(config)?, SystemClock.wall())?)
 }
 
 fn name(ca: &Authority) -> &str {

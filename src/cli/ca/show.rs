@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::open;
+use super::open::open;
 use crate::ca::{Authority, Certificate, print_date};
 use crate::cli::exit::Failure;
 use crate::cli::flags::ConfigFlags;

@@ -13,7 +13,7 @@ use super::conveyor::{Conveyor, Slot, Told};
 use super::feed::{Feed, Next};
 use super::json_bytes::JsonBytes;
 use super::offline::{Library, ruling};
-use super::{Defaults, LazyOnline};
+use super::query::{Defaults, LazyOnline};
 use crate::cli::exit::Failure;
 use crate::config::ProfileName;
 

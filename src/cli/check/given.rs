@@ -4,9 +4,9 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Defaults;
 use super::answer::{Answer, Robots, printable};
 use super::offline::{Library, ruling};
+use super::query::Defaults;
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::limits::BATCH_BYTES_MAX;

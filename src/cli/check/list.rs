@@ -8,11 +8,12 @@ use serde_json::json;
 
 use super::agent::AgentKind;
 use super::answer::{Answer, Outcome, printable};
+use super::args::{CheckArgs, usage};
 use super::conveyor::{Conveyor, Slot, Told};
 use super::explain;
 use super::feed::{Feed, Next};
 use super::given::Given;
-use super::{CheckArgs, Defaults, LazyOnline, usage};
+use super::query::{Defaults, LazyOnline};
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::paint::Paint;

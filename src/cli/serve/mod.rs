@@ -1,5 +1,6 @@
 //! `courtesy serve`: runs the proxy until a signal stops it.
 
+mod args;
 mod manager;
 mod reload;
 mod signals;
@@ -10,62 +11,22 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use clap::Args;
 use tracing::{info, warn};
 
 use super::exit::{Exit, Failure, OrExit};
-use super::flags::{ConfigFlags, ServeFlags};
 use super::resources::Resources;
 use super::{environment, logging};
 use crate::admin::control::Socket;
 use crate::admin::{Admin, Listener, RunFile, panics, run_file};
 use crate::audit::How;
-use crate::ca::Leaves;
-use crate::config::{Loaded, Override, Refusal, Settings};
+use crate::config::{Loaded, Settings};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{self, Listeners, Server, build_prepared, prepare};
-use reload::{Reloader, Why};
+pub use args::ServeArgs;
+use reload::{Reloader, Why, log_ca};
 use signals::{Asked, Signals};
 use sockets::Sockets;
 use watch::Watch;
-
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  courtesy serve                                    listen on 127.0.0.1:3128
-  courtesy serve --listen 127.0.0.1:0 --workers 1   any free port, one thread
-  http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
-  courtesy health                                   is it well? (--admin)
-  curl http://127.0.0.1:3129/metrics                its numbers; /readyz, /config and more are there
-
-Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
-requests under way finish (limits.drain_timeout); a second one ends at once.
-
-HUP, or a change of the configuration file, of https.ca_cert and ca_key or of tls.extra_roots, takes
-up what is set now, from the next request on; settings that cannot be used are refused as a whole,
-and the log says which they are. state_dir, workers, listen, admin.token_file, audit.dir,
-store.enabled and log.format need a restart. HUP alone takes up a CA that `courtesy ca rotate` has
-made, and opens denials.jsonl anew, as logrotate wants it; logrotate must keep all it rotates
-(rotate -1), because a file that it removes is missing from the chain: audit.retain is for that.
-
-Sockets of systemd (Sockets=) are served instead of listen.proxy, and the one with
-FileDescriptorName=admin instead of listen.admin: nobody is refused while the service restarts. With
-Type=notify it is told when clients are served, and with WatchdogSec= that all threads still run.
-
-For HTTPS, clients have to trust the CA that is made at first start: see `courtesy ca install-help`.")]
-pub struct ServeArgs {
-    #[command(flatten)]
-    config: ConfigFlags,
-    #[command(flatten)]
-    serve: ServeFlags,
-}
-
-impl ServeArgs {
-    /// Loads the settings; `overrides` go before the flags.
-    fn load(&self, overrides: &[Override]) -> Result<Loaded, Refusal> {
-        self.config.load_with(Some(&self.serve), overrides)
-    }
-}
 
 pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     // Before anything that takes time: until then a HUP ends the process.
@@ -115,7 +76,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         components.lifecycle.stopped(&format!("it could not be served: {error}"))
     })?;
     server::announce(&server);
-    say_ca(&components.leaves, "for HTTPS, clients have to trust this CA");
+    log_ca(&components.leaves, "for HTTPS, clients have to trust this CA");
     // The log has it from the start, if it is so.
     let _ = components.leaves.refusal();
     let watchdog = runtime.spawn(manager::watchdog(server.liveness()));
@@ -199,15 +160,4 @@ fn write_run_file(settings: &Settings, admin: Option<SocketAddr>) -> Option<run_
             );
         })
         .ok()
-}
-
-fn say_ca(leaves: &Leaves, what: &str) {
-    let authority = leaves.authority();
-    let certificate = authority.certificate();
-    info!(
-        subject = certificate.subject(),
-        sha256 = certificate.fingerprint(),
-        file = %authority.file().display(),
-        "{what}"
-    );
 }

@@ -9,10 +9,11 @@ use tracing::{error, info, warn};
 use super::super::environment;
 use super::super::exit::{Exit, Failure, OrExit};
 use super::super::logging::Level;
+use super::args::ServeArgs;
+use super::manager;
 use super::watch::Watch;
-use super::{ServeArgs, manager};
 use crate::audit::Who;
-use crate::ca::Source;
+use crate::ca::{Leaves, Source};
 use crate::config::{Loaded, Override, Settings};
 use crate::runtime::clock::Clock;
 use crate::server::{Components, Server};
@@ -83,7 +84,7 @@ impl Reloader<'_> {
             changed => info!("{why}: from now on other settings hold: {}", changed.join(", ")),
         }
         if others.ca {
-            super::say_ca(&self.components.leaves, "another CA signs from now on");
+            log_ca(&self.components.leaves, "another CA signs from now on");
         }
         if waiting != self.waiting && !waiting.is_empty() {
             warn!("{} needs a restart, and stays as it was until then", waiting.join(", "));
@@ -140,4 +141,16 @@ pub fn files(settings: &Settings, file: Option<PathBuf>, ca: &Source) -> Vec<Pat
     let roots = settings.tls.extra_roots.iter().cloned();
     let secrets = settings.clients.users_file.iter().chain(&settings.admin.token_file).cloned();
     file.into_iter().chain(ca.files_of_others()).chain(roots).chain(secrets).collect()
+}
+
+/// Logs the CA that signs leaves.
+pub fn log_ca(leaves: &Leaves, what: &str) {
+    let authority = leaves.authority();
+    let certificate = authority.certificate();
+    info!(
+        subject = certificate.subject(),
+        sha256 = certificate.fingerprint(),
+        file = %authority.file().display(),
+        "{what}"
+    );
 }

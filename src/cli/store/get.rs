@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use super::holder::Holder;
+use super::origin_arg::origin;
 use super::shown::{Attempt, File, OfAgent, Shown, State, size};
-use super::{Holder, origin};
 use crate::admin::control::Question;
 use crate::audit::parse_time;
 use crate::cli::exit::{Exit, Failure};

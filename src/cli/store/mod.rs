@@ -3,6 +3,7 @@
 
 mod get;
 mod holder;
+mod origin_arg;
 mod shown;
 mod stats;
 
@@ -15,10 +16,11 @@ use super::flags::StateFlags;
 use super::output::print;
 use crate::admin::control::{ControlError, Question};
 use crate::store::Report;
-use crate::types::origin::{Origin, Scheme, split_url};
+use crate::types::origin::Origin;
 use holder::Holder;
-use shown::Shown;
+use origin_arg::origin;
 pub use shown::size;
+use shown::{Shown, say_broken};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -124,53 +126,4 @@ fn compact(args: &PlainArgs) -> Result<Exit, Failure> {
     let (before, after) = Holder::of(&args.config)?.compact()?;
     print(format!("{} before, {} now.\n", shown::size(before), shown::size(after)))?;
     Ok(Exit::Done)
-}
-
-/// On standard error, because it is not part of the result.
-fn say_broken(count: u64) {
-    if count > 0 {
-        eprintln!(
-            "note: what is kept of {count} origins does not hold and is left out; they are asked again"
-        );
-    }
-}
-
-/// An origin in its usual notation.
-fn origin(text: &str) -> Result<Origin, String> {
-    match split_url(text.as_bytes()) {
-        Ok((origin, rest)) if *rest == *b"/" => Ok(origin),
-        Ok((origin, _)) => Err(format!("an origin ends after host and port: write {origin}")),
-        Err(error) => match Origin::from_authority(Scheme::Https, text) {
-            Ok(origin) => Err(format!("the scheme is missing: write {origin}, or http://…")),
-            Err(_) => Err(error.to_string()),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_origin_is_written_out() {
-        assert_eq!(origin("https://Example.com").unwrap().to_string(), "https://example.com");
-        assert_eq!(
-            origin("http://example.com:8080/").unwrap().to_string(),
-            "http://example.com:8080"
-        );
-        for (text, complaint) in [
-            ("example.com", "the scheme is missing: write https://example.com, or http://…"),
-            (
-                "example.com:8443",
-                "the scheme is missing: write https://example.com:8443, or http://…",
-            ),
-            (
-                "https://example.com/a",
-                "an origin ends after host and port: write https://example.com",
-            ),
-            ("a b", "the URL is not absolute: it must begin with http:// or https://"),
-        ] {
-            assert_eq!(origin(text).unwrap_err(), complaint, "{text}");
-        }
-    }
 }

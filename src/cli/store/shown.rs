@@ -155,3 +155,12 @@ fn printable_url(url: &str) -> String {
 pub fn size(bytes: u64) -> String {
     ByteSize(bytes).to_string()
 }
+
+/// On standard error, because it is not part of the result.
+pub fn say_broken(count: u64) {
+    if count > 0 {
+        eprintln!(
+            "note: what is kept of {count} origins does not hold and is left out; they are asked again"
+        );
+    }
+}

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::shown::size;
-use super::{Holder, say_broken};
+use super::holder::Holder;
+use super::shown::{say_broken, size};
 use crate::admin::control::Question;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::flags::StateFlags;

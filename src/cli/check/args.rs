@@ -1,0 +1,76 @@
+//! The arguments of `courtesy check`.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::error::ErrorKind;
+use clap::{Args, Command};
+
+use crate::cli::flags::ConfigFlags;
+use crate::cli::known_words::KnownWords;
+use crate::config::ProfileName;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy check --agent ExampleBot https://example.com/private/a
+  courtesy check --agent 'ExampleBot/1.2 (+https://example.com/bot)' --json - < urls.txt
+  courtesy check --agent ExampleBot --robots robots.txt /private/a /public/b
+
+Exit codes: 0 everything is allowed · 1 something is disallowed · 3 nothing is disallowed, but
+something is undecided: its robots.txt cannot be had, so the proxy would deny it · 2 usage, or
+something is no URL
+
+--batch reads one JSON object a line, with \"url\", \"agent\" and, unless it is to be fetched,
+\"robots\" (or robots_b64, url_b64; robots_parts, url_parts: lists of [text, times]); optional are
+\"id\", \"agent_kind\" (token or header) and \"profile\". It answers each line in order with the id,
+\"decision\", \"line\" and \"basis\", or with the id and an \"error\", and ends with 0.")]
+pub struct CheckArgs {
+    /// What to ask about; - or nothing: one a line from standard input
+    #[arg(value_name = "URL")]
+    pub urls: Vec<OsString>,
+    /// For whom: a product token, or a whole User-Agent [default: courtesy's own]
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Option<String>,
+    /// Read robots.txt in this dialect instead of robots.profile
+    #[arg(long, value_name = "NAME", value_parser = KnownWords::new(&[ProfileName::WORDS], ProfileName::from_str))]
+    pub profile: Option<ProfileName>,
+    /// Ask this file (- for standard input) instead of fetching; URLs may be just paths then
+    #[arg(long, value_name = "FILE", requires = "urls")]
+    pub robots: Option<PathBuf>,
+    /// Print one JSON object for each URL
+    #[arg(long)]
+    pub json: bool,
+    /// Answer questions in JSON Lines on standard input
+    #[arg(long, conflicts_with_all = ["urls", "robots", "json"])]
+    pub batch: bool,
+    #[command(flatten)]
+    pub config: ConfigFlags,
+}
+
+impl CheckArgs {
+    /// Whether the URLs come from standard input.
+    pub fn reads_urls(&self) -> bool {
+        match self.urls.as_slice() {
+            [] if io::stdin().is_terminal() => {
+                usage("name a URL, or give a list of them on standard input")
+            }
+            [] => true,
+            [only] => only == "-",
+            _ => false,
+        }
+    }
+
+    /// Whether the robots.txt comes from standard input.
+    pub fn reads_robots(&self) -> bool {
+        self.robots.as_ref().is_some_and(|file| file.as_os_str() == "-")
+    }
+}
+
+/// Ends the process as clap does for a wrong argument.
+pub fn usage(complaint: &str) -> ! {
+    let command = CheckArgs::augment_args(Command::new("check")).bin_name("courtesy check");
+    { command }.error(ErrorKind::ValueValidation, complaint).exit()
+}

@@ -1,0 +1,36 @@
+//! What all queries of one `courtesy check` share.
+
+use std::cell::OnceCell;
+
+use super::agent::Agent;
+use super::online::Online;
+use crate::cli::exit::Failure;
+use crate::config::{ProfileName, Settings};
+
+/// The defaults of a query.
+pub struct Defaults {
+    pub agent: Agent,
+    /// As given by --profile: takes precedence over settings for an agent or an origin.
+    pub profile: Option<ProfileName>,
+    pub configured_profile: ProfileName,
+}
+
+/// Created when the first file has to be fetched: offline queries need neither network nor CA
+/// certificates.
+pub struct LazyOnline {
+    settings: Settings,
+    online: OnceCell<Online>,
+}
+
+impl LazyOnline {
+    pub const fn new(settings: Settings) -> Self {
+        Self { settings, online: OnceCell::new() }
+    }
+
+    pub fn get(&self) -> Result<&Online, Failure> {
+        if self.online.get().is_none() {
+            let _ = self.online.set(Online::new(&self.settings)?);
+        }
+        Ok(self.online.get().expect("it has just been set"))
+    }
+}
