@@ -284,7 +284,7 @@ fn what_is_wrong_with_a_ca_has_its_exit_code() {
         ["ca/ca.pem", "ca/ca.key"].map(|name| state.path(name).display().to_string());
     let own = ["--ca-cert", &certificate, "--ca-key", &key];
     let said = fails(&mut state.courtesy(&[&["rotate"][..], &own].concat()), 78);
-    assert!(said.contains("this CA is yours"), "{said}");
+    assert!(said.contains("this CA is the operator's own"), "{said}");
     assert!(
         fails(&mut state.courtesy(&["show", "--ca-cert", &certificate]), 78)
             .contains("https.ca_key")

@@ -129,7 +129,7 @@ fn a_batch_gives_the_basis_and_goes_on_after_lines_it_cannot_read() {
         (json!([3]), "more than one of robots"),
         (json!(4), "at most 67108864"),
         (json!(5), "\"netscape\" is not one of"),
-        (Value::Null, "the scheme \"ftp\" is not served"),
+        (Value::Null, "the scheme \"ftp\" is not supported"),
     ]) {
         assert_eq!(answer["id"], id, "{answer}");
         assert!(answer["error"].as_str().unwrap().contains(complaint), "{answer}");

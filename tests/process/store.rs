@@ -188,14 +188,14 @@ fn a_full_disk_costs_only_the_memory_beyond_the_process() {
     }
     assert_eq!(site.fetches(), 20);
     let said = served.stop("TERM");
-    assert_eq!(said.matches("kept in memory only").count(), 1, "{said}");
+    assert_eq!(said.matches("stored in memory only").count(), 1, "{said}");
     // With room again it is a store like any other.
     let served = Served::start(dir.path());
     for host in 1..=20 {
         assert_eq!(served.get(&site.url(host, "/private/")), 403, "{host}");
     }
     let said = served.stop("TERM");
-    assert!(!said.contains("kept in memory only"), "{said}");
+    assert!(!said.contains("stored in memory only"), "{said}");
 }
 
 #[test]

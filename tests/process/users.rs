@@ -80,8 +80,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         (&["users", "add", "ada"], "\n", 2, "the password is empty"),
         (&["users", "add", "ada", "--deny-status", "200"], "x\n", 2, "a status from 400 to 599"),
         (&["users", "add", "ada", "secret"], "x\n", 2, "unexpected argument"),
-        (&["users", "list"], "", 78, "`courtesy users add NAME` makes it"),
-        (&["serve", "--listen", "127.0.0.1:0"], "", 78, "`courtesy users add NAME` makes it"),
+        (&["users", "list"], "", 78, "`courtesy users add NAME` creates it"),
+        (&["serve", "--listen", "127.0.0.1:0"], "", 78, "`courtesy users add NAME` creates it"),
     ] {
         let (ended, stdout, stderr) = courtesy(&file, arguments, input);
         assert_eq!((ended, stdout.as_str()), (code, ""), "{arguments:?} {stderr}");

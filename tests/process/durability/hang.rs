@@ -268,7 +268,7 @@ fn a_store_that_does_not_answer_is_told_and_not_asked_again_until_it_does() {
     let told = serve.admin("/readyz");
     assert_eq!(told.status, 200, "it decides without");
     assert!(
-        told.body.contains("degraded") && told.body.contains("has not answered"),
+        told.body.contains("degraded") && told.body.contains("has not responded"),
         "{}",
         told.body
     );
