@@ -96,7 +96,7 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ),
         (
             "[egress]\nupgrades = [\"a b\"]",
-            "courtesy.toml:2: egress.upgrades[0]: \"a b\" is no protocol as Upgrade names one; write \"websocket\"",
+            "courtesy.toml:2: egress.upgrades[0]: \"a b\" is no protocol name of Upgrade; write \"websocket\"",
         ),
         (
             "[robots]\nmax_redirects = \"5\"",

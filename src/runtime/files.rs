@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(read_text(&file, 5).unwrap(), "12345");
         let error = read(&file, 4).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
-        assert_eq!(error.to_string(), "it has more than 4 bytes, the most that is read of it");
+        assert_eq!(error.to_string(), "it is longer than 4 bytes, the most that is read");
         assert_eq!(read(Path::new("/dev/zero"), 1000).unwrap_err().kind(), ErrorKind::FileTooLarge);
         assert_eq!(read(Path::new("/dev/null"), 1000).unwrap(), b"");
         assert_eq!(read(dir.path(), 1000).unwrap_err().kind(), ErrorKind::IsADirectory);

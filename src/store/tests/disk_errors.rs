@@ -160,7 +160,7 @@ async fn a_file_in_use_is_refused_by_name() {
     let _house = home.house(vec![]);
     let again = Disk::open(disk::Config::new(home.file()), ManualClock::starting_at(START) as _);
     let Err(error @ OpenError::Locked(_)) = again else { panic!("{again:?}") };
-    assert!(error.to_string().contains("another courtesy uses"), "{error}");
+    assert!(error.to_string().contains("another courtesy process uses"), "{error}");
     assert!(matches!(disk::Offline::open(&home.file()), Err(OpenError::Locked(_))));
 }
 
