@@ -48,8 +48,8 @@ Signals are passed on to the command. The exit code is the command's own: 128 pl
 signal that ended it, 127 when there is no such command, 126 when it cannot be executed.
 
 Loopback (localhost, 127.0.0.0/8) bypasses the proxy: a program's own services, such as the driver
-of a browser, are not a crawl. --proxy-loopback sends loopback to the proxy, too, and --allow-private
-lets the proxy contact it: both are needed to test a site on this machine.
+of a browser, are not a crawl. --proxy-loopback sends loopback to the proxy, too, and
+--allow-private lets the proxy contact it: both are needed to test a site on this machine.
 
 Each run keeps its records in runs/ID/audit in the state directory, whatever audit.dir is set to, so
 that a run works beside `courtesy serve`. A new run removes those older than thirty days, or with
