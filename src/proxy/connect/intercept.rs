@@ -10,19 +10,17 @@ use hyper::upgrade::OnUpgrade;
 use rustls::AlertDescription;
 use rustls::server::Acceptor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::LazyConfigAcceptor;
-use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
 use crate::audit::Reason;
 use crate::clients::Held;
 use crate::egress::PlaintextStream;
+use crate::proxy::connect::inside_stream::{Secured, Stream};
 use crate::proxy::connect::rewind::Rewind;
 use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
 use crate::proxy::connect::sniff::Protocol;
-use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::connection::upgraded::into_socket;
 use crate::proxy::connection::{http2, serve};
 use crate::proxy::decision::request_info::OwnedRequestInfo;
@@ -30,32 +28,12 @@ use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::footprint;
 use crate::proxy::instance::Current;
 use crate::proxy::limits::FIRST_REQUEST_GRACE;
-use crate::proxy::observe::distrust::remedy;
+use crate::proxy::observe::distrusting::remedy;
 use crate::proxy::observe::tls_metrics::alert;
 use crate::proxy::request::target::Scope;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::{Origin, Scheme};
-
-type Stream = Rewind<TcpStream>;
-/// Boxed: it is large, and moved often.
-type Secured = PlaintextStream<Box<TlsStream<Stream>>>;
-
-impl ClientStream for Stream {
-    fn unsent_bytes(&self) -> Option<u32> {
-        self.get_ref().unsent_bytes()
-    }
-}
-
-impl ClientStream for Secured {
-    fn unsent_bytes(&self) -> Option<u32> {
-        self.get_ref().get_ref().0.unsent_bytes()
-    }
-
-    fn has_closing_message(&self) -> bool {
-        true
-    }
-}
 
 /// Bytes that are read before the protocol is decided. The first alone would do, but the HTTP engine,
 /// once it has part of a head, waits for the empty line, which other protocols never send.

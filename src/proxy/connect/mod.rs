@@ -4,6 +4,7 @@
 
 mod granted_tunnel;
 mod handler;
+mod inside_stream;
 mod intercept;
 mod preread;
 mod rewind;

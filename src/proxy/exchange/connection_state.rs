@@ -1,5 +1,5 @@
-//! The state of a client's connection. The request handler, the response body, the I/O and the task
-//! that serves the connection all have a part in it, and learn of each other's by it.
+//! The state of a client's connection, shared by the request handler, the response body, the I/O and
+//! the task that serves the connection.
 //!
 //! ```text
 //!             begin_exchange         start_response         end_exchange
@@ -14,14 +14,11 @@
 //! On HTTP/2, where several exchanges are under way at once, only Idle has a meaning.
 
 use std::fmt;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::task::{Poll, ready};
 
-use bytes::{Buf, BytesMut};
-
+use super::interim_queue::InterimQueue;
 use super::target_form::NextTargetForm;
 use crate::egress::ReadAllowance;
 use crate::proxy::outcome::refusal::Refusal;
@@ -61,9 +58,7 @@ pub struct ConnectionState {
     /// A request with a body has come, which may be answered before it is read.
     may_leave_unread: AtomicBool,
     target_form: NextTargetForm,
-    /// Interim responses yet to be written.
-    interim: Lock<BytesMut>,
-    has_interim: AtomicBool,
+    interim: InterimQueue,
     is_output_blocked: AtomicBool,
     delivered: AtomicUsize,
     content_reads: Arc<ReadAllowance>,
@@ -188,33 +183,9 @@ impl ConnectionState {
 
 /// What goes to the client.
 impl ConnectionState {
-    /// Sends `head`, an interim response, before anything else (RFC 9110 §15.2).
-    pub fn queue_interim(&self, head: &[u8]) {
-        self.interim.lock().extend_from_slice(head);
-        self.has_interim.store(true, Ordering::Release);
-    }
-
-    /// Whether interim responses are yet to be written.
-    pub fn has_interim(&self) -> bool {
-        self.has_interim.load(Ordering::Acquire)
-    }
-
-    /// Writes interim responses with `write`, once, and removes what was written.
-    pub fn poll_write_interim(
-        &self,
-        write: impl FnOnce(&[u8]) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<()>> {
-        let mut interim = self.interim.lock();
-        let written = ready!(write(&interim))?;
-        interim.advance(written);
-        self.has_interim.store(!interim.is_empty(), Ordering::Release);
-        Poll::Ready(Ok(()))
-    }
-
-    /// Drops the interim responses that are yet to be written.
-    pub fn discard_interim(&self) {
-        self.interim.lock().clear();
-        self.has_interim.store(false, Ordering::Release);
+    /// Interim responses, sent before anything else (RFC 9110 §15.2).
+    pub const fn interim(&self) -> &InterimQueue {
+        &self.interim
     }
 
     /// Ready → Blocked: the client did not take at once all that it was sent.

@@ -62,7 +62,7 @@ impl InformationalListener for Interim {
         } else if self.received == Version::HTTP_11
             && self.passed.fetch_add(1, Ordering::Relaxed) < INTERIM_RESPONSES_MAX
         {
-            self.state.queue_interim(head(status, fields).as_bytes());
+            self.state.interim().push(head(status, fields).as_bytes());
         }
     }
 }

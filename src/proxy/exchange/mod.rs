@@ -7,4 +7,5 @@ pub mod connection_state;
 pub mod drain;
 pub mod footprint;
 pub mod interim;
+pub mod interim_queue;
 pub mod target_form;

@@ -60,7 +60,7 @@ impl<S: ClientStream> ClientIo<S> {
         let first = || (Box::pin(sleep(HALF_CLOSED_PROBE)), HALF_CLOSED_PROBE);
         let (timer, waited) = self.probe.get_or_insert_with(first);
         if timer.as_mut().poll(cx).is_ready() {
-            self.state.queue_interim(CONTINUE);
+            self.state.interim().push(CONTINUE);
             let next = *waited * 2;
             self.probe = Some((Box::pin(sleep(next)), next));
             // The new timer has not been polled, and would not wake this task.

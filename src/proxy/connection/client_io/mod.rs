@@ -160,13 +160,13 @@ impl<S: ClientStream> ClientIo<S> {
     /// end of the previous response: an interim response would land inside it, and is dropped, as a
     /// hint may be (RFC 9110 §15.2).
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.state.has_interim() {
+        while !self.state.interim().is_empty() {
             let state = Arc::clone(&self.state);
             if !self.between_messages {
-                state.discard_interim();
+                state.interim().clear();
                 break;
             }
-            ready!(state.poll_write_interim(|interim| {
+            ready!(state.interim().poll_write(|interim| {
                 let poll = Pin::new(&mut self.stream).poll_write(cx, interim);
                 self.watch_write(cx, poll)
             }))?;

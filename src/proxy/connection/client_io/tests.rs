@@ -47,10 +47,10 @@ async fn settle() {
 #[tokio::test]
 async fn an_interim_response_is_never_inside_another_response() {
     let (mut client_io, state, mut client) = new_client_io(8);
-    state.queue_interim(b"103 ");
+    state.interim().push(b"103 ");
     client_io.flush().await.unwrap();
     assert_eq!(client_io.write(b"response").await.unwrap(), 4);
-    state.queue_interim(b"103 ");
+    state.interim().push(b"103 ");
     let read = tokio::spawn(async move {
         let mut bytes = [0; 16];
         client.read_exact(&mut bytes).await.unwrap();
@@ -58,7 +58,7 @@ async fn an_interim_response_is_never_inside_another_response() {
     });
     client_io.write_all(b"onse").await.unwrap();
     client_io.flush().await.unwrap();
-    state.queue_interim(b"102 ");
+    state.interim().push(b"102 ");
     client_io.write_all(b"next").await.unwrap();
     drop(client_io);
     let (client, bytes) = read.await.unwrap();
