@@ -12,7 +12,7 @@ use crate::proxy::outcome::robots_summary::RobotsSummary;
 use crate::runtime::lock::Lock;
 use crate::store::{Known, Mark};
 
-/// States that are cached: about as many as are denied again and again. One takes 2 KiB, or up to 60
+/// States of robots.txt files whose summary is cached: about as many as are denied again and again. One takes 2 KiB, or up to 60
 /// where URLs are long.
 const SUMMARIES_MAX: NonZeroUsize = NonZeroUsize::new(512).expect("not zero");
 

@@ -8,24 +8,19 @@ use std::net::IpAddr;
 
 use tracing::{Level, enabled, info};
 
+use super::frequent_origins::FrequentOrigins;
 use crate::audit::{Event, Record};
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 
-/// Lines for single decisions, a minute.
+/// Lines of the process log for single decisions, a minute.
 const DECISION_LINES_MAX: usize = 60;
 
 /// Of those, lines for the requests of one client.
 const DECISION_LINES_OF_CLIENT_MAX: usize = 10;
 
-/// Combinations of origin, agent and event that are remembered: eight bytes each.
+/// Combinations of origin, agent and event that are remembered as logged: eight bytes each.
 const DECISION_LINES_SEEN_MAX: usize = 16_384;
-
-/// Origins that are counted one by one for a summary.
-const DECISION_ORIGINS_COUNTED_MAX: usize = 64;
-
-/// Origins that a summary names.
-const DECISION_ORIGINS_NAMED: usize = 5;
 
 /// The `tracing` target that, if enabled, gives each decision its own line.
 pub const EACH_DECISION: &str = "each_decision";
@@ -54,8 +49,7 @@ struct Counts {
     would_deny: u64,
     exempted: u64,
     tunnelled: u64,
-    /// The most frequent origins, each with a lower bound of its count.
-    origins: HashMap<String, u64>,
+    origins: FrequentOrigins,
 }
 
 impl DecisionLog {
@@ -81,7 +75,7 @@ impl DecisionLog {
         };
         let Counts { denied, would_deny, exempted, tunnelled, .. } = counts;
         if denied + would_deny + exempted + tunnelled > 0 {
-            let origins = counts.most_frequent();
+            let origins = counts.origins.most_frequent();
             info!(
                 denied,
                 would_deny,
@@ -151,35 +145,7 @@ impl Counts {
             Event::Tunnelled => &mut self.tunnelled,
         };
         *count += 1;
-        self.add_origin(&record.origin);
-    }
-
-    /// Counts by the algorithm of Misra and Gries: an origin with more than one in
-    /// [`DECISION_ORIGINS_COUNTED_MAX`] of all decisions is never missed, and counts are exact up to
-    /// that many origins.
-    fn add_origin(&mut self, origin: &str) {
-        if let Some(count) = self.origins.get_mut(origin) {
-            *count += 1;
-        } else if self.origins.len() < DECISION_ORIGINS_COUNTED_MAX {
-            self.origins.insert(origin.to_owned(), 1);
-        } else {
-            self.origins.retain(|_, count| {
-                *count -= 1;
-                *count > 0
-            });
-        }
-    }
-
-    /// `http://a.example 17, …`.
-    fn most_frequent(&self) -> String {
-        let mut origins: Vec<_> = self.origins.iter().collect();
-        origins.sort_unstable_by(|(a, one), (b, other)| other.cmp(one).then_with(|| a.cmp(b)));
-        let named: Vec<_> = origins
-            .iter()
-            .take(DECISION_ORIGINS_NAMED)
-            .map(|(origin, count)| format!("{origin} {count}"))
-            .collect();
-        named.join(", ")
+        self.origins.add(&record.origin);
     }
 }
 
@@ -197,6 +163,7 @@ mod tests {
     use super::*;
     use crate::audit::Reason;
     use crate::audit::read::report::tests::log::{NOON, record};
+    use crate::proxy::observe::frequent_origins::DECISION_ORIGINS_COUNTED_MAX;
 
     fn of(client: [u8; 4], origin: &str) -> Record {
         let mut record = record(NOON, origin, Some("ExampleBot"), Reason::DisallowRule);
@@ -215,7 +182,7 @@ mod tests {
             assert!(!minute.takes_line(record, &hasher), "{record:?}");
         }
         assert_eq!((minute.counts.denied, minute.counts.would_deny), (3, 1));
-        assert_eq!(minute.counts.most_frequent(), "http://a.example 3, http://b.example 1");
+        assert_eq!(minute.counts.origins.most_frequent(), "http://a.example 3, http://b.example 1");
     }
 
     #[test]
@@ -263,19 +230,5 @@ mod tests {
         }
         let kept: usize = log.minute.lock().seen.iter().map(HashSet::len).sum();
         assert!(kept <= DECISION_LINES_SEEN_MAX, "{kept}");
-    }
-
-    #[test]
-    fn an_origin_that_is_frequent_is_named_among_many_that_are_not() {
-        let mut counts = Counts::default();
-        for number in 0..1000 {
-            counts.add(&of([10, 0, 0, 1], &format!("http://{number}.example")));
-            counts.add(&of([10, 0, 0, 1], "http://busy.example"));
-        }
-        assert!(
-            counts.most_frequent().starts_with("http://busy.example "),
-            "{}",
-            counts.most_frequent()
-        );
     }
 }

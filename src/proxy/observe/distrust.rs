@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
-use tracing::warn;
 
+use super::distrusting::Distrusting;
 use crate::clients::Client;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::{Origin, Scheme};
 
-/// Clients that are remembered, the latest ones.
+/// The latest clients, of which it is remembered whether they trust the proxy's certificates.
 const DISTRUST_CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-/// Hosts that are remembered of one client, the latest ones.
+/// The latest hosts of one client, of which that is remembered.
 const DISTRUST_HOSTS_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("not zero");
 
-/// Hosts that one client is logged for.
+/// Hosts for which one client is logged as not trusting the proxy's certificates.
 const DISTRUST_NAMED_MAX: usize = 16;
 
 /// Time for a request after a connection was closed without one: a client that only wanted to know
@@ -58,13 +58,6 @@ enum Sign {
     Closed(IpAddr, Instant),
     /// It has been logged.
     Named,
-}
-
-/// A client that does not seem to trust the proxy's CA, and the origin where it showed that.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Distrusting {
-    pub address: IpAddr,
-    pub origin: Origin,
 }
 
 impl Default for Distrust {
@@ -158,30 +151,6 @@ impl Distrust {
             known: LruCache::sparse(DISTRUST_HOSTS_MAX),
             named: 0,
         }))
-    }
-}
-
-impl Distrusting {
-    /// Logs it with the remedy; `under_run`: the clients are those of `courtesy run`, which has set
-    /// the variables that most clients follow.
-    pub fn log(&self, under_run: bool) {
-        let Self { address: client, origin } = self;
-        let remedy = remedy(under_run);
-        warn!(
-            %client, %origin,
-            "the client closed the connection when it was sent the proxy's certificate; \
-             it may not trust the proxy's CA: {remedy}"
-        );
-    }
-}
-
-/// What makes a client trust the proxy's certificates.
-pub const fn remedy(under_run: bool) -> &'static str {
-    if under_run {
-        "this program takes its CAs from its own setting, not from the variables of `courtesy run`: \
-         name the file in $SSL_CERT_FILE there, or see `courtesy ca install-help`"
-    } else {
-        "see `courtesy ca install-help`, or use `courtesy run`"
     }
 }
 

@@ -11,7 +11,7 @@ use crate::proxy::outcome::foreign_protocol::ForeignProtocol;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 
-/// Clients that are remembered as logged, the latest ones.
+/// The latest clients that are remembered as logged, for a protocol other than HTTP.
 const CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Logs each client once.
