@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-/// How long the engine of an idle connection stays, for each request that the connection has made, and
-/// how long at most. A new engine costs a sixth of a request: a client that sends request after request
-/// hardly ever pays it.
+/// How long the engine of an idle connection stays, for each request that the connection has made,
+/// and how long at most. A new engine costs a sixth of a request: a client that sends request after
+/// request hardly ever pays it.
 pub const ENGINE_REST: Duration = Duration::from_millis(100);
 pub const ENGINE_REST_MAX: Duration = Duration::from_secs(3);
 
 /// Bytes for a client that may wait in the system to be sent, beside those in flight (Linux:
 /// TCP_NOTSENT_LOWAT). For a slow client, the proxy reads that many from the origin beyond its own
-/// buffers; without the bound, the system would accept megabytes. It is the size of the largest piece
-/// that the system sends at once: half of it makes a large response a tenth more expensive, and more
-/// makes it no cheaper.
+/// buffers; without the bound, the system would accept megabytes. It is the size of the largest
+/// piece that the system sends at once: half of it makes a large response a tenth more expensive,
+/// and more makes it no cheaper.
 pub const CLIENT_UNSENT_BYTES_MAX: u32 = 64 << 10;
 
 /// Bytes of a request target that the HTTP engine takes. RFC 9112 §3 asks for 8,000 at the least.
@@ -21,7 +21,8 @@ pub const TARGET_BYTES_MAX: usize = 65_534;
 /// Bytes read at once from one direction of an upgraded connection.
 pub const TUNNEL_BUFFER_BYTES: usize = 16 * 1024;
 
-/// How long a proxy that shuts down waits for the first request of a client that has just connected.
+/// How long a proxy that shuts down waits for the first request of a client that has just
+/// connected.
 pub const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
 /// How long a connection that is being closed is read from, so that the last answer arrives.

@@ -1,5 +1,5 @@
-//! The proxy's parsers without a connection, for the properties in `tests/properties`, which feed them
-//! any bytes. Not part of the interface.
+//! The proxy's parsers without a connection, for the properties in `tests/properties`, which feed
+//! them any bytes. Not part of the interface.
 
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::request;
@@ -58,8 +58,8 @@ pub fn preferred(accept: HeaderValue) -> Format {
     negotiate::preferred(&HeaderMap::from_iter([(ACCEPT, accept)]))
 }
 
-/// The messages that are whole in what a client sends, so many bytes at a time, as the engine gets them;
-/// and whether a fault ended it.
+/// The messages that are whole in what a client sends, so many bytes at a time, as the engine gets
+/// them; and whether a fault ended it.
 pub fn messages(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
     let mut framing = Framing::new(FRAMED_BYTES_MAX, FRAMED_FIELDS_MAX, false);
     let (mut messages, mut message, mut waiting) = (Vec::new(), Vec::new(), Vec::new());

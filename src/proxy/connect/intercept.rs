@@ -1,5 +1,6 @@
-//! Intercepts a CONNECT. By its first bytes, TLS is terminated with a certificate of the proxy's CA,
-//! plain HTTP is served as such, and anything else is closed and recorded; it is never tunnelled.
+//! Intercepts a CONNECT. By its first bytes, TLS is terminated with a certificate of the proxy's
+//! CA, plain HTTP is served as such, and anything else is closed and recorded; it is never
+//! tunnelled.
 
 use std::io;
 use std::pin::Pin;
@@ -35,8 +36,8 @@ use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::{Origin, Scheme};
 
-/// Bytes that are read before the protocol is decided. The first alone would do, but the HTTP engine,
-/// once it has part of a head, waits for the empty line, which other protocols never send.
+/// Bytes that are read before the protocol is decided. The first alone would do, but the HTTP
+/// engine, once it has part of a head, waits for the empty line, which other protocols never send.
 const FIRST_BYTES_MAX: usize = 4096;
 
 /// A CONNECT that is to be intercepted. Each step takes the settings of its moment.
@@ -217,8 +218,8 @@ async fn run(
     }
 }
 
-/// A client that closes after the handshake, without a request, may not trust the certificate: GnuTLS
-/// checks it when the handshake is over.
+/// A client that closes after the handshake, without a request, may not trust the certificate:
+/// GnuTLS checks it when the handshake is over.
 fn note_end(within: &ConnectionContext, current: &Current) {
     let ConnectionContext { client, scope, state, .. } = within;
     let is_unused = state.exchanges() == 0 && !state.has_refused_input();

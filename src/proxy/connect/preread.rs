@@ -25,13 +25,14 @@ pub struct Preread<'a> {
 }
 
 impl Preread<'_> {
-    /// Reads the client's first bytes after `first`, and returns all that may be sent to the origin.
-    /// What is not TLS has no name to check, and may be sent. Until the client sends something there
-    /// is nothing to check: in some protocols the server begins.
+    /// Reads the client's first bytes after `first`, and returns all that may be sent to the
+    /// origin. What is not TLS has no name to check, and may be sent. Until the client sends
+    /// something there is nothing to check: in some protocols the server begins.
     ///
     /// # Errors
     ///
-    /// A [`Mismatch`] (see [`mismatch`]), a timeout, the end inside a ClientHello, or that of `client`.
+    /// A [`Mismatch`] (see [`mismatch`]), a timeout, the end inside a ClientHello, or that of
+    /// `client`.
     pub async fn read(&self, client: &TcpStream, mut first: Vec<u8>) -> io::Result<Vec<u8>> {
         if first.is_empty() && append(client, &mut first).await? == 0 {
             return Ok(first);

@@ -1,5 +1,6 @@
-//! The name in a client's TLS handshake (server name indication, RFC 6066 §3), compared with the host of
-//! its CONNECT: that host was decided on, and a server of several hosts serves the one that TLS names.
+//! The name in a client's TLS handshake (server name indication, RFC 6066 §3), compared with the
+//! host of its CONNECT: that host was decided on, and a server of several hosts serves the one that
+//! TLS names.
 
 use rustls::server::Acceptor;
 
@@ -33,8 +34,8 @@ impl Mismatch {
     }
 }
 
-/// Whether TLS that ends here may name `sni` inside a CONNECT to `host`: without a name, the certificate and
-/// the requests inside are for that host.
+/// Whether TLS that ends here may name `sni` inside a CONNECT to `host`: without a name, the
+/// certificate and the requests inside are for that host.
 pub fn check_intercepted(host: &Host, sni: Option<&str>) -> Result<(), Mismatch> {
     match sni {
         None => Ok(()),
@@ -42,8 +43,9 @@ pub fn check_intercepted(host: &Host, sni: Option<&str>) -> Result<(), Mismatch>
     }
 }
 
-/// Whether TLS that ends at the origin may name `sni` inside a CONNECT to `host`. Without a name the origin
-/// would choose a host; an address has no name in TLS, so its CONNECT must come with none (RFC 6066 §3).
+/// Whether TLS that ends at the origin may name `sni` inside a CONNECT to `host`. Without a name
+/// the origin would choose a host; an address has no name in TLS, so its CONNECT must come with
+/// none (RFC 6066 §3).
 pub fn check_tunnelled(host: &Host, sni: Option<&str>) -> Result<(), Mismatch> {
     match (host, sni) {
         (Host::Name(host), Some(name)) if is_same(host, name) => Ok(()),
@@ -75,7 +77,8 @@ impl ClientHello {
         Self { acceptor: Acceptor::default(), given: 0 }
     }
 
-    /// Reads the new bytes of `stream`, all that has come so far. `None`: the ClientHello is not whole.
+    /// Reads the new bytes of `stream`, all that has come so far. `None`: the ClientHello is not
+    /// whole.
     pub fn read(&mut self, stream: &[u8]) -> Result<Option<Named>, Mismatch> {
         let unreadable = |why: &dyn ToString| Mismatch::Unreadable(why.to_string());
         while self.given < stream.len() {

@@ -1,5 +1,5 @@
-//! The turn of the HTTP/1 engine with a connection: from a request to the next idle moment, or to the
-//! end.
+//! The turn of the HTTP/1 engine with a connection: from a request to the next idle moment, or to
+//! the end.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -95,7 +95,8 @@ where
     if let Some(after) = context.state.take_after_upgrade() {
         return Outcome::Upgraded(after);
     }
-    // The request asked for an upgrade and got none: the engine gives the connection away all the same.
+    // The request asked for an upgrade and got none: the engine gives the connection away all the
+    // same.
     let unused = upgrade.lock().take();
     if let Some(unused) = unused
         && let Ok(unused) = unused.await

@@ -25,8 +25,8 @@ use crate::proxy::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_FEW, H2_STREAMS_MAX,
 };
 
-/// The concurrent streams of a connection. A stream that is refused takes memory until its client has
-/// read the refusal, so memory is held for all of them.
+/// The concurrent streams of a connection. A stream that is refused takes memory until its client
+/// has read the refusal, so memory is held for all of them.
 struct Streams {
     max: u32,
     _held: Option<Held>,
@@ -41,8 +41,8 @@ impl Streams {
     }
 }
 
-/// Serves HTTP/2 on `stream` until either side ends it, or the shutdown lets the requests under way be
-/// the last.
+/// Serves HTTP/2 on `stream` until either side ends it, or the shutdown lets the requests under way
+/// be the last.
 pub async fn serve<S, P>(stream: S, context: Arc<ConnectionContext>, service: P)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

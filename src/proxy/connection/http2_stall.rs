@@ -1,7 +1,7 @@
-//! Limits how long an HTTP/2 client may leave a response unread. In HTTP/1, `client_io` sees a client
-//! that does not read. In HTTP/2 each stream has a flow-control window of its own (RFC 9113 §5.2), and
-//! a stream whose window the client keeps closed would hold its connection to the origin for as long
-//! as the client likes.
+//! Limits how long an HTTP/2 client may leave a response unread. In HTTP/1, `client_io` sees a
+//! client that does not read. In HTTP/2 each stream has a flow-control window of its own (RFC 9113
+//! §5.2), and a stream whose window the client keeps closed would hold its connection to the origin
+//! for as long as the client likes.
 
 use std::io;
 use std::pin::Pin;

@@ -14,8 +14,8 @@ use super::client_stream::ClientStream;
 use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 use crate::runtime::lazy_timer::LazyTimer;
 
-/// The precision of [`unsent_bytes`]. A client has to read as many within `limits.body_idle_timeout`,
-/// or a segment, or a step of its window, where these are larger.
+/// The precision of [`unsent_bytes`]. A client has to read as many within
+/// `limits.body_idle_timeout`, or a segment, or a step of its window, where these are larger.
 const UNSENT_BYTES_STEP: u32 = 4 << 10;
 
 impl ClientStream for TcpStream {
@@ -27,8 +27,8 @@ impl ClientStream for TcpStream {
 }
 
 /// The unsent bytes of `stream`, rounded down in steps from [`CLIENT_UNSENT_BYTES_MAX`]. The system
-/// has the number (SIOCOUTQNSD), but no safe interface to it. It has room where fewer bytes wait than
-/// half of a bound (TCP_NOTSENT_LOWAT), so lower and lower bounds are tried.
+/// has the number (SIOCOUTQNSD), but no safe interface to it. It has room where fewer bytes wait
+/// than half of a bound (TCP_NOTSENT_LOWAT), so lower and lower bounds are tried.
 fn unsent_bytes(stream: &TcpStream) -> io::Result<u32> {
     let mut unsent = CLIENT_UNSENT_BYTES_MAX;
     while unsent > 0 {

@@ -1,6 +1,6 @@
-//! Serves HTTP/1 on a connection, from its first byte to its last: a client's own connection, or what
-//! runs inside a CONNECT. The HTTP engine is there only while it has something to do, so that a
-//! silent client costs the bytes of this task and no more.
+//! Serves HTTP/1 on a connection, from its first byte to its last: a client's own connection, or
+//! what runs inside a CONNECT. The HTTP engine is there only while it has something to do, so that
+//! a silent client costs the bytes of this task and no more.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::runtime::box_future::box_future;
 /// Bytes read, and discarded, from a connection that is being closed.
 const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
-/// Serves HTTP/1 on `stream` until either side ends it, or the shutdown lets the request under way be
-/// the last. With `refusal`, that is the response to every request.
+/// Serves HTTP/1 on `stream` until either side ends it, or the shutdown lets the request under way
+/// be the last. With `refusal`, that is the response to every request.
 ///
 /// What an idle client does not need is boxed, and freed while it idles.
 pub async fn serve<S, P>(
@@ -75,8 +75,8 @@ fn new_client_io<S: ClientStream>(
     Box::new(ClientIo::new(stream, Arc::clone(&context.state), timeouts, framing).holding(heads))
 }
 
-/// Sends the last response, if one is due, and closes in stages, so that the client receives it (RFC
-/// 9112 §9.6).
+/// Sends the last response, if one is due, and closes in stages, so that the client receives it
+/// (RFC 9112 §9.6).
 async fn close<S: ClientStream, E: Display>(
     client_io: Box<ClientIo<S>>,
     ended: Result<(), E>,

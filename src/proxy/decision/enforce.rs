@@ -34,8 +34,8 @@ pub struct Enforcer<'a> {
 }
 
 impl<'a> Enforcer<'a> {
-    /// `Ok`: the request is allowed despite `finding`, as in [`Self::disallowed`] or because `mixed`
-    /// hosts are tunnelled.
+    /// `Ok`: the request is allowed despite `finding`, as in [`Self::disallowed`] or because
+    /// `mixed` hosts are tunnelled.
     pub fn enforce(
         self,
         builder: &DenialBuilder<'_>,
@@ -130,7 +130,8 @@ impl<'a> Enforcer<'a> {
         Ok(())
     }
 
-    /// Counts a request that is allowed although it was disallowed, and notes it for the access log.
+    /// Counts a request that is allowed although it was disallowed, and notes it for the access
+    /// log.
     fn allow_despite_denial(self, info: RequestInfo<'_>, denial: &Recorded<Denial>) {
         info.entry.note_denial(denial);
         self.count(denial);

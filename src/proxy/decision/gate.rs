@@ -34,7 +34,8 @@ use crate::watch::Watch;
 #[derive(Debug)]
 pub struct Permit {
     target: Target,
-    /// The origin's robots.txt is unreachable, so the store wants to know whether its pages are, too.
+    /// The origin's robots.txt is unreachable, so the store wants to know whether its pages are,
+    /// too.
     in_outage: bool,
 }
 
@@ -157,8 +158,8 @@ impl Gate {
         self.enforcer().deny(denial).await
     }
 
-    /// Whether the name and the addresses of `origin` may be connected to at all. A name that cannot
-    /// be resolved is no error here: the requests inside the CONNECT fail by themselves.
+    /// Whether the name and the addresses of `origin` may be connected to at all. A name that
+    /// cannot be resolved is no error here: the requests inside the CONNECT fail by themselves.
     pub async fn admit_address(
         &self,
         origin: &Origin,
@@ -173,8 +174,9 @@ impl Gate {
         }
     }
 
-    /// Counts an error of egress. Where the operator prohibits the destination, it is a denial, with
-    /// its record; boxed, because it is rare, and each request would have room for it otherwise.
+    /// Counts an error of egress. Where the operator prohibits the destination, it is a denial,
+    /// with its record; boxed, because it is rare, and each request would have room for it
+    /// otherwise.
     pub fn on_egress_error(
         &self,
         subject: Subject<'_>,

@@ -1,4 +1,5 @@
-//! Whether a request may be forwarded: the gate, the rules of the operator, and the records of denials.
+//! Whether a request may be forwarded: the gate, the rules of the operator, and the records of
+//! denials.
 
 pub mod denial_builder;
 pub mod enforce;

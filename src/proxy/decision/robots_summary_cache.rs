@@ -12,8 +12,8 @@ use crate::proxy::outcome::robots_summary::RobotsSummary;
 use crate::runtime::lock::Lock;
 use crate::store::{Known, Mark};
 
-/// States of robots.txt files whose summary is cached: about as many as are denied again and again. One takes 2 KiB, or up to 60
-/// where URLs are long.
+/// States of robots.txt files whose summary is cached: about as many as are denied again and again.
+/// One takes 2 KiB, or up to 60 where URLs are long.
 const SUMMARIES_MAX: NonZeroUsize = NonZeroUsize::new(512).expect("not zero");
 
 /// Least recently used summaries go first.
@@ -39,8 +39,8 @@ impl RobotsSummaryCache {
         {
             return Arc::clone(summary);
         }
-        // The lock is not held here, so that denials of other origins need not wait. Two threads may
-        // build the same summary; the later one is kept.
+        // The lock is not held here, so that denials of other origins need not wait. Two threads
+        // may build the same summary; the later one is kept.
         let summary = Arc::new(RobotsSummary::new(make()));
         self.0.lock().put(key, (known.mark(), Arc::clone(&summary)));
         summary

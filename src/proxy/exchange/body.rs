@@ -120,7 +120,8 @@ impl http_body::Body for Body {
                     && let Some(data) = frame.data_ref()
                 {
                     *given += data.len();
-                    // Only the last bytes may still be in the engine: the client has read those before.
+                    // Only the last bytes may still be in the engine: the client has read those
+                    // before.
                     if *given > READ_AHEAD_BYTES
                         && let Some(exchange) = exchange
                     {

@@ -40,8 +40,8 @@ impl ConnectionContext {
         }
     }
 
-    /// The connection that follows a CONNECT of `client`. Its state is a new one: that of the CONNECT
-    /// owns what follows, and the two would keep each other alive.
+    /// The connection that follows a CONNECT of `client`. Its state is a new one: that of the
+    /// CONNECT owns what follows, and the two would keep each other alive.
     pub fn after_connect(&self, client: &Client) -> Self {
         Self { client: client.clone(), state: Arc::default(), ..self.clone() }
     }

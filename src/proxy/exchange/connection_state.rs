@@ -1,5 +1,5 @@
-//! The state of a client's connection, shared by the request handler, the response body, the I/O and
-//! the task that serves the connection.
+//! The state of a client's connection, shared by the request handler, the response body, the I/O
+//! and the task that serves the connection.
 //!
 //! ```text
 //!             begin_exchange         start_response         end_exchange

@@ -1,7 +1,7 @@
 //! The memory that a request under way holds at least, of the memory of all requests
 //! (`limits.body_memory`). The figures were measured with a client and an origin that both read
-//! nothing, and rounded up. Memory that only makes a request faster is taken besides, if there is any
-//! (`egress`).
+//! nothing, and rounded up. Memory that only makes a request faster is taken besides, if there is
+//! any (`egress`).
 
 use http::{HeaderValue, Version, request};
 

@@ -15,8 +15,8 @@ use crate::proxy::request::hop_by_hop;
 /// Interim responses passed on to one request.
 const INTERIM_RESPONSES_MAX: usize = 16;
 
-/// Interim responses read before the final response to one request. An origin that sends more floods
-/// the proxy, and its final response is not waited for.
+/// Interim responses read before the final response to one request. An origin that sends more
+/// floods the proxy, and its final response is not waited for.
 const INTERIM_RESPONSES_READ_MAX: usize = 1024;
 
 /// Handles the interim responses to one request.
@@ -31,9 +31,9 @@ pub struct Interim {
 }
 
 impl Interim {
-    /// Passes interim responses on to the client of `state`, if it speaks HTTP/1.1: HTTP/1.0 has none,
-    /// and the HTTP/2 engine cannot send any. A 100 (Continue) is not passed on; it releases the held
-    /// body by `go`, and the engine sends its own 100 when that body is first read.
+    /// Passes interim responses on to the client of `state`, if it speaks HTTP/1.1: HTTP/1.0 has
+    /// none, and the HTTP/2 engine cannot send any. A 100 (Continue) is not passed on; it releases
+    /// the held body by `go`, and the engine sends its own 100 when that body is first read.
     pub fn pass_on(
         received: Version,
         state: &Arc<ConnectionState>,

@@ -8,13 +8,13 @@ use bytes::{Buf, BytesMut};
 
 use crate::runtime::lock::Lock;
 
-/// The interim responses of one connection, as bytes. Most connections have none, for which no lock is
-/// taken.
+/// The interim responses of one connection, as bytes. Most connections have none, for which no lock
+/// is taken.
 #[derive(Debug, Default)]
 pub struct InterimQueue {
     bytes: Lock<BytesMut>,
-    /// Set without the lock after an append, and otherwise only with it: a set flag may be late, but
-    /// is never lost.
+    /// Set without the lock after an append, and otherwise only with it: a set flag may be late,
+    /// but is never lost.
     has_bytes: AtomicBool,
 }
 

@@ -1,5 +1,5 @@
-//! Forwards a permitted request to its origin. The request line and `Host` are made from the permit,
-//! never from what was received; bodies are streamed.
+//! Forwards a permitted request to its origin. The request line and `Host` are made from the
+//! permit, never from what was received; bodies are streamed.
 
 mod rewrite;
 mod upgrade;
@@ -139,7 +139,8 @@ impl Forwarding {
         let mut sending = pin!(self.egress.send(&permit.target().origin, outgoing, &key));
         poll_fn(|cx| {
             let sent = sending.as_mut().poll(cx);
-            // Interim responses are read in this poll. Too many are an error, whatever follows them.
+            // Interim responses are read in this poll. Too many are an error, whatever follows
+            // them.
             if interim.is_flood() {
                 return Poll::Ready(Err(breach("the origin sent too many interim responses")));
             }

@@ -1,5 +1,5 @@
-//! Rewrites the head of a request for its origin, and that of the response for the client: hop-by-hop
-//! headers, `Host` and `Via` (RFC 9110 §7.6).
+//! Rewrites the head of a request for its origin, and that of the response for the client:
+//! hop-by-hop headers, `Host` and `Via` (RFC 9110 §7.6).
 
 use http::header::{CONNECTION, EXPECT, HOST, HeaderValue, TE, UPGRADE};
 use http::{Uri, Version, request, response};

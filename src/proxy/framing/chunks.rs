@@ -1,6 +1,6 @@
-//! Finds the end of a chunked body (RFC 9112 §7.1), strictly by the grammar: sizes of hexadecimal digits
-//! only, CRLF as the only line end, bounded extensions, which are ignored, and trailers that are read
-//! as strictly as headers.
+//! Finds the end of a chunked body (RFC 9112 §7.1), strictly by the grammar: sizes of hexadecimal
+//! digits only, CRLF as the only line end, bounded extensions, which are ignored, and trailers that
+//! are read as strictly as headers.
 
 use crate::proxy::framing::head;
 

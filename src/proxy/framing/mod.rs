@@ -110,8 +110,8 @@ impl Framing {
         self.in_title_case
     }
 
-    /// The head that the engine gets in place of the bytes that were just passed, if they are a head
-    /// whose target had to be percent-encoded.
+    /// The head that the engine gets in place of the bytes that were just passed, if they are a
+    /// head whose target had to be percent-encoded.
     pub const fn take_encoded(&mut self) -> Option<Encoded> {
         self.encoded.take()
     }

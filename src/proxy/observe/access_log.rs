@@ -1,6 +1,6 @@
-//! The access log: one line for each answered request, under OpenTelemetry's names for HTTP, where the
-//! log level enables it. And the trace of the request, which the record of a denial names, too. The
-//! query is left out, because it may hold secrets.
+//! The access log: one line for each answered request, under OpenTelemetry's names for HTTP, where
+//! the log level enables it. And the trace of the request, which the record of a denial names, too.
+//! The query is left out, because it may hold secrets.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Log lines for recorded decisions: one for the first of each origin, agent and event. The others are
-//! counted, and the counts are logged once a minute. A line for each would cost more than the
+//! Log lines for recorded decisions: one for the first of each origin, agent and event. The others
+//! are counted, and the counts are logged once a minute. A line for each would cost more than the
 //! decision, and a busy proxy would fill a journal with what the audit log says better.
 
 use std::collections::{HashMap, HashSet};
@@ -120,8 +120,8 @@ impl Minute {
         }
     }
 
-    /// Takes a line of this minute for the client at `address`; `false`: there is none left. A client
-    /// that makes up origins or agents uses up its own lines, not those of others.
+    /// Takes a line of this minute for the client at `address`; `false`: there is none left. A
+    /// client that makes up origins or agents uses up its own lines, not those of others.
     fn take_line_of(&mut self, address: IpAddr) -> bool {
         if self.lines >= DECISION_LINES_MAX {
             return false;

@@ -1,6 +1,6 @@
-//! Counts of the gate's decisions, by outcome and basis. They include decisions without a record: the
-//! audit log alone does not show whether one request in ten was denied or all of them. And counts of
-//! the errors of egress, which the gate sees first.
+//! Counts of the gate's decisions, by outcome and basis. They include decisions without a record:
+//! the audit log alone does not show whether one request in ten was denied or all of them. And
+//! counts of the errors of egress, which the gate sees first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,7 @@
-//! Clients that do not trust the proxy's certificates. Some send an alert, others close the connection,
-//! in the handshake (Node) or after it (GnuTLS). Some clients that trust them close it, too: they only
-//! wanted to know which protocol is negotiated. So a client that closed is given some time to make a
-//! request, and each client and host is logged once. Time is an argument.
+//! Clients that do not trust the proxy's certificates. Some send an alert, others close the
+//! connection, in the handshake (Node) or after it (GnuTLS). Some clients that trust them close it,
+//! too: they only wanted to know which protocol is negotiated. So a client that closed is given
+//! some time to make a request, and each client and host is logged once. Time is an argument.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -32,8 +32,8 @@ const DISTRUST_WAIT: Duration = Duration::from_secs(5);
 /// How long a client that has made a request counts as one that trusts the certificates.
 const TRUST_REMEMBERED: Duration = Duration::from_mins(10);
 
-/// What the latest clients have shown. Each has its own bounds, so that none evicts what is known of
-/// another's hosts.
+/// What the latest clients have shown. Each has its own bounds, so that none evicts what is known
+/// of another's hosts.
 #[derive(Debug)]
 pub struct Distrust {
     clients: Lock<LruCache<ClientKey, Hosts>>,
@@ -77,8 +77,8 @@ impl Distrust {
         });
     }
 
-    /// Notes that `client` has closed a connection without a request after it was sent a certificate
-    /// for `origin`.
+    /// Notes that `client` has closed a connection without a request after it was sent a
+    /// certificate for `origin`.
     pub fn note_closed(&self, client: &Client, origin: &Origin, now: Instant) {
         self.change(client, origin, |hosts| match hosts.known.get(origin) {
             Some(Sign::Trust(at)) if now.saturating_duration_since(*at) < TRUST_REMEMBERED => {}
@@ -155,8 +155,8 @@ impl Distrust {
 }
 
 impl Hosts {
-    /// Marks `origin` as logged. `true` if it is to be logged now: once for each host, for a bounded
-    /// number of hosts.
+    /// Marks `origin` as logged. `true` if it is to be logged now: once for each host, for a
+    /// bounded number of hosts.
     fn name(&mut self, origin: &Origin) -> bool {
         let before = self.known.put(origin.clone(), Sign::Named);
         let is_named = !matches!(before, Some(Sign::Named)) && self.named < DISTRUST_NAMED_MAX;

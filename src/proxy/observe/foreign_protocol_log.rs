@@ -1,5 +1,5 @@
-//! Log lines for clients that do not speak HTTP to the proxy's port. They are answered with 400, but
-//! few of them show the response, so the log says which address to configure.
+//! Log lines for clients that do not speak HTTP to the proxy's port. They are answered with 400,
+//! but few of them show the response, so the log says which address to configure.
 
 use std::num::NonZeroUsize;
 

@@ -9,8 +9,8 @@ pub const DECISION_ORIGINS_COUNTED_MAX: usize = 64;
 const DECISION_ORIGINS_NAMED: usize = 5;
 
 /// Counts by the algorithm of Misra and Gries: an origin with more than one in
-/// [`DECISION_ORIGINS_COUNTED_MAX`] of all decisions is never missed, and counts are exact up to that many
-/// origins.
+/// [`DECISION_ORIGINS_COUNTED_MAX`] of all decisions is never missed, and counts are exact up to
+/// that many origins.
 #[derive(Debug, Default)]
 pub struct FrequentOrigins {
     /// Each with a lower bound of its count.

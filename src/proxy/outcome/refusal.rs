@@ -43,8 +43,8 @@ impl Refusal {
         }
     }
 
-    /// A malformed request. The connection is closed after the response: what follows may not be the
-    /// request that it looks like (RFC 9112 §2.2).
+    /// A malformed request. The connection is closed after the response: what follows may not be
+    /// the request that it looks like (RFC 9112 §2.2).
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(Problem::BadRequest, StatusCode::BAD_REQUEST, "http_request_error", detail)
     }

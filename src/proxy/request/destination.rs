@@ -1,5 +1,5 @@
-//! Reads the destination of a request (RFC 9112 §3.2). The request target decides, never the received
-//! `Host`; a request that is ambiguous about it is refused, not interpreted.
+//! Reads the destination of a request (RFC 9112 §3.2). The request target decides, never the
+//! received `Host`; a request that is ambiguous about it is refused, not interpreted.
 
 use std::cell::RefCell;
 
@@ -88,8 +88,8 @@ pub fn destination(
     Ok(Destination::Resource(Target { origin, path: with_slash(path)?, received: None }))
 }
 
-/// Supplies the path that `http://a?b` lacks (RFC 9112 §3.2.1). Anything else that does not begin with
-/// "/", such as the "*" of a method other than OPTIONS, is not corrected (RFC 9112 §3).
+/// Supplies the path that `http://a?b` lacks (RFC 9112 §3.2.1). Anything else that does not begin
+/// with "/", such as the "*" of a method other than OPTIONS, is not corrected (RFC 9112 §3).
 fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Refusal> {
     let invalid = || Refusal::bad_request("the URL has no valid path");
     match path.as_str() {
@@ -101,9 +101,9 @@ fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Refusal> {
     }
 }
 
-/// The destination inside a CONNECT, whose origin is known. A request that names another one, in the
-/// target (`:authority` in HTTP/2), by its scheme or in `Host`, is refused: it would be decided on as
-/// one host and served as another.
+/// The destination inside a CONNECT, whose origin is known. A request that names another one, in
+/// the target (`:authority` in HTTP/2), by its scheme or in `Host`, is refused: it would be decided
+/// on as one host and served as another.
 fn within(
     request: &request::Parts,
     origin: &Origin,
@@ -133,8 +133,8 @@ fn within(
     }))
 }
 
-/// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400, even
-/// though the request target decides.
+/// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400,
+/// even though the request target decides.
 fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
     let mut values = request.headers.get_all(HOST).iter();
     match (values.next(), values.next()) {

@@ -9,8 +9,8 @@ use http::header::{
 /// RFC 9209.
 pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// Hop-by-hop headers, even if `Connection` does not name them (RFC 9110 §7.6.1), and the credentials
-/// and challenges of the hop (§11.7).
+/// Hop-by-hop headers, even if `Connection` does not name them (RFC 9110 §7.6.1), and the
+/// credentials and challenges of the hop (§11.7).
 pub static HOP_BY_HOP: [HeaderName; 10] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -83,8 +83,8 @@ impl HeaderSet {
     }
 }
 
-/// Whether `name` is reserved for the proxy (`Courtesy-*`), or a reader may take it for such a name:
-/// CGI (RFC 3875 §4.1.18) and others replace all signs that are no letters by one.
+/// Whether `name` is reserved for the proxy (`Courtesy-*`), or a reader may take it for such a
+/// name: CGI (RFC 3875 §4.1.18) and others replace all signs that are no letters by one.
 pub fn is_ours(name: &str) -> bool {
     let rest = name.strip_prefix("courtesy").and_then(|rest| rest.bytes().next());
     rest.is_some_and(|next| !next.is_ascii_alphanumeric())

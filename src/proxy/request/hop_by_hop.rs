@@ -20,8 +20,8 @@ const NEVER_STRIPPED: [HeaderName; 6] = [
 /// The proxy's name in `Proxy-Status`.
 const OUR_NAME: &str = "courtesy";
 
-/// Removes headers that are meant for one hop: those that `Connection` names, itself, and those that
-/// are hop-by-hop by definition. `set` is that of `headers`.
+/// Removes headers that are meant for one hop: those that `Connection` names, itself, and those
+/// that are hop-by-hop by definition. `set` is that of `headers`.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap, set: HeaderSet) {
     // The usual value names a header that is removed anyway.
     let is_everyday = |options: &HeaderValue| options == "keep-alive";
@@ -73,8 +73,8 @@ pub fn takes_trailers(headers: &HeaderMap) -> bool {
     headers.get_all(TE).iter().any(|value| list_has(value, "trailers"))
 }
 
-/// Removes headers from an origin's response that only the proxy may send, so that a denial cannot be
-/// forged. `set` is that of `headers`.
+/// Removes headers from an origin's response that only the proxy may send, so that a denial cannot
+/// be forged. `set` is that of `headers`.
 pub fn remove_forgeries(headers: &mut HeaderMap, set: HeaderSet) {
     if set.has(HeaderSet::PROXY_STATUS) {
         let is_others = |value: &&HeaderValue| !names_us(value.as_bytes());
@@ -89,9 +89,9 @@ pub fn remove_forgeries(headers: &mut HeaderMap, set: HeaderSet) {
     }
 }
 
-/// Whether a value of `Proxy-Status` has the proxy among its members, which are tokens or strings with
-/// parameters (RFC 9209 §2). A value that cannot be parsed may have it for a lenient reader; strict
-/// readers ignore the value (RFC 9651 §4.2).
+/// Whether a value of `Proxy-Status` has the proxy among its members, which are tokens or strings
+/// with parameters (RFC 9209 §2). A value that cannot be parsed may have it for a lenient reader;
+/// strict readers ignore the value (RFC 9651 §4.2).
 fn names_us(value: &[u8]) -> bool {
     let is_ours = |item: &Item| {
         let name = match &item.bare_item {

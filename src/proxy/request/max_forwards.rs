@@ -10,8 +10,8 @@ pub enum LastForward {
     Trace,
 }
 
-/// Counts the header down. At zero the request ends here; in other methods the header has no meaning,
-/// and stays as it is.
+/// Counts the header down. At zero the request ends here; in other methods the header has no
+/// meaning, and stays as it is.
 pub fn count_down(head: &mut request::Parts) -> Option<LastForward> {
     let last = match head.method {
         Method::OPTIONS => LastForward::Options,

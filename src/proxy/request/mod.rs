@@ -1,4 +1,5 @@
-//! Reading a request's head: its target, and the headers that an intermediary treats in its own way.
+//! Reading a request's head: its target, and the headers that an intermediary treats in its own
+//! way.
 
 pub mod char_class;
 pub mod destination;

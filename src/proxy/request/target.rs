@@ -22,7 +22,8 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub origin: Origin,
-    /// As the client sent it (RFC 9110 §7.7), percent-encoded where it had to be; `/` if it sent none.
+    /// As the client sent it (RFC 9110 §7.7), percent-encoded where it had to be; `/` if it sent
+    /// none.
     pub path: PathAndQuery,
     /// The path and query as sent, if they had to be percent-encoded; for records.
     pub received: Option<Box<str>>,
@@ -34,8 +35,8 @@ impl Target {
         Self { origin, path: PathAndQuery::from_static(WHOLE), received: None }
     }
 
-    /// The path that the rules are matched with. A whole origin is matched as its root: `Disallow: /`
-    /// is about everything there.
+    /// The path that the rules are matched with. A whole origin is matched as its root: `Disallow:
+    /// /` is about everything there.
     pub fn judged_path(&self) -> &str {
         if self.path == WHOLE { "/" } else { self.path.as_str() }
     }

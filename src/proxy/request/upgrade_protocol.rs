@@ -1,6 +1,6 @@
-//! Protocols that a request may upgrade its connection to (RFC 9110 §7.8). No decisions are made on what
-//! follows a 101, so only listed protocols are requested: HTTP, or a protocol that carries it, would
-//! hide requests.
+//! Protocols that a request may upgrade its connection to (RFC 9110 §7.8). No decisions are made on
+//! what follows a 101, so only listed protocols are requested: HTTP, or a protocol that carries it,
+//! would hide requests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,8 @@ use super::char_class::{TOKEN, is};
 /// `HTTP/2.0`, `h2c`, `h2c-14`, `TLS/1.0`.
 const CARRIERS: [&str; 6] = ["http", "h2", "h3", "tls", "ssl", "spdy"];
 
-/// A protocol as `Upgrade` names it: a name, or a name and a version. Names are compared in any case.
+/// A protocol as `Upgrade` names it: a name, or a name and a version. Names are compared in any
+/// case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protocol(Box<str>);
 
@@ -53,8 +54,8 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// The protocols of `allowed` that a request names in `Upgrade`, if `Connection` has the option, too
-/// (RFC 9110 §7.8). Other protocols are not forwarded.
+/// The protocols of `allowed` that a request names in `Upgrade`, if `Connection` has the option,
+/// too (RFC 9110 §7.8). Other protocols are not forwarded.
 pub fn wanted(headers: &HeaderMap, allowed: &[Protocol]) -> Option<HeaderValue> {
     if !members(headers, CONNECTION).any(|option| option.eq_ignore_ascii_case(b"upgrade")) {
         return None;
@@ -64,8 +65,8 @@ pub fn wanted(headers: &HeaderMap, allowed: &[Protocol]) -> Option<HeaderValue> 
     HeaderValue::from_bytes(&wanted.join(&b", "[..])).ok().filter(|wanted| !wanted.is_empty())
 }
 
-/// Whether a 101 with these `headers` switches to one or more of the protocols in `asked`, and to no
-/// other.
+/// Whether a 101 with these `headers` switches to one or more of the protocols in `asked`, and to
+/// no other.
 pub fn switches_to_one_of(asked: &HeaderValue, headers: &HeaderMap) -> bool {
     let is_asked_for =
         |protocol: &[u8]| list(asked.as_bytes()).any(|asked| asked.eq_ignore_ascii_case(protocol));

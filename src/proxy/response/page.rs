@@ -59,8 +59,8 @@ fn refused(record: &Record) -> String {
     format!("<code>{} {}</code> was refused: ", Html(&record.method), Html(&record.url))
 }
 
-/// The lines of the robots.txt that decided, and the command that shows all of it. Made here and not
-/// with the denial, because few clients want a page.
+/// The lines of the robots.txt that decided, and the command that shows all of it. Made here and
+/// not with the denial, because few clients want a page.
 fn push_evidence(denial: &Recorded<Denial>, body: &mut String) {
     let record = &denial.record;
     let file = denial.blobs.iter().find(|blob| blob.kind == Kind::File);

@@ -1,6 +1,6 @@
-//! Every response that the proxy makes itself: denials, errors, the cached robots.txt, the proxy's own
-//! pages. Each error is a problem (RFC 9457) with a `Proxy-Status` (RFC 9209), as JSON, HTML or text by
-//! `Accept`.
+//! Every response that the proxy makes itself: denials, errors, the cached robots.txt, the proxy's
+//! own pages. Each error is a problem (RFC 9457) with a `Proxy-Status` (RFC 9209), as JSON, HTML or
+//! text by `Accept`.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -189,7 +189,8 @@ fn problem(
         }
     };
     let length = content.len();
-    // RFC 9110 §9.3.2: the headers of a response to HEAD are those of a GET; the content is not sent.
+    // RFC 9110 §9.3.2: the headers of a response to HEAD are those of a GET; the content is not
+    // sent.
     let content = if format.is_head { Bytes::new() } else { Bytes::from(content) };
     let mut response = Response::new(content);
     *response.status_mut() = status;

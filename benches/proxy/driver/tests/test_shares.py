@@ -12,7 +12,7 @@ PROGRAM = "/build/courtesy"
 class Owner(unittest.TestCase):
     def test_a_file_belongs_to_who_decides_or_to_nobody(self):
         for path, expected in {
-            "/home/me/courtesy-0.1.0/src/proxy/gate.rs": OURS,
+            "/home/me/courtesy-0.1.0/src/proxy/decision/gate.rs": OURS,
             "/work/main/src/lib.rs": OURS,
             "/work/main/src/main.rs": None,
             "/work/main/target/release/build/tikv-jemalloc-sys-612d41af/out/build/src/jemalloc.c": None,

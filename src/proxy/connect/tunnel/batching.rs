@@ -1,8 +1,8 @@
 //! When to wait for more bytes before moving any. A stream at full speed is cheapest in few large
-//! portions: moving each piece at once wakes this process, and both systems, many times as often. An
-//! exchange of messages must not wait. It differs from a stream in that one side sends little at a
-//! time, or the sides alternate. (A message as long as a stream counts as one: the next may wait a
-//! millisecond.)
+//! portions: moving each piece at once wakes this process, and both systems, many times as often.
+//! An exchange of messages must not wait. It differs from a stream in that one side sends little at
+//! a time, or the sides alternate. (A message as long as a stream counts as one: the next may wait
+//! a millisecond.)
 
 /// Bytes one way, with none the other way, from which on they are a stream and may be batched.
 const STREAM_BYTES_MIN: usize = 1 << 20;

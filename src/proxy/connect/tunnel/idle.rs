@@ -33,7 +33,8 @@ pub struct IdleTimer {
 }
 
 impl IdleTimer {
-    /// Ends after `timeout` without data, and after a second without data once `shutdown` is triggered.
+    /// Ends after `timeout` without data, and after a second without data once `shutdown` is
+    /// triggered.
     pub fn new(timeout: Duration, shutdown: Shutdown) -> Self {
         let last_activity = Lock::new(clock::monotonic());
         Self { timeout, shutdown, last_activity, last_sender: AtomicU8::new(Side::Client as u8) }
@@ -66,8 +67,8 @@ impl IdleTimer {
         }
     }
 
-    /// Returns at the idle timeout. One timer serves both directions; data does not reset it, so that
-    /// a byte costs no timer operation.
+    /// Returns at the idle timeout. One timer serves both directions; data does not reset it, so
+    /// that a byte costs no timer operation.
     async fn expired(&self) {
         tokio::select! {
             () = self.idle_for(self.timeout) => {

@@ -1,5 +1,5 @@
-//! Moves bytes both ways between a client and an origin: [`relay`] between two sockets by splice(2),
-//! [`copy`] between streams of any kind, TLS for example.
+//! Moves bytes both ways between a client and an origin: [`relay`] between two sockets by
+//! splice(2), [`copy`] between streams of any kind, TLS for example.
 
 mod batching;
 mod copy;

@@ -1,6 +1,6 @@
 //! A tunnel between two sockets. The system moves the bytes from one to the other through a pipe
-//! (splice(2)), without a copy in this process, which is most of what a tunnel costs. A pipe is taken
-//! only while data is in it, so that a few pipes serve any number of tunnels.
+//! (splice(2)), without a copy in this process, which is most of what a tunnel costs. A pipe is
+//! taken only while data is in it, so that a few pipes serve any number of tunnels.
 
 #[cfg(test)]
 mod tests;
@@ -115,7 +115,8 @@ impl Pipes {
         }
     }
 
-    /// An empty pipe, and the permit to use it. `None` when all are taken, or no descriptor is left.
+    /// An empty pipe, and the permit to use it. `None` when all are taken, or no descriptor is
+    /// left.
     fn take(&self) -> Option<(Pipe, SemaphorePermit<'_>)> {
         let permit = self.permits.try_acquire().ok()?;
         let kept = self.empty.lock().pop();

@@ -1,6 +1,6 @@
-//! A client's connection as the HTTP engine sees it. The engine gets one request at a time, and none
-//! whose framing could be understood in two ways ([`Framing`]). [`ClientIo`] also adds what the
-//! engine lacks: timeouts for idling, for a request head and for a client that does not read;
+//! A client's connection as the HTTP engine sees it. The engine gets one request at a time, and
+//! none whose framing could be understood in two ways ([`Framing`]). [`ClientIo`] also adds what
+//! the engine lacks: timeouts for idling, for a request head and for a client that does not read;
 //! interim (1xx) responses; and the detection of a client that leaves before its response.
 
 mod disconnect;
@@ -123,8 +123,9 @@ impl<S: ClientStream> ClientIo<S> {
         Self { heads: Some(heads), ..self }
     }
 
-    /// Whether the proxy's side is closed already, or need not be closed before the connection: once
-    /// the client has ended its own side nothing can be lost, and a shutdown first is one more call.
+    /// Whether the proxy's side is closed already, or need not be closed before the connection:
+    /// once the client has ended its own side nothing can be lost, and a shutdown first is one more
+    /// call.
     pub fn is_shut(&self) -> bool {
         self.is_shut || self.has_left && !self.stream.has_closing_message()
     }
@@ -139,8 +140,8 @@ impl<S: ClientStream> ClientIo<S> {
         (self.stream, self.held)
     }
 
-    /// Passes on the result of a write. A pending one fails when the client has read nothing for the
-    /// write timeout.
+    /// Passes on the result of a write. A pending one fails when the client has read nothing for
+    /// the write timeout.
     fn watch_write<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -220,8 +221,8 @@ impl<S: ClientStream> AsyncWrite for ClientIo<S> {
         // The engine flushes only whole messages.
         self.between_messages = true;
         if self.state.unblock_output() {
-            // Nothing else would wake the engine for the rest of the body, nor for the next request,
-            // read or held in the meantime: that request would never get a response.
+            // Nothing else would wake the engine for the rest of the body, nor for the next
+            // request, read or held in the meantime: that request would never get a response.
             cx.waker().wake_by_ref();
         }
         Pin::new(&mut self.stream).poll_flush(cx)

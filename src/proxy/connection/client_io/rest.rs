@@ -1,9 +1,9 @@
-//! A connection without an HTTP engine. The engine holds ten kilobytes, and is there only while it has
-//! something to do: it is released when no request comes for a moment, by an end of input that is not
-//! the connection's, and made anew for the next request.
+//! A connection without an HTTP engine. The engine holds ten kilobytes, and is there only while it
+//! has something to do: it is released when no request comes for a moment, by an end of input that
+//! is not the connection's, and made anew for the next request.
 //!
-//! The engine is also replaced, between two messages, when a request has header names in another case
-//! than the engine writes by itself: keeping the case costs a map of names for each request.
+//! The engine is also replaced, between two messages, when a request has header names in another
+//! case than the engine writes by itself: keeping the case costs a map of names for each request.
 
 use std::future::poll_fn;
 use std::io;
@@ -38,8 +38,8 @@ impl<S: ClientStream> ClientIo<S> {
         self.rests
     }
 
-    /// Whether the engine for the request that has come keeps the case of header names. A client that
-    /// needs it once is likely to need it again.
+    /// Whether the engine for the request that has come keeps the case of header names. A client
+    /// that needs it once is likely to need it again.
     pub const fn choose_case(&mut self) -> bool {
         self.keeps_case |= !self.framing.in_title_case();
         self.keeps_case
@@ -56,8 +56,8 @@ impl<S: ClientStream> ClientIo<S> {
         if self.rests { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Waits a while for a request, then releases the engine; the rest of the idle timeout is waited
-    /// without it.
+    /// Waits a while for a request, then releases the engine; the rest of the idle timeout is
+    /// waited without it.
     pub(super) fn poll_engine_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.timeouts.idle;
         let limit = self.patience().min(idle);

@@ -32,8 +32,8 @@ pub fn target_too_long() -> Refusal {
     )
 }
 
-/// Describes a fault of a field line. Only the values of fields that frame the message are repeated:
-/// others may be secret.
+/// Describes a fault of a field line. Only the values of fields that frame the message are
+/// repeated: others may be secret.
 pub(super) fn field_fault(line: &[u8], fault: &str) -> String {
     let name = memchr::memchr2(b':', b' ', line).map_or(line, |end| &line[..end]);
     let frames = [&b"content-length"[..], b"transfer-encoding"];

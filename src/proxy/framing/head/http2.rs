@@ -1,5 +1,6 @@
-//! Checks a request head that came by HTTP/2 by the same rules as an HTTP/1 head: the request may be
-//! forwarded by HTTP/1.1. The engine checks for malformed messages (RFC 9113 §8); the rest is here.
+//! Checks a request head that came by HTTP/2 by the same rules as an HTTP/1 head: the request may
+//! be forwarded by HTTP/1.1. The engine checks for malformed messages (RFC 9113 §8); the rest is
+//! here.
 
 use std::borrow::Cow;
 use std::mem;
@@ -14,8 +15,8 @@ use crate::proxy::limits::TARGET_BYTES_MAX;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::types::origin::percent_encoded;
 
-/// Refuses a head that would be refused in HTTP/1, or would mean something else there. Percent-encodes
-/// the path if necessary, and then returns it as it came.
+/// Refuses a head that would be refused in HTTP/1, or would mean something else there.
+/// Percent-encodes the path if necessary, and then returns it as it came.
 pub fn check(
     request: &mut request::Parts,
     fields_max: usize,
@@ -32,7 +33,8 @@ pub fn check(
     check_fields(request).map(|()| received)
 }
 
-/// As [`encoded::head`]. Of the bytes that need encoding, the engine accepts UTF-8 and, in a path, `"`.
+/// As [`encoded::head`]. Of the bytes that need encoding, the engine accepts UTF-8 and, in a path,
+/// `"`.
 fn encode(uri: &mut Uri) -> Result<Option<Box<str>>, Refusal> {
     let Some(path) = uri.path_and_query().map(PathAndQuery::as_str) else { return Ok(None) };
     let Cow::Owned(target) = percent_encoded(path.as_bytes()) else { return Ok(None) };
@@ -62,7 +64,8 @@ fn check_fields(request: &request::Parts) -> Result<(), Refusal> {
     }
 }
 
-/// In HTTP/1 such a blank is not part of the value: the origin would see another value than the proxy.
+/// In HTTP/1 such a blank is not part of the value: the origin would see another value than the
+/// proxy.
 fn is_blank_at_an_end(value: &HeaderValue) -> bool {
     let ends = [value.as_bytes().first(), value.as_bytes().last()];
     ends.into_iter().flatten().any(|byte| matches!(byte, b' ' | b'\t'))

@@ -1,6 +1,6 @@
 //! A request head, read strictly before the HTTP engine sees it (RFC 9112 §2 to §6). The engine
-//! corrects or ignores some faults that another reader may understand differently. Here each fault is
-//! refused, with the line and the rule it breaks: a head that passes has one meaning only.
+//! corrects or ignores some faults that another reader may understand differently. Here each fault
+//! is refused, with the line and the rule it breaks: a head that passes has one meaning only.
 
 pub mod encoded;
 mod fault;
