@@ -13,15 +13,15 @@ use crate::runtime::lock::Lock;
 #[derive(Debug, Default)]
 pub struct InterimQueue {
     bytes: Lock<BytesMut>,
-    /// Set without the lock after an append, and otherwise only with it: a set flag may be late,
-    /// but is never lost.
+    /// Whether `bytes` has any. Written only with the lock held, and read without it.
     has_bytes: AtomicBool,
 }
 
 impl InterimQueue {
     /// Appends `head`, the head of an interim response.
     pub fn push(&self, head: &[u8]) {
-        self.bytes.lock().extend_from_slice(head);
+        let mut bytes = self.bytes.lock();
+        bytes.extend_from_slice(head);
         self.has_bytes.store(true, Ordering::Release);
     }
 
