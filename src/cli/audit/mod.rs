@@ -6,7 +6,7 @@ mod export;
 pub mod filters;
 mod form;
 pub mod head;
-mod judge;
+mod line_selector;
 pub mod log_source;
 mod notices;
 pub mod progress;

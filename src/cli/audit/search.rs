@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use super::judge::Judge;
+use super::line_selector::LineSelector;
 use super::progress::Progress;
 use super::sources::{Hit, Source, extent, merge};
 use super::time_arg;
@@ -25,7 +25,7 @@ pub enum Taken {
 #[derive(Debug)]
 pub struct Search {
     sources: Vec<Source>,
-    judge: Judge,
+    selector: LineSelector,
 }
 
 impl Search {
@@ -35,7 +35,7 @@ impl Search {
         let is_alone = logs.len() == 1;
         let sources = logs.into_iter().map(|log| Source::new(log, &filter, is_alone));
         let sources = sources.collect::<Result<_, _>>()?;
-        let judge = Judge {
+        let selector = LineSelector {
             compiled: CompiledFilter::new(filter),
             progress: Progress::new(),
             lines: 0,
@@ -45,12 +45,12 @@ impl Search {
             with_notices: false,
             unreadable: None,
         };
-        Ok(Self { sources, judge })
+        Ok(Self { sources, selector })
     }
 
     /// Hands out notices, too, where they are asked for.
     pub const fn with_notices(mut self) -> Self {
-        self.judge.with_notices = true;
+        self.selector.with_notices = true;
         self
     }
 
@@ -61,10 +61,12 @@ impl Search {
         take: &mut dyn FnMut(Hit<'_>) -> Result<Taken, Failure>,
     ) -> Result<ControlFlow<()>, Failure> {
         let goes_on = match self.sources.as_mut_slice() {
-            [source] => alone(source, &mut self.judge, take)?,
-            sources => merge(sources, &mut self.judge, &mut |judge, hit| judge.hand(hit, take))?,
+            [source] => alone(source, &mut self.selector, take)?,
+            sources => {
+                merge(sources, &mut self.selector, &mut |selector, hit| hand(selector, hit, take))?
+            }
         };
-        self.judge.progress.clear();
+        self.selector.progress.clear();
         Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     }
 
@@ -72,7 +74,7 @@ impl Search {
     /// out". A part of the log that could not be read makes it [`Exit::InputOutput`] or, where this
     /// user may not read it, [`Exit::Permission`], a changed line [`Exit::No`].
     pub fn conclude(self, changed_are: &str) -> Exit {
-        let Judge { damaged, changed, first_changed, unreadable, .. } = self.judge;
+        let LineSelector { damaged, changed, first_changed, unreadable, .. } = self.selector;
         if damaged > 0 {
             let are = if damaged == 1 { "line is" } else { "lines are" };
             eprintln!("warning: {damaged} {are} damaged and left out; see courtesy audit verify");
@@ -95,37 +97,35 @@ impl Search {
 /// As [`sources::merge`](super::sources::merge), of one log: no line is copied.
 fn alone(
     source: &mut Source,
-    judge: &mut Judge,
+    selector: &mut LineSelector,
     take: &mut dyn FnMut(Hit<'_>) -> Result<Taken, Failure>,
 ) -> Result<bool, Failure> {
     loop {
-        judge.progress.at(|| extent(std::slice::from_ref(source)), judge.lines);
-        let Some(next) = judge.block(source.next()) else { return Ok(true) };
+        selector.progress.at(|| extent(std::slice::from_ref(source)), selector.lines);
+        let Some(next) = selector.block(source.next()) else { return Ok(true) };
         let Some(block) = next else { continue };
         for line in block.lines().map(|line| line.bytes) {
-            if judge.admits(line) && !judge.hand(Hit::new(line, 0), take)? {
+            if selector.select(line) && !hand(selector, Hit::new(line, 0), take)? {
                 return Ok(false);
             }
         }
     }
 }
 
-impl Judge {
-    /// Hands out a line; whether more are wanted.
-    fn hand(
-        &mut self,
-        hit: Hit<'_>,
-        take: &mut dyn FnMut(Hit<'_>) -> Result<Taken, Failure>,
-    ) -> Result<bool, Failure> {
-        self.progress.clear();
-        if hit.is_changed {
-            self.changed += 1;
-            self.first_changed.get_or_insert_with(|| named(hit.line));
-        }
-        let taken = take(hit)?;
-        self.damaged += u64::from(taken == Taken::Damaged);
-        Ok(taken != Taken::Enough)
+/// Hands out a line; whether more are wanted.
+fn hand(
+    selector: &mut LineSelector,
+    hit: Hit<'_>,
+    take: &mut dyn FnMut(Hit<'_>) -> Result<Taken, Failure>,
+) -> Result<bool, Failure> {
+    selector.progress.clear();
+    if hit.is_changed {
+        selector.changed += 1;
+        selector.first_changed.get_or_insert_with(|| named(hit.line));
     }
+    let taken = take(hit)?;
+    selector.damaged += u64::from(taken == Taken::Damaged);
+    Ok(taken != Taken::Enough)
 }
 
 /// The id of a line.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::judge::Judge;
+use super::line_selector::LineSelector;
 use crate::audit::checked_hash;
 use crate::audit::read::{CompiledFilter, Extent, Filter, Log, Scan, ScanError, ScanItem};
 use crate::cli::exit::Failure;
@@ -49,10 +49,10 @@ impl Source {
     }
 
     /// Reads on to a matching line; returns its sort key. None at the end, for now.
-    fn fill(&mut self, judge: &mut Judge) -> Option<(String, String)> {
+    fn fill(&mut self, selector: &mut LineSelector) -> Option<(String, String)> {
         while self.found.is_empty() {
-            let Some(block) = judge.block(self.scan.next())? else { continue };
-            for line in block.lines().filter(|line| judge.admits(line.bytes)) {
+            let Some(block) = selector.block(self.scan.next())? else { continue };
+            for line in block.lines().filter(|line| selector.select(line.bytes)) {
                 self.found.push_back(line.bytes.to_vec());
             }
         }
@@ -75,21 +75,21 @@ pub fn extent(sources: &[Source]) -> Extent {
 /// false.
 pub fn merge(
     sources: &mut [Source],
-    judge: &mut Judge,
-    take: &mut dyn FnMut(&mut Judge, Hit<'_>) -> Result<bool, Failure>,
+    selector: &mut LineSelector,
+    take: &mut dyn FnMut(&mut LineSelector, Hit<'_>) -> Result<bool, Failure>,
 ) -> Result<bool, Failure> {
     let mut turns: BinaryHeap<Turn> = BinaryHeap::with_capacity(sources.len());
     for (log, source) in sources.iter_mut().enumerate() {
-        turns.extend(source.fill(judge).map(|order| Reverse((order, log))));
+        turns.extend(source.fill(selector).map(|order| Reverse((order, log))));
     }
     while let Some(Reverse((_, log))) = turns.pop() {
         let Some(source) = sources.get_mut(log) else { continue };
         let Some(line) = source.found.pop_front() else { continue };
-        if !take(judge, Hit::new(&line, log))? {
+        if !take(selector, Hit::new(&line, log))? {
             return Ok(false);
         }
-        turns.extend(source.fill(judge).map(|order| Reverse((order, log))));
-        judge.progress.at(|| extent(sources), judge.lines);
+        turns.extend(source.fill(selector).map(|order| Reverse((order, log))));
+        selector.progress.at(|| extent(sources), selector.lines);
     }
     Ok(true)
 }

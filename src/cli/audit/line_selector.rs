@@ -7,7 +7,7 @@ use crate::cli::exit::{Exit, Failure};
 
 /// Selects lines, and counts the rest.
 #[derive(Debug)]
-pub struct Judge {
+pub struct LineSelector {
     pub(super) compiled: CompiledFilter,
     pub progress: Progress,
     pub lines: u64,
@@ -21,7 +21,7 @@ pub struct Judge {
     pub(super) unreadable: Option<Exit>,
 }
 
-impl Judge {
+impl LineSelector {
     /// The next lines; none inside if something else comes next, and none at all at the end.
     /// Reports what cannot be read.
     pub fn block<'a>(
@@ -45,8 +45,8 @@ impl Judge {
         }
     }
 
-    /// Whether a line is meant.
-    pub fn admits(&mut self, line: &[u8]) -> bool {
+    /// Counts a line; true if the filter selects it.
+    pub fn select(&mut self, line: &[u8]) -> bool {
         self.lines += 1;
         if self.compiled.admits(line) {
             let is_whole = split(line).is_some();
