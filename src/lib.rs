@@ -40,19 +40,22 @@
 //! # The path of one request
 //!
 //! ```text
-//! server      accept, admission, limits
-//!   proxy::wire   one request at a time, and none that could be read in two ways
-//!   proxy::handle
-//!     clients     407, or who asks and how much of it is under way
-//!     target      absolute-form, CONNECT, or what runs inside one → Destination
-//!     rules       User-Agent → agent, profile, mode
-//!     gate        store.known(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
-//!                 policy::decide       ── disallow ─▶ audit.write ─▶ respond::denied
-//!     forward     Permit → egress → response, streamed
+//! server              accept, admission, limits
+//! proxy
+//!   connection        the client's connection: one request at a time, handed to a Service
+//!     framing         a head, read strictly: none that could be read in two ways
+//!   Proxy::handle     (proxy/mod.rs)
+//!     request         absolute-form, CONNECT, or a request inside one → Destination
+//!     clients         407, or the client of the request and the memory it may take
+//!     decision        User-Agent → agent, profile, mode (rules)
+//!                     store.known(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
+//!                     policy::decide       ── disallow ─▶ Denial ─▶ audit.write ─▶ Recorded<Denial>
+//!     forward         Permit → egress → response, streamed
+//!     response        403 and the proxy's other responses
 //! ```
 //!
 //! A CONNECT becomes a value first (`proxy/connect/`). What runs inside an intercepted one re-enters
-//! the same `handle`, by a channel whose scope is that one origin.
+//! the same `handle`, on a connection whose scope is that one origin.
 //!
 //! # Invariants
 //!

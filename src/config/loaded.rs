@@ -1,4 +1,4 @@
-//! Settings together with where each came from.
+//! What loading the settings results in.
 
 use std::path::PathBuf;
 

@@ -71,6 +71,6 @@ impl CheckArgs {
 
 /// Ends the process as clap does for a wrong argument.
 pub fn usage(complaint: &str) -> ! {
-    let command = CheckArgs::augment_args(Command::new("check")).bin_name("courtesy check");
-    { command }.error(ErrorKind::ValueValidation, complaint).exit()
+    let mut command = CheckArgs::augment_args(Command::new("check")).bin_name("courtesy check");
+    command.error(ErrorKind::ValueValidation, complaint).exit()
 }
