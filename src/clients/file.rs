@@ -243,7 +243,7 @@ mod tests {
         let (good, hash) = (format!("[ada]\npassword = \"{}\"\n", hash()), hash());
         assert_eq!(load(&good, 0o600).unwrap().len(), 1);
         for (text, mode, expected) in [
-            (good.clone(), 0o640, "users.toml: the hashes of passwords are open to others"),
+            (good.clone(), 0o640, "users.toml: the password hashes are accessible to others"),
             (good.clone(), 0o604, "run: chmod 600 users.toml"),
             (
                 format!("[ada]\npasword = \"{hash}\"\n"),

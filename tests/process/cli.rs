@@ -258,7 +258,7 @@ fn no_file_that_is_named_is_read_without_bound() {
         .arg("--state-dir")
         .arg(&state));
         assert_ne!(ended.code, Some(0));
-        let bound = format!("more than {most} bytes");
+        let bound = format!("longer than {most} bytes");
         assert!(
             ended.stderr.contains(long) && ended.stderr.contains(&bound),
             "{key}: {}",
