@@ -21,7 +21,7 @@
 //! | [`types`] | origin, agent token, timestamp, glob, text made fit to show |
 //! | [`robots`] | a robots.txt: parse, patterns, groups, the most specific rule. Names nothing outside itself |
 //! | [`policy`] | profiles (dialects as one table of knobs), the state machine of RFC 9309, decisions with their basis, exemptions |
-//! | [`runtime`] | clock (the only reader of it), timers, locks, shutdown, histograms, files, secret files, TLS cryptography |
+//! | [`runtime`] | clock (the only reader of it), timers, locks, counters, histograms, files, secret files, TLS cryptography |
 //! | [`clients`] | admission of clients: addresses, users and passwords, limits per client, memory of bodies |
 //! | [`ca`] | the local certificate authority: files, rotation, a leaf for each intercepted host |
 //! | [`audit`] | the denial record, its chain, its files, its writer thread; evidence; readers: filter, verify, replay, report |
@@ -67,7 +67,7 @@
 //! 4. Parsing and matching never fail and take time in proportion to the file and the path.
 //! 5. At most one fetch of a robots.txt per origin and agent is under way, one per origin until the origin
 //!    tells agents apart; it outlives the client that caused it, unless others wait for its place, and it
-//!    never goes through the proxy itself. What one agent was told decides for no other.
+//!    never goes through the proxy itself. One agent's answers decide for no other.
 //! 6. Every queue, body, redirect chain, cache and wait is bounded, by a constant or by a setting.
 //! 7. Only `proxy/response/respond.rs` makes the proxy's responses, only [`config`] knows the file
 //!    format, only [`runtime::clock`] reads the clock.

@@ -50,6 +50,7 @@ pub struct BindError {
 }
 
 impl Listener {
+    /// Binds the admin listener to `address`.
     pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
         let bound = listener::bind(address).and_then(|socket| {
             let address = socket.local_addr()?;
@@ -77,6 +78,7 @@ impl Listener {
         Ok(())
     }
 
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

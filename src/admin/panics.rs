@@ -1,4 +1,4 @@
-//! Panics: counted for the metrics, and told in the log by their place. A runtime keeps one to the
+//! Panics: counted for the metrics, and logged with their place. A runtime keeps one to the
 //! task it happens in, so that it costs one connection; the hook is the one place that sees them all.
 
 use std::panic::{PanicHookInfo, set_hook};

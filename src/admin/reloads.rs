@@ -1,13 +1,14 @@
 //! The settings in effect, and the results of reloads, for the admin listener.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use crate::config::Effective;
+use crate::runtime::lock::Lock;
 use crate::types::timestamp::Timestamp;
 
 /// Written by each reload, read by the admin listener.
 #[derive(Debug, Default)]
-pub struct Reloads(Mutex<State>);
+pub struct Reloads(Lock<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -71,6 +72,6 @@ impl Reloads {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing under the lock leaves it half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -102,11 +102,11 @@ fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
     if address.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost") {
         return Ok(());
     }
-    let told = format!(
+    let message = format!(
         "This is courtesy's admin listener, not {host}: ask for it by its address. \
          The proxy is at another port (listen.proxy).\n"
     );
-    Err((StatusCode::MISDIRECTED_REQUEST, told))
+    Err((StatusCode::MISDIRECTED_REQUEST, message))
 }
 
 fn not_found() -> AdminResponse {
@@ -116,8 +116,8 @@ fn not_found() -> AdminResponse {
 }
 
 fn unauthorized() -> AdminResponse {
-    let told = "This asks for the token of admin.token_file: Authorization: Bearer TOKEN.\n";
-    let mut answer = text(StatusCode::UNAUTHORIZED, told);
+    let message = "This asks for the token of admin.token_file: Authorization: Bearer TOKEN.\n";
+    let mut answer = text(StatusCode::UNAUTHORIZED, message);
     answer
         .headers_mut()
         .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"courtesy\""));

@@ -50,7 +50,7 @@ pub enum TokenError {
 const TOKEN_BYTES_MIN: usize = 16;
 
 /// A token as it stands in its file: one line, readable to its owner and, as secrets come in
-/// Kubernetes and from systemd, to his group.
+/// Kubernetes and from systemd, to its group.
 pub fn read(file: &Path) -> Result<String, TokenError> {
     let text = match secret_file::read_text_of_group(file) {
         Ok(Found::Content(text)) => text,
@@ -152,7 +152,7 @@ mod tests {
         assert!(!is_in(&[]) && !is_in(&[&format!("Basic {TOKEN}")]) && !is_in(&[TOKEN]));
         let right = format!("Bearer {TOKEN}");
         assert!(!is_in(&[&right, &right]), "given twice");
-        assert!(Token::default().is_in(&HeaderMap::new()), "nobody is asked");
+        assert!(Token::default().is_in(&HeaderMap::new()), "no token is asked for");
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub fn first_seq(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// The text of a segment; by its first bytes it is told whether it is compressed.
+/// The text of a segment; its first bytes show whether it is compressed.
 pub fn text(file: File) -> io::Result<Box<dyn Read + Send>> {
     let mut magic = [0; 2];
     let is_compressed = file.read_at(&mut magic, 0)? == magic.len() && magic == [0x1f, 0x8b];

@@ -17,7 +17,7 @@ use super::storage::{self, Storage};
 use crate::runtime::crypto_provider::provider;
 use crate::types::timestamp::Timestamp;
 
-/// Former CAs that clients are still told to trust; more have been rotated away on purpose.
+/// Former CAs that clients should still trust; more have been rotated away on purpose.
 pub(crate) const CA_PREVIOUS_MAX: usize = 3;
 
 /// The location of a CA.

@@ -39,6 +39,7 @@ impl Certificate {
         })
     }
 
+    /// The certificate in DER.
     pub fn der(&self) -> &CertificateDer<'static> {
         &self.der
     }
@@ -48,14 +49,17 @@ impl Certificate {
         &self.subject
     }
 
+    /// The first moment at which it is valid (RFC 5280 §4.1.2.5).
     pub const fn not_before(&self) -> Timestamp {
         self.not_before
     }
 
+    /// The last moment at which it is valid (RFC 5280 §4.1.2.5).
     pub const fn not_after(&self) -> Timestamp {
         self.not_after
     }
 
+    /// Whether it has expired at `now`.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         now > self.not_after
     }
@@ -87,6 +91,7 @@ impl Certificate {
         pairs.join(":")
     }
 
+    /// The certificate in PEM (RFC 7468).
     pub fn pem(&self) -> String {
         pem(&self.der)
     }

@@ -54,6 +54,7 @@ impl Mint {
         Ok(Self { key, signing_key, provider: Arc::new(provider), tickets: Ticketer::new()? })
     }
 
+    /// Issues a leaf certificate for `host`.
     pub fn leaf(
         &self,
         authority: &Authority,

@@ -4,7 +4,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use lru::LruCache;
 use rustls::ServerConfig;
@@ -14,6 +14,7 @@ use super::authority::{Authority, Source};
 use super::error::{CURE, CaError, MintError};
 use super::leaf::{Leaf, Mint};
 use crate::runtime::clock::Clock;
+use crate::runtime::lock::Lock;
 use crate::types::origin::Host;
 use crate::types::timestamp::Timestamp;
 
@@ -27,7 +28,7 @@ pub struct Leaves {
     clock: Arc<dyn Clock>,
     mint: Arc<Mint>,
     turns: Semaphore,
-    shelf: Mutex<Shelf>,
+    cache: Lock<Cache>,
     counters: Counters,
     /// Whether the invalidity of the CA has been logged.
     is_refusal_said: AtomicBool,
@@ -46,7 +47,7 @@ pub struct Stats {
 }
 
 #[derive(Debug)]
-struct Shelf {
+struct Cache {
     source: Source,
     authority: Arc<Authority>,
     /// A slot is inserted before its leaf is issued, and concurrent requests wait for it. If the
@@ -76,7 +77,7 @@ impl Leaves {
             clock,
             mint: Arc::new(Mint::new()?),
             turns: Semaphore::new(LEAVES_MINTED_AT_ONCE_MAX),
-            shelf: Mutex::new(Shelf { source, authority, places: LruCache::sparse(entries_max) }),
+            cache: Lock::new(Cache { source, authority, places: LruCache::sparse(entries_max) }),
             counters: Counters::default(),
             is_refusal_said: AtomicBool::default(),
         })
@@ -92,7 +93,7 @@ impl Leaves {
 
     /// The CA that signs at present.
     pub fn authority(&self) -> Arc<Authority> {
-        Arc::clone(&self.shelf().authority)
+        Arc::clone(&self.lock().authority)
     }
 
     /// Why nothing can be intercepted at present; `None` if the CA is valid.
@@ -128,34 +129,35 @@ impl Leaves {
 
     /// The location of the CA that signs at present.
     pub fn source(&self) -> Source {
-        self.shelf().source.clone()
+        self.lock().source.clone()
     }
 
     /// Uses this CA from now on, and returns whether it differs.
     pub fn take_up(&self, source: Source, authority: Authority) -> bool {
-        let mut shelf = self.shelf();
-        let changed = authority.certificate() != shelf.authority.certificate();
+        let mut cache = self.lock();
+        let changed = authority.certificate() != cache.authority.certificate();
         if changed {
-            shelf.places.clear();
+            cache.places.clear();
         }
-        (shelf.source, shelf.authority) = (source, Arc::new(authority));
+        (cache.source, cache.authority) = (source, Arc::new(authority));
         changed
     }
 
     /// Changes the number of cached leaves at once.
     pub fn resize(&self, entries_max: NonZeroUsize) {
-        let mut shelf = self.shelf();
-        while shelf.places.len() > entries_max.get() {
-            shelf.places.pop_lru();
+        let mut cache = self.lock();
+        while cache.places.len() > entries_max.get() {
+            cache.places.pop_lru();
             count(&self.counters.evicted);
         }
-        shelf.places.resize(entries_max);
+        cache.places.resize(entries_max);
     }
 
+    /// The current counters.
     pub fn stats(&self) -> Stats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Stats {
-            entries: self.shelf().places.len(),
+            entries: self.lock().places.len(),
             minted: read(&self.counters.minted),
             hits: read(&self.counters.hits),
             evicted: read(&self.counters.evicted),
@@ -164,9 +166,9 @@ impl Leaves {
 
     /// The slot of a host's leaf, and the CA to sign it if it is empty.
     fn place(&self, host: &Host, now: Timestamp) -> (Place, Arc<Authority>) {
-        let mut shelf = self.shelf();
-        let authority = Arc::clone(&shelf.authority);
-        let held = shelf
+        let mut cache = self.lock();
+        let authority = Arc::clone(&cache.authority);
+        let held = cache
             .places
             .get(host)
             .filter(|place| place.get().is_none_or(|leaf| leaf.is_fresh(now)));
@@ -177,7 +179,7 @@ impl Leaves {
         let place = Place::default();
         // `push` returns what it displaced: the host's own old leaf, or the least recently used
         // one.
-        if let Some((gone, _)) = shelf.places.push(host.clone(), Arc::clone(&place))
+        if let Some((gone, _)) = cache.places.push(host.clone(), Arc::clone(&place))
             && gone != *host
         {
             count(&self.counters.evicted);
@@ -205,9 +207,9 @@ impl Leaves {
         Ok(leaf)
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+    fn lock(&self) -> MutexGuard<'_, Cache> {
         // No code path leaves the cache inconsistent.
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock()
     }
 }
 

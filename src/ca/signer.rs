@@ -30,6 +30,7 @@ impl Signer {
         Ok(Self { certificate, issuer })
     }
 
+    /// The certificate of the CA.
     pub const fn certificate(&self) -> &Certificate {
         &self.certificate
     }

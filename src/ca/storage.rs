@@ -74,10 +74,12 @@ impl Storage {
         files::check_makeable(dir).map_err(CaError::io(dir)).map(|()| None)
     }
 
+    /// The file of the certificate.
     pub fn certificate(&self) -> PathBuf {
         self.dir.join("ca.pem")
     }
 
+    /// The file of the key.
     pub fn key(&self) -> PathBuf {
         self.dir.join("ca.key")
     }

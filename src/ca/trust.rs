@@ -10,6 +10,7 @@ pub struct Client {
     pub help: &'static str,
 }
 
+/// The clients for which instructions are known.
 pub const CLIENTS: &[Client] = &[
     Client {
         names: &["curl", "libcurl", "curl_cffi"],

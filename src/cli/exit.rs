@@ -72,10 +72,12 @@ impl Failure {
 
 /// Gives an error its exit code.
 pub trait OrExit<T> {
+    /// Turns an error into a failure with the exit code `exit`.
     fn or_exit(self, exit: Exit) -> Result<T, Failure>;
 }
 
 impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
+    /// Turns an error into a failure with the exit code `exit`.
     fn or_exit(self, exit: Exit) -> Result<T, Failure> {
         self.map_err(|error| Failure { exit, error: error.into() })
     }
@@ -90,6 +92,7 @@ impl Exit {
         }
     }
 
+    /// The exit code of the process.
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,

@@ -67,7 +67,7 @@ pub struct ServeFlags {
     /// Serve with N threads [default: one per core]
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// Let anybody who can reach the proxy use it
+    /// Let every client that can reach the proxy use it
     #[arg(long)]
     pub open: bool,
 }

@@ -140,7 +140,7 @@ impl Target {
             .ok_or_else(|| format!("what answers at {reached} ({}) does not speak HTTP", self.from))
     }
 
-    /// The token, where there is one. Without it the status is told as well, and that is what is asked.
+    /// The token, where there is one. Without it the answer has the status, too, which is all that is needed.
     fn fields(&self) -> String {
         match self.token_file.as_deref().map(read_token).transpose() {
             Ok(token) => {

@@ -39,7 +39,7 @@ impl Answer {
     }
 }
 
-/// Asks whoever listens at `address` for a URL, with these fields, each a line. `None`: what answers
+/// Asks the server at `address` for a URL, with these fields, each a line. `None`: what answers
 /// does not speak HTTP.
 pub fn get(address: SocketAddr, url: &str, fields: &str) -> io::Result<Option<Answer>> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;

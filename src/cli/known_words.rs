@@ -13,6 +13,7 @@ pub struct KnownWords<T> {
 }
 
 impl<T> KnownWords<T> {
+    /// A parser of `words` by `parse`.
     pub fn new(words: &[&[&'static str]], parse: fn(&str) -> Result<T, String>) -> Self {
         Self { words: words.concat(), parse }
     }

@@ -16,6 +16,7 @@ use crate::proxy::{ACCESS, EACH_DECISION};
 pub struct Level(reload::Handle<Targets, Registry>);
 
 impl Level {
+    /// Logs from `level` on.
     pub fn change(&self, level: LogLevel) {
         // The log is there as long as the process.
         let _ = self.0.reload(targets(level));
@@ -61,7 +62,7 @@ fn begin(format: LogFormat, targets: Targets) -> Option<Level> {
                 .boxed()
         }
     };
-    // A failure means that somebody has started logging before us, as tests do.
+    // A failure means that logging has been started before, as tests do.
     let begun = tracing_subscriber::registry().with(lines.with_filter(targets)).try_init();
     begun.is_ok().then_some(Level(handle))
 }

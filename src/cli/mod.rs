@@ -74,7 +74,7 @@ enum Command {
     Ca(ca::CaArgs),
     /// Tell, forget or export what is known of origins
     Store(store::StoreArgs),
-    /// Find out what stands in the way of a crawl, and which clients follow the variables
+    /// Diagnose problems of a crawl, and find which clients follow the variables
     Doctor(doctor::DoctorArgs),
     /// Read the log of denials: query, show, verify, replay, report
     Audit(Box<audit::AuditArgs>),

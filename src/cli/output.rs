@@ -27,7 +27,7 @@ pub fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     }
 }
 
-/// Makes a file that nobody else can read: what comes of records says who asked for what.
+/// Makes a file with mode 0600: records say which client asked for what.
 pub fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }

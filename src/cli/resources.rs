@@ -4,7 +4,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
-/// The limits as they were before, for a command that is started from here: nobody has asked that one
+/// The limits as they were before, for a command that is started from here: that one has not asked for them
 /// to do without a core file, and a program of old may look at every descriptor that it could have.
 #[derive(Clone, Debug)]
 pub struct Resources {

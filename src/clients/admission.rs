@@ -2,8 +2,8 @@
 //! verified credentials persist.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use http::HeaderMap;
@@ -12,6 +12,7 @@ use super::client_limits::ClientLimits;
 use super::verifier::Verifier;
 use super::{BodyMemory, Client, ClientPermit, Clients, Counts, Held, RejectReason, User};
 use crate::clients::limits::REJECTED_MAX;
+use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 
 /// Counts admitted connections, and verifies passwords.
@@ -143,9 +144,9 @@ impl ClientAdmission {
     pub fn permit_user(
         &self,
         user: &User,
-        permit: &Mutex<Option<ClientPermit>>,
+        permit: &Lock<Option<ClientPermit>>,
     ) -> Result<(), RejectReason> {
-        let mut held = permit.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = permit.lock();
         let key = user.key();
         if held.as_ref().is_some_and(|held| *held.key() == key) {
             return Ok(());

@@ -17,12 +17,13 @@ pub(crate) const ATTEMPTS_FREE: u32 = 5;
 /// How long an address waits after the first that does; it doubles each time.
 const ATTEMPT_WAIT_MIN: Duration = Duration::from_secs(1);
 
-/// The longest wait: whoever has the right password behind the same address waits, too.
+/// The longest wait: clients with the right password at the same address wait, too.
 const ATTEMPT_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// After so long without a failed attempt, those before are forgotten.
 const ATTEMPTS_FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
 
+/// The failed attempts of each client.
 #[derive(Debug)]
 pub struct Attempts(LruCache<ClientKey, Failures>);
 
@@ -62,6 +63,7 @@ impl Attempts {
         self.0.peek(key).is_some_and(is_recent)
     }
 
+    /// Notes a failed attempt.
     pub fn failed(&mut self, key: ClientKey, now: Instant) {
         let failures = self.0.get_or_insert_mut(key, || Failures { count: 0, last: now });
         if now.duration_since(failures.last) > ATTEMPTS_FORGOTTEN_AFTER {
@@ -70,6 +72,7 @@ impl Attempts {
         *failures = Failures { count: failures.count.saturating_add(1), last: now };
     }
 
+    /// Forgets the failed attempts of a client.
     pub fn succeeded(&mut self, key: &ClientKey) {
         self.0.pop(key);
     }

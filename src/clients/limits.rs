@@ -1,6 +1,6 @@
 //! Bounds that several files of `clients` share, with unit and source.
 
-/// Connections that are not served and are told why; more are dropped without a word.
+/// Rejected connections that are answered with the reason; more are closed without an answer.
 pub const REJECTED_MAX: usize = 64;
 
 /// Bytes of a password that is set.

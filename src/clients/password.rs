@@ -90,6 +90,7 @@ impl Hash {
         Argon2::default().verify_password(password.bytes(), &hash).is_ok()
     }
 
+    /// The hash in the PHC string format.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -42,21 +42,25 @@ pub struct Users(BTreeMap<Arc<str>, Arc<User>>);
 
 /// A hash that no password matches. An unknown user is verified against it, so that it takes as
 /// long as a known one.
-static NOBODY: LazyLock<Hash> = LazyLock::new(|| Hash::of(&Password::of(vec![0])));
+static UNKNOWN_USER: LazyLock<Hash> = LazyLock::new(|| Hash::of(&Password::of(vec![0])));
 
 impl Users {
+    /// The user with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<User>> {
         self.0.get(name)
     }
 
+    /// All users, in the order of the file.
     pub fn all(&self) -> impl Iterator<Item = &User> {
         self.0.values().map(|user| &**user)
     }
 
+    /// The number of users.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Whether there are no users.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -69,7 +73,7 @@ impl Users {
     /// Computes the hash for unknown users in advance: the first verification would take longer
     /// otherwise.
     pub(super) fn prepare() {
-        LazyLock::force(&NOBODY);
+        LazyLock::force(&UNKNOWN_USER);
     }
 
     /// Returns whether the user existed.
@@ -80,7 +84,7 @@ impl Users {
     /// The user with these credentials. Takes the same time whether or not the user exists.
     pub(super) fn verify(&self, credentials: &Credentials) -> Option<Arc<User>> {
         let user = self.get(&credentials.name);
-        let hash = user.map_or(&*NOBODY, |user| &user.password);
+        let hash = user.map_or(&*UNKNOWN_USER, |user| &user.password);
         let is_right = hash.is_of(&credentials.password);
         user.filter(|_| is_right).cloned()
     }

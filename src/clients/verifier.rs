@@ -37,6 +37,7 @@ const CREDENTIALS_KNOWN_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not 
 /// Credentials as the cache keeps them: an HMAC under a key that lives as long as the process.
 type Digest = [u8; 32];
 
+/// Verifies passwords, a bounded number at a time.
 pub struct Verifier {
     keyed: Hmac<Sha256>,
     known: Lock<Known>,

@@ -233,7 +233,7 @@ fn origin_rule(rule: &OriginRule, profiles: &mut Profiles<'_>) -> (Origin, proxy
 fn as_policy(exemption: &Exemption) -> exemption::Exemption {
     exemption::Exemption {
         origin: exemption.origin.clone(),
-        paths: Paths::new(&exemption.paths).expect("the patterns were checked"),
+        paths: Paths::new(&exemption.paths),
         agents: exemption.agents.iter().map(ToString::to_string).collect(),
         by: exemption.by.clone(),
         reason: exemption.reason.clone(),

@@ -21,6 +21,7 @@ pub struct Complaint {
 pub struct Refusal(pub Vec<Complaint>);
 
 impl Complaint {
+    /// A problem of the setting `key`, at `place` in its source.
     pub fn new(key: impl Into<String>, place: Option<&str>, problem: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -31,6 +32,7 @@ impl Complaint {
         }
     }
 
+    /// The same with a hint at the remedy.
     pub fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }

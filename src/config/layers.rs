@@ -41,6 +41,7 @@ pub enum Change {
 pub struct FileLayer(Map<String, Value>);
 
 impl FileLayer {
+    /// Parses a settings file.
     pub fn parse(path: &Path, text: &str) -> Result<Self, Complaint> {
         let place = |offset| format!("{}:{}", path.display(), line_at(text, offset));
         let table = DeTable::parse(text).map_err(|error| {

@@ -7,4 +7,5 @@ pub const LOOKUPS_MAX: usize = 448;
 /// Connection attempts to further addresses of a name, beside the first attempt of each request. Where the
 /// limit on open files is low: one for so many descriptors, and no more look-ups of names either.
 pub const ATTEMPTS_BESIDE_MAX: usize = 256;
+/// Open files for each concurrent attempt.
 pub const DESCRIPTORS_PER_ATTEMPT_BESIDE: usize = 16;

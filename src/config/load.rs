@@ -1,5 +1,5 @@
 //! From file, environment and flags to [`Settings`]: later layers win, and everything that is wrong
-//! is said at once as far as it can be told apart.
+//! is said at once as far as the faults can be separated.
 
 use std::path::{Path, PathBuf};
 

@@ -15,6 +15,7 @@ use crate::policy::exemption::OriginPattern;
 use crate::types::origin::{Host, Origin, Scheme, split_url};
 use crate::types::timestamp::Timestamp;
 
+/// Parses `1m 30s`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(length) if length.is_zero() => Err("must be longer than nothing".into()),
@@ -43,6 +44,7 @@ pub fn print_duration(length: &Duration) -> String {
     }
 }
 
+/// Parses `64KiB`, in bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     match text.parse::<ByteSize>() {
         Ok(ByteSize(0)) => Err("must be more than nothing".into()),
@@ -60,6 +62,7 @@ pub fn print_size(bytes: &u64) -> String {
     }
 }
 
+/// Parses a date (its end, UTC) or a date with time (RFC 3339).
 pub fn parse_date(text: &str) -> Result<Timestamp, String> {
     let moment = match Date::parse(text, format_description!("[year]-[month]-[day]")) {
         Ok(day) => day.next_day().map(|next| next.midnight().assume_utc()),
@@ -87,6 +90,7 @@ fn in_utc(moment: &Timestamp) -> Option<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(moment.millis()) * 1_000_000).ok()
 }
 
+/// Parses `https://example.com`.
 pub fn parse_origin(text: &str) -> Result<Origin, String> {
     let (origin, rest) = split_url(text.as_bytes()).map_err(|error| error.to_string())?;
     match &*rest {
@@ -95,6 +99,7 @@ pub fn parse_origin(text: &str) -> Result<Origin, String> {
     }
 }
 
+/// Parses a host name or an address.
 pub fn parse_host(text: &str) -> Result<Host, String> {
     // A port would be ignored, against the intention of the setting.
     let has_port = text.contains(':') && !text.ends_with(']');
@@ -106,6 +111,7 @@ pub fn parse_host(text: &str) -> Result<Host, String> {
     }
 }
 
+/// Parses an origin or `*.example.com`.
 pub fn parse_origin_pattern(text: &str) -> Result<OriginPattern, String> {
     if text.starts_with("*.") {
         OriginPattern::parse(text).map_err(|error| error.to_string())
@@ -114,6 +120,7 @@ pub fn parse_origin_pattern(text: &str) -> Result<OriginPattern, String> {
     }
 }
 
+/// The inverse of [`parse_origin_pattern`].
 pub fn print_origin_pattern(pattern: &OriginPattern) -> String {
     match pattern {
         OriginPattern::Exact(origin) => origin.to_string(),
@@ -121,6 +128,7 @@ pub fn print_origin_pattern(pattern: &OriginPattern) -> String {
     }
 }
 
+/// Parses `10.0.0.0/8`, or one address.
 pub fn parse_block(text: &str) -> Result<IpNet, String> {
     let block = text.parse::<IpNet>().map(|block| block.trunc());
     block.or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).map_err(|_| {
@@ -128,6 +136,7 @@ pub fn parse_block(text: &str) -> Result<IpNet, String> {
     })
 }
 
+/// Parses a status of 400 to 599.
 pub fn parse_status(code: i64) -> Result<StatusCode, String> {
     match u16::try_from(code).map(StatusCode::from_u16) {
         Ok(Ok(status)) if status.is_client_error() || status.is_server_error() => Ok(status),

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use super::units;
-use crate::policy::exemption::OriginPattern;
+use crate::policy::exemption::{OriginPattern, PathPattern};
 use crate::policy::mode::Mode;
 use crate::policy::profile::ProfileName;
 use crate::types::agent::Token;
@@ -47,9 +47,9 @@ pub struct OriginRule {
 pub struct Exemption {
     #[serde(with = "units::origin_pattern")]
     pub origin: OriginPattern,
-    /// Path patterns, as in a robots.txt; none: the whole origin.
+    /// None: the whole origin.
     #[serde(default)]
-    pub paths: Vec<String>,
+    pub paths: Vec<PathPattern>,
     /// Product tokens, in any case; none: every agent.
     #[serde(default)]
     pub agents: Vec<Token>,

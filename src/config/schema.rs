@@ -40,6 +40,7 @@ impl Schema {
         })
     }
 
+    /// The settings as one object.
     #[cfg(test)]
     pub fn at_root(&self) -> &Json {
         &self.0
@@ -201,9 +202,9 @@ fn example() -> Settings {
     }];
     settings.exemptions = vec![Exemption {
         origin: OriginPattern::Exact(origin),
-        paths: vec!["/".into()],
+        paths: vec!["/".parse().expect("a path pattern")],
         agents: vec![token],
-        by: "somebody".into(),
+        by: "operator".into(),
         reason: "some reason".into(),
         ticket: Some("ticket".into()),
         until: Timestamp::from_millis(0),

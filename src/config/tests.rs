@@ -20,7 +20,7 @@ impl Case<'_> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("courtesy.toml");
         std::fs::write(&path, self.file).unwrap();
-        let home = [("HOME", "/home/somebody")];
+        let home = [("HOME", "/home/user")];
         let variables = home
             .iter()
             .chain(self.variables)
@@ -54,10 +54,8 @@ fn with_variables(file: &str, variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn nothing_needs_to_be_set() {
-    let expected = Settings {
-        state_dir: "/home/somebody/.local/state/courtesy".into(),
-        ..Settings::default()
-    };
+    let expected =
+        Settings { state_dir: "/home/user/.local/state/courtesy".into(), ..Settings::default() };
     assert_eq!(from_file(""), expected);
 }
 
@@ -185,7 +183,7 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ),
         (
             "[listen]\nproxy = [\"127.0.0.1:0\"]",
-            "courtesy.toml:2: listen.proxy: 127.0.0.1:0 has no port that clients could be told; \
+            "courtesy.toml:2: listen.proxy: 127.0.0.1:0 has no port that clients can be given; \
              --listen takes 0 for any free port",
         ),
         (
@@ -200,7 +198,7 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ),
         (
             "[listen]\nadmin = \"[::1]:0\"",
-            "courtesy.toml:2: listen.admin: [::1]:0 has no port that anybody could be told; \
+            "courtesy.toml:2: listen.admin: [::1]:0 has no port that clients can be given; \
              --admin takes 0 for any free port",
         ),
         (
@@ -393,7 +391,7 @@ fn state_is_kept_where_the_nearest_voice_says() {
         (&[("STATE_DIRECTORY", "/var/lib/courtesy:/var/lib/other")][..], "/var/lib/courtesy"),
         (&[("XDG_STATE_HOME", "/x"), ("STATE_DIRECTORY", "")], "/x/courtesy"),
         (&[("STATE_DIRECTORY", "/s"), ("COURTESY__STATE_DIR", "/v")], "/v"),
-        (&[], "/home/somebody/.local/state/courtesy"),
+        (&[], "/home/user/.local/state/courtesy"),
     ] {
         let settings = Case { file: "", variables, flags: vec![] }.load().unwrap().settings;
         assert_eq!(settings.state_dir, PathBuf::from(expected));
@@ -406,7 +404,7 @@ fn the_ca_is_the_operators_own_before_that_of_systemd_before_ours() {
     let credentials = tempfile::tempdir().unwrap();
     let [certificate, key] = ["ca.crt", "ca.key"].map(|name| credentials.path().join(name));
     let mut settings = from_file("");
-    let ours = Source::Own("/home/somebody/.local/state/courtesy/ca".into());
+    let ours = Source::Own("/home/user/.local/state/courtesy/ca".into());
     assert_eq!(settings.ca(None), ours);
     assert_eq!(settings.ca(Some(credentials.path())), ours, "credentials for something else");
     // A half of it is found, too: that the other is missing is then said.
@@ -532,7 +530,7 @@ fn what_is_shown_is_a_file_that_comes_to_the_same() {
         mode = \"observe\"
         [[exemptions]]
         origin = \"*.example.com\"
-        by = \"somebody\"
+        by = \"operator\"
         reason = \"\\\"why\\\"\"
         until = \"2026-12-31T12:00:00.5Z\"
     ";

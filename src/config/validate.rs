@@ -8,7 +8,6 @@ use super::diagnostics::Complaint;
 use super::parse::{print_date, print_duration, print_origin_pattern, print_size};
 use super::settings::Settings;
 use crate::config::limits::LOOKUPS_MAX;
-use crate::policy::exemption::Paths;
 use crate::policy::profile::Access;
 use crate::types::timestamp::Timestamp;
 
@@ -60,7 +59,7 @@ pub fn check(
     }
     check_listen(settings, &mut complain);
     // A port of the system's choice is for those who read it from the log line: a person at a
-    // terminal, a test. In a file it would be a proxy that nobody finds.
+    // terminal, a test. In a file its port would be unknown to clients.
     if place("listen.proxy").as_deref() != Some("--listen") {
         check_ports(settings, &mut complain);
     }
@@ -163,7 +162,7 @@ fn check_ports(settings: &Settings, complain: Complain<'_>) {
         let hint = "--listen takes 0 for any free port";
         complain(
             "listen.proxy",
-            format!("{address} has no port that clients could be told"),
+            format!("{address} has no port that clients can be given"),
             Some(hint.into()),
         );
     }
@@ -179,7 +178,7 @@ fn check_admin(settings: &Settings, any_port: bool, complain: Complain<'_>) {
     }
     if admin.port() == 0 && !any_port {
         let hint = "--admin takes 0 for any free port";
-        complain(KEY, format!("{admin} has no port that anybody could be told"), Some(hint.into()));
+        complain(KEY, format!("{admin} has no port that clients can be given"), Some(hint.into()));
     }
     let taken = settings.listen.proxy.iter().find(|proxy| {
         let same_host = proxy.ip() == admin.ip() || proxy.ip().is_unspecified();
@@ -255,12 +254,6 @@ fn check_exemptions(settings: &Settings, complain: Complain<'_>) {
                     "is empty".into(),
                     Some(hint.into()),
                 );
-            }
-        }
-        for (number, path) in exemption.paths.iter().enumerate() {
-            if let Err(wrong) = Paths::new(std::slice::from_ref(path)) {
-                let key = format!("exemptions[{index}].paths[{number}]");
-                complain(&key, wrong.to_string(), Some("write \"/open/\"".into()));
             }
         }
     }

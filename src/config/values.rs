@@ -32,6 +32,7 @@ pub struct ContactUrl(String);
 const CONTACT_BYTES_MAX: usize = 200;
 
 impl ContactUrl {
+    /// The value as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -77,6 +78,7 @@ impl NodeName {
         Self(sanitize::text(host.nodename().to_bytes(), NODE_BYTES_MAX))
     }
 
+    /// The value as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -120,6 +122,7 @@ pub enum AdminAddress {
 }
 
 impl AdminAddress {
+    /// The address; `None` if the listener is off.
     pub fn address(self) -> Option<SocketAddr> {
         match self {
             Self::Off => None,

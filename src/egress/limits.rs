@@ -19,7 +19,7 @@ pub const ORIGIN_READ_LARGE_BYTES: usize = (128 << 10) - 1;
 
 /// The same for large responses over a few connections: two fifths less processor time for each
 /// byte.
-pub const ORIGIN_READ_BULK_BYTES: usize = 768 << 10;
+pub const ORIGIN_READ_LARGEST_BYTES: usize = 768 << 10;
 
 /// Bytes of a response after which reads may grow: more than what the systems on either side hold
 /// for a client that does not read. Larger reads cost less than half of the processor time.

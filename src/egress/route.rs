@@ -98,7 +98,7 @@ fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited, under_run: bool) -> 
 }
 
 /// What permits the address. Under `courtesy run` a client that asks for loopback ignores NO_PROXY,
-/// or was told to: a service of its own needs the one remedy, a site under test the other.
+/// or is set up to ignore it: a service of its own needs the one remedy, a site under test the other.
 const fn remedy(ip: IpAddr, under_run: bool) -> &'static str {
     if under_run && ip.is_loopback() {
         "Under `courtesy run` loopback is outside the proxy: a service of the program's own is reached when \

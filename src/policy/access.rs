@@ -47,6 +47,7 @@ impl fmt::Debug for Capture {
     }
 }
 
+/// The result of a fetch of robots.txt (RFC 9309 §2.3.1).
 #[derive(Clone, Debug, PartialEq)]
 pub enum AccessResult {
     /// RFC 9309 §2.3.1.1: a 2xx response, not 206, with a complete body.
@@ -267,6 +268,7 @@ impl NetworkFailure {
         Self::RedirectRefused,
     ];
 
+    /// The word for it in records.
     pub const fn word(self) -> &'static str {
         match self {
             Self::NameNotFound => "name_not_found",

@@ -9,12 +9,14 @@ use crate::robots::{
     Directive, Group, Path, RobotsTxt, Rule, Spellings, Steps, StepsExceeded, WholeSite,
 };
 
+/// Whether a request may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Allow,
     Disallow,
 }
 
+/// A verdict, and the basis by which it can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision<'a> {
     pub verdict: Verdict,
@@ -223,6 +225,7 @@ impl<'a> Basis<'a> {
         }
     }
 
+    /// The rule that decided, if one did.
     pub const fn rule(&self) -> Option<&Rule<'a>> {
         match self {
             Self::Rule { rule, .. } => Some(rule),
@@ -230,6 +233,7 @@ impl<'a> Basis<'a> {
         }
     }
 
+    /// The group that decided, if one did.
     pub const fn group(&self) -> Option<&Named<'a>> {
         match self {
             Self::Rule { group, .. } | Self::NoRule { group } | Self::TooManySteps { group } => {
@@ -239,6 +243,7 @@ impl<'a> Basis<'a> {
         }
     }
 
+    /// Why there were no rules, if there were none.
     pub const fn absence(&self) -> Option<&Absence<'a>> {
         match self {
             Self::Unavailable(absence)

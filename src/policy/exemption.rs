@@ -3,12 +3,16 @@
 //! An exemption names who is responsible, the reason, and the expiry; after that time it no longer
 //! applies, even if it is still configured. Every decision under one is recorded.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::robots::{Dialect, Path, RobotsTxt};
 use crate::types::origin::{Host, Origin, Scheme, UrlError, split_url};
 use crate::types::timestamp::Timestamp;
+use crate::types::words::serde_as_text;
 
+/// A permission to fetch despite robots.txt.
 #[derive(Clone, Debug)]
 pub struct Exemption {
     pub origin: OriginPattern,
@@ -26,10 +30,15 @@ pub struct Exemption {
 #[derive(Clone, Debug, Default)]
 pub struct Paths(Option<Arc<RobotsTxt>>);
 
+/// The path pattern of a rule (RFC 9309 §2.2.2), as `/open/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern(String);
+
 /// A text that cannot be the path pattern of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{0}\" is no path pattern: it begins with \"/\" or \"*\" and has no \"#\" and no control characters"
+    "\"{0}\" is no path pattern: it begins with \"/\" or \"*\" and has no \"#\" and no control \
+     characters; write \"/open/\""
 )]
 pub struct NotAPattern(String);
 
@@ -41,18 +50,17 @@ pub enum OriginPattern {
     Below(Arc<str>),
 }
 
+/// All exemptions of the operator.
 #[derive(Clone, Debug, Default)]
 pub struct Exemptions(Vec<Exemption>);
 
 impl Paths {
-    pub fn new(patterns: &[String]) -> Result<Self, NotAPattern> {
-        if let Some(wrong) = patterns.iter().find(|pattern| !is_pattern(pattern)) {
-            return Err(NotAPattern(wrong.clone()));
-        }
+    /// The paths that one of `patterns` matches; all paths if there is none.
+    pub fn new(patterns: &[PathPattern]) -> Self {
         let rules: String = patterns.iter().map(|pattern| format!("allow: {pattern}\n")).collect();
         let file = format!("user-agent: *\n{rules}");
         let parsed = || Arc::new(RobotsTxt::parse(file.as_bytes(), &Dialect::RFC9309));
-        Ok(Self((!patterns.is_empty()).then(parsed)))
+        Self((!patterns.is_empty()).then(parsed))
     }
 
     fn cover(&self, path: &[u8]) -> bool {
@@ -62,10 +70,26 @@ impl Paths {
     }
 }
 
-fn is_pattern(text: &str) -> bool {
-    text.starts_with(['/', '*'])
-        && !text.contains(|character: char| character == '#' || character.is_control())
+impl FromStr for PathPattern {
+    type Err = NotAPattern;
+
+    fn from_str(text: &str) -> Result<Self, NotAPattern> {
+        let cannot_stand = |character: char| character == '#' || character.is_control();
+        if text.starts_with(['/', '*']) && !text.contains(cannot_stand) {
+            Ok(Self(text.into()))
+        } else {
+            Err(NotAPattern(text.into()))
+        }
+    }
 }
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+serde_as_text!(PathPattern);
 
 impl OriginPattern {
     /// Parses `https://example.com`, `http://example.com:8080` or `*.example.com`.
@@ -89,6 +113,7 @@ impl OriginPattern {
         }
     }
 
+    /// Whether `origin` is one of these.
     pub fn matches(&self, origin: &Origin) -> bool {
         match self {
             Self::Exact(exact) => exact == origin,
@@ -117,6 +142,7 @@ impl Exemption {
 }
 
 impl Exemptions {
+    /// The exemptions, in the order of the settings: the first that applies counts.
     pub const fn new(exemptions: Vec<Exemption>) -> Self {
         Self(exemptions)
     }
@@ -159,8 +185,7 @@ mod tests {
     fn exemption(origin: &str, paths: &[&str], agents: &[&str]) -> Exemption {
         Exemption {
             origin: OriginPattern::parse(origin).expect("a pattern"),
-            paths: Paths::new(&paths.iter().map(ToString::to_string).collect::<Vec<_>>())
-                .expect("patterns"),
+            paths: Paths::new(&paths.iter().map(|path| path.parse().unwrap()).collect::<Vec<_>>()),
             agents: agents.iter().map(ToString::to_string).collect(),
             by: "legal@example.org".into(),
             reason: "written permission".into(),
@@ -233,7 +258,7 @@ mod tests {
     #[test]
     fn what_would_widen_a_pattern_is_refused() {
         for text in ["", "open", "/open#x", "/open\n/closed"] {
-            assert_eq!(Paths::new(&[text.to_owned()]).unwrap_err(), NotAPattern(text.to_owned()));
+            assert_eq!(text.parse::<PathPattern>().unwrap_err(), NotAPattern(text.to_owned()));
         }
     }
 

@@ -22,6 +22,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// all readings of a path.
 pub const VERSION: u32 = 2;
 
+/// How a robots.txt is fetched and read, and what follows from each result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     pub name: &'static str,
@@ -34,6 +35,7 @@ pub struct Profile {
     pub outage: Outage,
 }
 
+/// What the statuses of a robots.txt mean (RFC 9309 §2.3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meanings {
     /// 401 and 403.
@@ -262,9 +264,11 @@ impl ProfileName {
 }
 
 impl Profile {
+    /// Every profile.
     pub const ALL: [Self; 7] =
         [RFC9309, GOOGLE, GOOGLE_2019, DRAFT_REP_00, KOSTER_1996, CONSERVATIVE, ARCHIVAL];
 
+    /// The profile with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name == name)
     }
@@ -296,11 +300,15 @@ impl Default for Profile {
 }
 
 impl Lifetimes {
-    /// How long a file with freshness `told` may be used. RFC 9111 §5.3: `max-age` takes precedence
+    /// How long a file with freshness `freshness` may be used. RFC 9111 §5.3: `max-age` takes precedence
     /// over `Expires`.
-    pub fn of_copy(&self, told: &Freshness) -> Duration {
-        let expires_in = told.expires_in.filter(|_| self.obeys_expires);
-        let wished = if told.no_cache { Some(Duration::ZERO) } else { told.max_age.or(expires_in) };
+    pub fn of_copy(&self, freshness: &Freshness) -> Duration {
+        let expires_in = freshness.expires_in.filter(|_| self.obeys_expires);
+        let wished = if freshness.no_cache {
+            Some(Duration::ZERO)
+        } else {
+            freshness.max_age.or(expires_in)
+        };
         wished.unwrap_or(self.default).min(self.ceiling).max(self.floor)
     }
 }

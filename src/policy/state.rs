@@ -1,11 +1,11 @@
 //! What is known of an origin's robots.txt (RFC 9309 §2.3.1 and §2.4).
 //!
-//! One query, [`RobotsState::standing`], whose result cannot be used when it is too old; one
-//! transition, [`RobotsState::after`]. Two promises: right after any result the standing is
+//! One query, [`RobotsState::policy_status`], whose result cannot be used when it is too old; one
+//! transition, [`RobotsState::after`]. Two promises: right after any result the policy is
 //! current, and an unreachable file without a copy never allows earlier than the profile says.
 
+mod policy_status;
 mod resume;
-mod standing;
 #[cfg(test)]
 mod tests;
 mod transition;
@@ -16,9 +16,10 @@ use super::access::{Cause, Snapshot};
 use crate::policy::limits::CLOCK_SET_BACK_MAX;
 use crate::robots::RobotsTxt;
 use crate::types::timestamp::Timestamp;
-pub use standing::{Absence, AbsenceKind, Policy, Standing};
+pub use policy_status::{Absence, AbsenceKind, Policy, PolicyStatus};
 pub use transition::Circumstances;
 
+/// The state of an origin's robots.txt.
 #[derive(Clone, Debug)]
 pub enum RobotsState {
     /// Never fetched.
@@ -102,6 +103,7 @@ impl RobotsState {
         }
     }
 
+    /// The last good copy, if there is one.
     pub const fn copy(&self) -> Option<&Copy> {
         match self {
             Self::Unknown => None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 /// and how long at most. A new engine costs a sixth of a request: a client that sends request after
 /// request hardly ever pays it.
 pub const ENGINE_REST: Duration = Duration::from_millis(100);
+/// How long an idle HTTP engine is kept.
 pub const ENGINE_REST_MAX: Duration = Duration::from_secs(3);
 
 /// Bytes for a client that may wait in the system to be sent, beside those in flight (Linux:
@@ -41,4 +42,5 @@ pub const H2_STREAMS_FEW: u32 = 10;
 /// Bytes of content that a client may send on one HTTP/2 stream before the origin accepts them, and
 /// those of all streams of the connection.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 64 << 10;
+/// The flow-control window of an HTTP/2 connection (RFC 9113 §5.2).
 pub const H2_CONNECTION_WINDOW_BYTES: u32 = H2_STREAM_WINDOW_BYTES * H2_STREAMS_MAX;

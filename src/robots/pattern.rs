@@ -1,6 +1,6 @@
 //! Compiles path patterns (RFC 9309 §2.2.2 and §2.2.3), and matches them.
 //!
-//! Between wildcards a pattern is a run of literal bytes. Taking the leftmost occurrence of each in
+//! Between wildcards a pattern is a run of literal bytes. Choosing the leftmost occurrence of each in
 //! turn is exact, because whatever follows a wildcard matches at least as well after an earlier
 //! end. So one pass over the path decides: no backtracking, whatever the pattern.
 

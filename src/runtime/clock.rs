@@ -65,10 +65,12 @@ fn date_of(moment: Timestamp) -> HeaderValue {
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
+    /// A clock that shows `moment` until it is advanced.
     pub fn starting_at(moment: Timestamp) -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(moment.millis())))
     }
 
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         let millis = self.wall().plus(by).millis();
         self.0.store(millis, Ordering::SeqCst);

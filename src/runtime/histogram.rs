@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::runtime::sharded_counters::ShardedCounters;
+use crate::runtime::counters::Counters;
 
 /// The upper bounds of the buckets in milliseconds: from a response of the same machine to the
 /// longest default timeout. Longer durations go to a bucket without a bound.
@@ -18,7 +18,7 @@ const NANOS: usize = ENDS_MS.len() + 1;
 #[derive(Debug, Default)]
 pub struct Histogram {
     /// The buckets, followed by the total in nanoseconds.
-    numbers: ShardedCounters<{ NANOS + 1 }>,
+    counters: Counters<{ NANOS + 1 }>,
 }
 
 /// A snapshot of the counters.
@@ -35,15 +35,15 @@ impl Histogram {
         let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let bucket =
             ENDS_MS.iter().position(|end| nanos <= end * 1_000_000).unwrap_or(ENDS_MS.len());
-        self.numbers.add(bucket, 1);
-        self.numbers.add(NANOS, nanos);
+        self.counters.add(bucket, 1);
+        self.counters.add(NANOS, nanos);
     }
 
     /// The current counters.
     pub fn counts(&self) -> HistogramCounts {
         HistogramCounts {
-            buckets: std::array::from_fn(|place| self.numbers.value(place)),
-            nanos: self.numbers.value(NANOS),
+            buckets: std::array::from_fn(|place| self.counters.value(place)),
+            nanos: self.counters.value(NANOS),
         }
     }
 }

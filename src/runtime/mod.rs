@@ -1,7 +1,8 @@
-//! What every part that does I/O stands on: clock, timers, shutdown, histograms, files.
+//! What every part that does I/O stands on: clock, timers, locks, counters, histograms, files.
 
 pub mod box_future;
 pub mod clock;
+pub mod counters;
 pub mod crypto_provider;
 pub mod files;
 pub mod histogram;
@@ -10,5 +11,3 @@ pub mod limits;
 pub mod listener;
 pub mod lock;
 pub mod secret_file;
-pub mod sharded_counters;
-pub mod shutdown;

@@ -21,7 +21,7 @@ use super::worker_handle::{Accepted, WorkerHandle};
 use crate::admin::limits::ACCEPT_PAUSE;
 use crate::clients::ClientAdmission;
 use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
-use crate::runtime::shutdown::Shutdown;
+use tokio_util::sync::CancellationToken;
 
 /// A worker keeps what it accepts while it has at most so many connections more than another.
 const KEPT_AHEAD_MAX: usize = 4;
@@ -36,7 +36,7 @@ pub(super) struct Acceptor {
     pub share: usize,
     /// The one on whose thread this is, first.
     pub workers: Vec<WorkerHandle<Accepted>>,
-    pub stop: Shutdown,
+    pub stop: CancellationToken,
     /// Accepting has failed, and has not gone well since; the same for all, for it is said once.
     pub is_short: Arc<AtomicBool>,
 }
@@ -56,7 +56,7 @@ impl Acceptor {
         loop {
             let accepted = tokio::select! {
                 accepted = self.accept(&listener) => accepted,
-                () = self.stop.wait() => return,
+                () = self.stop.cancelled() => return,
             };
             match accepted {
                 Ok((stream, client, place)) => {
@@ -76,7 +76,7 @@ impl Acceptor {
                     }
                     tokio::select! {
                         () = sleep(ACCEPT_PAUSE) => {}
-                        () = self.stop.wait() => return,
+                        () = self.stop.cancelled() => return,
                     }
                 }
             }

@@ -10,7 +10,7 @@ use crate::config::limits::{ATTEMPTS_BESIDE_MAX, DESCRIPTORS_PER_ATTEMPT_BESIDE,
 use crate::egress::Config;
 
 /// Descriptors that the process needs for itself: files, runtimes, the operator's connections, fetches
-/// that nobody waits for any more, and those who are turned away.
+/// whose clients have left, and connections that are rejected.
 const DESCRIPTORS_OF_OUR_OWN: usize = 128 + REJECTED_MAX;
 
 /// Descriptors that the system's resolver uses for one look-up: one socket for each family of addresses.

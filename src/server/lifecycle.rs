@@ -3,7 +3,7 @@
 //! hour, changes share one notice.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use crate::audit::{
 use crate::config::Settings;
 use crate::policy::profile;
 use crate::runtime::clock::{Clock, monotonic};
+use crate::runtime::lock::Lock;
 
 /// Changes of settings that have a notice each in an hour; those beyond share one.
 const SETTINGS_NOTICES_MAX: usize = 30;
@@ -28,7 +29,7 @@ const SETTINGS_NOTICES_TIME: Duration = Duration::from_secs(60 * 60);
 pub struct Lifecycle {
     audit: Arc<Writer>,
     clock: Arc<dyn Clock>,
-    logged: Mutex<Logged>,
+    logged: Lock<Logged>,
 }
 
 /// The settings as the log has them.
@@ -54,7 +55,7 @@ impl Lifecycle {
     /// Of a proxy that is to be started with these settings.
     pub fn new(audit: Arc<Writer>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
         let logged = Logged { settings, recent: VecDeque::new(), waiting: None };
-        Self { audit, clock, logged: Mutex::new(logged) }
+        Self { audit, clock, logged: Lock::new(logged) }
     }
 
     /// The proxy begins to serve: to be called before it takes the first request.
@@ -136,7 +137,7 @@ impl Lifecycle {
     }
 
     fn logged(&self) -> std::sync::MutexGuard<'_, Logged> {
-        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
+        self.logged.lock()
     }
 }
 

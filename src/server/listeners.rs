@@ -24,6 +24,7 @@ pub struct BindError {
 }
 
 impl Listeners {
+    /// Binds all `addresses`, or none.
     pub fn bind(addresses: &[SocketAddr]) -> Result<Self, BindError> {
         let bind = |address: &SocketAddr| {
             listener::bind(*address).map_err(|source| BindError { address: *address, source })
@@ -57,6 +58,7 @@ impl Listeners {
         Ok(Self { sockets, is_listening: self.is_listening })
     }
 
+    /// The bound addresses.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sockets.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }

@@ -12,8 +12,8 @@ use super::accept::Acceptor;
 use super::totals::Totals;
 use super::worker::Worker;
 
-use crate::runtime::shutdown::Shutdown;
 use crate::watch::Watching;
+use tokio_util::sync::CancellationToken;
 
 /// So many workers accept clients, for themselves and for the others. The system wakes all of them for each client
 /// that comes; one alone would keep everybody out while it is busy.
@@ -27,7 +27,7 @@ use super::liveness::Liveness;
 #[derive(Debug)]
 pub struct Server {
     pub(super) addresses: Vec<SocketAddr>,
-    pub(super) stop: Shutdown,
+    pub(super) stop: CancellationToken,
     pub(super) workers: Vec<Worker>,
     pub(super) liveness: Liveness,
     pub(super) watching: Watching,
@@ -40,7 +40,7 @@ pub struct Server {
 impl Server {
     /// Starts the threads that serve `listeners`. An error where an address has been taken meanwhile.
     pub fn start(mut listeners: Listeners, components: &Components) -> io::Result<Self> {
-        let stop = Shutdown::default();
+        let stop = CancellationToken::new();
         let addresses = listeners.addresses();
         let acceptors = components.workers.min(ACCEPTORS_MAX);
         let accepting =
@@ -93,7 +93,7 @@ impl Server {
     }
 
     fn end(&mut self) {
-        self.stop.trigger();
+        self.stop.cancel();
         for worker in &mut self.workers {
             worker.join();
         }

@@ -23,7 +23,7 @@ const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// How often the log of the process sums up the decisions that had no line of their own.
 const DECISION_SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The thread that tells.
+/// The thread that writes the totals.
 #[derive(Debug)]
 pub struct Totals {
     end: CancellationToken,
@@ -39,12 +39,13 @@ struct Account {
 }
 
 /// The totals that the log has.
-struct Told {
+struct Written {
     counts: DecisionCounts,
     until: Timestamp,
 }
 
 impl Totals {
+    /// Starts the thread.
     pub fn start(components: &Components) -> io::Result<Self> {
         let account = Account {
             decision_metrics: Arc::clone(&components.decision_metrics),
@@ -55,11 +56,12 @@ impl Totals {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();
         let ended = end.clone();
-        let told = Told { counts: account.decision_metrics.counts(), until: account.clock.wall() };
+        let written =
+            Written { counts: account.decision_metrics.counts(), until: account.clock.wall() };
         let run = move || {
             runtime.block_on(async {
                 tokio::join!(
-                    tell(&account, told, ended.clone(), TOTALS_INTERVAL),
+                    write_totals(&account, written, ended.clone(), TOTALS_INTERVAL),
                     sum_up(&account, ended)
                 );
             });
@@ -77,16 +79,21 @@ impl Totals {
     }
 }
 
-async fn tell(account: &Account, mut told: Told, end: CancellationToken, interval: Duration) {
+async fn write_totals(
+    account: &Account,
+    mut written: Written,
+    end: CancellationToken,
+    interval: Duration,
+) {
     loop {
         tokio::select! {
-            () = sleep(interval) => told = told.tell(account),
+            () = sleep(interval) => written = written.write(account),
             () = end.cancelled() => break,
         }
         account.lifecycle.write_omitted();
     }
     account.lifecycle.write_omitted();
-    account.audit.queue_last_notice(told.until_now(account).0);
+    account.audit.queue_last_notice(written.until_now(account).0);
 }
 
 /// Has the decisions summed up that had no line of the process's log, every minute and at the end.
@@ -100,9 +107,9 @@ async fn sum_up(account: &Account, end: CancellationToken) {
     }
 }
 
-impl Told {
+impl Written {
     /// Writes the totals since the last notice. If that fails, the next notice includes them.
-    fn tell(self, account: &Account) -> Self {
+    fn write(self, account: &Account) -> Self {
         let (notice, next) = self.until_now(account);
         if account.audit.queue_notice(notice) {
             return next;
@@ -157,12 +164,12 @@ mod tests {
             clock: Arc::clone(&clock),
             lifecycle: Arc::new(lifecycle),
         };
-        let told = Told { counts: account.decision_metrics.counts(), until: clock.wall() };
+        let written = Written { counts: account.decision_metrics.counts(), until: clock.wall() };
         let lines = || std::fs::read_to_string(dir.path().join(FILE_NAME)).unwrap();
         let end = CancellationToken::new();
         let ended = end.clone();
         let hours = async {
-            tokio::join!(tell(&account, told, ended, Duration::from_millis(1)), async {
+            tokio::join!(write_totals(&account, written, ended, Duration::from_millis(1)), async {
                 while lines().lines().count() < 3 {
                     tokio::task::yield_now().await;
                 }

@@ -21,11 +21,12 @@ use super::worker_handle::{Accepted, ConnectionCount, WorkerHandle};
 use crate::egress::Egress;
 use crate::proxy::{self, ConnectionContext, Current, Gate, Proxy};
 use crate::runtime::clock;
-use crate::runtime::shutdown::Shutdown;
+use tokio_util::sync::CancellationToken;
 
 /// How often idle connections to origins are looked through for those whose time is over.
 const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
+/// One worker thread.
 #[derive(Debug)]
 pub struct Worker {
     name: String,
@@ -35,14 +36,14 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Serves what is sent, until nobody can send any more: then what is under way may end, within the
+    /// Serves what is sent, until the channel is closed: then requests in flight may end, within the
     /// drain timeout. `connections` are those of all workers: each goes on until the last has ended, for
     /// its connections to origins may be lent, and all wait for what it fetches.
     pub fn start(
         number: usize,
         components: &Components,
         gate: &Arc<Gate>,
-        stop: Shutdown,
+        stop: CancellationToken,
         connections: TaskTracker,
     ) -> io::Result<(Self, WorkerHandle<Accepted>)> {
         let (post, arrivals) = WorkerHandle::new();
@@ -130,7 +131,12 @@ async fn drain(connections: &TaskTracker, patience: Duration) {
 
 /// Serves one client that has been let in. The place inside is kept until all is over, what runs
 /// inside a CONNECT included.
-async fn receive(arrival: Accepted, held: ConnectionCount, proxy: Current, stop: Shutdown) {
+async fn receive(
+    arrival: Accepted,
+    held: ConnectionCount,
+    proxy: Current,
+    stop: CancellationToken,
+) {
     let Accepted { stream, client, reception, place } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
     let context = Arc::new(ConnectionContext::of_client(client, stop));

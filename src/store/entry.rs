@@ -212,7 +212,7 @@ impl Entry {
         last.into_iter().fold(state, apply)
     }
 
-    /// What holds for the agent with this identity, which is computed only if agents were told
+    /// What holds for the agent with this identity, which is computed only if agents were given
     /// apart.
     pub(super) fn view(&self, identity: impl FnOnce() -> FetchIdentity) -> View<'_> {
         let shared = View {

@@ -7,7 +7,7 @@ use super::single_flight::queue::Cancelled;
 use crate::egress;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
-use crate::policy::state::{Policy, RobotsState, Standing};
+use crate::policy::state::{Policy, PolicyStatus, RobotsState};
 use crate::store::fetch::FetchIdentity;
 use crate::types::timestamp::Timestamp;
 
@@ -61,7 +61,7 @@ impl From<Cancelled> for Undecided {
 
 impl Undecided {
     /// Whether a request that joined a fetch looks again, because that fetch ended for reasons of
-    /// other clients: always if nobody waited for it, otherwise once.
+    /// other clients: always if no request waited for it, otherwise once.
     pub(super) const fn is_of_others(&self, is_first: bool) -> bool {
         match self {
             Self::Left => true,
@@ -77,28 +77,28 @@ impl Known {
         view: &View<'_>,
         now: Timestamp,
     ) -> Option<Self> {
-        match state.standing(profile, now) {
-            Standing::Current(_) => Some(Self {
+        match state.policy_status(profile, now) {
+            PolicyStatus::Current(_) => Some(Self {
                 state: Arc::clone(state),
                 profile: Arc::clone(profile),
                 failed: view.failed.cloned(),
                 asked_as: view.asked_as.cloned(),
                 at: now,
             }),
-            Standing::Due => None,
+            PolicyStatus::Due => None,
         }
     }
 
     /// The policy at `now`. If the state has come due since the lookup, the policy at the lookup:
     /// callers that wait in between look up again.
     pub fn policy(&self, now: Timestamp) -> Policy<'_> {
-        let standing = match self.state.standing(&self.profile, now) {
-            Standing::Due => self.state.standing(&self.profile, self.at),
-            current @ Standing::Current(_) => current,
+        let status = match self.state.policy_status(&self.profile, now) {
+            PolicyStatus::Due => self.state.policy_status(&self.profile, self.at),
+            current @ PolicyStatus::Current(_) => current,
         };
-        match standing {
-            Standing::Current(policy) => policy,
-            Standing::Due => {
+        match status {
+            PolicyStatus::Current(policy) => policy,
+            PolicyStatus::Due => {
                 unreachable!("it is made only of a state that is current at that moment")
             }
         }
@@ -117,6 +117,7 @@ impl Known {
         }
     }
 
+    /// The state of the origin's robots.txt.
     pub fn state(&self) -> &RobotsState {
         &self.state
     }
@@ -131,6 +132,7 @@ impl Known {
         self.asked_as.as_ref()
     }
 
+    /// The profile of the lookup.
     pub fn profile(&self) -> &Arc<Profile> {
         &self.profile
     }

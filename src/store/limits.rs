@@ -8,6 +8,7 @@ pub const ROBOTS_TXT_BYTES: usize = 500 * 1024;
 /// Bytes of the write queue to disk: a quarter of `robots.cache_size`, within these bounds. Room for
 /// some dozens, or a few hundred, files of the largest kind.
 pub const STORE_PENDING_BYTES_MIN: usize = 16 << 20;
+/// The most.
 pub const STORE_PENDING_BYTES_MAX: usize = 64 << 20;
 
 /// Origins written in one transaction: each transaction waits for the disk once, so larger batches

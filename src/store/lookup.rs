@@ -46,7 +46,7 @@ impl<'a> Lookup<'a> {
     pub(super) fn attempt(&self, has_waited: bool) -> Result<Attempt, Undecided> {
         let now = self.fetches.clock.wall();
         let mut entries = self.fetches.tiers.lock();
-        // If the origin has told agents apart, each agent fetches for itself.
+        // If the origin has answered agents differently, each agent fetches for itself.
         let mut may_share = !has_waited;
         let entry = entries.memory.get(self.origin);
         if let Some(entry) = entry {

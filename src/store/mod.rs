@@ -1,8 +1,8 @@
 //! Stores what is known of each origin's robots.txt, and fetches it once for all that wait.
 //!
 //! Promises: at most one fetch per origin and agent is in flight, and one per origin until the
-//! origin has told agents apart; it outlives the client that caused it, unless others wait for its
-//! slot; what one agent was told decides for no other; a returned result is current; entries,
+//! origin has answered agents differently; it outlives the client that caused it, unless others wait for its
+//! slot; one agent's answers decide for no other; a returned result is current; entries,
 //! bytes, fetches, waiters and waits are bounded. Entries that were not used for long are
 //! compressed in memory (`compressed`); what memory has no room for, and what the process leaves behind,
 //! is on disk (`disk`), so an origin is fetched again when its file is due, not because it was

@@ -3,19 +3,20 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 
 use bytes::Bytes;
 
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::robots::{Dialect, RobotsTxt};
+use crate::runtime::lock::Lock;
 
 /// SHA-256 of the file, and a hash of the dialect. Hashes may collide, so a hit is compared.
 type Key = ([u8; 32], u64);
 
 #[derive(Debug, Default)]
 pub(super) struct ParseCache {
-    table: Mutex<Table>,
+    table: Lock<Table>,
 }
 
 #[derive(Debug, Default)]
@@ -86,7 +87,7 @@ impl ParseCache {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

@@ -153,6 +153,7 @@ impl Persisted {
 }
 
 impl Fingerprint {
+    /// What is stored of `profile`.
     pub fn of(profile: &Profile) -> Self {
         Self { name: profile.name.into(), version: profile::VERSION, settings: profile.changes() }
     }

@@ -106,7 +106,7 @@ impl House {
             clock: Arc::clone(&clock),
         });
         let open = |config: &disk::Config| Disk::open(config.clone(), Arc::clone(&clock) as _);
-        let opened = disk.as_ref().map(open).transpose().expect("nobody else uses it");
+        let opened = disk.as_ref().map(open).transpose().expect("not in use");
         let fetcher = Arc::clone(&origins) as Arc<dyn FetchRobots>;
         let store = Store::new(config.clone(), fetcher, Arc::clone(&clock) as _, opened);
         Self { store, origins, clock, config, disk }
@@ -160,7 +160,7 @@ impl House {
 
     /// Lets the oldest fetch that is held go on.
     fn answer(&self, answer: Answer) {
-        assert!(lock(&self.origins.held).remove(0).send(answer).is_ok(), "nobody waits for it");
+        assert!(lock(&self.origins.held).remove(0).send(answer).is_ok(), "no request waits for it");
     }
 }
 

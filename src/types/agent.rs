@@ -111,6 +111,7 @@ pub fn is_token(text: &str) -> bool {
 pub struct Token(String);
 
 impl Token {
+    /// The token as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

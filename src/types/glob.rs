@@ -8,6 +8,7 @@ use std::fmt;
 pub struct Glob(Box<str>);
 
 impl Glob {
+    /// A pattern in which `*` matches any characters.
     pub fn new(pattern: &str) -> Self {
         Self(pattern.into())
     }

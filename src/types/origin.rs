@@ -29,6 +29,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// `http` or `https`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -37,6 +38,7 @@ impl Scheme {
         }
     }
 
+    /// The default port (RFC 9110 §4.2.1, §4.2.2).
     pub const fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -81,6 +83,7 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The origin of these parts.
     pub const fn new(scheme: Scheme, host: Host, port: u16) -> Self {
         Self { scheme, host, port }
     }
@@ -99,14 +102,17 @@ impl Origin {
         Ok(Self { scheme, host: parse_host(host)?, port })
     }
 
+    /// Its scheme.
     pub const fn scheme(&self) -> Scheme {
         self.scheme
     }
 
+    /// Its host.
     pub const fn host(&self) -> &Host {
         &self.host
     }
 
+    /// Its port, also where it is the default one.
     pub const fn port(&self) -> u16 {
         self.port
     }

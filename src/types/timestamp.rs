@@ -35,6 +35,7 @@ impl Timestamp {
         if millis < Self::LAST.0 { Self(millis) } else { Self::LAST }
     }
 
+    /// Milliseconds since the Unix epoch.
     pub const fn millis(self) -> u64 {
         self.0
     }

@@ -13,7 +13,7 @@ use crate::policy::access::{Capture, Cause, Fetched};
 use crate::policy::change::{Change, Kind, change, line_counts};
 use crate::policy::decision::{Verdict, decide};
 use crate::policy::profile::Profile;
-use crate::policy::state::{Policy, RobotsState, Standing};
+use crate::policy::state::{Policy, PolicyStatus, RobotsState};
 use crate::store::{Landing, Step};
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
@@ -179,9 +179,9 @@ impl Drop for Pending {
 
 /// By a state, at the moment that it was learnt: then it was current.
 fn allows(state: &RobotsState, profile: &Profile, sampled: &Sampled) -> Option<bool> {
-    let policy: Policy<'_> = match state.standing(profile, state.learnt_at()?) {
-        Standing::Current(policy) => policy,
-        Standing::Due => return None,
+    let policy: Policy<'_> = match state.policy_status(profile, state.learnt_at()?) {
+        PolicyStatus::Current(policy) => policy,
+        PolicyStatus::Due => return None,
     };
     let decision = decide(&policy, sampled.token.as_deref(), sampled.path.as_bytes());
     Some(decision.verdict == Verdict::Allow)

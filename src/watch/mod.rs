@@ -14,14 +14,15 @@ mod sample;
 mod tests;
 mod thread;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
 use crate::policy::change::Kind;
 use crate::policy::profile::Profile;
+use crate::runtime::lock::Lock;
 use crate::store::{Follower, Landing};
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -53,10 +54,10 @@ pub struct Watch {
     changes: AtomicU8,
     is_redacted: AtomicBool,
     samples: Samples,
-    last_answers: Mutex<LastAnswers>,
+    last_answers: Lock<LastAnswers>,
     queue: mpsc::Sender<Pending>,
     /// Until the thread takes it.
-    pending: Mutex<Option<mpsc::Receiver<Pending>>>,
+    pending: Lock<Option<mpsc::Receiver<Pending>>>,
     /// Bytes of the files that wait.
     waiting: Arc<AtomicUsize>,
     counts: [AtomicU64; Kind::ALL.len()],
@@ -75,9 +76,9 @@ impl Watch {
             changes: AtomicU8::new(changes as u8),
             is_redacted: AtomicBool::new(is_redacted),
             samples: Samples::default(),
-            last_answers: Mutex::default(),
+            last_answers: Lock::default(),
             queue,
-            pending: Mutex::new(Some(pending)),
+            pending: Lock::new(Some(pending)),
             waiting: Arc::default(),
             counts: Default::default(),
             overload: AtomicU64::new(0),
@@ -139,8 +140,7 @@ impl Watch {
     /// The comparison that `landing` needs, if any.
     fn pending(&self, landing: Landing) -> Option<Pending> {
         let step = landing.steps.iter().find(|step| step.profile == landing.profile)?.clone();
-        let compare =
-            self.last_answers.lock().unwrap_or_else(PoisonError::into_inner).note(&landing, &step);
+        let compare = self.last_answers.lock().note(&landing, &step);
         match compare {
             Compare::Nothing => None,
             Compare::Stored => Pending::new(landing, false),

@@ -9,14 +9,15 @@
 
 use std::fmt;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use foldhash::quality::RandomState;
 
 use super::reservoir::Reservoir;
 pub use super::reservoir::Sampled;
 use crate::policy::profile::Profile;
+use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
@@ -29,7 +30,7 @@ const SAMPLE_PLACES_OF_SET: usize = 4;
 
 const SETS: usize = SAMPLE_ORIGINS_MAX / SAMPLE_PLACES_OF_SET;
 
-/// Clients are told apart by that many numbers; two that share one share what they may have.
+/// Clients are distinguished by so many numbers; two with the same number share one quota.
 const OWNERS: usize = 1024;
 
 /// The samples of all origins.
@@ -56,7 +57,7 @@ pub struct Offer<'a> {
 #[repr(align(64))]
 struct Set {
     places: [Place; SAMPLE_PLACES_OF_SET],
-    held: Mutex<[Option<Box<Held>>; SAMPLE_PLACES_OF_SET]>,
+    held: Lock<[Option<Box<Held>>; SAMPLE_PLACES_OF_SET]>,
 }
 
 /// The counter that a request reads.
@@ -98,15 +99,15 @@ impl Samples {
     pub fn of(&self, origin: &Origin) -> Vec<Sampled> {
         let tag = self.random.hash_one(origin) | 1;
         let set = &self.sets[(tag >> 32) as usize % SETS];
-        let held = set.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = set.held.lock();
         let found = held.iter().flatten().find(|held| held.origin == *origin);
         found.map(|held| held.reservoir.sampled()).unwrap_or_default()
     }
 
-    /// Lets go of all.
+    /// Removes all.
     pub fn clear(&self) {
         for set in &self.sets {
-            let mut held = set.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = set.held.lock();
             for (place, held) in set.places.iter().zip(held.iter_mut()) {
                 place.tag.store(0, Relaxed);
                 if let Some(gone) = held.take() {
@@ -119,7 +120,7 @@ impl Samples {
     /// Bytes that the samples hold, and how many origins have one.
     pub fn size(&self) -> (usize, usize) {
         let of_set = |set: &Set| {
-            let held = set.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let held = set.held.lock();
             let bytes = |held: &Held| size_of::<Held>() + held.reservoir.bytes();
             held.iter().flatten().fold((0, 0), |(sum, count), held| (sum + bytes(held), count + 1))
         };
@@ -189,11 +190,7 @@ impl Set {
 
     /// Nothing while another thread holds the lock.
     fn try_held(&self) -> Option<std::sync::MutexGuard<'_, Slots>> {
-        match self.held.try_lock() {
-            Ok(held) => Some(held),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.held.try_lock()
     }
 }
 
@@ -216,7 +213,7 @@ pub fn without_values(path: &str) -> String {
 
 impl Default for Samples {
     fn default() -> Self {
-        let set = || Set { places: Default::default(), held: Mutex::default() };
+        let set = || Set { places: Default::default(), held: Lock::default() };
         Self {
             random: RandomState::default(),
             sets: (0..SETS).map(|_| set()).collect(),

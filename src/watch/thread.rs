@@ -2,8 +2,8 @@
 //! delays only this queue.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Watching {
         audit: &Arc<Writer>,
         clock: &Arc<dyn Clock>,
     ) -> io::Result<Self> {
-        let taken = || watch.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = || watch.pending.lock();
         let end = CancellationToken::new();
         let Some(mut pending) = taken().take() else { return Ok(Self { end, thread: None }) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -63,7 +63,7 @@ impl Watching {
         let run = move || {
             runtime.block_on(thread.run(&mut pending, ended));
             // For the next server, should there be one.
-            *thread.watch.pending.lock().unwrap_or_else(PoisonError::into_inner) = Some(pending);
+            *thread.watch.pending.lock() = Some(pending);
         };
         let thread = std::thread::Builder::new().name("watch".into()).spawn(run)?;
         Ok(Self { end, thread: Some(thread) })

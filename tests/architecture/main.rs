@@ -3,6 +3,7 @@
 //! run in seconds, before each commit.
 
 mod circles;
+mod docs;
 mod floors;
 mod imports;
 mod readme;

@@ -13,8 +13,11 @@ use crate::types::origin::{Origin, split_url};
 
 /// Reads and changes the store: of a running proxy, or offline.
 pub trait StoreAdmin {
+    /// The amount of stored data.
     fn stats(&self) -> Result<Stats, ControlError>;
+    /// What is stored of `origin`.
     fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError>;
+    /// Removes what is stored of `origin`; returns whether there was anything.
     fn forget(&self, origin: &Origin) -> Result<bool, ControlError>;
     /// How many origins were left out, because what is kept of them does not hold.
     fn export(&self, each: Each<'_>) -> Result<u64, ControlError>;
@@ -58,14 +61,17 @@ fn exported(exported: Result<io::Result<u64>, OpenError>) -> Result<u64, Control
 
 /// Of a running proxy. It is asked on a thread that may wait.
 impl StoreAdmin for Arc<Store> {
+    /// The amount of stored data.
     fn stats(&self) -> Result<Stats, ControlError> {
         Ok(disk(self)?.stats()?)
     }
 
+    /// What is stored of `origin`.
     fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError> {
         Ok(Handle::current().block_on(Store::get(self, origin)))
     }
 
+    /// Removes what is stored of `origin`; returns whether there was anything.
     fn forget(&self, origin: &Origin) -> Result<bool, ControlError> {
         Ok(Handle::current().block_on(Store::forget(self, origin)))
     }
@@ -80,14 +86,17 @@ fn disk(store: &Store) -> Result<&Disk, ControlError> {
 }
 
 impl StoreAdmin for Offline {
+    /// The amount of stored data.
     fn stats(&self) -> Result<Stats, ControlError> {
         Ok(self.stats()?)
     }
 
+    /// What is stored of `origin`.
     fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError> {
         Ok(self.get(origin)?)
     }
 
+    /// Removes what is stored of `origin`; returns whether there was anything.
     fn forget(&self, origin: &Origin) -> Result<bool, ControlError> {
         Ok(self.forget(origin)?)
     }

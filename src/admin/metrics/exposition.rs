@@ -24,6 +24,7 @@ pub enum Format {
 }
 
 impl Format {
+    /// The media type of the response.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -71,10 +72,12 @@ impl Exposition {
         self.labelled(name, help, MetricType::Counter, values);
     }
 
+    /// Adds a gauge with one value.
     pub fn gauge(&mut self, name: &str, help: &str, value: u64) {
         self.0.register(name, help, ConstGauge::new(value));
     }
 
+    /// Adds a gauge with a value for each label.
     pub fn gauges(
         &mut self,
         name: &str,
@@ -119,6 +122,7 @@ impl Exposition {
         self.0.register(name, help, Labelled { kind, values: values.into_iter().collect() });
     }
 
+    /// The whole text in `format`.
     pub fn text(&self, format: Format) -> String {
         let mut lines = String::new();
         text::encode(&mut lines, &self.0).expect("a text takes what is written to it");
@@ -134,19 +138,19 @@ fn as_prometheus(lines: &str) -> String {
     let kinds = lines.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let counters: Vec<_> =
         kinds.filter(|(_, kind)| *kind == "counter").map(|(name, _)| name).collect();
-    let mut told = String::with_capacity(lines.len());
+    let mut text = String::with_capacity(lines.len());
     for line in lines.lines() {
         let mut words = line.splitn(4, ' ');
         let line = match (words.next(), words.next(), words.next(), words.next()) {
             (Some("#"), Some("UNIT" | "EOF"), ..) => continue,
             (Some("#"), Some(what), Some(name), Some(rest)) if counters.contains(&name) => {
-                writeln!(told, "# {what} {name}_total {rest}")
+                writeln!(text, "# {what} {name}_total {rest}")
             }
-            _ => writeln!(told, "{line}"),
+            _ => writeln!(text, "{line}"),
         };
         line.expect("a text takes what is written to it");
     }
-    told
+    text
 }
 
 /// Labels with their values.

@@ -43,7 +43,7 @@ fn process(page: &mut Exposition, watched: &Watched) {
     // The name that every Prometheus client gives it.
     let help = "Start time of the process, in seconds since 1970";
     page.date("process_start_time", help, watched.started);
-    process::tell(page);
+    process::add(page);
     let help = "Panics; each closed at most one connection";
     page.counter("courtesy_panics", help, panics::count());
 }

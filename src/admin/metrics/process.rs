@@ -10,7 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Exposition;
 
-pub fn tell(page: &mut Exposition) {
+/// Adds the metrics of the process.
+pub fn add(page: &mut Exposition) {
     page.seconds_counter(
         "process_cpu",
         "Processor time in user and system mode, in seconds",

@@ -26,6 +26,7 @@ pub struct CaptureRecord {
     pub user_agent: Option<String>,
 }
 
+/// One response of the fetch, redirects included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// Status line and fields as HTTP/1.1 has them, each byte as the character of that number
@@ -43,6 +44,7 @@ pub struct Answer {
     pub url: String,
 }
 
+/// The body of the last response, which is kept as its own blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Body {
     /// The file is longer than the size limit; the rest was not downloaded.
@@ -53,6 +55,7 @@ pub struct Body {
     pub sha256: String,
 }
 
+/// Why there is no response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// In words.

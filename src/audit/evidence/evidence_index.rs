@@ -34,9 +34,9 @@ impl EvidenceIndex {
     pub fn take(path: &Path, is_over: &dyn Fn() -> bool) -> io::Result<Self> {
         let mut names = HashSet::new();
         let mut last = None;
-        each_line(path, is_over, &mut |told, hash| {
-            names.extend(told.blobs());
-            last = Some((told.time, Head { hash: hash.to_owned(), seq: told.seq }));
+        each_line(path, is_over, &mut |refs, hash| {
+            names.extend(refs.blobs());
+            last = Some((refs.time, Head { hash: hash.to_owned(), seq: refs.seq }));
         })?;
         let (time, last) = last.ok_or_else(|| malformed("it has no line that can be read"))?;
         Ok(Self { time, last, names })
@@ -81,7 +81,7 @@ impl fmt::Display for EvidenceIndex {
 
 /// What is kept of a line. A file has very many: the rest of each is passed over.
 #[derive(Deserialize)]
-pub(crate) struct Told<'a> {
+pub(crate) struct LineRefs<'a> {
     #[serde(borrow)]
     from: Option<EvidenceRefs<'a>>,
     #[serde(borrow)]
@@ -93,10 +93,10 @@ pub(crate) struct Told<'a> {
     to: Option<EvidenceRefs<'a>>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> LineRefs<'a> {
     fn of(line: &'a [u8]) -> Option<Self> {
-        let told: Self = serde_json::from_slice(line).ok()?;
-        checked_seq(told.seq).ok().map(|_| told)
+        let refs: Self = serde_json::from_slice(line).ok()?;
+        checked_seq(refs.seq).ok().map(|_| refs)
     }
 
     /// The evidence that it names.
@@ -109,7 +109,7 @@ impl<'a> Told<'a> {
 pub(crate) fn each_line(
     path: &Path,
     is_over: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(Told<'_>, &str),
+    each: &mut dyn FnMut(LineRefs<'_>, &str),
 ) -> io::Result<()> {
     let mut lines = Lines::open(path)?;
     loop {
@@ -118,8 +118,8 @@ pub(crate) fn each_line(
         }
         match lines.next()? {
             Found::Line(line) => {
-                if let (Some(told), Some((_, hash))) = (Told::of(line), split(line)) {
-                    tell(told, hash);
+                if let (Some(refs), Some((_, hash))) = (LineRefs::of(line), split(line)) {
+                    each(refs, hash);
                 }
             }
             Found::Rest(_) => {}

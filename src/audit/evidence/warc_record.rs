@@ -32,6 +32,7 @@ pub struct Record {
 }
 
 impl Id {
+    /// The identity made of `parts`.
     pub fn of(parts: &[&str]) -> Self {
         let digest = Sha256::digest(parts.join("\n"));
         let mut bytes = [0; 16];
@@ -66,10 +67,12 @@ impl Record {
         }
     }
 
+    /// Adds a field with an identity.
     pub fn id(&mut self, name: &str, id: Id) {
         self.field(name, &id.to_string());
     }
 
+    /// Adds a field with the digest of `bytes`.
     pub fn digest(&mut self, name: &str, bytes: &[u8]) {
         self.field(name, &format!("sha256:{}", sanitize::sha256_hex(bytes)));
     }

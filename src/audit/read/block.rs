@@ -38,6 +38,7 @@ pub struct Line<'a> {
     pub number: u64,
 }
 
+/// Bytes of a file that are not a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest<'a> {
     pub file: &'a Path,

@@ -70,6 +70,7 @@ pub enum Rule {
     Pattern(String),
 }
 
+/// The clients whose records are selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Client {
     Block(IpNet),
@@ -157,6 +158,7 @@ impl Client {
 }
 
 impl CompiledFilter {
+    /// Compiles `filter`.
     pub fn new(filter: Filter) -> Self {
         let (since, until) = (filter.since.map(print_time), filter.until.map(print_time));
         Self { filter, since, until }

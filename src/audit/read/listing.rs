@@ -36,13 +36,13 @@ pub struct Listing {
     pub doubles: Vec<(PathBuf, PathBuf)>,
     known: HashMap<(PathBuf, u64), Segment>,
     /// Unreadable files that have been reported.
-    told: HashSet<PathBuf>,
+    reported: HashSet<PathBuf>,
 }
 
 impl Listing {
     pub fn new(log: Log) -> Self {
         let (segments, lineless, doubles) = (Vec::new(), Vec::new(), Vec::new());
-        Self { log, segments, lineless, doubles, known: HashMap::new(), told: HashSet::new() }
+        Self { log, segments, lineless, doubles, known: HashMap::new(), reported: HashSet::new() }
     }
 
     /// Lists again. Returns the files whose place in the log is unknown, each once.
@@ -70,7 +70,7 @@ impl Listing {
                 Ok(found) => segments.extend(found),
                 // Renamed or removed in between: the next listing finds it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && self.log.is_dir() => {}
-                Err(error) if self.told.insert(path.clone()) => {
+                Err(error) if self.reported.insert(path.clone()) => {
                     errors.push(ScanError::new(path, error))
                 }
                 Err(_) => {}

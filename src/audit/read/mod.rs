@@ -5,9 +5,9 @@ pub mod archive;
 mod block;
 mod block_reader;
 pub mod bundle;
+mod chain_check;
 pub mod filter;
 mod listing;
-mod neighbours;
 mod raw_record;
 pub mod replay;
 pub mod report;
@@ -15,6 +15,6 @@ mod scan;
 pub mod verify;
 
 pub use block::{Block, Extent, Line, Log, Rest, ScanError, ScanItem};
+pub use chain_check::{ChainCheck, Link};
 pub use filter::{CompiledFilter, Filter};
-pub use neighbours::{Beside, Standing};
 pub use scan::Scan;

@@ -56,26 +56,32 @@ impl<'a> RawRecord<'a> {
         Self(line)
     }
 
+    /// The member `agent`.
     pub fn agent(&self) -> Option<Cow<'a, str>> {
         text(&self.0[START.len()..])
     }
 
+    /// The client's address.
     pub fn client_address(&self) -> Option<Cow<'a, str>> {
         text(self.after(&CLIENT)?)
     }
 
+    /// The client's user name.
     pub fn client_name(&self) -> Option<Cow<'a, str>> {
         text(after(self.after(&CLIENT)?, &NAME)?)
     }
 
+    /// The member `event`.
     pub fn event(&self) -> Option<Cow<'a, str>> {
         text(self.after(&EVENT)?)
     }
 
+    /// The person who allowed the exemption.
     pub fn exempted_by(&self) -> Option<Cow<'a, str>> {
         text(self.after(&EXEMPTION)?)
     }
 
+    /// The name of the profile.
     pub fn profile_name(&self) -> Option<Cow<'a, str>> {
         text(self.after(&PROFILE)?)
     }
@@ -90,10 +96,12 @@ impl<'a> RawRecord<'a> {
         text(after(after(self.after(&REASON)?, &ROBOTS)?, &SHA256)?)
     }
 
+    /// The trace that the request belonged to.
     pub fn trace_id(&self) -> Option<Cow<'a, str>> {
         text(after(self.after(&TIME)?, &TRACE)?)
     }
 
+    /// The member `id`.
     pub fn id(&self) -> Option<Cow<'a, str>> {
         text(self.after(&ID)?)
     }
@@ -103,22 +111,27 @@ impl<'a> RawRecord<'a> {
         text(self.after(&NODE)?)
     }
 
+    /// The member `origin`.
     pub fn origin(&self) -> Option<Cow<'a, str>> {
         text(self.after(&ORIGIN)?)
     }
 
+    /// The member `reason`.
     pub fn reason(&self) -> Option<Cow<'a, str>> {
         text(self.after(&REASON)?)
     }
 
+    /// The line of the rule.
     pub fn rule_line(&self) -> Option<u32> {
         number(after(self.after(&RULE)?, &LINE)?)
     }
 
+    /// The pattern of the rule.
     pub fn rule_pattern(&self) -> Option<Cow<'a, str>> {
         text(after(self.after(&RULE)?, &PATTERN)?)
     }
 
+    /// The member `seq`.
     pub fn seq(&self) -> Option<u64> {
         number(self.after(&SEQ)?)
     }
@@ -128,6 +141,7 @@ impl<'a> RawRecord<'a> {
         text(self.after(&TIME)?)
     }
 
+    /// The member `url`.
     pub fn url(&self) -> Option<Cow<'a, str>> {
         text(after(self.after(&TIME)?, &URL)?)
     }

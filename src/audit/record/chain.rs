@@ -105,6 +105,7 @@ impl Content {
         }
     }
 
+    /// The sequence number of the line.
     pub fn seq(&self) -> u64 {
         match self {
             Self::Record(record) => record.seq,
@@ -112,6 +113,7 @@ impl Content {
         }
     }
 
+    /// The time of the line.
     pub fn time(&self) -> Timestamp {
         match self {
             Self::Record(record) => record.time,

@@ -12,6 +12,7 @@ use super::chain::Head;
 use crate::audit::private_file::private;
 use crate::types::timestamp::Timestamp;
 
+/// The file of the chain's head in the log's directory.
 pub const HEAD_NAME: &str = "head.json";
 
 #[derive(Serialize, Deserialize)]

@@ -35,10 +35,12 @@ macro_rules! notices {
                 match self { $(Self::$kind(_) => $event::WORD,)+ }
             }
 
+            /// The sequence number of the line.
             pub const fn seq(&self) -> u64 {
                 match self { $(Self::$kind(it) => it.seq,)+ }
             }
 
+            /// The time of the line.
             pub const fn time(&self) -> Timestamp {
                 match self { $(Self::$kind(it) => it.time,)+ }
             }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Node(Arc<str>);
 
 impl Node {
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 
 /// The names in `dir` that belong to the log, and how long their files are. Whether one has been
-/// compressed already is not told.
+/// compressed already is not reported.
 fn files(dir: &Path) -> Vec<(String, u64)> {
     let entries = fs::read_dir(dir).unwrap().map(Result::unwrap);
     let logs = entries.filter(|entry| segment::is_segment(&entry.path()));
@@ -126,12 +126,12 @@ fn a_file_is_closed_in_time_without_any_traffic() {
 fn a_closed_file_is_never_overwritten() {
     for taken in ["denials-000000000001.jsonl", "denials-000000000001.jsonl.gz"] {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(taken), "of somebody else\n").unwrap();
+        fs::write(dir.path().join(taken), "of another program\n").unwrap();
         let writer = open_with(dir.path(), small).unwrap();
         assert_eq!((write(&writer), write(&writer)), (1, 2));
         assert_eq!(writer.health().segments_closed, 0);
         assert_eq!(seqs(dir.path()), [1, 2]);
-        assert_eq!(fs::read(dir.path().join(taken)).unwrap(), b"of somebody else\n");
+        assert_eq!(fs::read(dir.path().join(taken)).unwrap(), b"of another program\n");
     }
 }
 

@@ -122,12 +122,12 @@ fn the_list_is_the_same_whether_the_writer_tells_it_or_the_file_is_read() {
     until_put_away(dir.path(), [1]);
     drop(writer);
     let list = dir.path().join("denials-000000000001.evidence");
-    let told = fs::read_to_string(&list).unwrap();
-    assert_eq!(told.lines().count(), 4, "{told}");
+    let text = fs::read_to_string(&list).unwrap();
+    assert_eq!(text.lines().count(), 4, "{text}");
     fs::remove_file(&list).unwrap();
     let _writer = open(dir.path()).unwrap();
     until_put_away(dir.path(), [1]);
-    assert_eq!(fs::read_to_string(&list).unwrap(), told);
+    assert_eq!(fs::read_to_string(&list).unwrap(), text);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn has_evidence(dir: &Path) -> bool {
     BlobStore::of(dir).path(Kind::File, &hex(&Sha256::digest(FILE))).exists()
 }
 
-/// What somebody does to the directory, beside which `old` is free for a name.
+/// What is done to the directory, beside which `old` is free for a name.
 type Move<'a> = &'a dyn Fn(&Path, &Path);
 
 #[test]

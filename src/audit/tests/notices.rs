@@ -203,7 +203,7 @@ fn the_text_of_every_notice_is_a_public_interface_and_none_passes_for_a_record()
             (notice.word(), 7, notice.node()),
             "{line}"
         );
-        assert!(!line.contains("\"reason\""), "records are told by it: {line}");
+        assert!(!line.contains("\"reason\""), "it marks records: {line}");
     }
     for word in Notice::WORDS {
         assert!(

@@ -52,6 +52,7 @@ impl ActiveFile {
         Ok((file, tail))
     }
 
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

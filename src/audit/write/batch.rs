@@ -47,6 +47,7 @@ impl Batch {
         }
     }
 
+    /// Adds a record.
     pub fn record(&mut self, record: Box<Record>) {
         self.records += 1;
         self.recorded.add(record.event);
@@ -54,6 +55,7 @@ impl Batch {
         self.push(Content::Record(record));
     }
 
+    /// Adds a line.
     pub fn push(&mut self, mut content: Content) {
         content.set_node(self.node.clone());
         if let Content::Notice(Notice::Totals(totals)) = &mut content {

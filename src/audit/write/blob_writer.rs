@@ -28,6 +28,7 @@ pub(super) struct BlobWriter {
 }
 
 impl BlobWriter {
+    /// Starts the thread that writes blobs.
     pub fn start(blob_store: BlobStore) -> io::Result<Self> {
         // The sender waits for the answer before the next batch: each queue holds one at most.
         let (batches, mut to_do) = mpsc::unbounded_channel::<BlobBatch>();

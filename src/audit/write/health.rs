@@ -2,13 +2,14 @@
 //! it begins and once when it ends, however many records it costs.
 
 use std::collections::BTreeMap;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::audit::config::OnFailure;
 use crate::audit::record::chain::Head;
 use crate::audit::record::meta_event::GapEvent;
 use crate::audit::record::meta_record::{Gap, Notice};
+use crate::runtime::lock::Lock;
 use crate::types::timestamp::Timestamp;
 
 /// The numbers are of this process.
@@ -47,7 +48,7 @@ pub(super) enum Trouble {
 
 #[derive(Debug)]
 pub(super) struct Status {
-    state: Mutex<State>,
+    state: Lock<State>,
     /// Apart from the rest: every request asks for it.
     is_stopped: AtomicBool,
 }
@@ -89,17 +90,20 @@ impl Status {
     pub fn new(on_failure: OnFailure) -> Self {
         let state =
             State { on_failure, health: Health::default(), troubles: BTreeMap::new(), loss: None };
-        Self { state: Mutex::new(state), is_stopped: AtomicBool::new(false) }
+        Self { state: Lock::new(state), is_stopped: AtomicBool::new(false) }
     }
 
+    /// The current health.
     pub fn health(&self) -> Health {
         self.locked().health.clone()
     }
 
+    /// Whether requests are refused, as `audit.on_failure = "stop"` asks.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
+    /// Changes the health.
     pub fn update(&self, change: impl FnOnce(&mut Health)) {
         change(&mut self.locked().health);
     }
@@ -127,6 +131,7 @@ impl Status {
         }
     }
 
+    /// Whether `trouble` lasts.
     pub fn has(&self, trouble: Trouble) -> bool {
         self.locked().troubles.contains_key(&trouble)
     }
@@ -143,6 +148,7 @@ impl Status {
         }
     }
 
+    /// Notes that `trouble` is over.
     pub fn end(&self, trouble: Trouble) {
         let mut state = self.locked();
         if state.troubles.remove(&trouble).is_some() {
@@ -169,7 +175,7 @@ impl Status {
 
     /// Counters stay right even if a holder of the lock panicked.
     fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

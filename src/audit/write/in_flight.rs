@@ -3,7 +3,7 @@
 //! does not return cannot be ended, but the requests that wait for it can be answered.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
@@ -16,6 +16,7 @@ use crate::audit::record::chain::Content;
 use crate::audit::record::meta_record::Notice;
 use crate::audit::segment::FILE_NAME;
 use crate::runtime::clock::{Clock, monotonic};
+use crate::runtime::lock::Lock;
 
 /// Notices of the denial log about the proxy itself that wait to be written, as on a full disk.
 pub(crate) const NOTICES_WAITING_MAX: usize = 128;
@@ -28,8 +29,8 @@ pub(super) struct InFlight {
     status: Arc<Status>,
     /// Locked by the writer's thread while it waits for jobs, and by the watchdog while that thread
     /// is blocked on the disk.
-    jobs: Mutex<mpsc::Receiver<Job>>,
-    held: Mutex<Held>,
+    jobs: Lock<mpsc::Receiver<Job>>,
+    held: Lock<Held>,
     /// A step has begun.
     pub begun: Notify,
     /// A step that took too long has ended after all.
@@ -78,13 +79,13 @@ impl InFlight {
         status: Arc<Status>,
         jobs: mpsc::Receiver<Job>,
     ) -> Self {
-        let (jobs, held) = (Mutex::new(jobs), Mutex::default());
+        let (jobs, held) = (Lock::new(jobs), Lock::default());
         Self { config, clock, status, jobs, held, begun: Notify::new(), returned: Notify::new() }
     }
 
     /// The queue, for as long as the guard lives.
     pub fn jobs(&self) -> MutexGuard<'_, mpsc::Receiver<Job>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jobs.lock()
     }
 
     /// How long a step may take (`audit.write_timeout`).
@@ -266,7 +267,7 @@ impl InFlight {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

@@ -12,6 +12,7 @@ use crate::runtime::clock::monotonic;
 /// The interval of attempts.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
+/// The lock file in the log's directory.
 pub const NAME: &str = "lock";
 
 /// Whether a process is writing the log in `dir`.

@@ -12,7 +12,7 @@ use super::lock;
 #[derive(Debug)]
 pub(super) struct LogDir {
     dir: PathBuf,
-    /// Device and inode, by which directories are told apart.
+    /// Device and inode, which identify a directory.
     id: (u64, u64),
     /// Held as long as anything there is written.
     lock: File,

@@ -21,6 +21,7 @@ use crate::runtime::files;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
+/// The file in which an incomplete last line is kept.
 pub const TORN_NAME: &str = "denials.torn";
 /// Records from before there was a chain: no file of the log.
 pub const OLDER_NAME: &str = "older.jsonl";

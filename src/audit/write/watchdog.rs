@@ -20,6 +20,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
+    /// Starts the thread that watches for operations without an end.
     pub fn start(in_flight: Arc<InFlight>) -> io::Result<Self> {
         let end = CancellationToken::new();
         let ended = end.clone();

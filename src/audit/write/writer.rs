@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use crate::audit::record::denial_record::Record;
 use crate::audit::record::meta_record::Notice;
 use crate::audit::record::redact::Redactor;
 use crate::runtime::clock::Clock;
+use crate::runtime::lock::Lock;
 
 /// How long a starting writer tries to lock the directory of records: a reader that checks whether
 /// a writer runs holds the lock for an instant.
@@ -48,7 +49,7 @@ pub struct Writer {
     config: Current,
     status: Arc<Status>,
     in_flight: Arc<InFlight>,
-    threads: Mutex<Option<Threads>>,
+    threads: Lock<Option<Threads>>,
     redactor: ArcSwapOption<Redactor>,
 }
 
@@ -105,9 +106,9 @@ impl Writer {
             Arc::clone(&status),
             Events { files: begun, closed },
         );
-        let (writer_thread, told, writer_runtime) =
+        let (writer_thread, recovered, writer_runtime) =
             (writer_thread.map_err(failed)?, Arc::clone(&signals), runtime()?);
-        let thread = Thread::start("audit", move || writer_thread.run(&writer_runtime, &told))
+        let thread = Thread::start("audit", move || writer_thread.run(&writer_runtime, &recovered))
             .map_err(failed)?;
         let handle = WriterHandle { queue: queue.downgrade(), files: files.clone() };
         let retention =
@@ -115,7 +116,7 @@ impl Writer {
         let runtime = runtime()?;
         let retention =
             Thread::start("audit-keeper", move || retention.run(&runtime)).map_err(failed)?;
-        let threads = Mutex::new(Some(Threads { writer: thread, retention, _watchdog: watchdog }));
+        let threads = Lock::new(Some(Threads { writer: thread, retention, _watchdog: watchdog }));
         Ok(Self { queue, signals, files, config, status, in_flight, threads, redactor })
     }
 
@@ -189,6 +190,7 @@ impl Writer {
         Ok(())
     }
 
+    /// The current health of the log.
     pub fn health(&self) -> Health {
         self.status.health()
     }
@@ -202,8 +204,7 @@ impl Writer {
     /// Fails if the disk does not answer within `audit.write_timeout`, or has not answered before:
     /// a thread blocked on the disk cannot be ended, and is left behind.
     pub fn close(&self) -> Result<(), CloseError> {
-        let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take()
-        else {
+        let Some(threads) = self.threads.lock().take() else {
             return Ok(());
         };
         self.signals.end.notify_one();

@@ -90,7 +90,7 @@ fn an_expired_ca_is_read_says_so_and_can_be_rotated() {
     assert_eq!(first.certificate().invalidity(first.certificate().not_after()), None);
     let second = place.rotate();
     assert_ne!(second.certificate(), first.certificate());
-    assert!(second.previous().is_empty(), "nobody needs to trust what has expired");
+    assert!(second.previous().is_empty(), "an expired CA need not be trusted");
 }
 
 #[test]

@@ -205,7 +205,7 @@ async fn a_rotation_is_picked_up_and_clients_that_trust_both_notice_nothing() {
     assert_eq!(certificates(&leaves, &host).await, before);
 
     let rotated = place.rotate();
-    assert_eq!(certificates(&leaves, &host).await, before, "until it is told");
+    assert_eq!(certificates(&leaves, &host).await, before, "until it is reloaded");
     assert!(leaves.reload().unwrap());
     let after = certificates(&leaves, &host).await;
     for shown in [&before, &after] {

@@ -160,11 +160,11 @@ fn write_evidence(
         }
         None => Ok(Taken::Damaged),
     })?;
-    Ok(told(&archive.finish()?))
+    Ok(exit(&archive.finish()?))
 }
 
 /// Reports what is missing from an archive.
-fn told(Findings { faults, may_repeat }: &Findings) -> Exit {
+fn exit(Findings { faults, may_repeat }: &Findings) -> Exit {
     faults.described.iter().for_each(|fault| eprintln!("warning: {fault}"));
     let more = faults.count - faults.described.len() as u64;
     if more > 0 {

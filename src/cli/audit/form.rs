@@ -49,7 +49,7 @@ impl<W: Write> Printer<W> {
             Form::Json => Self::Json { output, is_terminal },
             Form::Csv => {
                 let mut sheet = csv::Writer::from_writer(output);
-                sheet.write_record(csv_row::HEADER).map_err(told)?;
+                sheet.write_record(csv_row::HEADER).map_err(io_error)?;
                 Self::Csv(Box::new(sheet))
             }
         })
@@ -79,10 +79,10 @@ impl<W: Write> Printer<W> {
             Self::Csv(_) if is_changed => {}
             Self::Csv(sheet) => match content(line) {
                 Some((Content::Record(record), hash)) => {
-                    sheet.write_record(csv_row::row(&record, hash)).map_err(told)?;
+                    sheet.write_record(csv_row::row(&record, hash)).map_err(io_error)?;
                 }
                 Some((Content::Notice(notice), hash)) => {
-                    sheet.write_record(csv_row::notice(&notice, hash)).map_err(told)?;
+                    sheet.write_record(csv_row::notice(&notice, hash)).map_err(io_error)?;
                 }
                 None => return Ok(Taken::Damaged),
             },
@@ -122,7 +122,7 @@ fn content(line: &[u8]) -> Option<(Content, &str)> {
 }
 
 /// The error of the operating system, which the crate's error hides.
-fn told(error: csv::Error) -> io::Error {
+fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
         other => io::Error::other(format!("{other:?}")),

@@ -23,7 +23,7 @@ use crate::runtime::files;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A chain alone shows neither that its end was cut off nor that all of it was written anew. Publish
-where it stands, where nobody who can change the log can change that, and check against it:
+where it stands, out of reach of those who can change the log, and check against it:
 courtesy audit head >> heads.txt   courtesy audit verify --head heads.txt
 
 Without --head a log holds in itself, at most. With it, it is said up to which line a published head

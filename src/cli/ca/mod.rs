@@ -36,7 +36,7 @@ enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  courtesy ca rotate            make a new CA, then do what is said
+  courtesy ca rotate            make a new CA, then do what it prints
   courtesy ca rotate --finish   when every client trusts the new one")]
 struct RotateArgs {
     /// End the overlap: the former CA is no longer handed out

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::agent::{Agent, AgentKind};
 use super::answer::{Answer, Robots, Ruling};
-use super::conveyor::{Conveyor, Slot, Told};
 use super::feed::{Feed, Next};
 use super::json_bytes::JsonBytes;
 use super::offline::{Library, ruling};
+use super::ordered::{OrderedOutput, Rendered, Slot};
 use super::query::{Defaults, LazyOnline};
 use crate::cli::exit::Failure;
 use crate::config::ProfileName;
@@ -76,14 +76,14 @@ pub fn run(
     online: &LazyOnline,
 ) -> Result<(), Failure> {
     let mut feed = Feed::new(input, BATCH_LINE_BYTES_MAX);
-    let mut conveyor = Conveyor::new(output);
+    let mut ordered = OrderedOutput::new(output);
     let mut library = Library::new();
     loop {
         if !feed.has_line() {
-            conveyor.settle()?;
+            ordered.settle()?;
         }
         let slot = match feed.next()? {
-            Next::End => return Ok(conveyor.settle()?),
+            Next::End => return Ok(ordered.settle()?),
             Next::Line(line) if line.trim_ascii().is_empty() => continue,
             Next::Line(line) => answer(line, defaults, online, &mut library)?,
             Next::TooLong => complain(
@@ -91,7 +91,7 @@ pub fn run(
                 &format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes"),
             ),
         };
-        conveyor.push(slot)?;
+        ordered.push(slot)?;
     }
 }
 
@@ -133,9 +133,9 @@ impl Question<'_> {
             return Ok(reply(&self.id, &ruling(&rules, agent.token(), &url), None));
         }
         let id = self.id.clone();
-        let tell = move |answer: Answer| told(&id, &answer.ruling, Some(&answer.robots));
+        let tell = move |answer: Answer| rendered(&id, &answer.ruling, Some(&answer.robots));
         let profile = self.profile.or(defaults.profile);
-        Ok(Slot::Coming(online.get().map_err(Trouble::Setup)?.ask(&url, &agent, profile, tell)?))
+        Ok(Slot::Pending(online.get().map_err(Trouble::Setup)?.ask(&url, &agent, profile, tell)?))
     }
 
     fn robots(&self) -> JsonBytes<'_> {
@@ -158,10 +158,10 @@ impl Question<'_> {
 }
 
 fn reply(id: &Value, ruling: &Ruling, robots: Option<&Robots>) -> Slot<()> {
-    Slot::Ready(told(id, ruling, robots))
+    Slot::Ready(rendered(id, ruling, robots))
 }
 
-fn told(id: &Value, ruling: &Ruling, robots: Option<&Robots>) -> Told<()> {
+fn rendered(id: &Value, ruling: &Ruling, robots: Option<&Robots>) -> Rendered<()> {
     line(&Reply { id, ruling, robots })
 }
 
@@ -169,9 +169,9 @@ fn complain(id: &Value, error: &str) -> Slot<()> {
     Slot::Ready(line(&Complaint { id, error }))
 }
 
-fn line(value: &impl Serialize) -> Told<()> {
+fn line(value: &impl Serialize) -> Rendered<()> {
     let text = serde_json::to_string(value).expect("answers are plain values");
-    Told { text: text + "\n", note: () }
+    Rendered { text: text + "\n", note: () }
 }
 
 impl From<String> for Trouble {

@@ -9,10 +9,10 @@ use serde_json::json;
 use super::agent::AgentKind;
 use super::answer::{Answer, Outcome, printable};
 use super::args::{CheckArgs, usage};
-use super::conveyor::{Conveyor, Slot, Told};
 use super::explain;
 use super::feed::{Feed, Next};
 use super::given::Given;
+use super::ordered::{OrderedOutput, Rendered, Slot};
 use super::query::{Defaults, LazyOnline};
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
@@ -40,19 +40,19 @@ pub fn run(
     let given = args.robots.as_deref().map(|file| Given::read(file, defaults)).transpose()?;
     let form = if args.json { Form::Json } else { Form::Text(Paint::for_stdout()) };
     let asker = Asker { defaults, online, given, form };
-    let mut conveyor = Conveyor::new(output);
+    let mut ordered = OrderedOutput::new(output);
     if let Form::Text(paint) = form {
-        conveyor.head(&asker.introduction(paint))?;
+        ordered.head(&asker.introduction(paint))?;
     }
     if reads_urls {
-        asker.read_list(&mut conveyor)?;
+        asker.read_list(&mut ordered)?;
     } else {
         for url in &args.urls {
-            conveyor.push(asker.ask(url.as_bytes())?)?;
+            ordered.push(asker.ask(url.as_bytes())?)?;
         }
     }
-    conveyor.settle()?;
-    Ok(exit_code(conveyor.notes()))
+    ordered.settle()?;
+    Ok(exit_code(ordered.notes()))
 }
 
 /// The most severe of them, in the order of what the caller has to do about it.
@@ -92,16 +92,18 @@ impl Asker<'_> {
         let text = printable(agent.text());
         let line = match agent.token() {
             Some(token) => format!("as {}, from the User-Agent \"{text}\"", printable(token)),
-            None => format!("as nobody in particular: the User-Agent \"{text}\" names no product"),
+            None => {
+                format!("as no agent in particular: the User-Agent \"{text}\" names no product")
+            }
         };
         format!("{}\n", paint.faint(line))
     }
 
-    fn read_list(&self, conveyor: &mut Conveyor<impl Write, Note>) -> Result<(), Failure> {
+    fn read_list(&self, ordered: &mut OrderedOutput<impl Write, Note>) -> Result<(), Failure> {
         let mut feed = Feed::new(io::stdin().lock(), LISTED_URL_BYTES_MAX);
         loop {
             if !feed.has_line() {
-                conveyor.settle()?;
+                ordered.settle()?;
             }
             let slot = match feed.next()? {
                 Next::End => return Ok(()),
@@ -114,7 +116,7 @@ impl Asker<'_> {
                     ),
                 ),
             };
-            conveyor.push(slot)?;
+            ordered.push(slot)?;
         }
     }
 
@@ -125,7 +127,7 @@ impl Asker<'_> {
             return Ok(Slot::Ready(form.tell(&given.answer(url, agent.token()))));
         }
         let asked = self.online.get()?.ask(url, agent, *profile, move |answer| form.tell(&answer));
-        Ok(asked.map_or_else(|why| self.refuse(url, &why), Slot::Coming))
+        Ok(asked.map_or_else(|why| self.refuse(url, &why), Slot::Pending))
     }
 
     fn refuse(&self, url: &[u8], why: &str) -> Slot<Note> {
@@ -134,16 +136,16 @@ impl Asker<'_> {
             Form::Text(paint) => explain::refused(&url, &why, paint),
             Form::Json => format!("{}\n", json!({ "url": url, "error": why })),
         };
-        Slot::Ready(Told { text, note: None })
+        Slot::Ready(Rendered { text, note: None })
     }
 }
 
 impl Form {
-    fn tell(self, answer: &Answer) -> Told<Note> {
+    fn tell(self, answer: &Answer) -> Rendered<Note> {
         let text = match self {
             Self::Text(paint) => explain::explain(answer, paint),
             Self::Json => serde_json::to_string(answer).expect("answers are plain values") + "\n",
         };
-        Told { text, note: Some(answer.ruling.decision) }
+        Rendered { text, note: Some(answer.ruling.decision) }
     }
 }

@@ -5,7 +5,6 @@ mod agent;
 mod answer;
 mod args;
 mod batch;
-mod conveyor;
 mod explain;
 mod feed;
 mod given;
@@ -13,6 +12,7 @@ mod json_bytes;
 mod list;
 mod offline;
 mod online;
+mod ordered;
 mod query;
 
 use std::io::{self, BufWriter};

@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::runtime::lock::Lock;
 
 /// The response of an origin to a path.
 #[derive(Clone, Debug)]
@@ -56,7 +58,7 @@ impl Reply {
 pub struct Origin {
     pub name: &'static str,
     pub address: SocketAddr,
-    script: Arc<Mutex<Script>>,
+    script: Arc<Lock<Script>>,
 }
 
 #[derive(Default)]
@@ -83,7 +85,7 @@ impl Origin {
 
     /// From now on.
     pub fn answers(&self, path: &str, reply: Reply) {
-        lock(&self.script).replies.insert(path.to_owned(), reply);
+        self.script.lock().replies.insert(path.to_owned(), reply);
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -92,25 +94,21 @@ impl Origin {
 
     /// How often it has been asked for `path`.
     pub fn asked(&self, path: &str) -> u32 {
-        lock(&self.script).asked.get(path).copied().unwrap_or(0)
+        self.script.lock().asked.get(path).copied().unwrap_or(0)
     }
 }
 
-fn serve(mut stream: TcpStream, script: &Mutex<Script>) -> io::Result<()> {
+fn serve(mut stream: TcpStream, script: &Lock<Script>) -> io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let request_line = lines.next().transpose()?.unwrap_or_default();
     while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
     let path = request_line.split(' ').nth(1).unwrap_or_default();
     let reply = {
-        let mut script = lock(script);
+        let mut script = script.lock();
         *script.asked.entry(path.to_owned()).or_default() += 1;
         let page = || Reply::new("200 OK", "a page\n");
         script.replies.get(path).cloned().unwrap_or_else(page)
     };
     std::thread::sleep(reply.delay);
     stream.write_all(&reply.bytes())
-}
-
-fn lock(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
-    script.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -42,7 +42,7 @@ pub fn play(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A month of an outage, a day at a time",
         "Two sites answer 503 from day 1 to day 32, and are back on day 33. The rules of one were \
-         known before; nobody ever saw those of the other. The crawler asks both for /page and \
+         known before; those of the other were never seen. The crawler asks both for /page and \
          /private/ each day.",
     )?;
     let kept = stage.site("kept.example", Reply::rules(RULES))?;
@@ -56,7 +56,7 @@ pub fn play(stage: &mut Stage<impl Write>) -> io::Result<()> {
                 .for_each(|site| site.answers("/robots.txt", Reply::rules(RULES))),
             _ => {}
         }
-        // Nobody asked the other one before its outage began.
+        // The other one was not asked before its outage began.
         of_kept.push(look(stage, &kept));
         of_never.push(if day == 0 { None } else { Some(look(stage, &never)) });
         stage.later(DAY);

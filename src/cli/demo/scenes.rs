@@ -133,7 +133,7 @@ pub fn moved(stage: &mut Stage<impl Write>) -> io::Result<()> {
 pub fn huge(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A robots.txt without end",
-        "500 KiB are read, as RFC 9309 §2.5 asks at least; the rules beyond are not, and cost nobody memory.",
+        "500 KiB are read, as RFC 9309 §2.5 asks at least; the rules beyond are not, and take no memory.",
     )?;
     let padding = "# nothing to see here\n";
     let body = format!(

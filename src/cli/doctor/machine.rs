@@ -73,16 +73,16 @@ fn occupied(subject: String, address: SocketAddr) -> Finding {
             remedy,
         ),
         Ok(None) => Finding::bad(subject, "what answers there does not speak HTTP", remedy),
-        Err(error) => Finding::bad(subject, format!("in use, and nobody answers: {error}"), remedy),
+        Err(error) => Finding::bad(subject, format!("in use, without an answer: {error}"), remedy),
     }
 }
 
-/// Whether those can be read who may use the proxy; nothing where nobody is asked.
+/// Whether the file of users can be read; empty without one.
 pub fn users(settings: &Settings) -> Option<Finding> {
     let file = settings.clients.users_file.as_deref()?;
     Some(match Users::load(file) {
         Ok(users) if users.is_empty() => {
-            let said = format!("{}: there is none, so nobody can use the proxy", file.display());
+            let said = format!("{}: there is none, so no client can use the proxy", file.display());
             Finding::bad("users", said, "courtesy users add NAME")
         }
         Ok(users) => {

@@ -1,5 +1,5 @@
 //! `courtesy doctor`: is everything there that a crawl needs, and does each client of this machine
-//! follow the variables. It makes its own site on loopback, and asks nobody else.
+//! follow the variables. It makes its own site on loopback, and contacts no other.
 
 mod attempt;
 mod clients;

@@ -3,11 +3,12 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use crate::runtime::lock::Lock;
 use crate::types::origin::Scheme;
 
 pub const DISALLOWED: &str = "/disallowed/";
@@ -22,7 +23,7 @@ const HEAD_BYTES_MAX: u64 = 16 * 1024;
 pub struct Site {
     plain: SocketAddr,
     secure: SocketAddr,
-    visits: Arc<Mutex<Vec<Visit>>>,
+    visits: Arc<Lock<Vec<Visit>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +65,7 @@ impl Site {
 
     /// How `path` was asked for: through the proxy (`true`), around it, or not at all.
     pub fn visit(&self, path: &str) -> Option<bool> {
-        let visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        let visits = self.visits.lock();
         let mut of_path = visits.iter().filter(|visit| visit.path == path).peekable();
         of_path.peek()?;
         Some(of_path.all(|visit| visit.through_proxy))
@@ -101,7 +102,7 @@ impl Site {
             _ => "courtesy doctor was here\n".to_owned(),
         };
         let visit = Visit { path, through_proxy: fields.iter().any(is_via) };
-        self.visits.lock().unwrap_or_else(PoisonError::into_inner).push(visit);
+        self.visits.lock().push(visit);
         let length = body.len();
         let answer = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\

@@ -80,7 +80,7 @@ impl Trial {
 /// Why nothing can be tried.
 pub fn not_begun(failure: &Failure) -> Finding {
     let said = format!("a proxy on loopback could not be started: {:#}", failure.error);
-    Finding::bad("HTTP", said, "see what is said above; tls.extra_roots must name readable files")
+    Finding::bad("HTTP", said, "see the findings above; tls.extra_roots must name readable files")
 }
 
 fn site_tls(dir: PathBuf) -> Result<(Arc<ServerConfig>, PathBuf), Failure> {

@@ -87,7 +87,7 @@ impl Summary {
         text + &self.left_out()
     }
 
-    /// Signs that requests may have bypassed the proxy.
+    /// Indications that requests may have bypassed the proxy.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.report.counts.requests == 0 {

@@ -25,7 +25,7 @@ pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[Reloading, now]),
         Err(error) => {
-            warn!("the service manager is not told of this reload, for want of a time: {error}")
+            warn!("the service manager is not notified of this reload, for want of a time: {error}")
         }
     }
 }
@@ -37,7 +37,7 @@ pub fn stopping() {
 
 /// Gives a sign of life three times in the time after which the manager takes the proxy for dead, as
 /// long as every thread that serves runs what it is given. It is this that must hang with them: a
-/// thread of its own would go on beating for a proxy that serves nobody.
+/// thread of its own would go on beating for a proxy that serves no client.
 pub async fn watchdog(liveness: Liveness) {
     let Some(patience) = sd_notify::watchdog_enabled() else { return };
     let interval = patience / 3;
@@ -52,6 +52,6 @@ pub async fn watchdog(liveness: Liveness) {
 
 fn tell(states: &[NotifyState]) {
     if let Err(error) = sd_notify::notify(states) {
-        warn!("the service manager cannot be told ($NOTIFY_SOCKET): {error}");
+        warn!("the service manager cannot be notified ($NOTIFY_SOCKET): {error}");
     }
 }

@@ -68,7 +68,7 @@ impl Reloader<'_> {
             warn!("{notice}");
         }
         let level = settings.log.level;
-        // A rotation of our own CA waits until it is told that clients trust the new one.
+        // A rotation of our own CA waits until the operator confirms that clients trust the new one.
         let is_asked = why == Why::Signal || !matches!(ca, Source::Own(_));
         let ca = (is_asked || ca != self.components.leaves.source()).then_some(ca);
         let others = self.server.reload(settings, ca).map_err(Failure::from)?;

@@ -46,9 +46,9 @@ impl Signals {
     pub fn listen() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let registered = runtime.block_on(async { Registered::new() })?;
-        let (shared, (told, end)) = (Arc::<Shared>::default(), watch::channel(None));
+        let (shared, (ended, end)) = (Arc::<Shared>::default(), watch::channel(None));
         let heard = Arc::clone(&shared);
-        let run = move || hear(&runtime, registered, &heard, &told);
+        let run = move || hear(&runtime, registered, &heard, &ended);
         std::thread::Builder::new().name("signals".into()).spawn(run)?;
         Ok(Self { shared, end })
     }
@@ -75,7 +75,7 @@ fn hear(
     runtime: &Runtime,
     mut registered: Registered,
     shared: &Shared,
-    told: &watch::Sender<Option<&'static str>>,
+    ended: &watch::Sender<Option<&'static str>>,
 ) {
     loop {
         match runtime.block_on(registered.next()) {
@@ -85,8 +85,8 @@ fn hear(
                 std::process::exit(0);
             }
             // A second one does not wait for what is under way.
-            Asked::End(_) if told.borrow().is_some() => std::process::exit(ENDED_AT_ONCE),
-            Asked::End(name) => drop(told.send(Some(name))),
+            Asked::End(_) if ended.borrow().is_some() => std::process::exit(ENDED_AT_ONCE),
+            Asked::End(name) => drop(ended.send(Some(name))),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Sockets that the service manager has bound and hands over (sd_listen_fds(3)): they outlive the
-//! process, so that a restart refuses nobody. That called `admin` is for the operator, the others are
+//! process, so that a restart refuses no connection. That called `admin` is for the operator, the others are
 //! for clients.
 
 use std::net::{SocketAddr, TcpListener};

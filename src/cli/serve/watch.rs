@@ -13,7 +13,7 @@ use tokio::time::sleep;
 /// stayed as it is before it is read.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often they are looked at within that time by who is told to read them, until two looks see the same.
+/// How often they are looked at within that time, until two looks see the same.
 const WATCH_SETTLE_LOOKS: u32 = 10;
 
 pub struct Watch {
@@ -57,8 +57,8 @@ impl Watch {
         }
     }
 
-    /// Waits until no file has changed for a moment, or for a second: who is told to read does not know
-    /// that somebody writes.
+    /// Waits until no file has changed for a moment, or for a second: the signal to read them does not say
+    /// whether they are being written.
     pub async fn settled(&mut self) {
         for _ in 0..WATCH_SETTLE_LOOKS {
             sleep(WATCH_INTERVAL / WATCH_SETTLE_LOOKS).await;

@@ -72,16 +72,16 @@ fn of_state(state: &State, now: Timestamp, paint: Paint) -> Vec<String> {
         "unreachable" => paint.bad("unreachable"),
         other => paint.doubtful(other),
     };
-    let mut told = vec![format!("{word}, since {}", when(&state.since, now))];
+    let mut lines = vec![format!("{word}, since {}", when(&state.since, now))];
     if state.failures > 0 {
         let copy = if state.copy { "the last good copy is kept" } else { "there is no copy" };
         let tries = if state.failures == 1 { "try" } else { "tries" };
-        told.push(format!("{} failed {tries}; {copy}", state.failures));
+        lines.push(format!("{} failed {tries}; {copy}", state.failures));
     }
-    told.push(format!("asked again {}", when(&state.next_try, now)));
+    lines.push(format!("asked again {}", when(&state.next_try, now)));
     let changed = state.settings.iter().map(|(name, value)| format!("with {name} = {value}"));
-    told.extend(changed);
-    block(&state.profile, told)
+    lines.extend(changed);
+    block(&state.profile, lines)
 }
 
 fn of_file(file: &File, now: Timestamp) -> Vec<String> {
@@ -92,16 +92,16 @@ fn of_file(file: &File, now: Timestamp) -> Vec<String> {
         1 => ", after 1 redirect".into(),
         count => format!(", after {count} redirects"),
     };
-    let mut told = vec![
+    let mut lines = vec![
         format!("{lines}{}{cut}", size(file.bytes)),
         format!("sha256 {}", file.sha256),
         format!("{}, status {}{redirects}", file.url, file.status),
         format!("fetched {}", when(&file.fetched_at, now)),
     ];
     if file.confirmed_at != file.fetched_at {
-        told.push(format!("still so {}", when(&file.confirmed_at, now)));
+        lines.push(format!("still so {}", when(&file.confirmed_at, now)));
     }
-    block("file", told)
+    block("file", lines)
 }
 
 fn of_failure(failed: &Attempt, now: Timestamp) -> Vec<String> {
@@ -116,9 +116,9 @@ fn of_agent(agent: &OfAgent, now: Timestamp, paint: Paint) -> Vec<String> {
 }
 
 /// A label and its value.
-fn block(name: &str, told: Vec<String>) -> Vec<String> {
+fn block(name: &str, lines: Vec<String>) -> Vec<String> {
     let names = std::iter::once(name).chain(std::iter::repeat(""));
-    names.zip(told).map(|(name, line)| format!("  {name:<12} {line}")).collect()
+    names.zip(lines).map(|(name, line)| format!("  {name:<12} {line}")).collect()
 }
 
 /// To the second, with the distance from now.

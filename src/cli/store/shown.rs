@@ -95,11 +95,11 @@ impl Shown {
 }
 
 impl OfAgent {
-    fn of(told: store::PersistedAgent) -> Self {
+    fn of(agent: store::PersistedAgent) -> Self {
         Self {
-            asked_as: sanitize::text(told.asked_as.as_str().as_bytes(), RECORD_TEXT_BYTES_MAX),
-            states: told.states.into_iter().map(State::of).collect(),
-            answer: Attempt::of(told.answer),
+            asked_as: sanitize::text(agent.asked_as.as_str().as_bytes(), RECORD_TEXT_BYTES_MAX),
+            states: agent.states.into_iter().map(State::of).collect(),
+            answer: Attempt::of(agent.answer),
         }
     }
 }

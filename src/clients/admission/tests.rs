@@ -279,7 +279,7 @@ fn the_seat_of_a_connection_is_of_the_user_who_asked_last() {
     let admission = admission(clients());
     let once = |name: &str| User { max_connections: Some(1), ..user(name, "secret") };
     let (ada, bob) = (once("ada"), once("bob"));
-    let (first, second) = (Mutex::default(), Mutex::default());
+    let (first, second) = (Lock::default(), Lock::default());
     assert_eq!(admission.permit_user(&ada, &first), Ok(()));
     assert_eq!(admission.permit_user(&ada, &first), Ok(()));
     assert_eq!(admission.permit_user(&ada, &second), Err(RejectReason::TooManyConnections(1)));

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::rules::AgentRule;
 use crate::config::units;
 
+/// `[agents]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Agents {
@@ -15,6 +16,7 @@ pub struct Agents {
     pub rules: Vec<AgentRule>,
 }
 
+/// `[deny]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Deny {

@@ -17,6 +17,7 @@ use crate::watch::Changes;
 
 const MIB: u64 = 1 << 20;
 
+/// `[audit]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Audit {
@@ -92,6 +93,7 @@ impl Default for Store {
     }
 }
 
+/// `[log]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {

@@ -10,6 +10,7 @@ use crate::egress::AddressBlock;
 use crate::proxy::Protocol;
 use crate::types::origin::HostPattern;
 
+/// `[egress]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Egress {

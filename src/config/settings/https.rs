@@ -12,6 +12,7 @@ use crate::proxy::Mixed;
 use crate::types::origin::Host;
 use crate::types::origin::HostPattern;
 
+/// `[https]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Https {
@@ -42,6 +43,7 @@ impl Default for Https {
     }
 }
 
+/// `[tls]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tls {

@@ -9,6 +9,7 @@ use crate::config::units;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// `[limits]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {

@@ -12,6 +12,7 @@ use crate::config::address::PROXY_PORT;
 use crate::config::units;
 use crate::config::values::AdminAddress;
 
+/// `[listen]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Listen {
@@ -39,6 +40,7 @@ pub struct Admin {
     pub token_file: Option<PathBuf>,
 }
 
+/// `[clients]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clients {

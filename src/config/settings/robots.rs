@@ -19,6 +19,7 @@ use crate::store::limits::ROBOTS_TXT_BYTES;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// `[robots]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Robots {

@@ -59,7 +59,7 @@ impl Backpressure {
     }
 
     /// Lets more bytes wait: there is memory for them.
-    pub const fn grow(&mut self) {
+    pub const fn allow_more(&mut self) {
         self.waiting_max = ORIGIN_WAITING_BYTES_MAX;
     }
 
@@ -68,8 +68,9 @@ impl Backpressure {
         self.io.is_uploading.store(false, Ordering::Relaxed);
     }
 
+    /// Whether more bytes may wait.
     #[cfg(test)]
-    pub const fn has_grown(&self) -> bool {
+    pub const fn is_large(&self) -> bool {
         self.waiting_max == ORIGIN_WAITING_BYTES_MAX
     }
 }
@@ -83,7 +84,7 @@ pub struct MemoryCharge {
     /// Bytes that the origin has been given.
     given: usize,
     /// At so many bytes given, memory is asked for.
-    grows_at: usize,
+    asks_at: usize,
 }
 
 impl MemoryCharge {
@@ -94,7 +95,7 @@ impl MemoryCharge {
             memory: Arc::clone(memory),
             held: None,
             given: 0,
-            grows_at: ORIGIN_READ_SMALL_BYTES,
+            asks_at: ORIGIN_READ_SMALL_BYTES,
         }
     }
 
@@ -103,10 +104,10 @@ impl MemoryCharge {
     /// again. Returns whether memory was granted now.
     pub fn add(&mut self, bytes: usize) -> bool {
         self.given = self.given.saturating_add(bytes);
-        if self.held.is_some() || self.given < self.grows_at {
+        if self.held.is_some() || self.given < self.asks_at {
             return false;
         }
-        self.grows_at = self.given.saturating_add(ORIGIN_READ_SMALL_BYTES);
+        self.asks_at = self.given.saturating_add(ORIGIN_READ_SMALL_BYTES);
         self.held = self.memory.more(&self.client, LARGE_CONTENT_BYTES);
         self.held.is_some()
     }

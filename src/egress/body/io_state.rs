@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 #[derive(Debug, Default)]
 pub struct IoState {
     /// There is memory for larger reads than the smallest.
-    pub may_grow: AtomicBool,
-    /// With `may_grow`: the response is to be read in the largest pieces.
-    pub in_bulk: AtomicBool,
+    pub allows_large_reads: AtomicBool,
+    /// With `allows_large_reads`: the response is to be read in the largest pieces.
+    pub allows_largest_reads: AtomicBool,
     /// A read was larger than the smallest: hyper has enlarged its buffer, and never shrinks it.
-    pub has_grown: AtomicBool,
+    pub has_large_buffer: AtomicBool,
     /// Bytes that the system has accepted for the origin; wraps around.
     pub written: AtomicUsize,
     /// More of a request is still to come from its client.

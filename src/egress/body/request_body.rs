@@ -237,14 +237,14 @@ impl Streamed {
     fn count(&mut self, frame: &Option<Result<Frame<Bytes>, io::Error>>) {
         let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
         let bytes = data.map_or(0, Bytes::len);
-        let has_grown = self.charge.as_mut().is_some_and(|charge| charge.add(bytes));
+        let was_granted = self.charge.as_mut().is_some_and(|charge| charge.add(bytes));
         if let Some(backpressure) = &mut self.backpressure {
             backpressure.add(bytes);
-            if has_grown {
-                backpressure.grow();
+            if was_granted {
+                backpressure.allow_more();
             }
         }
-        if has_grown && let Some(allowance) = &self.allowance {
+        if was_granted && let Some(allowance) = &self.allowance {
             allowance.0.store(true, Ordering::Relaxed);
         }
     }

@@ -79,7 +79,7 @@ pub struct ResponseBody {
     /// Bytes given in all.
     total: usize,
     /// At so many bytes in all, memory for larger reads is asked for.
-    grows_at: usize,
+    asks_at: usize,
     large_read: Option<LargeRead>,
     request_sent_at: Option<Instant>,
 }
@@ -98,7 +98,7 @@ impl ResponseBody {
             body: TimeoutBody::new(body, limit),
             given: 0,
             total: 0,
-            grows_at: ORIGIN_READ_SMALL_BYTES,
+            asks_at: ORIGIN_READ_SMALL_BYTES,
             large_read,
             request_sent_at,
         })
@@ -119,9 +119,12 @@ impl ResponseBody {
     fn allow_larger_reads(&mut self) {
         let Self { body, large_read, .. } = self;
         let lease = body.get_mut().lease.as_mut();
-        let has_grown = lease.is_none_or(|lease| lease.allow_larger_reads(large_read));
-        self.grows_at =
-            if has_grown { usize::MAX } else { self.total.saturating_add(ORIGIN_READ_SMALL_BYTES) };
+        let was_granted = lease.is_none_or(|lease| lease.allow_larger_reads(large_read));
+        self.asks_at = if was_granted {
+            usize::MAX
+        } else {
+            self.total.saturating_add(ORIGIN_READ_SMALL_BYTES)
+        };
     }
 }
 
@@ -148,7 +151,7 @@ impl Body for ResponseBody {
             }
             _ => 0,
         };
-        if self.total >= self.grows_at {
+        if self.total >= self.asks_at {
             self.allow_larger_reads();
         }
         let to_come = self.body.size_hint().exact();

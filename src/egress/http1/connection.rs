@@ -25,7 +25,9 @@ use crate::egress::body::{IoState, RequestBody};
 use crate::egress::config::{Revalidation, Snapshot};
 use crate::egress::error::Error;
 use crate::egress::hyper_error::setup_error;
-use crate::egress::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_BYTES, ORIGIN_READ_LARGE_BYTES};
+use crate::egress::limits::{
+    ENGINES_FIELDS_MAX, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_LARGEST_BYTES,
+};
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
@@ -70,7 +72,7 @@ impl Http1Connection {
             // For header names without a recorded case: those in title case, and those from HTTP/2.
             .title_case_headers(true)
             .max_header_size(config.max_header_bytes)
-            .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_BULK_BYTES))
+            .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_LARGEST_BYTES))
             .handshake(TokioIo::new(ReadLimited::new(stream, Arc::clone(&io))))
             .await
             .map_err(|error| setup_error(origin, &error))?;
@@ -114,19 +116,19 @@ impl Http1Connection {
         client: &ClientKey,
         is_large: bool,
     ) -> bool {
-        let piece = if is_large { ORIGIN_READ_BULK_BYTES } else { ORIGIN_READ_LARGE_BYTES };
+        let piece = if is_large { ORIGIN_READ_LARGEST_BYTES } else { ORIGIN_READ_LARGE_BYTES };
         let held = memory.more(client, PIECES_HELD * piece);
         let is_allowed = held.is_some();
         if is_allowed {
             self.memory = held;
-            self.io.may_grow.store(true, Ordering::Relaxed);
+            self.io.allows_large_reads.store(true, Ordering::Relaxed);
         }
         is_allowed
     }
 
     /// Whether hyper has enlarged its buffer for a large response. It never shrinks it.
     pub fn has_large_buffer(&self) -> bool {
-        self.io.has_grown.load(Ordering::Relaxed)
+        self.io.has_large_buffer.load(Ordering::Relaxed)
     }
 
     /// Whether it is to be closed after the exchange: its buffer has room for the largest reads.
@@ -144,7 +146,7 @@ impl Http1Connection {
     /// again.
     pub fn park(&mut self) {
         if let Some(memory) = &mut self.memory {
-            let has_large_buffer = self.io.has_grown.load(Ordering::Relaxed);
+            let has_large_buffer = self.io.has_large_buffer.load(Ordering::Relaxed);
             memory.shrink_to(if has_large_buffer { 2 * ORIGIN_READ_LARGE_BYTES } else { 0 });
         }
         self.relay.register(Waker::noop());
@@ -167,7 +169,7 @@ impl Http1Connection {
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>
     {
         request.body_mut().limit_backlog(&self.io);
-        self.io.may_grow.store(false, Ordering::Relaxed);
+        self.io.allows_large_reads.store(false, Ordering::Relaxed);
         self.relay.mute();
         // Under tokio's cooperative budget it might wait for more budget, a wake-up that does not
         // come through the relay.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::egress::body::IoState;
-use crate::egress::limits::ORIGIN_READ_BULK_BYTES;
+use crate::egress::limits::ORIGIN_READ_LARGEST_BYTES;
 
 /// Connections that read in the largest pieces at one time: when all their clients stop, 72 MiB are
 /// held.
@@ -18,7 +18,7 @@ pub const BUFFER_PERMITS_MAX: usize = 32;
 const LARGE_RESPONSE_BYTES: u64 = 8 << 20;
 
 /// So many bytes at the end of such a response are read in smaller pieces.
-const REST_BYTES: u64 = 4 * ORIGIN_READ_BULK_BYTES as u64;
+const REST_BYTES: u64 = 4 * ORIGIN_READ_LARGEST_BYTES as u64;
 
 /// Permits one connection to have a buffer for the largest pieces.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl LargeRead {
     /// For a response of `to_come` bytes over the connection of `io`.
     pub fn begin(io: &Arc<IoState>, to_come: u64) -> Option<Self> {
         let read = Self(Arc::clone(io));
-        read.0.in_bulk.store(true, Ordering::Relaxed);
+        read.0.allows_largest_reads.store(true, Ordering::Relaxed);
         Some(read).filter(|read| read.goes_on(Some(to_come)))
     }
 
@@ -56,7 +56,7 @@ impl LargeRead {
 
 impl Drop for LargeRead {
     fn drop(&mut self) {
-        self.0.in_bulk.store(false, Ordering::Relaxed);
+        self.0.allows_largest_reads.store(false, Ordering::Relaxed);
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_response_is_read_in_the_largest_pieces_until_little_is_left() {
         let io = Arc::<IoState>::default();
-        let is_set = || io.in_bulk.load(Ordering::Relaxed);
+        let is_set = || io.allows_largest_reads.load(Ordering::Relaxed);
         assert!(LargeRead::begin(&io, REST_BYTES - 1).is_none() && !is_set());
         let read = LargeRead::begin(&io, REST_BYTES).unwrap();
         assert!(is_set() && read.goes_on(Some(REST_BYTES)));

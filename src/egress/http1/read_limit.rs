@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
 use crate::egress::body::IoState;
 use crate::egress::limits::{
-    ORIGIN_READ_BULK_BYTES, ORIGIN_READ_BYTES, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_SMALL_BYTES,
+    ORIGIN_READ_BYTES, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_LARGEST_BYTES, ORIGIN_READ_SMALL_BYTES,
 };
 
 /// The stream of a connection, below hyper.
@@ -31,10 +31,12 @@ impl<S: AsyncRead> ReadLimited<S> {
 
     /// Bytes that may be read at once.
     fn limit(&self) -> usize {
-        if self.taken < ORIGIN_READ_SMALL_BYTES || !self.io.may_grow.load(Ordering::Relaxed) {
+        if self.taken < ORIGIN_READ_SMALL_BYTES
+            || !self.io.allows_large_reads.load(Ordering::Relaxed)
+        {
             ORIGIN_READ_BYTES
-        } else if self.io.in_bulk.load(Ordering::Relaxed) {
-            ORIGIN_READ_BULK_BYTES
+        } else if self.io.allows_largest_reads.load(Ordering::Relaxed) {
+            ORIGIN_READ_LARGEST_BYTES
         } else {
             ORIGIN_READ_LARGE_BYTES
         }
@@ -68,7 +70,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ReadLimited<S> {
         let bytes = buf.filled().len() - before;
         self.taken += bytes;
         if bytes > ORIGIN_READ_BYTES {
-            self.io.has_grown.store(true, Ordering::Relaxed);
+            self.io.has_large_buffer.store(true, Ordering::Relaxed);
         }
         Poll::Ready(Ok(()))
     }
@@ -150,7 +152,7 @@ mod tests {
         far.read_exact(&mut [0; 8]).await.unwrap();
         let before = woken.0.load(Ordering::Relaxed);
         assert!(write().is_ready());
-        assert_eq!(woken.0.load(Ordering::Relaxed), before, "nobody waits for it");
+        assert_eq!(woken.0.load(Ordering::Relaxed), before, "no reader waits for it");
     }
 
     /// Counts wake-ups.
@@ -165,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn x() {
-        const BYTES: usize = ORIGIN_READ_SMALL_BYTES + 2 * ORIGIN_READ_BULK_BYTES;
+        const BYTES: usize = ORIGIN_READ_SMALL_BYTES + 2 * ORIGIN_READ_LARGEST_BYTES;
         let (near, mut far) = tokio::io::duplex(BYTES);
         let io = Arc::<IoState>::default();
         let mut stream = ReadLimited::new(near, Arc::clone(&io));
@@ -173,14 +175,16 @@ mod tests {
         far.read_exact(&mut [0; 7]).await.unwrap();
         far.write_all(&[b'x'; ORIGIN_READ_SMALL_BYTES]).await.unwrap();
         stream.read_exact(&mut [0; ORIGIN_READ_SMALL_BYTES]).await.unwrap();
-        assert!(!io.has_grown.load(Ordering::Relaxed), "all of them were small");
+        assert!(!io.has_large_buffer.load(Ordering::Relaxed), "all of them were small");
         far.write_all(&[b'x'; 2 * ORIGIN_READ_BYTES]).await.unwrap();
         let mut room = vec![0; 2 * ORIGIN_READ_BYTES];
         assert_eq!(stream.read(&mut room).await.unwrap(), ORIGIN_READ_BYTES, "no memory for more");
         stream.read_exact(&mut room[..ORIGIN_READ_BYTES]).await.unwrap();
-        io.may_grow.store(true, Ordering::Relaxed);
-        for (in_bulk, then) in [(false, ORIGIN_READ_LARGE_BYTES), (true, ORIGIN_READ_BULK_BYTES)] {
-            io.in_bulk.store(in_bulk, Ordering::Relaxed);
+        io.allows_large_reads.store(true, Ordering::Relaxed);
+        for (allows_largest_reads, then) in
+            [(false, ORIGIN_READ_LARGE_BYTES), (true, ORIGIN_READ_LARGEST_BYTES)]
+        {
+            io.allows_largest_reads.store(allows_largest_reads, Ordering::Relaxed);
             stream.write_all(b"request").await.unwrap();
             far.read_exact(&mut [0; 7]).await.unwrap();
             far.write_all(&vec![b'x'; BYTES]).await.unwrap();
@@ -194,7 +198,7 @@ mod tests {
                 pieces[small..pieces.len() - 1].iter().all(|bytes| *bytes == then),
                 "{pieces:?}"
             );
-            assert!(io.has_grown.load(Ordering::Relaxed));
+            assert!(io.has_large_buffer.load(Ordering::Relaxed));
         }
     }
 }

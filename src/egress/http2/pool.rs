@@ -18,7 +18,7 @@ use crate::egress::error::Error;
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
 
-/// Origins remembered as speaking HTTP/1.1 only: nobody waits to share a connection to them.
+/// Origins remembered as speaking HTTP/1.1 only: requests do not wait to share a connection to them.
 const HTTP1_ORIGINS_MAX: usize = 4096;
 
 /// The usage of one worker's shared connections.

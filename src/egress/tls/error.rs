@@ -123,10 +123,10 @@ fn describe_names(presented: &[String]) -> String {
         return "it has no subject alternative name, and a common name does not count (RFC 9110 §4.3.4)"
             .into();
     }
-    let told: Vec<String> = presented.iter().take(NAMES_LISTED).map(|name| plain(name)).collect();
-    let told = told.join(", ");
+    let listed: Vec<String> = presented.iter().take(NAMES_LISTED).map(|name| plain(name)).collect();
+    let listed = listed.join(", ");
     let more = if presented.len() > NAMES_LISTED { ", …" } else { "" };
-    format!("it is for another name: {told}{more}")
+    format!("it is for another name: {listed}{more}")
 }
 
 /// The name in `DnsName("example.com")`, as rustls prints it: with misleading characters escaped.

@@ -269,7 +269,7 @@ proptest! {
         let mirrored = match change.kind { Kind::Wider => Kind::Narrower, Kind::Narrower => Kind::Wider, same => same };
         prop_assert_eq!(back.kind, mirrored);
         let is_of_seen = change.agents.iter().any(|agent| agent == "*" || agent == "ExampleBot");
-        for token in [None, Some("ExampleBot"), Some("nobody")] {
+        for token in [None, Some("ExampleBot"), Some("unnamed")] {
             for path in ["/", "/a", "/b", "/a/b", "/a/b/c", "/ab", "/c/b"] {
                 let verdict = |rules| by_rules(rules, token, path.as_bytes()).verdict;
                 let step = (verdict(&before), verdict(&after));

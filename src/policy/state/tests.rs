@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::super::access::{AccessResult, Capture, Cause, Freshness, NetworkFailure, Snapshot};
 use super::super::profile::{Access, OutageCopy, Profile};
-use super::{AbsenceKind, Circumstances, Policy, RobotsState, Standing};
+use super::{AbsenceKind, Circumstances, Policy, PolicyStatus, RobotsState};
 use crate::robots::RobotsTxt;
 use crate::types::timestamp::Timestamp;
 use bytes::Bytes;
@@ -89,15 +89,15 @@ impl Site {
     }
 
     fn says(&self) -> &'static str {
-        match self.state.standing(&self.profile, self.now) {
-            Standing::Due => "due",
-            Standing::Current(Policy::Rules(_)) => "rules",
-            Standing::Current(Policy::AllowAll(absence)) => match absence.kind {
+        match self.state.policy_status(&self.profile, self.now) {
+            PolicyStatus::Due => "due",
+            PolicyStatus::Current(Policy::Rules(_)) => "rules",
+            PolicyStatus::Current(Policy::AllowAll(absence)) => match absence.kind {
                 AbsenceKind::Unavailable => "allow: unavailable",
                 AbsenceKind::Unreachable => "allow: unreachable",
                 AbsenceKind::LongUnreachable => "allow: long unreachable",
             },
-            Standing::Current(Policy::DisallowAll(absence)) => match absence.kind {
+            PolicyStatus::Current(Policy::DisallowAll(absence)) => match absence.kind {
                 AbsenceKind::Unavailable => "disallow: unavailable",
                 AbsenceKind::Unreachable => "disallow: unreachable",
                 AbsenceKind::LongUnreachable => "disallow: long unreachable",

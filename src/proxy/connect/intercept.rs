@@ -77,7 +77,7 @@ impl Interception {
             let read = tokio::select! {
                 read = timeout(handshake_timeout, stream.read(&mut first)) => read,
                 // No request is under way, but one may be about to come.
-                () = async { context.shutdown.wait().await; sleep(FIRST_REQUEST_GRACE).await } => {
+                () = async { context.shutdown.cancelled().await; sleep(FIRST_REQUEST_GRACE).await } => {
                     return None;
                 }
             };

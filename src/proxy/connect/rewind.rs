@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::egress::PollReadable;
 
+/// A stream whose first bytes have been read already, and are read again.
 #[derive(Debug)]
 pub struct Rewind<S> {
     first: Vec<u8>,

@@ -123,7 +123,7 @@ pub async fn respond_to(
         // Boxed: the engine has room for this future for as long as it is there.
         let response = box_future(|| service.handle(request, &context)).await;
         let is_last =
-            context.shutdown.is_triggered() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
+            context.shutdown.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
         // RFC 9112 §9.6: the last response says that it is the last.
         if is_last && may_close { respond::with_close(response) } else { response }
     };

@@ -1,13 +1,14 @@
 //! The connection of a request: its client, and the origins that its requests may name.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::connection_state::ConnectionState;
 use crate::clients::{Client, ClientPermit};
 use crate::proxy::request::target::Scope;
-use crate::runtime::shutdown::Shutdown;
+use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
+use tokio_util::sync::CancellationToken;
 
 /// A connection of a client: its own to the proxy, or what runs inside a CONNECT on it.
 #[derive(Clone, Debug)]
@@ -18,18 +19,18 @@ pub struct ConnectionContext {
     /// The client's port.
     pub port: u16,
     /// The permit for a connection of the user whose request came last.
-    pub seat: Arc<Mutex<Option<ClientPermit>>>,
+    pub seat: Arc<Lock<Option<ClientPermit>>>,
     /// The targets that requests may have.
     pub scope: Scope,
     /// Shared with the connection's I/O and the bodies of its responses.
     pub state: Arc<ConnectionState>,
     /// Triggered when the request under way is to be the last.
-    pub shutdown: Shutdown,
+    pub shutdown: CancellationToken,
 }
 
 impl ConnectionContext {
     /// A client's own connection to the proxy.
-    pub fn of_client(client: SocketAddr, shutdown: Shutdown) -> Self {
+    pub fn of_client(client: SocketAddr, shutdown: CancellationToken) -> Self {
         Self {
             client: Client::at(client.ip().to_canonical()),
             port: client.port(),

@@ -30,7 +30,7 @@ use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::upgrade_protocol::{self, Protocol};
 use crate::proxy::request::via::Via;
 use crate::proxy::response::respond;
-use crate::runtime::shutdown::Shutdown;
+use tokio_util::sync::CancellationToken;
 
 /// How long an origin may take to send 100 (Continue) before the body is sent without it.
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ pub struct ClientSide<'a> {
     pub gate: &'a Arc<Gate>,
     pub state: &'a Arc<ConnectionState>,
     /// Triggered when the proxy stops.
-    pub shutdown: &'a Shutdown,
+    pub shutdown: &'a CancellationToken,
     /// Grants memory to the client.
     pub admission: &'a Arc<ClientAdmission>,
 }

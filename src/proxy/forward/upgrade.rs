@@ -18,7 +18,7 @@ use crate::proxy::exchange::body::Body;
 use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::request::hop_by_hop;
 use crate::proxy::request::via::Via;
-use crate::runtime::shutdown::Shutdown;
+use tokio_util::sync::CancellationToken;
 
 /// Forwards the 101, and then bytes both ways.
 pub fn switch(
@@ -26,7 +26,7 @@ pub fn switch(
     client_side: OnUpgrade,
     idle_timeout: Duration,
     via: &Via,
-    (state, shutdown): (&Arc<ConnectionState>, &Shutdown),
+    (state, shutdown): (&Arc<ConnectionState>, &CancellationToken),
     (recheck, held): (Recheck, Held),
 ) -> Response<Body> {
     let origin_side = hyper::upgrade::on(&mut response);

@@ -8,14 +8,14 @@ use super::decision_log::DecisionLog;
 use crate::audit::{Event, Reason};
 use crate::egress::Failure;
 use crate::policy::decision::Basis;
-use crate::runtime::sharded_counters::ShardedCounters;
+use crate::runtime::counters::Counters;
 
 /// Counters of all workers.
 #[derive(Debug, Default)]
 pub struct DecisionMetrics {
     /// By outcome, basis and sight, in one row: an everyday decision is one addition.
-    table: ShardedCounters<{ (ALLOWING.len() + RECORDED.len() * Reason::ALL.len()) * SIGHTS }>,
-    failures: ShardedCounters<{ Failure::PROXY_ERRORS.len() }>,
+    table: Counters<{ (ALLOWING.len() + RECORDED.len() * Reason::ALL.len()) * SIGHTS }>,
+    failures: Counters<{ Failure::PROXY_ERRORS.len() }>,
     closed_ports: AtomicU64,
     /// Log lines for some of the decisions.
     pub log: DecisionLog,

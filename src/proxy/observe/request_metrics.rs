@@ -13,16 +13,16 @@ use crate::proxy::exchange::body::Body;
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::runtime::clock;
+use crate::runtime::counters::Counters;
 use crate::runtime::histogram::{Histogram, HistogramCounts};
 use crate::runtime::lock::Lock;
-use crate::runtime::sharded_counters::ShardedCounters;
 use crate::types::origin::Origin;
 
 /// Counters of all workers.
 #[derive(Debug, Default)]
 pub struct RequestMetrics {
     /// By [`Counter`].
-    counters: ShardedCounters<4>,
+    counters: Counters<4>,
     /// To the head of the response.
     durations: Histogram,
     /// Of that, the time from the whole request at the origin to the head of its response.

@@ -32,6 +32,7 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// Every problem.
     pub const ALL: [Self; 19] = [
         Self::Disallowed,
         Self::RobotsUnreachable,
@@ -98,6 +99,7 @@ impl Problem {
         format!("http://{OWN_NAME}/problems/{}", self.row().name)
     }
 
+    /// The problem with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|problem| problem.row().name == name)
     }

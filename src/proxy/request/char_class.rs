@@ -2,7 +2,9 @@
 
 /// In a token (RFC 9110 §5.6.2).
 pub const TOKEN: u8 = 1;
+/// A capital letter.
 pub const CAPITAL: u8 = 1 << 1;
+/// A small letter.
 pub const SMALL: u8 = 1 << 2;
 /// In the host of most URLs: letters, digits and few signs.
 pub const HOST: u8 = 1 << 3;

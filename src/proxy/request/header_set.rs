@@ -34,12 +34,19 @@ impl HeaderSet {
         Self(1 << index)
     }
 
+    /// `Connection`.
     pub const CONNECTION: Self = Self::hop(0);
+    /// `TE`.
     pub const TE: Self = Self::hop(3);
+    /// `Upgrade`.
     pub const UPGRADE: Self = Self::hop(5);
+    /// `Cookie`.
     pub const COOKIE: Self = Self(1 << 10);
+    /// `Expect`.
     pub const EXPECT: Self = Self(1 << 11);
+    /// `Via`.
     pub const VIA: Self = Self(1 << 12);
+    /// `Proxy-Status`.
     pub const PROXY_STATUS: Self = Self(1 << 13);
     /// `Courtesy-*`, and names that some reader takes for it.
     pub const OURS: Self = Self(1 << 14);

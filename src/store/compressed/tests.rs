@@ -229,7 +229,7 @@ fn the_dictionaries_help() {
     }
 }
 
-/// Whoever renames a member of what is compressed renames it there.
+/// A member that is renamed has to be renamed there, too.
 #[test]
 fn the_dictionary_knows_the_words_of_what_is_packed() {
     let known = String::from_utf8_lossy(DICTIONARY);

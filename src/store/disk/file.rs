@@ -156,8 +156,8 @@ impl DatabaseFile {
     /// two, and would stop at half of a limit that is one.
     pub(super) fn room(&self, size_max: u64) -> u64 {
         let bytes = self.bytes();
-        let may_grow = bytes.saturating_mul(2) <= size_max.saturating_add(size_max / 100);
-        if may_grow { u64::MAX } else { bytes.min(size_max) / 2 }
+        let allows_large_reads = bytes.saturating_mul(2) <= size_max.saturating_add(size_max / 100);
+        if allows_large_reads { u64::MAX } else { bytes.min(size_max) / 2 }
     }
 
     /// Compacts the file if most of it is unused. The work is in proportion to the content, so it

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+/// The state of the store on disk, for metrics and readiness.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Health {
     /// Whether a disk store is configured.

@@ -24,13 +24,14 @@ mod writer;
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::entry::Entry;
 use super::report::Report;
 use crate::runtime::clock::Clock;
+use crate::runtime::lock::{Lock, wait_timeout_while};
 use crate::store::limits::STORE_CLOSE_TIMEOUT;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -54,7 +55,7 @@ pub const FILE_NAME: &str = "store.redb";
 /// The database and its writer thread. Dropping it flushes the queue, within a time limit.
 pub struct Disk {
     shared: Arc<Shared>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    writer: Lock<Option<JoinHandle<()>>>,
 }
 
 impl Disk {
@@ -74,7 +75,7 @@ impl Disk {
         };
         let path = &shared.config.path;
         let writer = writer.map_err(|error| DiskError::Io(error.to_string()).at(path.clone()))?;
-        Ok(Self { shared, writer: Mutex::new(Some(writer)) })
+        Ok(Self { shared, writer: Lock::new(Some(writer)) })
     }
 
     /// Applies new bounds in bytes, for the file and for the write queue. What exceeds them is
@@ -137,8 +138,7 @@ impl Disk {
         state.is_hurried = true;
         self.shared.changed.notify_all();
         let unsettled = |state: &mut State| !state.pending.is_settled() && state.file.is_some();
-        let waited = self.shared.changed.wait_timeout_while(state, wait, unsettled);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = wait_timeout_while(&self.shared.changed, state, wait, unsettled);
         state.is_hurried = false;
         state.pending.is_settled()
     }
@@ -188,18 +188,17 @@ impl Disk {
 
     /// Flushes the queue within a time limit, and closes the file. Later changes are ignored.
     pub fn close(&self) {
-        if self.writer.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+        if self.writer.lock().is_none() {
             return;
         }
         let mut state = self.shared.state();
         state.is_closing = true;
         self.shared.changed.notify_all();
         let waiting = |state: &mut State| !state.has_ended;
-        let waited = self.shared.changed.wait_timeout_while(state, STORE_CLOSE_TIMEOUT, waiting);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let state = wait_timeout_while(&self.shared.changed, state, STORE_CLOSE_TIMEOUT, waiting);
         let has_ended = state.has_ended;
         drop(state);
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = self.writer.lock().take();
         match writer {
             Some(writer) if has_ended => {
                 // The thread has nothing left to do but to return.

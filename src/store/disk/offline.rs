@@ -18,6 +18,7 @@ pub struct Offline {
 }
 
 impl Offline {
+    /// Opens the file at `path`.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         if !path.exists() {
             return Err(OpenError::Missing(path.to_owned()));
@@ -27,6 +28,7 @@ impl Offline {
         Ok(Self { file, path: path.to_owned() })
     }
 
+    /// The amount of stored data.
     pub fn stats(&self) -> Result<Stats, OpenError> {
         self.say(|| Stats::of(&self.file))
     }

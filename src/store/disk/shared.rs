@@ -2,7 +2,7 @@
 //! health.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard};
 
 use super::super::convert::Blobs;
 use super::super::entry::Entry;
@@ -14,6 +14,7 @@ use super::health::Health;
 use super::pending::{Change, Pending};
 use crate::clients::FairSemaphore;
 use crate::runtime::clock::Clock;
+use crate::runtime::lock::Lock;
 use crate::store::limits::STORE_BATCH_MAX;
 use crate::types::origin::Origin;
 
@@ -34,7 +35,7 @@ pub(super) struct Shared {
     /// Initially as in `config`.
     pub(super) size_max: AtomicU64,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Lock<State>,
     /// Signalled on every change of the state that a thread waits for.
     pub(super) changed: Condvar,
     pub(super) loads: Arc<FairSemaphore>,
@@ -74,7 +75,7 @@ impl Shared {
             size_max: AtomicU64::new(config.size_max),
             config,
             clock,
-            state: Mutex::new(state),
+            state: Lock::new(state),
             changed: Condvar::new(),
             hangs: AtomicBool::new(false),
             loads: FairSemaphore::new(STORE_LOADS_MAX),
@@ -83,7 +84,7 @@ impl Shared {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // No code path leaves the state inconsistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Bytes of the file.

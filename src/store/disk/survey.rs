@@ -27,7 +27,7 @@ pub struct Stats {
     /// The version of the schema.
     pub schema: u64,
     /// The number of states of each kind. An origin has one per profile, and more if agents were
-    /// told apart.
+    /// distinguished.
     pub states: BTreeMap<String, u64>,
     /// Origins whose row is broken.
     pub broken: u64,

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use time::OffsetDateTime;
@@ -14,6 +14,7 @@ use super::file::DatabaseFile;
 use super::pending::Change;
 use super::shared::{Shared, State};
 use super::tables::Totals;
+use crate::runtime::lock::{wait_timeout_while, wait_while};
 use crate::store::limits::STORE_BATCH_MAX;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
@@ -54,10 +55,7 @@ impl Shared {
     }
 
     fn next_task(&self) -> Task {
-        let wait_while = |state, is_idle: fn(&mut State) -> bool| {
-            self.changed.wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner)
-        };
-        let state = wait_while(self.state(), |state| {
+        let state = wait_while(&self.changed, self.state(), |state| {
             let is_idle = if state.file.is_some() {
                 state.pending.len() == 0 && !state.is_resized
             } else {
@@ -67,16 +65,14 @@ impl Shared {
         });
         let Some(file) = state.file.clone() else {
             let resting = |state: &mut State| !state.is_closing;
-            let rested = self.changed.wait_timeout_while(state, self.config.retry, resting);
-            let (state, _) = rested.unwrap_or_else(PoisonError::into_inner);
+            let state = wait_timeout_while(&self.changed, state, self.config.retry, resting);
             return if state.is_closing { Task::End } else { Task::Reopen };
         };
         // More changes may arrive that can share the transaction.
         let gathering = |state: &mut State| {
             state.pending.len() < STORE_BATCH_MAX && !state.is_hurried && !state.is_closing
         };
-        let gathered = self.changed.wait_timeout_while(state, STORE_BATCH_WAIT, gathering);
-        let (mut state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+        let mut state = wait_timeout_while(&self.changed, state, STORE_BATCH_WAIT, gathering);
         // A transaction frees the pages that it replaces only at its end, so a small file takes
         // small batches.
         let bytes_max = usize::try_from(self.size_max() / 32).unwrap_or(usize::MAX);

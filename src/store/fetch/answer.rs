@@ -100,14 +100,14 @@ fn undecodable(error: Undecodable) -> Cause {
 fn broken(error: &(dyn Error + 'static)) -> Cause {
     let causes = || std::iter::successors(Some(error), |&error| error.source());
     let kinds = causes().filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind);
-    let told = kinds.filter_map(|kind| match kind {
+    let failures = kinds.filter_map(|kind| match kind {
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
             Some(NetworkFailure::InvalidResponse)
         }
         io::ErrorKind::TimedOut => Some(NetworkFailure::Timeout),
         _ => None,
     });
-    let failure = told.last().unwrap_or(NetworkFailure::CutShort);
+    let failure = failures.last().unwrap_or(NetworkFailure::CutShort);
     let detail = causes().map(ToString::to_string).collect::<Vec<_>>().join(": ");
     Cause::Failed { failure, detail: detail.into() }
 }

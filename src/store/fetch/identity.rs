@@ -46,6 +46,7 @@ impl FetchIdentity {
         self.0.strip_suffix(PRODUCT)?.strip_suffix(' ')
     }
 
+    /// The User-Agent as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

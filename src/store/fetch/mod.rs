@@ -37,6 +37,7 @@ use redirect::{Chain, Hop};
 
 /// The interface that tests replace.
 pub trait FetchRobots: Send + Sync + 'static {
+    /// Fetches one robots.txt, within the fetcher's timeout.
     fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>>;
 
     /// The identity of a fetch for the agent with this product token.
@@ -81,6 +82,7 @@ pub struct Validators {
 #[derive(Clone, Debug)]
 pub struct Refused(pub egress::Error);
 
+/// How a robots.txt is fetched.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// A fixed User-Agent for all agents.
@@ -121,12 +123,14 @@ pub struct RobotsFetcher {
 }
 
 impl RobotsFetcher {
+    /// A fetcher that uses the connections of `egress`.
     pub fn new(egress: Arc<Egress>, config: Config, clock: Arc<dyn Clock>) -> Self {
         Self { egress, config: Arc::new(config), clock }
     }
 }
 
 impl FetchRobots for RobotsFetcher {
+    /// Fetches one robots.txt, within the fetcher's timeout.
     fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
         let egress = Arc::clone(&self.egress);
         let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));

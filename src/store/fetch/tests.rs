@@ -275,7 +275,7 @@ async fn a_refresh_asks_with_the_validators_of_that_url_only() {
     assert!(asked[0].1.headers().contains_key(IF_MODIFIED_SINCE));
     let (_, asked) = run(conditional, vec![to("/other"), file(b"")]).await;
     assert!(!asked[1].1.headers().contains_key(IF_NONE_MATCH));
-    assert_eq!(word(vec![answer(304, &[], &[], End::Complete)]).await, "status", "nobody asked");
+    assert_eq!(word(vec![answer(304, &[], &[], End::Complete)]).await, "status", "not asked for");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What one agent is told decides for no other: over a scripted fetch, in every order that counts.
+//! What one agent is answered decides for no other: over a scripted fetch, in every order that counts.
 
 use super::*;
 use crate::store::agents::AGENTS_PER_ORIGIN_MAX;
@@ -8,7 +8,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 
 impl House {
     /// What follows at [`HOST`] for the agent with this token.
-    async fn told(&self, agent: &str) -> &'static str {
+    async fn policy_of(&self, agent: &str) -> &'static str {
         self.told_under(agent, &rfc9309()).await
     }
 
@@ -62,21 +62,25 @@ async fn a_status_of_one_agent_neither_opens_nor_shuts_the_site_for_another() {
     ] {
         let named = format!("{answer:?}");
         let house = House::new(vec![answer, rules()]);
-        assert_eq!(house.told("Attacker").await, own, "{named}");
-        assert_eq!(house.told("Attacker").await, own, "{named}: kept for the one that it is for");
-        assert_eq!(house.told("Victim").await, "rules", "{named}");
-        assert_eq!(house.told("Attacker").await, "rules", "{named}: the file is for all");
+        assert_eq!(house.policy_of("Attacker").await, own, "{named}");
+        assert_eq!(
+            house.policy_of("Attacker").await,
+            own,
+            "{named}: kept for the one that it is for"
+        );
+        assert_eq!(house.policy_of("Victim").await, "rules", "{named}");
+        assert_eq!(house.policy_of("Attacker").await, "rules", "{named}: the file is for all");
         assert_eq!(house.asked_for(), ["Attacker", "Victim"], "{named}");
     }
 }
 
 #[tokio::test]
 async fn what_is_about_the_file_or_the_site_counts_for_all() {
-    for (answer, told) in
+    for (answer, policy) in
         [(rules(), "rules"), (status(404), "allow"), (status(410), "allow"), (down(), "disallow")]
     {
         let house = House::new(vec![answer]);
-        assert_eq!([house.told("One").await, house.told("Two").await], [told; 2]);
+        assert_eq!([house.policy_of("One").await, house.policy_of("Two").await], [policy; 2]);
         assert_eq!(house.fetches(), 1);
     }
 }
@@ -85,30 +89,34 @@ async fn what_is_about_the_file_or_the_site_counts_for_all() {
 async fn a_good_copy_is_not_dropped_by_another_agents_answer() {
     for answer in [status(403), status(400), status(429), status(503), redirects()] {
         let house = House::new(vec![rules(), answer, not_modified()]);
-        assert_eq!(house.told("Victim").await, "rules");
+        assert_eq!(house.policy_of("Victim").await, "rules");
         house.clock.advance(LATE);
-        assert_eq!(house.told("Attacker").await, "rules", "by the copy, while it is asked for");
+        assert_eq!(
+            house.policy_of("Attacker").await,
+            "rules",
+            "by the copy, while it is asked for"
+        );
         settle().await;
-        assert_eq!(house.told("Victim").await, "rules");
+        assert_eq!(house.policy_of("Victim").await, "rules");
         settle().await;
         assert_eq!(house.asked_for(), ["Victim", "Attacker", "Victim"]);
         assert!(
             lock(&house.origins.asked)[2].validators.is_some(),
             "the copy is there to be confirmed"
         );
-        assert_eq!(house.told("Attacker").await, "rules");
+        assert_eq!(house.policy_of("Attacker").await, "rules");
     }
 }
 
 #[tokio::test]
 async fn a_copy_that_is_due_is_asked_for_by_each_agent() {
     let house = House::new(vec![rules(), status(403), status(503), rules()]);
-    house.told("Victim").await;
+    house.policy_of("Victim").await;
     house.clock.advance(DAY);
-    assert_eq!(house.told("Attacker").await, "allow");
-    assert_eq!(house.told("Other").await, "rules", "the copy, RFC 9309 §2.3.1.4");
-    assert_eq!(house.told("Attacker").await, "allow");
-    assert_eq!(house.told("Victim").await, "rules");
+    assert_eq!(house.policy_of("Attacker").await, "allow");
+    assert_eq!(house.policy_of("Other").await, "rules", "the copy, RFC 9309 §2.3.1.4");
+    assert_eq!(house.policy_of("Attacker").await, "allow");
+    assert_eq!(house.policy_of("Victim").await, "rules");
     assert_eq!(house.asked_for(), ["Victim", "Attacker", "Other", "Victim"]);
 }
 
@@ -118,21 +126,21 @@ async fn each_agents_answer_outlives_a_restart() {
     let house = home.house(vec![status(403), status(429), status(503)]);
     let conservative = named("conservative");
     for _ in 0..2 {
-        assert_eq!(house.told("Refused").await, "allow");
-        assert_eq!(house.told("Throttled").await, "disallow");
+        assert_eq!(house.policy_of("Refused").await, "allow");
+        assert_eq!(house.policy_of("Throttled").await, "disallow");
         assert_eq!(house.told_under("Failing", &conservative).await, "disallow");
     }
     assert_eq!(house.fetches(), 3);
     let house = house.restart(vec![rules()]);
-    assert_eq!(house.told("Refused").await, "allow");
+    assert_eq!(house.policy_of("Refused").await, "allow");
     assert_eq!(house.told_under("Refused", &conservative).await, "disallow");
-    assert_eq!(house.told("Throttled").await, "disallow");
-    assert_eq!(house.told("Failing").await, "disallow");
+    assert_eq!(house.policy_of("Throttled").await, "disallow");
+    assert_eq!(house.policy_of("Failing").await, "disallow");
     assert_eq!(house.fetches(), 0);
-    assert_eq!(house.told("Victim").await, "rules");
+    assert_eq!(house.policy_of("Victim").await, "rules");
     let house = house.restart(vec![]);
     for agent in ["Refused", "Throttled", "Failing", "Victim", "Another"] {
-        assert_eq!(house.told(agent).await, "rules", "{agent}");
+        assert_eq!(house.policy_of(agent).await, "rules", "{agent}");
     }
 }
 
@@ -173,32 +181,36 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
             .restore_as(&[profile], older, Default::default())
             .expect("it can be read");
         tiers.lock().memory.put(&origin(HOST), entry);
-        assert_eq!(house.told("Victim").await, "rules");
+        assert_eq!(house.policy_of("Victim").await, "rules");
         assert_eq!(house.fetches(), 1);
     }
 }
 
-/// What an agent was told goes on with what happens to the site, and the thirty days are those of both.
+/// What an agent was answered goes on with what happens to the site, and the thirty days are those of both.
 #[tokio::test]
 async fn a_failure_of_the_site_goes_on_with_each_agents_outage() {
     let tries = (0..30).flat_map(|_| [status(503), down()]);
     let house =
         House::new([status(403)].into_iter().chain(tries).chain([status(503), rules()]).collect());
-    assert_eq!(house.told("Refused").await, "allow");
+    assert_eq!(house.policy_of("Refused").await, "allow");
     for _ in 0..30 {
         house.clock.advance(DAY / 2);
-        assert_eq!(house.told("Failing").await, "disallow");
+        assert_eq!(house.policy_of("Failing").await, "disallow");
         house.clock.advance(DAY / 2);
-        assert_eq!(house.told("Failing").await, "disallow");
+        assert_eq!(house.policy_of("Failing").await, "disallow");
         assert_eq!(
-            house.told("Refused").await,
+            house.policy_of("Refused").await,
             "disallow",
             "the site has failed since it was let in"
         );
     }
     house.clock.advance(DAY / 2);
-    assert_eq!(house.told("Failing").await, "allow", "observed for thirty days, RFC 9309 §2.3.1.4");
-    assert_eq!(house.told("Victim").await, "rules");
+    assert_eq!(
+        house.policy_of("Failing").await,
+        "allow",
+        "observed for thirty days, RFC 9309 §2.3.1.4"
+    );
+    assert_eq!(house.policy_of("Victim").await, "rules");
 }
 
 #[tokio::test]
@@ -209,7 +221,7 @@ async fn made_up_tokens_do_not_open_the_site_and_have_bounds() {
         let house = home.house((0..tokens).map(|_| status(answer)).chain([rules()]).collect());
         let mut bytes = 0;
         for number in 0..tokens {
-            assert_eq!(house.told(&format!("made-up-{number}")).await, own);
+            assert_eq!(house.policy_of(&format!("made-up-{number}")).await, own);
             let now = house.store.stats().bytes;
             if number > AGENTS_PER_ORIGIN_MAX {
                 assert!(now <= bytes + 64, "{number}: {now} after {bytes}");
@@ -223,7 +235,7 @@ async fn made_up_tokens_do_not_open_the_site_and_have_bounds() {
             let script = vec![rules()];
             house = house.restart(script);
         }
-        assert_eq!(house.told("Victim").await, "rules", "after {answer}");
+        assert_eq!(house.policy_of("Victim").await, "rules", "after {answer}");
     }
 }
 
@@ -259,11 +271,11 @@ async fn what_was_observed_for_long_keeps_its_place() {
     let script = (0..3).map(|_| status(503)).chain((0..30).map(|_| status(503)));
     let house = House::new(script.collect());
     for _ in 0..3 {
-        house.told("Real").await;
+        house.policy_of("Real").await;
         house.clock.advance(HOUR);
     }
     for number in 0..30 {
-        house.told(&format!("made-up-{number}")).await;
+        house.policy_of(&format!("made-up-{number}")).await;
     }
     let persisted = house.store.get(&origin(HOST)).await.expect("it is known").persisted;
     let real = persisted.agents.iter().find(|agent| agent.asked_as.as_str() == "Real courtesy");
@@ -309,7 +321,7 @@ async fn otherwise_each_agent_asks_for_itself_once_and_waits_for_no_second_stran
     asked.sort();
     asked.dedup();
     assert_eq!(asked.len(), 10);
-    // Strangers that come now and are never answered delay nobody.
+    // Strangers that come now and are never answered delay no other.
     let strangers: Vec<_> =
         (0..5).map(|number| ask_as(&house, format!("stranger-{number}"))).collect();
     settle().await;
@@ -352,7 +364,7 @@ async fn a_text_that_is_set_for_all_has_one_answer_for_all() {
     // The scripted fetch asks as the agent; with one token for all it is one identity.
     let house = House::new(vec![status(403)]);
     let long = ["a".repeat(65), "b".repeat(9000)];
-    assert_eq!(house.told(&long[0]).await, "allow");
-    assert_eq!(house.told(&long[1]).await, "allow", "both are fetched for as courtesy alone");
+    assert_eq!(house.policy_of(&long[0]).await, "allow");
+    assert_eq!(house.policy_of(&long[1]).await, "allow", "both are fetched for as courtesy alone");
     assert_eq!(house.asked_for(), ["courtesy"]);
 }

@@ -1,4 +1,4 @@
-//! What was not asked about for long is packed; nobody notices but by the moment that it takes.
+//! Entries not used for long are compressed, which no request notices but by the time that it takes.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! One fetch, whoever asks, leaves, panics or goes down.
+//! One fetch for all requests, also when one leaves, panics or the proxy stops.
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn waiters_may_live_on_other_runtimes() {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
                 let word =
                     runtime.expect("a runtime").block_on(ask(&store, "example.com", &rfc9309()));
-                done.send(word).expect("somebody listens");
+                done.send(word).expect("a receiver");
             })
         })
         .collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use courtesy::policy::access::{AccessResult, Capture, Cause, Freshness, NetworkFailure, Snapshot};
 use courtesy::policy::profile::Profile;
-use courtesy::policy::state::{Circumstances, Policy, RobotsState, Standing};
+use courtesy::policy::state::{Circumstances, Policy, PolicyStatus, RobotsState};
 use courtesy::robots::RobotsTxt;
 use courtesy::types::timestamp::Timestamp;
 use serde::Deserialize;
@@ -167,14 +167,14 @@ impl Site<'_> {
     }
 
     fn answers(&self) -> Vec<&'static str> {
-        match self.state.standing(self.profile, self.now) {
-            Standing::Due => vec!["refetch"],
-            Standing::Current(Policy::Rules(_)) => vec!["use-rules", "use-cached-copy"],
-            Standing::Current(Policy::AllowAll(_)) => vec!["allow-all"],
-            Standing::Current(Policy::DisallowAll(absence)) if absence.defers() => {
+        match self.state.policy_status(self.profile, self.now) {
+            PolicyStatus::Due => vec!["refetch"],
+            PolicyStatus::Current(Policy::Rules(_)) => vec!["use-rules", "use-cached-copy"],
+            PolicyStatus::Current(Policy::AllowAll(_)) => vec!["allow-all"],
+            PolicyStatus::Current(Policy::DisallowAll(absence)) if absence.defers() => {
                 vec!["disallow-all", "defer"]
             }
-            Standing::Current(Policy::DisallowAll(_)) => vec!["disallow-all"],
+            PolicyStatus::Current(Policy::DisallowAll(_)) => vec!["disallow-all"],
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::audit::Robots;
 use crate::audit::evidence::CaptureRecord;
 use crate::policy::access::{Capture, Cause, NetworkFailure, Snapshot};
 use crate::policy::profile::{Meaning, Profile};
-use crate::policy::state::{Copy, Policy, RobotsState, Standing, Unreachable};
+use crate::policy::state::{Copy, Policy, PolicyStatus, RobotsState, Unreachable};
 use crate::robots::RobotsTxt;
 use crate::types::sanitize::digest;
 use crate::types::timestamp::Timestamp;
@@ -74,8 +74,8 @@ pub(super) fn policy<'a>(
     let (learnt, until) = (state.learnt_at().unwrap_or(now), state.next_try().unwrap_or(now));
     let overdue = now.since(until) > REPLAY_OVERDUE_MAX;
     let at = if now < until { now } else { learnt };
-    match state.standing(profile, at) {
-        Standing::Current(policy) if !overdue => Ok(policy),
+    match state.policy_status(profile, at) {
+        PolicyStatus::Current(policy) if !overdue => Ok(policy),
         _ => Err(Unknown("its robots.txt was to be asked for again before its time")),
     }
 }

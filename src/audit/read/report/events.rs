@@ -22,12 +22,14 @@ pub struct Events {
 pub type EventsByReason = BTreeMap<Reason, Events>;
 
 impl Events {
+    /// One of `event`.
     pub const fn one(event: Event) -> Self {
         let mut events = Self { denied: 0, would_deny: 0, exempted: 0, tunnelled: 0 };
         *events.count(event) = 1;
         events
     }
 
+    /// Adds the counts of `other`.
     pub const fn add(&mut self, other: Self) {
         self.denied += other.denied;
         self.would_deny += other.would_deny;
@@ -35,6 +37,7 @@ impl Events {
         self.tunnelled += other.tunnelled;
     }
 
+    /// The sum over all events.
     pub const fn all(self) -> u64 {
         self.denied + self.forwarded()
     }
@@ -44,6 +47,7 @@ impl Events {
         self.would_deny + self.exempted + self.tunnelled
     }
 
+    /// The count of `event`.
     pub const fn of(mut self, event: Event) -> u64 {
         *self.count(event)
     }

@@ -5,7 +5,8 @@ use super::keys::{ExemptionKey, OriginKey};
 use super::logs::Log;
 use super::site::Site;
 use super::summary::{
-    Asked, ExemptionUse, FileVersions, Forwarded, Outages, Report, Row, Standing, Unreachable,
+    Asked, ExemptionStatus, ExemptionUse, FileVersions, Forwarded, Outages, Report, Row,
+    Unreachable,
 };
 use super::survey::{Survey, Use};
 use super::tally::{Entry, Key, Tally, Top};
@@ -32,6 +33,7 @@ pub struct Request {
 }
 
 impl Survey {
+    /// The report of all records that were added.
     pub fn finish(self, request: Request) -> Report {
         let Request { rows_max, made_at, origins, verified } = request;
         let all_origins = origins.is_empty();
@@ -125,13 +127,13 @@ fn exemption(
     end: Timestamp,
     made_at: Timestamp,
 ) -> ExemptionUse {
-    let standing = match key.until {
-        until if until <= made_at => Standing::Expired,
-        until if until <= end.plus(EXEMPTION_NOTICE) => Standing::ExpiresSoon,
-        _ => Standing::Running,
+    let status = match key.until {
+        until if until <= made_at => ExemptionStatus::Expired,
+        until if until <= end.plus(EXEMPTION_NOTICE) => ExemptionStatus::ExpiresSoon,
+        _ => ExemptionStatus::Running,
     };
     let (first, last) = entry.detail.times.unzip();
-    ExemptionUse { key: key.clone(), records: entry.events.all(), first, last, standing }
+    ExemptionUse { key: key.clone(), records: entry.events.all(), first, last, status }
 }
 
 fn robots_txt(origins: &Tally<OriginKey, Site>, rows_max: usize) -> Vec<FileVersions> {

@@ -50,18 +50,21 @@ keys! {
 }
 
 impl OriginKey {
+    /// The key of `record`.
     pub fn of(record: &Record) -> Self {
         Self { origin: record.origin.clone() }
     }
 }
 
 impl AgentKey {
+    /// The key of `record`.
     pub fn of(record: &Record) -> Self {
         Self { agent: record.agent.clone() }
     }
 }
 
 impl RuleKey {
+    /// The key of `record`.
     pub fn of(record: &Record) -> Option<Self> {
         record.rule.as_ref().map(|rule| Self {
             origin: record.origin.clone(),
@@ -74,6 +77,7 @@ impl RuleKey {
 }
 
 impl ClientKey {
+    /// The key of `record`.
     pub fn of(record: &Record) -> Self {
         match &record.client.name {
             Some(name) => Self { client: Some(name.clone()), address: None },
@@ -83,12 +87,14 @@ impl ClientKey {
 }
 
 impl NodeKey {
+    /// The key of `record`.
     pub fn of(record: &Record) -> Self {
         Self { node: record.node.as_ref().map(ToString::to_string) }
     }
 }
 
 impl ProfileKey {
+    /// The key of `record`.
     pub fn of(record: &Record) -> Self {
         let Profile { name, settings, version } = &record.profile;
         Self { profile: name.clone(), version: *version, settings: settings.clone() }
@@ -96,6 +102,7 @@ impl ProfileKey {
 }
 
 impl ExemptionKey {
+    /// The key of `record`.
     pub fn of(record: &Record) -> Option<Self> {
         let Exemption { by, reason, ticket, until } = record.exemption.clone()?;
         Some(Self { by, reason, ticket, until, origin: record.origin.clone() })

@@ -63,6 +63,7 @@ pub struct LostRecords {
 }
 
 impl Losses {
+    /// Adds a gap.
     pub fn gap(&mut self, gap: &Gap) {
         self.times += 1;
         self.lost = self.lost.saturating_add(gap.lost);
@@ -80,11 +81,13 @@ impl Losses {
         }
     }
 
+    /// Adds an incomplete line.
     pub fn torn(&mut self, torn: &Torn) {
         self.torn += 1;
         self.torn_bytes = self.torn_bytes.saturating_add(torn.bytes);
     }
 
+    /// Adds removed files.
     pub fn pruned(&mut self, pruned: &Pruned) {
         self.pruned_up_to = self.pruned_up_to.max(pruned.last_seq);
     }
@@ -96,6 +99,7 @@ impl Losses {
         self.absent_before = self.absent_before.saturating_add(log.absent(pruned, from_start));
     }
 
+    /// The sum of all that was added.
     pub fn finish(mut self, log: &Log, from_start: bool) -> Missing {
         self.gaps.sort_by_key(|gap| (gap.since, gap.until, gap.lost));
         Missing {

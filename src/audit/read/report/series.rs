@@ -67,6 +67,7 @@ pub struct Bucket {
 }
 
 impl Series {
+    /// Counts an event of `time`.
     pub fn add(&mut self, time: Timestamp, reason: Reason, event: Event) {
         let bucket = self.buckets.entry(self.place(time)).or_default();
         bucket.entry(reason).or_default().add(Events::one(event));

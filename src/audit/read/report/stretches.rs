@@ -33,6 +33,7 @@ pub struct Sum {
 }
 
 impl Stretch {
+    /// How long it lasted.
     pub fn length(self) -> Duration {
         self.to.since(self.from)
     }
@@ -56,6 +57,7 @@ impl Stretches {
         }
     }
 
+    /// The sum of all stretches.
     pub fn sum(&self) -> Sum {
         let mut sum = self.settled;
         self.open.iter().for_each(|stretch| sum.add(*stretch));

@@ -152,13 +152,14 @@ pub struct ExemptionUse {
     pub first: Option<Timestamp>,
     #[serde(serialize_with = "print_option")]
     pub last: Option<Timestamp>,
-    pub standing: Standing,
+    #[serde(rename = "standing")]
+    pub status: ExemptionStatus,
 }
 
 /// Whether an exemption needs attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum ExemptionStatus {
     Running,
     /// It ends within `EXEMPTION_NOTICE` of the period's end.
     ExpiresSoon,

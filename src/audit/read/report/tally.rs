@@ -33,6 +33,7 @@ pub struct Tally<K, D = ()> {
     undercount_at_most: u64,
 }
 
+/// The events of one key.
 #[derive(Debug, Default)]
 pub struct Entry<D> {
     pub events: Events,
@@ -104,6 +105,7 @@ impl<K: Key, D: Default> Tally<K, D> {
         self.entries = entries.into_iter().collect();
     }
 
+    /// Every key with its events.
     pub fn entries(&self) -> impl Iterator<Item = (&K, &Entry<D>)> {
         self.entries.iter()
     }

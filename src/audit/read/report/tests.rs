@@ -170,13 +170,13 @@ fn exemptions_are_told_apart_by_who_allowed_what_and_for_how_long() {
     let report = report_of(&log.lines, Filter::default());
     assert_eq!(report.made_at, made_at);
     let uses: Vec<_> =
-        report.exemptions.rows.iter().map(|row| (row.records, row.last, row.standing)).collect();
+        report.exemptions.rows.iter().map(|row| (row.records, row.last, row.status)).collect();
     assert_eq!(
         uses,
         [
-            (3, Some(NOON.plus(HOUR * 2)), Standing::Expired),
-            (2, Some(NOON.plus(HOUR)), Standing::ExpiresSoon),
-            (1, Some(NOON), Standing::Running),
+            (3, Some(NOON.plus(HOUR * 2)), ExemptionStatus::Expired),
+            (2, Some(NOON.plus(HOUR)), ExemptionStatus::ExpiresSoon),
+            (1, Some(NOON), ExemptionStatus::Running),
         ]
     );
 }

@@ -21,6 +21,7 @@ pub struct Verified {
 }
 
 impl Verified {
+    /// The summary of a verification, beside the heads that were published.
     pub fn of(findings: &Findings, published: &[Head]) -> Self {
         let faults = &findings.faults;
         Self {

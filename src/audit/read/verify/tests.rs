@@ -1,4 +1,4 @@
-//! A log of three segments, in every way that somebody could lay hands on it.
+//! A log of three segments, tampered with in every way.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -336,7 +336,7 @@ fn a_file_of_bytes_without_a_line_is_torn_unless_somebody_is_writing_it() {
     lock.lock().unwrap();
     let findings = keep.verify_against(Vec::new());
     assert_eq!((findings.faults.count, findings.unfinished), (0, Some(line.len() + 1)));
-    // Elsewhere nobody is writing.
+    // Elsewhere no proxy is writing.
     fs::rename(keep.path(ACTIVE), keep.path("denials.jsonl.1")).unwrap();
     assert!(keep.said()[0].starts_with("denials.jsonl.1:1: torn: "), "{:?}", keep.said());
 }
@@ -524,7 +524,7 @@ fn an_end_without_a_line_end_is_torn_unless_somebody_is_writing_it() {
     let findings = keep.verify_against(Vec::new());
     assert_eq!(findings.faults.count, 0);
     assert!(findings.unfinished.is_some());
-    // Elsewhere nobody is writing.
+    // Elsewhere no proxy is writing.
     let second = keep.lines[4..8].concat();
     fs::write(keep.path(SECOND), &second[..second.len() - 30]).unwrap();
     assert!(
@@ -553,7 +553,7 @@ fn no_more_faults_are_described_than_one_can_read_and_all_are_counted() {
     let mut head = Head::genesis();
     let mut lines: Vec<_> =
         (1..=100).map(|seq| sealed(&mut head, Content::Record(Box::new(record(seq))))).collect();
-    // A file without a single good line is told as a whole.
+    // A file without a single good line is reported as a whole.
     for line in lines.iter_mut().filter(|line| !line.contains("\"seq\":9,")) {
         *line = line.replace("ExampleBot/1.0", "Other/1.0");
     }

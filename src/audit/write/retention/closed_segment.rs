@@ -50,6 +50,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
+    /// The closed segments in `dir`, the oldest first.
     pub fn of(dir: &Path) -> io::Result<Self> {
         let mut survey = Self::default();
         let mut closed: BTreeMap<u64, Files> = BTreeMap::new();
@@ -80,6 +81,7 @@ impl Survey {
         Ok(survey)
     }
 
+    /// Removes what an interrupted compression has left.
     pub fn remove_unfinished(&self) -> io::Result<()> {
         self.unfinished.iter().map(|path| remove(path)).fold(Ok(()), io::Result::and)
     }

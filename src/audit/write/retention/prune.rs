@@ -120,8 +120,8 @@ impl Retention {
             });
         }
         for (other, _) in &survey.others {
-            each_line(other, &|| self.is_over(), &mut |told, _| {
-                told.blobs().for_each(|name| {
+            each_line(other, &|| self.is_over(), &mut |refs, _| {
+                refs.blobs().for_each(|name| {
                     names.remove(&name);
                 });
             })

@@ -1,7 +1,9 @@
 //! The sections of a report, for text and HTML: these only lay them out.
 
-use super::words::{capital, day, fraction, minute, number, plural, standing};
-use crate::audit::read::report::{ClientKey, ExemptionUse, NodeKey, ProfileKey, Report, Standing};
+use super::words::{capital, day, fraction, minute, number, plural, status};
+use crate::audit::read::report::{
+    ClientKey, ExemptionStatus, ExemptionUse, NodeKey, ProfileKey, Report,
+};
 use crate::cli::audit::time_arg::print_until;
 use crate::cli::span::span;
 
@@ -106,7 +108,7 @@ fn unreachable(report: &Report) -> Section {
         Vec::new()
     } else {
         vec![
-        "From the beginning of each outage to the last record that tells of it: what nobody asked for \
+        "From the beginning of each outage to the last record that tells of it: what was not asked for \
          afterwards is not known."
             .into(),
     ]
@@ -126,7 +128,7 @@ fn exemptions(report: &Report) -> Section {
     let line = |row: &ExemptionUse| {
         let key = &row.key;
         let cells = [
-            capital(standing(row.standing)),
+            capital(status(row.status)),
             print_until(key.until),
             match &key.ticket {
                 Some(ticket) => format!("{}: {} ({ticket})", key.by, key.reason),
@@ -137,7 +139,7 @@ fn exemptions(report: &Report) -> Section {
             row.first.map(day).unwrap_or_default(),
             row.last.map(day).unwrap_or_default(),
         ];
-        Line { is_urgent: row.standing != Standing::Running, ..Line::of(cells) }
+        Line { is_urgent: row.status != ExemptionStatus::Running, ..Line::of(cells) }
     };
     let columns = [
         ("State", Kind::Word),

@@ -8,7 +8,7 @@ use super::*;
 use crate::audit::read::report::tests::log::{DAY, HOUR, Log as Lines, NOON, by_rule, record};
 use crate::audit::{Client, Event, Reason, Record};
 
-/// Somebody's attempts on whoever reads the report, as no honest log has them.
+/// Attacks on a reader of the report, as no honest log has them.
 const HOSTILE: &str =
     "<script>alert('x')</script>\"><img src=http://evil.example/>&\u{202e}\u{1b}[2J\u{9b}";
 
@@ -220,7 +220,7 @@ fn every_member_of_the_json_is_documented_and_no_other() {
     let page = include_str!("../../../../docs/reference/report.md");
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     let cells = rows.map(|row| row[1..].split('|').next().expect("a cell"));
-    let told: BTreeSet<_> =
+    let listed: BTreeSet<_> =
         cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect();
     let mut lines = Lines::new();
     let mut changed = by_rule(NOON, "http://a.example", "ExampleBot", "/", 1);
@@ -244,7 +244,7 @@ fn every_member_of_the_json_is_documented_and_no_other() {
         |name: &str| found.iter().any(|other| other.starts_with(&format!("{name}[]")));
     let found: BTreeSet<_> =
         found.iter().filter(|name| !is_empty_list(name)).map(|name| documented(name)).collect();
-    assert_eq!(found, told);
+    assert_eq!(found, listed);
     let json = serde_json::to_value(eventful()).unwrap();
     assert_eq!(json["period"]["since"], Value::Null);
     assert_eq!(json["records"]["first"], "2026-11-20T12:00:00.000000Z");

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use crate::audit::print_time;
-use crate::audit::read::report::{Report, Standing};
+use crate::audit::read::report::{ExemptionStatus, Report};
 use crate::types::timestamp::Timestamp;
 
-pub const fn standing(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Running => "running",
-        Standing::ExpiresSoon => "expires soon",
-        Standing::Expired => "expired",
+pub const fn status(status: ExemptionStatus) -> &'static str {
+    match status {
+        ExemptionStatus::Running => "running",
+        ExemptionStatus::ExpiresSoon => "expires soon",
+        ExemptionStatus::Expired => "expired",
     }
 }
 

@@ -17,7 +17,7 @@ use super::search::{Search, Taken};
 use super::sources::Hit;
 use super::table::{Layout, printable};
 use crate::audit::evidence::{BlobStore, Found, Kind};
-use crate::audit::read::{Filter, Log, Standing};
+use crate::audit::read::{ChainCheck, Filter, Log};
 use crate::audit::{Content, Event, Notice, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, print};
@@ -119,23 +119,20 @@ impl ShowArgs {
 
 /// A line that is no record, and whether it holds.
 fn show_notice(args: &ShowArgs, notice: &Notice, line: &[u8], log: Log) -> Result<bool, Failure> {
-    let standing = Standing::of(line, log)?;
+    let check = ChainCheck::of(line, log)?;
     print(match args.format {
         Form::Json => {
             let notice: Value = serde_json::from_slice(line).unwrap_or_default();
-            format!(
-                "{:#}\n",
-                json!({ "notice": notice, "chain": standing.as_ref().map(chain::json) })
-            )
+            format!("{:#}\n", json!({ "notice": notice, "chain": check.as_ref().map(chain::json) }))
         }
         Form::Text => {
-            let warnings = chain::warnings(standing.as_ref(), Paint::for_stdout());
+            let warnings = chain::warnings(check.as_ref(), Paint::for_stdout());
             let (word, time, text) =
                 (notice.word(), print_time(notice.time()), notices::words(notice));
             format!("{warnings}{word}  {time}\n  {}\n", printable(&text))
         }
     })?;
-    Ok(standing.is_none_or(|standing| standing.holds()))
+    Ok(check.is_none_or(|check| check.holds()))
 }
 
 /// The `event` of every kind of line.
@@ -157,13 +154,13 @@ fn show(args: &ShowArgs, line: &[u8], log: Log) -> Result<bool, Failure> {
         });
     };
     let evidence = Evidence::read(&record, &BlobStore::of(&log.dir()))?;
-    let standing = Standing::of(line, log)?;
+    let check = ChainCheck::of(line, log)?;
     print(match args.format {
-        Form::Json => format!("{:#}\n", evidence.json(line, standing.as_ref())),
+        Form::Json => format!("{:#}\n", evidence.json(line, check.as_ref())),
         Form::Text => {
             let paint = Paint::for_stdout();
-            let mut text = chain::warnings(standing.as_ref(), paint);
-            text.push_str(&words::of(&record, hash, standing.as_ref(), paint));
+            let mut text = chain::warnings(check.as_ref(), paint);
+            text.push_str(&words::of(&record, hash, check.as_ref(), paint));
             text.push_str(
                 &evidence
                     .file
@@ -187,7 +184,7 @@ fn show(args: &ShowArgs, line: &[u8], log: Log) -> Result<bool, Failure> {
             text
         }
     })?;
-    Ok(standing.is_none_or(|standing| standing.holds()))
+    Ok(check.is_none_or(|check| check.holds()))
 }
 
 /// The blob that the record names, if any.
@@ -213,7 +210,7 @@ impl Evidence {
         })
     }
 
-    fn json(&self, line: &[u8], standing: Option<&Standing>) -> Value {
+    fn json(&self, line: &[u8], check: Option<&ChainCheck>) -> Value {
         let value = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
         let parsed = |found: &Option<Found>| match found {
             Some(Found::Content(bytes)) => value(bytes),
@@ -225,7 +222,7 @@ impl Evidence {
         };
         json!({
             "record": value(line),
-            "chain": standing.map(chain::json),
+            "chain": check.map(chain::json),
             "file": file,
             "capture": parsed(&self.capture),
             "failed_capture": parsed(&self.failed_capture),

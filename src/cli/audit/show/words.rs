@@ -1,6 +1,6 @@
 //! A record in words, member by member.
 
-use crate::audit::read::Standing;
+use crate::audit::read::ChainCheck;
 use crate::audit::{
     AgentSource, Event, Reason, Record, Robots, RobotsStatus, Rule, mended, print_time,
 };
@@ -8,10 +8,10 @@ use crate::cli::audit::table::printable;
 use crate::cli::paint::Paint;
 
 /// The headline, why, and the fields; each line with its end.
-pub fn of(record: &Record, hash: &str, standing: Option<&Standing>, paint: Paint) -> String {
+pub fn of(record: &Record, hash: &str, check: Option<&ChainCheck>, paint: Paint) -> String {
     let mut text = headline(record, paint);
     text.push_str(&format!("  {}\n\n", printable(&why(record))));
-    let chain = standing.map(|standing| ("chain", super::chain::words(standing).to_owned()));
+    let chain = check.map(|check| ("chain", super::chain::words(check).to_owned()));
     for (name, value) in fields(record, hash).into_iter().chain(chain) {
         text.push_str(&format!(
             "  {}  {}\n",
@@ -150,9 +150,9 @@ fn robots(robots: &Robots) -> Vec<(&'static str, String)> {
     let failures =
         robots.failures.map(|count| format!(", failed {count} times in a row")).unwrap_or_default();
     fields.push(("state", format!("{state}{failures}")));
-    let told =
+    let asked =
         robots.asked_as.as_ref().map(|agent| format!("as {agent}, for which alone this holds"));
-    fields.extend(told.map(|told| ("asked", told)));
+    fields.extend(asked.map(|asked| ("asked", asked)));
     fields.extend(moments.into_iter().filter_map(|(what, time)| Some((what, print_time(time?)))));
     fields.extend(robots.sha256.iter().map(|sha256| ("sha256", sha256.clone())));
     fields

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 const TCP_TABLE_BYTES_MAX: u64 = 1 << 20;
 
 /// Where a connection is being made, is there, or is being closed: not the states of listeners, of
-/// connections that nobody has any more (TIME_WAIT), and of sockets that are closed.
+/// connections that no process has any more (TIME_WAIT), and of sockets that are closed.
 const STATES: [&str; 7] = ["01", "02", "03", "04", "05", "08", "09"];
 
 /// Names are looked up by TCP, too, where an answer is long; that is no visit.

@@ -73,7 +73,7 @@ async fn no_more_is_taken_of_a_body_than_may_wait_for_an_origin_that_takes_none(
 
 #[tokio::test]
 async fn more_may_wait_for_an_origin_that_has_taken_much_where_there_is_memory() {
-    for (limit, may_grow) in [(16 << 20, true), (1 << 10, false)] {
+    for (limit, allows_large_reads) in [(16 << 20, true), (1 << 10, false)] {
         with_upload(|mut body, io| async move {
             let (memory, reads) =
                 (Arc::new(BodyMemory::new(limit)), Arc::<ReadAllowance>::default());
@@ -84,11 +84,11 @@ async fn more_may_wait_for_an_origin_that_has_taken_much_where_there_is_memory()
                 take(&io, ORIGIN_WAITING_BYTES_MAX);
                 given += asked(&mut body).await.expect("the origin takes all");
             }
-            assert_eq!(reads.is_large(), may_grow);
-            assert_eq!(memory.counts().0 > 0, may_grow);
+            assert_eq!(reads.is_large(), allows_large_reads);
+            assert_eq!(memory.counts().0 > 0, allows_large_reads);
             let backpressure =
                 body.streamed.as_ref().and_then(|streamed| streamed.backpressure.as_ref()).unwrap();
-            assert_eq!(backpressure.has_grown(), may_grow);
+            assert_eq!(backpressure.is_large(), allows_large_reads);
             drop(body);
             assert_eq!((memory.counts().0, reads.is_large()), (0, false));
         })

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The IPv4 addresses embedded in `v6`. A prefix that a network chose for its own translator
-/// (RFC 6052 §2.2, RFC 8215) cannot be told from any other address.
+/// (RFC 6052 §2.2, RFC 8215) cannot be distinguished from any other address.
 pub fn embedded(v6: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> + Clone {
     let (one, other) = match v6.segments() {
         // IPv4-mapped and IPv4-compatible (RFC 4291 §2.5.5), but not :: and ::1.

@@ -36,7 +36,7 @@ fn any_history() -> impl Strategy<Value = Vec<(AccessResult, Duration, f64)>> {
 
 proptest! {
     #[test]
-    fn right_after_any_result_the_standing_is_current(
+    fn right_after_any_result_the_policy_is_current(
         profile in any_profile(),
         history in prop::collection::vec((any_result(), 0..Timestamp::LAST.millis() - DECADES, any::<f64>()), 1..20),
     ) {
@@ -48,7 +48,7 @@ proptest! {
             site.state = site.state.after(&site.profile, &result, &circumstances, |snapshot| {
                 Arc::new(RobotsTxt::parse(&snapshot.body, &site.profile.dialect))
             });
-            prop_assert!(matches!(site.state.standing(&site.profile, now), Standing::Current(_)));
+            prop_assert!(matches!(site.state.policy_status(&site.profile, now), PolicyStatus::Current(_)));
         }
     }
 
@@ -84,7 +84,7 @@ proptest! {
                 continue;
             }
             let lasting = site.now.since(*failing_since.get_or_insert(site.now));
-            let opens = matches!(site.state.standing(&site.profile, site.now), Standing::Current(Policy::AllowAll(_)));
+            let opens = matches!(site.state.policy_status(&site.profile, site.now), PolicyStatus::Current(Policy::AllowAll(_)));
             prop_assert!(!opens || lasting >= earliest, "opened after {lasting:?}");
         }
     }

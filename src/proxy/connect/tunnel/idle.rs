@@ -9,7 +9,7 @@ use tracing::debug;
 
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
-use crate::runtime::shutdown::Shutdown;
+use tokio_util::sync::CancellationToken;
 
 /// The idle timeout of a tunnel once the proxy shuts down. A tunnel may stay open for hours without
 /// data, and would otherwise take all of the drain timeout.
@@ -26,7 +26,7 @@ pub enum Side {
 #[derive(Debug)]
 pub struct IdleTimer {
     timeout: Duration,
-    shutdown: Shutdown,
+    shutdown: CancellationToken,
     last_activity: Lock<Instant>,
     /// The [`Side`] that sent last.
     last_sender: AtomicU8,
@@ -35,7 +35,7 @@ pub struct IdleTimer {
 impl IdleTimer {
     /// Ends after `timeout` without data, and after a second without data once `shutdown` is
     /// triggered.
-    pub fn new(timeout: Duration, shutdown: Shutdown) -> Self {
+    pub fn new(timeout: Duration, shutdown: CancellationToken) -> Self {
         let last_activity = Lock::new(clock::monotonic());
         Self { timeout, shutdown, last_activity, last_sender: AtomicU8::new(Side::Client as u8) }
     }
@@ -74,7 +74,7 @@ impl IdleTimer {
             () = self.idle_for(self.timeout) => {
                 debug!("a tunnel without data for {:?} is closed", self.timeout);
             }
-            () = async { self.shutdown.wait().await; self.idle_for(DRAIN_IDLE_TIMEOUT).await } => {
+            () = async { self.shutdown.cancelled().await; self.idle_for(DRAIN_IDLE_TIMEOUT).await } => {
                 debug!("an idle tunnel is closed: the proxy shuts down");
             }
         }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_sender_changes_when_a_side_sends_after_the_other() {
-        let idle = IdleTimer::new(Duration::ZERO, Shutdown::default());
+        let idle = IdleTimer::new(Duration::ZERO, CancellationToken::new());
         let sent = [
             (Side::Client, false),
             (Side::Origin, true),

@@ -44,6 +44,7 @@ pub type Cancel = oneshot::Receiver<Cancelled>;
 /// The number of a fetch.
 pub type Id = u64;
 
+/// The fetches, and what waits for each.
 #[derive(Debug)]
 pub struct Table {
     bounds: Bounds,
@@ -296,7 +297,7 @@ impl Table {
         }
     }
 
-    /// Cancels a running fetch. A request that joins one nobody waited for starts another.
+    /// Cancels a running fetch. A request that joins one without waiters starts another.
     fn stop(&mut self, id: Id) {
         if let Some(Fetch { stage: Stage::Running { cancel, .. }, waiting, .. }) =
             self.fetches.get_mut(&id)

@@ -53,8 +53,8 @@ proptest! {
         let minutes = covered.iter().filter(|covered| **covered).count() as u64;
         prop_assert_eq!(stretches.sum().total.as_secs(), 60 * minutes);
         let longest = covered.split(|covered| !covered).map(<[bool]>::len).max().unwrap_or_default();
-        let told = stretches.sum().longest.map_or(0, |longest| longest.length().as_secs());
-        prop_assert_eq!(told, 60 * longest as u64);
+        let reported = stretches.sum().longest.map_or(0, |longest| longest.length().as_secs());
+        prop_assert_eq!(reported, 60 * longest as u64);
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Line {
     pub cells: Vec<String>,
     /// The length of its bar, from 0 to 1.
     pub bar: Option<f64>,
-    /// Somebody should look at it.
+    /// It needs attention.
     pub is_urgent: bool,
 }
 

@@ -14,8 +14,8 @@ use tokio::task::yield_now;
 
 use super::*;
 use crate::proxy::connect::preread::Preread;
-use crate::runtime::shutdown::Shutdown;
 use crate::types::origin::Host;
+use tokio_util::sync::CancellationToken;
 
 /// More than sockets with small buffers and a pipe hold.
 const BYTES: usize = 2 << 20;
@@ -47,7 +47,7 @@ async fn more_tunnels_than_pipes_carry_every_byte_both_ways() {
         let (pipes, mut may_read) = (Arc::clone(&pipes), go.subscribe());
         tunnels.spawn(async move {
             let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
-            let idle = IdleTimer::new(Duration::from_secs(60), Shutdown::default());
+            let idle = IdleTimer::new(Duration::from_secs(60), CancellationToken::new());
             let tunnel = tunnel(near, b"", far, &idle, &pipes);
             // Not TLS, whose name would be checked.
             let bytes: Vec<u8> =
@@ -88,7 +88,7 @@ async fn more_tunnels_than_pipes_carry_every_byte_both_ways() {
 async fn a_pipe_with_data_left_in_it_is_never_used_again() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, _origin)) = (connection().await, connection().await);
-    let idle = IdleTimer::new(Duration::from_secs(60), Shutdown::default());
+    let idle = IdleTimer::new(Duration::from_secs(60), CancellationToken::new());
     let write = async { while client.write_all(&[1; 1 << 16]).await.is_ok() {} };
     let stuck = async {
         while pipes.permits.available_permits() == PIPES_MAX {
@@ -113,7 +113,7 @@ async fn a_pipe_with_data_left_in_it_is_never_used_again() {
 async fn bytes_read_before_go_first_and_wait_no_longer_than_the_rest() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
-    let idle = IdleTimer::new(Duration::from_secs(60), Shutdown::default());
+    let idle = IdleTimer::new(Duration::from_secs(60), CancellationToken::new());
     client.write_all(b"then").await.unwrap();
     client.shutdown().await.unwrap();
     let read = async {
@@ -127,7 +127,7 @@ async fn bytes_read_before_go_first_and_wait_no_longer_than_the_rest() {
 
     // The origin reads nothing: the idle timeout ends the tunnel.
     let ((_client, near), (far, _origin)) = (connection().await, connection().await);
-    let idle = IdleTimer::new(Duration::from_millis(50), Shutdown::default());
+    let idle = IdleTimer::new(Duration::from_millis(50), CancellationToken::new());
     tunnel(near, &vec![0; BYTES], far, &idle, &pipes).await;
 }
 
@@ -135,7 +135,7 @@ async fn bytes_read_before_go_first_and_wait_no_longer_than_the_rest() {
 async fn a_tunnel_that_always_has_data_yields_to_other_tasks() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, _origin)) = (connection().await, connection().await);
-    let idle = IdleTimer::new(Duration::from_secs(60), Shutdown::default());
+    let idle = IdleTimer::new(Duration::from_secs(60), CancellationToken::new());
     let mut pump = pin!(pipes.pump(Side::Client, &near, &far, &idle));
     client.write_all(b"bytes!").await.unwrap();
     near.readable().await.unwrap();
@@ -160,7 +160,7 @@ async fn a_tunnel_that_always_has_data_yields_to_other_tasks() {
 async fn two_streams_at_once_arrive_whole_though_both_are_batched() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
-    let idle = IdleTimer::new(Duration::from_secs(60), Shutdown::default());
+    let idle = IdleTimer::new(Duration::from_secs(60), CancellationToken::new());
     // Not TLS, whose name would be checked.
     let sent = vec![7; 4 * BYTES];
     let (client_end, origin_end) = (client.split(), origin.split());

@@ -6,26 +6,26 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 /// Results in flight. Most wait for robots.txt files of different origins.
-const UNDER_WAY_MAX: usize = 64;
+const IN_FLIGHT_MAX: usize = 64;
 
 /// The text to print, and a note for the caller.
-pub struct Told<T> {
+pub struct Rendered<T> {
     pub text: String,
     pub note: T,
 }
 
 pub enum Slot<T> {
-    Ready(Told<T>),
-    Coming(Receiver<Told<T>>),
+    Ready(Rendered<T>),
+    Pending(Receiver<Rendered<T>>),
 }
 
-pub struct Conveyor<W, T> {
+pub struct OrderedOutput<W, T> {
     slots: VecDeque<Slot<T>>,
     out: W,
     notes: Vec<T>,
 }
 
-impl<W: Write, T: PartialEq> Conveyor<W, T> {
+impl<W: Write, T: PartialEq> OrderedOutput<W, T> {
     pub fn new(out: W) -> Self {
         Self { slots: VecDeque::new(), out, notes: Vec::new() }
     }
@@ -40,11 +40,11 @@ impl<W: Write, T: PartialEq> Conveyor<W, T> {
         self.slots.push_back(slot);
         while let Some(slot) = self.slots.pop_front() {
             match slot {
-                Slot::Ready(told) => self.print(told)?,
-                Slot::Coming(receiver) => match receiver.try_recv() {
-                    Ok(told) => self.print(told)?,
-                    Err(TryRecvError::Empty) if self.slots.len() < UNDER_WAY_MAX => {
-                        self.slots.push_front(Slot::Coming(receiver));
+                Slot::Ready(result) => self.print(result)?,
+                Slot::Pending(receiver) => match receiver.try_recv() {
+                    Ok(result) => self.print(result)?,
+                    Err(TryRecvError::Empty) if self.slots.len() < IN_FLIGHT_MAX => {
+                        self.slots.push_front(Slot::Pending(receiver));
                         return Ok(());
                     }
                     Err(_) => self.wait(&receiver)?,
@@ -58,8 +58,8 @@ impl<W: Write, T: PartialEq> Conveyor<W, T> {
     pub fn settle(&mut self) -> io::Result<()> {
         while let Some(slot) = self.slots.pop_front() {
             match slot {
-                Slot::Ready(told) => self.print(told)?,
-                Slot::Coming(receiver) => self.wait(&receiver)?,
+                Slot::Ready(result) => self.print(result)?,
+                Slot::Pending(receiver) => self.wait(&receiver)?,
             }
         }
         self.out.flush()
@@ -70,17 +70,17 @@ impl<W: Write, T: PartialEq> Conveyor<W, T> {
         &self.notes
     }
 
-    fn wait(&mut self, receiver: &Receiver<Told<T>>) -> io::Result<()> {
+    fn wait(&mut self, receiver: &Receiver<Rendered<T>>) -> io::Result<()> {
         // A sender dropped without a result has panicked: later results would be printed out of
         // order.
-        let told = receiver.recv().map_err(|_| io::Error::other("an answer was lost"))?;
-        self.print(told)
+        let result = receiver.recv().map_err(|_| io::Error::other("an answer was lost"))?;
+        self.print(result)
     }
 
-    fn print(&mut self, told: Told<T>) -> io::Result<()> {
-        if !self.notes.contains(&told.note) {
-            self.notes.push(told.note);
+    fn print(&mut self, result: Rendered<T>) -> io::Result<()> {
+        if !self.notes.contains(&result.note) {
+            self.notes.push(result.note);
         }
-        self.out.write_all(told.text.as_bytes())
+        self.out.write_all(result.text.as_bytes())
     }
 }

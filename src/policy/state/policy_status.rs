@@ -11,14 +11,15 @@ use crate::types::timestamp::Timestamp;
 /// Failed tries without which no outage has been observed, however long ago it began.
 const OUTAGE_TRIES_MIN: u32 = 3;
 
-/// What is known of an origin at a given time.
+/// What an origin's state says at a given time.
 #[derive(Clone, Copy, Debug)]
-pub enum Standing<'a> {
+pub enum PolicyStatus<'a> {
     Current(Policy<'a>),
     /// The robots.txt must be fetched before anything follows.
     Due,
 }
 
+/// What applies to the requests of an origin.
 #[derive(Clone, Copy, Debug)]
 pub enum Policy<'a> {
     Rules(&'a Copy),
@@ -37,6 +38,7 @@ pub struct Absence<'a> {
     pub next_try: Timestamp,
 }
 
+/// The kinds of absence of rules (RFC 9309 §2.3.1.3, §2.3.1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbsenceKind {
     Unavailable,
@@ -53,12 +55,15 @@ impl Absence<'_> {
 }
 
 impl RobotsState {
-    pub fn standing(&self, profile: &Profile, now: Timestamp) -> Standing<'_> {
+    /// What the state says at `now` under `profile`.
+    pub fn policy_status(&self, profile: &Profile, now: Timestamp) -> PolicyStatus<'_> {
         match self {
-            Self::Unknown => Standing::Due,
-            _ if !self.is_current(now) => Standing::Due,
-            Self::Successful { copy, .. } => Standing::Current(Policy::Rules(copy)),
-            Self::Unavailable { copy: Some(copy), .. } => Standing::Current(Policy::Rules(copy)),
+            Self::Unknown => PolicyStatus::Due,
+            _ if !self.is_current(now) => PolicyStatus::Due,
+            Self::Successful { copy, .. } => PolicyStatus::Current(Policy::Rules(copy)),
+            Self::Unavailable { copy: Some(copy), .. } => {
+                PolicyStatus::Current(Policy::Rules(copy))
+            }
             Self::Unavailable { cause, at, fresh_until, copy: None } => {
                 let absence = Absence {
                     kind: AbsenceKind::Unavailable,
@@ -67,12 +72,12 @@ impl RobotsState {
                     lasting: now.since(*at),
                     next_try: *fresh_until,
                 };
-                Standing::Current(match profile.meaning(cause) {
+                PolicyStatus::Current(match profile.meaning(cause) {
                     Meaning::Unavailable => Policy::AllowAll(absence),
                     Meaning::Forbidden | Meaning::Unreachable => Policy::DisallowAll(absence),
                 })
             }
-            Self::Unreachable(outage) => Standing::Current(outage.policy(&profile.outage, now)),
+            Self::Unreachable(outage) => PolicyStatus::Current(outage.policy(&profile.outage, now)),
         }
     }
 }

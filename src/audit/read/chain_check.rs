@@ -8,17 +8,17 @@ use crate::types::sanitize::sha256_hex;
 
 /// How a line stands in its chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Standing {
+pub struct ChainCheck {
     /// Its hash is that of its text.
     pub hash_holds: bool,
-    pub before: Beside,
-    pub after: Beside,
+    pub before: Link,
+    pub after: Link,
 }
 
 /// How a line and one beside it fit together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Beside {
+pub enum Link {
     /// The later one names the hash of the earlier one.
     Fits,
     /// The later one names another hash: one of the two was replaced, or a line between them
@@ -35,7 +35,7 @@ struct Linked {
     seq: u64,
 }
 
-impl Standing {
+impl ChainCheck {
     /// How `line`, without its end, stands where it is first found in `log`; none where it is not.
     pub fn of(line: &[u8], log: Log) -> Result<Option<Self>, ScanError> {
         Ok(beside(line, log)?.map(|(before, after)| Self {
@@ -44,13 +44,13 @@ impl Standing {
                 Some(before) => fits(&before, line),
                 None => begins(line),
             },
-            after: after.map_or(Beside::Absent, |after| fits(line, &after)),
+            after: after.map_or(Link::Absent, |after| fits(line, &after)),
         }))
     }
 
     /// Whether nothing speaks against it.
     pub fn holds(&self) -> bool {
-        self.hash_holds && self.before != Beside::Differs && self.after != Beside::Differs
+        self.hash_holds && self.before != Link::Differs && self.after != Link::Differs
     }
 }
 
@@ -92,19 +92,19 @@ fn beside(wanted: &[u8], log: Log) -> Result<Option<Lines>, ScanError> {
     }
 }
 
-fn fits(earlier: &[u8], later: &[u8]) -> Beside {
-    let Ok(Linked { prev, .. }) = serde_json::from_slice(later) else { return Beside::Differs };
-    let Some((canonical, written)) = split(earlier) else { return Beside::Differs };
+fn fits(earlier: &[u8], later: &[u8]) -> Link {
+    let Ok(Linked { prev, .. }) = serde_json::from_slice(later) else { return Link::Differs };
+    let Some((canonical, written)) = split(earlier) else { return Link::Differs };
     // Of an earlier line that was changed, its text or its hash may be the one that was chained to.
     let is_fit = prev == written || prev == sha256_hex(&[canonical, b"}"].concat());
-    if is_fit { Beside::Fits } else { Beside::Differs }
+    if is_fit { Link::Fits } else { Link::Differs }
 }
 
 /// Of the first line that is there.
-fn begins(line: &[u8]) -> Beside {
+fn begins(line: &[u8]) -> Link {
     match serde_json::from_slice(line) {
-        Ok(Linked { prev, seq: 1 }) if prev != Head::genesis().hash => Beside::Differs,
-        Ok(_) => Beside::Absent,
-        Err(_) => Beside::Differs,
+        Ok(Linked { prev, seq: 1 }) if prev != Head::genesis().hash => Link::Differs,
+        Ok(_) => Link::Absent,
+        Err(_) => Link::Differs,
     }
 }
