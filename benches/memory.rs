@@ -5,7 +5,7 @@
 //! other has a file of its own, one of the real ones and a line that no other has. Real origins are kinder:
 //! their rarer files repeat too.
 
-#[expect(dead_code, reason = "nobody is asked about the files")]
+#[expect(dead_code, reason = "the files have no expectations here")]
 mod files;
 
 use std::fs;
@@ -61,18 +61,17 @@ fn main() {
     let (before, begun) = (resident(), monotonic());
     println!("budget {} MiB; resident before {} MiB", budget / MIB, before / MIB);
     println!(
-        "{:>10}{:>10}{:>10}{:>14}{:>14}{:>16}",
-        "asked", "kept", "packed", "counted MiB", "resident MiB", "bytes each"
+        "{:>10}{:>10}{:>14}{:>14}{:>16}",
+        "asked", "kept", "counted MiB", "resident MiB", "bytes each"
     );
     for number in 0..origins {
         asker.ask(number);
         if (number + 1) % origins.div_ceil(LINES) == 0 || number + 1 == origins {
             let (stats, grown) = (asker.store.stats(), resident().saturating_sub(before));
             println!(
-                "{:>10}{:>10}{:>10}{:>14}{:>14}{:>16}",
+                "{:>10}{:>10}{:>14}{:>14}{:>16}",
                 number + 1,
                 stats.entries,
-                stats.compressed,
                 stats.bytes / MIB,
                 grown / MIB,
                 grown / stats.entries.max(1)
@@ -83,26 +82,13 @@ fn main() {
     find_again(&asker, origins, &clock);
 }
 
-/// What it costs to find an origin that is ready, one that is packed (and another is packed for it; and again
-/// where that has been packed before), and one that is on the disk.
+/// The time to find an origin in memory, and one on disk.
 fn find_again(full: &Asker, origins: usize, clock: &Arc<ManualClock>) {
     println!("{:>10}{:>10}{:>14}{:>14}", "found", "origins", "median us", "mean us");
-    let stats = full.store.stats();
-    let (kept_from, ready_from) =
-        (origins - stats.entries, origins - (stats.entries - stats.compressed));
-    full.time("ready", (ready_from..origins).rev().take(ASKED_AGAIN));
-    let step = (stats.compressed / ASKED_AGAIN).max(1);
-    let packed = || (kept_from..ready_from).step_by(step).take(ASKED_AGAIN);
-    full.time("packed", packed());
-    // Until nothing is ready that was never packed.
-    (kept_from..ready_from)
-        .rev()
-        .take(2 * (stats.entries - stats.compressed))
-        .for_each(|number| full.ask(number));
-    full.time("again", packed());
+    full.time("in memory", (0..origins).rev().take(ASKED_AGAIN));
     let dir = TempDir::new().expect("a directory");
     let disk = disk::Config::new(dir.path().join(disk::FILE_NAME));
-    let disk = Disk::open(disk, Arc::clone(clock) as _).expect("nobody else uses it");
+    let disk = Disk::open(disk, Arc::clone(clock) as _).expect("not in use");
     let config = Config { entries_max: NonZeroUsize::MIN, ..Config::default() };
     let forgetful = Asker::new(config, clock, Some(disk));
     (0..ASKED_AGAIN).for_each(|number| forgetful.ask(number));

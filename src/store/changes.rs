@@ -26,7 +26,7 @@ impl Changes {
         let changes = Self { fetches: Arc::clone(fetches), origin: origin.clone(), mailbox };
         fetches.subscribers.add(origin, &changes.mailbox);
         // A fetch may have landed since the work was permitted.
-        let entry = fetches.tiers.lock().memory.peek(origin).cloned();
+        let entry = fetches.entries.lock().memory.peek(origin).cloned();
         if let Some(entry) = entry {
             changes.mailbox.deliver_first(entry);
         }

@@ -9,9 +9,8 @@ use crate::store::fetch::Refused;
 /// A snapshot of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Origins in memory, and how many of them are compressed only.
+    /// Origins in memory.
     pub entries: usize,
-    pub compressed: usize,
     pub bytes: usize,
     /// Distinct parsed files in memory, by content and dialect.
     pub parsed: usize,
@@ -20,10 +19,8 @@ pub struct Stats {
     pub waiters: usize,
     pub hits: u64,
     pub misses: u64,
-    /// Lookups that found the origin compressed.
-    pub decompressed: u64,
     pub fetches: u64,
-    /// How long lookups waited that missed the ready tier.
+    /// How long lookups waited that missed memory.
     pub waits: HistogramCounts,
 }
 

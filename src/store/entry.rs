@@ -321,8 +321,8 @@ impl Entry {
         self.own_weight() + self.shared().map(|shared| shared.bytes).sum::<usize>()
     }
 
-    /// The most bytes that it adds to the ready tier.
-    pub(super) fn weight_when_ready(&self) -> usize {
+    /// The most bytes that it adds to the memory.
+    pub(super) fn own_weight_and_shared(&self) -> usize {
         self.own_weight() + self.shared().map(|shared| shared.weight()).sum::<usize>()
     }
 

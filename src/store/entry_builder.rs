@@ -68,12 +68,6 @@ impl EntryBuilder {
         Some(self.under(asking, entry))
     }
 
-    /// The restored entry, under the profiles in use that it has states for.
-    pub(super) fn restore(&self, persisted: Persisted, blobs: Blobs) -> Option<Arc<Entry>> {
-        let profiles = self.profiles.lock().clone();
-        self.restore_as(&profiles, persisted, blobs)
-    }
-
     pub(super) fn restore_as(
         &self,
         profiles: &[Arc<Profile>],

@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use arc_swap::ArcSwap;
 
 use super::counters::Counters;
+use super::entries::{Entries, State};
 use super::entry::Entry;
 use super::fetch::{Ask, FetchIdentity, FetchRobots};
 use super::known::{Known, Undecided};
@@ -14,7 +15,6 @@ use super::limits::PARSED_INLINE_BYTES_MAX;
 use super::single_flight::queue::Cancel;
 use super::single_flight::{self, SingleFlight, Start};
 use super::subscribers::Subscribers;
-use super::tiers::{State, Tiers};
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::runtime::clock::Clock;
@@ -34,7 +34,7 @@ pub(super) type Waiting = single_flight::Waiting<Arc<Entry>, Undecided>;
 /// landings hold the lock of the entries while they use the flights, so the new entry and the end of
 /// its flight become visible together.
 pub(super) struct Fetches {
-    pub(super) tiers: Arc<Tiers>,
+    pub(super) entries: Arc<Entries>,
     pub(super) flights: Arc<Flights>,
     pub(super) fetcher: ArcSwap<Arc<dyn FetchRobots>>,
     pub(super) clock: Arc<dyn Clock>,
@@ -127,26 +127,25 @@ impl Fetches {
         held.is_some_and(|held| Known::if_current(held, &view, self.clock.wall()).is_some())
     }
 
-    /// The ready entry of `origin`, or the one that landed last while other fetches are in flight.
-    fn newest(&self, origin: &Origin) -> Option<Arc<Entry>> {
-        let mut entries = self.tiers.lock();
-        let ready = entries.memory.get(origin).cloned();
-        ready.or_else(|| self.flights.last_value(origin))
+    /// The entry of `origin` in memory, or the one that landed last while other fetches are in flight.
+    fn newest(&self, entries: &mut State, origin: &Origin) -> Option<Arc<Entry>> {
+        let in_memory = entries.memory.get(origin).cloned();
+        in_memory.or_else(|| self.flights.last_value(origin))
     }
 }
 
 impl FetchTask {
-    /// Looks in the compressed tier and on disk for what is not ready; fetches if that does not
-    /// answer; derives the new entry, and lands.
+    /// Reads the disk for what is not in memory; fetches if that is not current; derives the new
+    /// entry, and lands.
     async fn run(self, ask: Ask, known: Option<Arc<Entry>>) {
         let fetches = Arc::clone(&self.fetches);
         let previous = match known {
             Some(entry) => Some(entry),
-            None => match fetches.tiers.recall(&ask.origin, &self.profile, &ask.client).await {
+            None => match fetches.entries.load(&ask.origin, &self.profile, &ask.client).await {
                 Some(entry) if fetches.is_current(&entry, &self.profile, &ask.identity) => {
-                    return self.land_recalled(ask, entry);
+                    return self.land_loaded(ask, entry);
                 }
-                recalled => recalled,
+                loaded => loaded,
             },
         };
         let (origin, client) = (ask.origin.clone(), ask.client.clone());
@@ -158,16 +157,9 @@ impl FetchTask {
         };
         let learnt = match learnt {
             Ok(learnt) => learnt,
-            Err(undecided) => return self.land(Err(undecided)),
+            Err(why) => return self.land_undecided(why),
         };
-        let room = fetches.tiers.make_room(&learnt.entry).await;
-        // While the room is held, no other flight lands.
-        let newest = fetches.newest(&origin);
-        let before = learnt.before(newest.as_ref(), client);
-        let entry = learnt.on_top_of(newest);
-        fetches.tiers.write(&origin, &entry);
-        self.land(Ok(Arc::clone(&entry)));
-        drop(room);
+        let (before, entry) = self.land_learnt(learnt, &origin, client);
         fetches.follower.report(&origin, before, &entry);
     }
 
@@ -192,23 +184,19 @@ impl FetchTask {
             Err(refused) => return Err(Undecided::Refused(refused.0)),
             Ok(fetched) => fetched,
         };
-        // Meanwhile other profiles may have been derived and compressed, and another agent may have
-        // had a response.
-        let known = match fetches.newest(&origin) {
-            Some(entry) => Some(entry),
-            None => fetches.tiers.decompress(&origin, profile).await.or(previous),
-        };
+        // Meanwhile other profiles may have been derived, and another agent may have had a response.
+        let known = fetches.newest(&mut fetches.entries.lock(), &origin).or(previous);
         let (shared, profile) = (Arc::clone(fetches), Arc::clone(profile));
         let is_large = fetched.bytes() > PARSED_INLINE_BYTES_MAX;
         let learn = move || Learnt::new(shared, known, profile, identity, fetched);
         if is_large {
-            return fetches.tiers.background.run(learn).await.ok_or(Undecided::Aborted);
+            return fetches.entries.background.run(learn).await.ok_or(Undecided::Aborted);
         }
         Ok(learn())
     }
 
     /// Lands without a fetch. Near its end the entry is refreshed for later requests.
-    fn land_recalled(self, ask: Ask, entry: Arc<Entry>) {
+    fn land_loaded(self, ask: Ask, entry: Arc<Entry>) {
         let Self { fetches, flight, profile } = self;
         let view = entry.view(|| ask.identity.clone());
         let now = fetches.clock.wall();
@@ -216,24 +204,37 @@ impl FetchTask {
         let is_shared = view.is_shared;
         flight.land(None).send(Ok(Arc::clone(&entry)));
         if ends_soon {
-            let entries = fetches.tiers.lock();
+            let entries = fetches.entries.lock();
             fetches.refresh(entries, ask, is_shared, &profile, entry);
         }
     }
 
-    fn land(self, outcome: Result<Arc<Entry>, Undecided>) {
+    /// Lands with what was learnt, applied to the newest entry; no other flight lands meanwhile.
+    fn land_learnt(
+        self,
+        learnt: Learnt,
+        origin: &Origin,
+        client: ClientKey,
+    ) -> (Before, Arc<Entry>) {
         let Self { fetches, flight, .. } = self;
-        let origin = flight.key().key.clone();
-        let mut entries = fetches.tiers.lock();
-        if let Ok(entry) = &outcome {
-            entries.memory.put(&origin, Arc::clone(entry));
-        }
-        let landed = flight.land(outcome.as_ref().ok().cloned());
+        let mut entries = fetches.entries.lock();
+        let newest = fetches.newest(&mut entries, origin);
+        let before = learnt.before(newest.as_ref(), client);
+        let entry = learnt.on_top_of(newest);
+        fetches.entries.put(&mut entries, origin, &entry);
+        let landed = flight.land(Some(Arc::clone(&entry)));
         drop(entries);
-        if let Ok(entry) = &outcome {
-            fetches.subscribers.notify(&origin, entry);
-        }
-        landed.send(outcome);
+        fetches.subscribers.notify(origin, &entry);
+        landed.send(Ok(Arc::clone(&entry)));
+        (before, entry)
+    }
+
+    /// Lands without an entry.
+    fn land_undecided(self, why: Undecided) {
+        let entries = self.fetches.entries.lock();
+        let landed = self.flight.land(None);
+        drop(entries);
+        landed.send(Err(why));
     }
 }
 
@@ -246,7 +247,7 @@ impl Learnt {
         identity: FetchIdentity,
         fetched: Fetched,
     ) -> Self {
-        let builder = &fetches.tiers.builder;
+        let builder = &fetches.entries.builder;
         let fetched = builder.parse_cache.shared(fetched);
         let entry = builder.after(known.as_deref(), &profile, &identity, fetched.clone());
         Self { fetches, known, profile, identity, fetched, entry: Arc::new(entry) }
@@ -269,7 +270,7 @@ impl Learnt {
         match newest.filter(|it| !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, it))) {
             None => entry,
             Some(newest) => {
-                Arc::new(fetches.tiers.builder.after(Some(&newest), &profile, &identity, fetched))
+                Arc::new(fetches.entries.builder.after(Some(&newest), &profile, &identity, fetched))
             }
         }
     }

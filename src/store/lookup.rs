@@ -45,7 +45,7 @@ impl<'a> Lookup<'a> {
     /// none. A lookup that `has_waited` for another agent's fetch does not wait for a second one.
     pub(super) fn attempt(&self, has_waited: bool) -> Result<Attempt, Undecided> {
         let now = self.fetches.clock.wall();
-        let mut entries = self.fetches.tiers.lock();
+        let mut entries = self.fetches.entries.lock();
         // If the origin has answered agents differently, each agent fetches for itself.
         let mut may_share = !has_waited;
         let entry = entries.memory.get(self.origin);
@@ -105,10 +105,10 @@ impl<'a> Lookup<'a> {
     /// What `entry` results in under the profile; derives the state if it is missing.
     pub(super) async fn derive(&self, entry: &Arc<Entry>) -> Option<Known> {
         let now = self.fetches.clock.wall();
-        let tiers = &self.fetches.tiers;
-        let (derived, is_new) = tiers.builder.under(self.profile, Arc::clone(entry));
+        let entries = &self.fetches.entries;
+        let (derived, is_new) = entries.builder.under(self.profile, Arc::clone(entry));
         if is_new {
-            tiers.replace(self.origin, entry, &derived).await;
+            entries.replace(self.origin, entry, &derived);
         }
         let view = derived.view(|| self.identity().clone());
         Known::if_current(view.state(self.profile)?, &view, now)

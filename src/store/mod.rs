@@ -3,24 +3,23 @@
 //! Promises: at most one fetch per origin and agent is in flight, and one per origin until the
 //! origin has answered agents differently; it outlives the client that caused it, unless others wait for its
 //! slot; one agent's answers decide for no other; a returned result is current; entries,
-//! bytes, fetches, waiters and waits are bounded. Entries that were not used for long are
-//! compressed in memory (`compressed`); what memory has no room for, and what the process leaves behind,
-//! is on disk (`disk`), so an origin is fetched again when its file is due, not because it was
-//! evicted. The store makes no decisions: those are up to `policy`.
+//! bytes, fetches, waiters and waits are bounded. What memory has no room for, and what the
+//! process leaves behind, is on disk (`disk`), so an origin is fetched again when its file is due, not
+//! because it was evicted. The store makes no decisions: those are up to `policy`.
 //!
-//! A `lookup` reads the `tiers` (memory, compressed or ready, then disk). What is not current
+//! A `lookup` reads the `entries` (in memory, then on disk). What is not current
 //! there takes a lease from `single_flight`; the task in `fetches` that holds it fetches, lands
-//! the new entry in the tiers, and wakes the waiters. What proxies are to share goes into these
+//! the new entry there, and wakes the waiters. What proxies are to share goes into these
 //! three places.
 
 mod agents;
 mod background;
 mod changes;
-mod compressed;
 mod config;
 mod convert;
 mod counters;
 pub mod disk;
+mod entries;
 mod entry;
 mod entry_builder;
 pub mod fetch;
@@ -37,7 +36,6 @@ mod single_flight;
 mod subscribers;
 #[cfg(test)]
 mod tests;
-mod tiers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -55,6 +53,7 @@ use counters::Counters;
 pub use counters::Stats;
 use disk::Disk;
 pub use disk::Health;
+use entries::Entries;
 use fetch::FetchRobots;
 use fetches::Fetches;
 pub use known::{Known, Mark, Undecided};
@@ -68,7 +67,6 @@ pub use persisted::{
 pub use report::Report;
 use single_flight::SingleFlight;
 use subscribers::Subscribers;
-use tiers::Tiers;
 
 /// The store of the process, shared by all workers.
 pub struct Store {
@@ -88,7 +86,7 @@ impl Store {
     ) -> Arc<Self> {
         let memory = Memory::new(config.entries_max, config.bytes_max);
         let fetches = Fetches {
-            tiers: Arc::new(Tiers::new(memory, disk)),
+            entries: Arc::new(Entries::new(memory, disk)),
             flights: SingleFlight::new(config.flights()),
             fetcher: ArcSwap::from_pointee(fetcher),
             clock,
@@ -107,7 +105,7 @@ impl Store {
     pub fn change(&self, config: Config, fetcher: Arc<dyn FetchRobots>) {
         self.fetches.flights.resize(config.flights());
         self.waiters.resize(config.waiters_max);
-        self.fetches.tiers.lock().memory.resize(config.entries_max, config.bytes_max);
+        self.fetches.entries.lock().memory.resize(config.entries_max, config.bytes_max);
         self.fetches.fetcher.store(Arc::new(fetcher));
         self.config.store(Arc::new(config));
     }
@@ -115,7 +113,7 @@ impl Store {
     /// Sets the profiles in use, before the first lookup under them: a restored entry gets states
     /// under all of them, whichever is looked up first. Replaces the earlier ones.
     pub fn set_profiles<'a>(&self, profiles: impl IntoIterator<Item = &'a Arc<Profile>>) {
-        self.fetches.tiers.builder.set_profiles(profiles);
+        self.fetches.entries.builder.set_profiles(profiles);
     }
 
     /// Reports every later fetch that ends with a finding to `follower`. Only the first call has an
@@ -162,38 +160,36 @@ impl Store {
 
     /// Records whether the site's pages respond, for profiles that consider it in a long outage.
     pub fn note_site(&self, origin: &Origin, is_up: bool) {
-        if let Some(entry) = self.fetches.tiers.note_site(origin, is_up) {
+        if let Some(entry) = self.fetches.entries.note_site(origin, is_up) {
             self.fetches.subscribers.notify(origin, &entry);
         }
     }
 
     /// What is known of `origin`, in memory or on disk.
     pub async fn get(&self, origin: &Origin) -> Option<Report> {
-        self.fetches.tiers.report(origin).await
+        self.fetches.entries.report(origin).await
     }
 
     /// Removes `origin` from memory and disk. Returns whether it was known. A fetch in flight will
     /// store it again.
     pub async fn forget(&self, origin: &Origin) -> bool {
         let was_known = self.get(origin).await.is_some();
-        self.fetches.tiers.forget(origin, || self.fetches.flights.forget(origin));
+        self.fetches.entries.forget(origin, || self.fetches.flights.forget(origin));
         was_known
     }
 
     /// The counters at one moment.
     pub fn stats(&self) -> Stats {
-        let Fetches { tiers, flights, counters, .. } = &*self.fetches;
-        let state = tiers.lock();
+        let Fetches { entries, flights, counters, .. } = &*self.fetches;
+        let state = entries.lock();
         Stats {
             entries: state.memory.len(),
-            compressed: state.memory.compressed_len(),
             bytes: state.memory.bytes(),
             flights: flights.len(),
-            parsed: tiers.builder.parse_cache.len(),
+            parsed: entries.builder.parse_cache.len(),
             waiters: self.waiters.in_use(),
             hits: counters.hits.load(Ordering::Relaxed),
             misses: counters.misses.load(Ordering::Relaxed),
-            decompressed: tiers.decompressed(),
             fetches: counters.fetches.load(Ordering::Relaxed),
             waits: counters.waits.counts(),
         }
@@ -206,7 +202,7 @@ impl Store {
 
     /// The disk, if there is one.
     pub fn disk(&self) -> Option<&Disk> {
-        self.fetches.tiers.disk()
+        self.fetches.entries.disk()
     }
 
     /// The health of the disk.

@@ -75,12 +75,6 @@ impl ParseCache {
         })))
     }
 
-    /// The bytes with this SHA-256, if a ready entry has them.
-    pub(super) fn body(&self, sha256: &[u8; 32]) -> Option<Bytes> {
-        let known = self.table().body(sha256);
-        known.map(|body| Bytes::from_owner(Held(body)))
-    }
-
     /// The number of parsed files in use.
     pub(super) fn len(&self) -> usize {
         self.table().files.values().filter(|file| file.strong_count() > 0).count()

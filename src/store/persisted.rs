@@ -130,15 +130,6 @@ pub struct Digest(pub [u8; 32]);
 pub struct FieldValue(pub HeaderValue);
 
 impl Persisted {
-    /// The digests of the captures that it refers to.
-    pub(super) fn captures_mut(&mut self) -> impl Iterator<Item = &mut Digest> {
-        let good =
-            self.good.iter_mut().flat_map(|good| [&mut good.file.capture, &mut good.capture]);
-        let answers = self.agents.iter_mut().map(|agent| &mut agent.answer);
-        good.chain(self.failed.iter_mut().chain(answers).map(|failed| &mut failed.capture))
-            .flatten()
-    }
-
     /// The digests of all blobs that it refers to: files and captures.
     pub fn digests(&self) -> Vec<Digest> {
         let of_good = |good: &Good| [Some(good.file.sha256), good.file.capture, good.capture];

@@ -2,8 +2,8 @@
 
 mod agents;
 mod bounds;
-mod compression;
 mod disk_errors;
+mod eviction;
 mod fairness;
 mod known;
 mod one_fetch;

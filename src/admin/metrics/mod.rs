@@ -153,17 +153,13 @@ fn robots(page: &mut Exposition, watched: &Watched) {
                 written";
     page.counter("courtesy_robots_changes_omitted", help, watched.watch.omitted());
     page.gauge("courtesy_cache_entries", "Origins cached in memory", stats.entries as u64);
-    let help = "Origins in memory that are compressed: the least recently used";
-    page.gauge("courtesy_cache_packed_entries", help, stats.compressed as u64);
     page.bytes("courtesy_cache", "Memory used by the cache", stats.bytes as u64);
-    let help = "Distinct robots.txt files in memory that are not compressed";
+    let help = "Distinct robots.txt files in memory";
     page.gauge("courtesy_cache_files", help, stats.parsed as u64);
     let help = "Lookups answered from memory";
     page.counter("courtesy_cache_hits", help, stats.hits);
-    let help = "Lookups of compressed origins, and lookups answered from disk or by a fetch";
+    let help = "Lookups answered from disk or by a fetch";
     page.counter("courtesy_cache_misses", help, stats.misses);
-    let help = "Origins decompressed by a lookup";
-    page.counter("courtesy_cache_unpacked", help, stats.decompressed);
     let help = "Requests waiting for a lookup of their origin";
     page.gauge("courtesy_cache_waiters", help, stats.waiters as u64);
 }

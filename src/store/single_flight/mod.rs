@@ -152,11 +152,6 @@ where
 }
 
 impl<K: Eq + Hash, I: Eq + Hash, T, E> Flight<K, I, T, E> {
-    /// Its place in the table.
-    pub const fn key(&self) -> &FlightKey<K, I> {
-        &self.registration.key
-    }
-
     /// Waits for its turn to run. Then it has to stop as soon as the returned [`Cancel`] says so.
     ///
     /// # Errors

@@ -175,7 +175,7 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
             agents: Vec::new(),
             others: None,
         };
-        let tiers = &house.store.fetches.tiers;
+        let tiers = &house.store.fetches.entries;
         let entry = tiers
             .builder
             .restore_as(&[profile], older, Default::default())

@@ -196,15 +196,16 @@ async fn what_waits_for_a_file_that_does_not_come_is_bounded() {
     let entry = house
         .store
         .fetches
-        .tiers
+        .entries
         .lock()
         .memory
         .peek(&origin("example.com"))
         .cloned()
         .expect("it is known");
-    let max = crate::store::disk::pending::STORE_PENDING_MAX;
+    let (max, disk) =
+        (crate::store::disk::pending::STORE_PENDING_MAX, house.store.disk().expect("a disk"));
     for number in 0..max + 10 {
-        house.store.fetches.tiers.write(&origin(&format!("{number}.example")), &entry);
+        disk.put(&origin(&format!("{number}.example")), &entry);
     }
     let health = house.store.health();
     assert_eq!((health.pending, health.dropped), (max as u64, 11));
