@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_sees_the_name_of_its_group_outside_reads_what_is_mounted() {
+    fn a_container_reads_the_limit_of_the_mounted_group() {
         let mounted = ("memory.max", "268435456\n");
         for groups in ["0::/kubepods/pod1/abc\n", "0::/../../abc\n", "0::/\n"] {
             assert_eq!(

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_all_the_time_has_so_many_notices_and_then_one_for_the_rest() {
+    fn notices_of_a_file_are_bounded_and_one_more_counts_the_rest() {
         let dir = tempfile::tempdir().unwrap();
         let (lifecycle, audit) = lifecycle(dir.path());
         for number in 0..1000 {

@@ -1,4 +1,4 @@
-//! Public items say what they are. `missing_docs` of the compiler would also ask for a comment at
+//! Public items say what they are, and functions have names that can be read at a glance. `missing_docs` of the compiler would also ask for a comment at
 //! each field and variant, whose names are mostly enough.
 
 use std::fs;
@@ -58,4 +58,24 @@ fn public_item(line: &str) -> Option<&str> {
         .then(|| words.next())
         .flatten()
         .filter(|name| !name.starts_with('$'))
+}
+
+/// A name reads as a fact: a longer one is a story.
+const NAME_CHARS_MAX: usize = 70;
+
+#[test]
+fn names_of_functions_are_short() {
+    let mut offences = Vec::new();
+    for path in ["src", "tests"].iter().flat_map(|dir| files(&root().join(dir))) {
+        if path.extension().is_none_or(|kind| kind != "rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("text");
+        let names = text.split("fn ").skip(1).map(|rest| {
+            rest.split(|char: char| !char.is_alphanumeric() && char != '_').next().unwrap_or("")
+        });
+        let long = names.filter(|name| name.len() > NAME_CHARS_MAX);
+        offences.extend(long.map(|name| format!("{}: {name}", path.display())));
+    }
+    assert!(offences.is_empty(), "longer than {NAME_CHARS_MAX}:\n{}", offences.join("\n"));
 }

@@ -17,7 +17,7 @@ use crate::testkit::parties::{Client, Origin, Proxy, until};
 const ROBOTS: &str = "User-agent: *\nDisallow: /private/\n";
 
 #[test]
-fn nothing_is_served_while_no_record_can_be_written_if_that_is_the_setting() {
+fn on_failure_stop_serves_nothing_while_records_cannot_be_written() {
     let origin = Origin::with_robots(ROBOTS);
     let proxy = Proxy::with(|settings| {
         settings.audit.on_failure = OnFailure::Stop;

@@ -192,7 +192,7 @@ fn redaction_that_is_switched_on_holds_for_what_was_sampled_before() {
 }
 
 #[test]
-fn a_text_that_means_the_same_is_counted_and_has_a_notice_where_all_are_asked_for() {
+fn a_change_without_meaning_has_a_notice_where_all_are_wanted() {
     let after = "# Of today.\nUser-Agent: *\nDisallow: /private/ # as ever\n";
     let (proxy, _origin) = between(ok(BASE), ok(after), |_| {});
     until("it is counted", || proxy.counted("cosmetic") == 1);
@@ -348,7 +348,7 @@ fn an_origin_with_a_file_for_each_agent_changes_when_one_of_these_does() {
 }
 
 #[test]
-fn a_file_that_changes_all_the_time_has_some_notices_a_day_and_then_counts() {
+fn a_file_has_a_bounded_number_of_notices_a_day() {
     const CHANGES: u64 = 2 * 24 * 6;
     let file =
         |number| ok_with("Cache-Control: max-age=300\r\n", format!("{BASE}Disallow: /{number}\n"));
@@ -381,7 +381,7 @@ fn a_file_that_changes_all_the_time_has_some_notices_a_day_and_then_counts() {
 }
 
 #[test]
-fn no_request_waits_while_a_thousand_origins_change_and_no_client_takes_all_notices() {
+fn a_thousand_changes_delay_no_request_and_are_shared_fairly() {
     const ORIGINS: usize = 1000;
     let origin = Origin::with_robots(BASE);
     let mut proxy = Proxy::start();

@@ -8,7 +8,7 @@ use courtesy::config::Mode;
 use crate::testkit::parties::{Origin, Proxy, Script, answer, endless, refusing, request};
 
 #[test]
-fn a7_b8_b9_b10_what_is_no_request_is_told_why_and_the_connection_is_closed() {
+fn a7_b8_b9_b10_an_invalid_request_gets_its_reason_and_a_close() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let url = origin.url("/page");

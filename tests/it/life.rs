@@ -145,7 +145,7 @@ fn who_has_just_come_is_still_answered_when_the_proxy_stops() {
 }
 
 #[test]
-fn a_tunnel_that_nobody_uses_does_not_hold_the_drain_and_one_in_use_goes_on() {
+fn an_idle_tunnel_does_not_delay_the_drain_and_one_in_use_does() {
     let origin = Origin::start().on("/socket", Script::default().send(SWITCH).echo());
     let secure = Origin::secure();
     let mut proxy = Proxy::before(&[&secure], |settings| {

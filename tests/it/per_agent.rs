@@ -267,7 +267,7 @@ fn courtesy_client(proxy: &Proxy) -> crate::testkit::parties::Client {
 }
 
 #[test]
-fn f8_a_hundred_first_requests_of_ten_agents_cause_one_fetch_where_the_file_is_there() {
+fn f8_a_hundred_first_requests_of_ten_agents_cause_one_fetch() {
     let held = Script::default().hold().send(answer(200, "", RULES));
     let origin = Origin::start().on("/robots.txt", held);
     let proxy = Proxy::start();

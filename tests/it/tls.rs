@@ -118,7 +118,7 @@ fn d12_what_ends_without_close_notify_is_incomplete() {
 }
 
 #[test]
-fn a_robots_txt_may_be_reached_from_http_by_https_and_only_when_it_can_be_verified() {
+fn a_robots_txt_redirected_to_https_must_be_verified() {
     let secure = Origin::start().on("/rules.txt", ok_with("", RULES));
     let front = TlsFront::before(&secure);
     let to = |url: &str| {

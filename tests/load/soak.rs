@@ -42,7 +42,7 @@ fn settings(ports: [u16; 2], turn: usize) -> String {
 }
 
 #[test]
-fn l9_after_mixed_traffic_and_faults_nothing_is_left_and_every_403_has_its_record() {
+fn l9_mixed_traffic_and_faults_leave_nothing_behind() {
     let length = length();
     let (plain, secure) = (Site::plain(), Site::secure());
     let ports = [plain.port(), secure.port()];

@@ -168,7 +168,7 @@ async fn strict_clients_refuse_another_name_and_another_ca() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_trust_the_export_accept_leaves_before_and_after_a_rotation() {
+async fn clients_accept_leaves_before_and_after_a_rotation() {
     let state = State::new();
     let leaves = state.leaves();
     let before = serve(&leaves, &host("example.com")).await;

@@ -239,7 +239,7 @@ fn replays(count: usize, each: usize) {
 }
 
 #[test]
-fn a_log_of_real_files_is_decided_the_same_way_again_and_as_directly_under_another_profile() {
+fn a_log_of_real_files_is_replayed_with_the_same_decisions() {
     replays(3_000, 10);
 }
 

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_older_format_names_a_counter_by_its_sample_and_has_neither_units_nor_an_end() {
+    fn the_older_format_names_a_counter_by_its_sample() {
         let mut page = Exposition::default();
         page.counter("a", "All there are", 1);
         page.bytes_counter("b", "Bytes of them", 2);

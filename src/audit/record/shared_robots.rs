@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_once_is_written_anew_for_whoever_changes_it_and_for_nobody_else() {
+    fn a_changed_part_is_written_anew_for_its_owner_only() {
         let robots: Robots = from_value(json!({
             "cut": false, "state": "rules", "url": "http://a.example/robots.txt",
             "confirmed_at": null, "fetched_at": null, "next_try": null, "since": null, "tried": null

@@ -186,7 +186,7 @@ fn a_crash_while_a_file_is_put_away_costs_nothing() {
 }
 
 #[test]
-fn a_crash_while_a_file_is_removed_neither_brings_it_back_nor_leaves_its_evidence() {
+fn a_removed_file_and_its_evidence_stay_removed_after_a_crash() {
     let list = |dir: &Path, end: &str| dir.join(format!("denials-000000000002.{end}"));
     let listed = |dir: &Path| fs::rename(list(dir, "evidence"), list(dir, "pruned")).unwrap();
     let removed = |dir: &Path| fs::remove_file(file_of(dir, 2)).unwrap();

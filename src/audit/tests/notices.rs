@@ -185,7 +185,7 @@ fn stopped(why: &str) -> Notice {
 }
 
 #[test]
-fn the_text_of_every_notice_is_a_public_interface_and_none_passes_for_a_record() {
+fn the_text_of_every_notice_is_fixed_and_is_no_record() {
     let table = table();
     for (notice, text) in &table {
         let mut line = Vec::new();
@@ -231,7 +231,7 @@ fn write_all(writer: &Writer, events: &[Event]) {
 }
 
 #[test]
-fn totals_count_the_records_between_them_over_files_and_anew_in_each_process() {
+fn totals_count_the_records_since_the_last_totals() {
     use Event::*;
     let dir = tempfile::tempdir().unwrap();
     // Each line has a file of its own.
@@ -255,7 +255,7 @@ fn totals_count_the_records_between_them_over_files_and_anew_in_each_process() {
 }
 
 #[test]
-fn records_that_are_lost_are_not_counted_and_notices_wait_until_they_can_be_written() {
+fn lost_records_are_not_counted_and_notices_wait() {
     let dir = tempfile::tempdir().unwrap();
     let writer = failure::full_disk(dir.path(), |_| {});
     assert!(writer.queue_notice(stopped("first")));

@@ -7,7 +7,7 @@ fn naming(url: &str) -> Record {
 }
 
 #[test]
-fn values_are_redacted_before_they_are_written_and_the_same_after_a_restart() {
+fn values_are_redacted_the_same_way_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let mut urls = Vec::new();
     for _ in 0..2 {

@@ -67,7 +67,7 @@ fn no_host_is_left_out_unless_asked_for() {
 }
 
 #[test]
-fn variables_that_replace_name_the_bundle_and_those_that_add_the_authority() {
+fn variables_name_the_bundle_or_the_authority() {
     let setup = setup("127.0.0.1:3128");
     for variable in variables(&setup) {
         if variable.value.starts_with("/state/") && variable.name != "WGETRC" {

@@ -126,7 +126,7 @@ fn even_turning_away_is_bounded() {
 }
 
 #[test]
-fn with_a_list_an_address_must_be_on_it_and_without_users_come_from_anywhere() {
+fn an_address_must_be_listed_where_there_is_a_list() {
     let stranger: IpAddr = [192, 0, 2, 1].into();
     let users = with_users([]);
     assert!(!clients().allows(stranger) && !users.allows(stranger));

@@ -124,7 +124,7 @@ fn the_order_of_groups_is_text_and_so_is_a_group_in_two_parts() {
 }
 
 #[test]
-fn whom_it_touches_is_named_and_who_was_not_here_is_no_reason_to_say_otherwise() {
+fn only_agents_that_were_here_are_named_as_concerned() {
     let base = "user-agent: *\ndisallow: /a\n\nuser-agent: other\ndisallow: /a\n";
     let other = "user-agent: *\ndisallow: /a\n\nuser-agent: other\ndisallow: /\n";
     becomes(base, other, Kind::Mixed, &["other"]);

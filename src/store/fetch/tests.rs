@@ -200,7 +200,7 @@ async fn a_part_of_a_file_is_not_the_file() {
 }
 
 #[tokio::test]
-async fn section_2_3_1_2_redirects_are_followed_across_authorities_with_a_new_host() {
+async fn section_2_3_1_2_redirects_are_followed_across_authorities() {
     let answers =
         vec![to("https://www.example.com/robots.txt"), to("//cdn.example:8443/r?v=1"), file(b"x")];
     let (fetched, asked) = run(ask(), answers).await;

@@ -307,7 +307,7 @@ async fn first_contact_is_one_fetch_where_its_answer_counts_for_all() {
 }
 
 #[tokio::test]
-async fn otherwise_each_agent_asks_for_itself_once_and_waits_for_no_second_stranger() {
+async fn each_agent_fetches_once_and_waits_for_one_other_at_most() {
     let house = House::new((0..20).map(|_| None).collect());
     let asking: Vec<_> =
         (0..40).map(|number| ask_as(&house, format!("agent-{}", number % 10))).collect();

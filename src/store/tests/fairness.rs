@@ -106,7 +106,7 @@ async fn f23_it_belongs_to_each_client_that_waits_for_it() {
 }
 
 #[tokio::test]
-async fn f23_silent_hosts_are_given_up_sooner_where_others_wait_and_nothing_is_kept_of_them() {
+async fn f23_silent_hosts_are_given_up_sooner_where_others_wait() {
     let config = Config { busy_wait: SOON, ..few_places() };
     let house = House::with(config, silent(14));
     let dead: Vec<_> = (0..14).map(|n| house.asking(&format!("dead{n}.example"), 1)).collect();

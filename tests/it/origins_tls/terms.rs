@@ -94,7 +94,7 @@ async fn algorithm_6_a_kept_connection_to_a_host_now_refused_is_not_used() {
 }
 
 #[tokio::test]
-async fn a11_a_kept_connection_is_not_used_when_its_certificate_is_no_longer_trusted() {
+async fn a11_a_kept_connection_whose_certificate_is_not_trusted_is_closed() {
     let (authority, other) = (Authority::new(), Authority::named("another"));
     for alpn in [HTTP1, BOTH] {
         let site = mirror(authority.good().config(alpn)).await;

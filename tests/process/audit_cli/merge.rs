@@ -51,7 +51,7 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn records_of_several_logs_come_in_the_order_of_time_as_they_are_and_each_once() {
+fn records_of_several_logs_come_in_order_of_time_and_once() {
     let logs = three();
     let found = succeeds(&mut audit(&logs, &["query", "--format", "json"]));
     let ids: Vec<_> =
@@ -80,7 +80,7 @@ fn records_of_several_logs_come_in_the_order_of_time_as_they_are_and_each_once()
 }
 
 #[test]
-fn filters_ends_and_tables_hold_for_all_logs_together_and_the_table_names_the_proxies() {
+fn filters_and_tables_apply_to_all_logs_together() {
     let logs = three();
     let of = |arguments: &[&str]| {
         let found =

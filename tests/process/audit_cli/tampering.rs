@@ -67,7 +67,7 @@ fn show_says_first_that_a_record_was_changed() {
 }
 
 #[test]
-fn show_says_that_a_record_with_a_hash_made_anew_does_not_fit_the_next_line() {
+fn show_reports_a_recomputed_hash_that_does_not_fit_the_next_line() {
     let mut log = Log::new();
     log.write((1..=5).map(record));
     forge_with_its_hash(&log.active(), 3, "/private/3", "/public/33");
@@ -271,7 +271,7 @@ fn a_published_head_tells_up_to_where_the_log_holds_and_what_comes_after() {
 }
 
 #[test]
-fn an_end_that_was_cut_off_or_another_history_shows_against_published_heads() {
+fn a_cut_end_or_another_history_contradicts_published_heads() {
     let mut log = Log::new();
     let lines = log.write((1..=5).map(record));
     let heads: Vec<_> = (1..=5).map(|seq| format!("{seq}:{}", hash_of(&lines[seq - 1]))).collect();
@@ -378,7 +378,7 @@ fn at_noon(n: u64) -> Record {
 }
 
 #[test]
-fn totals_that_contradict_the_records_show_that_a_chain_was_made_anew_without_some() {
+fn totals_that_contradict_the_records_show_a_remade_chain() {
     // All of it was written anew: the record 2 is gone, and each hash is right.
     let mut log = Log::new();
     log.note(started());

@@ -76,7 +76,7 @@ fn export(log: &Log, archive: &Path, more: &[&str]) -> String {
 }
 
 #[test]
-fn the_evidence_of_the_records_that_match_is_an_archive_that_has_each_capture_once() {
+fn the_archive_has_each_capture_of_matching_records_once() {
     let mut log = Log::new();
     let one = fetched(&log, "http://one.example/robots.txt", Some(FILE));
     let busy = fetched(&log, "http://two.example/robots.txt", None);
@@ -117,7 +117,7 @@ fn the_evidence_of_the_records_that_match_is_an_archive_that_has_each_capture_on
 }
 
 #[test]
-fn evidence_that_is_missing_or_was_changed_is_said_and_the_rest_is_written() {
+fn missing_or_changed_evidence_is_reported_and_the_rest_written() {
     let mut log = Log::new();
     let blob_store = BlobStore::of(log.dir.path());
     let whole = fetched(&log, "http://whole.example/robots.txt", Some(FILE));

@@ -83,7 +83,7 @@ fn deny_until_it_hangs(serve: &Serve, site: &Site, hang: &Hang, call: &str, answ
 }
 
 #[test]
-fn f12_a_disk_that_hangs_holds_up_no_answer_and_what_it_cost_is_recorded_once() {
+fn f12_a_hanging_disk_delays_no_answer_and_is_recorded_once() {
     for Form { call, file, settings } in FORMS {
         let form = format!("{call} of {file}, {settings:?}");
         let site = Site::with_rules(RULES);
@@ -126,7 +126,7 @@ fn f12_a_disk_that_hangs_holds_up_no_answer_and_what_it_cost_is_recorded_once() 
 }
 
 #[test]
-fn f12_a_disk_that_hangs_grants_no_exemption_and_stops_everything_where_that_is_set() {
+fn f12_a_hanging_disk_grants_no_exemption_and_stops_where_set() {
     let site = Site::with_rules(RULES);
     let exemption = format!(
         "[[exemptions]]\norigin = \"{}\"\nby = \"a\"\nreason = \"b\"\nuntil = \"9999-01-01\"\n",

@@ -21,7 +21,7 @@ const LOAD: Duration = Duration::from_secs(1);
 const SETTINGS: &str = "[audit]\nrotate_size = \"256KiB\"";
 
 #[test]
-fn f13_every_denial_that_was_received_has_its_record_however_often_the_proxy_is_killed() {
+fn f13_every_received_denial_has_its_record_after_kills() {
     let site = Site::with_rules(RULES);
     let place = Place::new(SETTINGS);
     let mut received = Vec::new();

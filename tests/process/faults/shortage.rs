@@ -165,7 +165,7 @@ fn f24_without_descriptors_it_says_nothing_of_a_site_or_a_name() {
 }
 
 #[test]
-fn f23_f24_silent_names_are_not_held_against_those_that_wait_for_a_look_up() {
+fn f23_f24_silent_names_do_not_delay_other_lookups() {
     inside(|| {
         let names = Names::start();
         let settings = "[robots]\nfetch_timeout = \"1s\"\nbusy_fetch_timeout = \"1s\"\n\

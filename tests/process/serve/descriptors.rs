@@ -46,7 +46,7 @@ fn get(stream: &mut TcpStream, url: &str) -> u16 {
 }
 
 #[test]
-fn f18_without_descriptors_who_is_in_is_served_others_wait_and_it_recovers() {
+fn f18_without_descriptors_connected_clients_are_served() {
     let (dir, sites) = (state_dir(), [Site::start(""), Site::start("")]);
     let served = Served::begin(dir.path(), &["--workers", "2"], |command| {
         limited("ulimit -n 256", &command)

@@ -43,7 +43,7 @@ fn connect(served: &Served, target: &str) -> String {
 }
 
 #[test]
-fn with_an_expired_ca_http_is_served_and_interception_is_refused_with_the_cure() {
+fn an_expired_ca_refuses_interception_and_serves_http() {
     let (dir, site) = (state_dir(), Site::start(""));
     write_ca(dir.path(), (2020, 2021));
     let served = start(dir.path(), "");
@@ -81,7 +81,7 @@ fn with_an_expired_ca_http_is_served_and_interception_is_refused_with_the_cure()
 }
 
 #[test]
-fn a_ca_that_is_not_valid_yet_is_refused_alike_and_listed_hosts_are_tunnelled() {
+fn a_ca_not_yet_valid_is_refused_and_listed_hosts_are_tunnelled() {
     let dir = state_dir();
     write_ca(dir.path(), (2089, 2090));
     let origin = TcpListener::bind("127.0.0.1:0").unwrap();

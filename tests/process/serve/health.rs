@@ -32,7 +32,7 @@ fn it_ends_with_0_while_the_proxy_is_ready_and_with_69_when_it_is_gone() {
 }
 
 #[test]
-fn it_ends_with_1_and_the_reason_while_records_cannot_be_written_and_the_process_still_lives() {
+fn health_is_1_with_the_reason_while_records_cannot_be_written() {
     let (dir, site) = (state_dir(), Site::start("User-agent: *\nDisallow: /\n"));
     fs::create_dir(dir.path().join("audit")).unwrap();
     symlink("/dev/full", dir.path().join("audit/denials.jsonl")).unwrap();
@@ -62,7 +62,7 @@ fn write_private(file: &Path, text: &str) {
 
 /// Off loopback it takes the token, which a command by the same settings has, too.
 #[test]
-fn where_others_can_reach_the_listener_the_token_is_asked_for_and_can_be_changed() {
+fn a_reachable_admin_listener_asks_for_a_token_that_can_change() {
     let dir = state_dir();
     let file = dir.path().join("admin.token");
     write_private(&file, "the-first-of-the-tokens\n");

@@ -54,7 +54,7 @@ fn digest(state: &Path, file: &Path) -> String {
 }
 
 #[test]
-fn the_log_says_how_the_proxy_was_started_what_was_changed_by_whom_and_that_it_was_stopped() {
+fn the_log_has_start_changes_with_their_cause_and_stop() {
     let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
     let (file, users) = (dir.path().join("courtesy.toml"), dir.path().join("users"));
     fs::write(&file, "[audit]\nnode = \"crawler-3\"\n").unwrap();

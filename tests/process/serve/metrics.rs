@@ -56,7 +56,7 @@ fn labels(text: &str, name: &str) -> String {
 }
 
 #[test]
-fn the_page_has_every_metric_with_its_type_its_labels_and_its_meaning_and_no_other() {
+fn the_page_has_every_metric_with_type_labels_and_meaning() {
     let dir = state_dir();
     let served = Served::start(dir.path(), &[]);
     let told = rows(&text(&served));

@@ -168,7 +168,7 @@ fn without_an_admin_listener_every_probe_says_so() {
 }
 
 #[test]
-fn after_a_clean_stop_nothing_is_left_and_after_a_kill_the_file_is_known_as_stale() {
+fn a_clean_stop_leaves_nothing_and_a_kill_a_stale_file() {
     let mut container =
         Container::start("", &[("COURTESY__LISTEN__ADMIN", &free_address().to_string())], &[]);
     let run_file = container.dir.path().join("state/serve.json");

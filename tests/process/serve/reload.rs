@@ -17,7 +17,7 @@ fn serve(dir: &Path, file: &Path) -> Served {
 }
 
 #[test]
-fn f22_settings_that_cannot_be_used_change_nothing_and_are_said_with_file_and_line() {
+fn f22_invalid_settings_change_nothing_and_are_logged_with_line() {
     let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
     let file = dir.path().join("courtesy.toml");
     fs::write(&file, "[robots]\nmode = \"enforce\"\n").unwrap();

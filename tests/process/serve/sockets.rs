@@ -61,7 +61,7 @@ fn a_socket_for_other_machines_asks_for_a_setting_like_any_other() {
 
 /// Requests all the while, each on a connection of its own, which is what a restart could refuse.
 #[test]
-fn f14_a_restart_with_a_socket_that_is_handed_over_refuses_nobody_and_loses_no_record() {
+fn f14_a_restart_with_inherited_sockets_refuses_no_connection() {
     let (dir, site) = (state_dir(), Site::start("User-agent: *\nDisallow: /private/\n"));
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy: SocketAddr = socket.local_addr().unwrap();

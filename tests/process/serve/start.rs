@@ -150,7 +150,7 @@ fn a_second_process_on_one_state_lets_in_no_client() {
 
 /// Who waits in the queue of a socket that was handed over goes on waiting, for a process that serves.
 #[test]
-fn a_second_process_on_one_state_drops_no_client_of_a_socket_that_is_handed_over() {
+fn a_second_process_on_one_state_drops_no_client() {
     let (dir, site) = (state_dir(), Site::start(""));
     let first = Served::start(dir.path(), &[]);
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();

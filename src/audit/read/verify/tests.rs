@@ -487,7 +487,7 @@ fn lines_of_the_log_itself_are_told_and_unknown_ones_are_no_fault() {
 }
 
 #[test]
-fn a_line_with_a_number_that_no_log_has_is_a_fault_though_its_hash_is_right() {
+fn an_impossible_number_is_a_fault_with_the_right_hash() {
     let mut head = Head { seq: RECORD_SEQ_MAX, ..Head::genesis() };
     let mut lines = Keep::new().lines;
     lines.push(sealed(&mut head, Content::Record(Box::new(record(1)))));

@@ -98,7 +98,7 @@ fn assert_judged(policy: &AddressPolicy, ip: impl Into<IpAddr>, reason: Option<&
 }
 
 #[test]
-fn refuse_by_default_each_block_from_its_first_address_to_its_last_and_no_further() {
+fn each_block_is_refused_from_its_first_address_to_its_last() {
     let policy = policy(&[], &[], &[]);
     for (first, last, _) in REFUSED_V4 {
         let around =
@@ -117,7 +117,7 @@ fn refuse_by_default_each_block_from_its_first_address_to_its_last_and_no_furthe
 }
 
 #[test]
-fn refuse_by_default_what_tells_a_machine_its_secrets_and_not_what_is_global() {
+fn metadata_services_are_refused_and_global_addresses_are_not() {
     let policy = policy(&[], &[], &[]);
     let parse = |ip: &str| ip.parse::<IpAddr>().unwrap();
     for metadata in [

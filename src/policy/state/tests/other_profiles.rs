@@ -47,7 +47,7 @@ fn redirects_without_end_mean_what_the_profile_says() {
 }
 
 #[test]
-fn google_stops_for_12_hours_then_uses_the_copy_then_asks_whether_the_site_is_up() {
+fn google_stops_for_12_hours_then_uses_the_copy() {
     let down_for = |site: Site, hours: u32| {
         (0..=hours).fold(site, |site, _| site.after(&timeout()).later(HOUR))
     };
