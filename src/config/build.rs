@@ -1,5 +1,8 @@
 //! From the settings, what each module below is made with.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -245,31 +248,4 @@ fn as_policy(exemption: &Exemption) -> exemption::Exemption {
 /// A size as the machine can address it.
 fn bytes(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_profile_that_is_used_twice_is_one_value() {
-        let rule = AgentRule {
-            matches: "*".parse().unwrap(),
-            token: None,
-            mode: None,
-            profile: Some(ProfileName::Rfc9309),
-            deny_status: None,
-        };
-        let mut settings = Settings::default();
-        settings.agents.rules = vec![rule];
-        let rules = settings.rules();
-        assert!(Arc::ptr_eq(&rules.profile, rules.agents[0].profile.as_ref().unwrap()));
-    }
-
-    #[test]
-    fn the_defaults_are_those_of_the_modules() {
-        let settings = Settings::default();
-        assert_eq!(format!("{:?}", settings.fetch()), format!("{:?}", fetch::Config::default()));
-        assert_eq!(format!("{:?}", settings.store()), format!("{:?}", store::Config::default()));
-    }
 }

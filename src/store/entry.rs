@@ -2,7 +2,6 @@
 //! profile, and responses to single agents. Immutable: each change makes a new entry, so readers
 //! need no lock.
 
-use std::mem::size_of;
 use std::sync::Arc;
 
 use super::agents::{AgentAnswer, AgentAnswers, States};
@@ -12,18 +11,6 @@ use crate::policy::profile::Profile;
 use crate::policy::state::{Circumstances, RobotsState, Unreachable};
 use crate::robots::{Dialect, RobotsTxt};
 use crate::store::fetch::{FetchIdentity, Validators};
-
-/// Bytes that the place of an origin that is ready takes beside what is known of it: its key, the table and the
-/// list of the least recently used.
-const STORE_KEY_BYTES: usize = 256;
-
-/// Bytes that a piece which several origins may share takes in the tables that find it and count its uses:
-/// a row in two tables that may be half empty.
-const STORE_SHARED_BYTES: usize = 128;
-
-/// Bytes that one allocation takes beside its content: the allocator's own, what it rounds up to, and
-/// the count of those who share it.
-const STORE_PIECE_BYTES: usize = 48;
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
@@ -49,21 +36,6 @@ pub(super) struct View<'a> {
     pub(super) is_shared: bool,
     /// The agent, if the last fetch holds for it alone.
     pub(super) asked_as: Option<&'a FetchIdentity>,
-}
-
-/// An allocation that several entries may share.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shared {
-    /// Its address, which identifies it as long as an entry holds it.
-    pub(super) place: usize,
-    pub(super) bytes: usize,
-}
-
-impl Shared {
-    /// Includes the map entry that counts its uses.
-    pub(super) const fn weight(&self) -> usize {
-        self.bytes + STORE_SHARED_BYTES
-    }
 }
 
 /// Parses a file in a dialect, or returns the parsed file from the cache.
@@ -279,53 +251,6 @@ impl Entry {
         })
     }
 
-    /// Bytes of memory that no other entry shares, approximately: the counted allocations and their
-    /// overhead.
-    pub(super) fn own_weight(&self) -> usize {
-        let fetched = |fetched: &Fetched| {
-            size_of::<Fetched>() + piece(fetched.url.len()) + piece(fetched.capture.json.len())
-        };
-        let agents = self.agents.as_deref();
-        let answers = agents.map_or(&[][..], |agents| &agents.answers);
-        let own = answers.iter().map(|answer| &*answer.own);
-        let facts: usize =
-            self.good.iter().chain(self.failed.as_deref()).chain(own).map(fetched).sum();
-        let file = self.snapshot().map_or(0, |snapshot| {
-            let fields = [&snapshot.content_type, &snapshot.etag, &snapshot.last_modified];
-            let fields = fields.into_iter().flatten().map(|value| piece(value.len()));
-            piece(size_of::<Snapshot>()) + piece(snapshot.url.len()) + fields.sum::<usize>()
-        });
-        let state = size_of::<(Arc<RobotsState>, Arc<Profile>)>() + piece(size_of::<RobotsState>());
-        // Includes the short identity and the response, each in an allocation of its own.
-        let of_agents = answers.len() * (size_of::<AgentAnswer>() + 3 * STORE_PIECE_BYTES);
-        let lists = agents.iter().flat_map(|agents| agents.states()).chain([&self.states]);
-        let states: usize = lists.map(|states| piece(states.len() * state)).sum();
-        STORE_KEY_BYTES + piece(size_of::<Self>()) + facts + file + states + of_agents
-    }
-
-    /// What other entries may share: the file as received, and as parsed in each dialect.
-    pub(super) fn shared(&self) -> impl Iterator<Item = Shared> {
-        let body = self.snapshot().map(|snapshot| Shared {
-            place: snapshot.body.as_ptr().addr(),
-            bytes: piece(snapshot.body.len()),
-        });
-        let rules = self.states.iter().filter_map(|(state, _)| state.copy()).map(|copy| Shared {
-            place: Arc::as_ptr(&copy.rules).addr(),
-            bytes: piece(copy.rules.weight()),
-        });
-        body.into_iter().chain(rules)
-    }
-
-    /// Bytes of everything, as if nothing were shared.
-    pub(super) fn weight(&self) -> usize {
-        self.own_weight() + self.shared().map(|shared| shared.bytes).sum::<usize>()
-    }
-
-    /// The most bytes that it adds to the memory.
-    pub(super) fn own_weight_and_shared(&self) -> usize {
-        self.own_weight() + self.shared().map(|shared| shared.weight()).sum::<usize>()
-    }
-
     pub(super) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         match &self.good.as_ref()?.result {
             AccessResult::Successful { snapshot, .. } => Some(snapshot),
@@ -385,11 +310,6 @@ fn find<'a>(
     let same = |(_, known): &&(_, Arc<Profile>)| Arc::ptr_eq(known, profile);
     let equal = |(_, known): &&(_, Arc<Profile>)| known == profile;
     states.iter().find(same).or_else(|| states.iter().find(equal))
-}
-
-/// An allocation of this size, with its overhead.
-const fn piece(bytes: usize) -> usize {
-    bytes + STORE_PIECE_BYTES
 }
 
 fn apply(

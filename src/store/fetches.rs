@@ -30,9 +30,9 @@ pub(super) type Waiting = single_flight::Waiting<Arc<Entry>, Undecided>;
 
 /// The entries, and the fetches in flight that renew them.
 ///
-/// Flights are not part of the entries: evicting one must not start a second fetch. All lookups and
-/// landings hold the lock of the entries while they use the flights, so the new entry and the end of
-/// its flight become visible together.
+/// Flights are not part of the entries: evicting one must not start a second fetch. Lookups, and
+/// landings with a new entry, hold the lock of the entries while they use the flights, so the new
+/// entry and the end of its flight become visible together.
 pub(super) struct Fetches {
     pub(super) entries: Arc<Entries>,
     pub(super) flights: Arc<Flights>,

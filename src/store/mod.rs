@@ -22,6 +22,7 @@ pub mod disk;
 mod entries;
 mod entry;
 mod entry_builder;
+mod entry_size;
 pub mod fetch;
 mod fetches;
 mod known;

@@ -13,6 +13,9 @@
 //!
 //! On HTTP/2, where several exchanges are under way at once, only Idle has a meaning.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -219,46 +222,5 @@ impl ConnectionState {
 impl fmt::Debug for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionState").field("phase", &self.phase()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_exchange_goes_from_idle_through_handling_and_responding() {
-        let state = ConnectionState::default();
-        for count in 1..3 {
-            assert_eq!((state.phase(), state.exchanges()), (Phase::Idle, count - 1));
-            state.begin_exchange();
-            assert_eq!((state.phase(), state.exchanges()), (Phase::Handling, count));
-            state.start_response();
-            assert_eq!(state.phase(), Phase::Responding);
-            state.end_exchange();
-        }
-        assert!(state.is_idle() && !state.is_upgraded());
-    }
-
-    #[test]
-    fn an_upgrade_is_final() {
-        let state = ConnectionState::default();
-        state.begin_exchange();
-        state.upgrade(async {});
-        state.start_response();
-        assert_eq!(state.phase(), Phase::Upgraded);
-        state.end_exchange();
-        assert!(state.is_idle() && state.is_upgraded());
-        assert!(state.take_after_upgrade().is_some() && state.take_after_upgrade().is_none());
-    }
-
-    #[test]
-    fn input_ends_or_is_refused_and_never_both() {
-        let (ended, refused) = (ConnectionState::default(), ConnectionState::default());
-        ended.end_input();
-        refused.refuse_input(Refusal::bad_request("x"));
-        assert!(ended.has_ended_input() && !ended.has_refused_input());
-        assert!(refused.has_refused_input() && !refused.has_ended_input());
-        assert!(ended.take_refusal().is_none() && refused.take_refusal().is_some());
     }
 }

@@ -1,6 +1,9 @@
 //! The closed files of a log that are ours, and how one is put away: compressed, with its inventory
 //! beside it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read, Write};
@@ -233,28 +236,5 @@ fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(at(path)(error)),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_names_that_we_give_are_ours() {
-        for (name, expected) in [
-            ("denials-000000000001.jsonl", Some((1, ".jsonl"))),
-            ("denials-000000000001.jsonl.gz", Some((1, ".jsonl.gz"))),
-            ("denials-1234567890123.evidence", Some((1_234_567_890_123, ".evidence"))),
-            ("denials-000000000001.jsonl.1", Some((1, ".jsonl.1"))),
-            ("denials-20261121.jsonl", None),
-            ("denials-0000000000001.jsonl", None),
-            ("denials-+00000000001.jsonl", None),
-            ("denials.jsonl", None),
-            ("denials.jsonl.1", None),
-            ("head.json", None),
-        ] {
-            assert_eq!(ours(name), expected, "{name}");
-        }
     }
 }
