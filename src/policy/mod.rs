@@ -12,6 +12,7 @@ pub mod decision;
 pub mod exemption;
 pub mod limits;
 pub mod mode;
+pub mod pace;
 pub mod profile;
 pub mod reason;
 pub mod state;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::access::{Cause, Freshness};
 use crate::robots::{Dialect, Spellings};
-pub use words::{Access, Meaning, OutageCopy, ProfileName};
+pub use words::{Access, Meaning, Obedience, OutageCopy, ProfileName};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -33,6 +33,17 @@ pub struct Profile {
     pub conditional: bool,
     pub lifetimes: Lifetimes,
     pub outage: Outage,
+    pub pace: PaceKnobs,
+}
+
+/// Which records for the pace of a crawler are obeyed. None is of RFC 9309; §2.2.4 permits others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PaceKnobs {
+    pub crawl_delay: Obedience,
+    pub request_rate: Obedience,
+    pub visit_time: Obedience,
+    /// The longest delay that is kept, if not that of the settings.
+    pub delay_max: Option<Duration>,
 }
 
 /// What the statuses of a robots.txt mean (RFC 9309 §2.3.1).
@@ -130,6 +141,13 @@ const RFC9309: Profile = Profile {
         retry_min: Duration::from_secs(30 * SECOND.as_secs()),
         retry_max: Duration::from_secs(10 * MINUTE.as_secs()),
     },
+    pace: PaceKnobs {
+        crawl_delay: Obedience::Obey,
+        request_rate: Obedience::Obey,
+        // A crawl of a site that opens four hours a day would not end.
+        visit_time: Obedience::Ignore,
+        delay_max: None,
+    },
 };
 
 const GOOGLE: Profile = Profile {
@@ -151,6 +169,12 @@ const GOOGLE: Profile = Profile {
         after_needs_site_up: true,
         ..RFC9309.outage
     },
+    // "Fields like crawl-delay aren't supported."
+    pace: PaceKnobs {
+        crawl_delay: Obedience::Ignore,
+        request_rate: Obedience::Ignore,
+        ..RFC9309.pace
+    },
     ..RFC9309
 };
 
@@ -162,6 +186,7 @@ const GOOGLE_2019: Profile = Profile {
     lifetimes: GOOGLE.lifetimes,
     // "until another status comes"; a copy "may be cached longer where refreshing is not possible".
     outage: Outage { after: Access::Disallow, ..RFC9309.outage },
+    pace: GOOGLE.pace,
     ..RFC9309
 };
 
@@ -204,6 +229,7 @@ const CONSERVATIVE: Profile = Profile {
         ..RFC9309.meanings
     },
     outage: Outage { after: Access::Disallow, ..RFC9309.outage },
+    pace: PaceKnobs { visit_time: Obedience::Obey, delay_max: Some(DAY), ..RFC9309.pace },
     ..RFC9309
 };
 

@@ -36,6 +36,12 @@ impl<'a> Group<'a> {
         Some(Group { parsed, first: *namings.first()?, namings })
     }
 
+    /// Its first name, which identifies it in its file.
+    #[inline]
+    pub(super) fn first(&self) -> &Naming {
+        &self.first
+    }
+
     /// The product token as written in the file, or `*`.
     #[inline]
     pub fn name(&self) -> &'a str {

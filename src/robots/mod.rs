@@ -30,6 +30,7 @@ mod marks;
 mod needles;
 mod normal;
 mod notes;
+mod pace;
 mod parse;
 mod parsed;
 mod path;
@@ -50,6 +51,7 @@ pub use dialect::{
 pub use group::{Group, WholeSite};
 pub use lines::lines;
 pub use notes::{IgnoredBecause, IgnoredLine, Record};
+pub use pace::{AskedDelay, Closed, DelayRecord, Obeyed, Pace, TimeOfDay};
 use parse::parse;
 use parsed::Parsed;
 pub use path::{Path, path_of_url};
@@ -79,6 +81,17 @@ impl RobotsTxt {
     pub fn group(&self, token: Option<&str>) -> Option<Group<'_>> {
         let token = token.map(str::as_bytes);
         Group::new(&self.0, self.0.namings.applying(token, &self.0.dialect))
+    }
+
+    /// What the file asks of the pace of the crawlers of `group`, or of those without one.
+    #[inline]
+    pub fn pace(&self, group: Option<&Group<'_>>) -> Pace<'_> {
+        self.0.paces.of_group(group.map(Group::first))
+    }
+
+    /// Whether the file asks something of the pace of some crawler.
+    pub fn has_pace(&self) -> bool {
+        !self.0.paces.is_empty()
     }
 
     /// The names of its groups in alphabetical order, each once ignoring case.

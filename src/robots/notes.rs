@@ -5,8 +5,15 @@ use super::arena::{Arena, Span};
 use super::select::Naming;
 
 /// The keys of other records that are kept, in lower case.
-const KEYS: [&str; 6] =
-    ["sitemap", "crawl-delay", "request-rate", "content-signal", "content-usage", "license"];
+const KEYS: [&str; 7] = [
+    "sitemap",
+    "crawl-delay",
+    "request-rate",
+    "visit-time",
+    "content-signal",
+    "content-usage",
+    "license",
+];
 
 /// The most lines without effect that are kept; an HTML page in place of a robots.txt has many.
 const IGNORED_LINES_MAX: usize = 100;
@@ -18,7 +25,8 @@ const IGNORED_LINE_BYTES_MAX: usize = 200;
 pub struct Record<'a> {
     /// 1-based.
     pub line: u32,
-    /// `sitemap`, `crawl-delay`, `request-rate`, `content-signal`, `content-usage` or `license`; always in lower case.
+    /// `sitemap`, `crawl-delay`, `request-rate`, `visit-time`, `content-signal`, `content-usage` or
+    /// `license`; always in lower case.
     pub key: &'static str,
     /// As written, without blanks around it.
     pub value: &'a [u8],
@@ -46,6 +54,8 @@ pub enum IgnoredBecause {
     OutsideGroups,
     /// It is a rule whose pattern can match no path.
     MatchesNothing,
+    /// It is a record for the pace whose value is not understood.
+    BadValue,
 }
 
 #[derive(Debug)]

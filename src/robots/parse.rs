@@ -5,6 +5,7 @@ use super::arena::Arena;
 use super::dialect::{Dialect, Spellings};
 use super::lines::{Key, Line, lines};
 use super::notes::{IgnoredBecause, Notes};
+use super::pace::Paces;
 use super::parsed::Parsed;
 use super::pattern::Pattern;
 use super::rule::{Directive, StoredRule};
@@ -22,6 +23,7 @@ pub(super) fn parse(body: &[u8], dialect: &Dialect) -> Parsed {
         namings: Namings::default(),
         rules: Ruleset::default(),
         notes: Notes::default(),
+        paces: Paces::default(),
     };
     for (number, bytes) in lines(body, dialect) {
         parser.line(number, bytes);
@@ -41,6 +43,7 @@ struct Parser<'d> {
     namings: Namings,
     rules: Ruleset,
     notes: Notes,
+    paces: Paces,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,7 +129,9 @@ impl Parser<'_> {
         }
         let agents_from = (self.place != Place::OutsideGroups).then_some(self.agents_from);
         self.after_agent = false;
-        if !self.notes.record(number, agents_from, key, value, &mut self.arena) {
+        if !self.paces.add(number, agents_from, key, value) {
+            self.ignore(number, bytes, IgnoredBecause::BadValue);
+        } else if !self.notes.record(number, agents_from, key, value, &mut self.arena) {
             self.ignore(number, bytes, IgnoredBecause::UnknownKey);
         }
     }
@@ -137,6 +142,8 @@ impl Parser<'_> {
 
     fn finish(mut self) -> Parsed {
         self.namings.sort();
+        self.paces.finish(self.namings.groups(self.dialect));
+        self.namings.dedup();
         self.rules.sort(self.dialect.precedence, &self.arena);
         let folded = match self.dialect.spellings {
             Spellings::AsWritten => None,
@@ -153,6 +160,7 @@ impl Parser<'_> {
             rules: self.rules,
             folded,
             notes: self.notes,
+            paces: self.paces,
         }
     }
 }

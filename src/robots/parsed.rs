@@ -3,6 +3,7 @@
 use super::arena::Arena;
 use super::dialect::Dialect;
 use super::notes::Notes;
+use super::pace::Paces;
 use super::path::Path;
 use super::ruleset::Ruleset;
 use super::select::Namings;
@@ -17,6 +18,7 @@ pub(super) struct Parsed {
     /// The rules in lower case, if the dialect needs them and they differ.
     pub folded: Option<Box<Ruleset>>,
     pub notes: Notes,
+    pub paces: Paces,
 }
 
 impl Parsed {
@@ -37,5 +39,6 @@ impl Parsed {
             + self.rules.heap_bytes()
             + self.folded.as_ref().map_or(0, |folded| size_of_val(&**folded) + folded.heap_bytes())
             + self.notes.heap_bytes()
+            + self.paces.heap_bytes()
     }
 }

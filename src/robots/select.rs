@@ -49,11 +49,17 @@ impl Namings {
         }
     }
 
-    /// To be called once, after the last line. A group that repeats a name is still one group.
+    /// To be called once, after the last line.
     pub(super) fn sort(&mut self) {
         let Self { all, names, .. } = self;
         let name = |naming: &Naming| &names.as_bytes()[naming.name.range()];
         all.sort_by(|a, b| compare(name(a), name(b)));
+    }
+
+    /// To be called once, after [`Self::sort`]. A group that repeats a name is still one group.
+    pub(super) fn dedup(&mut self) {
+        let Self { all, names, .. } = self;
+        let name = |naming: &Naming| &names.as_bytes()[naming.name.range()];
         all.dedup_by(|later, kept| {
             later.group == kept.group && name(later).eq_ignore_ascii_case(name(kept))
         });
@@ -76,6 +82,22 @@ impl Namings {
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let alike = |a: &Naming, b: &Naming| self.name(a).eq_ignore_ascii_case(self.name(b));
         self.all.chunk_by(alike).map(|same| self.name(&same[0]))
+    }
+
+    /// The names of each group, as [`Self::applying`] returns them, but each of a repeated name. To
+    /// be called before [`Self::dedup`].
+    pub(super) fn groups(&self, dialect: &Dialect) -> impl Iterator<Item = &[Naming]> {
+        let alike = |a: &Naming, b: &Naming| self.name(a).eq_ignore_ascii_case(self.name(b));
+        let several = (dialect.default_groups, dialect.own_groups);
+        self.all.chunk_by(alike).map(move |same| {
+            let is_default = self.name(&same[0]).as_bytes() == DEFAULT;
+            match if is_default { several.0 } else { several.1 } {
+                Several::Merged => same,
+                Several::First => {
+                    &same[..same.partition_point(|naming| naming.group == same[0].group)]
+                }
+            }
+        })
     }
 
     /// The names whose groups apply to `token`, or to every crawler if it has none.

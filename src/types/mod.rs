@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod client_key;
 pub mod glob;
+pub mod http_time;
 pub mod limits;
 pub mod origin;
 pub mod sanitize;

@@ -25,8 +25,9 @@ made, and opens denials.jsonl anew, as logrotate wants it; logrotate must keep a
 (rotate -1), because a file that it removes is missing from the chain: audit.retain is for that.
 
 Sockets of systemd (Sockets=) are served instead of listen.proxy, and the one with
-FileDescriptorName=admin instead of listen.admin: a restart of the service refuses no connection. With
-Type=notify it is notified when clients are served, and with WatchdogSec= that all threads still run.
+FileDescriptorName=admin instead of listen.admin: a restart refuses no connection. With
+Type=notify systemd is notified when clients are served, and with WatchdogSec= that all
+threads still run.
 
 For HTTPS, clients have to trust the CA that is made at first start: see `courtesy ca install-help`.")]
 pub struct ServeArgs {

@@ -33,6 +33,12 @@ words! {
         Disallow = "disallow",
     }
 
+    /// Whether a record that no standard defines is obeyed.
+    pub enum Obedience {
+        Obey = "obey",
+        Ignore = "ignore",
+    }
+
     /// Whether everything is allowed or nothing.
     pub enum Access {
         Allow = "allow",

@@ -13,9 +13,10 @@ use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
 
 use super::decode::{Decoded, Decoder, Undecodable, Wanted};
-use super::freshness::{freshness, retry_after};
+use super::freshness::freshness;
 use super::redirect::Chain;
 use crate::policy::access::{AccessResult, Capture, Cause, NetworkFailure, Snapshot};
+use crate::types::http_time::retry_after;
 use crate::types::timestamp::Timestamp;
 
 pub(super) async fn read<B>(

@@ -1,12 +1,13 @@
-//! The freshness of a response (RFC 9111 §4.2, §5.2, §5.3) and its `Retry-After` (RFC 9110
-//! §10.2.3), as facts. The profile decides what they mean.
+//! The freshness of a response (RFC 9111 §4.2, §5.2, §5.3), as facts. The profile decides what they
+//! mean.
 
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::{AGE, CACHE_CONTROL, DATE, EXPIRES, HeaderName, RETRY_AFTER};
+use http::header::{AGE, CACHE_CONTROL, EXPIRES};
 
 use crate::policy::access::Freshness;
+use crate::types::http_time::{date, date_of, seconds, text};
 use crate::types::timestamp::Timestamp;
 
 pub(super) fn freshness(headers: &HeaderMap, now: Timestamp) -> Freshness {
@@ -29,12 +30,6 @@ pub(super) fn freshness(headers: &HeaderMap, now: Timestamp) -> Freshness {
     found
 }
 
-/// In seconds, or as a date relative to the response's own `Date`.
-pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let value = text(headers, &RETRY_AFTER)?;
-    seconds(value).or_else(|| Some(date_of(headers, now).until(date(value)?)))
-}
-
 /// RFC 9111 §5.3: an invalid `Expires`, in particular "0", means already expired.
 fn expires_in(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     headers.contains_key(EXPIRES).then(|| {
@@ -48,29 +43,10 @@ fn directives(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     lines.flat_map(|line| line.split(','))
 }
 
-fn date_of(headers: &HeaderMap, now: Timestamp) -> Timestamp {
-    text(headers, &DATE).and_then(date).unwrap_or(now)
-}
-
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok().map(str::trim)
-}
-
-/// RFC 9111 §1.2.2 delta-seconds: an overflow means a very long time, not an error.
-fn seconds(text: &str) -> Option<Duration> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::from(u32::MAX))))
-}
-
-fn date(text: &str) -> Option<Timestamp> {
-    let date = httpdate::parse_http_date(text).ok()?;
-    let since_epoch = date.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Some(Timestamp::from_millis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)))
-}
-
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use http::header::HeaderName;
 
     use super::*;
 
@@ -124,23 +100,5 @@ mod tests {
         check(&[DATE, ("expires", "0")], None, Some(0), false);
         // Relative to now without a `Date`.
         check(&[("expires", "Sun, 06 Nov 1994 09:49:37 GMT")], None, Some(0), false);
-    }
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        const DATE: (&str, &str) = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
-        for (fields, expected) in [
-            (vec![("retry-after", "120")], Some(120)),
-            (vec![DATE, ("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT")], Some(60)),
-            (vec![("retry-after", "soon")], None),
-            (vec![("retry-after", "-5")], None),
-            (vec![], None),
-        ] {
-            assert_eq!(
-                retry_after(&headers(&fields), NOW),
-                expected.map(Duration::from_secs),
-                "{fields:?}"
-            );
-        }
     }
 }

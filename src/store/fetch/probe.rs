@@ -10,6 +10,7 @@ use super::decode::{Decoder, Wanted};
 use super::freshness;
 use super::redirect::Chain;
 use crate::policy::access::Freshness;
+use crate::types::http_time::retry_after;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
@@ -33,7 +34,7 @@ pub fn redirect(origin: &Origin, location: HeaderValue) -> Option<Next> {
 
 /// The freshness of a response, and its `Retry-After`.
 pub fn times(fields: &HeaderMap, now: Timestamp) -> (Freshness, Option<Duration>) {
-    (freshness::freshness(fields, now), freshness::retry_after(fields, now))
+    (freshness::freshness(fields, now), retry_after(fields, now))
 }
 
 /// Decodes a body that arrives in these chunks, up to `limit` bytes. Returns whether it was

@@ -2,5 +2,6 @@
 
 mod access;
 mod cases;
+mod pace;
 mod real;
 mod written;
