@@ -17,7 +17,7 @@ use crate::types::timestamp::Timestamp;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A chain of hashes shows that no line was changed or taken out, but not that its end was cut off.
-Keep the head out of reach of those who can write to the log: `courtesy audit verify --head SEQ:HASH`
+Keep the head out of reach of those who write to the log: `courtesy audit verify --head SEQ:HASH`
 then asks for it. It is read from the files; the proxy may be running.
 
 Examples:
