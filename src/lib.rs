@@ -11,7 +11,7 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main          builds the parts; reads files, environment, signals
 //! 3  proxy     proxy                                     the life of a request
-//! 2  edges     runtime  clients  ca  audit  egress  store  watch    one kind of I/O each
+//! 2  edges     runtime  clients  ca  audit  pace  egress  store  watch    one kind of I/O each
 //! 1  policy    policy                                    what a robots.txt means at a time       pure
 //! 0  types     types  robots                             names, times, the file itself           pure
 //! ```
@@ -25,6 +25,7 @@
 //! | [`clients`] | admission of clients: addresses, users and passwords, limits per client, memory of bodies |
 //! | [`ca`] | the local certificate authority: files, rotation, a leaf for each intercepted host |
 //! | [`audit`] | the denial record, its chain, its files, its writer thread; evidence; readers: filter, verify, replay, report |
+//! | [`pace`] | when a request may start: the delays, places and holds of an origin. Pure |
 //! | [`egress`] | connections to origins: DNS, address policy, TLS, HTTP/1.1, HTTP/2, pool |
 //! | [`store`] | what is known of each origin; robots.txt fetches, one at a time per origin and agent; memory and disk |
 //! | [`watch`] | notices of robots.txt files that changed |
@@ -80,6 +81,7 @@ pub mod cli;
 pub mod clients;
 pub mod config;
 pub mod egress;
+pub mod pace;
 pub mod policy;
 pub mod proxy;
 pub mod robots;

@@ -5,15 +5,15 @@ use std::fs;
 use crate::source::{files, root};
 
 /// The folders of `src` in the order of the floors, lowest first. Each may name only itself and those before.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "types", "robots", "policy", // what things are called, what a robots.txt means
-    "runtime", "clients", "ca", "audit", "egress", "store", "watch", // one thing each
+    "runtime", "clients", "ca", "audit", "pace", "egress", "store", "watch", // one thing each
     "proxy", // the life of one request
     "config", "admin", "server", "cli", // puts it together
 ];
 
 /// The pure floors: no I/O, no clock, no log, no tasks.
-const PURE: &[&str] = &["types", "robots", "policy"];
+const PURE: &[&str] = &["types", "robots", "policy", "pace"];
 const IMPURE: &[&str] = &[
     "tokio::",
     "tracing::",

@@ -4,4 +4,5 @@ mod access;
 mod cases;
 mod pace;
 mod real;
+mod schedule;
 mod written;

@@ -1,0 +1,221 @@
+//! How long an origin is left alone: because it says so (Retry-After, an exhausted quota), or
+//! because it fails.
+
+use std::time::Duration;
+
+use super::tick::Tick;
+
+/// Server errors and timeouts in a row that count as a request for rest.
+const FAILURES_IN_A_ROW: u32 = 5;
+/// The first wait after these is so much shorter than after a 429.
+const FAILURE_PART: u32 = 10;
+/// The random part of a back-off is at most this part of it.
+const JITTER_PART: u32 = 10;
+
+/// The bounds of holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub backoff_min: Duration,
+    pub backoff_max: Duration,
+}
+
+/// Until then nothing starts at the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    pub until: Tick,
+    /// The status that the client gets meanwhile: that of the origin, or 503 after timeouts.
+    pub status: u16,
+    pub cause: Cause,
+}
+
+/// Why an origin is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Retry-After of a 429 or 503 (RFC 9110 §10.2.3).
+    RetryAfter,
+    /// A quota of RateLimit is exhausted.
+    RateLimit,
+    /// 429 or 503 without a time, or failures in a row.
+    BackOff,
+}
+
+/// How a request ended, as far as it concerns the pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A response that says nothing about the pace.
+    Good,
+    /// A response or a quota that says when to come back.
+    ComeBack { status: u16, cause: Cause, after: Duration },
+    /// 429 or 503 that does not say when.
+    Overload { status: u16 },
+    /// 500, 502, 504, 520 to 524, or a timeout.
+    Failure { status: u16 },
+    /// Refused, reset, TLS or protocol errors: they cost the origin nothing.
+    NoResponse,
+}
+
+/// The holds of one origin, and the failures behind them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Holds {
+    hold: Option<Hold>,
+    /// The moment at which the hold began: failures of earlier requests belong to it.
+    since: Tick,
+    /// Back-offs in a row.
+    streak: u32,
+    /// Failures in a row.
+    failures: u32,
+}
+
+impl Holds {
+    /// No hold, and no failure.
+    pub const fn new() -> Self {
+        Self { hold: None, since: Tick::from_micros(0), streak: 0, failures: 0 }
+    }
+
+    /// The hold at `now`, if there is one.
+    pub fn at(&self, now: Tick) -> Option<Hold> {
+        self.hold.filter(|hold| now < hold.until)
+    }
+
+    /// The moment until which nothing may start.
+    pub fn until(&self) -> Tick {
+        self.hold.map_or(Tick::default(), |hold| hold.until)
+    }
+
+    /// Whether nothing is remembered at `now`.
+    pub fn is_over(&self, now: Tick) -> bool {
+        self.at(now).is_none() && self.streak == 0 && self.failures == 0
+    }
+
+    /// Holds until `hold.until`, unless a longer hold applies.
+    pub fn set(&mut self, hold: Hold, now: Tick) {
+        if self.hold.is_none_or(|present| present.until < hold.until) {
+            if self.at(now).is_none() {
+                self.since = now;
+            }
+            self.hold = Some(hold);
+        }
+    }
+
+    /// Notes how a request ended that began at `began`. `jitter` is from 0 to 1. Returns whether a
+    /// hold began or became longer.
+    pub fn note(
+        &mut self,
+        outcome: Outcome,
+        (began, now): (Tick, Tick),
+        bounds: Bounds,
+        jitter: f64,
+    ) -> bool {
+        let before = self.until();
+        // Concurrent failures are one event.
+        let is_news = self.hold.is_none() || began > self.since;
+        match outcome {
+            Outcome::Good => {
+                self.failures = 0;
+                if is_news && self.at(now).is_none() {
+                    self.streak = 0;
+                }
+            }
+            Outcome::NoResponse => {}
+            Outcome::ComeBack { status, cause, after } => {
+                self.failures = 0;
+                self.set(Hold { until: now + after, status, cause }, now);
+            }
+            Outcome::Overload { status } if is_news => {
+                self.back_off(status, bounds.backoff_min, now, bounds, jitter);
+            }
+            Outcome::Failure { status } if is_news => {
+                self.failures += 1;
+                if self.failures >= FAILURES_IN_A_ROW || self.streak > 0 {
+                    let first = bounds.backoff_min / FAILURE_PART;
+                    self.back_off(status, first, now, bounds, jitter);
+                }
+            }
+            Outcome::Overload { .. } | Outcome::Failure { .. } => {}
+        }
+        self.until() > before
+    }
+
+    /// Doubles with each one in a row.
+    fn back_off(&mut self, status: u16, first: Duration, now: Tick, bounds: Bounds, jitter: f64) {
+        let wait = first.saturating_mul(2_u32.saturating_pow(self.streak)).min(bounds.backoff_max);
+        let more = wait.mul_f64(jitter.clamp(0.0, 1.0)) / JITTER_PART;
+        self.streak = self.streak.saturating_add(1);
+        self.failures = 0;
+        self.set(Hold { until: now + wait + more, status, cause: Cause::BackOff }, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const BOUNDS: Bounds =
+        Bounds { backoff_min: Duration::from_secs(10), backoff_max: Duration::from_secs(35) };
+
+    fn at(seconds: u64) -> Tick {
+        Tick::from_micros(seconds * 1_000_000)
+    }
+
+    /// Outcomes as (began, ended, outcome, hold until).
+    fn check(story: &[(u64, u64, Outcome, u64)]) {
+        let mut holds = Holds::default();
+        for (index, (began, ended, outcome, until)) in story.iter().enumerate() {
+            holds.note(*outcome, (at(*began), at(*ended)), BOUNDS, 0.0);
+            assert_eq!(holds.until(), at(*until), "step {index}");
+        }
+    }
+
+    const OVERLOAD: Outcome = Outcome::Overload { status: 429 };
+    const FAILURE: Outcome = Outcome::Failure { status: 500 };
+
+    #[test]
+    fn a_back_off_doubles_up_to_its_bound_and_ends_with_a_good_response() {
+        check(&[
+            (1, 2, OVERLOAD, 12),
+            (13, 14, OVERLOAD, 34),
+            (35, 36, OVERLOAD, 71),
+            (72, 73, OVERLOAD, 108),
+            (109, 110, Outcome::Good, 108),
+            (111, 112, OVERLOAD, 122),
+        ]);
+    }
+
+    #[test]
+    fn concurrent_failures_are_one_event_and_a_time_counts_nevertheless() {
+        let after = |seconds| Outcome::ComeBack {
+            status: 429,
+            cause: Cause::RetryAfter,
+            after: SECOND * seconds,
+        };
+        check(&[
+            (1, 2, OVERLOAD, 12),
+            (1, 3, OVERLOAD, 12),
+            (1, 4, after(30), 34),
+            (1, 5, after(3), 34),
+            (1, 6, Outcome::Good, 34),
+        ]);
+    }
+
+    #[test]
+    fn five_failures_in_a_row_ask_for_a_short_rest() {
+        let mut story: Vec<_> = (0..4).map(|turn| (turn, turn + 1, FAILURE, 0)).collect();
+        story.extend([(5, 6, FAILURE, 7), (8, 9, FAILURE, 11), (12, 13, Outcome::NoResponse, 11)]);
+        check(&story);
+        let mut story = vec![(0, 1, Outcome::Good, 0)];
+        for turn in 1..20 {
+            story.push((turn, turn + 1, if turn % 5 == 0 { Outcome::Good } else { FAILURE }, 0));
+        }
+        check(&story);
+    }
+
+    #[test]
+    fn the_random_part_is_a_tenth_at_most() {
+        for (jitter, until) in [(0.0, 12_000_000), (1.0, 13_000_000), (7.0, 13_000_000)] {
+            let mut holds = Holds::default();
+            assert!(holds.note(OVERLOAD, (at(1), at(2)), BOUNDS, jitter));
+            assert_eq!(holds.until().micros(), until);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Moments of the monotonic clock.
+
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+/// A moment in microseconds of the monotonic clock, from a start that is the same for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tick(u64);
+
+impl Tick {
+    /// The moment so many microseconds after the start.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// Microseconds after the start.
+    pub const fn micros(self) -> u64 {
+        self.0
+    }
+
+    /// The time from `earlier` to this moment; zero if that is later.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Tick {
+    type Output = Self;
+
+    /// Rounded up, so that a distance is never shorter than asked.
+    fn add(self, length: Duration) -> Self {
+        let micros = length.as_nanos().div_ceil(1000);
+        Self(self.0.saturating_add(u64::try_from(micros).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub<Duration> for Tick {
+    type Output = Self;
+
+    fn sub(self, length: Duration) -> Self {
+        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_sub(micros))
+    }
+}
