@@ -1,4 +1,4 @@
-//! `courtesy completions`: what the shell needs to complete our command line.
+//! `courtesy completions`: completions of the command line for a shell.
 
 use clap::{Args, Command};
 use clap_complete::Shell;

@@ -1,4 +1,4 @@
-//! `courtesy config`: is it right, what is in effect and why, what could be set.
+//! `courtesy config`: checks, shows and documents the settings.
 
 use std::path::PathBuf;
 
@@ -104,8 +104,8 @@ fn check(examined: Examined, settings_only: bool) -> Result<(), Failure> {
     print(format!("{notices}{what}: ok\n"))
 }
 
-/// What `serve` would find wrong with the files that the settings name or, where it would start, why its CA
-/// is not valid. Of settings that are wrong themselves, nothing is said again.
+/// The problems that `serve` would find in the files that the settings name or, if it would start,
+/// why its CA is not valid. Problems of the settings themselves are not repeated.
 fn try_prepare(
     settings: &Settings,
     examined: &Examined,

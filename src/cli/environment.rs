@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Every variable. What is no UTF-8 is made so: a setting in it will be refused by its own check.
+/// All variables, lossily as UTF-8: a setting with other bytes is refused by its own check.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 pub fn variables() -> Vec<(String, String)> {
     let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
@@ -15,12 +15,12 @@ pub fn credentials_directory() -> Option<PathBuf> {
     of_systemd.map(|(_, dir)| dir.into())
 }
 
-/// Whether a variable is there and not empty, as NO_COLOR asks.
+/// Whether a variable is set and not empty, as NO_COLOR asks.
 pub fn is_set(name: &str) -> bool {
     variable(name).is_some()
 }
 
-/// One variable, if it is there and not empty.
+/// A variable, if it is set and not empty.
 pub fn variable(name: &str) -> Option<String> {
     let found = variables().into_iter().find(|(variable, _)| variable == name);
     found.map(|(_, value)| value).filter(|value| !value.is_empty())

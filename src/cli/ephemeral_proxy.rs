@@ -25,7 +25,7 @@ pub struct EphemeralProxy {
     records: PathBuf,
 }
 
-/// What the proxy has counted and recorded, when it has ended.
+/// The counts and records of a proxy that has ended.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyReport {
     pub counts: RequestCounts,

@@ -1,4 +1,4 @@
-//! How a command ends, as scripts see it. The numbers are those of sysexits.h where it has one.
+//! The exit codes of commands: those of sysexits.h where it has one.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub enum Exit {
     Usage,
     /// `check`: robots.txt could not be had.
     Undecided,
-    /// A needed thing is not there: an address in use, a store that is locked.
+    /// Unavailable: an address in use, a locked store.
     Unavailable,
     /// Input or output.
     InputOutput,
@@ -32,11 +32,11 @@ pub enum Exit {
     Permission,
     /// The configuration cannot be used.
     Configuration,
-    /// `run`: what the command itself ended with.
+    /// `run`: the exit code of the command.
     Command(u8),
 }
 
-/// An error on its way to standard error, with the code it ends in.
+/// An error to be printed, with its exit code.
 #[derive(Debug)]
 pub struct Failure {
     pub exit: Exit,
@@ -50,7 +50,7 @@ impl Failure {
         error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
     }
 
-    /// What to do where this user may not read or write a file, or listen at a port.
+    /// The remedy if this user may not read or write a file, or bind a port.
     pub fn remedy(&self) -> Option<String> {
         let denied = std::io::Error::from(rustix::io::Errno::ACCESS).to_string();
         if self.exit != Exit::Permission || !format!("{:#}", self.error).contains(&denied) {
@@ -70,7 +70,7 @@ impl Failure {
     }
 }
 
-/// Gives an error its exit code.
+/// Adds an exit code to an error.
 pub trait OrExit<T> {
     /// Turns an error into a failure with the exit code `exit`.
     fn or_exit(self, exit: Exit) -> Result<T, Failure>;
@@ -84,7 +84,7 @@ impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
 }
 
 impl Exit {
-    /// That of trouble with a file or a socket.
+    /// The exit code of an I/O error.
     fn of_io(error: &std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => Self::Permission,
@@ -227,7 +227,7 @@ impl From<&SetupError> for Exit {
     }
 }
 
-/// Of several faults, that of the first.
+/// The exit code of several faults: that of the first.
 impl From<SetupErrors> for Failure {
     fn from(errors: SetupErrors) -> Self {
         let exit = errors.0.first().map_or(Exit::Configuration, Exit::from);

@@ -21,8 +21,7 @@ const PRIVATE_BLOCKS: [&str; 6] =
 /// Metadata services that stand within those blocks: they stay closed, as link-local does.
 const METADATA_ADDRESSES: [&str; 3] = ["fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128"];
 
-/// Where the configuration is, and what it is about: all that a command needs that only reads what a
-/// proxy has left behind.
+/// The flags of commands that only read the state of a proxy.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Configuration")]
 pub struct StateFlags {
@@ -34,7 +33,7 @@ pub struct StateFlags {
     pub state_dir: Option<String>,
 }
 
-/// What the configuration is to be changed by, too: for every command that goes out by itself.
+/// The flags of commands that make requests.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigFlags {
@@ -54,7 +53,7 @@ pub struct ConfigFlags {
     pub ca_key: Option<String>,
 }
 
-/// What only a listening proxy has.
+/// The flags of a listening proxy.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Serving")]
 pub struct ServeFlags {
@@ -73,7 +72,7 @@ pub struct ServeFlags {
 }
 
 impl StateFlags {
-    /// The flags that were given, to be given again to another command: each behind a blank.
+    /// The given flags, for another command: each after a blank.
     pub fn again(&self) -> String {
         let config =
             self.config.as_ref().map(|file| ("--config", file.to_string_lossy().into_owned()));
@@ -96,7 +95,7 @@ impl StateFlags {
         load(self.config.as_deref(), environment::variables(), &overrides)
     }
 
-    /// As [`Self::load_with`], and goes on behind what is wrong.
+    /// As [`Self::load_with`], continuing after problems.
     fn examine_with(&self, more: &[Override]) -> Examined {
         let overrides = [&self.overrides(), more].concat();
         examine(self.config.as_deref(), environment::variables(), &overrides)
@@ -128,7 +127,7 @@ impl ConfigFlags {
         self.state.load_with(&overrides)
     }
 
-    /// As [`Self::load`], and goes on behind what is wrong.
+    /// As [`Self::load`], continuing after problems.
     pub fn examine(&self, serve: &ServeFlags) -> Examined {
         self.state.examine_with(&self.overrides_of(Some(serve)))
     }

@@ -1,15 +1,14 @@
-//! Addresses to listen on, as people write them: what is missing is filled in where only one thing can be
-//! meant.
+//! Addresses of listeners as people write them: a missing part is filled in if it is unambiguous.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The port of `listen.proxy` where none is written.
+/// The default port of `listen.proxy`.
 pub const PROXY_PORT: u16 = 3128;
-/// That of `listen.admin`.
+/// The default port of `listen.admin`.
 pub const ADMIN_PORT: u16 = 3129;
 
-/// Reads `127.0.0.1:3128`, an address without a port, which has the port `default` then, or a port without
-/// an address, which is one of 127.0.0.1. So is `localhost`: other names are not looked up.
+/// Parses `127.0.0.1:3128`, an address alone, whose port is `default`, or a port alone, whose
+/// address is 127.0.0.1, as is that of `localhost`. Other names are not looked up.
 ///
 /// # Errors
 ///
@@ -43,7 +42,7 @@ pub fn parse_proxy(text: &str) -> Result<SocketAddr, String> {
     parse_listen(text, PROXY_PORT)
 }
 
-/// For the command line, where a listener is meant that is there.
+/// For the command line: the address of an existing listener.
 pub fn parse_admin(text: &str) -> Result<SocketAddr, String> {
     parse_listen(text, ADMIN_PORT)
 }

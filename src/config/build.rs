@@ -1,4 +1,4 @@
-//! From the settings, what each module below is made with.
+//! Builds the configuration of each module from the settings.
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,7 @@ impl Settings {
         }
     }
 
-    /// How much is known of how many origins.
+    /// The bounds of the store.
     pub fn store(&self) -> store::Config {
         store::Config {
             entries_max: self.robots.cache_entries,
@@ -53,7 +53,7 @@ impl Settings {
         }
     }
 
-    /// Where and how it is kept beyond the process, if it is.
+    /// The store on disk, if it is enabled.
     pub fn disk(&self) -> Option<store::disk::Config> {
         let path = self.state_dir.join(store::disk::FILE_NAME);
         let kept = store::disk::Config {
@@ -64,13 +64,13 @@ impl Settings {
         self.store.enabled.then_some(kept)
     }
 
-    /// Bytes of memory for what waits to be written to the store: in proportion to what is known.
+    /// Bytes of the write queue to the store, in proportion to the memory of the store.
     pub fn store_pending_max(&self) -> usize {
         let quarter = usize::try_from(self.robots.cache_size / 4).unwrap_or(usize::MAX);
         quarter.clamp(STORE_PENDING_BYTES_MIN, STORE_PENDING_BYTES_MAX)
     }
 
-    /// How the log of denials is kept.
+    /// The configuration of the log of denials.
     pub fn audit(&self) -> audit::Config {
         audit::Config {
             dir: self.audit_dir(),
@@ -86,13 +86,13 @@ impl Settings {
         }
     }
 
-    /// What this proxy is called in its lines.
+    /// The name of this proxy in its records.
     pub(super) fn node(&self) -> NodeName {
         self.audit.node.clone().unwrap_or_else(NodeName::of_host)
     }
 
-    /// Where the CA is: the operator's own as set, else as systemd hands it over in the directory
-    /// `credentials`, else ours in the state directory.
+    /// The location of the CA: the operator's as set, else that of systemd in the directory
+    /// `credentials`, else the generated one in the state directory.
     pub fn ca(&self, credentials: Option<&Path>) -> ca::Source {
         if let (Some(certificate), Some(key)) = (&self.https.ca_cert, &self.https.ca_key) {
             return ca::Source::Files { certificate: certificate.clone(), key: key.clone() };
@@ -109,7 +109,7 @@ impl Settings {
         self.https.leaf_cache
     }
 
-    /// The way out.
+    /// The configuration of the egress.
     pub fn egress(&self) -> egress::Config {
         egress::Config {
             connect_timeout: self.egress.connect_timeout,
@@ -130,7 +130,7 @@ impl Settings {
         }
     }
 
-    /// Our name in `Via`, with the mark by which this process knows itself again.
+    /// The proxy's name in `Via`, with the mark by which this process finds itself.
     pub fn via(&self, mark: &str) -> proxy::Via {
         let pseudonym = match &self.egress.via {
             Via::Off => None,
@@ -139,7 +139,7 @@ impl Settings {
         proxy::Via::new(pseudonym, mark)
     }
 
-    /// What becomes of a CONNECT.
+    /// How CONNECT is handled.
     pub fn https(&self) -> proxy::Https {
         proxy::Https {
             mode: self.https.mode,
@@ -174,12 +174,12 @@ impl Settings {
         })
     }
 
-    /// Bytes that all requests under way may hold together.
+    /// Bytes that all requests in flight may hold.
     pub fn body_memory(&self) -> usize {
         bytes(self.limits.body_memory)
     }
 
-    /// How long a client may take.
+    /// The timeouts of a client's connection.
     fn timeouts(&self) -> proxy::Timeouts {
         proxy::Timeouts {
             idle: self.limits.idle_timeout,
@@ -188,7 +188,7 @@ impl Settings {
         }
     }
 
-    /// What holds for whom, and where.
+    /// The rules of agents and origins.
     pub fn rules(&self) -> proxy::Rules {
         let mut profiles = Profiles { settings: self, made: HashMap::new() };
         proxy::Rules {
@@ -205,8 +205,8 @@ impl Settings {
     }
 }
 
-/// One value for each profile that is used: the store knows a profile by its identity, and would
-/// fetch a robots.txt again for one that is merely equal.
+/// One value for each profile in use: the store compares profiles by identity, and would fetch a
+/// robots.txt again for an equal one.
 struct Profiles<'a> {
     settings: &'a Settings,
     made: HashMap<ProfileName, Arc<Profile>>,
@@ -245,7 +245,7 @@ fn as_policy(exemption: &Exemption) -> exemption::Exemption {
     }
 }
 
-/// A size as the machine can address it.
+/// A size as `usize`, saturating.
 fn bytes(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }

@@ -1,5 +1,5 @@
-//! How much memory the process may have, by the control groups that it is in (cgroups(7)): the smallest limit from
-//! its own group up to the root, in version 2 (`memory.max`) or 1 (`memory.limit_in_bytes`).
+//! The memory limit of the process by its control groups (cgroups(7)): the smallest from its own
+//! group up to the root, in version 2 (`memory.max`) or 1 (`memory.limit_in_bytes`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Where the hierarchies are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// Which groups this process is in.
+/// The file that lists the groups of this process.
 const OWN_GROUPS: &str = "/proc/self/cgroup";
 
 /// Version 1 writes a number of this size where there is no limit: the largest whole number of pages.
@@ -50,7 +50,7 @@ fn number(file: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// What the limit is with these files, and which of them sets it.
+    /// The limit with these files, and the file that sets it.
     fn limit(files: &[(&str, &str)], groups: &str) -> Option<(u64, String)> {
         let mount = tempfile::tempdir().unwrap();
         for (name, text) in files {

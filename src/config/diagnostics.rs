@@ -1,22 +1,22 @@
-//! What is wrong with a configuration, in words that lead to the place and to the remedy.
+//! Problems of a configuration, with their place and a remedy.
 
 use std::fmt;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// The setting, dotted: `robots.profile`. Empty where the whole file is meant.
+    /// The setting, dotted: `robots.profile`. Empty for the whole file.
     pub key: String,
-    /// Where it was set: `courtesy.toml:12`, a variable, a flag.
+    /// The source of the value: `courtesy.toml:12`, a variable, a flag.
     pub place: Option<String>,
     pub problem: String,
-    /// What to do, where that can be guessed.
+    /// A remedy, if there is an obvious one.
     pub hint: Option<String>,
     /// The file may not be read.
     pub is_denied: bool,
 }
 
-/// Everything that was found wrong; never empty.
+/// All problems; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Refusal(pub Vec<Complaint>);
 

@@ -1,6 +1,6 @@
-//! The settings as the log of denials names them: all of them by one digest, and each that changes by its old
-//! and its new value. No secret is in it: those are in files that settings only name, and what a URL has before
-//! its host is left out.
+//! The settings in the log of denials: a digest of all, and each change with its old and new value.
+//! Without secrets: those are in files that settings only name, and the userinfo of a URL is
+//! removed.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::settings::Settings;
 use crate::audit::Change;
 use crate::types::sanitize::sha256_hex;
 
-/// Bytes of a setting's value, as JSON, that a notice of its change has; a longer one is named by its digest.
+/// Bytes of a value, as JSON, in a notice of its change; a longer one is replaced by its digest.
 const SETTING_BYTES_MAX: usize = 2 << 10;
 
 /// Bytes of all values in one notice: it has to be a line of at most `RECORD_LINE_BYTES_MAX`.
@@ -24,7 +24,7 @@ impl Settings {
         sha256_hex(&serde_json::to_vec(&self.values()).expect("settings are made of plain values"))
     }
 
-    /// What is set otherwise in `new`, in alphabetical order of the keys.
+    /// The differences to `new`, in alphabetical order of the keys.
     pub fn changes(&self, new: &Self) -> Vec<Change> {
         let mut left = SETTINGS_BYTES_MAX;
         let pairs = self.values().into_iter().zip(new.values());
@@ -73,7 +73,7 @@ fn without_credentials(text: &str) -> String {
     parts.unwrap_or_else(|| text.to_owned())
 }
 
-/// What is too long, and what there is no more room for, by its digest.
+/// Replaces values that are too long, or for which there is no room, by their digest.
 fn bounded(value: Json, left: &mut usize) -> Json {
     let text = value.to_string();
     if text.len() > SETTING_BYTES_MAX.min(*left) {

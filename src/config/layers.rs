@@ -1,6 +1,6 @@
-//! The three places a setting can come from, each made into values that remember the place: a line
-//! of the file, a variable, a flag. The config crate merges them; what it does not do is done here:
-//! lines, typed variables, and complaints about variables that nothing reads.
+//! The three sources of settings, parsed to values that know their place: a line of the file, a
+//! variable, a flag. The config crate merges them; this module adds lines, typed variables, and
+//! complaints about unknown variables.
 
 use std::path::Path;
 
@@ -27,12 +27,12 @@ pub struct Override {
     pub flag: &'static str,
 }
 
-/// What a flag does to its setting.
+/// How a flag changes its setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     Set(String),
     SetList(Vec<String>),
-    /// To the list that file and environment made.
+    /// Adds to the list of file and environment.
     Add(Vec<String>),
 }
 
@@ -51,12 +51,12 @@ impl FileLayer {
         Ok(Self(table_values(table.get_ref(), &place)))
     }
 
-    /// The same as one value, to be held against the schema.
+    /// The same as one value, to be compared with the schema.
     pub fn tree(&self) -> Value {
         Value::new(None, self.0.clone())
     }
 
-    /// The layer of such a value.
+    /// The layer of that value.
     pub fn of_tree(tree: Value) -> Self {
         Self(tree.into_table().unwrap_or_default())
     }
@@ -127,8 +127,8 @@ pub fn from_environment(
     values
 }
 
-/// Whether a variable can only have been meant for us. Kubernetes makes variables of its own for a
-/// service that happens to be called "courtesy"; those are let be.
+/// Whether a variable can only be meant for this program. Kubernetes sets variables of its own for
+/// a service called "courtesy"; those are ignored.
 fn is_ours(name: &str) -> bool {
     let of_kubernetes = name == "COURTESY_PORT"
         || name.starts_with("COURTESY_PORT_")
@@ -152,12 +152,12 @@ fn unread(name: &str, schema: &Schema) -> Complaint {
     Complaint::new("", Some(&format!("${name}")), "no setting has this name").with_hint(Some(hint))
 }
 
-/// How a dotted key is spelt in the environment.
+/// The variable of a dotted key.
 pub fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
 }
 
-/// A text of the environment or the command line as the kind of value its setting has.
+/// Parses a text of the environment or the command line as the type of its setting.
 pub fn typed(example: &Json, text: &str, place: &String) -> Result<Value, String> {
     let kind = match example {
         Json::Bool(_) => match text {
@@ -187,7 +187,7 @@ fn list(items: impl Iterator<Item = String>, place: &String) -> Value {
     Value::new(Some(place), items)
 }
 
-/// The value of a flag, given what lower layers made of its setting.
+/// The value of a flag, on top of the lower layers.
 pub fn from_flag(
     flag: &Override,
     lower: Option<Value>,

@@ -1,5 +1,5 @@
-//! The few settings by which a running proxy is found, read without a complaint: from a file that is
-//! wrong somewhere else, or cannot be parsed to its end, as far as they stand in it.
+//! The few settings that locate a running proxy, read without complaints: also from a file with
+//! errors elsewhere, or that cannot be parsed to its end.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ use super::values::AdminAddress;
 use crate::runtime::files;
 use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 
-/// Where a proxy by these settings would be found.
+/// The location of a proxy with these settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Whereabouts {
     /// Directories that may be its state directory, the likeliest first.
     pub state_dirs: Vec<PathBuf>,
     pub admin: AdminAddress,
     pub token_file: Option<PathBuf>,
-    /// Why the file could not be read, or not to its end.
+    /// Why the file could not be read to its end.
     pub problem: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub fn whereabouts(
     }
 }
 
-/// The settings' texts that can be read, and the first error.
+/// The readable part of the file, and the first error.
 fn read(path: &Path, text: &str) -> (Vec<(&'static str, String)>, Option<String>) {
     let problem = FileLayer::parse(path, text).err().map(|complaint| complaint.to_string());
     let (table, _) = DeTable::parse_recoverable(text);

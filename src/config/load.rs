@@ -1,5 +1,5 @@
-//! From file, environment and flags to [`Settings`]: later layers win, and everything that is wrong
-//! is said at once as far as the faults can be separated.
+//! Loads [`Settings`] from file, environment and flags: later layers win, and all problems are
+//! reported at once as far as they can be separated.
 
 use std::path::{Path, PathBuf};
 
@@ -21,13 +21,13 @@ use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 
 const DEFAULT_FILE: &str = "/etc/courtesy/config.toml";
 
-/// So many values that cannot be read are complained of in one round.
+/// Invalid values reported in one round.
 const COMPLAINTS_MAX: usize = 100;
 
-/// What came of reading the settings.
+/// The result of loading.
 #[derive(Debug)]
 pub struct Examined {
-    /// As far as they could be read. What `complaints` name is another value than was set.
+    /// The settings; those that `complaints` name have an example value.
     pub loaded: Option<Loaded>,
     pub complaints: Vec<Complaint>,
 }
@@ -42,7 +42,7 @@ pub fn load(
     examine(named, environment, flags).sound()
 }
 
-/// As [`load`], and goes on behind what is wrong: everything is complained of in one round.
+/// As [`load`], continuing after problems: all are reported in one round.
 pub fn examine(
     named: Option<&Path>,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -67,7 +67,7 @@ pub fn load_text(
 }
 
 impl Examined {
-    /// The settings, where nothing is wrong with them.
+    /// The settings, if there are no problems.
     pub fn sound(self) -> Result<Loaded, Refusal> {
         match self.loaded {
             Some(loaded) if self.complaints.is_empty() => Ok(loaded),
@@ -75,7 +75,7 @@ impl Examined {
         }
     }
 
-    /// Whether something else than what was set stands at one of these keys.
+    /// Whether one of these keys has an example value.
     pub fn is_mended(&self, keys: &[&str]) -> bool {
         let complained =
             |key: &str| self.complaints.iter().any(|complaint| is_within(&complaint.key, key));
@@ -118,7 +118,7 @@ fn from_layers(
     Examined { loaded: Some(Loaded { settings, file, merged }), complaints }
 }
 
-/// The settings of a tree. Each value that cannot be read is complained of, and mended; `None` where
+/// The settings of a tree. Each invalid value is reported and replaced by an example; `None` if
 /// that does not lead to settings.
 fn settings(
     merged: &mut Value,
@@ -149,7 +149,7 @@ impl Settings {
     }
 }
 
-/// A file that was named must be there; the default one need not.
+/// A named file must exist; the default one need not.
 fn read_file(
     named: Option<&Path>,
     variables: &[(String, String)],
@@ -168,7 +168,7 @@ fn read_file(
     }
 }
 
-/// The file to read, and what names it; nothing does so for the default one.
+/// The file to read, and what names it; `None` for the default one.
 pub(super) fn named_file<'a>(
     named: Option<&'a Path>,
     variables: &'a [(String, String)],
@@ -208,8 +208,8 @@ fn merge(
     })
 }
 
-/// Where state is kept when nothing says so: `$STATE_DIRECTORY` (systemd), else the XDG state
-/// directory; none where there is no home.
+/// The default state directory: `$STATE_DIRECTORY` (systemd), else the XDG state directory; `None`
+/// without a home.
 pub(super) fn state_dir(variables: &[(String, String)]) -> Option<Value> {
     let variable = |wanted: &str| {
         let value =
@@ -228,12 +228,11 @@ pub(super) fn state_dir(variables: &[(String, String)]) -> Option<Value> {
     Some(Value::new(Some(&from.to_owned()), dir))
 }
 
-/// Of what the process may have, so much is for requests under way: the rest is for what is known of origins, for
-/// connections that idle, and for what the system holds of their bytes.
+/// The share of the memory limit for requests in flight: the rest is for the store, for idle
+/// connections, and for buffers of the system.
 const BODY_MEMORY_SHARE: u64 = 4;
 
-/// The memory for requests under way when nothing says so: a share of what the process may have; none where it
-/// may have any.
+/// The default memory for requests in flight: a share of the memory limit; `None` without a limit.
 fn body_memory() -> Option<Value> {
     let (limit, from) = cgroup::memory_limit()?;
     let size = (limit / BODY_MEMORY_SHARE).max(BODY_MEMORY_MIN);

@@ -1,4 +1,4 @@
-//! What loading the settings results in.
+//! The loaded settings.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::tree::path;
 use crate::types::timestamp::Timestamp;
 
-/// Settings together with where each came from.
+/// Settings with the source of each.
 #[derive(Debug)]
 pub struct Loaded {
     pub settings: Settings,
@@ -19,7 +19,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// The texts of a list as they were written, and where.
+    /// The texts of a list as written, with their places.
     pub(super) fn texts(&self, key: &str) -> Vec<(String, Option<String>)> {
         let Some(Value { kind: ValueKind::Array(items), .. }) = path(&self.merged, key).pop()
         else {
@@ -31,7 +31,7 @@ impl Loaded {
         items.iter().filter_map(text).collect()
     }
 
-    /// As [`Settings::notices`], with what is seen in the settings as they were written only.
+    /// As [`Settings::notices`], and those of the settings as written.
     pub fn notices(&self, now: Timestamp) -> Vec<String> {
         let mut notices = self.settings.notices(now);
         for key in ["clients.allow", "egress.allow", "egress.deny"] {
@@ -49,7 +49,7 @@ impl Loaded {
     }
 }
 
-/// The block that a text stands for, where it names an address within it.
+/// The block of a text that names an address within it.
 fn with_host_bits(text: &str) -> Option<IpNet> {
     // Of `[fd00::1/64]:443` and `10.0.0.5/8:443` the part before the port.
     let block = text

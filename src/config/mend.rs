@@ -1,13 +1,13 @@
-//! Goes on behind a fault: what is wrong in a tree of settings is replaced by an example that is right,
-//! so that the next fault is found in the same round. The mended tree is looked at, and never used.
+//! Replaces an invalid value in a tree of settings by a valid example, so that the next problem is
+//! found in the same round. The result is checked and never used.
 
 use config::{Value, ValueKind};
 use serde_json::Value as Json;
 
 use super::schema::Schema;
 
-/// Replaces what is at `key`, a dotted key such as `agents.rules[0].token`: by the example of the schema
-/// or, where no such setting exists, by nothing. False where there is no such place in the tree.
+/// Replaces the value at `key`, such as `agents.rules[0].token`, by the example of the schema;
+/// removes it if there is no such setting. False: there is no such key in the tree.
 pub fn mend(tree: &mut Value, key: &str, schema: &Schema) -> bool {
     let steps: Vec<&str> = key.split(['.', '[']).filter(|step| !step.is_empty()).collect();
     let Some((last, way)) = steps.split_last() else { return false };
@@ -36,8 +36,8 @@ pub fn mend(tree: &mut Value, key: &str, schema: &Schema) -> bool {
     }
 }
 
-/// Whether one of the keys is the other, or stands in it: a complaint about the one may come from what
-/// was put in the place of the other.
+/// Whether one of the keys is the other or contains it: a complaint about the one may be caused by
+/// the replacement of the other.
 pub fn is_within(one: &str, other: &str) -> bool {
     let below = |whole: &str, part: &str| {
         part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))

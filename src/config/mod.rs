@@ -1,6 +1,6 @@
 //! The settings: their schema, their defaults, and how they are read from a file, the environment
 //! and the command line. The only module that knows the file format. Built on the config crate,
-//! which merges; what is added here is a place for every value and a remedy in every complaint.
+//! which merges; this module adds the place of every value and a remedy to every complaint.
 
 mod address;
 mod build;

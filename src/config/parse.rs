@@ -1,5 +1,5 @@
-//! Values as people write them: `10s`, `500KiB`, `10.0.0.0/8`, `2026-12-31`; text to value and back.
-//! A length of time or a size of zero is refused: no setting of ours means anything by it.
+//! Values as people write them: `10s`, `500KiB`, `10.0.0.0/8`, `2026-12-31`; text to value and
+//! back. A duration or a size of zero is refused: it has no meaning in any setting.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// In the largest unit that says it exactly, as `duration` would be written by hand.
+/// Prints a duration in the largest exact unit.
 pub fn print_duration(length: &Duration) -> String {
     const UNITS: [(u128, &str); 4] =
         [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
@@ -53,7 +53,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// In the largest binary unit that says it exactly.
+/// Prints a size in the largest exact binary unit.
 pub fn print_size(bytes: &u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match UNITS.iter().find(|(unit, _)| bytes.is_multiple_of(*unit)) {

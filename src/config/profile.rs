@@ -1,22 +1,22 @@
-//! The profile as the settings make it, and the settings that follow from it.
+//! The profile that results from the settings, and the settings that result from it.
 
 use super::settings::{Settings, apply_knobs, fill_knobs};
 use crate::policy::profile::{Profile, ProfileName};
 
 impl Settings {
-    /// A profile as it holds here: the named one, with the single knobs and the outage that are set.
+    /// The profile in effect: the named one, with the knobs and the outage that are set.
     pub fn profile(&self, name: ProfileName) -> Profile {
         self.changed(name.row())
     }
 
-    /// `row` with the single knobs and the outage that are set.
+    /// `row` with the knobs and the outage that are set.
     pub(super) fn changed(&self, row: Profile) -> Profile {
         let mut profile = row;
         apply_knobs(&self.robots, &self.outage, &mut profile);
         profile
     }
 
-    /// These settings with everything filled in that follows from others.
+    /// These settings with all derived values filled in.
     pub(super) fn filled(&self) -> Self {
         let profile = self.profile(self.robots.profile);
         let mut filled = self.clone();

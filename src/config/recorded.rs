@@ -11,8 +11,7 @@ use super::schema::Schema;
 use super::settings::Settings;
 use crate::policy::profile::{Profile, ProfileName};
 
-/// What [`Profile::changes`] said of the profile called `name`, as a profile again: of that `version` of the
-/// table.
+/// The profile `name` with these [`Profile::changes`], of that `version` of the table.
 pub fn recorded_profile(
     name: &str,
     version: u32,

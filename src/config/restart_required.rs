@@ -1,10 +1,10 @@
-//! What a running proxy cannot change. The list is as short as it can be: sockets, threads and files
-//! that are open for as long as the process lives.
+//! The settings that need a restart: sockets, threads and files that are open for the life of the
+//! process.
 
 use super::settings::Settings;
 
 impl Settings {
-    /// Puts back what only a restart can change, as it is in `running`; tells what that was, by name.
+    /// Resets the settings that need a restart to those of `running`; returns their names.
     pub fn keep_restart_required(&mut self, running: &Self) -> Vec<&'static str> {
         let mut kept = Vec::new();
         let mut keep = |key, is_other: bool| {
@@ -24,7 +24,7 @@ impl Settings {
     }
 }
 
-/// Whether there was anything else.
+/// Whether the value changed.
 fn replace<T: Clone + PartialEq>(place: &mut T, value: &T) -> bool {
     let is_other = place != value;
     place.clone_from(value);

@@ -1,4 +1,4 @@
-//! The settings that are lists of tables: what holds for some agents or origins only.
+//! The settings that are lists of tables: rules for some agents or origins.
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -12,11 +12,11 @@ use crate::types::glob::Glob;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
-/// `[[agents.rules]]`: what holds for User-Agents that match.
+/// `[[agents.rules]]`: a rule for User-Agents that match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentRule {
-    /// On the whole User-Agent, in any case.
+    /// Matches the whole User-Agent, in any case.
     #[serde(rename = "match")]
     pub matches: Glob,
     #[serde(default)]
@@ -29,7 +29,7 @@ pub struct AgentRule {
     pub deny_status: Option<StatusCode>,
 }
 
-/// `[[origins]]`: what holds for one origin. An agent's rule goes before it.
+/// `[[origins]]`: a rule for one origin. An agent's rule takes precedence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OriginRule {

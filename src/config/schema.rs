@@ -1,6 +1,6 @@
-//! Which settings there are and of what kind, read off the defaults themselves, so that there is no
-//! second list to keep. A tree from the file is held against it before it is merged: that is the
-//! last moment at which an unknown key still has a line.
+//! The settings and their types, derived from the defaults, so that there is no second list. The
+//! tree of a file is checked against it before it is merged: afterwards an unknown key has no line
+//! any more.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,7 +17,7 @@ use crate::types::origin::{Host, Origin, Scheme};
 use crate::types::timestamp::Timestamp;
 use crate::types::words::nearest;
 
-/// The kinds of all settings, as a tree of example values.
+/// The types of all settings, as a tree of example values.
 #[derive(Debug)]
 pub struct Schema(Json);
 
@@ -51,7 +51,7 @@ impl Schema {
         leaves(&self.0).into_iter().map(|(key, _)| key).collect()
     }
 
-    /// Complains of what in `tree` is no setting or of another kind.
+    /// Reports what in `tree` is no setting, or has another type.
     pub fn check(&self, tree: &Value, complaints: &mut Vec<Complaint>) {
         self.check_at("", tree, &self.0, complaints);
     }
@@ -89,8 +89,8 @@ impl Schema {
         Complaint::new(key, place, "there is no such setting").with_hint(hint)
     }
 
-    /// The setting or table that was probably meant by `key`: the right name in the wrong table, or
-    /// a name spelt nearly so.
+    /// The setting or table that `key` probably means: the right name in another table, or a
+    /// similar name.
     fn meant(&self, key: &str) -> Option<String> {
         let plain = self.keys();
         let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
@@ -168,7 +168,7 @@ fn kind_of_example(example: &Json) -> &'static str {
     }
 }
 
-/// The defaults, with something in every place that is empty by default.
+/// The defaults, with a value for every setting that is empty by default.
 fn example() -> Settings {
     let mut settings = Settings::default();
     let origin = Origin::new(Scheme::Https, Host::Name("example.com".into()), 443);

@@ -1,7 +1,6 @@
-//! The schema of the settings. What each means to an operator is said in `config/courtesy.toml`; a
-//! test keeps the two equal. Values are parsed types, which a
-//! holder of [`Settings`] need not check again.
-//! Each section has its settings and their defaults in one file.
+//! The schema of the settings. `config/courtesy.toml` documents each for operators; a test keeps
+//! the two equal. Values are parsed types, which need not be checked again. Each section has its
+//! settings and their defaults in one file.
 
 mod agents;
 mod audit;
@@ -31,7 +30,7 @@ use super::units;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Where everything lives that must survive a restart. Filled in by loading when not set.
+    /// The state directory. Filled in by loading when not set.
     pub state_dir: PathBuf,
     /// Threads that serve requests; absent: one per processor core.
     #[serde(with = "units::count_option")]
@@ -53,8 +52,8 @@ pub struct Settings {
     pub watch: Watch,
     pub limits: Limits,
     pub log: Log,
-    /// Whether the proxy is that of one command, `courtesy run`, whose flags the remedies then name. Not a
-    /// setting: no file has it.
+    /// Whether this is the proxy of `courtesy run`, whose flags the remedies then name. Not a
+    /// setting of files.
     #[serde(skip)]
     pub under_run: bool,
 }

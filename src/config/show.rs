@@ -1,4 +1,4 @@
-//! The effective settings, each with where it came from.
+//! The effective settings with their sources.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl Loaded {
 }
 
 impl Settings {
-    /// What is set otherwise in `other`, by name.
+    /// The differences to `other`, by name.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let tree = |settings: &Self| serde_json::to_value(settings.filled()).expect("plain values");
         let (ours, theirs) = (tree(self), tree(other));
@@ -62,7 +62,7 @@ impl fmt::Display for Effective {
     }
 }
 
-/// What is not set is left out, as it would be of the file.
+/// Settings that are not set are left out, as in a file.
 fn as_toml(value: &Json) -> toml::Value {
     match value {
         Json::Bool(truth) => (*truth).into(),

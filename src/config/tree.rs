@@ -1,4 +1,4 @@
-//! The merged values before they are settings, by key.
+//! The merged values, by key, before they become settings.
 
 use config::{Value, ValueKind};
 
@@ -21,7 +21,7 @@ pub(super) fn path<'a>(tree: &'a Value, key: &str) -> Vec<&'a Value> {
     values
 }
 
-/// Where a setting was set, or else the table it would stand in; none where nothing was set.
+/// The source of a setting, or else of its table; `None` if neither is set.
 pub(super) fn place_of(tree: &Value, key: &str) -> Option<String> {
     path(tree, key).into_iter().rev().find_map(Value::origin).map(Into::into)
 }

@@ -61,7 +61,7 @@ pub mod listen {
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<SocketAddr>, D::Error> {
-        /// Read one by one, so that a complaint names which it is.
+        /// Parsed one by one, so that a complaint names the item.
         struct Address(SocketAddr);
 
         impl<'de> Deserialize<'de> for Address {
@@ -128,7 +128,7 @@ pub mod count {
     }
 }
 
-/// As [`count`], of the type that says so.
+/// As [`count`], as `NonZeroUsize`.
 pub mod non_zero {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Values that are right by themselves and cannot be meant together, or at all.
+//! Checks values that parse and are impossible, alone or together.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -17,29 +17,28 @@ const ROBOTS_SIZE_MIN: u64 = 500 << 10;
 /// Room for the request line of 8000 bytes that RFC 9112 §3 asks for. The engine panics on less.
 const HEADER_SIZE_MIN: u64 = 8 << 10;
 
-/// A record is some 1300 bytes; less would make a file of each few.
+/// A record is some 1300 bytes; less would close a file after a few.
 const SEGMENT_SIZE_MIN: u64 = 16 << 10;
 
-/// With less, a disk that is merely busy would count as one that cannot be written; with more, clients
-/// have left before they are answered.
+/// With less, a busy disk would count as failed; with more, clients leave before they are answered.
 const WRITE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(1);
 
 /// An empty database, and room to write it anew beside itself.
 const STORE_SIZE_MIN: u64 = 4 << 20;
 
-/// Fetches under way, each with a connection, and fetches that wait.
+/// Concurrent fetches, each with a connection, and queued ones.
 const FETCHES_MAX: usize = 65_536;
 
-/// Requests that wait for fetches: as many as clients could have under way.
+/// Requests that wait for fetches: as many as all clients may have in flight.
 const WAITING_MAX: usize = 1 << 20;
 
-/// Some of the costliest requests, and several of the usual ones from each of a few clients.
+/// Room for some of the largest requests, and several usual ones of a few clients.
 pub const BODY_MEMORY_MIN: u64 = 8 << 20;
 
-/// An outage that is shorter is one that any site has: a day.
+/// A shorter outage is common: a day.
 const OUTAGE_SHORT: Duration = Duration::from_hours(24);
 
-/// Complains of every impossible value; `place` says where a setting was set.
+/// Reports every impossible value; `place` returns the source of a setting.
 pub fn check(
     settings: &Settings,
     place: impl Fn(&str) -> Option<String>,
@@ -104,7 +103,7 @@ pub fn check(
     }
 }
 
-/// What costs memory, threads or descriptors each: so many at most.
+/// Bounds of settings whose units each take memory, threads or descriptors.
 fn check_bounds(settings: &Settings, complain: Complain<'_>) {
     let robots = &settings.robots;
     for (key, value, most) in [
@@ -168,7 +167,7 @@ fn check_ports(settings: &Settings, complain: Complain<'_>) {
     }
 }
 
-/// What the admin listener tells is not for everybody.
+/// An admin listener that other machines can reach needs a token.
 fn check_admin(settings: &Settings, any_port: bool, complain: Complain<'_>) {
     const KEY: &str = "listen.admin";
     let Some(admin) = settings.listen.admin.address() else { return };

@@ -1,4 +1,4 @@
-//! Settings that are a word of ours or a text of the operator's.
+//! Types of settings: words, and texts of the operator.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,15 +20,15 @@ use crate::types::words::serde_as_text;
 pub enum FetchAs {
     /// The product token of the agent that is judged, and this program.
     Agent,
-    /// Always this one.
+    /// A fixed text.
     Text(String),
 }
 
-/// A URL of the operator's, for site owners who ask for the operator of a crawler.
+/// A URL at which site owners find the operator of a crawler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContactUrl(String);
 
-/// Bytes. It goes out with each fetch.
+/// Bytes of the URL, which is sent with each fetch.
 const CONTACT_BYTES_MAX: usize = 200;
 
 impl ContactUrl {
@@ -64,7 +64,7 @@ impl fmt::Display for ContactUrl {
     }
 }
 
-/// What a proxy is called in the lines of its log.
+/// The name of a proxy in its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeName(String);
 
@@ -114,7 +114,7 @@ pub enum Via {
     As(String),
 }
 
-/// Where the admin listener is.
+/// The address of the admin listener, or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminAddress {
     Off,
@@ -131,11 +131,11 @@ impl AdminAddress {
     }
 }
 
-/// How long something is kept; none: for ever.
+/// A retention time; `None`: forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retain(pub Option<Duration>);
 
-/// How much room the log and its evidence may take, in bytes; none: as much as there is.
+/// The bytes of the log and its evidence; `None`: unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetainSize(pub Option<u64>);
 

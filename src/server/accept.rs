@@ -26,18 +26,18 @@ use tokio_util::sync::CancellationToken;
 /// A worker keeps what it accepts while it has at most so many connections more than another.
 const KEPT_AHEAD_MAX: usize = 4;
 
-/// What every listener's loop needs.
+/// The state that the loops of all listeners share.
 #[derive(Clone)]
 pub(super) struct Acceptor {
     pub admission: Arc<ClientAdmission>,
-    /// As many as there are descriptors for.
+    /// Permits for connections, as many as there are descriptors for.
     pub places: Arc<Semaphore>,
-    /// How many of them one client may have.
+    /// Permits that one client may have.
     pub share: usize,
-    /// The one on whose thread this is, first.
+    /// The workers; that of this thread first.
     pub workers: Vec<WorkerHandle<Accepted>>,
     pub stop: CancellationToken,
-    /// Accepting has failed, and has not gone well since; the same for all, for it is said once.
+    /// Accepting has failed and not succeeded since. Shared by all loops: it is logged once.
     pub is_short: Arc<AtomicBool>,
 }
 
@@ -93,7 +93,7 @@ impl Acceptor {
         Ok((stream, client, place))
     }
 
-    /// Sends a client to a worker that runs. A failure closes this connection only.
+    /// Sends the connection to a running worker. A failure closes this connection only.
     fn let_in(&self, stream: TcpStream, client: SocketAddr, place: OwnedSemaphorePermit) {
         let received =
             catch_unwind(AssertUnwindSafe(|| self.admission.receive(client.ip(), self.share)));
@@ -129,8 +129,8 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-/// A listening socket. The connections that it accepts are registered with no runtime yet: Tokio's own
-/// listener would register each with this thread's, also one that another worker serves.
+/// A listening socket. The connections that it accepts are registered with no runtime yet: Tokio's
+/// listener would register each with the runtime of this thread, even if another worker serves it.
 struct Listener {
     socket: AsyncFd<TcpListener>,
 }
@@ -154,7 +154,7 @@ impl Listener {
     }
 }
 
-/// Accepts a connection that does not block, in one system call; that of the standard library takes two.
+/// Accepts a non-blocking connection in one system call; the standard library takes two.
 fn accept(socket: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, client) = acceptfrom_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
     let client = client.ok_or_else(|| io::Error::other("a client without an address"))?;

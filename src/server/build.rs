@@ -1,5 +1,5 @@
-//! From settings to the parts of a running proxy, put together in one place: those that live as long
-//! as the process, and those that are made anew when the settings are others.
+//! Builds the components of the proxy from the settings: those that live as long as the process,
+//! and those that are built anew at a reload.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -27,7 +27,7 @@ use crate::store::fetch::{FetchRobots, RobotsFetcher};
 use crate::types::timestamp::Timestamp;
 use crate::watch::Watch;
 
-/// Everything that the workers share, for as long as the process lives.
+/// The components that all workers share, for the life of the process.
 #[derive(Clone, Debug)]
 pub struct Components {
     pub workers: usize,
@@ -37,7 +37,7 @@ pub struct Components {
     pub request_metrics: Arc<RequestMetrics>,
     pub leaves: Arc<Leaves>,
     pub(super) pipes: Arc<Pipes>,
-    /// What became of reading the settings again.
+    /// The results of reloads.
     pub reloads: Arc<Reloads>,
     /// The token of the admin listener.
     pub(super) token: Arc<Token>,
@@ -47,16 +47,16 @@ pub struct Components {
     pub(super) clock: Arc<dyn Clock>,
     /// Writes the notices of the proxy itself.
     pub lifecycle: Arc<Lifecycle>,
-    /// What is in effect.
+    /// The settings in effect.
     pub(super) settings: Arc<ArcSwap<Settings>>,
     pub(super) egress: Arc<egress::EgressState>,
     /// The addresses that the proxy listens on: it never connects to them.
     own: Vec<SocketAddr>,
-    /// By which this process knows itself again in `Via`.
+    /// The mark by which this process finds itself in `Via`.
     mark: String,
 }
 
-/// Prepares the proxy and puts it together, as [`build_prepared`].
+/// Prepares and builds the proxy, as [`build_prepared`].
 pub fn build(
     settings: &Settings,
     own: Vec<SocketAddr>,
@@ -67,9 +67,8 @@ pub fn build(
     build_prepared(settings, prepared, own, ca, clock)
 }
 
-/// Puts the proxy together of what was prepared by the same settings. `own` are the addresses it listens
-/// on, as a proxy and for its operator: it never connects to them. The CA is in `ca`, and is made at the
-/// first start.
+/// Builds the proxy from what was prepared by the same settings. `own` are the addresses of its
+/// listeners, to which it never connects. The CA is in `ca`, and is generated at the first start.
 pub fn build_prepared(
     settings: &Settings,
     Prepared { tls, clients, secret, .. }: Prepared,
@@ -111,7 +110,7 @@ pub fn build_prepared(
 }
 
 impl Components {
-    /// The parts that the admin listener looks at.
+    /// The components that the admin listener reads.
     pub fn watched(&self, started: Timestamp) -> Watched {
         Watched {
             store: Arc::clone(&self.store),
@@ -135,7 +134,7 @@ impl Components {
         self.settings.load_full()
     }
 
-    /// What judges requests by these settings; one for all workers.
+    /// The gate for these settings; one for all workers.
     pub(super) fn gate(&self, settings: &Settings) -> Arc<Gate> {
         let rules = settings.rules();
         self.store.set_profiles(rules.profiles());
@@ -150,8 +149,7 @@ impl Components {
         })
     }
 
-    /// A worker's proxy by these settings, over a way out of its own: its idle connections are not
-    /// shared.
+    /// A worker's proxy for these settings, with its own egress: idle connections are not shared.
     pub(super) fn proxy(
         &self,
         settings: &Settings,
@@ -179,18 +177,18 @@ impl Components {
         }
     }
 
-    /// On which terms origins are contacted by these settings.
+    /// The configuration of the egress by these settings.
     pub(super) fn terms(&self, settings: &Settings, tls: Tls) -> Snapshot {
         terms(settings, tls, self.own.clone())
     }
 
-    /// How a robots.txt is fetched by these settings.
+    /// The fetcher of robots.txt files for these settings.
     pub(super) fn fetcher(&self, settings: &Settings) -> Arc<dyn FetchRobots> {
         fetcher(settings, &self.egress, &self.clock)
     }
 }
 
-/// What a command that fetches needs besides settings: the way out, as the proxy has it.
+/// The egress of a command that fetches, as the proxy has it.
 pub fn build_egress(
     settings: &Settings,
     own: Vec<SocketAddr>,
@@ -206,7 +204,7 @@ fn terms(settings: &Settings, tls: Tls, own: Vec<SocketAddr>) -> Snapshot {
     Snapshot { config: descriptors::bound(settings.egress()), policy, tls }
 }
 
-/// The store over a way out. Without a `disk` nothing outlives it.
+/// The store, with fetches through `egress`. Without a `disk` it does not outlive the process.
 pub fn store(
     settings: &Settings,
     egress: &Arc<egress::EgressState>,
@@ -216,8 +214,8 @@ pub fn store(
     Store::new(settings.store(), fetcher(settings, egress, clock), Arc::clone(clock), disk)
 }
 
-/// Its way out keeps no connections: each ends with its fetch. On a worker, https origins are asked over
-/// that one's.
+/// Its egress keeps no connections: each is closed after its fetch. On a worker, https origins are
+/// fetched through the worker's.
 fn fetcher(
     settings: &Settings,
     egress: &Arc<egress::EgressState>,
@@ -227,7 +225,7 @@ fn fetcher(
     Arc::new(RobotsFetcher::new(egress, settings.fetch(), Arc::clone(clock)))
 }
 
-/// Random: two proxies in a row must not take each other for themselves.
+/// Random: two proxies in a chain must not mistake each other for a loop.
 fn mark() -> String {
     format!("{:x}", ulid::Ulid::new().random() & 0xffff_ffff)
 }

@@ -1,5 +1,5 @@
-//! How many clients there are descriptors for: each needs one, and so do the origins they ask for, the names
-//! that are looked up and the connection attempts beside others.
+//! Divides the limit on open files between clients, origins, DNS lookups and further connection
+//! attempts.
 
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Semaphore;
@@ -16,10 +16,10 @@ const DESCRIPTORS_OF_OUR_OWN: usize = 128 + REJECTED_MAX;
 /// Descriptors that the system's resolver uses for one look-up: one socket for each family of addresses.
 const DESCRIPTORS_PER_LOOKUP: usize = 2;
 
-/// Descriptors that clients leave to the origins they ask for: where there are few, one for each.
+/// Descriptors for an origin's connection for each client, if there are few.
 const DESCRIPTORS_FOR_ORIGINS_MAX: usize = 4096;
 
-/// Room for so many clients at one time, under the limit as it is now.
+/// The number of concurrent clients under the present limit.
 pub(super) fn places() -> usize {
     places_within(limit())
 }
@@ -29,21 +29,21 @@ fn limit() -> usize {
     limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Lowers the bounds of the way out to what there are descriptors for.
+/// Lowers the bounds of the egress to the available descriptors.
 pub(super) fn bound(config: Config) -> Config {
     let most = beside_within(limit());
     let max_lookups = config.max_lookups.min(most);
     Config { max_lookups, max_attempts_beside: config.max_attempts_beside.min(most), ..config }
 }
 
-/// Attempts beside others, and look-ups: as many of each.
+/// The number of further attempts, and of lookups.
 fn beside_within(limit: usize) -> usize {
     let spare = limit.saturating_sub(DESCRIPTORS_OF_OUR_OWN);
     (spare / DESCRIPTORS_PER_ATTEMPT_BESIDE).max(1)
 }
 
-/// Half of what we do not need ourselves is for origins, up to a bound: of many clients most are idle.
-/// At least one, so that clients are served at all.
+/// Half of the descriptors that the process does not need itself are for origins, up to a bound:
+/// most of many clients are idle. At least one, so that clients are served.
 fn places_within(limit: usize) -> usize {
     let beside = beside_within(limit);
     let beside = beside.min(ATTEMPTS_BESIDE_MAX) + beside.min(LOOKUPS_MAX) * DESCRIPTORS_PER_LOOKUP;
@@ -52,12 +52,12 @@ fn places_within(limit: usize) -> usize {
     places.clamp(1, Semaphore::MAX_PERMITS)
 }
 
-/// How many of them one client may have: an eighth is kept from it, for the others.
+/// The descriptors that one client may have: an eighth is reserved for others.
 pub(super) fn share(places: usize) -> usize {
     (places - places.div_ceil(8)).max(1)
 }
 
-/// Says when there are not enough for as many clients as the settings let in.
+/// Logs that there are fewer than the settings permit clients.
 pub(super) fn say_if_short(connections_max: usize, places: usize) {
     if connections_max > places {
         warn!(

@@ -1,6 +1,6 @@
-//! What the log says of the proxy itself: that it was started, with which settings, that these have changed,
-//! that it was stopped. A configuration file that changes all the time does not fill the log: beyond so many an
-//! hour, changes share one notice.
+//! Notices of the proxy itself in the log of denials: start with its settings, changes of settings,
+//! stop. A file that changes all the time does not fill the log: beyond so many an hour, changes
+//! share one notice.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::policy::profile;
 use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
 
-/// Changes of settings that have a notice each in an hour; those beyond share one.
+/// Changes of settings with a notice of their own in an hour; others share one.
 const SETTINGS_NOTICES_MAX: usize = 30;
 
-/// The time in which that is counted.
+/// The time in which they are counted.
 const SETTINGS_NOTICES_TIME: Duration = Duration::from_secs(60 * 60);
 
 /// Writes the notices `started`, `settings` and `stopped`.
@@ -32,7 +32,7 @@ pub struct Lifecycle {
     logged: Lock<Logged>,
 }
 
-/// The settings as the log has them.
+/// The settings that the last notice names.
 #[derive(Debug)]
 struct Logged {
     settings: Settings,
@@ -41,24 +41,24 @@ struct Logged {
     waiting: Option<Waiting>,
 }
 
-/// Changes that have no notice yet.
+/// Changes without a notice.
 #[derive(Debug)]
 struct Waiting {
     settings: Settings,
     contents: BTreeSet<&'static str>,
-    /// Of the last of them.
+    /// The time of the last of them.
     who: Who,
     count: u64,
 }
 
 impl Lifecycle {
-    /// Of a proxy that is to be started with these settings.
+    /// The notices of a proxy that starts with these settings.
     pub fn new(audit: Arc<Writer>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
         let logged = Logged { settings, recent: VecDeque::new(), waiting: None };
         Self { audit, clock, logged: Lock::new(logged) }
     }
 
-    /// The proxy begins to serve: to be called before it takes the first request.
+    /// Writes `started`; called before the first request is accepted.
     pub fn started(&self, how: How) {
         let digest = self.logged().settings.digest();
         self.queue(Notice::Started(Started {
@@ -74,7 +74,7 @@ impl Lifecycle {
         }));
     }
 
-    /// The proxy goes on by `settings`; `contents` are those that name a file which has another content.
+    /// Writes the change to `settings`; `contents` names the settings whose files have changed.
     pub fn changed(&self, who: Who, settings: Settings, contents: &[&'static str]) {
         let mut logged = self.logged();
         let is_other = logged.latest() != &settings || !contents.is_empty();
@@ -88,12 +88,12 @@ impl Lifecycle {
         self.write_waiting(&mut logged, monotonic());
     }
 
-    /// Writes the changes that were too many for a notice each, once there is room again.
+    /// Writes the changes that share a notice, once the bound permits.
     pub fn write_omitted(&self) {
         self.write_waiting(&mut self.logged(), monotonic());
     }
 
-    /// The proxy has ended: to be called when nothing is served any more. It is the last line of the log.
+    /// Writes `stopped`, the last line; called when no request is served any more.
     pub fn stopped(&self, why: &str) {
         self.audit.queue_last_notice(Notice::Stopped(Stopped {
             event: StoppedEvent::It,
@@ -142,7 +142,7 @@ impl Lifecycle {
 }
 
 impl Logged {
-    /// Those in effect, whether there is a notice of them or not.
+    /// The settings in effect, with or without a notice.
     fn latest(&self) -> &Settings {
         self.waiting.as_ref().map_or(&self.settings, |waiting| &waiting.settings)
     }

@@ -5,13 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use crate::runtime::listener;
 
-/// Sockets that are bound and not served yet. Their addresses are known: port 0 became a number. Those
-/// that this process has bound listen when the proxy serves, not before: until then the system refuses
-/// clients, and none is accepted and dropped.
+/// Bound sockets that are not served yet. Port 0 has become a number. Those that this process has
+/// bound listen only when the proxy serves: until then the system refuses connections.
 #[derive(Debug)]
 pub struct Listeners {
     pub(super) sockets: Vec<TcpListener>,
-    /// They were handed over, and listen already.
+    /// Inherited sockets, which listen already.
     is_listening: bool,
 }
 
@@ -33,7 +32,7 @@ impl Listeners {
         Ok(Self { sockets, is_listening: false })
     }
 
-    /// Sockets that the service manager has bound and handed over.
+    /// Sockets inherited from the service manager.
     pub fn handed_over(listeners: Vec<TcpListener>) -> io::Result<Self> {
         listeners.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
         Ok(Self { sockets: listeners, is_listening: true })

@@ -1,12 +1,12 @@
-//! Whether the threads that serve still do: what a watchdog asks. Each is given a task, as a connection
-//! would be, so that one that hangs is found out, whatever else the process still does.
+//! Whether the worker threads respond, for a watchdog. Each is given a task, as it would be a
+//! connection, so that a hanging thread is found.
 
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-/// The runtimes of the threads that serve, by the threads' names.
+/// The runtimes of the worker threads, by name.
 #[derive(Clone, Debug)]
 pub struct Liveness(Vec<(String, Handle)>);
 
@@ -15,7 +15,8 @@ impl Liveness {
         Self(threads.into_iter().collect())
     }
 
-    /// A thread that has ended, or takes longer than `patience` to come to a task; none is as it should be.
+    /// The name of a thread that has ended, or takes longer than `patience` to run a task. `None`:
+    /// all respond.
     pub async fn silent(&self, patience: Duration) -> Option<&str> {
         // All are asked before the first is waited for: they share the time.
         let asked: Vec<_> =

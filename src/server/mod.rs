@@ -1,5 +1,5 @@
-//! The running proxy: listeners, workers that accept what comes by them, and the drain at the end. Each
-//! worker is a thread with a runtime of its own; a connection lives and dies there.
+//! The running proxy: listeners, workers and the drain at the end. Each worker is a thread with its
+//! own runtime; a connection stays on one worker.
 
 mod accept;
 mod build;

@@ -1,6 +1,6 @@
-//! The step before anything is opened: the files that settings name are read, and the places that the
-//! proxy writes to are looked at. It changes nothing, so that `courtesy config check` does the same as
-//! `courtesy serve` does at its start. All faults are found, not the first alone.
+//! The step before anything is opened: reads the files that settings name, and checks the
+//! directories that the proxy writes to. It changes nothing, so `courtesy config check` runs the
+//! same step as `courtesy serve`. All faults are reported.
 
 use std::fmt;
 
@@ -13,23 +13,23 @@ use crate::egress::{self, RootsError, Tls};
 use crate::store::disk;
 use crate::types::timestamp::Timestamp;
 
-/// What was read.
+/// The contents of the files.
 pub struct Prepared {
     pub(super) tls: Tls,
     pub(super) clients: Clients,
-    /// By what the operator is known to the admin listener.
+    /// The token of the admin listener.
     pub(super) secret: Option<Secret>,
     ca_invalidity: Option<String>,
 }
 
 impl Prepared {
-    /// Why nothing could be intercepted: the CA has expired or is not valid yet.
+    /// Why nothing can be intercepted: the CA has expired or is not valid yet.
     pub fn ca_invalidity(&self) -> Option<&str> {
         self.ca_invalidity.as_deref()
     }
 }
 
-/// Why the settings cannot become a proxy.
+/// Why no proxy can be built from the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     #[error(transparent)]
@@ -46,17 +46,17 @@ pub enum SetupError {
     Token(#[from] TokenError),
 }
 
-/// Everything that was found wrong, in the order of the start; never empty.
+/// All faults, in the order of the start; never empty.
 #[derive(Debug)]
 pub struct SetupErrors(pub Vec<SetupError>);
 
-/// Reads what the settings name, and looks at the audit directory and the CA in `ca`. Nothing is made or
-/// changed. A CA that has expired is no fault: the proxy starts without interception.
+/// Reads the files that the settings name, and checks the audit directory and the CA in `ca`.
+/// Changes nothing. An expired CA is no fault: the proxy starts without interception.
 ///
 /// # Errors
 ///
-/// Everything that keeps a proxy from starting by these settings, apart from addresses that are in use and
-/// directories that another process uses.
+/// All faults that prevent a start with these settings, except for addresses and directories that
+/// another process uses.
 pub fn prepare(
     settings: &Settings,
     ca: &ca::Source,
@@ -70,7 +70,7 @@ pub fn prepare(
     finish(prepared.map(|prepared| Prepared { ca_invalidity, ..prepared }), found)
 }
 
-/// Reads what can be read anew while the proxy runs; the faults go to `found`.
+/// Reads the files that a reload reads again; adds faults to `found`.
 pub(super) fn read(settings: &Settings, found: &mut Vec<SetupError>) -> Option<Prepared> {
     let tls = tls(settings, found);
     let clients = note(settings.clients(), found);
@@ -78,14 +78,14 @@ pub(super) fn read(settings: &Settings, found: &mut Vec<SetupError>) -> Option<P
     Some(Prepared { tls: tls?, clients: clients?, secret: secret?, ca_invalidity: None })
 }
 
-/// How origins are verified.
+/// The TLS configuration towards origins.
 pub(super) fn tls(settings: &Settings, found: &mut Vec<SetupError>) -> Option<Tls> {
     let tls = egress::tls_connector(settings.tls.roots, &settings.tls.extra_roots);
     let tls = tls.map_err(|errors| found.extend(errors.into_iter().map(SetupError::from)));
     Some(tls.ok()?.without_verification_for(&settings.tls.insecure_origins))
 }
 
-/// The value of a step, or its fault among those that were found.
+/// The value of a step; adds its fault to `found`.
 pub(super) fn note<T, E: Into<SetupError>>(
     step: Result<T, E>,
     found: &mut Vec<SetupError>,
@@ -93,7 +93,7 @@ pub(super) fn note<T, E: Into<SetupError>>(
     step.map_err(|error| found.push(error.into())).ok()
 }
 
-/// What was read, where nothing is wrong.
+/// The contents, if there are no faults.
 pub(super) fn finish<T>(prepared: Option<T>, found: Vec<SetupError>) -> Result<T, SetupErrors> {
     match prepared {
         Some(prepared) if found.is_empty() => Ok(prepared),
@@ -102,7 +102,7 @@ pub(super) fn finish<T>(prepared: Option<T>, found: Vec<SetupError>) -> Result<T
 }
 
 impl SetupError {
-    /// The settings that it may come from.
+    /// The settings that may cause it.
     pub const fn settings(&self) -> &'static [&'static str] {
         match self {
             Self::Roots(_) => &["tls.extra_roots", "tls.roots"],
@@ -116,7 +116,7 @@ impl SetupError {
 }
 
 impl SetupErrors {
-    /// Each fault with what it comes from.
+    /// Each fault with its settings.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(with_sources)
     }
@@ -134,7 +134,7 @@ impl fmt::Debug for Prepared {
     }
 }
 
-/// One fault as it is, several each on a line.
+/// One fault as is; several on a line each.
 impl fmt::Display for SetupErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [only] = self.0.as_slice() {

@@ -1,6 +1,6 @@
-//! Other settings for a running proxy. What can fail comes first: settings that cannot be used change
-//! nothing. What lives on lives on: the store and the fetches under way, the log, the leaves, the
-//! connections of clients.
+//! Applies new settings to a running proxy. All that can fail comes first: invalid settings change
+//! nothing. The store, its fetches in flight, the log, the leaves and the connections of clients
+//! persist.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use super::serving::Server;
 use crate::ca;
 use crate::config::Settings;
 
-/// What is other than before, beside the settings themselves.
+/// What a reload changed besides the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// Another CA signs.
     pub ca: bool,
-    /// There are other users, or they have other passwords or rights.
+    /// The users, or their passwords or rights, have changed.
     pub users: bool,
     /// The admin listener has another token.
     pub token: bool,
 }
 
 impl Changed {
-    /// The settings that name files whose content is another.
+    /// The settings that name files whose content has changed.
     pub fn contents(self) -> Vec<&'static str> {
         let all = [
             ("https.ca_cert", self.ca),
@@ -34,10 +34,10 @@ impl Changed {
 }
 
 impl Server {
-    /// Goes on by `settings`, with the CA in `ca` where that is to be read again, and says what is other
-    /// in the files that they name. The next request of every connection obeys them, and what is under
-    /// way ends as it began; the bounds of a connection itself (its deadlines, the size of a head) are
-    /// those at its beginning. What [`Settings::keep_restart_required`] names is not looked at.
+    /// Applies `settings`, with the CA in `ca` if that is to be read again, and returns what has
+    /// changed in the files that they name. They apply from the next request of every connection;
+    /// requests in flight end as they began, and the bounds of a connection itself (its timeouts,
+    /// the size of a head) stay. The settings of [`Settings::keep_restart_required`] are ignored.
     pub fn reload(
         &self,
         settings: Settings,

@@ -1,4 +1,4 @@
-//! The running proxy: starts its threads, and drains and ends them.
+//! The running proxy: starts its threads, drains and stops them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,8 +15,8 @@ use super::worker::Worker;
 use crate::watch::Watching;
 use tokio_util::sync::CancellationToken;
 
-/// So many workers accept clients, for themselves and for the others. The system wakes all of them for each client
-/// that comes; one alone would keep everybody out while it is busy.
+/// Workers that accept connections, for themselves and for others. The system wakes all of them for
+/// each connection; a single one would block accepting while it is busy.
 const ACCEPTORS_MAX: usize = 2;
 use super::build::Components;
 use super::descriptors;
@@ -32,7 +32,7 @@ pub struct Server {
     pub(super) liveness: Liveness,
     pub(super) watching: Watching,
     pub(super) totals: Totals,
-    /// How many clients there are descriptors for.
+    /// The number of clients that there are descriptors for.
     pub(super) places: usize,
     pub(super) components: Components,
 }
@@ -76,18 +76,18 @@ impl Server {
         Ok(Self { addresses, stop, workers, liveness, watching, totals, places, components })
     }
 
-    /// Where it listens.
+    /// The addresses of the listeners.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// What tells whether its threads run.
+    /// The liveness of its threads.
     pub fn liveness(&self) -> Liveness {
         self.liveness.clone()
     }
 
-    /// Stops accepting, lets requests under way end within the drain timeout, tells the log how many
-    /// decisions there were, and ends the threads.
+    /// Stops accepting, waits for requests in flight within the drain timeout, writes the totals,
+    /// and stops the threads.
     pub fn stop(mut self) {
         self.end();
     }
@@ -112,7 +112,7 @@ impl Drop for Server {
     }
 }
 
-/// Says where the proxy listens.
+/// Logs the addresses of the listeners.
 pub fn announce(server: &Server) {
     for address in server.addresses() {
         info!(%address, "listening");

@@ -20,7 +20,7 @@ use crate::types::timestamp::Timestamp;
 /// How often the totals of decisions are written to the log.
 const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// How often the log of the process sums up the decisions that had no line of their own.
+/// How often the process's log sums up the decisions without a line of their own.
 const DECISION_SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The thread that writes the totals.
@@ -38,7 +38,7 @@ struct Account {
     lifecycle: Arc<Lifecycle>,
 }
 
-/// The totals that the log has.
+/// The totals at the last notice.
 struct Written {
     counts: DecisionCounts,
     until: Timestamp,
@@ -70,7 +70,7 @@ impl Totals {
         Ok(Self { end, thread: Some(thread) })
     }
 
-    /// Queues the last, which are written behind all records.
+    /// Queues the last totals, which are written after all records.
     pub fn end(&mut self) {
         self.end.cancel();
         if let Some(thread) = self.thread.take() {
@@ -96,7 +96,7 @@ async fn write_totals(
     account.audit.queue_last_notice(written.until_now(account).0);
 }
 
-/// Has the decisions summed up that had no line of the process's log, every minute and at the end.
+/// Sums up the decisions without a line in the process's log, every minute and at the end.
 async fn sum_up(account: &Account, end: CancellationToken) {
     loop {
         let is_last = timeout(DECISION_SUMMARY_INTERVAL, end.cancelled()).await.is_ok();

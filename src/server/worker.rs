@@ -1,5 +1,5 @@
-//! One thread, one runtime, its own idle connections to origins. A panic costs the connection that it
-//! happens on, and no other.
+//! A worker: one thread, one runtime, its own idle connections to origins. A panic closes only the
+//! connection on which it occurs.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ use crate::proxy::{self, ConnectionContext, Current, Gate, Proxy};
 use crate::runtime::clock;
 use tokio_util::sync::CancellationToken;
 
-/// How often idle connections to origins are looked through for those whose time is over.
+/// How often expired idle connections to origins are closed.
 const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// One worker thread.
@@ -36,9 +36,9 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Serves what is sent, until the channel is closed: then requests in flight may end, within the
-    /// drain timeout. `connections` are those of all workers: each goes on until the last has ended, for
-    /// its connections to origins may be lent, and all wait for what it fetches.
+    /// Serves what is sent, until the channel is closed: then requests in flight may end, within
+    /// the drain timeout. `connections` are those of all workers: each worker runs until the last
+    /// has ended, because its connections to origins may be lent, and others wait for its fetches.
     pub fn start(
         number: usize,
         components: &Components,
@@ -72,23 +72,23 @@ impl Worker {
         Ok((Self { name, handle, current, thread: Some(thread) }, post))
     }
 
-    /// Has `acceptor` accept on its thread what comes by `listeners`.
+    /// Runs `acceptor` on its thread, for `listeners`.
     pub fn accept(&self, acceptor: Acceptor, listeners: Listeners) {
         self.handle.spawn(async move { acceptor.begin(listeners) });
     }
 
-    /// Its thread's name, and what runs there.
+    /// The name and the runtime of its thread.
     pub fn named(&self) -> (String, Handle) {
         (self.name.clone(), self.handle.clone())
     }
 
-    /// From the next request on, the one that `next` makes of the former answers.
+    /// Replaces the proxy by the one that `next` makes of it, from the next request on.
     pub fn change(&self, next: impl FnOnce(&Proxy) -> Proxy) {
         let proxy = next(&self.current.load());
         self.current.store(Arc::new(proxy));
     }
 
-    /// Waits for the thread, which ends by itself within the drain timeout.
+    /// Joins the thread, which ends within the drain timeout.
     pub fn join(&mut self) {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -98,8 +98,8 @@ impl Worker {
     }
 }
 
-/// Hands what arrives to `receive`, each a task of its own among `connections`, and calls `run_housekeeping` from time
-/// to time, until nothing more can arrive.
+/// Serves each arriving connection in a task of `connections`, and runs the housekeeping
+/// periodically, until the queue is closed.
 async fn serve<T, F: Future<Output = ()> + Send + 'static>(
     mut arrivals: mpsc::UnboundedReceiver<T>,
     connections: &TaskTracker,
@@ -129,8 +129,8 @@ async fn drain(connections: &TaskTracker, patience: Duration) {
     }
 }
 
-/// Serves one client that has been let in. The place inside is kept until all is over, what runs
-/// inside a CONNECT included.
+/// Serves one admitted connection. Its permit is held to the end, including what runs inside a
+/// CONNECT.
 async fn receive(
     arrival: Accepted,
     held: ConnectionCount,

@@ -18,8 +18,8 @@ pub struct Accepted {
     pub place: Option<OwnedSemaphorePermit>,
 }
 
-/// The queue of a worker. The channel is unbounded, but admission limits the connections: each counts
-/// until it has ended.
+/// The queue of a worker. The channel is unbounded: admission limits the connections, each of which
+/// counts until it has ended.
 #[derive(Debug)]
 pub struct WorkerHandle<T> {
     sender: mpsc::UnboundedSender<(T, ConnectionCount)>,

@@ -7,20 +7,19 @@ use tracing::{error, warn};
 
 use crate::server::Liveness;
 
-/// Clients are served, by the settings that were read last.
+/// Notifies that clients are served with the settings read last.
 pub fn ready() {
     tell(&[Ready, Status("serving")]);
 }
 
-/// Clients are served by the settings before, because those that were read cannot be used.
+/// Notifies that the former settings stay in effect, because the new ones are invalid.
 pub fn ready_as_before(failure: &str) {
     // A state is one line.
     let failure = failure.replace('\n', " ");
     tell(&[Ready, Status(&format!("serving; the settings stay as they were: {failure}"))]);
 }
 
-/// The settings are about to be read again. From systemd 253 on, the time tells it which of several
-/// reloads this is.
+/// Notifies that a reload begins. Since systemd 253 the time identifies the reload.
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[Reloading, now]),
@@ -30,14 +29,14 @@ pub fn reloading() {
     }
 }
 
-/// What is under way may end, and nothing more begins.
+/// Notifies that the proxy drains.
 pub fn stopping() {
     tell(&[Stopping, Status("finishing the requests under way")]);
 }
 
-/// Gives a sign of life three times in the time after which the manager takes the proxy for dead, as
-/// long as every thread that serves runs what it is given. It is this that must hang with them: a
-/// thread of its own would go on beating for a proxy that serves no client.
+/// Notifies the watchdog three times in its interval, as long as every worker thread responds. It
+/// must stop if they hang: a thread of its own would go on notifying for a proxy that serves no
+/// client.
 pub async fn watchdog(liveness: Liveness) {
     let Some(patience) = sd_notify::watchdog_enabled() else { return };
     let interval = patience / 3;

@@ -102,7 +102,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Binds what was not handed over.
+/// Binds the sockets that were not inherited.
 fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Listener>), Failure> {
     let listeners = if sockets.proxy.is_empty() {
         Listeners::bind(&settings.listen.proxy)
@@ -120,15 +120,16 @@ fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Li
     Ok((listeners, admin))
 }
 
-/// An address in use is not there; one that this user may not have is a matter of permission.
+/// The exit code: an address in use is unavailable; one that needs a privilege is a matter of
+/// permission.
 fn not_bound(kind: ErrorKind, error: impl Into<anyhow::Error>) -> Failure {
     let exit =
         if kind == ErrorKind::PermissionDenied { Exit::Permission } else { Exit::Unavailable };
     Failure { exit, error: error.into() }
 }
 
-/// Reads the settings again whenever that is asked for, or a file has changed; returns the name of the
-/// signal that ends the proxy.
+/// Reloads the settings on a signal or when a file has changed; returns the name of the signal that
+/// stops the proxy.
 async fn obey(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str {
     loop {
         let asked = tokio::select! {
@@ -147,7 +148,7 @@ async fn obey(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str
     }
 }
 
-/// For `courtesy health`. Without it the proxy serves as well.
+/// Writes the probe file for `courtesy health`; the proxy serves without it, too.
 fn write_run_file(settings: &Settings, admin: Option<SocketAddr>) -> Option<run_file::Written> {
     let state_dir = &settings.state_dir;
     RunFile::of_this_process(admin, settings.admin.token_file.as_deref())

@@ -21,19 +21,19 @@ use crate::server::{Components, Server};
 /// Reads the settings again and applies them.
 pub struct Reloader<'a> {
     pub args: &'a ServeArgs,
-    /// Of the sockets that were handed over.
+    /// The addresses of inherited sockets.
     pub overrides: Vec<Override>,
     pub clock: &'a dyn Clock,
     pub components: &'a Components,
     pub server: &'a Server,
     pub level: Option<Level>,
     pub watch: Watch,
-    /// What needs a restart, as it was said last.
+    /// The settings that need a restart, as logged last.
     pub waiting: Vec<&'static str>,
 }
 
 impl Reloader<'_> {
-    /// Applies what is set now.
+    /// Applies the present settings.
     pub fn reload(&mut self, why: Why) {
         manager::reloading();
         self.watch.note_reading();
@@ -94,7 +94,7 @@ impl Reloader<'_> {
     }
 }
 
-/// A file that has become empty is one that is about to be written, and would take all settings back.
+/// An empty file is probably being written, and would reset all settings.
 fn refuse_empty(file: &Path) -> Result<(), Failure> {
     if std::fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0) {
         return Ok(());
@@ -106,7 +106,7 @@ fn refuse_empty(file: &Path) -> Result<(), Failure> {
     .or_exit(Exit::Configuration)
 }
 
-/// What the settings are read again for.
+/// The cause of a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     Signal,
@@ -131,12 +131,12 @@ impl fmt::Display for Why {
     }
 }
 
-/// Where the CA is by these settings.
+/// The location of the CA by these settings.
 pub fn ca(settings: &Settings) -> Source {
     settings.ca(environment::credentials_directory().as_deref())
 }
 
-/// What is taken up when it changes. Our own CA is not: see above.
+/// The files whose changes cause a reload. Not the generated CA: see above.
 pub fn files(settings: &Settings, file: Option<PathBuf>, ca: &Source) -> Vec<PathBuf> {
     let roots = settings.tls.extra_roots.iter().cloned();
     let secrets = settings.clients.users_file.iter().chain(&settings.admin.token_file).cloned();

@@ -1,5 +1,5 @@
-//! The signals that the proxy answers, from its first moment on: a HUP while it starts is obeyed when it
-//! serves, and what ends a proxy ends one that starts at once, for nothing is under way yet.
+//! The signals of the proxy, from its start: a HUP during the start is obeyed once it serves, and a
+//! signal to stop ends a starting proxy at once.
 
 use std::io;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tokio::sync::{Notify, watch};
 /// The exit code after a second signal, that of a shell after SIGINT.
 const ENDED_AT_ONCE: i32 = 130;
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// To end; the signal's name.
+    /// Stop; the signal's name.
     End(&'static str),
-    /// To read everything again.
+    /// Reload.
     Reload,
 }
 
-/// What the signals have asked for.
+/// The requests of the signals so far.
 pub struct Signals {
     shared: Arc<Shared>,
     end: watch::Receiver<Option<&'static str>>,
@@ -29,7 +29,7 @@ pub struct Signals {
 
 #[derive(Default)]
 struct Shared {
-    /// Several that come before it is seen to are one: everything is read again.
+    /// Several before the reload are one.
     reload: Notify,
     is_serving: AtomicBool,
 }
@@ -41,8 +41,8 @@ struct Registered {
 }
 
 impl Signals {
-    /// From now on they are heard. On a thread of its own, so that they are obeyed also while the start or
-    /// the end waits for a disk.
+    /// Registers the signals, on a thread of their own, so that they are obeyed also while the
+    /// start or the end waits for a disk.
     pub fn listen() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let registered = runtime.block_on(async { Registered::new() })?;
@@ -53,12 +53,12 @@ impl Signals {
         Ok(Self { shared, end })
     }
 
-    /// The proxy serves: from now on it ends by itself when that is asked for.
+    /// Marks that the proxy serves: from now on it stops by itself when a signal asks for it.
     pub fn serving(&self) {
         self.shared.is_serving.store(true, Ordering::SeqCst);
     }
 
-    /// The next that was asked for, also while it was starting.
+    /// The next request, also of a signal during the start.
     pub async fn next(&mut self) -> Asked {
         tokio::select! {
             biased;
@@ -70,7 +70,7 @@ impl Signals {
     }
 }
 
-/// Until the process ends.
+/// Runs until the process ends.
 fn hear(
     runtime: &Runtime,
     mut registered: Registered,

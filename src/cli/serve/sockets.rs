@@ -1,6 +1,6 @@
-//! Sockets that the service manager has bound and hands over (sd_listen_fds(3)): they outlive the
-//! process, so that a restart refuses no connection. That called `admin` is for the operator, the others are
-//! for clients.
+//! Sockets inherited from the service manager (sd_listen_fds(3)): they outlive the process, so that
+//! a restart refuses no connection. The one called `admin` is for the operator, the others are for
+//! clients.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -10,10 +10,10 @@ use super::super::environment;
 use super::super::exit::{Exit, Failure, OrExit};
 use crate::config::{Change, Override};
 
-/// Where they came from, as complaints name it.
+/// Their source, as complaints name it.
 const VARIABLE: &str = "$LISTEN_FDS";
 
-/// The sockets that were handed over; empty without a service manager.
+/// The inherited sockets; empty without a service manager.
 #[derive(Debug, Default)]
 pub struct Sockets {
     pub proxy: Vec<TcpListener>,
@@ -42,8 +42,8 @@ impl Sockets {
         Ok(sockets)
     }
 
-    /// The addresses go in the place of those that are set: they are checked like any other, and no
-    /// change of those in the file is a change.
+    /// Puts their addresses in the place of those that are set: they are checked like others, and
+    /// changes in the file are ignored.
     pub fn overrides(&self) -> Vec<Override> {
         let address =
             |socket: &TcpListener| socket.local_addr().ok().as_ref().map(SocketAddr::to_string);

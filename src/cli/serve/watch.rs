@@ -1,6 +1,6 @@
-//! Files that are looked at once a second, to see whether they are others. A look is one call for each
-//! file, and sees what notifications of the kernel do not: a file behind a link that is put in another
-//! place, as Kubernetes does with a ConfigMap, and one on a network's file system.
+//! Polls files once a second for changes. A poll is one call for each file, and sees what
+//! notifications of the kernel do not: a file behind a changed link, as Kubernetes updates a
+//! ConfigMap, and one on a network file system.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// How often the files of the configuration are looked at, and how long one that is another must have
-/// stayed as it is before it is read.
+/// The interval of polls, for which a changed file must also have stayed the same before it is
+/// read.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often they are looked at within that time, until two looks see the same.
@@ -18,13 +18,13 @@ const WATCH_SETTLE_LOOKS: u32 = 10;
 
 pub struct Watch {
     files: Vec<PathBuf>,
-    /// As they were when they were read.
+    /// The state in which they were read.
     read: Vec<Identity>,
-    /// As they were at the last look.
+    /// The state at the last poll.
     seen: Vec<Identity>,
 }
 
-/// What changes with a file's content, at the end of every link. `None`: it is not there.
+/// The metadata that changes with a file's content, links followed. `None`: it does not exist.
 type Identity = Option<Marks>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ impl Watch {
         Self { files, seen: read.clone(), read }
     }
 
-    /// Waits until a file is another than it was when it was read, and has stayed so for a whole
-    /// interval: one that is half written is not taken.
+    /// Waits until a file differs from when it was read, and has stayed the same for an interval: a
+    /// half-written one is not read.
     pub async fn changed(&mut self) {
         self.changed_within(WATCH_INTERVAL).await;
     }
@@ -76,12 +76,12 @@ impl Watch {
         has_settled && self.seen != self.read
     }
 
-    /// The files are about to be read: what is written from now on is news.
+    /// Marks that the files are about to be read: later writes are changes.
     pub fn note_reading(&mut self) {
         *self = Self::over(std::mem::take(&mut self.files));
     }
 
-    /// Watches these from now on. What is known of those that it watches already stays.
+    /// Watches these files from now on; the state of those already watched stays.
     pub fn follow(&mut self, files: Vec<PathBuf>) {
         let mut next = Self::over(files);
         for (at, file) in next.files.iter().enumerate() {

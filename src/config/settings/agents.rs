@@ -12,7 +12,7 @@ use crate::config::units;
 pub struct Agents {
     /// Whether a request without a User-Agent is refused.
     pub require: bool,
-    /// The first that matches holds.
+    /// The first that matches applies.
     pub rules: Vec<AgentRule>,
 }
 
@@ -22,7 +22,7 @@ pub struct Agents {
 pub struct Deny {
     #[serde(with = "units::status")]
     pub status: StatusCode,
-    /// Where the denial rests on a robots.txt that could not be had.
+    /// The status of a denial because robots.txt is unreachable.
     #[serde(with = "units::status")]
     pub unreachable_status: StatusCode,
 }

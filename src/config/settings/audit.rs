@@ -1,4 +1,4 @@
-//! What is written to disk and to standard error: records, notices of changes, the store, log lines.
+//! Output to disk and standard error: records, notices of changes, the store, log lines.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,13 +21,13 @@ const MIB: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Audit {
-    /// Where the denial records are written; absent: `audit` in the state directory.
+    /// The directory of the denial records; absent: `audit` in the state directory.
     pub dir: Option<PathBuf>,
-    /// When records are brought to the disk itself.
+    /// When records are synchronised to the disk.
     pub sync: Sync,
-    /// What becomes of requests while records cannot be written.
+    /// How requests are answered while records cannot be written.
     pub on_failure: OnFailure,
-    /// How long the disk may take for one thing that is asked of it.
+    /// The timeout of one disk operation.
     #[serde(with = "units::duration")]
     pub write_timeout: Duration,
     /// The size at which a file of records is closed.
@@ -38,11 +38,11 @@ pub struct Audit {
     pub rotate_age: Duration,
     /// How long closed files are kept.
     pub retain: Retain,
-    /// How much room the log and its evidence may take.
+    /// The size of the log and its evidence.
     pub retain_size: RetainSize,
     /// Whether the values of a URL's query are replaced by keyed hashes.
     pub redact_query: bool,
-    /// What this proxy is called in its lines; absent: as its host.
+    /// The name of this proxy in its records; absent: that of its host.
     pub node: Option<NodeName>,
 }
 
@@ -67,7 +67,7 @@ impl Default for Audit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Watch {
-    /// Which of them have a notice in the log of denials.
+    /// The changes that have a notice in the log of denials.
     pub changes: Changes,
 }
 
@@ -77,7 +77,7 @@ impl Default for Watch {
     }
 }
 
-/// What is known of origins, kept over restarts.
+/// `[store]`: the store on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {

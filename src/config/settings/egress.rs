@@ -30,17 +30,17 @@ pub struct Egress {
     /// How long an unused connection to an origin is kept.
     #[serde(with = "units::duration")]
     pub idle_timeout: Duration,
-    /// Requests under way to one origin at one time.
+    /// Concurrent requests to one origin.
     #[serde(with = "units::count")]
     pub max_per_origin: usize,
-    /// Unused connections kept, in all.
+    /// Idle connections to all origins.
     pub max_idle: usize,
-    /// Look-ups of names under way at one time.
+    /// Concurrent DNS lookups.
     #[serde(with = "units::count")]
     pub max_lookups: usize,
-    /// Where CONNECT may go.
+    /// The ports of CONNECT.
     pub connect_ports: Vec<u16>,
-    /// What a request may upgrade its connection to.
+    /// The protocols that a request may upgrade to (RFC 9110 §7.8).
     pub upgrades: Vec<Protocol>,
     pub via: Via,
 }

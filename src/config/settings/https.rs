@@ -19,9 +19,9 @@ pub struct Https {
     pub mode: HttpsMode,
     /// Hosts that are tunnelled whatever the mode.
     pub tunnel: Vec<HostPattern>,
-    /// What becomes of a mixed host in `classify` mode.
+    /// How a mixed host is treated in `classify` mode.
     pub mixed: Mixed,
-    /// The certificate of a CA of the operator's own, PEM; absent: one is made in the state directory.
+    /// The certificate of the operator's CA, PEM; absent: one is generated in the state directory.
     pub ca_cert: Option<PathBuf>,
     /// Its key; both are set or neither.
     pub ca_key: Option<PathBuf>,

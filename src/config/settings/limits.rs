@@ -20,8 +20,8 @@ pub struct Limits {
     pub max_headers: usize,
     /// Whether a request target is refused that would have to be percent-encoded.
     pub strict_target: bool,
-    /// Bytes of memory for requests under way, their bodies above all; without a setting a quarter of what the
-    /// process may have.
+    /// Bytes of memory for requests in flight, mostly bodies; the default is a quarter of the
+    /// memory limit.
     #[serde(with = "units::size")]
     pub body_memory: u64,
     /// For a client to send a request's head.

@@ -1,4 +1,4 @@
-//! Where the proxy and its admin listener listen, and which clients they serve.
+//! The addresses of the proxy and its admin listener, and the clients that they serve.
 
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::config::values::AdminAddress;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Listen {
-    /// Where clients connect.
+    /// The addresses on which the proxy listens.
     #[serde(with = "units::listen")]
     pub proxy: Vec<SocketAddr>,
     /// The address of health and metrics.
@@ -51,13 +51,13 @@ pub struct Clients {
     pub open: bool,
     /// The users, with their passwords; absent: no authentication.
     pub users_file: Option<PathBuf>,
-    /// Client connections at one time.
+    /// Concurrent client connections.
     #[serde(with = "units::count")]
     pub max_connections: usize,
-    /// Those of one client: of an address, and of a user.
+    /// Concurrent connections of one client: of an address, and of a user.
     #[serde(with = "units::count")]
     pub max_per_client: usize,
-    /// Requests under way of one client: of a user or, without users, of an address.
+    /// Concurrent requests of one client: of a user or, without users, of an address.
     #[serde(with = "units::count")]
     pub max_requests_per_client: usize,
 }

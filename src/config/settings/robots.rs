@@ -26,18 +26,18 @@ pub struct Robots {
     pub profile: ProfileName,
     pub mode: Mode,
     pub fetch_as: FetchAs,
-    /// By which a site finds the operator; sent with `fetch_as = "agent"`.
+    /// The URL at which a site finds the operator; sent with `fetch_as = "agent"`.
     pub contact: Option<ContactUrl>,
     /// For a whole fetch of a robots.txt, redirects included.
     #[serde(with = "units::duration")]
     pub fetch_timeout: Duration,
-    /// How long a fetch has at the least, where others wait for its place.
+    /// The shortest time of a fetch while others are queued.
     #[serde(with = "units::duration")]
     pub busy_fetch_timeout: Duration,
-    /// Fetches under way at one time.
+    /// Concurrent fetches.
     #[serde(with = "units::count")]
     pub max_fetches: usize,
-    /// Fetches that wait for their turn.
+    /// Queued fetches.
     #[serde(with = "units::count")]
     pub max_queued_fetches: usize,
     /// Requests that wait for a fetch.
@@ -48,10 +48,10 @@ pub struct Robots {
     pub max_size: u64,
     #[serde(with = "units::few")]
     pub max_redirects: u8,
-    /// Bytes of memory for what is known of origins.
+    /// Bytes of memory for the entries of the store.
     #[serde(with = "units::size")]
     pub cache_size: u64,
-    /// Origins that something is known of, at one time.
+    /// Entries of the store in memory.
     #[serde(with = "units::non_zero")]
     pub cache_entries: NonZeroUsize,
     /// Whether a client's own request for a robots.txt is answered from the copy that decides.
@@ -95,7 +95,7 @@ pub struct Knobs {
     pub conditional: Option<bool>,
 }
 
-/// What holds while a robots.txt is unreachable; absent: as the profile has it.
+/// The policy while a robots.txt is unreachable; absent: as the profile has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Outage {

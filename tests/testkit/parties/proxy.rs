@@ -1,7 +1,8 @@
 //! The proxy under test, put together as `courtesy serve` does it.
 
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -188,21 +189,16 @@ impl Proxy {
         self.lines().into_iter().filter(|line| line.get("reason").is_some()).collect()
     }
 
-    /// All lines of the log so far, in the order of the chain.
+    /// All lines of the log so far, in the order of the chain. Read again where a file was closed or
+    /// compressed between listing and reading.
     #[track_caller]
     pub fn lines(&self) -> Vec<Value> {
-        let mut all = Vec::new();
-        for segment in segment::list(&self.audit_dir()).expect("the directory of records") {
-            let mut lines = segment.lines().expect("a file of records");
-            loop {
-                match lines.next().expect("a line") {
-                    Found::Line(line) => all.push(serde_json::from_slice(line).expect("a record")),
-                    Found::Rest(rest) => panic!("a torn record: {}", String::from_utf8_lossy(rest)),
-                    Found::End => break,
-                }
+        loop {
+            match read_lines(&self.audit_dir()) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                lines => return lines.expect("the files of records"),
             }
         }
-        all
     }
 
     pub fn audit_dir(&self) -> PathBuf {
@@ -227,4 +223,19 @@ impl Proxy {
         // The last totals are its last line.
         self.audit.close().expect("the disk answers");
     }
+}
+
+fn read_lines(dir: &Path) -> io::Result<Vec<Value>> {
+    let mut all = Vec::new();
+    for segment in segment::list(dir)? {
+        let mut lines = segment.lines()?;
+        loop {
+            match lines.next()? {
+                Found::Line(line) => all.push(serde_json::from_slice(line).expect("a record")),
+                Found::Rest(rest) => panic!("a torn record: {}", String::from_utf8_lossy(rest)),
+                Found::End => break,
+            }
+        }
+    }
+    Ok(all)
 }
