@@ -64,12 +64,15 @@ pub struct Holds {
     streak: u32,
     /// Failures in a row.
     failures: u32,
+    /// The last failure.
+    failed: Tick,
 }
 
 impl Holds {
     /// No hold, and no failure.
     pub const fn new() -> Self {
-        Self { hold: None, since: Tick::from_micros(0), streak: 0, failures: 0 }
+        let never = Tick::from_micros(0);
+        Self { hold: None, since: never, streak: 0, failures: 0, failed: never }
     }
 
     /// The hold at `now`, if there is one.
@@ -82,9 +85,12 @@ impl Holds {
         self.hold.map_or(Tick::default(), |hold| hold.until)
     }
 
-    /// Whether nothing is remembered at `now`.
-    pub fn is_over(&self, now: Tick) -> bool {
-        self.at(now).is_none() && self.streak == 0 && self.failures == 0
+    /// Whether nothing need be remembered at `now`: failures in a row count for as long as the
+    /// longest back-off, after which they are no longer in a row.
+    pub fn is_over(&self, now: Tick, bounds: Bounds) -> bool {
+        let has_failed = self.streak > 0 || self.failures > 0;
+        let last = self.until().max(self.failed);
+        self.at(now).is_none() && (!has_failed || now > last + bounds.backoff_max)
     }
 
     /// Holds until `hold.until`, unless a longer hold applies.
@@ -107,6 +113,9 @@ impl Holds {
         jitter: f64,
     ) -> bool {
         let before = self.until();
+        if self.is_over(now, bounds) {
+            (self.streak, self.failures) = (0, 0);
+        }
         // Concurrent failures are one event.
         let is_news = self.hold.is_none() || began > self.since;
         match outcome {
@@ -126,6 +135,7 @@ impl Holds {
             }
             Outcome::Failure { status } if is_news => {
                 self.failures += 1;
+                self.failed = now;
                 if self.failures >= FAILURES_IN_A_ROW || self.streak > 0 {
                     let first = bounds.backoff_min / FAILURE_PART;
                     self.back_off(status, first, now, bounds, jitter);

@@ -107,6 +107,7 @@ impl Lane {
             return Admission::TooLong { wait, hold: self.holds.at(now) };
         }
         let waiter = WaiterId(self.id());
+        self.forget_groups(now);
         let group = self.group(arrival.group);
         group.delay = arrival.delay;
         group.queue.push(arrival.client, waiter);
@@ -139,6 +140,20 @@ impl Lane {
         self.ready_groups().map(|(ready, _)| ready).min()
     }
 
+    /// The moment at which the turn may start: later than granted, if a hold has begun meanwhile.
+    /// `None`: it has started or ended.
+    pub fn starts_at(&self, turn: TurnId) -> Option<Tick> {
+        let turn = self.turns.iter().find(|other| other.id == turn)?;
+        let name = turn.group.as_deref()?;
+        let next = self.groups.iter().find(|group| &*group.name == name).map(|group| group.next);
+        Some(self.holds.until().max(self.next).max(next.unwrap_or_default()))
+    }
+
+    /// The hold at `now`, if there is one.
+    pub fn hold_at(&self, now: Tick) -> Option<Hold> {
+        self.holds.at(now)
+    }
+
     /// The head of the turn's request was written at `start`: the next ones are a delay later.
     pub fn begin(&mut self, turn: TurnId, start: Tick) {
         let Some(turn) = self.turns.iter_mut().find(|other| other.id == turn) else { return };
@@ -169,7 +184,7 @@ impl Lane {
     }
 
     /// Holds until `hold.until`, as after a restart.
-    pub fn hold(&mut self, hold: Hold, now: Tick) {
+    pub fn set_hold(&mut self, hold: Hold, now: Tick) {
         self.holds.set(hold, now);
         self.allowed = 1;
     }
@@ -183,11 +198,10 @@ impl Lane {
 
     /// Whether nothing need be remembered at `now`.
     pub fn is_idle(&self, now: Tick) -> bool {
-        let is_over = |group: &Group| group.queue.len() == 0 && group.next <= now;
         self.turns.is_empty()
             && self.next <= now
-            && self.holds.is_over(now)
-            && self.groups.iter().all(is_over)
+            && self.holds.is_over(now, self.config.holds)
+            && self.groups.iter().all(|group| group.is_over(now))
     }
 
     /// Requests that wait.
@@ -228,6 +242,15 @@ impl Lane {
         let by_lane = self.next - lead(self.config.delay);
         let by_group = group.next - lead(group.delay);
         self.holds.until().max(by_lane).max(by_group)
+    }
+
+    /// Forgets the groups of which nothing need be remembered: a file may name very many.
+    fn forget_groups(&mut self, now: Tick) {
+        let turns = &self.turns;
+        self.groups.retain(|group| {
+            let is_unstarted = |turn: &Turn| turn.group.as_deref() == Some(&*group.name);
+            !group.is_over(now) || turns.iter().any(is_unstarted)
+        });
     }
 
     fn group(&mut self, name: &str) -> &mut Group {

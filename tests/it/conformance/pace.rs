@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
+use courtesy::pace::hold::Outcome;
 use courtesy::policy::pace::{asked, closed, rate_limit, retry_after};
 use courtesy::policy::profile::Profile;
 use courtesy::robots::{DelayRecord, RobotsTxt};
@@ -137,6 +138,7 @@ impl Schedule {
             length: number(&arrival[2]),
             patience: arrival.get(3).map(number),
             group: "*".into(),
+            outcome: Outcome::Good,
         });
         run(&self.lane, &calls.collect::<Vec<_>>())
     }

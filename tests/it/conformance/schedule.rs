@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use courtesy::pace::hold::{Bounds, Cause, Hold};
+use courtesy::pace::hold::{Bounds, Cause, Hold, Outcome};
 use courtesy::pace::lane::{Admission, Arrival, Config, Lane, TurnId, WaiterId};
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
@@ -32,6 +32,13 @@ pub struct Call {
     /// When its client leaves, if it still waits.
     pub patience: Option<u64>,
     pub group: String,
+    pub outcome: Outcome,
+}
+
+/// What became of each call, and the holds as (begin, end).
+struct Story {
+    states: Vec<Option<State>>,
+    holds: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +63,7 @@ enum State {
 
 /// What became of each call: the time of its start, "refused" or "left".
 pub fn run(case: &LaneCase, calls: &[Call]) -> Vec<Value> {
-    simulate(case, calls).into_iter().map(printed).collect()
+    simulate(case, calls).states.into_iter().map(printed).collect()
 }
 
 fn printed(state: Option<State>) -> Value {
@@ -68,7 +75,7 @@ fn printed(state: Option<State>) -> Value {
     }
 }
 
-fn simulate(case: &LaneCase, calls: &[Call]) -> Vec<Option<State>> {
+fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
     let mut lane = Lane::new(Config {
         delay: Duration::from_millis(case.own_delay_ms),
         concurrency: case.concurrency.unwrap_or(8),
@@ -78,10 +85,10 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Vec<Option<State>> {
         },
     });
     if let Some(until) = case.hold_until_ms {
-        lane.hold(Hold { until: tick(until), status: 429, cause: Cause::RetryAfter }, tick(0));
+        lane.set_hold(Hold { until: tick(until), status: 429, cause: Cause::RetryAfter }, tick(0));
     }
     let mut states: Vec<Option<State>> = vec![None; calls.len()];
-    let mut by_waiter = BTreeMap::new();
+    let (mut by_waiter, mut holds) = (BTreeMap::new(), Vec::new());
     let mut events: BTreeSet<(u64, Event)> =
         calls.iter().enumerate().map(|(call, it)| (it.at, Event::Arrive(call))).collect();
     let mut now = 0;
@@ -121,14 +128,24 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Vec<Option<State>> {
                 },
                 Event::Start(call) => {
                     if let Some(State::Granted(turn)) = states[call] {
-                        lane.begin(turn, tick(now));
-                        states[call] = Some(State::Started(now, turn));
-                        events.insert((now + calls[call].length, Event::End(call)));
+                        let start = lane.starts_at(turn).expect("a turn that has not started");
+                        let start = start.micros().div_ceil(1000);
+                        if start > now {
+                            events.insert((start, Event::Start(call)));
+                        } else {
+                            lane.begin(turn, tick(now));
+                            states[call] = Some(State::Started(now, turn));
+                            events.insert((now + calls[call].length, Event::End(call)));
+                        }
                     }
                 }
                 Event::End(call) => {
                     if let Some(State::Started(_, turn)) = states[call] {
+                        lane.note(turn, calls[call].outcome, tick(now), 0.5);
                         lane.end(turn);
+                        if let Some(hold) = lane.hold_at(tick(now)) {
+                            holds.push((now, hold.until.micros().div_ceil(1000)));
+                        }
                     }
                 }
             }
@@ -142,7 +159,7 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Vec<Option<State>> {
     }
     assert_eq!(lane.waiting(), 0, "a request was forgotten");
     assert!(lane.is_idle(tick(u64::MAX / 2000)), "something is left: {lane:?}");
-    states
+    Story { states, holds }
 }
 
 fn tick(millis: u64) -> Tick {
@@ -161,8 +178,26 @@ fn next_moment(lane: &Lane, events: &BTreeSet<(u64, Event)>) -> Option<u64> {
 
 fn call() -> impl Strategy<Value = Call> {
     let patience = prop_oneof![3 => Just(None), 1 => (0..4_000_u64).prop_map(Some)];
-    (0..5_000_u64, "[a-d]", 0..3_000_u64, patience, "[xy]").prop_map(
-        |(at, client, length, patience, group)| Call { at, client, length, patience, group },
+    let outcome = prop_oneof![
+        12 => Just(Outcome::Good),
+        2 => Just(Outcome::Failure { status: 502 }),
+        1 => Just(Outcome::NoResponse),
+        1 => Just(Outcome::Overload { status: 429 }),
+        1 => (1..20_u64).prop_map(|seconds| Outcome::ComeBack {
+            status: 503,
+            cause: Cause::RetryAfter,
+            after: Duration::from_secs(seconds),
+        }),
+    ];
+    (0..5_000_u64, "[a-d]", 0..3_000_u64, patience, "[xy]", outcome).prop_map(
+        |(at, client, length, patience, group, outcome)| Call {
+            at,
+            client,
+            length,
+            patience,
+            group,
+            outcome,
+        },
     )
 }
 
@@ -187,7 +222,7 @@ proptest! {
         hold_until_ms in prop_oneof![Just(None), (0..6_000_u64).prop_map(Some)],
     ) {
         let case = LaneCase { delay_ms, concurrency: Some(concurrency), max_wait_ms: None, hold_until_ms, own_delay_ms };
-        let states = simulate(&case, &calls);
+        let Story { states, holds } = simulate(&case, &calls);
         for (state, call) in states.iter().zip(&calls) {
             let is_done = match state {
                 Some(State::Started(at, _)) => *at >= call.at && *at >= hold_until_ms.unwrap_or(0),
@@ -201,6 +236,9 @@ proptest! {
             prop_assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= delay_ms), "{:?}", starts);
         }
         let all = starts(&states, &calls, None);
+        for (begin, end) in holds {
+            prop_assert!(!all.iter().any(|at| begin < *at && *at < end), "{:?} in {} to {}", all, begin, end);
+        }
         prop_assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= own_delay_ms), "{:?}", all);
         for (state, call) in states.iter().zip(&calls) {
             let Some(State::Started(at, _)) = state else { continue };
@@ -214,11 +252,11 @@ proptest! {
     /// A client with many requests delays another by one turn at most, for each of its own.
     #[test]
     fn an_impatient_client_does_not_delay_a_polite_one(many in 1..60_usize, polite in 1..6_usize) {
-        let of = |client: &str| Call { at: 0, client: client.into(), length: 1, patience: None, group: "x".into() };
+        let of = |client: &str| Call { at: 0, client: client.into(), length: 1, patience: None, group: "x".into(), outcome: Outcome::Good };
         let mut calls = vec![of("a"); many];
         calls.extend(vec![of("b"); polite]);
         let case = LaneCase { delay_ms: 1_000, ..LaneCase::default() };
-        let states = simulate(&case, &calls);
+        let states = simulate(&case, &calls).states;
         let last = states[many..].iter().map(|state| match state { Some(State::Started(at, _)) => *at, _ => u64::MAX }).max();
         prop_assert!(last.unwrap() <= 2 * polite as u64 * 1_000, "{:?}", last);
     }
