@@ -41,7 +41,7 @@ pub enum Outcome<S> {
 
 /// Serves the requests that come by `client_io`. With `refusal`, that is the response to each.
 pub async fn run<S, P>(
-    client_io: Box<ClientIo<S>>,
+    mut client_io: Box<ClientIo<S>>,
     context: &Arc<ConnectionContext>,
     service: &P,
     refusal: Option<Arc<Refusal>>,
@@ -69,7 +69,7 @@ where
         .half_close(true)
         // The proxy's own date is valid whatever the clock says.
         .auto_date_header(false)
-        .preserve_header_case(true)
+        .preserve_header_case(client_io.choose_case())
         // `ClientIo` has the timeouts: the engine's own would also count the time between requests.
         .header_read_timeout(None)
         .max_header_size(limits.head_max)

@@ -8,7 +8,7 @@ mod tests;
 
 use crate::proxy::framing::chunks::Chunks;
 use crate::proxy::framing::head::encoded::{self, Encoded};
-use crate::proxy::framing::head::{Content, RequestLine};
+use crate::proxy::framing::head::{Content, Fields, RequestLine};
 use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::request::char_class::{TOKEN, is};
 
@@ -21,6 +21,7 @@ pub struct Framing {
     state: State,
     /// The request line of the last request whose head has come.
     line: Option<RequestLine>,
+    in_title_case: bool,
     /// The head that the engine gets in place of the one that was passed last.
     encoded: Option<Encoded>,
 }
@@ -62,7 +63,15 @@ impl Framing {
     /// that would have to be percent-encoded is refused.
     pub fn new(bytes_max: usize, fields_max: usize, strict_target: bool) -> Self {
         let state = State::Head(Search::default());
-        Self { bytes_max, fields_max, strict_target, state, line: None, encoded: None }
+        Self {
+            bytes_max,
+            fields_max,
+            strict_target,
+            state,
+            line: None,
+            in_title_case: true,
+            encoded: None,
+        }
     }
 
     /// Checks `bytes`: all that came after those that were passed or dropped.
@@ -94,6 +103,11 @@ impl Framing {
     /// The request line of the last request passed.
     pub const fn line(&self) -> Option<RequestLine> {
         self.line
+    }
+
+    /// Whether all names of the last head passed are in title case.
+    pub const fn in_title_case(&self) -> bool {
+        self.in_title_case
     }
 
     /// The head that the engine gets in place of the bytes that were just passed, if they are a
@@ -157,7 +171,7 @@ impl Framing {
         });
         let length = lines.next().map_or(0, <[u8]>::len);
         let lines = lines.take_while(|line| !line.is_empty());
-        let content = head::fields(line, lines, self.fields_max)?;
+        let Fields { content, in_title_case } = head::fields(line, lines, self.fields_max)?;
         // A higher minor version is treated as the highest known one (RFC 9110 §6.2).
         head[length - 1] = line.minor.min(b'1');
         if line.is_unencoded {
@@ -168,7 +182,7 @@ impl Framing {
             }
             self.encoded = Some(encoded);
         }
-        self.line = Some(line);
+        (self.line, self.in_title_case) = (Some(line), in_title_case);
         self.state = match content {
             Content::Length(length) => State::Length(length),
             Content::Chunked => State::Chunked(Chunks::new(self.bytes_max, self.fields_max)),

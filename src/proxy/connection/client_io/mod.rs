@@ -61,6 +61,8 @@ pub struct ClientIo<S> {
     /// No request has come, or none for this engine: the engine sees the end of the input, and
     /// `connection::serve` goes on without it.
     rests: bool,
+    /// The engine keeps the case of header names; if not, it writes them in title case.
+    keeps_case: bool,
     /// The proxy's side has been closed.
     is_shut: bool,
     /// The engine has written all that it had: its next bytes begin a message.
@@ -104,6 +106,7 @@ impl<S: ClientStream> ClientIo<S> {
             has_left: false,
             phase: Phase::Between,
             rests: true,
+            keeps_case: false,
             is_shut: false,
             between_messages: true,
             exchanges: 0,

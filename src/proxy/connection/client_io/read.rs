@@ -34,6 +34,9 @@ impl<S: ClientStream> AsyncRead for ClientIo<S> {
             return self.poll_read_released(cx, buf);
         }
         ready!(self.poll_granted(cx, buf))?;
+        if self.needs_another_engine() {
+            return self.poll_engine_change();
+        }
         self.hand_over(buf);
         Poll::Ready(Ok(()))
     }

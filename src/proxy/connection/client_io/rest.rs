@@ -1,6 +1,9 @@
 //! A connection without an HTTP engine. The engine holds ten kilobytes, and is there only while it
 //! has something to do: it is released when no request comes for a moment, by an end of input that
 //! is not the connection's, and made anew for the next request.
+//!
+//! The engine is also replaced, between two messages, when a request has header names in another
+//! case than the engine writes by itself: keeping the case costs a map of names for each request.
 
 use std::future::poll_fn;
 use std::io;
@@ -33,6 +36,24 @@ impl<S: ClientStream> ClientIo<S> {
     /// Whether the engine has been released until the next request.
     pub const fn rests(&self) -> bool {
         self.rests
+    }
+
+    /// Whether the engine for the request that has come keeps the case of header names. A client
+    /// that needs it once is likely to need it again.
+    pub const fn choose_case(&mut self) -> bool {
+        self.keeps_case |= !self.framing.in_title_case();
+        self.keeps_case
+    }
+
+    /// Whether the engine would lose the case of names in the request that has come.
+    pub(super) const fn needs_another_engine(&self) -> bool {
+        self.granted > 0 && !self.keeps_case && !self.framing.in_title_case()
+    }
+
+    /// Releases the engine, for another, once it has written all of the response before.
+    pub(super) fn poll_engine_change(&mut self) -> Poll<io::Result<()>> {
+        self.rests = self.between_messages && self.state.is_idle();
+        if self.rests { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     /// Waits a while for a request, then releases the engine; the rest of the idle timeout is

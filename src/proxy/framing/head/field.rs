@@ -1,17 +1,19 @@
 //! One field line, of a head or behind chunks (RFC 9112 §5, §7.1.2).
 
-use crate::proxy::request::char_class::{TOKEN, is};
+use crate::proxy::request::char_class::{CAPITAL, SMALL, TOKEN, is};
 
 /// A field line (RFC 9112 §5).
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     pub name: &'a [u8],
     pub value: &'a [u8],
+    /// Whether the name has a capital at its beginning and behind each hyphen, and no other.
+    pub in_title_case: bool,
 }
 
 /// Reads a field line, or says the rule it breaks.
 pub fn field(line: &[u8]) -> Result<Field<'_>, &'static str> {
-    let length = line.iter().position(|byte| !is(*byte, TOKEN)).unwrap_or(line.len());
+    let (length, in_title_case) = name(line);
     let (name, rest) = line.split_at(length);
     let Some(value) = rest.strip_prefix(b":").filter(|_| !name.is_empty()) else {
         return Err(name_fault(line));
@@ -20,7 +22,20 @@ pub fn field(line: &[u8]) -> Result<Field<'_>, &'static str> {
     if has_control(value) {
         return Err("has a control character in its value (RFC 9110 §5.5)");
     }
-    Ok(Field { name, value })
+    Ok(Field { name, value, in_title_case })
+}
+
+/// The length of the token that `line` begins with, and whether it is in title case.
+fn name(line: &[u8]) -> (usize, bool) {
+    let (mut in_title_case, mut misplaced) = (true, SMALL);
+    for (at, byte) in line.iter().enumerate() {
+        if !is(*byte, TOKEN) {
+            return (at, in_title_case);
+        }
+        in_title_case &= !is(*byte, misplaced);
+        misplaced = if *byte == b'-' { SMALL } else { CAPITAL };
+    }
+    (line.len(), in_title_case)
 }
 
 /// Why a line does not begin with a field name and a colon.
@@ -48,4 +63,25 @@ fn trim(value: &[u8]) -> &[u8] {
     let begin = value.iter().position(|byte| !blank(byte)).unwrap_or(value.len());
     let end = value.iter().rposition(|byte| !blank(byte)).map_or(begin, |last| last + 1);
     &value[begin..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn title_case_is_what_the_engine_writes_by_itself() {
+        for (field, expected) in [
+            ("User-Agent", true),
+            ("Te", true),
+            ("X-1a-_b--C", true),
+            ("user-agent", false),
+            ("User-agent", false),
+            ("DNT", false),
+            ("ETag", false),
+            ("X-1A", false),
+        ] {
+            assert_eq!(name(field.as_bytes()), (field.len(), expected), "{field}");
+        }
+    }
 }

@@ -21,20 +21,30 @@ pub enum Content {
     Chunked,
 }
 
-/// The content after the field lines that follow `line`, each without its line end.
+/// What the engine does not report of the field lines of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields {
+    pub content: Content,
+    /// Whether all names are in title case, as the engine writes them.
+    pub in_title_case: bool,
+}
+
+/// Reads the field lines after `line`, each without its line end.
 pub fn fields<'a>(
     line: RequestLine,
     lines: impl Iterator<Item = &'a [u8]>,
     fields_max: usize,
-) -> Result<Content, Refusal> {
-    let (mut length, mut codings, mut count) = (None, false, 0);
+) -> Result<Fields, Refusal> {
+    let (mut length, mut codings, mut count, mut in_title_case) = (None, false, 0, true);
     for field_line in lines {
         count += 1;
         if count > fields_max {
             return Err(too_large());
         }
         let fault = |fault| Refusal::bad_request(field_fault(field_line, fault));
-        let Field { name, value } = field(field_line).map_err(fault)?;
+        let Field { name, value, in_title_case: is_in_title_case } =
+            field(field_line).map_err(fault)?;
+        in_title_case &= is_in_title_case;
         if name.eq_ignore_ascii_case(b"content-length") {
             // Equal ones could be folded into one (RFC 9110 §8.6), but a client that
             // sends two may mean them to be read differently.
@@ -50,7 +60,8 @@ pub fn fields<'a>(
             })?;
         }
     }
-    content(line, length, codings)
+    let content = content(line, length, codings)?;
+    Ok(Fields { content, in_title_case })
 }
 
 /// The content by its length and transfer coding (RFC 9112 §6.3).
@@ -87,7 +98,7 @@ mod tests {
         let mut lines = head.split("\r\n").map(str::as_bytes);
         let read = request_line(lines.next().unwrap_or_default(), true)
             .and_then(|line| fields(line, lines.take_while(|line| !line.is_empty()), 100));
-        read.map_err(|refusal| refusal.detail().to_owned())
+        read.map(|fields| fields.content).map_err(|refusal| refusal.detail().to_owned())
     }
 
     #[test]
