@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rules::{AgentRule, Exemption, OriginRule};
-use super::settings::Settings;
+use super::settings::{Pace, Settings};
 use super::values::{FetchAs, NodeName, Via};
 use crate::clients::{Users, UsersError};
 use crate::config::limits::ATTEMPTS_BESIDE_MAX;
+use crate::pace::{self, PaceMode};
 use crate::policy::exemption::{self, Exemptions, Paths};
+use crate::policy::mode::Mode;
 use crate::policy::profile::{Profile, ProfileName};
 use crate::store::fetch;
 use crate::store::fetch::FetchIdentity;
@@ -37,6 +39,36 @@ impl Settings {
             contact: self.robots.contact.as_ref().map(ToString::to_string),
             timeout: self.robots.fetch_timeout,
             max_size: bytes(self.robots.max_size),
+        }
+    }
+
+    /// When requests go to an origin.
+    pub fn pace(&self) -> pace::Config {
+        let Pace { mode, delay, concurrency, .. } = self.pace;
+        // What is only observed must not slow a crawler down.
+        let is_observed = self.robots.mode == Mode::Observe && mode == PaceMode::Enforce;
+        pace::Config {
+            mode: if is_observed { PaceMode::Observe } else { mode },
+            lane: pace::lane::Config {
+                delay,
+                concurrency,
+                holds: pace::hold::Bounds {
+                    backoff_min: self.pace.backoff_min,
+                    backoff_max: self.pace.backoff_max,
+                },
+                long_transfer: self.pace.long_transfer,
+                adapt: self.pace.adapt,
+                adapt_max: self.pace.adapt_max,
+            },
+            max_wait: self.pace.max_wait,
+            max_waiting: self.pace.max_waiting,
+            max_waiting_per_origin: self.pace.max_waiting_per_origin,
+            max_crawl_delay: self.pace.max_crawl_delay,
+            max_retry_after: self.pace.max_retry_after,
+            rate_limit_fields: self.pace.rate_limit_fields,
+            subresources: self.pace.subresources,
+            drain_timeout: self.limits.drain_timeout,
+            origins: self.origins.iter().map(origin_pace).collect(),
         }
     }
 
@@ -199,6 +231,8 @@ impl Settings {
             origins: self.origins.iter().map(|rule| origin_rule(rule, &mut profiles)).collect(),
             exemptions: Exemptions::new(self.exemptions.iter().map(as_policy).collect()),
             deny_status: self.deny.status,
+            pace_status: self.pace.status,
+            max_crawl_delay: self.pace.max_crawl_delay,
             unreachable_status: self.deny.unreachable_status,
             serves_robots_txt: self.robots.serve_cached,
         }
@@ -225,12 +259,20 @@ fn agent_rule(rule: &AgentRule, profiles: &mut Profiles<'_>) -> proxy::AgentRule
         mode: rule.mode,
         profile: rule.profile.map(|name| profiles.named(name)),
         deny_status: rule.deny_status,
+        pace: rule.pace,
+        max_wait: rule.max_wait,
+        pace_status: rule.pace_status,
     }
 }
 
 fn origin_rule(rule: &OriginRule, profiles: &mut Profiles<'_>) -> (Origin, proxy::OriginRule) {
     let profile = rule.profile.map(|name| profiles.named(name));
     (rule.origin.clone(), proxy::OriginRule { mode: rule.mode, profile })
+}
+
+fn origin_pace(rule: &OriginRule) -> (Origin, pace::OriginPace) {
+    let OriginRule { pace: mode, delay, concurrency, .. } = *rule;
+    (rule.origin.clone(), pace::OriginPace { mode, delay, concurrency })
 }
 
 fn as_policy(exemption: &Exemption) -> exemption::Exemption {
@@ -242,6 +284,7 @@ fn as_policy(exemption: &Exemption) -> exemption::Exemption {
         reason: exemption.reason.clone(),
         ticket: exemption.ticket.clone(),
         until: exemption.until,
+        crawl_delay: exemption.crawl_delay,
     }
 }
 

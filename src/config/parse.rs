@@ -29,6 +29,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a length of time that may be nothing, `0s`.
+pub fn parse_delay(text: &str) -> Result<Duration, String> {
+    if text == "0s" { Ok(Duration::ZERO) } else { parse_duration(text) }
+}
+
+/// Prints a length of time that may be nothing.
+pub fn print_delay(length: &Duration) -> String {
+    if length.is_zero() { "0s".into() } else { print_duration(length) }
+}
+
 /// Prints a duration in the largest exact unit.
 pub fn print_duration(length: &Duration) -> String {
     const UNITS: [(u128, &str); 4] =

@@ -1,9 +1,12 @@
 //! The settings that are lists of tables: rules for some agents or origins.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use super::units;
+use crate::pace::PaceMode;
 use crate::policy::exemption::{OriginPattern, PathPattern};
 use crate::policy::mode::Mode;
 use crate::policy::profile::ProfileName;
@@ -27,6 +30,12 @@ pub struct AgentRule {
     pub profile: Option<ProfileName>,
     #[serde(default, with = "units::status_option")]
     pub deny_status: Option<StatusCode>,
+    #[serde(default)]
+    pub pace: Option<PaceMode>,
+    #[serde(default, with = "units::delay_option")]
+    pub max_wait: Option<Duration>,
+    #[serde(default, with = "units::status_option")]
+    pub pace_status: Option<StatusCode>,
 }
 
 /// `[[origins]]`: a rule for one origin. An agent's rule takes precedence.
@@ -39,6 +48,19 @@ pub struct OriginRule {
     pub mode: Option<Mode>,
     #[serde(default)]
     pub profile: Option<ProfileName>,
+    #[serde(default)]
+    pub pace: Option<PaceMode>,
+    #[serde(default, with = "units::delay_option")]
+    pub delay: Option<Duration>,
+    #[serde(default, with = "units::count_option")]
+    pub concurrency: Option<usize>,
+}
+
+impl OriginRule {
+    /// A rule for `origin` that leaves everything to the defaults.
+    pub const fn of(origin: Origin) -> Self {
+        Self { origin, mode: None, profile: None, pace: None, delay: None, concurrency: None }
+    }
 }
 
 /// `[[exemptions]]`: a permission to fetch despite robots.txt, and its author.
@@ -61,4 +83,7 @@ pub struct Exemption {
     /// From this moment on it no longer applies.
     #[serde(with = "units::date")]
     pub until: Timestamp,
+    /// In place of the delay that the robots.txt asks for.
+    #[serde(default, with = "units::delay_option")]
+    pub crawl_delay: Option<Duration>,
 }

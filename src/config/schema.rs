@@ -194,11 +194,17 @@ fn example() -> Settings {
         mode: Some(settings.robots.mode),
         profile: Some(settings.robots.profile),
         deny_status: Some(settings.deny.status),
+        pace: Some(settings.pace.mode),
+        max_wait: Some(settings.pace.max_wait),
+        pace_status: Some(settings.pace.status),
     }];
     settings.origins = vec![OriginRule {
         origin: origin.clone(),
         mode: Some(settings.robots.mode),
         profile: Some(settings.robots.profile),
+        pace: Some(settings.pace.mode),
+        delay: Some(settings.pace.delay),
+        concurrency: Some(settings.pace.concurrency),
     }];
     settings.exemptions = vec![Exemption {
         origin: OriginPattern::Exact(origin),
@@ -208,6 +214,7 @@ fn example() -> Settings {
         reason: "some reason".into(),
         ticket: Some("ticket".into()),
         until: Timestamp::from_millis(0),
+        crawl_delay: Some(settings.pace.delay),
     }];
     settings
 }

@@ -8,6 +8,7 @@ mod egress;
 mod https;
 mod limits;
 mod listen;
+mod pace;
 mod robots;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use egress::Egress;
 pub use https::{Https, Tls};
 pub use limits::Limits;
 pub use listen::{Admin, Clients, Listen};
+pub use pace::Pace;
 pub use robots::{Knobs, Outage, Robots};
 pub(super) use robots::{apply_knobs, fill_knobs};
 
@@ -43,6 +45,7 @@ pub struct Settings {
     pub origins: Vec<OriginRule>,
     pub outage: Outage,
     pub exemptions: Vec<Exemption>,
+    pub pace: Pace,
     pub deny: Deny,
     pub https: Https,
     pub tls: Tls,

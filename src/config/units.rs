@@ -10,8 +10,9 @@ use serde::{Deserialize, Deserializer, Serializer, de};
 
 use super::address::parse_proxy;
 use super::parse::{
-    parse_block, parse_date, parse_duration, parse_host, parse_origin, parse_origin_pattern,
-    parse_size, parse_status, print_date, print_duration, print_origin_pattern, print_size,
+    parse_block, parse_date, parse_delay, parse_duration, parse_host, parse_origin,
+    parse_origin_pattern, parse_size, parse_status, print_date, print_delay, print_duration,
+    print_origin_pattern, print_size,
 };
 use crate::policy::exemption::OriginPattern;
 use crate::types::origin::{Host, Origin};
@@ -37,6 +38,8 @@ macro_rules! unit {
 unit! {
     /// A length of time: `250ms`, `10s`, `24h`, `30d`.
     duration: Duration = parse_duration, print_duration;
+    /// A length of time, or none: `0s`.
+    delay: Duration = parse_delay, print_delay;
     /// A number of bytes: `500KiB`, `64MB`.
     size: u64 = parse_size, print_size;
     /// A point in time: RFC 3339, or a date, which means its end (UTC).
@@ -197,6 +200,27 @@ pub mod status {
 
 /// As [`duration`], or absent.
 pub mod duration_option {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(
+        length: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match length {
+            Some(length) => duration::serialize(length, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        duration::deserialize(deserializer).map(Some)
+    }
+}
+
+/// As [`delay`], absent.
+pub mod delay_option {
     use super::*;
 
     pub fn serialize<S: Serializer>(

@@ -32,6 +32,12 @@ const FETCHES_MAX: usize = 65_536;
 /// Requests that wait for fetches: as many as all clients may have in flight.
 const WAITING_MAX: usize = 1 << 20;
 
+/// Requests that wait for their turn at one origin: to find one that leaves takes time with each.
+const LANE_WAITING_MAX: usize = 65_536;
+
+/// Requests under way to one origin.
+const CONCURRENCY_MAX: usize = 65_536;
+
 /// Room for some of the largest requests, and several usual ones of a few clients.
 pub const BODY_MEMORY_MIN: u64 = 8 << 20;
 
@@ -111,10 +117,21 @@ fn check_bounds(settings: &Settings, complain: Complain<'_>) {
         ("robots.max_queued_fetches", robots.max_queued_fetches, FETCHES_MAX),
         ("robots.max_waiting", robots.max_waiting, WAITING_MAX),
         ("egress.max_lookups", settings.egress.max_lookups, LOOKUPS_MAX),
+        ("pace.max_waiting", settings.pace.max_waiting, WAITING_MAX),
+        ("pace.max_waiting_per_origin", settings.pace.max_waiting_per_origin, LANE_WAITING_MAX),
+        ("pace.concurrency", settings.pace.concurrency, CONCURRENCY_MAX),
     ] {
         if value > most {
             complain(key, format!("{value} is too many"), Some(format!("it takes at most {most}")));
         }
+    }
+    if settings.pace.backoff_max < settings.pace.backoff_min {
+        let problem = format!(
+            "{} is less than pace.backoff_min, {}",
+            print_duration(&settings.pace.backoff_max),
+            print_duration(&settings.pace.backoff_min)
+        );
+        complain("pace.backoff_max", problem, None);
     }
     if robots.busy_fetch_timeout > robots.fetch_timeout {
         let problem = format!(

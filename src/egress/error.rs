@@ -1,5 +1,7 @@
 //! The failures of egress, with the proxy error types of RFC 9209 §2.3.
 
+use crate::pace::Refused;
+
 /// The kind of failure. Each maps to one proxy error type of RFC 9209 §2.3
 /// ([`Failure::proxy_error`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +44,8 @@ pub enum Failure {
     Incomplete,
     /// The origin took too long to respond.
     ResponseTimeout,
+    /// The request did not get its turn: see [`Error::refused`].
+    Paced,
 }
 
 impl Failure {
@@ -53,7 +57,12 @@ impl Failure {
     /// Whether the cause is the state of the proxy or of its machine, so that nothing was learnt
     /// about the origin: the failure must be neither cached nor counted as an outage.
     pub const fn is_ours(self) -> bool {
-        matches!(self, Self::ConnectionLimit | Self::NoRoute | Self::Exhausted)
+        matches!(self, Self::ConnectionLimit | Self::NoRoute | Self::Exhausted | Self::Paced)
+    }
+
+    /// Whether the origin took too long to accept the connection or to respond.
+    pub const fn is_timeout(self) -> bool {
+        matches!(self, Self::ConnectionTimeout | Self::ResponseTimeout)
     }
 
     /// Whether a setting prohibits the request: a denial, not a failure.
@@ -62,7 +71,7 @@ impl Failure {
     }
 
     /// The proxy error types of RFC 9209 §2.3, in the order of [`Self::place`].
-    pub const PROXY_ERRORS: [&str; 18] = [
+    pub const PROXY_ERRORS: [&str; 19] = [
         "dns_error",
         "dns_timeout",
         "proxy_loop_detected",
@@ -81,6 +90,7 @@ impl Failure {
         "http_response_incomplete",
         "http_response_timeout",
         "proxy_internal_error",
+        "destination_unavailable",
     ];
 
     /// The index of its type in [`Self::PROXY_ERRORS`].
@@ -104,6 +114,7 @@ impl Failure {
             Self::Incomplete => 15,
             Self::ResponseTimeout => 16,
             Self::Exhausted => 17,
+            Self::Paced => 18,
         }
     }
 
@@ -128,11 +139,19 @@ impl Failure {
 pub struct Error {
     pub failure: Failure,
     pub detail: String,
+    /// Why the request did not get its turn, if that is the failure.
+    pub refused: Option<Refused>,
 }
 
 impl Error {
     /// A failure with its explanation.
     pub fn new(failure: Failure, detail: impl Into<String>) -> Self {
-        Self { failure, detail: detail.into() }
+        Self { failure, detail: detail.into(), refused: None }
+    }
+
+    /// The request did not get its turn.
+    pub fn paced(refused: Refused) -> Self {
+        let detail = refused.to_string();
+        Self { failure: Failure::Paced, detail, refused: Some(refused) }
     }
 }

@@ -17,9 +17,10 @@ use super::config::Config;
 use super::connection::{Connection, Link};
 use super::error::{Error, Failure};
 use super::hyper_error::{ends_connection, exchange_error};
-use super::pool::{Lease, Slot};
+use super::pool::{Lease, Rights};
 use super::retry::{Failed, RetryRule};
 use super::state::EgressState;
+use crate::pace::Turn;
 use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::origin::Origin;
 
@@ -29,24 +30,29 @@ pub async fn exchange(
     mut connection: Connection,
     origin: &Origin,
     mut request: BoxedRequest<RequestBody>,
-    slot: Slot,
+    mut rights: Rights,
 ) -> Result<Response<Box<ResponseBody>>, Failed> {
     // The guard of the configuration ends with this statement: a thread can hold only a few.
     let Config { response_timeout, body_idle_timeout, max_headers, .. } = state.load().config;
     let response_guard = request.body.response_guard();
     let progress = request.body.progress();
     progress.wait_for_origin();
-    let link = &mut connection.link;
-    let response = match respond(link, origin, request, &progress, response_timeout).await {
+    if let Err(refused) = rights.turn.ready().await {
+        return Err(Failed::finally(Error::paced(refused), rights));
+    }
+    let (link, turn) = (&mut connection.link, &rights.turn);
+    let response = match respond(link, origin, request, &progress, turn, response_timeout).await {
         Some(Ok(response)) => response,
-        Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
+        Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, rights)),
         None => {
+            rights.turn.failed(true);
             let detail = format!("no response within {response_timeout:?}");
-            return Err(Failed::finally(Error::new(Failure::ResponseTimeout, detail), slot));
+            return Err(Failed::finally(Error::new(Failure::ResponseTimeout, detail), rights));
         }
     };
+    rights.turn.answered(response.status(), response.headers());
     if let Err(error) = check_head(origin, response.headers(), max_headers) {
-        return Err(Failed::finally(error, slot));
+        return Err(Failed::finally(error, rights));
     }
     connection.note_response();
     let Connection { mut link, home, .. } = connection;
@@ -60,7 +66,7 @@ pub async fn exchange(
     // To an origin of HTTP/1.0 hyper would go on in HTTP/1.0. The proxy speaks its own version
     // (RFC 9110 §6.2), on another connection.
     let is_reusable = !goes_on && response.version() > Version::HTTP_10;
-    let lease = Lease { link, home, is_reusable, slot, _response_guard: response_guard };
+    let lease = Lease { link, home, is_reusable, rights, _response_guard: response_guard };
     let asked_at = progress.waiting_since();
     Ok(response
         .map(|body| ResponseBody::boxed(body, body_idle_timeout, lease, large_read, asked_at)))
@@ -72,13 +78,22 @@ async fn respond(
     origin: &Origin,
     request: BoxedRequest<RequestBody>,
     progress: &RequestProgress,
+    turn: &Turn,
     limit: Duration,
 ) -> Option<Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> {
     let mut timer = LazyTimer::new();
     let mut response = pin!(link.send(origin, request));
-    poll_fn(|cx| match link.poll_driven(cx, |cx| response.as_mut().poll(cx)) {
-        Poll::Ready(response) => Poll::Ready(Some(response)),
-        Poll::Pending => progress.poll_overdue(limit, &mut timer, cx).map(|()| None),
+    let mut is_written = false;
+    poll_fn(|cx| {
+        let polled = link.poll_driven(cx, |cx| response.as_mut().poll(cx));
+        // The first poll writes the head.
+        if !std::mem::replace(&mut is_written, true) {
+            turn.written();
+        }
+        match polled {
+            Poll::Ready(response) => Poll::Ready(Some(response)),
+            Poll::Pending => progress.poll_overdue(limit, &mut timer, cx).map(|()| None),
+        }
     })
     .await
 }
@@ -88,7 +103,7 @@ fn unanswered(
     connection: &Connection,
     origin: &Origin,
     mut failed: TrySendError<Request<RequestBody>>,
-    slot: Slot,
+    rights: Rights,
 ) -> Failed {
     let is_kept = connection.is_kept;
     let unsent = failed.take_message().filter(|_| is_kept).map(BoxedRequest::from);
@@ -100,7 +115,7 @@ fn unanswered(
     }
     let error = exchange_error(origin, cause, connection.certificate_requested);
     let was_closed = is_kept && error.failure == Failure::ConnectionTerminated;
-    Failed { rule: RetryRule::of(cause, was_closed), error, unsent, slot }
+    Failed { rule: RetryRule::of(cause, was_closed), error, unsent, rights }
 }
 
 fn check_head(origin: &Origin, headers: &HeaderMap, max_headers: usize) -> Result<(), Error> {

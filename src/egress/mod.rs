@@ -34,6 +34,7 @@ use std::sync::{Arc, Weak};
 use http::Response;
 use tokio::net::TcpStream;
 
+use crate::pace::{Lanes, Turn};
 use crate::runtime::box_future::box_future;
 use crate::types::origin::Origin;
 pub use body::{InformationalListener, ReadAllowance, RequestBody, ResponseBody, TimeoutBody};
@@ -43,7 +44,7 @@ use dial::{Dialer, Wanted};
 pub use error::{Error, Failure};
 use exchange::exchange;
 pub use policy::{AddressBlock, AddressPolicy, HostRules, Prohibited};
-use pool::Pool;
+use pool::{Pool, Rights};
 pub use requester::{QueueWait, Requester};
 use retry::{Retry, RetryCopy};
 pub use state::EgressState;
@@ -87,6 +88,11 @@ impl Egress {
         CURRENT.with_borrow(Weak::upgrade)
     }
 
+    /// The lanes, which give turns.
+    pub fn lanes(&self) -> &Arc<Lanes> {
+        self.state.lanes()
+    }
+
     /// Checks that `origin` may be contacted.
     ///
     /// # Errors
@@ -101,7 +107,8 @@ impl Egress {
         self.dialer().route(origin, requester.into()).await.map(drop)
     }
 
-    /// Connects to a permitted address of `origin` and sends nothing: for a tunnel.
+    /// Connects to a permitted address of `origin` and sends nothing: for a tunnel. The turn ends
+    /// with the connection attempts.
     ///
     /// # Errors
     ///
@@ -110,15 +117,23 @@ impl Egress {
         &self,
         origin: &Origin,
         requester: impl Into<Requester<'a>>,
+        mut turn: Turn,
     ) -> Result<TcpStream, Error> {
         let dialer = self.dialer();
-        dialer.connect(&dialer.route(origin, requester.into()).await?).await
+        let route = dialer.route(origin, requester.into()).await?;
+        turn.ready().await.map_err(Error::paced)?;
+        let connected = dialer.connect(&route).await;
+        turn.written();
+        if let Err(error) = &connected {
+            turn.failed(error.failure.is_timeout());
+        }
+        connected
     }
 
     /// Sends one request to `origin` and returns the response as soon as its head has arrived.
     /// The request is in origin-form, with the `Host` that the caller derived from `origin`. The
-    /// requester takes a slot of the origin, in turn with the others. The request is sent a second
-    /// time at most, and only when that is safe.
+    /// requester takes a slot of the origin, in turn with the others, and the request starts in its
+    /// `turn`. It is sent a second time at most, and only when that is safe.
     ///
     /// # Errors
     ///
@@ -128,6 +143,7 @@ impl Egress {
         origin: &Origin,
         mut request: BoxedRequest<RequestBody>,
         requester: impl Into<Requester<'a>>,
+        turn: Turn,
     ) -> Result<Response<Box<ResponseBody>>, Error> {
         let requester = requester.into();
         let timeout = self.state.load().config.connect_timeout;
@@ -136,15 +152,24 @@ impl Egress {
         let versions = Versions::for_request(&request.head);
         let client_reads = request.body.client_reads();
         let wanted = Wanted { versions, requester, client_reads };
-        let connection = self.dialer().kept_or_new(origin, wanted).await?;
+        let connection = match self.dialer().kept_or_new(origin, wanted).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                turn.failed(error.failure.is_timeout());
+                return Err(error);
+            }
+        };
+        let rights = Rights { turn, slot };
         let copy = if connection.may_need_retry() { RetryCopy::of(&request) } else { None };
-        let failed = match exchange(&self.state, connection, origin, request, slot).await {
+        let failed = match exchange(&self.state, connection, origin, request, rights).await {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
-        let Retry { request, versions, slot } = failed.retry(copy, versions)?;
+        let Retry { request, versions, rights } = failed.retry(copy, versions)?;
         let connection = self.dialer().shared_or_new(origin, Wanted { versions, ..wanted }).await?;
-        let second = box_future(|| exchange(&self.state, connection, origin, request, slot));
+        // The origin may have seen the first one.
+        rights.turn.again();
+        let second = box_future(|| exchange(&self.state, connection, origin, request, rights));
         second.await.map_err(|failed| failed.error)
     }
 

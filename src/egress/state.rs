@@ -12,6 +12,7 @@ use super::http1::BUFFER_PERMITS_MAX;
 use super::pool::{Pool, Pools, Slots};
 use super::stats::{Counters, Stats};
 use crate::clients::{BodyMemory, FairSemaphore};
+use crate::pace::Lanes;
 
 /// What all workers share: the configuration, DNS, the slots of origins, the registry of pools.
 pub struct EgressState {
@@ -26,16 +27,21 @@ pub struct EgressState {
     /// Permits for connections that read in the largest pieces.
     pub(super) buffer_permits: Arc<Semaphore>,
     pools: Arc<Pools>,
+    lanes: Arc<Lanes>,
 }
 
 impl EgressState {
     /// With a memory budget of its own.
-    pub fn new(snapshot: Snapshot) -> Arc<Self> {
-        Self::with_memory(snapshot, Arc::default())
+    pub fn new(snapshot: Snapshot, lanes: Arc<Lanes>) -> Arc<Self> {
+        Self::with_memory(snapshot, lanes, Arc::default())
     }
 
     /// With `memory` as the budget of requests.
-    pub fn with_memory(snapshot: Snapshot, memory: Arc<BodyMemory>) -> Arc<Self> {
+    pub fn with_memory(
+        snapshot: Snapshot,
+        lanes: Arc<Lanes>,
+        memory: Arc<BodyMemory>,
+    ) -> Arc<Self> {
         let Config { max_per_origin, max_lookups, max_attempts_beside, .. } = snapshot.config;
         Arc::new(Self {
             current: Arc::new(ArcSwap::from_pointee(snapshot)),
@@ -46,6 +52,7 @@ impl EgressState {
             memory,
             buffer_permits: Arc::new(Semaphore::new(BUFFER_PERMITS_MAX)),
             pools: Arc::default(),
+            lanes,
         })
     }
 
@@ -57,6 +64,11 @@ impl EgressState {
         self.slots.change(max_per_origin);
         self.resolver.resize(max_lookups);
         self.attempts.resize(max_attempts_beside);
+    }
+
+    /// The lanes, which give turns.
+    pub const fn lanes(&self) -> &Arc<Lanes> {
+        &self.lanes
     }
 
     /// The current configuration, to be kept.

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::tick::Tick;
 
 /// Server errors and timeouts in a row that count as a request for rest.
 const FAILURES_IN_A_ROW: u32 = 5;
-/// The first wait after these is so much shorter than after a 429.
+/// The first wait after a 503 or after failures is so much shorter than after a 429.
 const FAILURE_PART: u32 = 10;
 /// The random part of a back-off is at most this part of it.
 const JITTER_PART: u32 = 10;
@@ -29,7 +31,8 @@ pub struct Hold {
 }
 
 /// Why an origin is left alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Retry-After of a 429 or 503 (RFC 9110 §10.2.3).
     RetryAfter,
@@ -131,7 +134,11 @@ impl Holds {
                 self.set(Hold { until: now + after, status, cause }, now);
             }
             Outcome::Overload { status } if is_news => {
-                self.back_off(status, bounds.backoff_min, now, bounds, jitter);
+                let first = match status {
+                    429 => bounds.backoff_min,
+                    _ => bounds.backoff_min / FAILURE_PART,
+                };
+                self.back_off(status, first, now, bounds, jitter);
             }
             Outcome::Failure { status } if is_news => {
                 self.failures += 1;

@@ -1,46 +1,38 @@
 //! All starts at one origin. A waiting request is granted a turn, connects, and starts at the
 //! turn's time; a turn that ends before its start costs nothing.
 
+mod adapt;
+mod config;
 mod group;
+pub mod kept;
+mod kind;
+mod rate;
+mod turns;
 
 use std::time::Duration;
 
-use super::hold::{Bounds, Hold, Holds, Outcome};
+use super::hold::{Hold, Holds, Outcome};
 pub use super::queue::WaiterId;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
-use group::Group;
+pub use adapt::Adapt;
+pub use config::Config;
+use group::{Group, GroupKey};
+pub use kind::Kind;
+use rate::Rate;
+pub use turns::TurnId;
+use turns::{Turn, Turns};
 
 /// A turn is granted at most so long before its start: the time to connect.
 const LEAD_MAX: Duration = Duration::from_secs(1);
 /// The lead is at most this part of the delay.
 const LEAD_PART: u32 = 2;
 
-/// A client may have one more place while it has less than this many times the free ones: an eighth
-/// is kept from each client.
-const HELD_PER_FREE: usize = 7;
-
-/// A granted turn, within its lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TurnId(u64);
-
-/// The settings of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Between two starts, whatever the site asks.
-    pub delay: Duration,
-    /// Requests under way that count.
-    pub concurrency: usize,
-    pub holds: Bounds,
-}
-
 /// A request that arrives.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     pub client: &'a ClientKey,
-    /// The group of the robots.txt that applies to it, and the delay that is asked of that.
-    pub group: &'a str,
-    pub delay: Duration,
+    pub kind: Kind<'a>,
     /// The longest that it waits.
     pub patience: Duration,
 }
@@ -71,45 +63,75 @@ pub struct Lane {
     next: Tick,
     groups: Vec<Group>,
     holds: Holds,
-    turns: Vec<Turn>,
+    rate: Rate,
+    turns: Turns,
     /// Requests under way that may count at present: few after a hold.
     allowed: usize,
     ids: u64,
-}
-
-#[derive(Debug)]
-struct Turn {
-    id: TurnId,
-    client: ClientKey,
-    /// Its group, while it has not started.
-    group: Option<Box<str>>,
-    began: Tick,
+    /// The lane may have been in use before the clock's start, and nothing is known of it: no first
+    /// start before a delay after that.
+    is_unknown: bool,
 }
 
 impl Lane {
-    /// A lane on which nothing has started.
-    pub const fn new(config: Config) -> Self {
+    /// A lane on which nothing has started; `is_unknown` if something may have, before the start of
+    /// the clock.
+    pub const fn new(config: Config, is_unknown: bool) -> Self {
+        let next = Tick::from_micros(if is_unknown { config.delay.as_micros() as u64 } else { 0 });
         Self {
             config,
-            next: Tick::from_micros(0),
+            next,
             groups: Vec::new(),
             holds: Holds::new(),
-            turns: Vec::new(),
+            rate: Rate::new(),
+            turns: Turns::new(),
             allowed: config.concurrency,
             ids: 0,
+            is_unknown,
         }
+    }
+
+    /// A turn for a request that need not wait: the common case. `None`: it has to arrive.
+    pub fn enter(&mut self, arrival: &Arrival<'_>, now: Tick) -> Option<TurnId> {
+        if !self.groups.is_empty() {
+            self.forget_groups(now);
+        }
+        let delay = arrival.kind.delay().max(self.rate.delay(&self.config, now));
+        let is_closed = matches!(arrival.kind, Kind::Page { opens: Some(_), .. });
+        let key = GroupKey::of(arrival.kind);
+        if !delay.is_zero() || is_closed || !self.groups.is_empty() || self.holds.at(now).is_some()
+        {
+            return None;
+        }
+        self.turns.end_long(self.config.long_transfer, now);
+        (!key.counts() || self.turns.has_place(arrival.client, self.places(now)))
+            .then(|| self.add_turn(arrival.client.clone(), key, Duration::ZERO, now))
+    }
+
+    /// A turn for a request that does not wait for its time, where the mode is to observe.
+    pub fn observe(&mut self, arrival: &Arrival<'_>, now: Tick) -> TurnId {
+        let key = GroupKey::of(arrival.kind);
+        let turn = self.add_turn(arrival.client.clone(), key, arrival.kind.delay(), now);
+        self.begin(turn, now);
+        turn
     }
 
     /// Queues a request, if its time is likely to come within its patience.
     pub fn arrive(&mut self, arrival: &Arrival<'_>, now: Tick) -> Admission {
+        self.forget_groups(now);
         let wait = self.estimate(arrival, now);
         if wait > arrival.patience {
             return Admission::TooLong { wait, hold: self.holds.at(now) };
         }
         let waiter = WaiterId(self.id());
-        self.forget_groups(now);
-        let group = self.group(arrival.group);
-        group.delay = arrival.delay;
+        let unknown_until = Tick::default() + arrival.kind.delay();
+        let is_unknown = self.is_unknown;
+        let group = self.group(GroupKey::of(arrival.kind));
+        if let Kind::Page { delay, opens, .. } = arrival.kind {
+            group.delay = delay;
+            let unknown_until = if is_unknown { unknown_until } else { Tick::default() };
+            group.next = group.next.max(opens.unwrap_or_default()).max(unknown_until);
+        }
         group.queue.push(arrival.client, waiter);
         Admission::Waits(waiter)
     }
@@ -121,66 +143,134 @@ impl Lane {
 
     /// The next turn that may be granted at `now`. To be called until it returns `None`.
     pub fn grant(&mut self, now: Tick) -> Option<Grant> {
-        let ready = self.ready_groups().filter(|(ready, _)| *ready <= now);
+        self.turns.end_long(self.config.long_transfer, now);
+        let ready = self.ready_groups(now).filter(|(ready, _)| *ready <= now);
         // Of several, the one whose last turn was longest ago.
         let at = ready.map(|(_, at)| at).min_by_key(|at| self.groups[*at].granted)?;
-        let held: Vec<_> = self.turns.iter().map(|turn| &turn.client).collect();
-        let allowed = self.allowed;
-        let group = &mut self.groups[at];
-        let (client, waiter) = group.queue.pop(|client| may_hold(&held, client, allowed))?;
-        let start_at = self.holds.until().max(self.next).max(group.next).max(now);
+        let places = self.places(now);
+        let (turns, group) = (&self.turns, &mut self.groups[at]);
+        let counts = group.key.counts();
+        let (client, waiter) =
+            group.queue.pop(|client| !counts || turns.has_place(client, places))?;
         group.granted = now;
-        let (name, turn) = (group.name.clone(), TurnId(self.id()));
-        self.turns.push(Turn { id: turn, client, group: Some(name), began: now });
+        let (key, delay, next) = (group.key.clone(), group.delay, group.next);
+        let turn = self.add_turn(client, key, delay, now);
+        let start_at = self.starts_at(turn).unwrap_or(next).max(now);
         Some(Grant { waiter, turn, start_at })
     }
 
     /// When [`Self::grant`] may have something to return, as far as time alone decides.
-    pub fn wakes_at(&self) -> Option<Tick> {
-        self.ready_groups().map(|(ready, _)| ready).min()
+    pub fn wakes_at(&self, now: Tick) -> Option<Tick> {
+        if self.waiting() == 0 {
+            return None;
+        }
+        let ready = self.ready_groups(now).map(|(ready, _)| ready).min();
+        let place = self.turns.next_long(self.config.long_transfer);
+        let places = self.rate.places_until().filter(|until| now < *until);
+        [ready, place, places].into_iter().flatten().min()
     }
 
     /// The moment at which the turn may start: later than granted, if a hold has begun meanwhile.
     /// `None`: it has started or ended.
     pub fn starts_at(&self, turn: TurnId) -> Option<Tick> {
-        let turn = self.turns.iter().find(|other| other.id == turn)?;
-        let name = turn.group.as_deref()?;
-        let next = self.groups.iter().find(|group| &*group.name == name).map(|group| group.next);
-        Some(self.holds.until().max(self.next).max(next.unwrap_or_default()))
+        let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
+        let next = self.groups.iter().find(|group| group.key == turn.key).map(|group| group.next);
+        let own = if turn.key.is_delayed() { self.next } else { Tick::default() };
+        Some(self.holds.until().max(own).max(next.unwrap_or_default()))
     }
 
-    /// The hold at `now`, if there is one.
-    pub fn hold_at(&self, now: Tick) -> Option<Hold> {
-        self.holds.at(now)
+    /// Starts the turn: its request is written next.
+    ///
+    /// # Errors
+    ///
+    /// The moment at which it may start, if that is later.
+    pub fn start(&mut self, turn: TurnId, now: Tick) -> Result<(), Tick> {
+        match self.starts_at(turn) {
+            Some(at) if at > now => Err(at),
+            Some(_) => {
+                self.begin(turn, now);
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     /// The head of the turn's request was written at `start`: the next ones are a delay later.
     pub fn begin(&mut self, turn: TurnId, start: Tick) {
-        let Some(turn) = self.turns.iter_mut().find(|other| other.id == turn) else { return };
-        turn.began = start;
-        let Some(name) = turn.group.take() else { return };
-        self.next = self.next.max(start + self.config.delay);
-        let group = self.group(&name);
-        group.next = group.next.max(start + group.delay);
+        let Some(turn) = self.turns.get_mut(turn) else { return };
+        (turn.began, turn.has_started) = (start, true);
+        if !turn.key.is_delayed() {
+            return;
+        }
+        let (key, delay) = (turn.key.clone(), turn.delay);
+        self.next = self.next.max(start + self.rate.delay(&self.config, start));
+        let delay = delay.max(self.rate.adapted(&self.config, delay));
+        if !delay.is_zero() {
+            let group = self.group(key);
+            group.next = group.next.max(start + delay);
+        }
+    }
+
+    /// The turn is to start once more: its request is sent a second time.
+    pub fn start_again(&mut self, turn: TurnId) {
+        if let Some(turn) = self.turns.get_mut(turn) {
+            turn.has_started = false;
+        }
     }
 
     /// The turn's request is over, or does not count any more. One that has not begun has not
     /// happened.
     pub fn end(&mut self, turn: TurnId) {
-        self.turns.retain(|other| other.id != turn);
+        self.turns.0.retain(|other| other.id != turn);
     }
 
-    /// Notes how the turn's request ended; [`Self::end`] is called apart. `jitter` is from 0 to 1.
-    pub fn note(&mut self, turn: TurnId, outcome: Outcome, now: Tick, jitter: f64) {
-        let Some(began) = self.turns.iter().find(|other| other.id == turn).map(|turn| turn.began)
-        else {
-            return;
-        };
-        if self.holds.note(outcome, (began, now), self.config.holds, jitter) {
+    /// Notes how the turn's request ended, or how its response begins; [`Self::end`] is called
+    /// apart. `jitter` is from 0 to 1. Returns whether a hold began or became longer.
+    pub fn note(&mut self, turn: TurnId, outcome: Outcome, now: Tick, jitter: f64) -> bool {
+        let Some(turn) = self.turns.get_mut(turn) else { return false };
+        let began = turn.began;
+        if outcome != Outcome::NoResponse {
+            turn.head = Some(now);
+            self.rate.note_latency(now.since(began), outcome == Outcome::Good);
+        }
+        let is_held = self.holds.note(outcome, (began, now), self.config.holds, jitter);
+        if is_held {
             self.allowed = 1;
         } else if outcome == Outcome::Good && self.holds.at(now).is_none() {
             self.allowed = self.allowed.saturating_mul(2).min(self.config.concurrency).max(1);
         }
+        is_held
+    }
+
+    /// Notes that the turn's response has begun, where that says nothing else.
+    pub fn note_head(&mut self, turn: TurnId, now: Tick) {
+        if let Some(turn) = self.turns.get_mut(turn) {
+            turn.head = Some(now);
+        }
+    }
+
+    /// Spreads a low quota: starts are `delay` apart until `until`.
+    pub const fn spread(&mut self, delay: Duration, until: Tick) {
+        self.rate.spread(delay, until);
+    }
+
+    /// Limits the requests under way until `until`.
+    pub const fn limit_places(&mut self, places: usize, until: Tick) {
+        self.rate.limit_places(places, until);
+    }
+
+    /// Whether responses matter beyond their end: there were failures, or there is a delay.
+    pub fn follows_responses(&self, now: Tick) -> bool {
+        !self.holds.is_over(now, self.config.holds)
+            || self.allowed < self.config.concurrency
+            || self.config.adapt == Adapt::All
+            || !self.config.delay.is_zero()
+            || !self.groups.is_empty()
+    }
+
+    /// The hold at `now`, if there is one.
+    pub fn hold_at(&self, now: Tick) -> Option<Hold> {
+        self.holds.at(now)
     }
 
     /// Holds until `hold.until`, as after a restart.
@@ -189,18 +279,25 @@ impl Lane {
         self.allowed = 1;
     }
 
+    /// Ends a hold and forgets the failures behind it.
+    pub const fn release(&mut self) {
+        self.holds = Holds::new();
+        self.allowed = self.config.concurrency;
+    }
+
     /// Applies other settings; what has started counts on.
     pub fn change(&mut self, config: Config) {
-        let is_full = self.allowed == self.config.concurrency;
+        let is_full = self.allowed >= self.config.concurrency;
         self.allowed = if is_full { config.concurrency } else { self.allowed };
         self.config = config;
     }
 
     /// Whether nothing need be remembered at `now`.
     pub fn is_idle(&self, now: Tick) -> bool {
-        self.turns.is_empty()
+        self.turns.0.is_empty()
             && self.next <= now
             && self.holds.is_over(now, self.config.holds)
+            && self.rate.is_over(now)
             && self.groups.iter().all(|group| group.is_over(now))
     }
 
@@ -211,55 +308,96 @@ impl Lane {
 
     /// How long one more request would wait, as far as delays and holds decide: without a delay it
     /// is not known, and the patience of the waiting request decides.
-    fn estimate(&self, arrival: &Arrival<'_>, now: Tick) -> Duration {
-        let group = self.groups.iter().find(|group| &*group.name == arrival.group);
+    pub fn estimate(&self, arrival: &Arrival<'_>, now: Tick) -> Duration {
+        let Kind::Page { delay, opens, .. } = arrival.kind else {
+            return self.holds.until().since(now);
+        };
+        let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
         let next = group.map_or(self.next, |group| self.next.max(group.next));
-        let delay = arrival.delay.max(self.config.delay);
-        let unstarted = self.turns.iter().filter(|turn| turn.is_unstarted()).count();
+        let own = self.rate.delay(&self.config, now);
+        let asked = delay.max(self.rate.adapted(&self.config, delay));
+        let unstarted = match group {
+            _ if !own.is_zero() => self.turns.unstarted(None),
+            Some(group) => self.turns.unstarted(Some(&group.key)),
+            None => 0,
+        };
         let ahead = group.map_or(0, |group| group.queue.ahead_of(arrival.client)) + unstarted;
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
-        next.max(self.holds.until()).since(now).saturating_add(delay.saturating_mul(ahead))
+        let unknown = if self.is_unknown { Tick::default() + delay } else { Tick::default() };
+        let first = next.max(self.holds.until()).max(opens.unwrap_or_default()).max(unknown);
+        first.since(now).saturating_add(own.max(asked).saturating_mul(ahead))
+    }
+
+    /// Why one more request would wait.
+    pub fn waits_by(&self, kind: Kind<'_>, now: Tick) -> WaitsBy {
+        let group = self.groups.iter().find(|group| group.key.is_of(kind));
+        let next = group.map_or(Tick::default(), |group| group.next);
+        let hold = self.holds.at(now).map(|hold| hold.until);
+        let own = self.rate.delay(&self.config, now);
+        if hold.is_some_and(|until| until >= self.next.max(next)) {
+            WaitsBy::Hold
+        } else if !kind.is_delayed() || own.is_zero() && kind.delay().is_zero() {
+            WaitsBy::Concurrency
+        } else if own.is_zero() || next > self.next {
+            WaitsBy::Asked
+        } else if own > self.config.delay {
+            WaitsBy::Adapt
+        } else {
+            WaitsBy::Delay
+        }
     }
 
     /// The groups with a waiter that may have a place: the moment from which each may have a turn,
     /// and its index. Where there is a delay, a turn that has not started is the only one.
-    fn ready_groups(&self) -> impl Iterator<Item = (Tick, usize)> {
-        let held: Vec<_> = self.turns.iter().map(|turn| &turn.client).collect();
-        let unstarted = |group: &Group| {
-            self.turns.iter().any(|turn| turn.group.as_deref() == Some(&*group.name))
-        };
-        let is_taken = !self.config.delay.is_zero() && self.turns.iter().any(Turn::is_unstarted);
+    fn ready_groups(&self, now: Tick) -> impl Iterator<Item = (Tick, usize)> {
+        let own = self.rate.delay(&self.config, now);
+        let is_taken = !own.is_zero() && self.turns.unstarted(None) > 0;
+        let places = self.places(now);
         self.groups.iter().enumerate().filter_map(move |(at, group)| {
-            let is_taken = is_taken || !group.delay.is_zero() && unstarted(group);
-            let may_go =
-                !is_taken && group.queue.has(|client| may_hold(&held, client, self.allowed));
-            may_go.then(|| (self.ready_at(group), at))
+            let is_taken = group.key.is_delayed()
+                && (is_taken
+                    || !group.delay.is_zero() && self.turns.unstarted(Some(&group.key)) > 0);
+            let counts = group.key.counts();
+            let may = |client: &ClientKey| !counts || self.turns.has_place(client, places);
+            (!is_taken && group.queue.has(may)).then(|| (self.ready_at(group, own), at))
         })
     }
 
     /// The moment from which the group may have a turn: the lead before its start.
-    fn ready_at(&self, group: &Group) -> Tick {
-        let by_lane = self.next - lead(self.config.delay);
+    fn ready_at(&self, group: &Group, own: Duration) -> Tick {
+        if !group.key.is_delayed() {
+            return self.holds.until();
+        }
+        let by_lane = self.next - lead(own);
         let by_group = group.next - lead(group.delay);
         self.holds.until().max(by_lane).max(by_group)
+    }
+
+    /// The requests under way that may count.
+    fn places(&self, now: Tick) -> usize {
+        self.rate.places(self.allowed, now)
     }
 
     /// Forgets the groups of which nothing need be remembered: a file may name very many.
     fn forget_groups(&mut self, now: Tick) {
         let turns = &self.turns;
-        self.groups.retain(|group| {
-            let is_unstarted = |turn: &Turn| turn.group.as_deref() == Some(&*group.name);
-            !group.is_over(now) || turns.iter().any(is_unstarted)
-        });
+        self.groups.retain(|group| !group.is_over(now) || turns.unstarted(Some(&group.key)) > 0);
     }
 
-    fn group(&mut self, name: &str) -> &mut Group {
-        let at = self.groups.iter().position(|group| &*group.name == name);
+    fn group(&mut self, key: GroupKey) -> &mut Group {
+        let at = self.groups.iter().position(|group| group.key == key);
         let at = at.unwrap_or_else(|| {
-            self.groups.push(Group::new(name));
+            self.groups.push(Group::new(key));
             self.groups.len() - 1
         });
         &mut self.groups[at]
+    }
+
+    fn add_turn(&mut self, client: ClientKey, key: GroupKey, delay: Duration, now: Tick) -> TurnId {
+        let id = TurnId(self.id());
+        let turn = Turn { id, client, key, delay, has_started: false, began: now, head: None };
+        self.turns.0.push(turn);
+        id
     }
 
     const fn id(&mut self) -> u64 {
@@ -268,17 +406,18 @@ impl Lane {
     }
 }
 
-impl Turn {
-    const fn is_unstarted(&self) -> bool {
-        self.group.is_some()
-    }
-}
-
-/// Whether `client` may have one more of so many places, `held` being taken.
-fn may_hold(held: &[&ClientKey], client: &ClientKey, places: usize) -> bool {
-    let free = places.saturating_sub(held.len());
-    let own = held.iter().filter(|key| **key == client).count();
-    free > 0 && own < free.saturating_mul(HELD_PER_FREE).max(1)
+/// Why a request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsBy {
+    /// The operator's delay, or a low quota.
+    Delay,
+    /// The delay that the site asks of the group.
+    Asked,
+    /// All places are taken.
+    Concurrency,
+    Hold,
+    /// The site is slow.
+    Adapt,
 }
 
 fn lead(delay: Duration) -> Duration {

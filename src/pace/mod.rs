@@ -2,9 +2,31 @@
 //!
 //! All starts at one origin form a [`lane`]: they are a delay apart, a bounded number of them is
 //! under way, and none starts while the origin asks for rest ([`hold`]). A lane takes no lock and
-//! reads no clock: time is passed in, and the caller acts on what it returns.
+//! reads no clock: time is passed in, and the caller acts on what it returns. [`Lanes`] has the
+//! lanes of all origins, and gives each request its [`Turn`], without which egress sends nothing.
 
+mod cell;
+mod config;
 pub mod hold;
 pub mod lane;
+mod lanes;
+mod limits;
+mod outcome;
 mod queue;
+mod refused;
+mod shared;
+mod stats;
+mod take;
 pub mod tick;
+mod ticks;
+mod timer;
+mod turn;
+mod visits;
+
+pub use config::{Config, OriginPace, PaceMode, Subresources};
+pub use lanes::{LaneView, Lanes};
+pub use refused::{Refused, WaitReason};
+pub use stats::Counts;
+pub use take::Call;
+pub use turn::{Turn, Waited};
+pub use visits::Visit;

@@ -13,6 +13,11 @@ impl Tick {
         Self(micros)
     }
 
+    /// The moment so long after the start.
+    pub fn after(length: Duration) -> Self {
+        Self(u64::try_from(length.as_micros()).unwrap_or(u64::MAX))
+    }
+
     /// Microseconds after the start.
     pub const fn micros(self) -> u64 {
         self.0

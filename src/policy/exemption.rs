@@ -9,6 +9,7 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::robots::{Dialect, Path, RobotsTxt};
 use crate::types::origin::{Host, Origin, Scheme, UrlError, split_url};
@@ -26,6 +27,9 @@ pub struct Exemption {
     pub reason: String,
     pub ticket: Option<String>,
     pub until: Timestamp,
+    /// The delay between two requests, in place of the one that the robots.txt asks for. An
+    /// exemption with it concerns the pace alone: what is disallowed stays so.
+    pub crawl_delay: Option<Duration>,
 }
 
 /// Path patterns as in a robots.txt; empty: the whole origin. They are compared as rules are, in
@@ -158,7 +162,22 @@ impl Exemptions {
         agent: Option<&str>,
         now: Timestamp,
     ) -> Option<&Exemption> {
-        self.0.iter().find(|exemption| exemption.applies(origin, path, agent, now))
+        let permits = |exemption: &&Exemption| exemption.crawl_delay.is_none();
+        self.0.iter().filter(permits).find(|exemption| exemption.applies(origin, path, agent, now))
+    }
+
+    /// The delay between two requests of the first exemption for `path` that has one.
+    pub fn crawl_delay(
+        &self,
+        origin: &Origin,
+        path: &[u8],
+        agent: Option<&str>,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        let applies = |exemption: &&Exemption| {
+            exemption.crawl_delay.is_some() && exemption.applies(origin, path, agent, now)
+        };
+        self.0.iter().find(applies)?.crawl_delay
     }
 
     /// The first exemption of a whole origin. Without a path, one for some paths does not apply.
@@ -168,7 +187,8 @@ impl Exemptions {
         agent: Option<&str>,
         now: Timestamp,
     ) -> Option<&Exemption> {
-        let whole = |exemption: &&Exemption| exemption.paths.0.is_none();
+        let whole =
+            |exemption: &&Exemption| exemption.paths.0.is_none() && exemption.crawl_delay.is_none();
         self.0.iter().filter(whole).find(|exemption| exemption.applies(origin, b"/", agent, now))
     }
 }

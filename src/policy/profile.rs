@@ -245,16 +245,19 @@ type Setting = (&'static str, fn(&Profile) -> String);
 
 /// The settings that change a profile, with values as in the configuration. A record repeats those
 /// that differ from the row.
-const SETTINGS: [Setting; 12] = [
+const SETTINGS: [Setting; 15] = [
     ("outage.after", |it| it.outage.after.to_string()),
     ("outage.after_time", |it| millis(it.outage.after_time)),
     ("outage.copy", |it| it.outage.copy.to_string()),
     ("outage.retry_max", |it| millis(it.outage.retry_max)),
     ("outage.retry_min", |it| millis(it.outage.retry_min)),
     ("robots.knobs.conditional", |it| it.conditional.to_string()),
+    ("robots.knobs.crawl_delay", |it| it.pace.crawl_delay.to_string()),
+    ("robots.knobs.request_rate", |it| it.pace.request_rate.to_string()),
     ("robots.knobs.status_401_403", |it| it.meanings.unauthorized.to_string()),
     ("robots.knobs.status_429", |it| it.meanings.too_many_requests.to_string()),
     ("robots.knobs.status_other_4xx", |it| it.meanings.other_4xx.to_string()),
+    ("robots.knobs.visit_time", |it| it.pace.visit_time.to_string()),
     ("robots.max_redirects", |it| it.redirects_max.to_string()),
     ("robots.max_size", |it| format!("{}B", it.dialect.size_limit)),
     ("robots.spellings", |it| it.dialect.spellings.to_string()),

@@ -19,9 +19,10 @@ mod response;
 pub mod test_hooks;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::USER_AGENT;
-use http::{Method, Response, Version, request as http_request};
+use http::{HeaderMap, Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 
 pub use connect::tunnel::Pipes;
@@ -30,6 +31,7 @@ pub use connection::client_io::Timeouts;
 pub use connection::{Limits, Service, serve};
 use decision::gate::Admission;
 pub use decision::gate::Gate;
+use decision::permit_pace::PermitPace;
 use decision::request_info::{RequestInfo, Subject};
 pub use decision::robots_summary_cache::RobotsSummaryCache;
 pub use decision::rules::{AgentRule, Mixed, Mode, OriginRule, Rules};
@@ -65,9 +67,13 @@ use response::respond;
 
 use crate::clients::{BodyMemory, Client, RejectReason};
 use crate::egress::boxed_request::BoxedRequest;
+use crate::pace::Turn;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
-use crate::types::origin::Scheme;
+use crate::types::origin::{Origin, Scheme};
+
+/// A decision that was made so long before its request starts is made again.
+const DECISION_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// A client's request.
 type Received = BoxedRequest<Incoming>;
@@ -210,7 +216,22 @@ impl Proxy {
         Ok(client)
     }
 
-    /// Decides on a resource, and forwards the request.
+    /// Waits for the turn of a permitted request.
+    pub(in crate::proxy) async fn turn(
+        &self,
+        origin: &Origin,
+        pace: &PermitPace,
+        headers: &HeaderMap,
+        client: &Client,
+        context: &ConnectionContext,
+    ) -> Result<Turn, Rejection> {
+        let (key, lanes) = (client.key(), self.forwarding.egress.lanes());
+        let call = pace.call(origin, &key, headers, &lanes.config(), &context.shutdown);
+        let turn = lanes.take(call).await;
+        turn.map_err(|refused| Refusal::paced(&refused, pace.status()).into())
+    }
+
+    /// Decides on a resource, waits for its turn, and forwards the request.
     async fn fetch(
         &self,
         request: Received,
@@ -223,16 +244,27 @@ impl Proxy {
         let method = head.method.clone();
         let user_agent = head.headers.get(USER_AGENT).cloned();
         let info = RequestInfo { client, method: &method, user_agent: user_agent.as_ref(), entry };
-        let permit = match self.gate.admit(target, info).await? {
+        let mut permit = match self.gate.admit(target, info).await? {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
+        let origin = &permit.target().origin;
+        let turn = self.turn(origin, permit.pace(), &head.headers, client, context).await?;
+        if turn.waited().is_some_and(|waited| waited.time > DECISION_AGE_MAX) {
+            // What was decided before a wait may not hold after it.
+            match self.gate.admit(permit.into_target(), info).await? {
+                Admission::Permit(renewed) => permit = renewed,
+                Admission::RobotsTxt { snapshot, age } => {
+                    return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
+                }
+            }
+        }
         let ConnectionContext { state, shutdown, .. } = context;
         let client =
             ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
-        let forwarded = self.forwarding.forward(&permit, request, client).await;
+        let forwarded = self.forwarding.forward(&permit, turn, request, client).await;
         let status = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
         self.gate.note_response(&permit, status);
         match forwarded {

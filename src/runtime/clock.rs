@@ -16,6 +16,11 @@ use crate::types::timestamp::Timestamp;
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The date, for policy and records.
     fn wall(&self) -> Timestamp;
+
+    /// How far the clock was advanced by hand, which the monotonic clock was not.
+    fn advanced(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The system's clock.
@@ -62,24 +67,31 @@ fn date_of(moment: Timestamp) -> HeaderValue {
 
 /// A clock that only moves when it is advanced; for tests and for `courtesy demo`.
 #[derive(Debug)]
-pub struct ManualClock(AtomicU64);
+pub struct ManualClock {
+    start: Timestamp,
+    millis: AtomicU64,
+}
 
 impl ManualClock {
     /// A clock that shows `moment` until it is advanced.
     pub fn starting_at(moment: Timestamp) -> Arc<Self> {
-        Arc::new(Self(AtomicU64::new(moment.millis())))
+        Arc::new(Self { start: moment, millis: AtomicU64::new(moment.millis()) })
     }
 
     /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         let millis = self.wall().plus(by).millis();
-        self.0.store(millis, Ordering::SeqCst);
+        self.millis.store(millis, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn wall(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+        Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
+    }
+
+    fn advanced(&self) -> Duration {
+        self.wall().since(self.start)
     }
 }
 

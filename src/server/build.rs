@@ -17,10 +17,11 @@ use crate::ca::{self, Leaves};
 use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress, Snapshot, Tls};
+use crate::pace::Lanes;
 use crate::proxy::{
     DecisionMetrics, Forwarding, Gate, Pipes, Proxy, RequestMetrics, RobotsSummaryCache,
 };
-use crate::runtime::clock::Clock;
+use crate::runtime::clock::{Clock, SystemClock};
 use crate::store::Store;
 use crate::store::disk::Disk;
 use crate::store::fetch::{FetchRobots, RobotsFetcher};
@@ -77,8 +78,12 @@ pub fn build_prepared(
     clock: Arc<dyn Clock>,
 ) -> Result<Components, SetupErrors> {
     let memory = Arc::new(BodyMemory::new(settings.body_memory()));
-    let egress =
-        egress::EgressState::with_memory(terms(settings, tls, own.clone()), Arc::clone(&memory));
+    let lanes = Lanes::new(settings.pace(), Arc::clone(&clock));
+    let egress = egress::EgressState::with_memory(
+        terms(settings, tls, own.clone()),
+        lanes,
+        Arc::clone(&memory),
+    );
     let token = Token::default();
     token.change(secret);
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
@@ -195,7 +200,8 @@ pub fn build_egress(
 ) -> Result<Arc<egress::EgressState>, SetupErrors> {
     let mut found = Vec::new();
     let tls = prepare::tls(settings, &mut found);
-    Ok(egress::EgressState::new(terms(settings, prepare::finish(tls, found)?, own)))
+    let terms = terms(settings, prepare::finish(tls, found)?, own);
+    Ok(egress::EgressState::new(terms, Lanes::off(Arc::new(SystemClock))))
 }
 
 fn terms(settings: &Settings, tls: Tls, own: Vec<SocketAddr>) -> Snapshot {

@@ -55,6 +55,7 @@ impl Server {
         let ca = ca.is_some_and(|(authority, source)| components.leaves.take_up(source, authority));
         components.leaves.resize(settings.leaves_max());
         components.egress.change(terms);
+        components.egress.lanes().change(settings.pace());
         components.store.change(settings.store(), components.fetcher(&settings));
         if let Some(disk) = components.store.disk() {
             disk.resize(settings.store.max_size, settings.store_pending_max());

@@ -175,6 +175,7 @@ fn only_an_exemption_of_the_whole_host_lets_its_tunnel_pass() {
         reason: "written permission".into(),
         ticket: None,
         until: NOW.plus(Duration::from_secs(60)),
+        crawl_delay: None,
     };
     for (paths, event, status) in [(&[][..], "exempted", 200), (&["/data/"][..], "denied", 403)] {
         let proxy = Proxy::before(&[&origin], |settings| {

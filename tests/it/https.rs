@@ -325,7 +325,7 @@ fn the_streams_of_a_connection_are_under_way_together() {
     let origin = Origin::secure()
         .robots(RULES)
         .on("/slow", Script::default().hold().send(answer(200, "", "late")));
-    let proxy = Proxy::before(&[&origin], |_| {});
+    let proxy = Proxy::before(&[&origin], |settings| settings.pace.concurrency = 64);
     let client = proxy.h2(&origin.authority());
     let slow: Vec<_> = (0..COUNT).map(|_| client.ask(client.request("GET", "/slow"))).collect();
     let denied: Vec<_> =

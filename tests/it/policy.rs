@@ -296,7 +296,7 @@ fn observing_one_origin_enforces_at_the_others() {
     let observed = split_url(origin.url("/").as_bytes()).expect("a URL").0;
     let proxy = Proxy::with(|settings| {
         settings.origins =
-            vec![OriginRule { origin: observed, mode: Some(Mode::Observe), profile: None }];
+            vec![OriginRule { mode: Some(Mode::Observe), ..OriginRule::of(observed) }];
     });
     assert_eq!(proxy.get(&origin.url("/private/a")).status(), 200);
     assert_eq!(proxy.get(&origin.named("other", "/private/a")).status(), 403);
@@ -311,6 +311,7 @@ fn exemption(origin: &Origin, paths: &[&str], until: Timestamp) -> Exemption {
         reason: "written permission".into(),
         ticket: Some("T-1".into()),
         until,
+        crawl_delay: None,
     }
 }
 
@@ -359,6 +360,9 @@ fn rule(matches: &str) -> AgentRule {
         mode: None,
         profile: None,
         deny_status: None,
+        pace: None,
+        max_wait: None,
+        pace_status: None,
     }
 }
 

@@ -12,6 +12,7 @@ use super::panics;
 use super::response::{AdminRequest, AdminResponse, respond};
 use super::watched::Watched;
 use crate::audit::Reason;
+use crate::pace::{Counts, WaitReason};
 use exposition::{Exposition, Format};
 
 pub(super) fn answer(watched: &Watched, request: &AdminRequest<'_>) -> AdminResponse {
@@ -23,6 +24,7 @@ pub(super) fn answer(watched: &Watched, request: &AdminRequest<'_>) -> AdminResp
     decisions(&mut page, watched);
     robots(&mut page, watched);
     egress(&mut page, watched);
+    pace(&mut page, watched);
     store(&mut page, watched);
     audit(&mut page, watched);
     certificates(&mut page, watched);
@@ -162,6 +164,26 @@ fn robots(page: &mut Exposition, watched: &Watched) {
     page.counter("courtesy_cache_misses", help, stats.misses);
     let help = "Requests waiting for a lookup of their origin";
     page.gauge("courtesy_cache_waiters", help, stats.waiters as u64);
+}
+
+fn pace(page: &mut Exposition, watched: &Watched) {
+    let counts = watched.egress.lanes().counts();
+    let waits = WaitReason::ALL.map(WaitReason::as_str).into_iter().zip(counts.waits);
+    let help = "Waits of requests for their turn at an origin, by the reason";
+    page.latencies("courtesy_pace_waits", help, "by", waits.collect());
+    let help = "Waits that there would have been, where pace.mode is observe";
+    page.latencies("courtesy_pace_would_wait", help, "mode", vec![("observe", counts.would_wait)]);
+    let refusals = Counts::REFUSALS.into_iter().zip(counts.refusals);
+    let help = "Requests refused because they would have waited too long";
+    page.counters("courtesy_pace_refusals", help, "reason", refusals);
+    let help = "Requests whose robots.txt asks for a longer delay than pace.max_crawl_delay";
+    page.counter("courtesy_pace_clamped", help, counts.clamped);
+    let help = "Origins whose pace is remembered";
+    page.gauge("courtesy_pace_lanes", help, counts.lanes as u64);
+    let help = "Origins at which nothing starts for now";
+    page.gauge("courtesy_pace_holds", help, counts.holds as u64);
+    let help = "Requests that wait for their turn at an origin";
+    page.gauge("courtesy_pace_waiting", help, counts.waiting as u64);
 }
 
 fn egress(page: &mut Exposition, watched: &Watched) {

@@ -8,6 +8,9 @@ fn a_profile_that_is_used_twice_is_one_value() {
         mode: None,
         profile: Some(ProfileName::Rfc9309),
         deny_status: None,
+        pace: None,
+        max_wait: None,
+        pace_status: None,
     };
     let mut settings = Settings::default();
     settings.agents.rules = vec![rule];

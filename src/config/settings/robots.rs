@@ -11,6 +11,7 @@ use crate::config::values::FetchAs;
 use crate::policy::mode::Mode;
 use crate::policy::profile::Access;
 use crate::policy::profile::Meaning;
+use crate::policy::profile::Obedience;
 use crate::policy::profile::OutageCopy;
 use crate::policy::profile::{Profile, ProfileName};
 use crate::robots::Spellings;
@@ -93,6 +94,9 @@ pub struct Knobs {
     pub status_other_4xx: Option<Meaning>,
     /// Whether a refresh may ask with `If-None-Match` and `If-Modified-Since`.
     pub conditional: Option<bool>,
+    pub crawl_delay: Option<Obedience>,
+    pub request_rate: Option<Obedience>,
+    pub visit_time: Option<Obedience>,
 }
 
 /// The policy while a robots.txt is unreachable; absent: as the profile has it.
@@ -124,6 +128,9 @@ pub fn apply_knobs(robots: &Robots, outage: &Outage, profile: &mut Profile) {
     put(&mut profile.meanings.too_many_requests, knobs.status_429);
     put(&mut profile.meanings.other_4xx, knobs.status_other_4xx);
     put(&mut profile.conditional, knobs.conditional);
+    put(&mut profile.pace.crawl_delay, knobs.crawl_delay);
+    put(&mut profile.pace.request_rate, knobs.request_rate);
+    put(&mut profile.pace.visit_time, knobs.visit_time);
     put(&mut profile.dialect.spellings, robots.spellings);
 
     put(&mut profile.outage.copy, outage.copy);
@@ -139,6 +146,9 @@ pub fn fill_knobs(robots: &mut Robots, outage: &mut Outage, profile: &Profile) {
     robots.knobs.status_429 = Some(profile.meanings.too_many_requests);
     robots.knobs.status_other_4xx = Some(profile.meanings.other_4xx);
     robots.knobs.conditional = Some(profile.conditional);
+    robots.knobs.crawl_delay = Some(profile.pace.crawl_delay);
+    robots.knobs.request_rate = Some(profile.pace.request_rate);
+    robots.knobs.visit_time = Some(profile.pace.visit_time);
     robots.spellings = Some(profile.dialect.spellings);
     outage.copy = Some(profile.outage.copy);
     outage.after = Some(profile.outage.after);

@@ -14,6 +14,7 @@ use super::timeout_body::TimeoutBody;
 use crate::egress::http1::LargeRead;
 use crate::egress::limits::{ORIGIN_READ_BYTES, ORIGIN_READ_SMALL_BYTES};
 use crate::egress::pool::Lease;
+use crate::pace::Waited;
 
 /// A body with the lease of its connection: read to its end, the connection returns to the pool;
 /// dropped before, it is closed (RFC 9112 §9.5).
@@ -107,6 +108,11 @@ impl ResponseBody {
     /// When the origin had the whole request; `None` if it responded before.
     pub const fn request_sent_at(&self) -> Option<Instant> {
         self.request_sent_at
+    }
+
+    /// How long the request waited for its turn; `None`: not at all.
+    pub fn waited(&self) -> Option<Waited> {
+        self.body.get_ref().lease.as_ref()?.rights.turn.waited()
     }
 
     /// The address of the origin.

@@ -1,4 +1,4 @@
-//! A connection in use for one exchange, with the slot that permits the exchange.
+//! A connection in use for one exchange, with what permits the exchange.
 
 use std::sync::Weak;
 
@@ -7,6 +7,14 @@ use super::worker_pool::Pool;
 use crate::egress::body::ResponseGuard;
 use crate::egress::connection::Link;
 use crate::egress::http1::LargeRead;
+use crate::pace::Turn;
+
+/// What permits an exchange: its turn to start, and its slot of the origin.
+#[derive(Debug)]
+pub struct Rights {
+    pub turn: Turn,
+    pub slot: Slot,
+}
 
 /// A connection, or a stream of one, in use for one exchange.
 #[derive(Debug)]
@@ -16,7 +24,7 @@ pub struct Lease {
     pub home: Weak<Pool>,
     /// Whether the connection can serve another exchange.
     pub is_reusable: bool,
-    pub slot: Slot,
+    pub rights: Rights,
     pub _response_guard: Option<ResponseGuard>,
 }
 
@@ -29,7 +37,7 @@ impl Lease {
             *large_read = None;
             return false;
         };
-        let client = self.slot.client();
+        let client = self.rights.slot.client();
         if large_read.is_some() && connection.allow_larger_reads(home.memory(), client, true) {
             return true;
         }
@@ -48,7 +56,7 @@ impl Lease {
             && (!connection.has_large_buffer() || home.memory().is_ample())
         {
             connection.park();
-            home.put(self.slot.origin(), connection);
+            home.put(self.rights.slot.origin(), connection);
         }
     }
 }

@@ -5,6 +5,6 @@ mod lease;
 mod slots;
 mod worker_pool;
 
-pub use lease::Lease;
-pub use slots::{Slot, Slots};
+pub use lease::{Lease, Rights};
+pub use slots::Slots;
 pub use worker_pool::{Pool, Pools};

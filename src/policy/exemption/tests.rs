@@ -12,6 +12,7 @@ fn exemption(origin: &str, paths: &[&str], agents: &[&str]) -> Exemption {
         reason: "written permission".into(),
         ticket: None,
         until: UNTIL,
+        crawl_delay: None,
     }
 }
 

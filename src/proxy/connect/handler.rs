@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use http::Response;
 use http::header::USER_AGENT;
+use http::{HeaderMap, Response};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
@@ -54,7 +54,8 @@ impl Proxy {
             }
             Connect::Classify(origin, mixed) => {
                 let pending = self.metrics.begin(&origin);
-                let tunnelled = self.tunnel(upgrade, origin, mixed, info, context).await;
+                let tunnelled =
+                    self.tunnel(upgrade, origin, mixed, (info, &head.headers), context).await;
                 pending.finish(tunnelled.map(|()| (End::Forwarded, respond::connected())))
             }
         }
@@ -96,13 +97,14 @@ impl Proxy {
         upgrade: OnUpgrade,
         origin: Origin,
         mixed: Mixed,
-        info: RequestInfo<'_>,
+        (info, headers): (RequestInfo<'_>, &HeaderMap),
         context: &ConnectionContext,
     ) -> Result<(), Rejection> {
         let permit = self.gate.admit_host(origin, info, mixed).await?;
+        let turn = self.turn(permit.origin(), permit.pace(), headers, info.client, context).await?;
         let held = self.admission.keep(info.client, footprint::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
-        let stream = match egress.connect_plain(permit.origin(), &info.client.key()).await {
+        let stream = match egress.connect_plain(permit.origin(), &info.client.key(), turn).await {
             Ok(stream) => stream,
             Err(error) => {
                 let subject = Subject::Host(permit.origin());

@@ -10,6 +10,7 @@ use http::{Method, StatusCode};
 
 use super::denial_builder::DenialBuilder;
 use super::enforce::{Enforcer, Finding};
+use super::permit_pace::PermitPace;
 use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
 use super::robots_summary_cache::RobotsSummaryCache;
 use super::rules::{Mixed, Rules};
@@ -37,6 +38,7 @@ pub struct Permit {
     /// The origin's robots.txt is unreachable, so the store wants to know whether its pages are,
     /// too.
     in_outage: bool,
+    pace: PermitPace,
 }
 
 impl Permit {
@@ -44,18 +46,34 @@ impl Permit {
     pub const fn target(&self) -> &Target {
         &self.target
     }
+
+    /// What applies to the time of the request.
+    pub const fn pace(&self) -> &PermitPace {
+        &self.pace
+    }
+
+    /// What was requested, to be decided on again.
+    pub fn into_target(self) -> Target {
+        self.target
+    }
 }
 
 /// The right to a tunnel, by a decision on the host as a whole. Only the gate can make one.
 #[derive(Debug)]
 pub struct HostPermit {
     origin: Origin,
+    pace: PermitPace,
 }
 
 impl HostPermit {
     /// Where the tunnel may lead.
     pub const fn origin(&self) -> &Origin {
         &self.origin
+    }
+
+    /// What applies to the time of the connection.
+    pub const fn pace(&self) -> &PermitPace {
+        &self.pace
     }
 }
 
@@ -119,7 +137,9 @@ impl Gate {
             return Ok(copy);
         }
         let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
-        Ok(Admission::Permit(Permit { target, in_outage }))
+        let path = target.judged_path().as_bytes();
+        let pace = PermitPace::of(&builder, &known, &policy, path, self.rules.max_crawl_delay);
+        Ok(Admission::Permit(Permit { target, in_outage, pace }))
     }
 
     /// Decides on a tunnel to `origin`, of which no path will be seen.
@@ -134,7 +154,8 @@ impl Gate {
         let known = self.known(&builder).await?;
         let now = known.at();
         let builder = DenialBuilder { at: Some(now), ..builder };
-        match decide_host(&known.policy(now), builder.agent.token) {
+        let policy = known.policy(now);
+        match decide_host(&policy, builder.agent.token) {
             HostDecision::Whole(decision) if decision.verdict == Verdict::Allow => {
                 self.metrics.count_allowed(&decision.basis, false);
                 info.entry.note_allowed(&decision, &known, now);
@@ -148,7 +169,8 @@ impl Gate {
                 self.enforcer().enforce(&builder, finding, mixed).await?;
             }
         }
-        Ok(HostPermit { origin })
+        let pace = PermitPace::of(&builder, &known, &policy, b"/", self.rules.max_crawl_delay);
+        Ok(HostPermit { origin, pace })
     }
 
     /// Denies a CONNECT to a port that is not listed.
@@ -253,7 +275,9 @@ impl Gate {
         let profile = rules.profile(agent, subject.origin());
         match self.store.known(subject.origin(), profile, agent.token, info.client).await {
             Ok(known) => Ok(known),
-            Err(Undecided::Refused(error)) if !error.failure.is_ours() => {
+            Err(Undecided::Refused(error))
+                if !error.failure.is_ours() || error.failure == Failure::Paced =>
+            {
                 Err(self.on_egress_error(*subject, *info, error).await)
             }
             Err(undecided) => {

@@ -4,6 +4,7 @@
 pub mod denial_builder;
 pub mod enforce;
 pub mod gate;
+pub mod permit_pace;
 pub mod recheck;
 #[cfg(test)]
 mod replay_tests;

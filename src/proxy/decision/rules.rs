@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
 use crate::audit::AgentSource;
 use crate::clients::User;
+use crate::pace::PaceMode;
 use crate::policy::exemption::Exemptions;
 pub use crate::policy::mode::Mode;
 use crate::policy::profile::Profile;
@@ -27,6 +29,10 @@ pub struct Rules {
     pub exemptions: Exemptions,
     pub deny_status: StatusCode,
     pub unreachable_status: StatusCode,
+    /// Of a request that would wait too long.
+    pub pace_status: StatusCode,
+    /// The longest delay that a robots.txt can ask for.
+    pub max_crawl_delay: Duration,
     /// Whether a client's own request for a robots.txt is answered with the copy that decides.
     pub serves_robots_txt: bool,
 }
@@ -40,6 +46,18 @@ pub struct AgentRule {
     pub mode: Option<Mode>,
     pub profile: Option<Arc<Profile>>,
     pub deny_status: Option<StatusCode>,
+    pub pace: Option<PaceMode>,
+    /// The longest that a request waits for its turn, if that is less than for all.
+    pub max_wait: Option<Duration>,
+    pub pace_status: Option<StatusCode>,
+}
+
+/// How an agent is paced; `None` leaves it to the origin or the default.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentPace {
+    pub mode: Option<PaceMode>,
+    pub max_wait: Option<Duration>,
+    pub status: StatusCode,
 }
 
 /// Settings for one origin; `None` leaves one to the default.
@@ -115,6 +133,16 @@ impl Rules {
         let of_agent = || agent.rule.and_then(|rule| rule.mode);
         let of_origin = || self.origins.get(origin).and_then(|rule| rule.mode);
         of_user.or_else(of_agent).or_else(of_origin).unwrap_or(self.mode)
+    }
+
+    /// How `agent` is paced: in a mode of its own, for a time of its own at most, and with what
+    /// status it is refused.
+    pub fn pace<'a>(&'a self, agent: &Agent<'a>) -> AgentPace {
+        AgentPace {
+            mode: agent.rule.and_then(|rule| rule.pace),
+            max_wait: agent.rule.and_then(|rule| rule.max_wait),
+            status: agent.rule.and_then(|rule| rule.pace_status).unwrap_or(self.pace_status),
+        }
     }
 
     /// The status of a denial; `unreachable` when it rests on a robots.txt that cannot be fetched.

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use crate::clients::ClientAdmission;
 use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::{self, Egress, Error, Failure, RequestBody, ResponseBody, TimeoutBody};
+use crate::pace::Turn;
 use crate::proxy::connect::tunnel::Pipes;
 use crate::proxy::decision::gate::{Gate, Permit};
 use crate::proxy::decision::recheck::Recheck;
@@ -64,13 +65,14 @@ pub struct ClientSide<'a> {
 }
 
 impl Forwarding {
-    /// Sends the permitted request, and returns the origin's response, still streaming.
+    /// Sends the permitted request in its turn, and returns the origin's response, still streaming.
     ///
     /// # Errors
     /// If the origin cannot be reached, or breaks the protocol before its response has begun.
     pub async fn forward(
         &self,
         permit: &Permit,
+        turn: Turn,
         request: BoxedRequest<Incoming>,
         client: ClientSide<'_>,
     ) -> Result<Response<Body>, egress::Error> {
@@ -98,7 +100,7 @@ impl Forwarding {
             body: body.with_informational_listener(Arc::clone(&interim) as Arc<_>),
         };
 
-        let response = self.send(permit, outgoing, client, &interim).await?;
+        let response = self.send(permit, turn, outgoing, client, &interim).await?;
         let is_complete = progress.is_complete();
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // A 101 switches only to what was requested (RFC 9110 §7.8).
@@ -118,6 +120,10 @@ impl Forwarding {
         }
         let (mut head, body) = response.into_parts();
         rewrite::response(&mut head, &self.via);
+        if let Some(waited) = body.waited() {
+            client.info.entry.note_waited(&waited);
+            respond::note_waited(&mut head.headers, &waited);
+        }
         let response = Response::from_parts(head, Body::origin(body));
         if is_complete || received >= Version::HTTP_2 {
             Ok(response)
@@ -131,12 +137,13 @@ impl Forwarding {
     async fn send(
         &self,
         permit: &Permit,
+        turn: Turn,
         outgoing: BoxedRequest<RequestBody>,
         client: ClientSide<'_>,
         interim: &Interim,
     ) -> Result<Response<Box<ResponseBody>>, egress::Error> {
         let key = client.info.client.key();
-        let mut sending = pin!(self.egress.send(&permit.target().origin, outgoing, &key));
+        let mut sending = pin!(self.egress.send(&permit.target().origin, outgoing, &key, turn));
         poll_fn(|cx| {
             let sent = sending.as_mut().poll(cx);
             // Interim responses are read in this poll. Too many are an error, whatever follows

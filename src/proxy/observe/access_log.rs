@@ -2,7 +2,7 @@
 //! the log level enables it. And the trace of the request, which the record of a denial names, too.
 //! The query is left out, because it may hold secrets.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::header::USER_AGENT;
 use http::{StatusCode, Version, request};
@@ -10,6 +10,7 @@ use tracing::{Level, enabled, info};
 
 use super::trace_id::trace_id;
 use crate::audit::{self, Event, Record};
+use crate::pace::Waited;
 use crate::policy::decision::Decision;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::outcome::denial::Denial;
@@ -46,6 +47,7 @@ struct Line {
     user_agent: Option<String>,
     version: &'static str,
     decision: Lock<DecisionNote>,
+    waited: Lock<Option<Waited>>,
 }
 
 /// The decision, and what it rests on.
@@ -91,6 +93,13 @@ impl AccessEntry {
             age_s: copy.map(|copy| now.since(copy.confirmed_at).as_secs()),
             id: None,
         });
+    }
+
+    /// Notes that the request waited for its turn.
+    pub fn note_waited(&self, waited: &Waited) {
+        if let Some(line) = &self.line {
+            *line.waited.lock() = Some(*waited);
+        }
     }
 
     /// Notes a recorded denial, whether the request was denied or allowed despite of it.
@@ -162,6 +171,7 @@ impl Line {
             user_agent: user_agent.map(|value| Record::text(value.as_bytes())),
             version: version(head.version),
             decision: Lock::default(),
+            waited: Lock::default(),
         }
     }
 
@@ -177,6 +187,7 @@ impl Line {
         trace_id: Option<&str>,
     ) {
         let decision = self.decision.lock().clone();
+        let waited = *self.waited.lock();
         let took = clock::monotonic() - self.since;
         let host = self.host.as_deref().unwrap_or_default();
         let path = self.path.as_deref().unwrap_or_default();
@@ -204,11 +215,19 @@ impl Line {
                 "robots.fetched_at" = decision.fetched_at.map(audit::print_time),
                 "robots.age_s" = decision.age_s,
                 "decision.id" = decision.id,
-                "duration_ms" = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) as f64 / 1e3
+                "politeness.wait_ms" = waited.map(|waited| millis(waited.time)),
+                "politeness.by" = waited.map(|waited| waited.by.as_str()),
+                "politeness.delay_ms" = waited.map(|waited| millis(waited.delay)),
+                "duration_ms" = millis(took)
             },
             "{} {host}{path} {}", self.method, status.as_u16()
         );
     }
+}
+
+/// A duration in milliseconds.
+fn millis(duration: Duration) -> f64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1e3
 }
 
 /// The line of a robots.txt: `Disallow: /private/`.

@@ -29,11 +29,13 @@ pub enum Problem {
     Busy,
     AuditUnavailable,
     CaNotValid,
+    Paced,
+    OriginResting,
 }
 
 impl Problem {
     /// Every problem.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Disallowed,
         Self::RobotsUnreachable,
         Self::RobotsAccessDenied,
@@ -53,6 +55,8 @@ impl Problem {
         Self::Busy,
         Self::AuditUnavailable,
         Self::CaNotValid,
+        Self::Paced,
+        Self::OriginResting,
     ];
 
     /// The problem of a denial for `reason`.
@@ -91,6 +95,8 @@ impl Problem {
             Self::Busy => BUSY,
             Self::AuditUnavailable => AUDIT_UNAVAILABLE,
             Self::CaNotValid => CA_NOT_VALID,
+            Self::Paced => PACED,
+            Self::OriginResting => ORIGIN_RESTING,
         }
     }
 
@@ -104,6 +110,24 @@ impl Problem {
         Self::ALL.into_iter().find(|problem| problem.row().name == name)
     }
 }
+
+const PACED: ProblemType = ProblemType {
+    name: "paced",
+    title: "Not yet",
+    meaning: "Requests to the origin are a delay apart, and the turn of this one would come later \
+              than it may wait.",
+    remedy: "Try again after the time in Retry-After, with fewer requests at a time. \
+             `pace.max_wait` lets requests wait longer.",
+};
+
+const ORIGIN_RESTING: ProblemType = ProblemType {
+    name: "origin-resting",
+    title: "The origin asks for rest",
+    meaning: "The origin answered 429 or 503, failed several times in a row, or opens later, and \
+              is left alone until then.",
+    remedy: "Try again after the time in Retry-After. `courtesy store get` shows why the origin is \
+             left alone.",
+};
 
 const HOST_NOT_FOUND: ProblemType = ProblemType {
     name: "host-not-found",

@@ -10,6 +10,7 @@ use crate::audit::limits::AUDIT_RETRY_INTERVAL;
 use crate::ca::CURE;
 use crate::clients::RejectReason;
 use crate::egress;
+use crate::pace::Refused;
 
 /// Why a request, or a connection, is answered with an error that is no denial.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +94,27 @@ impl Refusal {
         Self { status: StatusCode::TOO_MANY_REQUESTS, retry_after, ..refusal }
     }
 
+    /// The request did not get its turn; `status` is that of one that would wait too long.
+    pub fn paced(refused: &Refused, status: StatusCode) -> Self {
+        let detail = refused.to_string();
+        let refusal = match refused {
+            Refused::TooLong { .. } => {
+                Self::new(Problem::Paced, status, "http_request_error", detail)
+            }
+            Refused::Resting { status, .. } => {
+                let status =
+                    StatusCode::from_u16(*status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+                Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
+            }
+            Refused::Closed { .. } => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
+            }
+            Refused::Full | Refused::Stopping => return Self::busy(detail),
+        };
+        Self { retry_after: Some(refused.retry_after()), ..refusal }
+    }
+
     /// Records cannot be written, and nothing is served without them (`audit.on_failure`).
     pub fn audit_unavailable() -> Self {
         let refusal = Self::new(
@@ -122,6 +144,10 @@ impl Refusal {
         let proxy_error = error.failure.proxy_error();
         match error.failure {
             Failure::Loop => Self::looping(error.detail.clone()),
+            Failure::Paced => error.refused.as_ref().map_or_else(
+                || Self::busy(error.detail.clone()),
+                |refused| Self::paced(refused, StatusCode::TOO_MANY_REQUESTS),
+            ),
             Failure::RequestIncomplete => Self::bad_request(error.detail.clone()),
             Failure::RequestTimeout => {
                 Self::bad_request_as(StatusCode::REQUEST_TIMEOUT, error.detail.clone())

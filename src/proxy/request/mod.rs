@@ -8,6 +8,7 @@ pub mod header_set;
 pub mod hop_by_hop;
 pub mod max_forwards;
 pub mod negotiate;
+pub mod prefer;
 pub mod target;
 pub mod upgrade_protocol;
 pub mod via;

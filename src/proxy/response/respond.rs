@@ -10,13 +10,14 @@ use http::header::{
     AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
     PROXY_AUTHENTICATE, RETRY_AFTER,
 };
-use http::{Response, StatusCode, request};
+use http::{HeaderMap, Response, StatusCode, request};
 use hyper::ext::ReasonPhrase;
 use tracing::debug;
 
 use super::page;
 use super::problem_json::ProblemJson;
 use crate::ca::Authority;
+use crate::pace::Waited;
 use crate::policy::access::Snapshot;
 use crate::policy::reason::ProblemType;
 use crate::proxy::exchange::body::Body;
@@ -33,6 +34,20 @@ const CHALLENGE: &str = "Basic realm=\"courtesy\", charset=\"UTF-8\"";
 
 /// The id of the record of a denial.
 const RECORD: HeaderName = HeaderName::from_static("courtesy-record");
+
+/// How long a forwarded request waited for its turn.
+const WAITED: HeaderName = HeaderName::from_static("courtesy-waited");
+
+/// Names in `headers` how long the request waited for its turn, in seconds, and why.
+pub fn note_waited(headers: &mut HeaderMap, waited: &Waited) {
+    let mut value = format!("{:.3};by={}", waited.time.as_secs_f64(), waited.by);
+    if let Some(line) = waited.line {
+        value.push_str(&format!(";line={line}"));
+    }
+    if let Ok(value) = HeaderValue::try_from(value) {
+        headers.insert(WAITED, value);
+    }
+}
 
 /// The response to a request of the client at `address` that is not forwarded.
 pub fn rejected(rejection: &Rejection, format: ErrorFormat, address: IpAddr) -> Response<Body> {

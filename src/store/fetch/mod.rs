@@ -134,6 +134,7 @@ impl FetchRobots for RobotsFetcher {
     fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
         let egress = Arc::clone(&self.egress);
         let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));
+        let timeout = self.config.timeout;
         let send = move |origin: Origin, request| {
             let egress = match origin.scheme() {
                 Scheme::Https => Egress::current().unwrap_or_else(|| Arc::clone(&egress)),
@@ -144,7 +145,9 @@ impl FetchRobots for RobotsFetcher {
             let (client, progress) = (client.clone(), Arc::clone(&progress));
             async move {
                 let asker = Requester::Robots(&client, &progress.queued);
-                let response = egress.send(&origin, Request::into(request), asker).await?;
+                let turn = egress.lanes().take_for_robots_txt(&origin, timeout).await;
+                let turn = turn.map_err(egress::Error::paced)?;
+                let response = egress.send(&origin, Request::into(request), asker, turn).await?;
                 let peer = response.body().peer();
                 Ok((response, peer))
             }
@@ -262,7 +265,7 @@ fn is_conditional(request: &Request<RequestBody>) -> bool {
 /// Classifies a failed request.
 fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
     let failure = match error.failure {
-        Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted => {
+        Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted | Failure::Paced => {
             return Err(Refused(error));
         }
         Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop if hops == 0 => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use courtesy::pace::hold::{Bounds, Cause, Hold, Outcome};
-use courtesy::pace::lane::{Admission, Arrival, Config, Lane, TurnId, WaiterId};
+use courtesy::pace::lane::{Adapt, Admission, Arrival, Config, Kind, Lane, TurnId, WaiterId};
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
 use proptest::prelude::*;
@@ -76,14 +76,18 @@ fn printed(state: Option<State>) -> Value {
 }
 
 fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
-    let mut lane = Lane::new(Config {
+    let config = Config {
         delay: Duration::from_millis(case.own_delay_ms),
         concurrency: case.concurrency.unwrap_or(8),
         holds: Bounds {
             backoff_min: Duration::from_secs(10),
             backoff_max: Duration::from_secs(600),
         },
-    });
+        long_transfer: Duration::from_secs(3_600),
+        adapt: Adapt::Off,
+        adapt_max: Duration::ZERO,
+    };
+    let mut lane = Lane::new(config, false);
     if let Some(until) = case.hold_until_ms {
         lane.set_hold(Hold { until: tick(until), status: 429, cause: Cause::RetryAfter }, tick(0));
     }
@@ -92,7 +96,7 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
     let mut events: BTreeSet<(u64, Event)> =
         calls.iter().enumerate().map(|(call, it)| (it.at, Event::Arrive(call))).collect();
     let mut now = 0;
-    while let Some(next) = next_moment(&lane, &events) {
+    while let Some(next) = next_moment(&lane, &events, now) {
         now = next.max(now);
         if let Some((at, event)) = events.first().copied().filter(|(at, _)| *at <= now) {
             events.remove(&(at, event));
@@ -102,7 +106,8 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
                     let client = ClientKey::User(it.client.as_str().into());
                     let patience = case.max_wait_ms.map_or(Duration::MAX, Duration::from_millis);
                     let delay = Duration::from_millis(case.delay_ms);
-                    let arrival = Arrival { client: &client, group: &it.group, delay, patience };
+                    let kind = Kind::Page { group: &it.group, delay, opens: None };
+                    let arrival = Arrival { client: &client, kind, patience };
                     states[call] = Some(match lane.arrive(&arrival, tick(now)) {
                         Admission::Waits(waiter) => {
                             by_waiter.insert(format!("{waiter:?}"), call);
@@ -128,12 +133,9 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
                 },
                 Event::Start(call) => {
                     if let Some(State::Granted(turn)) = states[call] {
-                        let start = lane.starts_at(turn).expect("a turn that has not started");
-                        let start = start.micros().div_ceil(1000);
-                        if start > now {
-                            events.insert((start, Event::Start(call)));
+                        if let Err(start) = lane.start(turn, tick(now)) {
+                            events.insert((start.micros().div_ceil(1000), Event::Start(call)));
                         } else {
-                            lane.begin(turn, tick(now));
                             states[call] = Some(State::Started(now, turn));
                             events.insert((now + calls[call].length, Event::End(call)));
                         }
@@ -167,9 +169,9 @@ fn tick(millis: u64) -> Tick {
 }
 
 /// The time of the next event, or of the next turn.
-fn next_moment(lane: &Lane, events: &BTreeSet<(u64, Event)>) -> Option<u64> {
+fn next_moment(lane: &Lane, events: &BTreeSet<(u64, Event)>, now: u64) -> Option<u64> {
     let event = events.first().map(|(at, _)| *at);
-    let wake = lane.wakes_at().map(|at| at.micros().div_ceil(1000));
+    let wake = lane.wakes_at(tick(now)).map(|at| at.micros().div_ceil(1000));
     match (event, wake) {
         (Some(event), Some(wake)) => Some(event.min(wake)),
         (event, wake) => event.or(wake),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use courtesy::egress::{Egress, Failure};
-use courtesy::types::client_key::ClientKey;
 use http::{Method, Version};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::{TLS12, TLS13};
@@ -14,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use crate::origins_tls::authority::{Authority, BOTH, HTTP1, Shows, server};
-use crate::origins_tls::support::{get, mirror, request, shared, text, way_out};
+use crate::origins_tls::support::{get, mirror, request, send, shared, text, way_out};
 
 #[tokio::test]
 async fn http2_is_spoken_where_it_is_offered_and_http1_elsewhere() {
@@ -47,7 +46,7 @@ async fn an_upgrade_goes_by_http1_on_a_connection_of_its_own() {
     let mut upgrade = request(Method::GET, &origin.origin(), "/");
     upgrade.headers_mut().insert("connection", "upgrade".parse().unwrap());
     upgrade.headers_mut().insert("upgrade", "websocket".parse().unwrap());
-    let response = egress.send(&origin.origin(), upgrade.into(), &ClientKey::Proxy).await.unwrap();
+    let response = send(&egress, &origin.origin(), upgrade).await.unwrap();
     assert_eq!(response.version(), Version::HTTP_11);
     assert!(text(response).await.contains("\"upgrade\": \"websocket\""));
     assert_eq!(origin.seen.connections(), 2);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use courtesy::egress::{Egress, Failure};
-use courtesy::types::client_key::ClientKey;
 use h2::Reason;
 use http::{Method, Response, Version};
 use http_body_util::BodyExt as _;
@@ -13,7 +12,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::origins_tls::authority::{Authority, BOTH};
 use crate::origins_tls::support::{
-    Seen, Served, get, mirrored, origin, request, shared, speak, way_out,
+    Seen, Served, get, mirrored, origin, request, send, shared, speak, way_out,
 };
 
 /// Answers every stream but the first, which it resets.
@@ -59,8 +58,7 @@ async fn a_refused_stream_is_tried_again_when_that_is_safe() {
 
     let site = refusing(&authority).await;
     let post = request(Method::POST, &site.origin(), "/");
-    let error =
-        way_out(&authority).send(&site.origin(), post.into(), &ClientKey::Proxy).await.unwrap_err();
+    let error = send(&way_out(&authority), &site.origin(), post).await.unwrap_err();
     assert_eq!(error.failure, Failure::ConnectionTerminated, "{error}");
     assert_eq!(site.seen.requests(), 1);
 }
@@ -74,9 +72,7 @@ async fn an_origin_that_leaves_a_connection_is_asked_on_a_new_one() {
 
     let site = leaving(&authority).await;
     let post = request(Method::POST, &site.origin(), "/");
-    assert!(
-        way_out(&authority).send(&site.origin(), post.into(), &ClientKey::Proxy).await.is_err()
-    );
+    assert!(send(&way_out(&authority), &site.origin(), post).await.is_err());
     assert_eq!((site.seen.connections(), site.seen.requests()), (1, 0));
 }
 

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use courtesy::egress::{Egress, InformationalListener, RequestBody, TimeoutBody};
-use courtesy::types::client_key::ClientKey;
 use courtesy::types::origin::Origin;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt as _;
@@ -18,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::origins_tls::authority::{Authority, BOTH};
-use crate::origins_tls::support::{Body, Feed, Served, feed, full, origin, speak, way_out};
+use crate::origins_tls::support::{Body, Feed, Served, feed, full, origin, send, speak, way_out};
 
 /// Longer than anything here takes that goes on at all.
 const PAUSE: Duration = Duration::from_millis(400);
@@ -34,7 +33,7 @@ async fn client(egress: Egress, origin: Origin) -> SendRequest<Body> {
         let (egress, origin) = (Arc::clone(&egress), origin.clone());
         async move {
             let request = sent_on(request);
-            let mut response = egress.send(&origin, request.into(), &ClientKey::Proxy).await?;
+            let mut response = send(&egress, &origin, request).await?;
             *response.version_mut() = Version::HTTP_11;
             Ok::<_, courtesy::egress::Error>(response)
         }

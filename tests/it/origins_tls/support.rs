@@ -188,7 +188,9 @@ pub fn shared_with(
 ) -> Arc<egress::EgressState> {
     let Snapshot { mut config, policy, tls: connector } = terms(authority);
     change(&mut config);
-    egress::EgressState::new(Snapshot { config, policy, tls: tls(connector) })
+    let lanes =
+        courtesy::pace::Lanes::off(std::sync::Arc::new(courtesy::runtime::clock::SystemClock));
+    egress::EgressState::new(Snapshot { config, policy, tls: tls(connector) }, lanes)
 }
 
 /// What [`shared`] begins with.
@@ -229,11 +231,21 @@ pub fn request(method: Method, origin: &Origin, path: &str) -> Request<RequestBo
         .unwrap()
 }
 
+/// Sends a request that is not paced.
+pub async fn send(
+    egress: &Egress,
+    origin: &Origin,
+    request: Request<RequestBody>,
+) -> Result<Response<Box<ResponseBody>>, egress::Error> {
+    let turn = egress.lanes().take_for_robots_txt(origin, Duration::ZERO).await.unwrap();
+    egress.send(origin, request.into(), &ClientKey::Proxy, turn).await
+}
+
 pub async fn get(
     egress: &Egress,
     origin: &Origin,
 ) -> Result<Response<Box<ResponseBody>>, egress::Error> {
-    egress.send(origin, request(Method::GET, origin, "/").into(), &ClientKey::Proxy).await
+    send(egress, origin, request(Method::GET, origin, "/")).await
 }
 
 pub async fn text(response: Response<Box<ResponseBody>>) -> String {

@@ -177,10 +177,10 @@ fn outlives_all(bytes: usize, settings: &str) {
 
 #[test]
 fn l14_one_client_cannot_use_up_the_memory_of_a_sidecar() {
-    outlives_all(SIDECAR, "[robots]\ncache_size = \"64MiB\"\n");
+    outlives_all(SIDECAR, "[robots]\ncache_size = \"64MiB\"\n[pace]\nmode = \"off\"\n");
 }
 
 #[test]
 fn l14_one_client_cannot_use_up_the_memory_of_the_unit() {
-    outlives_all(UNIT, "");
+    outlives_all(UNIT, "[pace]\nmode = \"off\"\n");
 }

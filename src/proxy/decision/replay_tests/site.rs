@@ -139,6 +139,8 @@ impl Site {
             exemptions: Exemptions::new(Vec::new()),
             deny_status: StatusCode::FORBIDDEN,
             unreachable_status: StatusCode::FORBIDDEN,
+            pace_status: StatusCode::TOO_MANY_REQUESTS,
+            max_crawl_delay: Duration::ZERO,
             serves_robots_txt: true,
         };
         let gate = Gate {

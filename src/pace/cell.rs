@@ -1,0 +1,131 @@
+//! The lane of an origin, with the requests that wait in it.
+
+use std::sync::{Arc, Weak};
+
+use foldhash::HashMap;
+use tokio::sync::oneshot;
+
+use super::lane::{Lane, TurnId, WaiterId};
+use super::shared::Shared;
+use super::tick::Tick;
+use super::timer::Sleeper;
+use crate::runtime::lock::Lock;
+use crate::types::client_key::ClientKey;
+use crate::types::origin::Origin;
+
+/// One lane under its lock.
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub origin: Origin,
+    /// Its place among the cells that are due at the same time.
+    number: u64,
+    pub shared: Arc<Shared>,
+    pub state: Lock<State>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub lane: Lane,
+    pub waiters: HashMap<WaiterId, Waiter>,
+    /// When the timer is to look at the lane.
+    wake: Option<Tick>,
+    /// It has been removed: a request that found it before looks again.
+    pub is_removed: bool,
+}
+
+/// A waiting request.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub client: ClientKey,
+    pub seat: oneshot::Sender<Seat>,
+    /// When its patience is over.
+    pub deadline: Tick,
+}
+
+/// A turn that was granted, in its lane; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub cell: Arc<Cell>,
+    pub id: TurnId,
+}
+
+/// Turns that were granted, to be sent without the lock: one that is not received ends at once,
+/// which takes it.
+pub(super) type Granted = Vec<(oneshot::Sender<Seat>, Seat)>;
+
+impl Cell {
+    pub(super) fn new(origin: Origin, number: u64, lane: Lane, shared: &Arc<Shared>) -> Arc<Self> {
+        let waiters = HashMap::default();
+        let state = State { lane, waiters, wake: None, is_removed: false };
+        Arc::new(Self { origin, number, shared: Arc::clone(shared), state: Lock::new(state) })
+    }
+
+    /// Grants what may be granted at `now`.
+    pub(super) fn grant(self: &Arc<Self>, state: &mut State, now: Tick) -> Granted {
+        let mut granted = Granted::new();
+        if state.waiters.is_empty() {
+            return granted;
+        }
+        while let Some(grant) = state.lane.grant(now) {
+            match state.waiters.remove(&grant.waiter) {
+                Some(waiter) => granted.push((waiter.seat, self.seat(grant.turn))),
+                None => state.lane.end(grant.turn),
+            }
+        }
+        let wake = state.lane.wakes_at(now);
+        let is_earlier = |at: &Tick| state.wake.is_none_or(|wake| *at < wake || wake <= now);
+        if let Some(at) = wake.filter(is_earlier) {
+            state.wake = Some(at);
+            let cell = Arc::downgrade(self) as Weak<dyn Sleeper>;
+            self.shared.timer.wake_at(at, self.number, cell);
+        }
+        granted
+    }
+
+    /// Removes the waiters that a hold that has begun lets wait too long: they learn that their
+    /// turn will not come.
+    pub(super) fn refuse_late(state: &mut State, now: Tick) {
+        let Some(hold) = state.lane.hold_at(now) else { return };
+        let is_late = |waiter: &mut Waiter| waiter.deadline < hold.until;
+        for (id, waiter) in state.waiters.extract_if(|_, waiter| is_late(waiter)) {
+            state.lane.leave(&waiter.client, id);
+        }
+    }
+
+    /// Runs `change`, then grants what may be granted.
+    pub(super) fn update<T>(
+        self: &Arc<Self>,
+        now: Tick,
+        change: impl FnOnce(&mut State) -> T,
+    ) -> T {
+        let mut state = self.state.lock();
+        let changed = change(&mut state);
+        let granted = self.grant(&mut state, now);
+        drop(state);
+        hand_over(granted);
+        changed
+    }
+
+    pub(super) fn seat(self: &Arc<Self>, id: TurnId) -> Seat {
+        Seat { cell: Arc::clone(self), id }
+    }
+}
+
+impl Sleeper for Cell {
+    fn wake(self: Arc<Self>, now: Tick) {
+        self.update(now, |state| state.wake = None);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.cell.update(self.cell.shared.ticks.now(), |state| state.lane.end(self.id));
+    }
+}
+
+/// Sends turns to their requests. Must be called without the lock.
+pub(super) fn hand_over(granted: Granted) {
+    for (sender, seat) in granted {
+        let _ = sender.send(seat);
+    }
+}

@@ -1,0 +1,100 @@
+//! What the operator sets.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::hold::Bounds;
+use super::lane::{self, Adapt};
+use crate::types::origin::Origin;
+use crate::types::words::words;
+
+words! {
+    /// Whether requests wait for their time.
+    #[derive(Default)]
+    pub enum PaceMode {
+        #[default]
+        Enforce = "enforce",
+        /// The wait is computed and counted, and no request waits.
+        Observe = "observe",
+        Off = "off",
+    }
+
+    /// How what a browser loads for a document is paced (`pace.subresources`).
+    #[derive(Default)]
+    pub enum Subresources {
+        /// With the document: without a delay.
+        #[default]
+        Visit = "visit",
+        /// As every other request.
+        Paced = "paced",
+    }
+}
+
+/// The settings of the pace; see `config/courtesy.toml` for their meaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub mode: PaceMode,
+    /// Of each lane without settings of its own.
+    pub lane: lane::Config,
+    pub max_wait: Duration,
+    pub max_waiting: usize,
+    pub max_waiting_per_origin: usize,
+    pub max_crawl_delay: Duration,
+    pub max_retry_after: Duration,
+    /// Whether RateLimit fields are obeyed.
+    pub rate_limit_fields: bool,
+    pub subresources: Subresources,
+    /// Time from the beginning of a drain within which waiting requests must start.
+    pub drain_timeout: Duration,
+    pub origins: HashMap<Origin, OriginPace>,
+}
+
+/// The settings of one origin; `None` leaves one to the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OriginPace {
+    pub mode: Option<PaceMode>,
+    pub delay: Option<Duration>,
+    pub concurrency: Option<usize>,
+}
+
+impl Config {
+    /// No request waits, and nothing is counted: for commands that send single requests.
+    pub fn off() -> Self {
+        let lane = lane::Config {
+            delay: Duration::ZERO,
+            concurrency: usize::MAX,
+            holds: Bounds { backoff_min: Duration::ZERO, backoff_max: Duration::ZERO },
+            long_transfer: Duration::ZERO,
+            adapt: Adapt::Off,
+            adapt_max: Duration::ZERO,
+        };
+        Self {
+            mode: PaceMode::Off,
+            lane,
+            max_wait: Duration::ZERO,
+            max_waiting: 0,
+            max_waiting_per_origin: 0,
+            max_crawl_delay: Duration::ZERO,
+            max_retry_after: Duration::ZERO,
+            rate_limit_fields: false,
+            subresources: Subresources::Paced,
+            drain_timeout: Duration::ZERO,
+            origins: HashMap::new(),
+        }
+    }
+
+    /// The settings of the lane of `origin`.
+    pub(super) fn lane(&self, origin: &Origin) -> lane::Config {
+        let own = self.origins.get(origin).copied().unwrap_or_default();
+        lane::Config {
+            delay: own.delay.unwrap_or(self.lane.delay),
+            concurrency: own.concurrency.unwrap_or(self.lane.concurrency),
+            ..self.lane
+        }
+    }
+
+    /// The mode at `origin`, if an agent has none of its own.
+    pub fn mode(&self, origin: &Origin) -> PaceMode {
+        self.origins.get(origin).and_then(|own| own.mode).unwrap_or(self.mode)
+    }
+}

@@ -1,0 +1,77 @@
+//! The delay of a lane itself, whatever the site asks of a group: the operator's, that of a low
+//! quota (RateLimit), and that of a slow site.
+
+use std::time::Duration;
+
+use super::adapt::Adapt;
+use super::config::Config;
+use crate::pace::tick::Tick;
+
+/// What the responses of an origin say about how many requests it takes.
+#[derive(Debug, Default)]
+pub(super) struct Rate {
+    /// The mean time from a start to the head of the response, half of it the last one's.
+    latency: Option<Duration>,
+    /// The delay that spreads a low quota, until then.
+    spread: Option<(Duration, Tick)>,
+    /// The most places, until then.
+    places: Option<(usize, Tick)>,
+}
+
+impl Rate {
+    pub(super) const fn new() -> Self {
+        Self { latency: None, spread: None, places: None }
+    }
+
+    pub(super) fn note_latency(&mut self, sample: Duration, is_good: bool) {
+        let former = self.latency.unwrap_or(sample);
+        if is_good || sample > former {
+            self.latency = Some((former + sample) / 2);
+        }
+    }
+
+    pub(super) const fn spread(&mut self, delay: Duration, until: Tick) {
+        self.spread = Some((delay, until));
+    }
+
+    pub(super) const fn limit_places(&mut self, places: usize, until: Tick) {
+        self.places = Some((places, until));
+    }
+
+    /// Of `allowed` places, those that the site takes.
+    pub(super) fn places(&self, allowed: usize, now: Tick) -> usize {
+        match self.places {
+            Some((places, until)) if now < until => allowed.min(places).max(1),
+            _ => allowed,
+        }
+    }
+
+    /// The moment at which the number of places rises again.
+    pub(super) fn places_until(&self) -> Option<Tick> {
+        self.places.map(|(_, until)| until)
+    }
+
+    /// The delay of the lane.
+    pub(super) fn delay(&self, config: &Config, now: Tick) -> Duration {
+        let spread = self.spread.filter(|(_, until)| now < *until).map(|(delay, _)| delay);
+        let delay = config.delay.max(spread.unwrap_or_default());
+        delay.max(self.adapted(config, delay))
+    }
+
+    /// The least delay of a lane or group that has the delay `own` without it.
+    pub(super) fn adapted(&self, config: &Config, own: Duration) -> Duration {
+        let adapts = match config.adapt {
+            Adapt::Off => false,
+            Adapt::Paced => !own.is_zero(),
+            Adapt::All => true,
+        };
+        let latency = self.latency.filter(|_| adapts).unwrap_or_default();
+        latency.min(config.adapt_max)
+    }
+
+    /// Whether nothing need be remembered at `now`.
+    pub(super) fn is_over(&self, now: Tick) -> bool {
+        self.spread.is_none_or(|(_, until)| until <= now)
+            && self.places.is_none_or(|(_, until)| until <= now)
+    }
+}

@@ -1,0 +1,76 @@
+//! The granted turns of a lane, and the places that they take.
+
+use std::time::Duration;
+
+use super::group::GroupKey;
+use crate::pace::tick::Tick;
+use crate::types::client_key::ClientKey;
+
+/// A client may have one more place while it has less than this many times the free ones: an eighth
+/// is kept from each client.
+const HELD_PER_FREE: usize = 7;
+
+/// A granted turn, within its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TurnId(pub(super) u64);
+
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub id: TurnId,
+    pub client: ClientKey,
+    pub key: GroupKey,
+    /// The delay that the site asks of it.
+    pub delay: Duration,
+    pub has_started: bool,
+    /// When it started; before that, when it was granted.
+    pub began: Tick,
+    /// When the head of its response came.
+    pub head: Option<Tick>,
+}
+
+/// All turns that have not ended.
+#[derive(Debug, Default)]
+pub(super) struct Turns(pub Vec<Turn>);
+
+impl Turns {
+    pub(super) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) fn get_mut(&mut self, id: TurnId) -> Option<&mut Turn> {
+        self.0.iter_mut().find(|turn| turn.id == id)
+    }
+
+    pub(super) fn get(&self, id: TurnId) -> Option<&Turn> {
+        self.0.iter().find(|turn| turn.id == id)
+    }
+
+    /// Ends the turns whose response goes on for long after its head.
+    pub(super) fn end_long(&mut self, long_transfer: Duration, now: Tick) {
+        self.0.retain(|turn| turn.head.is_none_or(|head| now < head + long_transfer));
+    }
+
+    /// The next moment for [`Self::end_long`].
+    pub(super) fn next_long(&self, long_transfer: Duration) -> Option<Tick> {
+        self.0.iter().filter_map(|turn| turn.head).min().map(|head| head + long_transfer)
+    }
+
+    /// Whether `client` may have one more of so many places.
+    pub(super) fn has_place(&self, client: &ClientKey, places: usize) -> bool {
+        let (mut taken, mut own) = (0, 0);
+        for turn in self.0.iter().filter(|turn| turn.key.counts()) {
+            taken += 1;
+            own += usize::from(turn.client == *client);
+        }
+        let free = places.saturating_sub(taken);
+        free > 0 && own < free.saturating_mul(HELD_PER_FREE).max(1)
+    }
+
+    /// Turns that have not started and are to be a delay apart, of one group or of all.
+    pub(super) fn unstarted(&self, key: Option<&GroupKey>) -> usize {
+        let is_it = |turn: &&Turn| {
+            !turn.has_started && turn.key.is_delayed() && key.is_none_or(|key| turn.key == *key)
+        };
+        self.0.iter().filter(is_it).count()
+    }
+}

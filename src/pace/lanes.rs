@@ -1,0 +1,185 @@
+//! The lanes of all origins.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::Guard;
+use foldhash::HashMap;
+use foldhash::fast::RandomState;
+
+use super::cell::{Cell, State};
+use super::config::Config;
+use super::hold::Hold;
+use super::lane::Lane;
+use super::limits::LANES_MAX;
+use super::refused::Refused;
+use super::shared::Shared;
+use super::stats::Counts;
+use super::tick::Tick;
+use crate::runtime::clock::Clock;
+use crate::runtime::lock::Lock;
+use crate::types::origin::Origin;
+
+/// Locks that share the lanes, so that workers seldom wait for each other.
+const SHARDS: usize = 64;
+
+/// A shard is swept when it has twice as many lanes as after the last sweep, and this many.
+const SWEEP_MIN: usize = 64;
+
+/// The lanes of all origins, for the life of the process.
+#[derive(Debug)]
+pub struct Lanes {
+    shards: [Lock<Shard>; SHARDS],
+    hasher: RandomState,
+    pub(super) shared: Arc<Shared>,
+    /// Lanes made so far.
+    made: AtomicU64,
+    count: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Shard {
+    cells: HashMap<Origin, Arc<Cell>>,
+    sweep_at: usize,
+}
+
+/// What is known of the lane of an origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneView {
+    pub waiting: usize,
+    pub hold: Option<(Duration, Hold)>,
+}
+
+impl Lanes {
+    /// Lanes under `config`.
+    pub fn new(config: Config, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self {
+            shards: std::array::from_fn(|_| Lock::default()),
+            hasher: RandomState::default(),
+            shared: Shared::new(config, clock),
+            made: AtomicU64::new(0),
+            count: AtomicUsize::new(0),
+        })
+    }
+
+    /// For commands that send single requests: none waits.
+    pub fn off(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Self::new(Config::off(), clock)
+    }
+
+    /// Applies other settings. Lanes keep their state.
+    pub fn change(&self, config: Config) {
+        self.shared.config.store(Arc::new(config));
+        let now = self.now();
+        for cell in self.all() {
+            let config = self.shared.config.load().lane(&cell.origin);
+            cell.update(now, |state| state.lane.change(config));
+        }
+    }
+
+    /// The lane of `origin`, made if need be.
+    pub(super) fn with_lane<T>(
+        &self,
+        origin: &Origin,
+        act: impl FnOnce(&Arc<Cell>, &mut State) -> T,
+    ) -> Result<T, Refused> {
+        loop {
+            let cell = self.cell(origin)?;
+            let mut state = cell.state.lock();
+            if !state.is_removed {
+                return Ok(act(&cell, &mut state));
+            }
+        }
+    }
+
+    fn cell(&self, origin: &Origin) -> Result<Arc<Cell>, Refused> {
+        let mut shard = self.shard(origin).lock();
+        if let Some(cell) = shard.cells.get(origin) {
+            return Ok(Arc::clone(cell));
+        }
+        if shard.cells.len() >= shard.sweep_at {
+            self.sweep(&mut shard);
+        }
+        if self.count.fetch_add(1, Ordering::Relaxed) >= LANES_MAX {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refused::Full);
+        }
+        let lane = Lane::new(self.shared.config.load().lane(origin), false);
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let cell = Cell::new(origin.clone(), number, lane, &self.shared);
+        shard.cells.insert(origin.clone(), Arc::clone(&cell));
+        Ok(cell)
+    }
+
+    /// Removes the lanes of which nothing need be remembered.
+    fn sweep(&self, shard: &mut Shard) {
+        let now = self.now();
+        let before = shard.cells.len();
+        shard.cells.retain(|_, cell| {
+            let mut state = cell.state.lock();
+            state.is_removed = state.waiters.is_empty() && state.lane.is_idle(now);
+            !state.is_removed
+        });
+        self.count.fetch_sub(before - shard.cells.len(), Ordering::Relaxed);
+        shard.sweep_at = SWEEP_MIN.max(2 * shard.cells.len());
+    }
+
+    fn shard(&self, origin: &Origin) -> &Lock<Shard> {
+        let hash = self.hasher.hash_one(origin);
+        &self.shards[(hash >> 32) as usize % SHARDS]
+    }
+
+    fn all(&self) -> Vec<Arc<Cell>> {
+        let cells = |shard: &Lock<Shard>| shard.lock().cells.values().cloned().collect::<Vec<_>>();
+        self.shards.iter().flat_map(cells).collect()
+    }
+
+    /// What is known of the lane of `origin`.
+    pub fn view(&self, origin: &Origin) -> Option<LaneView> {
+        let cell = self.shard(origin).lock().cells.get(origin).cloned()?;
+        let (now, state) = (self.now(), cell.state.lock());
+        let hold = state.lane.hold_at(now).map(|hold| (hold.until.since(now), hold));
+        Some(LaneView { waiting: state.waiters.len(), hold })
+    }
+
+    /// Ends the hold of `origin`; whether there was one.
+    pub fn release(&self, origin: &Origin) -> bool {
+        let Some(cell) = self.shard(origin).lock().cells.get(origin).cloned() else { return false };
+        let now = self.now();
+        cell.update(now, |state| {
+            let was_held = state.lane.hold_at(now).is_some();
+            state.lane.release();
+            was_held
+        })
+    }
+
+    /// The counts at this moment.
+    pub fn counts(&self) -> Counts {
+        let now = self.now();
+        let mut counts = self.shared.stats.counts();
+        counts.waiting = self.shared.waiting.load(Ordering::Relaxed);
+        for cell in self.all() {
+            let state = cell.state.lock();
+            counts.lanes += usize::from(!state.lane.is_idle(now));
+            counts.holds += usize::from(state.lane.hold_at(now).is_some());
+        }
+        counts
+    }
+
+    /// The settings in effect.
+    pub fn config(&self) -> Guard<Arc<Config>> {
+        self.shared.config.load()
+    }
+
+    pub(super) fn now(&self) -> Tick {
+        self.shared.ticks.now()
+    }
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self { cells: HashMap::default(), sweep_at: SWEEP_MIN }
+    }
+}

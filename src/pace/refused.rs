@@ -1,0 +1,113 @@
+//! Why a request is not held until its time.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::hold::Cause;
+use super::lane::WaitsBy;
+use crate::robots::DelayRecord;
+use crate::types::words::words;
+
+words! {
+    /// What a request waits for; the words of `Courtesy-Waited` and of the metrics.
+    pub enum WaitReason {
+        /// `pace.delay`, or a low quota (RateLimit).
+        Delay = "delay",
+        CrawlDelay = "crawl_delay",
+        RequestRate = "request_rate",
+        /// `pace.concurrency`.
+        Concurrency = "concurrency",
+        Hold = "hold",
+        /// The origin is slow (`pace.adapt`).
+        Adapt = "adapt",
+    }
+}
+
+impl WaitReason {
+    /// Every reason.
+    pub const ALL: [Self; 6] = [
+        Self::Delay,
+        Self::CrawlDelay,
+        Self::RequestRate,
+        Self::Concurrency,
+        Self::Hold,
+        Self::Adapt,
+    ];
+
+    pub(super) const fn of(waits_by: WaitsBy, asked: Option<DelayRecord>) -> Self {
+        match (waits_by, asked) {
+            (WaitsBy::Delay, _) => Self::Delay,
+            (WaitsBy::Asked, Some(DelayRecord::RequestRate)) => Self::RequestRate,
+            (WaitsBy::Asked, _) => Self::CrawlDelay,
+            (WaitsBy::Concurrency, _) => Self::Concurrency,
+            (WaitsBy::Hold, _) => Self::Hold,
+            (WaitsBy::Adapt, _) => Self::Adapt,
+        }
+    }
+}
+
+/// Why a request has no turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It would wait so long, which is longer than it may.
+    TooLong { wait: Duration, by: WaitReason, line: Option<u32>, delay: Duration },
+    /// The origin is left alone for so long; `status` is what the client gets.
+    Resting { wait: Duration, status: u16, cause: Cause },
+    /// Its robots.txt asks for requests in certain hours only, the next of which begin then.
+    Closed { wait: Duration, line: u32 },
+    /// Too many requests wait.
+    Full,
+    /// The proxy stops before its time.
+    Stopping,
+}
+
+impl Refused {
+    /// The time after which another try is of use.
+    pub const fn retry_after(&self) -> Duration {
+        match self {
+            Self::TooLong { wait, .. } | Self::Resting { wait, .. } | Self::Closed { wait, .. } => {
+                *wait
+            }
+            Self::Full | Self::Stopping => Duration::from_secs(1),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { wait, by, line, delay } => {
+                match (by, line) {
+                    (WaitReason::CrawlDelay, Some(line)) => {
+                        write!(f, "the robots.txt asks for {delay:?} between two requests (Crawl-delay, line {line})")?;
+                    }
+                    (WaitReason::RequestRate, Some(line)) => {
+                        write!(f, "the robots.txt asks for {delay:?} between two requests (Request-rate, line {line})")?;
+                    }
+                    (WaitReason::Concurrency, _) => {
+                        f.write_str("as many requests as may be under way to the origin are (pace.concurrency)")?;
+                    }
+                    (WaitReason::Adapt, _) => f.write_str("the origin is slow (pace.adapt)")?,
+                    (WaitReason::Hold, _) => f.write_str("the origin asks for rest")?,
+                    _ => f.write_str("requests to the origin are a delay apart (pace.delay)")?,
+                }
+                write!(f, ", and the turn of this one would come in {} s, later than it may wait (pace.max_wait)", wait.as_secs_f64().ceil())
+            }
+            Self::Resting { wait, status, cause } => {
+                let rest = wait.as_secs_f64().ceil();
+                match cause {
+                    Cause::RetryAfter => write!(f, "the origin answered {status} and asks to be left alone for another {rest} s (Retry-After)"),
+                    Cause::RateLimit => write!(f, "the origin's quota is exhausted for another {rest} s (RateLimit)"),
+                    Cause::BackOff => write!(f, "the origin failed or answered {status}, and is left alone for another {rest} s"),
+                }
+            }
+            Self::Closed { wait, line } => write!(
+                f,
+                "the robots.txt asks for requests in certain hours only (Visit-time, line {line}), the next of which begin in {} s",
+                wait.as_secs_f64().ceil()
+            ),
+            Self::Full => f.write_str("too many requests wait for their time at this origin or at all (pace.max_waiting_per_origin, pace.max_waiting)"),
+            Self::Stopping => f.write_str("the proxy stops before the turn of this request comes"),
+        }
+    }
+}

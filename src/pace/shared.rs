@@ -1,0 +1,38 @@
+//! What all lanes share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use arc_swap::ArcSwap;
+
+use super::config::Config;
+use super::stats::Stats;
+use super::ticks::Ticks;
+use super::timer::Timer;
+use super::visits::Visits;
+use crate::runtime::clock::Clock;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub config: ArcSwap<Config>,
+    pub ticks: Ticks,
+    pub timer: Timer,
+    pub stats: Stats,
+    pub visits: Visits,
+    /// Requests that wait.
+    pub waiting: AtomicUsize,
+}
+
+impl Shared {
+    pub(super) fn new(config: Config, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let ticks = Ticks::new(clock);
+        Arc::new(Self {
+            config: ArcSwap::from_pointee(config),
+            timer: Timer::new(ticks.clone()),
+            ticks,
+            stats: Stats::default(),
+            visits: Visits::default(),
+            waiting: AtomicUsize::new(0),
+        })
+    }
+}

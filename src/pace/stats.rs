@@ -1,0 +1,76 @@
+//! The counts that are exported as metrics.
+
+use std::time::Duration;
+
+use super::refused::{Refused, WaitReason};
+use crate::runtime::counters::Counters;
+use crate::runtime::histogram::{Histogram, HistogramCounts};
+
+/// Counters that workers write to.
+#[derive(Debug, Default)]
+pub(super) struct Stats {
+    /// Waits, in the order of [`WaitReason::ALL`].
+    waits: [Histogram; 6],
+    /// Waits that there would be, where the mode is to observe.
+    would_wait: Histogram,
+    /// Refusals, in the order of [`Counts::REFUSALS`].
+    refusals: Counters<3>,
+    /// Requests whose delay the robots.txt asks to be longer than it may be.
+    clamped: Counters<1>,
+}
+
+/// The counts at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Waits, in the order of [`WaitReason::ALL`].
+    pub waits: [HistogramCounts; 6],
+    pub would_wait: HistogramCounts,
+    /// In the order of [`Self::REFUSALS`].
+    pub refusals: [u64; 3],
+    pub clamped: u64,
+    /// Origins whose pace is remembered.
+    pub lanes: usize,
+    /// Origins that are left alone.
+    pub holds: usize,
+    /// Requests that wait.
+    pub waiting: usize,
+}
+
+impl Counts {
+    /// The reasons of refusals.
+    pub const REFUSALS: [&'static str; 3] = ["too_long", "resting", "full"];
+}
+
+impl Stats {
+    pub(super) fn note_wait(&self, by: WaitReason, time: Duration) {
+        let place = WaitReason::ALL.iter().position(|other| *other == by).unwrap_or_default();
+        self.waits[place].note(time);
+    }
+
+    pub(super) fn note_would_wait(&self, time: Duration) {
+        self.would_wait.note(time);
+    }
+
+    pub(super) fn note_clamped(&self) {
+        self.clamped.add(0, 1);
+    }
+
+    pub(super) fn note_refused(&self, refused: &Refused) {
+        let place = match refused {
+            Refused::TooLong { .. } => 0,
+            Refused::Resting { .. } | Refused::Closed { .. } => 1,
+            Refused::Full | Refused::Stopping => 2,
+        };
+        self.refusals.add(place, 1);
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            waits: std::array::from_fn(|place| self.waits[place].counts()),
+            would_wait: self.would_wait.counts(),
+            refusals: self.refusals.values(),
+            clamped: self.clamped.value(0),
+            ..Counts::default()
+        }
+    }
+}

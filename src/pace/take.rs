@@ -1,0 +1,274 @@
+//! A request takes its turn: at once, after a wait, or not at all.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use super::cell::{Cell, Seat, Waiter, hand_over};
+use super::config::{PaceMode, Subresources};
+use super::hold::Hold;
+use super::lane::{Admission, Arrival, Kind, WaiterId, WaitsBy};
+use super::lanes::Lanes;
+use super::refused::{Refused, WaitReason};
+use super::tick::Tick;
+use super::turn::{Role, Turn, Waited};
+use super::visits::Visit;
+use crate::policy::pace::AskedPace;
+use crate::types::client_key::ClientKey;
+use crate::types::origin::Origin;
+
+/// What a turn is wanted for.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    pub origin: &'a Origin,
+    pub client: &'a ClientKey,
+    pub mode: PaceMode,
+    /// The group of the robots.txt that applies, and what that asks.
+    pub group: &'a str,
+    pub asked: Option<AskedPace>,
+    /// So long until the hours of Visit-time begin, and the line that says so.
+    pub closed: Option<(Duration, u32)>,
+    pub visit: Visit,
+    pub is_robots_txt: bool,
+    /// The longest that the request may wait, if that is less than `pace.max_wait`.
+    pub max_wait: Option<Duration>,
+    /// Triggered when the proxy stops.
+    pub shutdown: &'a CancellationToken,
+}
+
+/// A request in a queue; it leaves when dropped.
+struct Waiting<'a> {
+    lanes: &'a Lanes,
+    cell: &'a Arc<Cell>,
+    client: &'a ClientKey,
+    waiter: WaiterId,
+    seat: oneshot::Receiver<Seat>,
+    /// The reason for the wait, and the time at which it is likely to end.
+    waits_by: WaitsBy,
+    expected: Tick,
+}
+
+impl Lanes {
+    /// Waits for a turn of the request, as long as it may wait.
+    ///
+    /// # Errors
+    ///
+    /// Why there will be none in time.
+    pub async fn take(&self, call: Call<'_>) -> Result<Turn, Refused> {
+        if call.mode == PaceMode::Off {
+            return Ok(Turn::unpaced());
+        }
+        let now = self.now();
+        let (arrival, begins_visit) = self.arrival(&call, now);
+        let role = match arrival.kind {
+            _ if call.mode == PaceMode::Observe => Role::Undelayed,
+            Kind::Page { .. } => Role::Delayed,
+            Kind::Subresource => Role::Undelayed,
+            Kind::RobotsTxt => Role::RobotsTxt,
+        };
+        let deadline = now + arrival.patience;
+        let visitor = begins_visit.then(|| call.client.clone());
+        let entered = self.with_lane(call.origin, |cell, state| {
+            if call.mode == PaceMode::Observe {
+                let wait = state.lane.estimate(&arrival, now);
+                if !wait.is_zero() {
+                    self.shared.stats.note_would_wait(wait);
+                }
+                return Ok(cell.seat(state.lane.observe(&arrival, now)));
+            }
+            // Without a delay the next starts do not depend on this one.
+            match state.lane.enter(&arrival, now) {
+                Some(id) => Ok(cell.seat(id)),
+                None => Err(Arc::clone(cell)),
+            }
+        })?;
+        let (seat, role, waited) = match entered {
+            Ok(seat) if role == Role::Delayed => (seat, Role::Undelayed, None),
+            Ok(seat) => (seat, role, None),
+            Err(cell) => {
+                let waited = Box::pin(self.wait(&cell, &call, &arrival)).await;
+                let (seat, waited) =
+                    waited.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
+                (seat, role, Some(waited))
+            }
+        };
+        Ok(Turn::granted(seat, role, deadline, visitor).after(waited))
+    }
+
+    /// Waits for the turn of a robots.txt, for at most `max_wait`: no delay and no place bounds it,
+    /// but a hold does.
+    ///
+    /// # Errors
+    ///
+    /// The hold lasts longer.
+    pub async fn take_for_robots_txt(
+        &self,
+        origin: &Origin,
+        max_wait: Duration,
+    ) -> Result<Turn, Refused> {
+        let call = Call {
+            origin,
+            client: &ClientKey::Proxy,
+            mode: self.shared.config.load().mode(origin),
+            group: "",
+            asked: None,
+            closed: None,
+            visit: Visit::None,
+            is_robots_txt: true,
+            max_wait: Some(max_wait),
+            shutdown: &CancellationToken::new(),
+        };
+        self.take(call).await
+    }
+
+    /// The arrival of a request, and whether its start begins a visit.
+    fn arrival<'a>(&self, call: &Call<'a>, now: Tick) -> (Arrival<'a>, bool) {
+        let config = self.shared.config.load();
+        let has_visits = config.subresources == Subresources::Visit;
+        let is_of_visit = has_visits
+            && call.visit == Visit::Subresource
+            && self.shared.visits.count(call.client, now);
+        if call.asked.is_some_and(|asked| asked.clamped) {
+            self.shared.stats.note_clamped();
+        }
+        let delay = call.asked.map_or(Duration::ZERO, |asked| asked.delay);
+        let opens = call.closed.map(|(wait, _)| now + wait);
+        // Without a delay of their own all groups are one.
+        let group = if delay.is_zero() && opens.is_none() { "" } else { call.group };
+        let kind = if call.is_robots_txt {
+            Kind::RobotsTxt
+        } else if is_of_visit {
+            Kind::Subresource
+        } else {
+            Kind::Page { group, delay, opens }
+        };
+        let patience = call.max_wait.unwrap_or(config.max_wait).min(config.max_wait);
+        (
+            Arrival { client: call.client, kind, patience },
+            has_visits && call.visit == Visit::Document,
+        )
+    }
+
+    async fn wait(
+        &self,
+        cell: &Arc<Cell>,
+        call: &Call<'_>,
+        arrival: &Arrival<'_>,
+    ) -> Result<(Seat, Waited), Refused> {
+        let now = self.now();
+        let deadline = self.shared.ticks.instant(now + arrival.patience);
+        let mut waiting = self.queue(cell, call, arrival, now)?;
+        let granted = tokio::select! {
+            biased;
+            granted = &mut waiting.seat => granted.ok(),
+            () = sleep_until(deadline) => None,
+            () = self.stopped_before(call.shutdown, waiting.expected) => {
+                return Err(Refused::Stopping);
+            }
+        };
+        // Without a turn the patience is over, or a hold has begun that is longer.
+        let Some(seat) = granted else { return Err(self.too_late(cell, call, arrival)) };
+        let time = self.now().since(now);
+        let by = WaitReason::of(waiting.waits_by, call.asked.map(|asked| asked.record));
+        self.shared.stats.note_wait(by, time);
+        Ok((seat, waited(call, by, time)))
+    }
+
+    /// Queues a request that has to wait.
+    fn queue<'a>(
+        &'a self,
+        cell: &'a Arc<Cell>,
+        call: &Call<'a>,
+        arrival: &Arrival<'_>,
+        now: Tick,
+    ) -> Result<Waiting<'a>, Refused> {
+        if let Some((wait, line)) = call.closed.filter(|(wait, _)| *wait > arrival.patience) {
+            return Err(Refused::Closed { wait, line });
+        }
+        let config = self.shared.config.load();
+        let (sender, seat) = oneshot::channel();
+        let mut state = cell.state.lock();
+        let waits_by = state.lane.waits_by(arrival.kind, now);
+        let expected = now + state.lane.estimate(arrival, now);
+        if state.waiters.len() >= config.max_waiting_per_origin {
+            return Err(Refused::Full);
+        }
+        let waiter = match state.lane.arrive(arrival, now) {
+            Admission::TooLong { wait, hold } => {
+                return Err(too_long(call, waits_by, wait, hold, now));
+            }
+            Admission::Waits(waiter) => waiter,
+        };
+        if self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= config.max_waiting {
+            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            state.lane.leave(call.client, waiter);
+            return Err(Refused::Full);
+        }
+        let entry =
+            Waiter { client: call.client.clone(), seat: sender, deadline: now + arrival.patience };
+        state.waiters.insert(waiter, entry);
+        let granted = cell.grant(&mut state, now);
+        drop(state);
+        hand_over(granted);
+        Ok(Waiting { lanes: self, cell, client: call.client, waiter, seat, waits_by, expected })
+    }
+
+    /// Why a request that has waited has no turn.
+    fn too_late(&self, cell: &Arc<Cell>, call: &Call<'_>, arrival: &Arrival<'_>) -> Refused {
+        let now = self.now();
+        let state = cell.state.lock();
+        let wait = state.lane.estimate(arrival, now).max(Duration::from_secs(1));
+        let waits_by = state.lane.waits_by(arrival.kind, now);
+        too_long(call, waits_by, wait, state.lane.hold_at(now), now)
+    }
+
+    /// Returns when the proxy stops, if that is too early for a start at `expected`.
+    async fn stopped_before(&self, shutdown: &CancellationToken, expected: Tick) {
+        shutdown.cancelled().await;
+        let end = self.now() + self.shared.config.load().drain_timeout;
+        if expected <= end {
+            sleep_until(self.shared.ticks.instant(end)).await;
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.lanes.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.cell.update(self.lanes.now(), |state| {
+            if state.waiters.remove(&self.waiter).is_some() {
+                state.lane.leave(self.client, self.waiter);
+            }
+        });
+    }
+}
+
+fn waited(call: &Call<'_>, by: WaitReason, time: Duration) -> Waited {
+    let is_asked = matches!(by, WaitReason::CrawlDelay | WaitReason::RequestRate);
+    let asked = call.asked.filter(|_| is_asked);
+    Waited {
+        time,
+        by,
+        line: asked.map(|asked| asked.line),
+        delay: asked.map_or(Duration::ZERO, |asked| asked.delay),
+    }
+}
+
+fn too_long(
+    call: &Call<'_>,
+    waits_by: WaitsBy,
+    wait: Duration,
+    hold: Option<Hold>,
+    now: Tick,
+) -> Refused {
+    if let Some(Hold { until, status, cause }) = hold {
+        return Refused::Resting { wait: until.since(now).max(wait), status, cause };
+    }
+    let by = WaitReason::of(waits_by, call.asked.map(|asked| asked.record));
+    let Waited { line, delay, .. } = waited(call, by, Duration::ZERO);
+    Refused::TooLong { wait, by, line, delay }
+}

@@ -1,0 +1,34 @@
+//! The clock of the lanes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::tick::Tick;
+use crate::runtime::clock::{Clock, monotonic};
+use crate::types::timestamp::Timestamp;
+
+/// Ticks since the start of the process, by the monotonic clock.
+#[derive(Clone, Debug)]
+pub(super) struct Ticks {
+    start: Instant,
+    clock: Arc<dyn Clock>,
+}
+
+impl Ticks {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { start: monotonic(), clock }
+    }
+
+    pub(super) fn now(&self) -> Tick {
+        Tick::after(monotonic() - self.start + self.clock.advanced())
+    }
+
+    pub(super) fn instant(&self, at: Tick) -> tokio::time::Instant {
+        let after = Duration::from_micros(at.micros()).saturating_sub(self.clock.advanced());
+        (self.start + after.min(Duration::from_secs(u32::MAX.into()))).into()
+    }
+
+    pub(super) fn date(&self) -> Timestamp {
+        self.clock.wall()
+    }
+}

@@ -1,0 +1,100 @@
+//! The thread that looks at lanes when the time of a waiting request may have come. It is started
+//! with the first such request.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Condvar, Weak};
+use std::thread;
+use std::time::Duration;
+
+use super::tick::Tick;
+use super::ticks::Ticks;
+use crate::runtime::lock::{Lock, wait_timeout_while};
+
+/// The longest sleep of the thread.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+/// What the timer wakes.
+pub(super) trait Sleeper: fmt::Debug + Send + Sync {
+    /// Its time has come.
+    fn wake(self: Arc<Self>, now: Tick);
+}
+
+/// Ends its thread when dropped.
+#[derive(Debug)]
+pub(super) struct Timer(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    ticks: Ticks,
+    due: Lock<Due>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Due {
+    /// By time, and by number.
+    sleepers: BTreeMap<(Tick, u64), Weak<dyn Sleeper>>,
+    is_started: bool,
+    is_over: bool,
+}
+
+impl Timer {
+    pub(super) fn new(ticks: Ticks) -> Self {
+        Self(Arc::new(State { ticks, due: Lock::default(), changed: Condvar::new() }))
+    }
+
+    /// Wakes the sleeper of this number at that time.
+    pub(super) fn wake_at(&self, at: Tick, number: u64, sleeper: Weak<dyn Sleeper>) {
+        let mut due = self.0.due.lock();
+        let is_first = due.first().is_none_or(|first| at < first);
+        due.sleepers.insert((at, number), sleeper);
+        if !due.is_started {
+            let state = Arc::clone(&self.0);
+            let thread = thread::Builder::new().name("pace".into());
+            due.is_started = thread.spawn(move || state.run()).is_ok();
+        } else if is_first {
+            self.0.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.due.lock().is_over = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl State {
+    fn run(&self) {
+        while let Some(due) = self.next() {
+            let now = self.ticks.now();
+            due.iter().filter_map(Weak::upgrade).for_each(|sleeper| sleeper.wake(now));
+        }
+    }
+
+    /// Waits for those that are due; `None`: the timer is over.
+    fn next(&self) -> Option<Vec<Weak<dyn Sleeper>>> {
+        let mut due = self.due.lock();
+        while !due.is_over {
+            let now = self.ticks.now();
+            let first = due.first();
+            if first.is_some_and(|first| first <= now) {
+                let later = due.sleepers.split_off(&(now, u64::MAX));
+                let due = std::mem::replace(&mut due.sleepers, later);
+                return Some(due.into_values().collect());
+            }
+            let sleep = first.map_or(SLEEP_MAX, |first| first.since(now));
+            let is_same = |due: &mut Due| !due.is_over && due.first() == first;
+            due = wait_timeout_while(&self.changed, due, sleep, is_same);
+        }
+        None
+    }
+}
+
+impl Due {
+    fn first(&self) -> Option<Tick> {
+        self.sleepers.first_key_value().map(|((at, _), _)| *at)
+    }
+}

@@ -1,0 +1,97 @@
+//! What a permit says about the time of its request: what the site asks of the group that applies,
+//! and what the operator sets for the agent.
+
+use std::time::Duration;
+
+use super::denial_builder::DenialBuilder;
+use super::rules::AgentPace;
+use crate::pace::{self, PaceMode, Visit};
+use crate::policy::pace::{AskedPace, asked, closed};
+use crate::policy::state::Policy;
+use crate::proxy::request::prefer;
+use crate::robots::Closed;
+use crate::store::Known;
+use crate::types::client_key::ClientKey;
+use crate::types::origin::Origin;
+use http::{HeaderMap, StatusCode};
+use tokio_util::sync::CancellationToken;
+
+/// What applies to the time of a permitted request.
+#[derive(Debug)]
+pub struct PermitPace {
+    agent: AgentPace,
+    site: Option<Box<SitePace>>,
+}
+
+/// What the robots.txt asks.
+#[derive(Debug)]
+struct SitePace {
+    group: Box<str>,
+    asked: Option<AskedPace>,
+    closed: Option<Closed>,
+}
+
+impl PermitPace {
+    /// For the request of `builder`, at the moment of its decision.
+    pub(super) fn of(
+        builder: &DenialBuilder<'_>,
+        known: &Known,
+        policy: &Policy<'_>,
+        path: &[u8],
+        delay_max: Duration,
+    ) -> Self {
+        let agent = builder.rules.pace(&builder.agent);
+        let Policy::Rules(copy) = policy else { return Self { agent, site: None } };
+        if !copy.rules.has_pace() {
+            return Self { agent, site: None };
+        }
+        let (token, now) = (builder.agent.token, builder.now());
+        let group = copy.rules.group(token);
+        let (robots, profile) = (&copy.rules, known.profile());
+        let exempted =
+            builder.rules.exemptions.crawl_delay(builder.subject.origin(), path, token, now);
+        let asked = asked(robots, group.as_ref(), profile, delay_max, now);
+        let asked = asked.and_then(|asked| match exempted {
+            Some(delay) if delay.is_zero() => None,
+            Some(delay) => Some(AskedPace { delay, clamped: false, ..asked }),
+            None => Some(asked),
+        });
+        let closed = closed(robots, group.as_ref(), profile, now);
+        let group = group.map_or_else(Box::default, |group| group.name().into());
+        Self { agent, site: Some(Box::new(SitePace { group, asked, closed })) }
+    }
+
+    /// The status of the request if it would wait too long.
+    pub const fn status(&self) -> StatusCode {
+        self.agent.status
+    }
+
+    /// The call for the turn of a request with this header.
+    pub fn call<'a>(
+        &'a self,
+        origin: &'a Origin,
+        client: &'a ClientKey,
+        headers: &HeaderMap,
+        config: &pace::Config,
+        shutdown: &'a CancellationToken,
+    ) -> pace::Call<'a> {
+        let site = self.site.as_deref();
+        let preferred = prefer::wait(headers);
+        pace::Call {
+            origin,
+            client,
+            mode: self.mode(origin, config),
+            group: site.map_or("", |site| &site.group),
+            asked: site.and_then(|site| site.asked),
+            closed: site.and_then(|site| site.closed).map(|closed| (closed.opens_in, closed.line)),
+            visit: Visit::of(headers, origin.scheme()),
+            is_robots_txt: false,
+            max_wait: [self.agent.max_wait, preferred].into_iter().flatten().min(),
+            shutdown,
+        }
+    }
+
+    fn mode(&self, origin: &Origin, config: &pace::Config) -> PaceMode {
+        self.agent.mode.unwrap_or_else(|| config.mode(origin))
+    }
+}
