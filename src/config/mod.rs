@@ -25,7 +25,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod units;
+pub mod units;
 mod validate;
 mod values;
 

@@ -140,7 +140,7 @@ pub struct Error {
     pub failure: Failure,
     pub detail: String,
     /// Why the request did not get its turn, if that is the failure.
-    pub refused: Option<Refused>,
+    pub refused: Option<Box<Refused>>,
 }
 
 impl Error {
@@ -152,6 +152,6 @@ impl Error {
     /// The request did not get its turn.
     pub fn paced(refused: Refused) -> Self {
         let detail = refused.to_string();
-        Self { failure: Failure::Paced, detail, refused: Some(refused) }
+        Self { failure: Failure::Paced, detail, refused: Some(Box::new(refused)) }
     }
 }

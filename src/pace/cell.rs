@@ -119,7 +119,14 @@ impl Sleeper for Cell {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.cell.update(self.cell.shared.ticks.now(), |state| state.lane.end(self.id));
+        let mut state = self.cell.state.lock();
+        state.lane.end(self.id);
+        if state.waiters.is_empty() {
+            return;
+        }
+        let granted = self.cell.grant(&mut state, self.cell.shared.ticks.now());
+        drop(state);
+        hand_over(granted);
     }
 }
 

@@ -95,6 +95,9 @@ impl Config {
 
     /// The mode at `origin`, if an agent has none of its own.
     pub fn mode(&self, origin: &Origin) -> PaceMode {
+        if self.origins.is_empty() {
+            return self.mode;
+        }
         self.origins.get(origin).and_then(|own| own.mode).unwrap_or(self.mode)
     }
 }

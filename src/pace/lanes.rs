@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::Guard;
@@ -12,8 +12,8 @@ use foldhash::fast::RandomState;
 use super::cell::{Cell, State};
 use super::config::Config;
 use super::hold::Hold;
-use super::lane::Lane;
-use super::limits::LANES_MAX;
+use super::lane::{Lane, kept::KeptLane};
+use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, LANES_MAX};
 use super::refused::Refused;
 use super::shared::Shared;
 use super::stats::Counts;
@@ -37,6 +37,8 @@ pub struct Lanes {
     /// Lanes made so far.
     made: AtomicU64,
     count: AtomicUsize,
+    /// The process before did not say what lies ahead.
+    is_unknown: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,7 @@ impl Lanes {
             shared: Shared::new(config, clock),
             made: AtomicU64::new(0),
             count: AtomicUsize::new(0),
+            is_unknown: AtomicBool::new(false),
         })
     }
 
@@ -77,6 +80,39 @@ impl Lanes {
             let config = self.shared.config.load().lane(&cell.origin);
             cell.update(now, |state| state.lane.change(config));
         }
+    }
+
+    /// Takes up the lanes that the process before has left. If it did not leave all that it knew,
+    /// no other lane starts before a delay after the start of this process.
+    pub fn take_up(&self, kept: Vec<(Origin, KeptLane)>, is_whole: bool) {
+        self.is_unknown.store(!is_whole, Ordering::Relaxed);
+        let (config, now) = (self.shared.config.load_full(), self.now());
+        let hold_max = config.max_retry_after.max(2 * config.lane.holds.backoff_max);
+        for (origin, lane) in kept {
+            // A full table costs time later, and nothing now.
+            let _ = self.with_lane(&origin, |_, state| {
+                state.lane.take_up(lane, (KEPT_DELAY_MAX, hold_max), now);
+            });
+        }
+    }
+
+    /// The lanes that have a time ahead, the longest first; without `all`, those with a long hold.
+    pub fn kept(&self, all: bool) -> Vec<(Origin, KeptLane)> {
+        let now = self.now();
+        let kept = |cell: Arc<Cell>| {
+            let kept = cell.state.lock().lane.kept(now)?;
+            let is_held = kept.hold.is_some_and(|hold| hold.rest >= KEPT_HOLD_MIN);
+            (all || is_held).then(|| (cell.origin.clone(), kept))
+        };
+        let mut kept: Vec<_> = self.all().into_iter().filter_map(kept).collect();
+        kept.sort_by_key(|(_, lane)| std::cmp::Reverse(lane.length()));
+        kept.truncate(KEPT_LANES_MAX);
+        kept
+    }
+
+    /// Whether a long hold has begun since the last call.
+    pub fn has_new_holds(&self) -> bool {
+        self.shared.has_new_holds.swap(false, Ordering::Relaxed)
     }
 
     /// The lane of `origin`, made if need be.
@@ -106,7 +142,10 @@ impl Lanes {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return Err(Refused::Full);
         }
-        let lane = Lane::new(self.shared.config.load().lane(origin), false);
+        let lane = Lane::new(
+            self.shared.config.load().lane(origin),
+            self.is_unknown.load(Ordering::Relaxed),
+        );
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let cell = Cell::new(origin.clone(), number, lane, &self.shared);
         shard.cells.insert(origin.clone(), Arc::clone(&cell));

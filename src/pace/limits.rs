@@ -5,6 +5,15 @@ use std::time::Duration;
 /// Origins whose pace is remembered at one time.
 pub const LANES_MAX: usize = 1_000_000;
 
+/// Lanes that are written at an end, those with the longest times.
+pub const KEPT_LANES_MAX: usize = 100_000;
+
+/// A hold of this length is written when it begins.
+pub const KEPT_HOLD_MIN: Duration = Duration::from_secs(30);
+
+/// The longest delay that is believed of a written lane: the longest that any profile keeps.
+pub const KEPT_DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How long a document's visit lasts.
 pub const VISIT_LENGTH: Duration = Duration::from_secs(30);
 

@@ -24,6 +24,7 @@ mod turn;
 mod visits;
 
 pub use config::{Config, OriginPace, PaceMode, Subresources};
+pub use lane::kept::KeptLane;
 pub use lanes::{LaneView, Lanes};
 pub use refused::{Refused, WaitReason};
 pub use stats::Counts;

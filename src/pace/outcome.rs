@@ -4,8 +4,15 @@ use http::{HeaderMap, StatusCode};
 
 use super::config::Config;
 use super::hold::{Cause, Outcome};
-use crate::policy::pace::{RateLimit, rate_limit, retry_after};
+use crate::policy::pace::{RATELIMIT, RateLimit, rate_limit, retry_after};
 use crate::types::timestamp::Timestamp;
+
+/// Whether a response may say something about the pace; most do not.
+pub(super) fn concerns_pace(status: StatusCode, headers: &HeaderMap) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS
+        || status.is_server_error()
+        || headers.contains_key(&RATELIMIT)
+}
 
 /// The outcome of a request whose response has this head, and what its RateLimit fields ask for.
 pub(super) fn outcome(

@@ -1,7 +1,7 @@
 //! What all lanes share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use arc_swap::ArcSwap;
 
@@ -21,6 +21,8 @@ pub(super) struct Shared {
     pub visits: Visits,
     /// Requests that wait.
     pub waiting: AtomicUsize,
+    /// A long hold has begun that is not written yet.
+    pub has_new_holds: AtomicBool,
 }
 
 impl Shared {
@@ -33,6 +35,7 @@ impl Shared {
             stats: Stats::default(),
             visits: Visits::default(),
             waiting: AtomicUsize::new(0),
+            has_new_holds: AtomicBool::new(false),
         })
     }
 }

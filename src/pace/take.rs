@@ -26,7 +26,8 @@ use crate::types::origin::Origin;
 pub struct Call<'a> {
     pub origin: &'a Origin,
     pub client: &'a ClientKey,
-    pub mode: PaceMode,
+    /// The agent's; `None`: the origin's or the default.
+    pub mode: Option<PaceMode>,
     /// The group of the robots.txt that applies, and what that asks.
     pub group: &'a str,
     pub asked: Option<AskedPace>,
@@ -58,14 +59,14 @@ impl Lanes {
     /// # Errors
     ///
     /// Why there will be none in time.
-    pub async fn take(&self, call: Call<'_>) -> Result<Turn, Refused> {
-        if call.mode == PaceMode::Off {
+    pub async fn take(&self, call: &Call<'_>) -> Result<Turn, Refused> {
+        let now = self.now();
+        let (arrival, mode, begins_visit) = self.arrival(call, now);
+        if mode == PaceMode::Off {
             return Ok(Turn::unpaced());
         }
-        let now = self.now();
-        let (arrival, begins_visit) = self.arrival(&call, now);
         let role = match arrival.kind {
-            _ if call.mode == PaceMode::Observe => Role::Undelayed,
+            _ if mode == PaceMode::Observe => Role::Undelayed,
             Kind::Page { .. } => Role::Delayed,
             Kind::Subresource => Role::Undelayed,
             Kind::RobotsTxt => Role::RobotsTxt,
@@ -73,7 +74,7 @@ impl Lanes {
         let deadline = now + arrival.patience;
         let visitor = begins_visit.then(|| call.client.clone());
         let entered = self.with_lane(call.origin, |cell, state| {
-            if call.mode == PaceMode::Observe {
+            if mode == PaceMode::Observe {
                 let wait = state.lane.estimate(&arrival, now);
                 if !wait.is_zero() {
                     self.shared.stats.note_would_wait(wait);
@@ -90,13 +91,13 @@ impl Lanes {
             Ok(seat) if role == Role::Delayed => (seat, Role::Undelayed, None),
             Ok(seat) => (seat, role, None),
             Err(cell) => {
-                let waited = Box::pin(self.wait(&cell, &call, &arrival)).await;
+                let waited = Box::pin(self.wait(&cell, call, &arrival)).await;
                 let (seat, waited) =
                     waited.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
                 (seat, role, Some(waited))
             }
         };
-        Ok(Turn::granted(seat, role, deadline, visitor).after(waited))
+        Ok(Turn::granted(seat, role, deadline, visitor, waited))
     }
 
     /// Waits for the turn of a robots.txt, for at most `max_wait`: no delay and no place bounds it,
@@ -113,7 +114,7 @@ impl Lanes {
         let call = Call {
             origin,
             client: &ClientKey::Proxy,
-            mode: self.shared.config.load().mode(origin),
+            mode: None,
             group: "",
             asked: None,
             closed: None,
@@ -122,12 +123,13 @@ impl Lanes {
             max_wait: Some(max_wait),
             shutdown: &CancellationToken::new(),
         };
-        self.take(call).await
+        self.take(&call).await
     }
 
-    /// The arrival of a request, and whether its start begins a visit.
-    fn arrival<'a>(&self, call: &Call<'a>, now: Tick) -> (Arrival<'a>, bool) {
+    /// The arrival of a request, the mode that applies, and whether its start begins a visit.
+    fn arrival<'a>(&self, call: &Call<'a>, now: Tick) -> (Arrival<'a>, PaceMode, bool) {
         let config = self.shared.config.load();
+        let mode = call.mode.unwrap_or_else(|| config.mode(call.origin));
         let has_visits = config.subresources == Subresources::Visit;
         let is_of_visit = has_visits
             && call.visit == Visit::Subresource
@@ -147,10 +149,8 @@ impl Lanes {
             Kind::Page { group, delay, opens }
         };
         let patience = call.max_wait.unwrap_or(config.max_wait).min(config.max_wait);
-        (
-            Arrival { client: call.client, kind, patience },
-            has_visits && call.visit == Visit::Document,
-        )
+        let arrival = Arrival { client: call.client, kind, patience };
+        (arrival, mode, has_visits && call.visit == Visit::Document)
     }
 
     async fn wait(

@@ -1,6 +1,7 @@
 //! The right to one start at an origin. Only this floor makes one, and egress sends no request
 //! without one.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -8,7 +9,8 @@ use tokio::time::sleep_until;
 
 use super::cell::{Cell, Seat};
 use super::hold::{Hold, Outcome};
-use super::outcome::{jitter, outcome};
+use super::limits::KEPT_HOLD_MIN;
+use super::outcome::{concerns_pace, jitter, outcome};
 use super::refused::{Refused, WaitReason};
 use super::tick::Tick;
 use crate::policy::pace::RateLimit;
@@ -17,9 +19,14 @@ use crate::types::client_key::ClientKey;
 /// The right to one start. Dropped before its start, it has cost nothing; dropped after, the
 /// request does not count any more.
 #[derive(Debug)]
-pub struct Turn {
-    /// `None`: the pace is off.
-    seat: Option<Seat>,
+pub struct Turn(
+    /// `None`: the pace is off. Boxed, because it is moved through many functions.
+    Option<Box<Granted>>,
+);
+
+#[derive(Debug)]
+struct Granted {
+    seat: Seat,
     role: Role,
     /// When the patience of the request is over.
     deadline: Tick,
@@ -51,27 +58,22 @@ pub struct Waited {
 impl Turn {
     /// Where the pace is off.
     pub(super) const fn unpaced() -> Self {
-        let deadline = Tick::from_micros(0);
-        Self { seat: None, role: Role::Undelayed, deadline, begins_visit: None, waited: None }
+        Self(None)
     }
 
-    pub(super) const fn granted(
+    pub(super) fn granted(
         seat: Seat,
         role: Role,
         deadline: Tick,
         begins_visit: Option<ClientKey>,
+        waited: Option<Waited>,
     ) -> Self {
-        Self { seat: Some(seat), role, deadline, begins_visit, waited: None }
-    }
-
-    pub(super) const fn after(mut self, waited: Option<Waited>) -> Self {
-        self.waited = waited;
-        self
+        Self(Some(Box::new(Granted { seat, role, deadline, begins_visit, waited })))
     }
 
     /// How long the request waited; `None`: not at all.
-    pub const fn waited(&self) -> Option<Waited> {
-        self.waited
+    pub fn waited(&self) -> Option<Waited> {
+        self.0.as_ref()?.waited
     }
 
     /// Waits until the request may start. To be called when it can be written at once.
@@ -80,10 +82,93 @@ impl Turn {
     ///
     /// A hold has begun that is longer than the request may wait.
     pub async fn ready(&mut self) -> Result<(), Refused> {
-        let Some(Seat { cell, id }) = &self.seat else { return Ok(()) };
-        let (shared, mut slept) = (&cell.shared, Duration::ZERO);
+        let Some(granted) = &mut self.0 else { return Ok(()) };
+        let now = granted.seat.cell.shared.ticks.now();
+        let started = granted.seat.cell.state.lock().lane.start(granted.seat.id, now);
+        if started.is_err() {
+            Box::pin(granted.wait()).await?;
+        }
+        granted.begin_visit();
+        Ok(())
+    }
+
+    /// The head of the request has been written: the distance to the next start counts from now.
+    pub fn written(&self) {
+        if let Some(Granted { seat: Seat { cell, id }, role: Role::Delayed, .. }) =
+            self.0.as_deref()
+        {
+            let now = cell.shared.ticks.now();
+            cell.update(now, |state| state.lane.begin(*id, now));
+        }
+    }
+
+    /// The request is to be sent a second time. To be followed by [`Self::ready`].
+    pub fn again(&self) {
+        if let Some(Granted { seat: Seat { cell, id }, .. }) = self.0.as_deref() {
+            cell.state.lock().lane.start_again(*id);
+        }
+    }
+
+    /// The head of the response has come: what it says about the pace applies.
+    pub fn answered(&self, status: StatusCode, headers: &HeaderMap) {
+        let Some(Granted { seat: Seat { cell, id }, role, .. }) = self.0.as_deref() else { return };
+        let now = cell.shared.ticks.now();
+        if !concerns_pace(status, headers) {
+            let mut state = cell.state.lock();
+            if !state.lane.follows_responses(now) {
+                state.lane.note_head(*id, now);
+                return;
+            }
+        }
+        let (config, date) = (cell.shared.config.load(), cell.shared.ticks.date());
+        let is_robots_txt = *role == Role::RobotsTxt;
+        let (outcome, limit) = outcome((status, headers), is_robots_txt, &config, date);
+        if limit != RateLimit::default() {
+            cell.update(now, |state| {
+                if let Some((delay, time)) = limit.spread {
+                    state.lane.spread(delay, now + time);
+                }
+                if let Some((places, time)) = limit.concurrent {
+                    let places = usize::try_from(places).unwrap_or(usize::MAX);
+                    state.lane.limit_places(places, now + time);
+                }
+            });
+        }
+        self.note(outcome);
+    }
+
+    /// There was no response: after a timeout the origin may be overloaded.
+    pub fn failed(&self, is_timeout: bool) {
+        let is_robots_txt = self.0.as_ref().is_some_and(|granted| granted.role == Role::RobotsTxt);
+        self.note(if is_timeout && !is_robots_txt {
+            Outcome::Failure { status: 503 }
+        } else {
+            Outcome::NoResponse
+        });
+    }
+
+    fn note(&self, outcome: Outcome) {
+        let Some(Granted { seat: Seat { cell, id }, .. }) = self.0.as_deref() else { return };
+        let now = cell.shared.ticks.now();
+        cell.update(now, |state| {
+            if state.lane.note(*id, outcome, now, jitter(outcome)) {
+                Cell::refuse_late(state, now);
+                let hold = state.lane.hold_at(now);
+                if hold.is_some_and(|hold| hold.until.since(now) >= KEPT_HOLD_MIN) {
+                    cell.shared.has_new_holds.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+}
+
+impl Granted {
+    /// Waits until the turn may start, and starts it.
+    async fn wait(&mut self) -> Result<(), Refused> {
+        let Seat { cell, id } = &self.seat;
+        let (ticks, since) = (&cell.shared.ticks, cell.shared.ticks.now());
         loop {
-            let now = shared.ticks.now();
+            let now = ticks.now();
             let (at, hold) = {
                 let mut state = cell.state.lock();
                 match state.lane.start(*id, now) {
@@ -95,80 +180,21 @@ impl Turn {
                 && let Some(Hold { until, status, cause }) = hold
             {
                 let refused = Refused::Resting { wait: until.since(now), status, cause };
-                shared.stats.note_refused(&refused);
+                cell.shared.stats.note_refused(&refused);
                 return Err(refused);
             }
-            sleep_until(shared.ticks.instant(at)).await;
-            slept += shared.ticks.now().since(now);
-        }
-        if let Some(client) = self.begins_visit.take() {
-            shared.visits.begin(&client, shared.ticks.now());
+            sleep_until(ticks.instant(at)).await;
         }
         if let Some(waited) = &mut self.waited {
-            waited.time += slept;
+            waited.time += ticks.now().since(since);
         }
         Ok(())
     }
 
-    /// The head of the request has been written: the distance to the next start counts from now.
-    pub fn written(&self) {
-        if let Some(Seat { cell, id }) = &self.seat
-            && self.role == Role::Delayed
-        {
-            let now = cell.shared.ticks.now();
-            cell.update(now, |state| state.lane.begin(*id, now));
+    fn begin_visit(&mut self) {
+        if let Some(client) = self.begins_visit.take() {
+            let shared = &self.seat.cell.shared;
+            shared.visits.begin(&client, shared.ticks.now());
         }
-    }
-
-    /// The request is to be sent a second time. To be followed by [`Self::ready`].
-    pub fn again(&self) {
-        if let Some(Seat { cell, id }) = &self.seat {
-            cell.state.lock().lane.start_again(*id);
-        }
-    }
-
-    /// The head of the response has come: what it says about the pace applies.
-    pub fn answered(&self, status: StatusCode, headers: &HeaderMap) {
-        let Some(Seat { cell, id }) = &self.seat else { return };
-        let (now, date) = (cell.shared.ticks.now(), cell.shared.ticks.date());
-        let is_robots_txt = self.role == Role::RobotsTxt;
-        let config = cell.shared.config.load();
-        let (outcome, limit) = outcome((status, headers), is_robots_txt, &config, date);
-        if outcome == Outcome::Good && limit == RateLimit::default() {
-            let mut state = cell.state.lock();
-            if !state.lane.follows_responses(now) {
-                state.lane.note_head(*id, now);
-                return;
-            }
-        }
-        cell.update(now, |state| {
-            if let Some((delay, time)) = limit.spread {
-                state.lane.spread(delay, now + time);
-            }
-            if let Some((places, time)) = limit.concurrent {
-                let places = usize::try_from(places).unwrap_or(usize::MAX);
-                state.lane.limit_places(places, now + time);
-            }
-        });
-        self.note(outcome);
-    }
-
-    /// There was no response: after a timeout the origin may be overloaded.
-    pub fn failed(&self, is_timeout: bool) {
-        self.note(if is_timeout && self.role != Role::RobotsTxt {
-            Outcome::Failure { status: 503 }
-        } else {
-            Outcome::NoResponse
-        });
-    }
-
-    fn note(&self, outcome: Outcome) {
-        let Some(Seat { cell, id }) = &self.seat else { return };
-        let now = cell.shared.ticks.now();
-        cell.update(now, |state| {
-            if state.lane.note(*id, outcome, now, jitter(outcome)) {
-                Cell::refuse_late(state, now);
-            }
-        });
     }
 }

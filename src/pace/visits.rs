@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use http::header::{ACCEPT, HeaderMap, HeaderName, REFERER, UPGRADE_INSECURE_REQUESTS};
+use http::header::{
+    ACCEPT, HeaderMap, HeaderName, HeaderValue, REFERER, UPGRADE_INSECURE_REQUESTS,
+};
 
 use super::limits::{VISIT_LENGTH, VISIT_REQUESTS_MAX, VISITS_MAX};
 use super::tick::Tick;
@@ -50,10 +52,11 @@ impl Visit {
         if asks_for_secure && scheme == Scheme::Http {
             return Self::Document;
         }
-        let accepts_html = headers.get_all(ACCEPT).iter().any(|value| {
+        let is_html = |value: &HeaderValue| {
             value.as_bytes().windows(9).any(|part| part.eq_ignore_ascii_case(b"text/html"))
-        });
-        if headers.contains_key(REFERER) && !accepts_html { Self::Subresource } else { Self::None }
+        };
+        let is_page = || headers.get_all(ACCEPT).iter().any(is_html);
+        if headers.contains_key(REFERER) && !is_page() { Self::Subresource } else { Self::None }
     }
 }
 
@@ -88,8 +91,6 @@ impl Visits {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use http::HeaderValue;
 
     use super::*;
 

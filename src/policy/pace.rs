@@ -11,7 +11,8 @@ use crate::robots::{Closed, DelayRecord, Group, Obeyed, RobotsTxt, TimeOfDay};
 use crate::types::http_time;
 use crate::types::timestamp::Timestamp;
 
-const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// The field by which an origin tells how much of a quota is left.
+pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// Requests left in a quota below which the rest is spread over its time.

@@ -226,8 +226,9 @@ impl Proxy {
         context: &ConnectionContext,
     ) -> Result<Turn, Rejection> {
         let (key, lanes) = (client.key(), self.forwarding.egress.lanes());
-        let call = pace.call(origin, &key, headers, &lanes.config(), &context.shutdown);
-        let turn = lanes.take(call).await;
+        let headers = HeaderSet::of(headers).has(HeaderSet::PACE).then_some(headers);
+        let call = pace.call(origin, &key, headers, &context.shutdown);
+        let turn = lanes.take(&call).await;
         turn.map_err(|refused| Refusal::paced(&refused, pace.status()).into())
     }
 

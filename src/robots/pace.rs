@@ -27,6 +27,16 @@ pub enum DelayRecord {
     RequestRate,
 }
 
+impl DelayRecord {
+    /// The word for it in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CrawlDelay => "crawl_delay",
+            Self::RequestRate => "request_rate",
+        }
+    }
+}
+
 /// The time between two requests that a file asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskedDelay {

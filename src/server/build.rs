@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 
 use super::descriptors;
 use super::lifecycle::Lifecycle;
+use super::pace_keeper;
 use super::prepare::{self, Prepared, SetupErrors, prepare};
 use crate::admin::{Reloads, Token, Watched};
 use crate::audit::Writer;
@@ -88,6 +89,11 @@ pub fn build_prepared(
     token.change(secret);
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
     let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
+    if !settings.under_run {
+        let kept = disk.as_ref().and_then(Disk::begin_pace).unwrap_or_default();
+        let is_whole = kept.is_whole;
+        egress.lanes().take_up(pace_keeper::taken_up(kept, clock.wall()), is_whole);
+    }
     let store = store(settings, &egress, &clock, disk);
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
     let watch = Watch::new(settings.watch.changes, settings.audit.redact_query);

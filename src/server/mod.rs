@@ -7,6 +7,7 @@ mod descriptors;
 mod lifecycle;
 mod listeners;
 mod liveness;
+mod pace_keeper;
 mod prepare;
 mod reload;
 mod serving;

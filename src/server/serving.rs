@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 use tracing::info;
 
 use super::accept::Acceptor;
+use super::pace_keeper::PaceKeeper;
 use super::totals::Totals;
 use super::worker::Worker;
 
@@ -32,6 +33,7 @@ pub struct Server {
     pub(super) liveness: Liveness,
     pub(super) watching: Watching,
     pub(super) totals: Totals,
+    pace_keeper: PaceKeeper,
     /// The number of clients that there are descriptors for.
     pub(super) places: usize,
     pub(super) components: Components,
@@ -59,6 +61,8 @@ impl Server {
         let liveness = Liveness::of(workers.iter().map(Worker::named));
         let watching = Watching::start(&components.watch, &components.audit, &components.clock)?;
         let (totals, components) = (Totals::start(components)?, components.clone());
+        let lanes = components.egress.lanes();
+        let pace_keeper = PaceKeeper::start(&components.store, lanes, &components.clock)?;
         let mut acceptor = Acceptor {
             admission: Arc::clone(&components.admission),
             places: Arc::new(Semaphore::new(places)),
@@ -73,7 +77,17 @@ impl Server {
             worker.accept(acceptor.clone(), listeners);
             acceptor.workers.rotate_left(1);
         }
-        Ok(Self { addresses, stop, workers, liveness, watching, totals, places, components })
+        Ok(Self {
+            addresses,
+            stop,
+            workers,
+            liveness,
+            watching,
+            totals,
+            pace_keeper,
+            places,
+            components,
+        })
     }
 
     /// The addresses of the listeners.
@@ -100,6 +114,7 @@ impl Server {
         // Nothing more is fetched: what has changed comes into the log before the last totals.
         self.watching.end();
         self.totals.end();
+        self.pace_keeper.end();
         self.components.request_metrics.tls.log_rest(self.components.settings().under_run);
         // The workers have ended: the store writes what is left.
         self.components.store.close();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::pace::Pace;
 use crate::audit::{self, Group, Record, print_time};
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{self, Decision, Verdict};
@@ -64,6 +65,7 @@ pub struct Answer {
     pub agent: Option<String>,
     pub profile: &'static str,
     pub robots: Robots,
+    pub pace: Pace,
     /// The setting by which the proxy forwards what is disallowed here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub let_through: Option<String>,

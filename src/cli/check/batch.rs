@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,9 +14,14 @@ use super::feed::{Feed, Next};
 use super::json_bytes::JsonBytes;
 use super::offline::{Library, ruling};
 use super::ordered::{OrderedOutput, Rendered, Slot};
+use super::pace::{OperatorPace, Pace};
 use super::query::{Defaults, LazyOnline};
 use crate::cli::exit::Failure;
-use crate::config::ProfileName;
+use crate::config::{ProfileName, units};
+use crate::policy::profile::Profile;
+use crate::robots::RobotsTxt;
+use crate::runtime::clock::{Clock, SystemClock};
+use crate::types::timestamp::Timestamp;
 
 /// Bytes of a line of `check --batch`: the above in base64, with room for the other members.
 const BATCH_LINE_BYTES_MAX: usize = 96 << 20;
@@ -37,6 +43,16 @@ struct Question<'a> {
     url_b64: Option<Cow<'a, str>>,
     url_parts: Option<Vec<(Cow<'a, str>, u64)>>,
     profile: Option<ProfileName>,
+    /// The time of day (UTC), `07:30`, in place of now.
+    at: Option<Cow<'a, str>>,
+    /// Only `pace.max_crawl_delay` counts.
+    settings: Option<PaceSettings>,
+}
+
+#[derive(Deserialize)]
+struct PaceSettings {
+    #[serde(rename = "pace.max_crawl_delay", with = "units::duration_option", default)]
+    max_crawl_delay: Option<Duration>,
 }
 
 /// What can be read of a line whose other members are wrong.
@@ -51,6 +67,7 @@ struct Reply<'a> {
     id: &'a Value,
     #[serde(flatten)]
     ruling: &'a Ruling,
+    pace: Pace,
     /// The URL that it was fetched from.
     #[serde(skip_serializing_if = "Option::is_none")]
     robots: Option<&'a Robots>,
@@ -122,7 +139,7 @@ impl Question<'_> {
         online: &LazyOnline,
         library: &mut Library,
     ) -> Result<Slot<()>, Trouble> {
-        let url = self.url().read()?.ok_or_else(|| "there is no url".to_owned())?;
+        let url = self.url().read()?;
         let agent = match &self.agent {
             Some(agent) => Agent::new(agent, self.agent_kind),
             None => defaults.agent.clone(),
@@ -130,12 +147,32 @@ impl Question<'_> {
         if let Some(robots) = self.robots().read()? {
             let profile = self.profile.or(defaults.profile).unwrap_or(defaults.configured_profile);
             let rules = library.read(&robots, profile);
-            return Ok(reply(&self.id, &ruling(&rules, agent.token(), &url), None));
+            // The pace is the same for every URL.
+            let url = url.unwrap_or_else(|| b"/"[..].into());
+            let ruling = ruling(&rules, agent.token(), &url);
+            let pace = self.pace(&rules, agent.token(), profile, defaults)?;
+            return Ok(Slot::Ready(rendered(&self.id, &ruling, pace, None)));
         }
+        let url = url.ok_or_else(|| "there is no url".to_owned())?;
         let id = self.id.clone();
-        let tell = move |answer: Answer| rendered(&id, &answer.ruling, Some(&answer.robots));
+        let tell =
+            move |answer: Answer| rendered(&id, &answer.ruling, answer.pace, Some(&answer.robots));
         let profile = self.profile.or(defaults.profile);
         Ok(Slot::Pending(online.get().map_err(Trouble::Setup)?.ask(&url, &agent, profile, tell)?))
+    }
+
+    fn pace(
+        &self,
+        rules: &RobotsTxt,
+        token: Option<&str>,
+        profile: ProfileName,
+        defaults: &Defaults,
+    ) -> Result<Pace, String> {
+        let profile = Profile::named(profile.as_str()).expect("the names are those of the table");
+        let now = self.at.as_deref().map_or_else(|| Ok(SystemClock.wall()), time_of_day)?;
+        let delay_max = self.settings.as_ref().and_then(|settings| settings.max_crawl_delay);
+        let delay_max = delay_max.unwrap_or(defaults.pace.delay_max);
+        Ok(Pace::of(rules, token, &profile, OperatorPace { delay_max, ..defaults.pace }, now))
     }
 
     fn robots(&self) -> JsonBytes<'_> {
@@ -157,12 +194,18 @@ impl Question<'_> {
     }
 }
 
-fn reply(id: &Value, ruling: &Ruling, robots: Option<&Robots>) -> Slot<()> {
-    Slot::Ready(rendered(id, ruling, robots))
+fn rendered(id: &Value, ruling: &Ruling, pace: Pace, robots: Option<&Robots>) -> Rendered<()> {
+    line(&Reply { id, ruling, pace, robots })
 }
 
-fn rendered(id: &Value, ruling: &Ruling, robots: Option<&Robots>) -> Rendered<()> {
-    line(&Reply { id, ruling, robots })
+/// A moment at `HH:MM` of some day.
+fn time_of_day(text: &str) -> Result<Timestamp, String> {
+    let complaint = || format!("at: \"{text}\" is no time of day; write it as \"07:30\"");
+    let (hour, minute) = text.split_once(':').ok_or_else(complaint)?;
+    let number = |text: &str, end: u64| text.parse().ok().filter(|number| *number < end);
+    let hour: u64 = number(hour, 24).ok_or_else(complaint)?;
+    let minute: u64 = number(minute, 60).ok_or_else(complaint)?;
+    Ok(Timestamp::from_millis((hour * 60 + minute) * 60_000))
 }
 
 fn complain(id: &Value, error: &str) -> Slot<()> {

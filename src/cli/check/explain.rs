@@ -47,6 +47,7 @@ fn why(answer: &Answer, paint: Paint) -> Vec<String> {
         _ => vec![cause.to_owned()],
     };
     lines.extend(robots.oddity.clone());
+    lines.extend(answer.pace.line().filter(|_| answer.ruling.decision == Outcome::Allow));
     let let_through = answer.let_through.as_ref();
     lines.extend(let_through.map(|setting| format!("but the proxy lets it through, by {setting}")));
     let group = basis.group.as_ref().filter(|_| basis.reason == "rule");

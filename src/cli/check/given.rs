@@ -6,18 +6,22 @@ use std::sync::Arc;
 
 use super::answer::{Answer, Robots, printable};
 use super::offline::{Library, ruling};
+use super::pace::{OperatorPace, Pace};
 use super::query::Defaults;
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::limits::BATCH_BYTES_MAX;
 use crate::config::ProfileName;
+use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
+use crate::runtime::clock::{Clock, SystemClock};
 
 pub struct Given {
     name: String,
     body: Vec<u8>,
     profile: ProfileName,
     rules: Arc<RobotsTxt>,
+    operator: OperatorPace,
 }
 
 impl Given {
@@ -34,7 +38,12 @@ impl Given {
         })?;
         let profile = defaults.profile.unwrap_or(defaults.configured_profile);
         let rules = Library::new().read(&body, profile);
-        Ok(Self { name, body, profile, rules })
+        Ok(Self { name, body, profile, rules, operator: defaults.pace })
+    }
+
+    fn pace(&self, token: Option<&str>) -> Pace {
+        let profile = Profile::named(self.profile.as_str()).expect("a row of the table");
+        Pace::of(&self.rules, token, &profile, self.operator, SystemClock.wall())
     }
 
     pub fn answer(&self, url: &[u8], token: Option<&str>) -> Answer {
@@ -46,6 +55,7 @@ impl Given {
             agent: token.map(printable),
             profile: self.profile.as_str(),
             robots,
+            pace: self.pace(token),
             let_through: None,
         }
     }

@@ -13,6 +13,7 @@ mod list;
 mod offline;
 mod online;
 mod ordered;
+mod pace;
 mod query;
 
 use std::io::{self, BufWriter};
@@ -28,6 +29,11 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         agent: args.agent.as_deref().map_or_else(Agent::ours, |agent| Agent::new(agent, None)),
         profile: args.profile,
         configured_profile: settings.robots.profile,
+        pace: pace::OperatorPace {
+            delay_max: settings.pace.max_crawl_delay,
+            delay: settings.pace.delay,
+            exempted: None,
+        },
     };
     let online = LazyOnline::new(settings);
     let output = BufWriter::new(io::stdout().lock());

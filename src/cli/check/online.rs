@@ -12,12 +12,14 @@ use tokio::runtime::Runtime;
 
 use super::agent::{Agent, AgentKind};
 use super::answer::{Answer, Outcome, Robots, Ruling, printable};
+use super::pace::{OperatorPace, Pace};
 use crate::audit::Record;
 use crate::cli::exit::Failure;
 use crate::clients::Client;
 use crate::config::{ProfileName, Settings};
 use crate::policy::decision::decide;
 use crate::policy::profile::Profile;
+use crate::policy::state::Policy;
 use crate::proxy::{Mode, Rules};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server;
@@ -43,6 +45,7 @@ struct Question {
     agent: Agent,
     /// In place of the configured one.
     profile: Option<Arc<Profile>>,
+    operator: OperatorPace,
 }
 
 impl Online {
@@ -72,7 +75,9 @@ impl Online {
     ) -> Result<Receiver<T>, String> {
         let (origin, path) = split(url, self.settings.limits.strict_target)?;
         agent.identification()?;
+        let operator = self.operator(&origin);
         let question = Question {
+            operator,
             url: url.to_vec(),
             origin,
             path,
@@ -86,6 +91,15 @@ impl Online {
             let _ = sender.send(tell(question.answer(&store, &rules).await));
         });
         Ok(receiver)
+    }
+
+    fn operator(&self, origin: &Origin) -> OperatorPace {
+        let own = self.settings.origins.iter().find(|rule| rule.origin == *origin);
+        OperatorPace {
+            delay_max: self.settings.pace.max_crawl_delay,
+            delay: own.and_then(|rule| rule.delay).unwrap_or(self.settings.pace.delay),
+            exempted: None,
+        }
     }
 
     fn profile(&self, name: ProfileName) -> Arc<Profile> {
@@ -135,6 +149,7 @@ impl Question {
             Ok(known) => self.decided(known, token, now),
             Err(undecided) => (Ruling::undecided(undecided), self.robots_unknown()),
         };
+        let pace = self.pace(rules, known.as_ref().ok(), token, now);
         let let_through = match ruling.decision {
             // Without a result, nothing is allowed.
             Outcome::Allow => None,
@@ -147,6 +162,7 @@ impl Question {
             agent: token.map(printable),
             profile: profile.name,
             robots,
+            pace,
             let_through,
         }
     }
@@ -155,6 +171,23 @@ impl Question {
         let ruling = Ruling::of(&decide(&known.policy(now), token, &self.path));
         let robots = Robots::of(self.origin.robots_url(), known.state(), ruling.line, now);
         (ruling, robots)
+    }
+
+    fn pace(
+        &self,
+        rules: &Rules,
+        known: Option<&Known>,
+        token: Option<&str>,
+        now: Timestamp,
+    ) -> Pace {
+        let exempted = rules.exemptions.crawl_delay(&self.origin, &self.path, token, now);
+        let operator = OperatorPace { exempted, ..self.operator };
+        match known.map(|known| (known, known.policy(now))) {
+            Some((known, Policy::Rules(copy))) => {
+                Pace::of(&copy.rules, token, known.profile(), operator, now)
+            }
+            _ => Pace::own(operator.delay),
+        }
     }
 
     /// The operator's overrides of the robots.txt.

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 
 use super::agent::Agent;
 use super::online::Online;
+use super::pace::OperatorPace;
 use crate::cli::exit::Failure;
 use crate::config::{ProfileName, Settings};
 
@@ -13,6 +14,8 @@ pub struct Defaults {
     /// As given by --profile: takes precedence over settings for an agent or an origin.
     pub profile: Option<ProfileName>,
     pub configured_profile: ProfileName,
+    /// The pace at any origin.
+    pub pace: OperatorPace,
 }
 
 /// Created when the first file has to be fetched: offline queries need neither network nor CA

@@ -69,17 +69,20 @@ impl Lane {
         (kept != KeptLane::default()).then_some(kept)
     }
 
-    /// Takes up what a former process kept, at the beginning. No delay is longer than `delay_max`
-    /// from now, no hold longer than `hold_max`.
-    pub fn take_up(&mut self, kept: KeptLane, (delay_max, hold_max): (Duration, Duration)) {
-        let start = Tick::default();
-        self.next = start + kept.next.min(delay_max);
+    /// Takes up at `now` what a former process kept. No delay is longer than `delay_max` from now,
+    /// no hold longer than `hold_max`.
+    pub fn take_up(
+        &mut self,
+        kept: KeptLane,
+        (delay_max, hold_max): (Duration, Duration),
+        now: Tick,
+    ) {
+        self.next = self.next.max(now + kept.next.min(delay_max));
         for (name, next) in kept.groups {
-            self.group(GroupKey::Page(name)).next = start + next.min(delay_max);
+            self.group(GroupKey::Page(name)).next = now + next.min(delay_max);
         }
         if let Some(KeptHold { rest, status, cause }) = kept.hold {
-            self.set_hold(Hold { until: start + rest.min(hold_max), status, cause }, start);
+            self.set_hold(Hold { until: now + rest.min(hold_max), status, cause }, now);
         }
-        self.is_unknown = false;
     }
 }

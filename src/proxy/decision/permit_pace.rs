@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::denial_builder::DenialBuilder;
 use super::rules::AgentPace;
-use crate::pace::{self, PaceMode, Visit};
+use crate::pace::{self, Visit};
 use crate::policy::pace::{AskedPace, asked, closed};
 use crate::policy::state::Policy;
 use crate::proxy::request::prefer;
@@ -66,32 +66,27 @@ impl PermitPace {
         self.agent.status
     }
 
-    /// The call for the turn of a request with this header.
+    /// The call for the turn of a request with these headers; `None`: they say nothing about it.
     pub fn call<'a>(
         &'a self,
         origin: &'a Origin,
         client: &'a ClientKey,
-        headers: &HeaderMap,
-        config: &pace::Config,
+        headers: Option<&HeaderMap>,
         shutdown: &'a CancellationToken,
     ) -> pace::Call<'a> {
         let site = self.site.as_deref();
-        let preferred = prefer::wait(headers);
+        let preferred = headers.and_then(prefer::wait);
         pace::Call {
             origin,
             client,
-            mode: self.mode(origin, config),
+            mode: self.agent.mode,
             group: site.map_or("", |site| &site.group),
             asked: site.and_then(|site| site.asked),
             closed: site.and_then(|site| site.closed).map(|closed| (closed.opens_in, closed.line)),
-            visit: Visit::of(headers, origin.scheme()),
+            visit: headers.map_or(Visit::None, |headers| Visit::of(headers, origin.scheme())),
             is_robots_txt: false,
             max_wait: [self.agent.max_wait, preferred].into_iter().flatten().min(),
             shutdown,
         }
-    }
-
-    fn mode(&self, origin: &Origin, config: &pace::Config) -> PaceMode {
-        self.agent.mode.unwrap_or_else(|| config.mode(origin))
     }
 }

@@ -51,6 +51,9 @@ impl HeaderSet {
     /// `Courtesy-*`, and names that some reader takes for it.
     pub const OURS: Self = Self(1 << 14);
 
+    /// What concerns the pace of a request: `Prefer`, `Referer`, and the marks of a browser.
+    pub const PACE: Self = Self(1 << 15);
+
     /// The headers of the set that are in `headers`.
     pub fn of(headers: &HeaderMap) -> Self {
         Self(headers.keys().fold(0, |set, name| set | Self::from_name(name).0))
@@ -73,6 +76,7 @@ impl HeaderSet {
             "expect" => Self::EXPECT,
             "via" => Self::VIA,
             "proxy-status" => Self::PROXY_STATUS,
+            "prefer" | "referer" | "sec-fetch-dest" | "upgrade-insecure-requests" => Self::PACE,
             text if is_ours(text) => Self::OURS,
             _ => Self(0),
         }

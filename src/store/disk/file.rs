@@ -83,6 +83,12 @@ impl DatabaseFile {
         }
     }
 
+    /// A number of the table of totals.
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, DiskError> {
+        let transaction = self.database.begin_read()?;
+        Ok(transaction.open_table(META)?.get(name)?.map(|number| number.value()))
+    }
+
     /// Runs `work` in one transaction; it is on the disk when this returns.
     pub(super) fn write<T>(
         &self,

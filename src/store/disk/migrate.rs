@@ -6,7 +6,7 @@ use redb::{ReadableTable, TableDefinition, WriteTransaction};
 use super::super::convert::Blobs;
 use super::super::persisted::Persisted;
 use super::error::DiskError;
-use super::tables::Tables;
+use super::tables::{SCHEMA, Tables};
 
 /// The schema of [`super::tables`]. Raise it, and add a step below, whenever an older version would
 /// read the tables wrongly. New members of the JSON need none.
@@ -25,7 +25,7 @@ pub(super) fn from(
     if version < 1 {
         to_1(tables, transaction)?;
     }
-    tables.set_schema(SCHEMA_VERSION)
+    tables.set_number(SCHEMA, SCHEMA_VERSION)
 }
 
 /// Leaves out what cannot be read: the origin is fetched again.

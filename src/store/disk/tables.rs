@@ -124,8 +124,8 @@ impl<'a> Tables<'a> {
         Ok(Totals { entries: self.origins.len()?, bytes: self.bytes })
     }
 
-    pub(super) fn set_schema(&mut self, schema: u64) -> Result<(), DiskError> {
-        self.meta.insert(SCHEMA, schema)?;
+    pub(super) fn set_number(&mut self, name: &str, number: u64) -> Result<(), DiskError> {
+        self.meta.insert(name, number)?;
         Ok(())
     }
 
