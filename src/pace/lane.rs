@@ -199,11 +199,12 @@ impl Lane {
     pub fn begin(&mut self, turn: TurnId, start: Tick) {
         let Some(turn) = self.turns.get_mut(turn) else { return };
         (turn.began, turn.has_started) = (start, true);
-        if !turn.key.is_delayed() {
+        let own = self.rate.delay(&self.config, start);
+        if !turn.key.is_delayed() || own.is_zero() && turn.delay.is_zero() {
             return;
         }
         let (key, delay) = (turn.key.clone(), turn.delay);
-        self.next = self.next.max(start + self.rate.delay(&self.config, start));
+        self.next = self.next.max(start + own);
         let delay = delay.max(self.rate.adapted(&self.config, delay));
         if !delay.is_zero() {
             let group = self.group(key);

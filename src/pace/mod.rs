@@ -28,6 +28,6 @@ pub use lane::kept::KeptLane;
 pub use lanes::{LaneView, Lanes};
 pub use refused::{Refused, WaitReason};
 pub use stats::Counts;
-pub use take::Call;
+pub use take::{Call, Entry, Wait};
 pub use turn::{Turn, Waited};
 pub use visits::Visit;

@@ -18,6 +18,7 @@ use super::tick::Tick;
 use super::turn::{Role, Turn, Waited};
 use super::visits::Visit;
 use crate::policy::pace::AskedPace;
+use crate::runtime::box_future::box_future;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
@@ -41,6 +42,22 @@ pub struct Call<'a> {
     pub shutdown: &'a CancellationToken,
 }
 
+/// What becomes of a call.
+#[derive(Debug)]
+pub enum Entry<'a> {
+    Turn(Turn),
+    Wait(Wait<'a>),
+}
+
+/// A request that has to wait.
+#[derive(Debug)]
+pub struct Wait<'a> {
+    cell: Arc<Cell>,
+    arrival: Arrival<'a>,
+    /// The client whose visit begins with the start.
+    visitor: Option<ClientKey>,
+}
+
 /// A request in a queue; it leaves when dropped.
 struct Waiting<'a> {
     lanes: &'a Lanes,
@@ -60,44 +77,63 @@ impl Lanes {
     ///
     /// Why there will be none in time.
     pub async fn take(&self, call: &Call<'_>) -> Result<Turn, Refused> {
+        match self.enter(call)? {
+            Entry::Turn(turn) => Ok(turn),
+            Entry::Wait(wait) => box_future(|| self.wait(call, wait)).await,
+        }
+    }
+
+    /// A turn of the request, if it need not wait: the common case, without a future.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Full`]: the pace of no more origins can be remembered.
+    pub fn enter<'a>(&self, call: &Call<'a>) -> Result<Entry<'a>, Refused> {
         let now = self.now();
         let (arrival, mode, begins_visit) = self.arrival(call, now);
         if mode == PaceMode::Off {
-            return Ok(Turn::unpaced());
+            return Ok(Entry::Turn(Turn::unpaced()));
         }
-        let role = match arrival.kind {
-            _ if mode == PaceMode::Observe => Role::Undelayed,
-            Kind::Page { .. } => Role::Delayed,
-            Kind::Subresource => Role::Undelayed,
-            Kind::RobotsTxt => Role::RobotsTxt,
-        };
-        let deadline = now + arrival.patience;
-        let visitor = begins_visit.then(|| call.client.clone());
-        let entered = self.with_lane(call.origin, |cell, state| {
-            if mode == PaceMode::Observe {
+        let (deadline, visitor) =
+            (now + arrival.patience, begins_visit.then(|| call.client.clone()));
+        // Without a delay the next starts do not depend on this one.
+        let role = if call.is_robots_txt { Role::RobotsTxt } else { Role::Undelayed };
+        self.with_lane(call.origin, |cell, state| {
+            let id = if mode == PaceMode::Observe {
                 let wait = state.lane.estimate(&arrival, now);
                 if !wait.is_zero() {
                     self.shared.stats.note_would_wait(wait);
                 }
-                return Ok(cell.seat(state.lane.observe(&arrival, now)));
+                Some(state.lane.observe(&arrival, now))
+            } else {
+                state.lane.enter(&arrival, now)
+            };
+            match id {
+                Some(id) => {
+                    Entry::Turn(Turn::granted(cell.seat(id), role, deadline, visitor, None))
+                }
+                None => Entry::Wait(Wait { cell: Arc::clone(cell), arrival, visitor }),
             }
-            // Without a delay the next starts do not depend on this one.
-            match state.lane.enter(&arrival, now) {
-                Some(id) => Ok(cell.seat(id)),
-                None => Err(Arc::clone(cell)),
-            }
-        })?;
-        let (seat, role, waited) = match entered {
-            Ok(seat) if role == Role::Delayed => (seat, Role::Undelayed, None),
-            Ok(seat) => (seat, role, None),
-            Err(cell) => {
-                let waited = Box::pin(self.wait(&cell, call, &arrival)).await;
-                let (seat, waited) =
-                    waited.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
-                (seat, role, Some(waited))
-            }
+        })
+    }
+
+    /// Waits for the turn of a request that could not enter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::take`].
+    pub async fn wait(&self, call: &Call<'_>, wait: Wait<'_>) -> Result<Turn, Refused> {
+        let Wait { cell, arrival, visitor } = wait;
+        let deadline = self.now() + arrival.patience;
+        let role = match arrival.kind {
+            Kind::Page { .. } => Role::Delayed,
+            Kind::Subresource => Role::Undelayed,
+            Kind::RobotsTxt => Role::RobotsTxt,
         };
-        Ok(Turn::granted(seat, role, deadline, visitor, waited))
+        let granted = self.wait_in(&cell, call, &arrival).await;
+        let (seat, waited) =
+            granted.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
+        Ok(Turn::granted(seat, role, deadline, visitor, Some(waited)))
     }
 
     /// Waits for the turn of a robots.txt, for at most `max_wait`: no delay and no place bounds it,
@@ -153,7 +189,7 @@ impl Lanes {
         (arrival, mode, has_visits && call.visit == Visit::Document)
     }
 
-    async fn wait(
+    async fn wait_in(
         &self,
         cell: &Arc<Cell>,
         call: &Call<'_>,

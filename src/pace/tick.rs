@@ -15,7 +15,8 @@ impl Tick {
 
     /// The moment so long after the start.
     pub fn after(length: Duration) -> Self {
-        Self(u64::try_from(length.as_micros()).unwrap_or(u64::MAX))
+        let micros = length.as_secs().saturating_mul(1_000_000);
+        Self(micros.saturating_add(u64::from(length.subsec_micros())))
     }
 
     /// Microseconds after the start.
@@ -34,8 +35,9 @@ impl Add<Duration> for Tick {
 
     /// Rounded up, so that a distance is never shorter than asked.
     fn add(self, length: Duration) -> Self {
-        let micros = length.as_nanos().div_ceil(1000);
-        Self(self.0.saturating_add(u64::try_from(micros).unwrap_or(u64::MAX)))
+        let below_second = u64::from(length.subsec_nanos().div_ceil(1000));
+        let micros = length.as_secs().saturating_mul(1_000_000).saturating_add(below_second);
+        Self(self.0.saturating_add(micros))
     }
 }
 
@@ -43,7 +45,6 @@ impl Sub<Duration> for Tick {
     type Output = Self;
 
     fn sub(self, length: Duration) -> Self {
-        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_sub(micros))
+        Self(self.0.saturating_sub(Self::after(length).0))
     }
 }

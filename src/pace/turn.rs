@@ -16,6 +16,9 @@ use super::tick::Tick;
 use crate::policy::pace::RateLimit;
 use crate::types::client_key::ClientKey;
 
+/// A shorter wait is not told.
+const WAIT_NOTICEABLE: Duration = Duration::from_millis(1);
+
 /// The right to one start. Dropped before its start, it has cost nothing; dropped after, the
 /// request does not count any more.
 #[derive(Debug)]
@@ -71,9 +74,9 @@ impl Turn {
         Self(Some(Box::new(Granted { seat, role, deadline, begins_visit, waited })))
     }
 
-    /// How long the request waited; `None`: not at all.
+    /// How long the request waited; `None`: not noticeably.
     pub fn waited(&self) -> Option<Waited> {
-        self.0.as_ref()?.waited
+        self.0.as_ref()?.waited.filter(|waited| waited.time >= WAIT_NOTICEABLE)
     }
 
     /// Waits until the request may start. To be called when it can be written at once.

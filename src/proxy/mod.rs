@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::USER_AGENT;
-use http::{HeaderMap, Method, Response, Version, request as http_request};
+use http::{Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 
 pub use connect::tunnel::Pipes;
@@ -31,7 +31,6 @@ pub use connection::client_io::Timeouts;
 pub use connection::{Limits, Service, serve};
 use decision::gate::Admission;
 pub use decision::gate::Gate;
-use decision::permit_pace::PermitPace;
 use decision::request_info::{RequestInfo, Subject};
 pub use decision::robots_summary_cache::RobotsSummaryCache;
 pub use decision::rules::{AgentRule, Mixed, Mode, OriginRule, Rules};
@@ -67,10 +66,10 @@ use response::respond;
 
 use crate::clients::{BodyMemory, Client, RejectReason};
 use crate::egress::boxed_request::BoxedRequest;
-use crate::pace::Turn;
+use crate::pace::Entry;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
-use crate::types::origin::{Origin, Scheme};
+use crate::types::origin::Scheme;
 
 /// A decision that was made so long before its request starts is made again.
 const DECISION_AGE_MAX: Duration = Duration::from_secs(1);
@@ -192,7 +191,7 @@ impl Proxy {
             None => {}
         }
         let pending = self.metrics.begin(&target.origin);
-        pending.finish(self.fetch(request, target, &client, context, entry).await)
+        pending.finish(self.fetch((request, set), target, &client, context, entry).await)
     }
 
     /// The client of a request. Credentials are required of requests to the proxy as a proxy: not
@@ -216,26 +215,10 @@ impl Proxy {
         Ok(client)
     }
 
-    /// Waits for the turn of a permitted request.
-    pub(in crate::proxy) async fn turn(
-        &self,
-        origin: &Origin,
-        pace: &PermitPace,
-        headers: &HeaderMap,
-        client: &Client,
-        context: &ConnectionContext,
-    ) -> Result<Turn, Rejection> {
-        let (key, lanes) = (client.key(), self.forwarding.egress.lanes());
-        let headers = HeaderSet::of(headers).has(HeaderSet::PACE).then_some(headers);
-        let call = pace.call(origin, &key, headers, &context.shutdown);
-        let turn = lanes.take(&call).await;
-        turn.map_err(|refused| Refusal::paced(&refused, pace.status()).into())
-    }
-
     /// Decides on a resource, waits for its turn, and forwards the request.
     async fn fetch(
         &self,
-        request: Received,
+        (request, set): (Received, HeaderSet),
         target: Target,
         client: &Client,
         context: &ConnectionContext,
@@ -252,10 +235,19 @@ impl Proxy {
             }
         };
         let origin = &permit.target().origin;
-        let turn = self.turn(origin, permit.pace(), &head.headers, client, context).await?;
+        let headers = set.has(HeaderSet::PACE).then_some(&head.headers);
+        let (key, lanes) = (client.key(), self.forwarding.egress.lanes());
+        let call = permit.pace().call(origin, &key, headers, &context.shutdown);
+        let turn = match lanes.enter(&call) {
+            Ok(Entry::Turn(turn)) => Ok(turn),
+            Ok(Entry::Wait(wait)) => box_future(|| lanes.wait(&call, wait)).await,
+            Err(refused) => Err(refused),
+        };
+        let turn = turn.map_err(|refused| Refusal::paced(&refused, permit.pace().status()))?;
         if turn.waited().is_some_and(|waited| waited.time > DECISION_AGE_MAX) {
             // What was decided before a wait may not hold after it.
-            match self.gate.admit(permit.into_target(), info).await? {
+            let target = permit.into_target();
+            match box_future(|| self.gate.admit(target, info)).await? {
                 Admission::Permit(renewed) => permit = renewed,
                 Admission::RobotsTxt { snapshot, age } => {
                     return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
@@ -265,7 +257,7 @@ impl Proxy {
         let ConnectionContext { state, shutdown, .. } = context;
         let client =
             ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
-        let forwarded = self.forwarding.forward(&permit, turn, request, client).await;
+        let forwarded = self.forwarding.forward(&permit, turn, (request, set), client).await;
         let status = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
         self.gate.note_response(&permit, status);
         match forwarded {

@@ -47,7 +47,8 @@ impl PaceKeeper {
         let (end, of_thread) = (CancellationToken::new(), kept.clone());
         let ended = end.clone();
         let run = move || {
-            while runtime.block_on(timeout(HOLDS_INTERVAL, ended.cancelled())).is_err() {
+            let wait = async || timeout(HOLDS_INTERVAL, ended.cancelled()).await;
+            while runtime.block_on(wait()).is_err() {
                 if of_thread.lanes.has_new_holds() {
                     of_thread.keep(false);
                 }

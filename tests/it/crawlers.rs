@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -17,8 +17,13 @@ use crate::testkit::parties::{Origin, Proxy, Script, answer, ok_with};
 /// Only a crawl that hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The Crawl-delay of the site, and how exactly the origin can observe it.
+const DELAY: Duration = Duration::from_millis(200);
+const ACCURACY: Duration = Duration::from_millis(20);
+
 const ROBOTS_TXT: &str = "\
 User-agent: *
+Crawl-delay: 0.2
 Disallow: /private/
 Disallow: /*/draft-
 Disallow: /*.pdf$
@@ -109,6 +114,10 @@ fn assert_polite(origin: &Origin, proxy: &Proxy) {
     wanted.insert("/robots.txt");
     assert_eq!(seen, wanted, "what reached the site");
     assert_eq!(origin.count("/robots.txt"), 1);
+
+    let arrivals: Vec<_> = origin.log().requests[1..].iter().map(|request| request.at).collect();
+    let is_early = |pair: &[Instant]| pair[1] - pair[0] < DELAY - ACCURACY;
+    assert!(!arrivals.windows(2).any(is_early), "{arrivals:?}");
 
     let records = proxy.records();
     let refused: BTreeSet<_> = records.iter().filter_map(|record| record["url"].as_str()).collect();

@@ -33,6 +33,7 @@ mod life;
 mod metrics;
 mod mint;
 mod origins_tls;
+mod pace;
 mod per_agent;
 mod policy;
 mod raw_bytes;

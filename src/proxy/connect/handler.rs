@@ -101,10 +101,13 @@ impl Proxy {
         context: &ConnectionContext,
     ) -> Result<(), Rejection> {
         let permit = self.gate.admit_host(origin, info, mixed).await?;
-        let turn = self.turn(permit.origin(), permit.pace(), headers, info.client, context).await?;
+        let key = info.client.key();
+        let call = permit.pace().call(permit.origin(), &key, Some(headers), &context.shutdown);
+        let turn = self.forwarding.egress.lanes().take(&call).await;
+        let turn = turn.map_err(|refused| Refusal::paced(&refused, permit.pace().status()))?;
         let held = self.admission.keep(info.client, footprint::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
-        let stream = match egress.connect_plain(permit.origin(), &info.client.key(), turn).await {
+        let stream = match egress.connect_plain(permit.origin(), &key, turn).await {
             Ok(stream) => stream,
             Err(error) => {
                 let subject = Subject::Host(permit.origin());

@@ -65,7 +65,7 @@ pub struct ClientSide<'a> {
 }
 
 impl Forwarding {
-    /// Sends the permitted request in its turn, and returns the origin's response, still streaming.
+    /// Sends the permitted request, whose headers have `set`, in its turn, and returns the origin's response, still streaming.
     ///
     /// # Errors
     /// If the origin cannot be reached, or breaks the protocol before its response has begun.
@@ -73,12 +73,11 @@ impl Forwarding {
         &self,
         permit: &Permit,
         turn: Turn,
-        request: BoxedRequest<Incoming>,
+        (request, set): (BoxedRequest<Incoming>, HeaderSet),
         client: ClientSide<'_>,
     ) -> Result<Response<Body>, egress::Error> {
         let BoxedRequest { mut head, body } = request;
         let received = head.version;
-        let set = HeaderSet::of(&head.headers);
         let protocol = if set.has(HeaderSet::UPGRADE) && received == Version::HTTP_11 {
             upgrade_protocol::wanted(&head.headers, &self.upgrades)
         } else {

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use courtesy::runtime::clock::monotonic;
 use rustls::ServerConfig;
@@ -66,6 +66,7 @@ pub struct Log {
 pub struct Received {
     /// Which connection it came by, counted from 1.
     pub connection: usize,
+    pub at: Instant,
     pub head: String,
     pub body: Vec<u8>,
     pub trailers: String,
@@ -365,6 +366,7 @@ impl Shared {
         while let Some(head) = wire.head()? {
             let received = Received {
                 connection,
+                at: monotonic(),
                 head,
                 body: Vec::new(),
                 trailers: String::new(),

@@ -1,0 +1,322 @@
+//! When requests reach an origin, by the origin's own clock.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use courtesy::config::{HttpsMode, OriginRule};
+use courtesy::pace::PaceMode;
+use courtesy::policy::profile::Obedience;
+use courtesy::runtime::clock::monotonic;
+use courtesy::types::origin::split_url;
+
+use crate::testkit::parties::{Origin, Proxy, Script, answer, ok, until};
+
+const DELAY: Duration = Duration::from_millis(500);
+/// How exactly the origin can observe it.
+const ACCURACY: Duration = Duration::from_millis(20);
+
+const HALF_A_SECOND: &str = "User-agent: *\nCrawl-delay: 0.5\nDisallow: /private/\n";
+const TEN_SECONDS: &str = "User-agent: *\nCrawl-delay: 10\n";
+const TWO_SECONDS: &str = "User-agent: *\nCrawl-delay: 2\n";
+
+/// When the pages were requested, in order.
+fn arrivals(origin: &Origin) -> Vec<Instant> {
+    let log = origin.log();
+    log.requests.iter().filter(|it| it.path() != "/robots.txt").map(|it| it.at).collect()
+}
+
+/// Asserts that `count` pages were requested, a delay apart and no further than that.
+#[track_caller]
+fn assert_spaced(origin: &Origin, count: usize, delay: Duration) {
+    let arrivals = arrivals(origin);
+    assert_eq!(arrivals.len(), count);
+    let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| *gap >= delay - ACCURACY), "{gaps:?}");
+    let length = arrivals[count - 1] - arrivals[0];
+    let most = delay * u32::try_from(count - 1).expect("few") + delay / 2;
+    assert!(length < most, "{length:?} for {gaps:?}");
+}
+
+#[test]
+fn eight_clients_on_kept_connections_start_a_delay_apart() {
+    let (origin, proxy) = (Origin::with_robots(HALF_A_SECOND), Proxy::start());
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let (origin, proxy) = (&origin, &proxy);
+            scope.spawn(move || {
+                let mut client = proxy.client();
+                let response = client.get(&origin.url(&format!("/{number}")));
+                assert_eq!(response.status(), 200, "{}", response.text());
+            });
+        }
+    });
+    assert_spaced(&origin, 8, DELAY);
+}
+
+#[test]
+fn origins_that_close_each_connection_are_requested_a_delay_apart() {
+    let origin = Origin::with_robots(HALF_A_SECOND)
+        .on("/", Script::default().send(answer(200, "Connection: close\r\n", "")).close());
+    let proxy = Proxy::start();
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| assert_eq!(proxy.get(&origin.url("/")).status(), 200));
+        }
+    });
+    assert_spaced(&origin, 6, DELAY);
+}
+
+#[test]
+fn requests_inside_connects_of_both_versions_start_a_delay_apart() {
+    let origin = Origin::secure().robots(HALF_A_SECOND);
+    let proxy = Proxy::before(&[&origin], |_| {});
+    let authority = origin.authority();
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let url = format!("https://{authority}/one");
+                let mut client = proxy.https(&authority);
+                client.ask("GET", &url, "");
+                assert_eq!(client.read().status(), 200);
+            });
+        }
+        scope.spawn(|| {
+            let client = proxy.h2(&authority);
+            let streams: Vec<_> =
+                (0..4).map(|_| client.ask(client.request("GET", "/two"))).collect();
+            for stream in streams {
+                assert_eq!(client.answer(stream).status, 200);
+            }
+        });
+    });
+    assert_spaced(&origin, 7, DELAY);
+}
+
+#[test]
+fn a_request_that_is_sent_again_starts_again() {
+    // The second request on the kept connection finds it closed.
+    let origin = Origin::with_robots(HALF_A_SECOND)
+        .on("/second", Script::default().close())
+        .then("/second", ok("at last"));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    assert_eq!(client.get(&origin.url("/first")).status(), 200);
+    assert_eq!(client.get(&origin.url("/second")).status(), 200);
+    assert_spaced(&origin, 3, DELAY);
+}
+
+#[test]
+fn tunnels_to_an_origin_open_a_delay_apart() {
+    let origin = Origin::secure().robots(HALF_A_SECOND.split("Disallow").next().unwrap());
+    let proxy = Proxy::before(&[&origin], |settings| {
+        settings.https.mode = HttpsMode::Classify;
+    });
+    let authority = origin.authority();
+    let begun = monotonic();
+    for _ in 0..3 {
+        drop(proxy.client().tunnel(&authority));
+    }
+    assert!(begun.elapsed() >= 2 * DELAY - ACCURACY);
+}
+
+#[test]
+fn a_response_names_how_long_it_waited_and_why() {
+    let (origin, proxy) = (Origin::with_robots(HALF_A_SECOND), Proxy::start());
+    assert_eq!(proxy.get(&origin.url("/a")).field("courtesy-waited"), None);
+    let waited = proxy.get(&origin.url("/b")).field("courtesy-waited").map(str::to_owned);
+    let waited = waited.expect("it waited");
+    let (seconds, why) = waited.split_once(';').expect("a reason");
+    assert_eq!(why, "by=crawl_delay;line=2");
+    assert!((0.3..0.9).contains(&seconds.parse().unwrap()), "{seconds}");
+}
+
+#[test]
+fn an_origin_cannot_say_how_long_a_request_waited() {
+    let forged = answer(200, "Courtesy-Waited: 99;by=delay\r\n", "");
+    let origin = Origin::start().on("/", Script::default().send(forged));
+    assert_eq!(Proxy::start().get(&origin.url("/")).field("courtesy-waited"), None);
+}
+
+#[test]
+fn a_request_that_would_wait_too_long_learns_when_to_come_back() {
+    let origin = Origin::with_robots(TEN_SECONDS);
+    let proxy = Proxy::with(|settings| settings.pace.max_wait = Duration::from_secs(2));
+    assert_eq!(proxy.get(&origin.url("/a")).status(), 200);
+    let refused = proxy.get(&origin.url("/b"));
+    refused.assert_error(429, "http_request_error");
+    assert_eq!(refused.json()["type"], "http://courtesy.internal/problems/paced");
+    assert_eq!(refused.field("cache-control"), Some("no-store"));
+    let after: u64 = refused.field("retry-after").expect("a time").parse().expect("seconds");
+    assert!((9..=10).contains(&after), "{after}");
+    assert!(proxy.records().is_empty(), "it is no denial");
+
+    proxy.change(|settings| settings.pace.status = http::StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(proxy.get(&origin.url("/b")).status(), 503);
+    let impatient = proxy.exchange("GET", &origin.url("/b"), "Prefer: wait=0\r\n");
+    assert_eq!(impatient.status(), 503);
+    assert_eq!(arrivals(&origin).len(), 1);
+}
+
+#[test]
+fn nothing_starts_while_an_origin_asks_for_rest() {
+    let busy = answer(429, "Retry-After: 2\r\n", "enough");
+    let origin = Origin::start().on("/busy", Script::default().send(busy));
+    let proxy = Proxy::start();
+    let response = proxy.get(&origin.url("/busy"));
+    assert_eq!((response.status(), response.text().as_str()), (429, "enough"));
+    let resting = proxy.exchange("GET", &origin.url("/a"), "Prefer: wait=1\r\n");
+    resting.assert_error(429, "destination_unavailable");
+    assert_eq!(resting.json()["type"], "http://courtesy.internal/problems/origin-resting");
+    assert_eq!(resting.field("retry-after"), Some("2"));
+    thread::scope(|scope| {
+        for path in ["/b", "/c", "/d"] {
+            let url = origin.url(path);
+            scope.spawn(|| assert_eq!(proxy.get(&{ url }).status(), 200));
+        }
+    });
+    let arrivals = arrivals(&origin);
+    assert_eq!(arrivals.len(), 4);
+    assert!(arrivals[1] - arrivals[0] >= Duration::from_secs(2) - ACCURACY);
+}
+
+#[test]
+fn a_client_that_leaves_costs_nothing() {
+    let (origin, proxy) = (Origin::with_robots(HALF_A_SECOND), Proxy::start());
+    assert_eq!(proxy.get(&origin.url("/first")).status(), 200);
+    let leaving: Vec<_> = (0..30)
+        .map(|number| {
+            let mut client = proxy.client();
+            client.ask("GET", &origin.url(&format!("/left/{number}")), "");
+            client
+        })
+        .collect();
+    until("all wait", || {
+        let page = proxy.admin("/metrics").text();
+        page.contains("courtesy_pace_waiting 30")
+    });
+    for client in leaving {
+        client.reset();
+    }
+    until("they are gone", || proxy.admin("/metrics").text().contains("courtesy_pace_waiting 0"));
+    let before = arrivals(&origin).len();
+    assert_eq!(proxy.get(&origin.url("/last")).status(), 200);
+    let after = arrivals(&origin);
+    assert!(after.len() == before + 1 && before < 5, "{before}");
+    assert!(after[before] - after[before - 1] < 2 * DELAY, "the next turn is the polite one's");
+}
+
+#[test]
+fn eight_requests_are_under_way_to_an_origin_and_seven_of_one_client() {
+    let late = Script::default().hold().send(answer(200, "", "late"));
+    let origin = Origin::start().on("/late", late);
+    let proxy = Proxy::start();
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| assert_eq!(proxy.get(&origin.url("/late")).status(), 200));
+        }
+        until("the others wait", || {
+            proxy.admin("/metrics").text().contains("courtesy_pace_waiting 13")
+        });
+        assert_eq!(origin.count("/late"), 7);
+        origin.release();
+    });
+    assert_eq!(origin.count("/late"), 20);
+}
+
+#[test]
+fn what_was_decided_before_a_wait_is_decided_again() {
+    let origin = Origin::start()
+        .on("/robots.txt", ok(TWO_SECONDS))
+        .then("/robots.txt", ok("User-agent: *\nDisallow: /\n"));
+    let proxy = Proxy::start();
+    assert_eq!(proxy.get(&origin.url("/a")).status(), 200);
+    thread::scope(|scope| {
+        let second = scope.spawn(|| proxy.get(&origin.url("/b")).status());
+        until("it waits", || proxy.admin("/metrics").text().contains("courtesy_pace_waiting 1"));
+        proxy.clock.advance(Duration::from_secs(25 * 60 * 60));
+        assert_eq!(second.join().expect("no panic"), 403);
+    });
+    assert_eq!(proxy.record()["event"], "denied");
+    assert_eq!(arrivals(&origin).len(), 1);
+}
+
+#[test]
+fn a_mode_can_be_to_observe_or_off() {
+    let origin = Origin::with_robots(TEN_SECONDS);
+    for mode in [PaceMode::Observe, PaceMode::Off] {
+        let proxy = Proxy::with(|settings| settings.pace.mode = mode);
+        for path in ["/a", "/b", "/c"] {
+            let response = proxy.get(&origin.url(path));
+            assert_eq!((response.status(), response.field("courtesy-waited")), (200, None));
+        }
+        let count = if mode == PaceMode::Observe { 2 } else { 0 };
+        let page = proxy.admin("/metrics").text();
+        let line = format!("courtesy_pace_would_wait_seconds_count{{mode=\"observe\"}} {count}\n");
+        assert!(page.contains(&line), "{page}");
+    }
+}
+
+#[test]
+fn the_settings_of_an_agent_and_of_an_origin_apply() {
+    let origin = Origin::with_robots(TEN_SECONDS);
+    let proxy = Proxy::with(|settings| {
+        let rule = OriginRule {
+            delay: Some(Duration::from_millis(300)),
+            pace: Some(PaceMode::Observe),
+            ..OriginRule::of(split_url(origin.url("/").as_bytes()).expect("a URL").0)
+        };
+        settings.origins = vec![rule];
+    });
+    for _ in 0..3 {
+        assert_eq!(proxy.get(&origin.url("/")).status(), 200);
+    }
+    proxy.change(|settings| {
+        settings.origins[0].pace = Some(PaceMode::Enforce);
+        settings.robots.knobs.crawl_delay = Some(Obedience::Ignore);
+    });
+    for _ in 0..4 {
+        assert_eq!(proxy.get(&origin.url("/")).status(), 200);
+    }
+    let arrivals = arrivals(&origin);
+    let gaps: Vec<_> = arrivals[3..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| *gap >= Duration::from_millis(300) - ACCURACY), "{gaps:?}");
+}
+
+#[test]
+fn what_a_browser_loads_for_a_document_has_no_delay() {
+    let (origin, proxy) = (Origin::with_robots(TWO_SECONDS), Proxy::start());
+    let ask = |path: &str, dest: &str| {
+        let field = format!("Sec-Fetch-Dest: {dest}\r\n");
+        assert_eq!(proxy.exchange("GET", &origin.url(path), &field).status(), 200);
+    };
+    ask("/", "document");
+    for number in 0..40 {
+        ask(&format!("/{number}.png"), "image");
+    }
+    ask("/next", "document");
+    let arrivals = arrivals(&origin);
+    assert!(arrivals[40] - arrivals[0] < Duration::from_secs(2));
+    assert!(arrivals[41] - arrivals[0] >= Duration::from_secs(2) - ACCURACY);
+}
+
+#[test]
+fn a_clean_restart_keeps_the_delay() {
+    let (origin, proxy) = (Origin::with_robots(TWO_SECONDS), Proxy::start());
+    assert_eq!(proxy.get(&origin.url("/a")).status(), 200);
+    let proxy = proxy.restart(|_| {});
+    assert_eq!(proxy.get(&origin.url("/b")).status(), 200);
+    assert_spaced(&origin, 2, Duration::from_secs(2));
+}
+
+#[test]
+fn a_client_cannot_fill_the_queue_of_an_origin_for_the_others() {
+    let origin = Origin::with_robots(HALF_A_SECOND);
+    let proxy = Proxy::with(|settings| settings.pace.max_waiting_per_origin = 4);
+    assert_eq!(proxy.get(&origin.url("/first")).status(), 200);
+    let statuses: Vec<_> = thread::scope(|scope| {
+        let ask = || proxy.get(&origin.url("/many")).status();
+        let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        asked.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert_eq!(statuses.iter().filter(|status| **status == 503).count(), 4, "{statuses:?}");
+}
