@@ -110,6 +110,11 @@ impl Lanes {
         kept
     }
 
+    /// Counts that lanes were written to the store.
+    pub fn note_write(&self) {
+        self.shared.stats.note_write();
+    }
+
     /// Whether a long hold has begun since the last call.
     pub fn has_new_holds(&self) -> bool {
         self.shared.has_new_holds.swap(false, Ordering::Relaxed)

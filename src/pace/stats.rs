@@ -17,6 +17,8 @@ pub(super) struct Stats {
     refusals: Counters<3>,
     /// Requests whose delay the robots.txt asks to be longer than it may be.
     clamped: Counters<1>,
+    /// Times that lanes were written to the store.
+    writes: Counters<1>,
 }
 
 /// The counts at one moment.
@@ -28,6 +30,8 @@ pub struct Counts {
     /// In the order of [`Self::REFUSALS`].
     pub refusals: [u64; 3],
     pub clamped: u64,
+    /// Times that lanes were written to the store.
+    pub writes: u64,
     /// Origins whose pace is remembered.
     pub lanes: usize,
     /// Origins that are left alone.
@@ -55,6 +59,10 @@ impl Stats {
         self.clamped.add(0, 1);
     }
 
+    pub(super) fn note_write(&self) {
+        self.writes.add(0, 1);
+    }
+
     pub(super) fn note_refused(&self, refused: &Refused) {
         let place = match refused {
             Refused::TooLong { .. } => 0,
@@ -70,6 +78,7 @@ impl Stats {
             would_wait: self.would_wait.counts(),
             refusals: self.refusals.values(),
             clamped: self.clamped.value(0),
+            writes: self.writes.value(0),
             ..Counts::default()
         }
     }

@@ -76,6 +76,7 @@ impl Kept {
             (origin, serde_json::to_vec(&(now, lane)).expect("plain values"))
         });
         disk.keep_pace(&rows.collect::<Vec<_>>(), is_end);
+        self.lanes.note_write();
     }
 }
 

@@ -304,3 +304,33 @@ fn scrapy_gets_what_is_allowed_and_no_more() {
         assert_eq!(record["url"], item["url"]);
     }
 }
+
+/// Debian's Chromium, before a site that asks for ten seconds: its pictures come with the page.
+#[test]
+fn chromium_loads_a_page_of_eighty_pictures_as_one_start() {
+    let pictures: String =
+        (0..80).map(|number| format!("<img src=\"/{number}.png\" alt=\"\">")).collect();
+    let page = ok_with("Content-Type: text/html\r\n", format!("<!doctype html>{pictures}"));
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 10\n").on("/page", page);
+    let (proxy, profile) = (Proxy::start(), TempDir::new().expect("a directory"));
+    let (code, said) = run(command("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
+        .args(["--disable-component-update", "--disable-sync", "--no-first-run"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("--proxy-server=http://{}", proxy.address()))
+        .args(["--proxy-bypass-list=<-loopback>", "--dump-dom"])
+        .arg(origin.url("/page")));
+    assert_eq!(code, Some(0), "{said}");
+    let arrivals: Vec<_> = origin
+        .log()
+        .requests
+        .iter()
+        .filter(|request| request.path() == "/page" || request.path().ends_with(".png"))
+        .map(|request| request.at)
+        .collect();
+    assert_eq!(arrivals.len(), 81, "{said}");
+    assert!(arrivals[80] - arrivals[0] < Duration::from_secs(10));
+    let document = "Sec-Fetch-Dest: document\r\nPrefer: wait=0\r\n";
+    let next = proxy.exchange("GET", &origin.url("/page"), document);
+    assert_eq!(next.status(), 429, "the next page has its own turn");
+}

@@ -178,6 +178,8 @@ fn pace(page: &mut Exposition, watched: &Watched) {
     page.counters("courtesy_pace_refusals", help, "reason", refusals);
     let help = "Requests whose robots.txt asks for a longer delay than pace.max_crawl_delay";
     page.counter("courtesy_pace_clamped", help, counts.clamped);
+    let help = "Times that the pace of origins was written to the store";
+    page.counter("courtesy_pace_store_writes", help, counts.writes);
     let help = "Origins whose pace is remembered";
     page.gauge("courtesy_pace_lanes", help, counts.lanes as u64);
     let help = "Origins at which nothing starts for now";

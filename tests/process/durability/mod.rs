@@ -11,6 +11,7 @@ mod disk;
 mod hang;
 mod killed;
 mod origins;
+mod pace;
 mod readers;
 mod restarts;
 mod store;
