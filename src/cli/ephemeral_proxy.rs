@@ -10,6 +10,7 @@ use super::exit::{Exit, Failure, OrExit};
 use crate::audit::{Health, How, Writer};
 use crate::ca::CURE;
 use crate::config::Settings;
+use crate::pace::{self, Lanes};
 use crate::proxy::{RequestCounts, RequestMetrics};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{Lifecycle, Listeners, Server, build};
@@ -22,6 +23,7 @@ pub struct EphemeralProxy {
     lifecycle: Arc<Lifecycle>,
     request_metrics: Arc<RequestMetrics>,
     audit: Arc<Writer>,
+    lanes: Arc<Lanes>,
     records: PathBuf,
 }
 
@@ -29,6 +31,7 @@ pub struct EphemeralProxy {
 #[derive(Clone, Debug, Default)]
 pub struct ProxyReport {
     pub counts: RequestCounts,
+    pub pace: pace::Counts,
     pub audit: Health,
     /// The file of the records.
     pub records: PathBuf,
@@ -61,6 +64,7 @@ impl EphemeralProxy {
             lifecycle: components.lifecycle,
             request_metrics: components.request_metrics,
             audit: components.audit,
+            lanes: Arc::clone(components.egress.lanes()),
             records: audit_dir.join(crate::audit::FILE_NAME),
         })
     }
@@ -74,6 +78,7 @@ impl EphemeralProxy {
         }
         ProxyReport {
             counts: self.request_metrics.counts(),
+            pace: self.lanes.counts(),
             audit: self.audit.health(),
             records: self.records,
         }

@@ -3,15 +3,14 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use arc_swap::Guard;
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 
 use super::cell::{Cell, State};
 use super::config::Config;
-use super::hold::Hold;
 use super::lane::{Lane, kept::KeptLane};
 use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, LANES_MAX};
 use super::refused::Refused;
@@ -48,10 +47,12 @@ struct Shard {
 }
 
 /// What is known of the lane of an origin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneView {
+    /// Requests that wait.
     pub waiting: usize,
-    pub hold: Option<(Duration, Hold)>,
+    /// What lies ahead.
+    pub ahead: KeptLane,
 }
 
 impl Lanes {
@@ -180,12 +181,13 @@ impl Lanes {
         self.shards.iter().flat_map(cells).collect()
     }
 
-    /// What is known of the lane of `origin`.
+    /// What is known of the lane of `origin`, if some request would have to wait there.
     pub fn view(&self, origin: &Origin) -> Option<LaneView> {
         let cell = self.shard(origin).lock().cells.get(origin).cloned()?;
         let (now, state) = (self.now(), cell.state.lock());
-        let hold = state.lane.hold_at(now).map(|hold| (hold.until.since(now), hold));
-        Some(LaneView { waiting: state.waiters.len(), hold })
+        let ahead = state.lane.kept(now).unwrap_or_default();
+        let view = LaneView { waiting: state.waiters.len(), ahead };
+        (view != LaneView::default()).then_some(view)
     }
 
     /// Ends the hold of `origin`; whether there was one.

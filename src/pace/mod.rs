@@ -22,6 +22,7 @@ mod ticks;
 mod timer;
 mod turn;
 mod visits;
+mod waited;
 
 pub use config::{Config, OriginPace, PaceMode, Subresources};
 pub use lane::kept::KeptLane;
@@ -29,5 +30,6 @@ pub use lanes::{LaneView, Lanes};
 pub use refused::{Refused, WaitReason};
 pub use stats::Counts;
 pub use take::{Call, Entry, Wait};
-pub use turn::{Turn, Waited};
+pub use turn::Turn;
 pub use visits::Visit;
+pub use waited::Waited;

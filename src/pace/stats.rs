@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use super::refused::{Refused, WaitReason};
+use super::waited::Waited;
 use crate::runtime::counters::Counters;
 use crate::runtime::histogram::{Histogram, HistogramCounts};
+use crate::runtime::lock::Lock;
+use crate::types::origin::Origin;
 
 /// Counters that workers write to.
 #[derive(Debug, Default)]
@@ -19,6 +22,7 @@ pub(super) struct Stats {
     clamped: Counters<1>,
     /// Times that lanes were written to the store.
     writes: Counters<1>,
+    longest: Lock<Option<(Origin, Waited)>>,
 }
 
 /// The counts at one moment.
@@ -32,6 +36,8 @@ pub struct Counts {
     pub clamped: u64,
     /// Times that lanes were written to the store.
     pub writes: u64,
+    /// The longest wait, and where it was.
+    pub longest: Option<(Origin, Waited)>,
     /// Origins whose pace is remembered.
     pub lanes: usize,
     /// Origins that are left alone.
@@ -41,14 +47,24 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// The sum of all waits.
+    pub fn waited(&self) -> Duration {
+        Duration::from_secs_f64(self.waits.iter().map(HistogramCounts::sum).sum())
+    }
+
     /// The reasons of refusals.
     pub const REFUSALS: [&'static str; 3] = ["too_long", "resting", "full"];
 }
 
 impl Stats {
-    pub(super) fn note_wait(&self, by: WaitReason, time: Duration) {
-        let place = WaitReason::ALL.iter().position(|other| *other == by).unwrap_or_default();
-        self.waits[place].note(time);
+    pub(super) fn note_wait(&self, origin: &Origin, waited: Waited) {
+        let is_it = |by: &WaitReason| *by == waited.by;
+        let place = WaitReason::ALL.iter().position(is_it).unwrap_or_default();
+        self.waits[place].note(waited.time);
+        let mut longest = self.longest.lock();
+        if longest.as_ref().is_none_or(|(_, former)| former.time < waited.time) {
+            *longest = Some((origin.clone(), waited));
+        }
     }
 
     pub(super) fn note_would_wait(&self, time: Duration) {
@@ -79,6 +95,7 @@ impl Stats {
             refusals: self.refusals.values(),
             clamped: self.clamped.value(0),
             writes: self.writes.value(0),
+            longest: self.longest.lock().clone(),
             ..Counts::default()
         }
     }

@@ -15,8 +15,9 @@ use super::lane::{Admission, Arrival, Kind, WaiterId, WaitsBy};
 use super::lanes::Lanes;
 use super::refused::{Refused, WaitReason};
 use super::tick::Tick;
-use super::turn::{Role, Turn, Waited};
+use super::turn::{Role, Turn};
 use super::visits::Visit;
+use super::waited::Waited;
 use crate::policy::pace::AskedPace;
 use crate::runtime::box_future::box_future;
 use crate::types::client_key::ClientKey;
@@ -210,7 +211,6 @@ impl Lanes {
         let Some(seat) = granted else { return Err(self.too_late(cell, call, arrival)) };
         let time = self.now().since(now);
         let by = WaitReason::of(waiting.waits_by, call.asked.map(|asked| asked.record));
-        self.shared.stats.note_wait(by, time);
         Ok((seat, waited(call, by, time)))
     }
 

@@ -11,8 +11,9 @@ use super::cell::{Cell, Seat};
 use super::hold::{Hold, Outcome};
 use super::limits::KEPT_HOLD_MIN;
 use super::outcome::{concerns_pace, jitter, outcome};
-use super::refused::{Refused, WaitReason};
+use super::refused::Refused;
 use super::tick::Tick;
+use super::waited::Waited;
 use crate::policy::pace::RateLimit;
 use crate::types::client_key::ClientKey;
 
@@ -36,6 +37,8 @@ struct Granted {
     /// The client whose visit begins with the start.
     begins_visit: Option<ClientKey>,
     waited: Option<Waited>,
+    /// The wait is in the metrics.
+    is_counted: bool,
 }
 
 /// What a start means for the next ones.
@@ -45,17 +48,6 @@ pub(super) enum Role {
     Delayed,
     Undelayed,
     RobotsTxt,
-}
-
-/// How long a request waited for its turn, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waited {
-    pub time: Duration,
-    pub by: WaitReason,
-    /// The line of the robots.txt, if a record of it is the reason.
-    pub line: Option<u32>,
-    /// The delay between two starts, if that is the reason.
-    pub delay: Duration,
 }
 
 impl Turn {
@@ -71,7 +63,8 @@ impl Turn {
         begins_visit: Option<ClientKey>,
         waited: Option<Waited>,
     ) -> Self {
-        Self(Some(Box::new(Granted { seat, role, deadline, begins_visit, waited })))
+        let is_counted = false;
+        Self(Some(Box::new(Granted { seat, role, deadline, begins_visit, waited, is_counted })))
     }
 
     /// How long the request waited; `None`: not noticeably.
@@ -91,7 +84,7 @@ impl Turn {
         if started.is_err() {
             Box::pin(granted.wait()).await?;
         }
-        granted.begin_visit();
+        granted.note_start();
         Ok(())
     }
 
@@ -194,9 +187,14 @@ impl Granted {
         Ok(())
     }
 
-    fn begin_visit(&mut self) {
+    /// Counts the wait, and begins the visit, of a turn that has started for the first time.
+    fn note_start(&mut self) {
+        let Cell { shared, origin, .. } = &*self.seat.cell;
+        if let Some(waited) = self.waited.filter(|_| !self.is_counted) {
+            shared.stats.note_wait(origin, waited);
+        }
+        self.is_counted = true;
         if let Some(client) = self.begins_visit.take() {
-            let shared = &self.seat.cell.shared;
             shared.visits.begin(&client, shared.ticks.now());
         }
     }

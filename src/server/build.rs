@@ -51,7 +51,7 @@ pub struct Components {
     pub lifecycle: Arc<Lifecycle>,
     /// The settings in effect.
     pub(super) settings: Arc<ArcSwap<Settings>>,
-    pub(super) egress: Arc<egress::EgressState>,
+    pub egress: Arc<egress::EgressState>,
     /// The addresses that the proxy listens on: it never connects to them.
     own: Vec<SocketAddr>,
     /// The mark by which this process finds itself in `Via`.

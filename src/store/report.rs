@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::convert::Blobs;
 use super::persisted::Persisted;
+use crate::pace::LaneView;
 use crate::robots::{self, Dialect};
 
 /// What is known of one origin, as shown to operators.
@@ -15,12 +16,15 @@ pub struct Report {
     /// The number of lines of the file, if it was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<usize>,
+    /// When requests may start there, if that is not at once; of a running proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<LaneView>,
 }
 
 impl Report {
     pub(super) fn new(origin: String, persisted: Persisted, blobs: &Blobs) -> Self {
         let file = persisted.good.as_ref().and_then(|good| blobs.get(&good.file.sha256));
-        Self { origin, lines: file.map(|file| line_count(file)), persisted }
+        Self { origin, lines: file.map(|file| line_count(file)), persisted, pace: None }
     }
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 
 use super::{ControlError, End, Question, Tell};
+use crate::pace::Lanes;
 use crate::store::disk::{Disk, Each, Offline, OpenError, Stats};
 use crate::store::{Report, Store};
 use crate::types::origin::{Origin, split_url};
@@ -59,25 +60,34 @@ fn exported(exported: Result<io::Result<u64>, OpenError>) -> Result<u64, Control
     exported?.map_err(ControlError::Tell)
 }
 
-/// Of a running proxy. It is asked on a thread that may wait.
-impl StoreAdmin for Arc<Store> {
+/// A running proxy.
+#[derive(Clone, Debug)]
+pub struct Running {
+    pub store: Arc<Store>,
+    pub lanes: Arc<Lanes>,
+}
+
+/// It is asked on a thread that may wait.
+impl StoreAdmin for Running {
     /// The amount of stored data.
     fn stats(&self) -> Result<Stats, ControlError> {
-        Ok(disk(self)?.stats()?)
+        Ok(disk(&self.store)?.stats()?)
     }
 
     /// What is stored of `origin`.
     fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError> {
-        Ok(Handle::current().block_on(Store::get(self, origin)))
+        let report = Handle::current().block_on(Store::get(&self.store, origin));
+        Ok(report.map(|report| Report { pace: self.lanes.view(origin), ..report }))
     }
 
     /// Removes what is stored of `origin`; returns whether there was anything.
     fn forget(&self, origin: &Origin) -> Result<bool, ControlError> {
-        Ok(Handle::current().block_on(Store::forget(self, origin)))
+        let was_held = self.lanes.release(origin);
+        Ok(Handle::current().block_on(Store::forget(&self.store, origin)) || was_held)
     }
 
     fn export(&self, each: Each<'_>) -> Result<u64, ControlError> {
-        exported(disk(self)?.export(each))
+        exported(disk(&self.store)?.export(each))
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use answer::{StoreAdmin, answer};
+pub use answer::{Running, StoreAdmin, answer};
 pub use client::ask;
 pub(super) use server::serve;
 pub use server::{Socket, SocketError};

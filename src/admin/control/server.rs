@@ -19,9 +19,8 @@ use tracing::{debug, warn};
 
 use super::super::accept;
 use super::super::watched::Watched;
-use super::{Line, answer, path};
+use super::{Line, Running, answer, path};
 use crate::admin::limits::CONTROL_TIMEOUT;
-use crate::store::Store;
 
 /// Conversations by the control socket at one time; one more waits to be accepted.
 const CONTROL_CONNECTIONS_MAX: usize = 4;
@@ -108,7 +107,9 @@ pub(crate) async fn serve(
     };
     let converse = |(stream, place)| {
         // Not the rest of what is watched: a conversation may outlive it.
-        let (store, stop) = (Arc::clone(&watched.store), stop.clone());
+        let lanes = Arc::clone(watched.egress.lanes());
+        let store = Running { store: Arc::clone(&watched.store), lanes };
+        let stop = stop.clone();
         tasks.spawn(async move {
             if let Err(error) = converse(stream, store, stop).await {
                 debug!("a conversation by the control socket ended: {error}");
@@ -121,7 +122,7 @@ pub(crate) async fn serve(
 
 async fn converse(
     mut stream: tokio::net::UnixStream,
-    store: Arc<Store>,
+    store: Running,
     stop: CancellationToken,
 ) -> io::Result<()> {
     // Between the making of the socket and its permissions is a moment.
@@ -149,7 +150,7 @@ async fn hear(stream: &mut tokio::net::UnixStream) -> io::Result<String> {
 fn reply(
     stream: &UnixStream,
     question: &str,
-    store: &Arc<Store>,
+    store: &Running,
     stop: &CancellationToken,
 ) -> io::Result<()> {
     let mut out = BufWriter::new(stream);

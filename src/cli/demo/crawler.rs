@@ -19,12 +19,22 @@ pub struct Answer {
 
 /// Asks `proxy` for `url` as `user_agent`.
 pub fn get(proxy: SocketAddr, url: &str, user_agent: &str) -> io::Result<Answer> {
+    get_with(proxy, url, user_agent, "")
+}
+
+/// The same with other fields, each with its line end.
+pub fn get_with(
+    proxy: SocketAddr,
+    url: &str,
+    user_agent: &str,
+    fields: &str,
+) -> io::Result<Answer> {
     let mut stream = TcpStream::connect(proxy)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let authority = url.split('/').nth(2).unwrap_or_default();
     write!(
         stream,
-        "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {user_agent}\r\nConnection: close\r\n\r\n"
+        "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {user_agent}\r\n{fields}Connection: close\r\n\r\n"
     )?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes)?;

@@ -4,6 +4,7 @@
 mod crawler;
 mod origin;
 mod outage;
+mod pace;
 mod report;
 mod scenes;
 mod stage;
@@ -53,6 +54,9 @@ fn play(stage: &mut Stage<impl Write>) -> io::Result<bool> {
     scenes::huge(stage)?;
     scenes::page(stage)?;
     scenes::recovery(stage)?;
+    pace::asks_for_time(stage)?;
+    pace::has_had_enough(stage)?;
+    pace::page_with_pictures(stage)?;
     outage::play(stage)?;
     record(stage)?;
     stage.report.summary()

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
 
 /// The response of an origin to a path.
@@ -65,6 +66,8 @@ pub struct Origin {
 struct Script {
     replies: HashMap<String, Reply>,
     asked: HashMap<String, u32>,
+    /// When its pages were requested.
+    arrivals: Vec<Instant>,
 }
 
 impl Origin {
@@ -92,6 +95,11 @@ impl Origin {
         format!("http://{}{path}", self.address)
     }
 
+    /// When its pages were requested, in order.
+    pub fn arrivals(&self) -> Vec<Instant> {
+        self.script.lock().arrivals.clone()
+    }
+
     /// How often it has been asked for `path`.
     pub fn asked(&self, path: &str) -> u32 {
         self.script.lock().asked.get(path).copied().unwrap_or(0)
@@ -103,8 +111,12 @@ fn serve(mut stream: TcpStream, script: &Lock<Script>) -> io::Result<()> {
     let request_line = lines.next().transpose()?.unwrap_or_default();
     while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
     let path = request_line.split(' ').nth(1).unwrap_or_default();
+    let now = monotonic();
     let reply = {
         let mut script = script.lock();
+        if path != "/robots.txt" {
+            script.arrivals.push(now);
+        }
         *script.asked.entry(path.to_owned()).or_default() += 1;
         let page = || Reply::new("200 OK", "a page\n");
         script.replies.get(path).cloned().unwrap_or_else(page)

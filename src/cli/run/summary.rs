@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
@@ -10,6 +12,7 @@ use super::super::ephemeral_proxy::ProxyReport;
 use super::super::no_proxy::NoProxy;
 use super::direct_connections::DirectConnections;
 use crate::audit::Reason;
+use crate::pace::{Counts, WaitReason};
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
 
 #[derive(ValueEnum, Clone, Copy, Debug, Default)]
@@ -44,7 +47,7 @@ impl Summary {
     }
 
     fn text(&self) -> String {
-        let ProxyReport { counts, audit, records } = &self.report;
+        let ProxyReport { counts, pace, audit, records } = &self.report;
         if counts.requests == 0 {
             let warnings = self.warnings().join("\n          ");
             return format!("courtesy: {warnings}\n{}", self.left_out());
@@ -69,6 +72,7 @@ impl Summary {
             0 => {}
             failed => parts.push(format!("{failed} failed")),
         }
+        parts.extend(waited(pace));
         let mut text = format!("courtesy: {}\n", parts.join(" · "));
         if audit.written > 0 {
             let count = plural(audit.written, "record");
@@ -146,7 +150,7 @@ impl Summary {
     }
 
     fn json(&self) -> Value {
-        let ProxyReport { counts, audit, records } = &self.report;
+        let ProxyReport { counts, pace, audit, records } = &self.report;
         let reasons: Map<_, _> = counts
             .denied
             .iter()
@@ -162,6 +166,14 @@ impl Summary {
             "reasons": reasons,
             "robots_txt": counts.copies,
             "failed": counts.failed,
+            "waited_ms": millis(pace.waited()),
+            "longest_wait": pace.longest.as_ref().map(|(origin, waited)| json!({
+                "origin": origin.to_string(),
+                "by": waited.by,
+                "ms": millis(waited.time),
+                "delay_ms": millis(waited.delay),
+            })),
+            "too_early": pace.refusals.iter().sum::<u64>(),
             "warning": (!self.warnings().is_empty()).then(|| self.warnings().join(" · ")),
             "own_connections": self.connections,
             "no_proxy": self.no_proxy.variable(),
@@ -169,6 +181,29 @@ impl Summary {
             "records": { "written": audit.written, "lost": audit.lost, "file": records },
         })
     }
+}
+
+/// How long requests waited for their turn, and for what most.
+fn waited(pace: &Counts) -> Option<String> {
+    let (origin, longest) = pace.longest.as_ref()?;
+    let seconds = pace.waited().as_secs_f64().round();
+    if seconds < 1.0 {
+        return None;
+    }
+    let delay = longest.delay.as_secs_f64();
+    let why = match longest.by {
+        WaitReason::CrawlDelay => format!("Crawl-delay {delay} s"),
+        WaitReason::RequestRate => format!("Request-rate, {delay} s"),
+        WaitReason::Hold => "asked for rest".into(),
+        WaitReason::Delay => "pace.delay".into(),
+        WaitReason::Concurrency => "pace.concurrency".into(),
+        WaitReason::Adapt => "slow".into(),
+    };
+    Some(format!("waited {seconds} s ({why} at {})", origin.authority()))
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn words(reason: Reason) -> String {

@@ -1,10 +1,12 @@
 //! `courtesy store get`: what is known of one origin.
 
+use std::time::Duration;
+
 use clap::Args;
 
 use super::holder::Holder;
 use super::origin_arg::origin;
-use super::shown::{Attempt, File, OfAgent, Shown, State, size};
+use super::shown::{Attempt, File, OfAgent, Pace, Shown, State, size};
 use crate::admin::control::Question;
 use crate::audit::parse_time;
 use crate::cli::exit::{Exit, Failure};
@@ -12,6 +14,7 @@ use crate::cli::flags::StateFlags;
 use crate::cli::output::{Form, print};
 use crate::cli::paint::Paint;
 use crate::cli::span::span;
+use crate::pace::hold::Cause;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
@@ -58,6 +61,7 @@ fn text(shown: &Shown, now: Timestamp, paint: Paint) -> String {
     lines.extend(shown.states.iter().flat_map(|state| of_state(state, now, paint)));
     lines.extend(shown.file.iter().flat_map(|file| of_file(file, now)));
     lines.extend(shown.failed.iter().flat_map(|failed| of_failure(failed, now)));
+    lines.extend(shown.pace.iter().flat_map(of_pace));
     lines.extend(shown.agents.iter().flat_map(|agent| of_agent(agent, now, paint)));
     if shown.others_ask {
         lines.push("  any other agent is asked for before it goes by what is above".into());
@@ -106,6 +110,22 @@ fn of_file(file: &File, now: Timestamp) -> Vec<String> {
 
 fn of_failure(failed: &Attempt, now: Timestamp) -> Vec<String> {
     block("last try", vec![failed.why.clone(), failed.url.clone(), when(&failed.at, now)])
+}
+
+fn of_pace(pace: &Pace) -> Vec<String> {
+    let seconds = |millis: u64| span(Duration::from_millis(millis));
+    let mut lines = Vec::new();
+    lines.extend(pace.hold.as_ref().map(|hold| {
+        let why = match hold.cause {
+            Cause::RetryAfter => format!("it answered {} with Retry-After", hold.status),
+            Cause::RateLimit => "its quota is exhausted (RateLimit)".into(),
+            Cause::BackOff => format!("it failed, or answered {}", hold.status),
+        };
+        format!("nothing starts for {}: {why}", seconds(hold.rest_ms))
+    }));
+    lines.extend((pace.next_ms > 0).then(|| format!("next start in {}", seconds(pace.next_ms))));
+    lines.extend((pace.waiting > 0).then(|| format!("{} requests wait", pace.waiting)));
+    block("pace", lines)
 }
 
 fn of_agent(agent: &OfAgent, now: Timestamp, paint: Paint) -> Vec<String> {

@@ -2,12 +2,15 @@
 //! The names of its members are a public interface.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use serde::Serialize;
 
 use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::print_time;
+use crate::pace::LaneView;
+use crate::pace::hold::Cause;
 use crate::store::{self, Failed, Good, PersistedState, Report};
 use crate::types::sanitize::{self, hex};
 
@@ -26,6 +29,45 @@ pub struct Shown {
     pub agents: Vec<OfAgent>,
     /// Whether an agent that is not among `agents` fetches for itself before `states` apply to it.
     pub others_ask: bool,
+    /// When requests may start there, if that is not at once; of a running proxy.
+    pub pace: Option<Pace>,
+}
+
+/// The pace at an origin.
+#[derive(Serialize)]
+pub struct Pace {
+    /// Requests that wait.
+    pub waiting: usize,
+    /// Milliseconds until the next start.
+    pub next_ms: u64,
+    pub hold: Option<Hold>,
+}
+
+/// Nothing starts at the origin.
+#[derive(Serialize)]
+pub struct Hold {
+    /// Milliseconds until its end.
+    pub rest_ms: u64,
+    /// What clients are answered meanwhile.
+    pub status: u16,
+    pub cause: Cause,
+}
+
+impl Pace {
+    fn of(view: LaneView) -> Self {
+        let groups = view.ahead.groups.iter().map(|(_, next)| *next);
+        let next = groups.chain([view.ahead.next]).max().unwrap_or_default();
+        let hold = view.ahead.hold.map(|hold| Hold {
+            rest_ms: millis(hold.rest),
+            status: hold.status,
+            cause: hold.cause,
+        });
+        Self { waiting: view.waiting, next_ms: millis(next), hold }
+    }
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The response to one agent.
@@ -90,6 +132,7 @@ impl Shown {
             site_up: knowledge.site_up,
             agents: knowledge.agents.into_iter().map(OfAgent::of).collect(),
             others_ask: knowledge.others.is_some(),
+            pace: report.pace.map(Pace::of),
         }
     }
 }

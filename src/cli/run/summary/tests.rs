@@ -5,7 +5,12 @@ use crate::proxy::RequestCounts;
 
 fn summary(counts: RequestCounts) -> Summary {
     let audit = Health { written: counts.denied_in_all(), ..Health::default() };
-    let report = ProxyReport { counts, audit, records: "/state/runs/1/audit/denials.jsonl".into() };
+    let report = ProxyReport {
+        counts,
+        pace: crate::pace::Counts::default(),
+        audit,
+        records: "/state/runs/1/audit/denials.jsonl".into(),
+    };
     let no_proxy = NoProxy { proxy_loopback: true, ..NoProxy::default() };
     Summary {
         run: "1".into(),
@@ -80,4 +85,21 @@ fn hosts_outside_the_proxy_are_listed() {
     assert_eq!(last.trim_start(), expected);
     assert_eq!(summary.json()["proxy_loopback"], false);
     assert_eq!(summary.json()["no_proxy"], "localhost,.localhost,127.0.0.1,127.0.0.0/8,.internal");
+}
+
+#[test]
+fn a_wait_is_told_with_its_reason_and_its_origin() {
+    let (origin, _) = crate::types::origin::split_url(b"http://shop.example/").unwrap();
+    let waits = crate::runtime::histogram::Histogram::default();
+    waits.note(Duration::from_secs(41));
+    let longest = crate::pace::Waited {
+        time: Duration::from_secs(10),
+        by: WaitReason::CrawlDelay,
+        line: Some(4),
+        delay: Duration::from_secs(10),
+    };
+    let mut pace = Counts { longest: Some((origin, longest)), ..Counts::default() };
+    assert_eq!(waited(&pace), None);
+    pace.waits[1] = waits.counts();
+    assert_eq!(waited(&pace).unwrap(), "waited 41 s (Crawl-delay 10 s at shop.example)");
 }
