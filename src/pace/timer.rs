@@ -47,7 +47,9 @@ impl Timer {
     /// Wakes the sleeper of this number at that time.
     pub(super) fn wake_at(&self, at: Tick, number: u64, sleeper: Weak<dyn Sleeper>) {
         let mut due = self.0.due.lock();
-        let is_first = due.first().is_none_or(|first| at < first);
+        // One that is due is overslept where the clock has been advanced by hand.
+        let now = self.0.ticks.now();
+        let is_first = due.first().is_none_or(|first| at < first || first <= now);
         due.sleepers.insert((at, number), sleeper);
         if !due.is_started {
             let state = Arc::clone(&self.0);
@@ -86,8 +88,11 @@ impl State {
                 return Some(due.into_values().collect());
             }
             let sleep = first.map_or(SLEEP_MAX, |first| first.since(now));
-            let is_same = |due: &mut Due| !due.is_over && due.first() == first;
-            due = wait_timeout_while(&self.changed, due, sleep, is_same);
+            let may_sleep = |due: &mut Due| {
+                let is_due = first.is_some_and(|first| first <= self.ticks.now());
+                !due.is_over && due.first() == first && !is_due
+            };
+            due = wait_timeout_while(&self.changed, due, sleep, may_sleep);
         }
         None
     }

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -11,8 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pace::{KeptLane, Lanes};
 use crate::runtime::clock::Clock;
+use crate::runtime::lock::Lock;
 use crate::store::Store;
 use crate::store::disk::KeptPace;
+use crate::store::limits::STORE_CLOSE_TIMEOUT;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
@@ -23,11 +25,11 @@ const HOLDS_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct PaceKeeper {
     end: CancellationToken,
-    thread: Option<JoinHandle<()>>,
-    kept: Kept,
+    /// Ends when all has been written.
+    written: Lock<Receiver<()>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Kept {
     store: Arc<Store>,
     lanes: Arc<Lanes>,
@@ -44,27 +46,27 @@ impl PaceKeeper {
         let kept =
             Kept { store: Arc::clone(store), lanes: Arc::clone(lanes), clock: Arc::clone(clock) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let (end, of_thread) = (CancellationToken::new(), kept.clone());
-        let ended = end.clone();
+        let end = CancellationToken::new();
+        let (ended, (sender, written)) = (end.clone(), channel());
         let run = move || {
             let wait = async || timeout(HOLDS_INTERVAL, ended.cancelled()).await;
             while runtime.block_on(wait()).is_err() {
-                if of_thread.lanes.has_new_holds() {
-                    of_thread.keep(false);
+                if kept.lanes.has_new_holds() {
+                    kept.keep(false);
                 }
             }
+            kept.keep(true);
+            drop(sender);
         };
-        let thread = std::thread::Builder::new().name("pace-keeper".into()).spawn(run)?;
-        Ok(Self { end, thread: Some(thread), kept })
+        std::thread::Builder::new().name("pace-keeper".into()).spawn(run)?;
+        Ok(Self { end, written: Lock::new(written) })
     }
 
-    /// Writes all that lies ahead; called when nothing starts any more.
+    /// Writes all that lies ahead; called when nothing starts any more. A disk that hangs is waited
+    /// for no longer than the store waits.
     pub fn end(&mut self) {
         self.end.cancel();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-            self.kept.keep(true);
-        }
+        let _ = self.written.lock().recv_timeout(STORE_CLOSE_TIMEOUT);
     }
 }
 

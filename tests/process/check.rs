@@ -122,7 +122,12 @@ fn a_batch_gives_the_basis_and_goes_on_after_lines_it_cannot_read() {
     let basis = json!({
         "reason": "rule", "group": {"token": "*", "line": 1}, "directive": "disallow", "pattern": "/r?u=ftp",
     });
-    assert_eq!(answers[0], json!({"id": 1, "decision": "disallow", "line": 2, "basis": basis}));
+    let pace = json!({
+        "delay_ms": 0, "source": "none", "line": null, "clamped": false, "opens_in_ms": 0,
+    });
+    let expected =
+        json!({"id": 1, "decision": "disallow", "line": 2, "basis": basis, "pace": pace});
+    assert_eq!(answers[0], expected);
     for (answer, (id, complaint)) in answers[1..7].iter().zip([
         (Value::Null, "expected ident"),
         (json!("two"), "invalid type: integer `5`"),

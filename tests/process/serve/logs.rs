@@ -31,7 +31,8 @@ fn lines(level: &str) -> Vec<Value> {
     let (dir, config) = (state_dir(), state_dir());
     let config = config.path().join("courtesy.toml");
     fs::write(&config, format!("[log]\nformat = \"json\"\nlevel = \"{level}\"\n")).unwrap();
-    let site = Site::start("User-agent: ExampleBot\nAllow: /a\nDisallow: /private/\n");
+    let site =
+        Site::start("User-agent: ExampleBot\nAllow: /a\nDisallow: /private/\nCrawl-delay: 0.2\n");
     // A port that is taken, and on which nobody listens.
     let silent = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -55,6 +56,7 @@ fn lines(level: &str) -> Vec<Value> {
         403
     );
     assert_eq!(get(&format!("{}/robots.txt", site.origin), ""), 200);
+    assert_eq!(get(&format!("{}/a", site.origin), ""), 200, "after a wait");
     // No connection, no robots.txt, no answer.
     assert_eq!(get(&format!("http://{closed}/"), ""), 403);
     assert_eq!(get(&format!("http://{}/", served.proxy), ""), 502);
@@ -82,11 +84,11 @@ fn every_request_has_one_line_with_the_fields_of_the_page() {
     let lines = lines("access");
     let (access, others): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line["target"] == "access");
-    assert_eq!(access.len(), 5, "{access:#?}");
+    assert_eq!(access.len(), 6, "{access:#?}");
     let told: BTreeSet<_> = access.iter().flat_map(|line| keys(line)).collect();
     assert_eq!(told, fields("## A line for each request"));
 
-    let [allowed, denied, copy, unreachable, failed] = &access[..] else { unreachable!() };
+    let [allowed, denied, copy, waited, unreachable, failed] = &access[..] else { unreachable!() };
     let of = |line: &Value, names: &[&str]| {
         names.iter().map(|name| line[*name].clone()).collect::<Vec<_>>()
     };
@@ -108,6 +110,10 @@ fn every_request_has_one_line_with_the_fields_of_the_page() {
     assert_eq!(
         of(copy, &what)[2..],
         [200.into(), "allow".into(), Value::from("robots_txt_itself")]
+    );
+    assert_eq!(
+        of(waited, &["politeness.by", "politeness.delay_ms"]),
+        ["crawl_delay".into(), Value::from(200.0)]
     );
     assert_eq!(
         of(unreachable, &what)[2..],
