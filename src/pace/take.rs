@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::cell::{Cell, Seat, Waiter, hand_over};
+use super::cell::{Cell, Seat, State, Waiter, hand_over};
 use super::config::{PaceMode, Subresources};
 use super::hold::Hold;
 use super::lane::{Admission, Arrival, Kind, WaiterId, WaitsBy};
@@ -230,7 +230,7 @@ impl Lanes {
         let mut state = cell.state.lock();
         let waits_by = state.lane.waits_by(arrival.kind, now);
         let expected = now + state.lane.estimate(arrival, now);
-        if state.waiters.len() >= config.max_waiting_per_origin {
+        if !has_room(&state, call.client, config.max_waiting_per_origin) {
             return Err(Refused::Full);
         }
         let waiter = match state.lane.arrive(arrival, now) {
@@ -281,6 +281,13 @@ impl Drop for Waiting<'_> {
             }
         });
     }
+}
+
+/// Whether one more request of `client` may wait among at most `max`; an eighth is kept from each
+/// client.
+fn has_room(state: &State, client: &ClientKey, max: usize) -> bool {
+    let own = state.waiters.values().filter(|waiter| waiter.client == *client).count();
+    state.waiters.len() < max && own < max - max / 8
 }
 
 fn waited(call: &Call<'_>, by: WaitReason, time: Duration) -> Waited {

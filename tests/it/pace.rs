@@ -1,5 +1,6 @@
 //! When requests reach an origin, by the origin's own clock.
 
+use std::net::Ipv4Addr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use courtesy::policy::profile::Obedience;
 use courtesy::runtime::clock::monotonic;
 use courtesy::types::origin::split_url;
 
-use crate::testkit::parties::{Origin, Proxy, Script, answer, ok, until};
+use crate::testkit::parties::{Client, Origin, Proxy, Script, answer, ok, until};
 
 const DELAY: Duration = Duration::from_millis(500);
 /// How exactly the origin can observe it.
@@ -311,12 +312,26 @@ fn a_clean_restart_keeps_the_delay() {
 #[test]
 fn a_client_cannot_fill_the_queue_of_an_origin_for_the_others() {
     let origin = Origin::with_robots(HALF_A_SECOND);
-    let proxy = Proxy::with(|settings| settings.pace.max_waiting_per_origin = 4);
+    let proxy = Proxy::with(|settings| settings.pace.max_waiting_per_origin = 8);
     assert_eq!(proxy.get(&origin.url("/first")).status(), 200);
-    let statuses: Vec<_> = thread::scope(|scope| {
+    thread::scope(|scope| {
         let ask = || proxy.get(&origin.url("/many")).status();
-        let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
-        asked.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        let greedy: Vec<_> = (0..12).map(|_| scope.spawn(ask)).collect();
+        until("its room is full", || {
+            proxy
+                .admin("/metrics")
+                .text()
+                .contains("courtesy_pace_refusals_total{reason=\"full\"} ")
+                && greedy.iter().filter(|thread| thread.is_finished()).count() >= 4
+        });
+        let mut polite = Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), proxy.address());
+        assert_eq!(polite.get(&origin.url("/polite")).status(), 200);
+        let statuses: Vec<_> =
+            greedy.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        assert!(statuses.iter().filter(|status| **status == 503).count() >= 4, "{statuses:?}");
     });
-    assert_eq!(statuses.iter().filter(|status| **status == 503).count(), 4, "{statuses:?}");
+    let log = origin.log();
+    let place = |path: &str| log.requests.iter().position(|it| it.path() == path);
+    let before = place("/polite").expect("it came") - place("/first").expect("it came");
+    assert!(before <= 4, "the polite client waited for {before} turns");
 }
