@@ -198,46 +198,36 @@ pub mod status {
     }
 }
 
-/// As [`duration`], or absent.
-pub mod duration_option {
-    use super::*;
+macro_rules! option_unit {
+    ($($(#[$meta:meta])* $name:ident of $unit:ident;)+) => {$(
+        $(#[$meta])*
+        pub mod $name {
+            use super::*;
 
-    pub fn serialize<S: Serializer>(
-        length: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match length {
-            Some(length) => duration::serialize(length, serializer),
-            None => serializer.serialize_none(),
+            pub fn serialize<S: Serializer>(
+                length: &Option<Duration>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                match length {
+                    Some(length) => $unit::serialize(length, serializer),
+                    None => serializer.serialize_none(),
+                }
+            }
+
+            pub fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Option<Duration>, D::Error> {
+                $unit::deserialize(deserializer).map(Some)
+            }
         }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        duration::deserialize(deserializer).map(Some)
-    }
+    )+};
 }
 
-/// As [`delay`], absent.
-pub mod delay_option {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(
-        length: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match length {
-            Some(length) => duration::serialize(length, serializer),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        duration::deserialize(deserializer).map(Some)
-    }
+option_unit! {
+    /// As [`duration`], or absent.
+    duration_option of duration;
+    /// As [`delay`], or absent.
+    delay_option of delay;
 }
 
 /// As [`status`], or absent.
@@ -258,5 +248,17 @@ pub mod status_option {
         deserializer: D,
     ) -> Result<Option<StatusCode>, D::Error> {
         status::deserialize(deserializer).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::rules::AgentRule;
+
+    #[test]
+    fn a_wait_of_an_agent_may_be_nothing() {
+        let rule: AgentRule = toml::from_str("match = \"*\"\nmax_wait = \"0s\"").unwrap();
+        assert_eq!(rule.max_wait, Some(std::time::Duration::ZERO));
+        assert!(toml::to_string(&rule).unwrap().contains("max_wait = \"0s\""));
     }
 }

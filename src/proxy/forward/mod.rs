@@ -65,7 +65,8 @@ pub struct ClientSide<'a> {
 }
 
 impl Forwarding {
-    /// Sends the permitted request, whose headers have `set`, in its turn, and returns the origin's response, still streaming.
+    /// Sends the permitted request, whose headers have `set`, in its turn, and returns the origin's
+    /// response, still streaming.
     ///
     /// # Errors
     /// If the origin cannot be reached, or breaks the protocol before its response has begun.
