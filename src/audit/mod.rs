@@ -24,11 +24,12 @@ pub use record::denial_record::{Client, Exemption, Group, Profile, Record, Rule,
 pub use record::event::{AgentSource, Event, RobotsStatus};
 pub use record::evidence_refs::EvidenceRefs;
 pub use record::meta_event::{
-    ChangedEvent, ChangesOmittedEvent, GapEvent, PrunedEvent, SettingsEvent, StartedEvent,
-    StoppedEvent, TornEvent, TotalsEvent,
+    ChangedEvent, ChangesOmittedEvent, GapEvent, PacedEvent, PrunedEvent, SettingsEvent,
+    StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 pub use record::meta_record::{Gap, How, Notice, Pruned, Recorded, Started, Stopped, Torn, Totals};
 pub use record::node::Node;
+pub use record::paced_record::{PaceExemption, Paced};
 pub use record::robots_record::Robots;
 pub use record::settings_record::{Change, SettingsChanged, Who};
 pub use record::shared_robots::SharedRobots;

@@ -20,9 +20,32 @@ pub fn span(duration: Duration) -> String {
     }
 }
 
+/// As [`span`], with parts of a second where it is shorter than a minute.
+pub fn seconds(duration: Duration) -> String {
+    if duration >= Duration::from_secs(60) || duration.subsec_millis() == 0 {
+        return span(duration);
+    }
+    let seconds = duration.as_secs_f64();
+    let digits = format!("{seconds:.3}");
+    format!("{} s", digits.trim_end_matches('0'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_second_where_there_are_some() {
+        for (millis, text) in [
+            (500, "0.5 s"),
+            (1, "0.001 s"),
+            (2_000, "2 s"),
+            (12_340, "12.34 s"),
+            (61_500, "1 min 2 s"),
+        ] {
+            assert_eq!(seconds(Duration::from_millis(millis)), text);
+        }
+    }
 
     #[test]
     fn two_units_at_most() {

@@ -232,7 +232,7 @@ impl Settings {
             exemptions: Exemptions::new(self.exemptions.iter().map(as_policy).collect()),
             deny_status: self.deny.status,
             pace_status: self.pace.status,
-            max_crawl_delay: self.pace.max_crawl_delay,
+            pace: self.pace(),
             unreachable_status: self.deny.unreachable_status,
             serves_robots_txt: self.robots.serve_cached,
         }

@@ -39,8 +39,8 @@ pub use loaded::Loaded;
 pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
-    Admin, Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots,
-    Settings, Tls,
+    Admin, Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Pace,
+    Robots, Settings, Tls,
 };
 pub use show::Effective;
 pub use values::{AdminAddress, ContactUrl, FetchAs, Via};
@@ -51,7 +51,7 @@ pub use crate::policy::mode::Mode;
 pub use crate::policy::profile::{Access, Meaning, OutageCopy, ProfileName};
 pub use crate::proxy::{HttpsMode, Mixed};
 pub use crate::robots::Spellings;
-pub use crate::watch::Changes;
+pub use crate::watch::{Changes, PaceRecords};
 
 /// The commented file: every setting with its default and a sentence.
 pub const DEFAULT_FILE: &str = include_str!("../../config/courtesy.toml");

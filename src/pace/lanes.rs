@@ -15,7 +15,7 @@ use super::lane::{Lane, kept::KeptLane};
 use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, LANES_MAX};
 use super::refused::Refused;
 use super::shared::Shared;
-use super::stats::Counts;
+use super::stats::{Counts, WaitTotals};
 use super::tick::Tick;
 use crate::runtime::clock::Clock;
 use crate::runtime::lock::Lock;
@@ -212,6 +212,11 @@ impl Lanes {
             counts.holds += usize::from(state.lane.hold_at(now).is_some());
         }
         counts
+    }
+
+    /// The waits since the start, in all.
+    pub fn wait_totals(&self) -> WaitTotals {
+        self.shared.stats.totals()
     }
 
     /// The settings in effect.

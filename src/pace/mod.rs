@@ -28,7 +28,7 @@ pub use config::{Config, OriginPace, PaceMode, Subresources};
 pub use lane::kept::KeptLane;
 pub use lanes::{LaneView, Lanes};
 pub use refused::{Refused, WaitReason};
-pub use stats::Counts;
+pub use stats::{Counts, WaitTotals};
 pub use take::{Call, Entry, Wait};
 pub use turn::Turn;
 pub use visits::Visit;

@@ -46,6 +46,17 @@ pub struct Counts {
     pub waiting: usize,
 }
 
+/// The waits since the start, in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitTotals {
+    /// Requests that waited.
+    pub held: u64,
+    /// The sum of their waits.
+    pub waited: Duration,
+    /// Requests that were told to come back later.
+    pub refused: u64,
+}
+
 impl Counts {
     /// The sum of all waits.
     pub fn waited(&self) -> Duration {
@@ -86,6 +97,16 @@ impl Stats {
             Refused::Full | Refused::Stopping => 2,
         };
         self.refusals.add(place, 1);
+    }
+
+    pub(super) fn totals(&self) -> WaitTotals {
+        let waits: Vec<_> = self.waits.iter().map(Histogram::counts).collect();
+        let [too_long, resting, _] = self.refusals.values();
+        WaitTotals {
+            held: waits.iter().map(HistogramCounts::count).sum(),
+            waited: Duration::from_secs_f64(waits.iter().map(HistogramCounts::sum).sum()),
+            refused: too_long + resting,
+        }
     }
 
     pub(super) fn counts(&self) -> Counts {

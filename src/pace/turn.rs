@@ -190,7 +190,8 @@ impl Granted {
     /// Counts the wait, and begins the visit, of a turn that has started for the first time.
     fn note_start(&mut self) {
         let Cell { shared, origin, .. } = &*self.seat.cell;
-        if let Some(waited) = self.waited.filter(|_| !self.is_counted) {
+        let waited = self.waited.filter(|waited| waited.time >= WAIT_NOTICEABLE);
+        if let Some(waited) = waited.filter(|_| !self.is_counted) {
             shared.stats.note_wait(origin, waited);
         }
         self.is_counted = true;

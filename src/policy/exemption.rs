@@ -166,18 +166,19 @@ impl Exemptions {
         self.0.iter().filter(permits).find(|exemption| exemption.applies(origin, path, agent, now))
     }
 
-    /// The delay between two requests of the first exemption for `path` that has one.
+    /// The first exemption for `path` that has a `crawl_delay`, and that.
     pub fn crawl_delay(
         &self,
         origin: &Origin,
         path: &[u8],
         agent: Option<&str>,
         now: Timestamp,
-    ) -> Option<Duration> {
-        let applies = |exemption: &&Exemption| {
-            exemption.crawl_delay.is_some() && exemption.applies(origin, path, agent, now)
-        };
-        self.0.iter().find(applies)?.crawl_delay
+    ) -> Option<(&Exemption, Duration)> {
+        let applies = |exemption: &&Exemption| exemption.applies(origin, path, agent, now);
+        self.0
+            .iter()
+            .filter(applies)
+            .find_map(|exemption| Some((exemption, exemption.crawl_delay?)))
     }
 
     /// The first exemption of a whole origin. Without a path, one for some paths does not apply.

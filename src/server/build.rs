@@ -96,7 +96,8 @@ pub fn build_prepared(
     }
     let store = store(settings, &egress, &clock, disk);
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
-    let watch = Watch::new(settings.watch.changes, settings.audit.redact_query);
+    let watch =
+        Watch::new(settings.watch.changes, settings.audit.pace, settings.audit.redact_query);
     store.follow(Arc::clone(&watch) as _);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Components {

@@ -13,6 +13,7 @@ use tracing::warn;
 use super::build::Components;
 use super::lifecycle::Lifecycle;
 use crate::audit::{self, Notice, TotalsEvent, Writer};
+use crate::pace::{Lanes, WaitTotals};
 use crate::proxy::{DecisionCounts, DecisionMetrics};
 use crate::runtime::clock::Clock;
 use crate::types::timestamp::Timestamp;
@@ -33,6 +34,7 @@ pub struct Totals {
 /// The counters, and the log that they are written to.
 struct Account {
     decision_metrics: Arc<DecisionMetrics>,
+    lanes: Arc<Lanes>,
     audit: Arc<Writer>,
     clock: Arc<dyn Clock>,
     lifecycle: Arc<Lifecycle>,
@@ -41,6 +43,7 @@ struct Account {
 /// The totals at the last notice.
 struct Written {
     counts: DecisionCounts,
+    waits: WaitTotals,
     until: Timestamp,
 }
 
@@ -49,6 +52,7 @@ impl Totals {
     pub fn start(components: &Components) -> io::Result<Self> {
         let account = Account {
             decision_metrics: Arc::clone(&components.decision_metrics),
+            lanes: Arc::clone(components.egress.lanes()),
             audit: Arc::clone(&components.audit),
             clock: Arc::clone(&components.clock),
             lifecycle: Arc::clone(&components.lifecycle),
@@ -56,8 +60,7 @@ impl Totals {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();
         let ended = end.clone();
-        let written =
-            Written { counts: account.decision_metrics.counts(), until: account.clock.wall() };
+        let written = Written::now(&account);
         let run = move || {
             runtime.block_on(async {
                 tokio::join!(
@@ -108,6 +111,14 @@ async fn sum_up(account: &Account, end: CancellationToken) {
 }
 
 impl Written {
+    fn now(account: &Account) -> Self {
+        Self {
+            counts: account.decision_metrics.counts(),
+            waits: account.lanes.wait_totals(),
+            until: account.clock.wall(),
+        }
+    }
+
     /// Writes the totals since the last notice. If that fails, the next notice includes them.
     fn write(self, account: &Account) -> Self {
         let (notice, next) = self.until_now(account);
@@ -123,7 +134,7 @@ impl Written {
 
     /// The totals since the last notice, and the state after they are written.
     fn until_now(&self, account: &Account) -> (Notice, Self) {
-        let next = Self { counts: account.decision_metrics.counts(), until: account.clock.wall() };
+        let next = Self::now(account);
         let totals = audit::Totals {
             allowed: next.counts.allowed - self.counts.allowed,
             by_host: next.counts.by_host - self.counts.by_host,
@@ -131,15 +142,22 @@ impl Written {
             denied: next.counts.denied - self.counts.denied,
             event: TotalsEvent::It,
             node: None,
+            paced: next.waits.held - self.waits.held,
             prev: String::new(),
             // The writer counts them.
             recorded: None,
+            resting: next.waits.refused - self.waits.refused,
             seq: 0,
             since: self.until,
             time: next.until,
+            waited_ms: millis(next.waits.waited.saturating_sub(self.waits.waited)),
         };
         (Notice::Totals(totals), next)
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -160,11 +178,12 @@ mod tests {
         let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), Settings::default());
         let account = Account {
             decision_metrics: Arc::default(),
+            lanes: Lanes::off(Arc::clone(&clock)),
             audit: Arc::clone(&audit),
             clock: Arc::clone(&clock),
             lifecycle: Arc::new(lifecycle),
         };
-        let written = Written { counts: account.decision_metrics.counts(), until: clock.wall() };
+        let written = Written::now(&account);
         let lines = || std::fs::read_to_string(dir.path().join(FILE_NAME)).unwrap();
         let end = CancellationToken::new();
         let ended = end.clone();

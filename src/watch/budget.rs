@@ -45,7 +45,8 @@ struct OfOrigin {
     omitted: u64,
 }
 
-struct Hour {
+/// The notices of one hour.
+pub(super) struct Hour {
     since: Timestamp,
     of_clients: HashMap<ClientKey, Used>,
     used: Used,
@@ -85,9 +86,7 @@ impl Budget {
         bytes: usize,
         now: Timestamp,
     ) -> bool {
-        if is_over(self.hour.since, now, HOUR) {
-            self.hour = Hour::beginning(now);
-        }
+        self.hour.go_on(now);
         let mut of =
             self.origins.pop(origin).unwrap_or(OfOrigin { since: now, noted: 0, omitted: 0 });
         if is_over(of.since, now, DAY) {
@@ -95,7 +94,7 @@ impl Budget {
             of = OfOrigin { since: now, noted: 0, omitted: 0 };
         }
         let has_room = of.noted < CHANGES_OF_ORIGIN_MAX;
-        let is_noted = has_room && self.hour.take(client, bytes as u64);
+        let is_noted = has_room && self.hour.take(client, bytes as u64, CHANGES_MAX);
         of.noted += u32::from(is_noted);
         of.omitted += u64::from(!has_room);
         if has_room && !is_noted {
@@ -124,7 +123,7 @@ impl Budget {
         }
         let mut due = Vec::new();
         for omitted in std::mem::take(&mut self.due) {
-            if is_last || self.hour.take(&ClientKey::Proxy, 0) {
+            if is_last || self.hour.take(&ClientKey::Proxy, 0, CHANGES_MAX) {
                 due.push(omitted);
             } else {
                 self.omit(Omission::TotalLimit, omitted.count, omitted.since);
@@ -157,12 +156,25 @@ impl Hour {
         Self { since, of_clients: HashMap::new(), used: Used::default() }
     }
 
-    /// One more of a client, unless it would have had more than is left for the others.
-    fn take(&mut self, client: &ClientKey, bytes: u64) -> bool {
+    /// The hour of `now`.
+    pub(super) fn current(hour: &mut Option<Self>, now: Timestamp) -> &mut Self {
+        let hour = hour.get_or_insert_with(|| Self::beginning(now));
+        hour.go_on(now);
+        hour
+    }
+
+    fn go_on(&mut self, now: Timestamp) {
+        if is_over(self.since, now, HOUR) {
+            *self = Self::beginning(now);
+        }
+    }
+
+    /// One more of a client, of at most `max`, unless it would have had more than is left for the others.
+    pub(super) fn take(&mut self, client: &ClientKey, bytes: u64, max: u64) -> bool {
         let own = self.of_clients.get(client).copied().unwrap_or_default();
         let with = |used: Used| Used { notices: used.notices + 1, bytes: used.bytes + bytes };
         let (own, used) = (with(own), with(self.used));
-        let fits = own.notices + used.notices <= CHANGES_MAX + 1
+        let fits = own.notices + used.notices <= max + 1
             && own.bytes + used.bytes <= CHANGES_EVIDENCE_BYTES_MAX;
         if fits {
             self.of_clients.insert(client.clone(), own);

@@ -27,7 +27,14 @@ pub(super) struct Pending {
     pub landing: Landing,
     /// The file is the one that this agent got before the outage.
     has_returned: bool,
-    held: Option<(usize, Arc<AtomicUsize>)>,
+    pub held: Option<HeldBytes>,
+}
+
+/// Bytes of files that wait; given back when dropped.
+#[derive(Debug)]
+pub(super) struct HeldBytes {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
 }
 
 /// The result of the comparison.
@@ -51,11 +58,6 @@ impl Pending {
     pub fn bytes(&self) -> usize {
         let both = |step: &Step| bytes(&step.after) + step.before.as_deref().map_or(0, bytes);
         self.landing.steps.iter().map(both).max().unwrap_or_default()
-    }
-
-    /// Gives back `bytes` to `waiting` when it is done with.
-    pub fn holds(&mut self, bytes: usize, waiting: Arc<AtomicUsize>) {
-        self.held = Some((bytes, waiting));
     }
 
     /// The change for the agents of `sample` and the one of the fetch. None if both have the same
@@ -169,11 +171,18 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl HeldBytes {
+    /// `bytes` more of at most `max`.
+    pub fn of(all: &Arc<AtomicUsize>, bytes: usize, max: usize) -> Option<Self> {
+        let sum = all.fetch_add(bytes, Relaxed) + bytes;
+        let held = Self { bytes, all: Arc::clone(all) };
+        (sum <= max).then_some(held)
+    }
+}
+
+impl Drop for HeldBytes {
     fn drop(&mut self) {
-        if let Some((bytes, waiting)) = &self.held {
-            waiting.fetch_sub(*bytes, Relaxed);
-        }
+        self.all.fetch_sub(self.bytes, Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Watches for changes of robots.txt files: when a fetch brings another file or state for an origin
 //! in use, writes a notice to the log of denials, with both files as evidence, and with the number
-//! of recently allowed requests that the new one would deny.
+//! of recently allowed requests that the new one would deny. The same thread writes the notices of delays that
+//! files ask for.
 //!
 //! No request and no fetch waits for it. At its end a fetch queues what is to be compared for a
 //! thread of its own; if the queue is full, the change is counted, and the count is logged.
@@ -8,6 +9,7 @@
 mod budget;
 mod compare;
 mod last_answers;
+mod paced;
 mod reservoir;
 mod sample;
 #[cfg(test)]
@@ -20,15 +22,20 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
 
 use tokio::sync::mpsc;
 
+use crate::audit::Paced;
+use crate::audit::evidence::Blob;
 use crate::policy::change::Kind;
 use crate::policy::profile::Profile;
 use crate::runtime::lock::Lock;
 use crate::store::{Follower, Landing};
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
 use crate::types::words::words;
-use compare::Pending;
+use compare::{HeldBytes, Pending};
 use last_answers::{Compare, LastAnswers};
+pub use paced::PacedKey;
+use paced::PacedToday;
 pub use sample::{Offer, Sampled, Samples, without_values};
 pub use thread::Watching;
 
@@ -48,6 +55,22 @@ words! {
     }
 }
 
+words! {
+    /// Which delays that robots.txt files ask for have a notice.
+    pub enum PaceRecords {
+        /// Each origin, group, delay and file once a day.
+        Changes = "changes",
+        Off = "off",
+    }
+}
+
+/// What the thread writes.
+#[derive(Debug)]
+enum Work {
+    Compare(Pending),
+    Paced { number: u64, notice: Box<Paced>, blobs: Vec<Blob>, _held: HeldBytes },
+}
+
 /// Follows the changes of all origins.
 #[derive(Debug)]
 pub struct Watch {
@@ -55,9 +78,11 @@ pub struct Watch {
     is_redacted: AtomicBool,
     samples: Samples,
     last_answers: Lock<LastAnswers>,
-    queue: mpsc::Sender<Pending>,
+    notes_pace: AtomicBool,
+    paced_today: PacedToday,
+    queue: mpsc::Sender<Work>,
     /// Until the thread takes it.
-    pending: Lock<Option<mpsc::Receiver<Pending>>>,
+    pending: Lock<Option<mpsc::Receiver<Work>>>,
     /// Bytes of the files that wait.
     waiting: Arc<AtomicUsize>,
     counts: [AtomicU64; Kind::ALL.len()],
@@ -70,13 +95,15 @@ pub struct Watch {
 
 impl Watch {
     /// `is_redacted`: whether the values of queries are left out.
-    pub fn new(changes: Changes, is_redacted: bool) -> Arc<Self> {
+    pub fn new(changes: Changes, pace: PaceRecords, is_redacted: bool) -> Arc<Self> {
         let (queue, pending) = mpsc::channel(CHANGES_WAITING_MAX);
         Arc::new(Self {
             changes: AtomicU8::new(changes as u8),
             is_redacted: AtomicBool::new(is_redacted),
             samples: Samples::default(),
             last_answers: Lock::default(),
+            notes_pace: AtomicBool::new(pace == PaceRecords::Changes),
+            paced_today: PacedToday::default(),
             queue,
             pending: Lock::new(Some(pending)),
             waiting: Arc::default(),
@@ -88,7 +115,8 @@ impl Watch {
     }
 
     /// Takes over other settings. Drops samples with query values that are now to be redacted.
-    pub fn change(&self, changes: Changes, is_redacted: bool) {
+    pub fn change(&self, changes: Changes, pace: PaceRecords, is_redacted: bool) {
+        self.notes_pace.store(pace == PaceRecords::Changes, Relaxed);
         let was_redacted = self.is_redacted.swap(is_redacted, Relaxed);
         self.changes.store(changes as u8, Relaxed);
         if changes == Changes::Off || is_redacted && !was_redacted {
@@ -111,6 +139,30 @@ impl Watch {
         }
         let is_redacted = self.is_redacted.load(Relaxed);
         self.samples.note(Offer { origin, path, token, profile, is_redacted }, client);
+    }
+
+    /// A request to which the delay of `key` applies: the first of a day has the notice that `make` makes, with
+    /// `bytes` of evidence.
+    pub fn paced(
+        &self,
+        key: &PacedKey<'_>,
+        client: impl FnOnce() -> ClientKey,
+        (bytes, now): (usize, Timestamp),
+        make: impl FnOnce() -> (Paced, Vec<Blob>),
+    ) {
+        if !self.notes_pace.load(Relaxed) {
+            return;
+        }
+        let Some(number) = self.paced_today.take(key, client, bytes, now) else { return };
+        let held = HeldBytes::of(&self.waiting, bytes, CHANGES_WAITING_BYTES_MAX);
+        let is_queued = held.is_some_and(|held| {
+            let (notice, blobs) = make();
+            let work = Work::Paced { number, notice: Box::new(notice), blobs, _held: held };
+            self.queue.try_send(work).is_ok()
+        });
+        if !is_queued {
+            self.paced_today.forget(number);
+        }
     }
 
     /// How many changes there were of each kind.
@@ -160,10 +212,8 @@ impl Follower for Watch {
             return;
         }
         let Some(mut pending) = self.pending(landing) else { return };
-        let bytes = pending.bytes();
-        let waiting = self.waiting.fetch_add(bytes, Relaxed) + bytes;
-        pending.holds(bytes, Arc::clone(&self.waiting));
-        if waiting > CHANGES_WAITING_BYTES_MAX || self.queue.try_send(pending).is_err() {
+        pending.held = HeldBytes::of(&self.waiting, pending.bytes(), CHANGES_WAITING_BYTES_MAX);
+        if pending.held.is_none() || self.queue.try_send(Work::Compare(pending)).is_err() {
             self.overload.fetch_add(1, Relaxed);
             self.unsaid.fetch_add(1, Relaxed);
         }

@@ -12,9 +12,9 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::Watch;
 use super::budget::{Budget, Omitted};
 use super::compare::Pending;
+use super::{Watch, Work};
 use crate::audit::evidence::Blob;
 use crate::audit::{Changed, ChangesOmitted, ChangesOmittedEvent, Notice, Omission, Writer};
 use crate::policy::change::Kind;
@@ -79,13 +79,13 @@ impl Watching {
 }
 
 impl Thread {
-    async fn run(&mut self, pending: &mut mpsc::Receiver<Pending>, end: CancellationToken) {
+    async fn run(&mut self, pending: &mut mpsc::Receiver<Work>, end: CancellationToken) {
         loop {
             tokio::select! {
                 biased;
                 () = end.cancelled() => break,
                 next = pending.recv() => match next {
-                    Some(next) => self.note(&next, &end).await,
+                    Some(next) => self.work(next, &end).await,
                     None => break,
                 },
                 () = sleep(LOOK_INTERVAL) => {}
@@ -95,14 +95,25 @@ impl Thread {
         let rest = async {
             let never = CancellationToken::new();
             while let Ok(next) = pending.try_recv() {
-                self.note(&next, &never).await;
+                self.work(next, &never).await;
             }
             self.say_omitted(true, &never).await;
         };
         if timeout(CHANGES_WAIT, rest).await.is_err() {
             warn!(
-                "the writer of denial records takes long; notices of changed robots.txt files may be missing"
+                "the writer of denial records takes long; notices of changed robots.txt files and of their delays may be missing"
             );
+        }
+    }
+
+    async fn work(&mut self, work: Work, end: &CancellationToken) {
+        match work {
+            Work::Compare(pending) => self.note(&pending, end).await,
+            Work::Paced { number, notice, blobs, _held } => {
+                if !self.write(Notice::Paced(*notice), blobs, end).await {
+                    self.watch.paced_today.forget(number);
+                }
+            }
         }
     }
 
@@ -168,7 +179,7 @@ impl Thread {
         if let Err(error) = &written
             && !self.is_failing
         {
-            warn!("notices of changed robots.txt files are missing: {error}");
+            warn!("notices of changed robots.txt files and of their delays are missing: {error}");
         }
         self.is_failing = written.is_err();
         written.is_ok()

@@ -4,13 +4,19 @@ use std::net::Ipv4Addr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use courtesy::config::{HttpsMode, OriginRule};
+use courtesy::audit::evidence::{BlobStore, Found, Kind};
+use courtesy::audit::read::Log;
+use courtesy::audit::read::verify::verify;
+use courtesy::config::{Exemption, HttpsMode, OriginRule, PaceRecords, Settings};
 use courtesy::pace::PaceMode;
+use courtesy::policy::exemption::OriginPattern;
 use courtesy::policy::profile::Obedience;
 use courtesy::runtime::clock::monotonic;
 use courtesy::types::origin::split_url;
 
-use crate::testkit::parties::{Client, Origin, Proxy, Script, answer, ok, until};
+use serde_json::{Value, json};
+
+use crate::testkit::parties::{Client, NOW, Origin, Proxy, Script, answer, ok, until};
 
 const DELAY: Duration = Duration::from_millis(500);
 /// How exactly the origin can observe it.
@@ -334,4 +340,79 @@ fn a_client_cannot_fill_the_queue_of_an_origin_for_the_others() {
     let place = |path: &str| log.requests.iter().position(|it| it.path() == path);
     let before = place("/polite").expect("it came") - place("/first").expect("it came");
     assert!(before <= 4, "the polite client waited for {before} turns");
+}
+
+/// The notices of that event.
+fn notices(proxy: &Proxy, event: &str) -> Vec<Value> {
+    proxy.lines().into_iter().filter(|line| line["event"] == event).collect()
+}
+
+#[test]
+fn a_delay_that_is_asked_for_is_recorded_once_with_its_line_and_file() {
+    let robots = "# pace\r\nUser-agent: *\r\n  Crawl-delay: 0.05 # gently\r\n";
+    let (origin, mut proxy) = (Origin::with_robots(robots), Proxy::start());
+    for number in 0..3 {
+        assert_eq!(proxy.get(&origin.url(&format!("/{number}"))).status(), 200);
+    }
+    until("the delay is recorded", || notices(&proxy, "paced").len() == 1);
+    proxy.stop();
+    let paced = notices(&proxy, "paced");
+    assert_eq!(paced.len(), 1);
+    let line = json!({
+        "clamped": false, "delay_ms": 50, "group": {"line": 2, "token": "*"}, "line": 3,
+        "source": "crawl_delay", "text": "Crawl-delay: 0.05 # gently",
+    });
+    for (name, value) in line.as_object().unwrap() {
+        assert_eq!(paced[0][name], *value, "{name}");
+    }
+    let verified = verify(&Log::Dir(proxy.audit_dir()), &[], true, &mut |_, _| {}).unwrap();
+    assert_eq!((verified.faults.count, verified.notices.paced), (0, 1), "{:#?}", verified.faults);
+    let sha256 = paced[0]["robots"]["sha256"].as_str().unwrap();
+    let file = BlobStore::of(&proxy.audit_dir()).get(Kind::File, sha256).unwrap();
+    assert!(matches!(file, Found::Content(content) if content == robots.as_bytes()));
+    let totals = &notices(&proxy, "totals")[0];
+    assert_eq!(totals["paced"], 2);
+    assert!(totals["waited_ms"].as_u64().unwrap() >= 60, "{totals}");
+    assert_eq!(totals["resting"], Value::Null);
+}
+
+#[test]
+fn a_delay_is_not_recorded_where_it_is_not_wanted_or_off() {
+    let origin = Origin::with_robots(TEN_SECONDS);
+    for edit in [
+        |settings: &mut Settings| settings.audit.pace = PaceRecords::Off,
+        |settings: &mut Settings| settings.pace.mode = PaceMode::Off,
+    ] {
+        let mut proxy = Proxy::with(edit);
+        assert_eq!(proxy.get(&origin.url("/")).status(), 200);
+        proxy.stop();
+        assert_eq!(notices(&proxy, "paced"), Vec::<Value>::new());
+    }
+}
+
+#[test]
+fn a_request_that_goes_faster_than_asked_is_recorded_with_its_exemption() {
+    let origin = Origin::with_robots(TEN_SECONDS);
+    let mut proxy = Proxy::with(|settings| {
+        settings.exemptions.push(Exemption {
+            origin: OriginPattern::parse(&origin.url("")).unwrap(),
+            paths: Vec::new(),
+            agents: Vec::new(),
+            by: "legal".into(),
+            reason: "contract".into(),
+            ticket: None,
+            until: NOW.plus(Duration::from_secs(60)),
+            crawl_delay: Some(Duration::ZERO),
+        });
+    });
+    for _ in 0..2 {
+        assert_eq!(proxy.get(&origin.url("/")).status(), 200);
+    }
+    proxy.stop();
+    let paced = &notices(&proxy, "paced")[0];
+    assert_eq!((&paced["delay_ms"], &paced["exemption"]["by"]), (&0.into(), &"legal".into()));
+    assert_eq!(
+        (&paced["text"], &paced["exemption"]["why"]),
+        (&"Crawl-delay: 10".into(), &"contract".into())
+    );
 }

@@ -13,6 +13,7 @@ use super::node::Node;
 use super::shared_robots::SharedRobots;
 use crate::audit::limits::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::policy::decision::Named;
+use crate::policy::exemption;
 use crate::policy::profile;
 use crate::policy::reason::Reason;
 use crate::robots;
@@ -83,6 +84,18 @@ pub struct Exemption {
     pub ticket: Option<String>,
     #[serde(with = "super::time")]
     pub until: Timestamp,
+}
+
+impl Exemption {
+    /// As the settings have it.
+    pub fn of(exemption: &exemption::Exemption) -> Self {
+        Self {
+            by: exemption.by.clone(),
+            reason: exemption.reason.clone(),
+            ticket: exemption.ticket.clone(),
+            until: exemption.until,
+        }
+    }
 }
 
 /// A group of the robots.txt.

@@ -33,17 +33,20 @@ impl<'a> EvidenceRefs<'a> {
 impl Record {
     /// What names its evidence.
     pub fn evidence_refs(&self) -> Option<EvidenceRefs<'_>> {
-        self.robots.as_ref().map(|robots| {
-            let Robots { capture, failed_capture, sha256, .. } = &**robots;
-            let [capture, failed_capture, sha256] =
-                [capture, failed_capture, sha256].map(|digest| digest.as_deref());
-            EvidenceRefs { capture, failed_capture, sha256 }
-        })
+        self.robots.as_deref().map(Robots::evidence_refs)
     }
 
     /// The evidence that it can be checked against.
     pub fn blobs(&self) -> impl Iterator<Item = BlobName> {
         self.evidence_refs().into_iter().flat_map(EvidenceRefs::blobs)
+    }
+}
+
+impl Robots {
+    fn evidence_refs(&self) -> EvidenceRefs<'_> {
+        let [capture, failed_capture, sha256] =
+            [&self.capture, &self.failed_capture, &self.sha256].map(|digest| digest.as_deref());
+        EvidenceRefs { capture, failed_capture, sha256 }
     }
 }
 
@@ -58,11 +61,14 @@ impl Side {
 impl Notice {
     /// What names its evidence.
     pub fn evidence_refs(&self) -> impl Iterator<Item = EvidenceRefs<'_>> {
-        let sides = match self {
-            Self::Changed(changed) => [Some(&*changed.from), Some(&*changed.to)],
+        let refs = match self {
+            Self::Changed(changed) => {
+                [&changed.from, &changed.to].map(|side| Some(side.evidence_refs()))
+            }
+            Self::Paced(paced) => [Some(paced.robots.evidence_refs()), None],
             _ => [None, None],
         };
-        sides.into_iter().flatten().map(Side::evidence_refs)
+        refs.into_iter().flatten()
     }
 
     /// The evidence that it can be checked against.

@@ -34,4 +34,5 @@ events! {
     StoppedEvent = "stopped";
     ChangedEvent = "changed";
     ChangesOmittedEvent = "changes_omitted";
+    PacedEvent = "paced";
 }

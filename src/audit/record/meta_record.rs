@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::change_record::{Changed, ChangesOmitted};
 use super::event::Event;
 use super::meta_event::{
-    ChangedEvent, ChangesOmittedEvent, GapEvent, PrunedEvent, SettingsEvent, StartedEvent,
-    StoppedEvent, TornEvent, TotalsEvent,
+    ChangedEvent, ChangesOmittedEvent, GapEvent, PacedEvent, PrunedEvent, SettingsEvent,
+    StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 use super::node::Node;
+use super::paced_record::Paced;
 use super::settings_record::SettingsChanged;
 use crate::types::timestamp::Timestamp;
 
@@ -71,6 +72,7 @@ notices! {
     Stopped as StoppedEvent;
     Changed as ChangedEvent;
     ChangesOmitted as ChangesOmittedEvent;
+    Paced as PacedEvent;
 }
 
 /// Records could not be written, and are lost.
@@ -141,16 +143,25 @@ pub struct Totals {
     pub event: TotalsEvent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
+    /// Requests that were held until their time; with `resting` and `waited_ms` left out where there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub paced: u64,
     pub prev: String,
     /// The records between the `totals` before this one, or the `started` where that came later, and this one,
     /// as they are in the chain; the writer counts them. Left out by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
+    /// Requests that were told to come back later: their wait was too long, or their origin asked for rest.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resting: u64,
     pub seq: u64,
     #[serde(with = "super::time")]
     pub since: Timestamp,
     #[serde(with = "super::time")]
     pub time: Timestamp,
+    /// The sum of the waits of `paced`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waited_ms: u64,
 }
 
 /// How many records of each event.
@@ -229,4 +240,8 @@ impl Recorded {
             Event::Tunnelled => self.tunnelled,
         }
     }
+}
+
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

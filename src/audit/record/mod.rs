@@ -10,6 +10,7 @@ pub mod evidence_refs;
 pub mod meta_event;
 pub mod meta_record;
 pub mod node;
+pub mod paced_record;
 pub mod redact;
 pub mod robots_record;
 pub mod settings_record;

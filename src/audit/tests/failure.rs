@@ -106,8 +106,23 @@ fn a_notice_that_cannot_be_written_is_no_lost_record() {
     let (prev, seq, since, time) = (String::new(), 0, NOON, NOON);
     let (allowed, denied, by_path, by_host) = (3, 0, 3, 0);
     let (event, node, recorded) = (TotalsEvent::It, None, None);
-    let totals =
-        Totals { allowed, by_host, by_path, denied, event, node, prev, recorded, seq, since, time };
+    let (paced, resting, waited_ms) = (0, 0, 0);
+    let totals = Totals {
+        allowed,
+        by_host,
+        by_path,
+        denied,
+        event,
+        node,
+        paced,
+        prev,
+        recorded,
+        resting,
+        seq,
+        since,
+        time,
+        waited_ms,
+    };
     block_on(writer.note(Notice::Totals(totals))).unwrap_err();
     let health = writer.health();
     assert_eq!(health.lost, 0);

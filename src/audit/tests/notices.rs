@@ -77,6 +77,10 @@ fn table() -> Vec<(Notice, &'static str)> {
             r#""event":"changes_omitted","node":"n","omitted":3,"origin":"o",PREV,"seq":7,"since":TIME,"time":TIME,"why":"total_limit""#,
         ),
         (
+            Notice::Paced(paced()),
+            r#""agent":"Bot","clamped":true,"delay_ms":300000,"event":"paced","exemption":{"by":"a","ticket":null,"until":TIME,"why":"r"},"group":{"line":1,"token":"*"},"line":2,"node":"n","observed":true,"origin":"o",PREV,"profile":{"name":"p","settings":{},"version":2},"robots":ROBOTS,"seq":7,"source":"crawl_delay","text":"Crawl-delay: 999","time":TIME"#,
+        ),
+        (
             Notice::Torn(torn),
             r#""event":"torn","node":"n","octets":3,PREV,"seq":7,"sha256":"ab","time":TIME"#,
         ),
@@ -149,6 +153,36 @@ fn changed() -> Changed {
     }
 }
 
+/// As a line has it.
+const ROBOTS: &str = r#"{"capture":"cd","cause":null,"confirmed_at":null,"cut":false,"failed_capture":null,"failures":null,"fetched_at":null,"next_try":null,"result":null,"sha256":"ab","since":null,"site_up":null,"state":"rules","status":200,"tried":null,"url":"u","url_reached":null}"#;
+
+fn paced() -> Paced {
+    Paced {
+        agent: Some("Bot".into()),
+        clamped: true,
+        delay_ms: 300_000,
+        event: PacedEvent::It,
+        exemption: Some(PaceExemption {
+            by: "a".into(),
+            ticket: None,
+            until: NOON,
+            why: "r".into(),
+        }),
+        group: Some(Group { line: 1, token: "*".into() }),
+        line: 2,
+        node: Some(Node::from("n")),
+        observed: true,
+        origin: "o".into(),
+        prev: String::new(),
+        profile: Profile { name: "p".into(), settings: BTreeMap::new(), version: 2 },
+        robots: serde_json::from_str(ROBOTS).unwrap(),
+        seq: 0,
+        source: "crawl_delay".into(),
+        text: "Crawl-delay: 999".into(),
+        time: NOON,
+    }
+}
+
 fn omitted() -> ChangesOmitted {
     ChangesOmitted {
         event: ChangesOmittedEvent::It,
@@ -171,11 +205,14 @@ fn totals() -> Notice {
         denied: 0,
         event: TotalsEvent::It,
         node: None,
+        paced: 0,
         prev: String::new(),
         recorded: None,
+        resting: 0,
         seq: 0,
         since: NOON,
         time: NOON,
+        waited_ms: 0,
     })
 }
 
@@ -194,6 +231,7 @@ fn the_text_of_every_notice_is_fixed_and_is_no_record() {
         let prev = format!("\"prev\":\"{}\"", "0".repeat(64));
         let expected =
             text.replace("PREV", &prev).replace("TIME", "\"2026-11-20T12:00:00.123000Z\"");
+        let expected = expected.replace("ROBOTS", ROBOTS);
         assert_eq!(line.rsplit_once(",\"hash\"").unwrap().0, format!("{{{expected}"));
         let Content::Notice(read) = Content::parse(line.trim_end().as_bytes()).unwrap() else {
             panic!("read as a record: {line}")

@@ -1,10 +1,13 @@
 //! Notices in words, one line each.
 
+use std::time::Duration;
+
 use crate::audit::{
-    Changed, ChangesOmitted, Notice, Omission, Recorded, SettingsChanged, Started, Totals, Who,
-    print_time,
+    Changed, ChangesOmitted, Notice, Omission, Paced, Recorded, SettingsChanged, Started, Totals,
+    Who, print_time,
 };
 use crate::cli::audit::csv_row::word;
+use crate::cli::span::{seconds, span};
 
 /// Bytes of a digest that people compare.
 const DIGEST_SHOWN: usize = 12;
@@ -29,6 +32,7 @@ pub fn words(notice: &Notice) -> String {
         Notice::Stopped(stopped) => stopped.why.clone(),
         Notice::Changed(changed) => of_change(changed),
         Notice::ChangesOmitted(omitted) => of_omission(omitted),
+        Notice::Paced(paced) => of_delay(paced),
     }
 }
 
@@ -63,6 +67,25 @@ fn of_omission(omitted: &ChangesOmitted) -> String {
     )
 }
 
+fn of_delay(paced: &Paced) -> String {
+    let Paced { origin, line, text, delay_ms, .. } = paced;
+    let agents = match &paced.group {
+        Some(group) => group.token.as_str(),
+        None => "agents without a group of their own",
+    };
+    let delay = seconds(Duration::from_millis(*delay_ms));
+    let verb = if paced.observed { "would be" } else { "are" };
+    let clamped = if paced.clamped { ", the most that is kept" } else { "" };
+    let exempted = paced
+        .exemption
+        .as_ref()
+        .map(|exemption| format!("; exempted by {}: {}", exemption.by, exemption.why));
+    format!(
+        "requests of {agents} to {origin} {verb} {delay} apart{clamped}: line {line} of its robots.txt, \"{text}\"{}",
+        exempted.unwrap_or_default()
+    )
+}
+
 fn of_totals(totals: &Totals) -> String {
     let since = print_time(totals.since);
     let Totals { allowed, denied, .. } = totals;
@@ -71,7 +94,12 @@ fn of_totals(totals: &Totals) -> String {
             denied.saturating_add(exempted).saturating_add(tunnelled).saturating_add(would_deny);
         format!("; {count} records")
     });
-    format!("{allowed} allowed and {denied} denied since {since}{}", recorded.unwrap_or_default())
+    let Totals { paced, resting, waited_ms, .. } = totals;
+    let held = (*paced > 0)
+        .then(|| format!("; {paced} held, for {} in all", span(Duration::from_millis(*waited_ms))));
+    let resting = (*resting > 0).then(|| format!("; {resting} told to come back later"));
+    let parts = [recorded, held, resting].into_iter().flatten().collect::<String>();
+    format!("{allowed} allowed and {denied} denied since {since}{parts}")
 }
 
 fn of_start(started: &Started) -> String {

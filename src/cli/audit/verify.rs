@@ -246,6 +246,7 @@ fn notices(notices: &Notices) -> String {
         stopped,
         not_stopped,
         changed,
+        paced,
         unknown,
     } = *notices;
     let sentences = [
@@ -277,6 +278,7 @@ fn notices(notices: &Notices) -> String {
         ),
         (settings, format!("Its settings were changed ({}).", times(settings))),
         (changed, format!("{} of changes of robots.txt files.", plural(changed, "line"))),
+        (paced, format!("{} of delays that robots.txt files ask for.", plural(paced, "line"))),
         (
             unknown,
             format!("{} of a kind that this version does not know.", plural(unknown, "line")),

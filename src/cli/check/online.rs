@@ -181,6 +181,7 @@ impl Question {
         now: Timestamp,
     ) -> Pace {
         let exempted = rules.exemptions.crawl_delay(&self.origin, &self.path, token, now);
+        let exempted = exempted.map(|(_, delay)| delay);
         let operator = OperatorPace { exempted, ..self.operator };
         match known.map(|known| (known, known.policy(now))) {
             Some((known, Policy::Rules(copy))) => {

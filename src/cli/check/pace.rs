@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cli::span::span;
+use crate::cli::span::{seconds, span};
 use crate::policy::pace::{asked, closed};
 use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
@@ -78,7 +78,7 @@ impl Pace {
 
     /// A line for people; `None`: there is nothing to say.
     pub fn line(&self) -> Option<String> {
-        let every = span(Duration::from_millis(self.delay_ms));
+        let every = seconds(Duration::from_millis(self.delay_ms));
         let line = self.line.unwrap_or_default();
         let delay = match self.source {
             "crawl_delay" => Some(format!("one request every {every} (line {line}, Crawl-delay)")),

@@ -13,7 +13,7 @@ use crate::config::units;
 use crate::config::values::NodeName;
 use crate::config::values::Retain;
 use crate::config::values::RetainSize;
-use crate::watch::Changes;
+use crate::watch::{Changes, PaceRecords};
 
 const MIB: u64 = 1 << 20;
 
@@ -44,6 +44,8 @@ pub struct Audit {
     pub redact_query: bool,
     /// The name of this proxy in its records; absent: that of its host.
     pub node: Option<NodeName>,
+    /// Whether the delays that robots.txt files ask for are recorded.
+    pub pace: PaceRecords,
 }
 
 impl Default for Audit {
@@ -59,6 +61,7 @@ impl Default for Audit {
             retain_size: RetainSize(None),
             redact_query: false,
             node: None,
+            pace: PaceRecords::Changes,
         }
     }
 }

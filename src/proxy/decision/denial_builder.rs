@@ -116,7 +116,8 @@ impl DenialBuilder<'_> {
         denial
     }
 
-    fn summary(&self, known: &Known, absence: Option<&Absence<'_>>) -> Arc<RobotsSummary> {
+    /// The summary of what is `known`, or of its absence.
+    pub fn summary(&self, known: &Known, absence: Option<&Absence<'_>>) -> Arc<RobotsSummary> {
         self.summaries.get_or_make(known, absence.is_some(), || self.robots(known, absence))
     }
 

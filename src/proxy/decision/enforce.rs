@@ -174,11 +174,6 @@ impl<'a> Enforcer<'a> {
 }
 
 fn exempted(record: Record, exemption: &Exemption) -> Record {
-    let exemption = crate::audit::Exemption {
-        by: exemption.by.clone(),
-        reason: exemption.reason.clone(),
-        ticket: exemption.ticket.clone(),
-        until: exemption.until,
-    };
+    let exemption = crate::audit::Exemption::of(exemption);
     Record { event: Event::Exempted, exemption: Some(exemption), ..record }
 }

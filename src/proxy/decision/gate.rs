@@ -138,7 +138,7 @@ impl Gate {
         }
         let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
         let path = target.judged_path().as_bytes();
-        let pace = PermitPace::of(&builder, &known, &policy, path, self.rules.max_crawl_delay);
+        let pace = PermitPace::of(&builder, &known, &policy, path, &self.watch);
         Ok(Admission::Permit(Permit { target, in_outage, pace }))
     }
 
@@ -169,7 +169,7 @@ impl Gate {
                 self.enforcer().enforce(&builder, finding, mixed).await?;
             }
         }
-        let pace = PermitPace::of(&builder, &known, &policy, b"/", self.rules.max_crawl_delay);
+        let pace = PermitPace::of(&builder, &known, &policy, b"/", &self.watch);
         Ok(HostPermit { origin, pace })
     }
 

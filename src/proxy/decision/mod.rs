@@ -4,6 +4,7 @@
 pub mod denial_builder;
 pub mod enforce;
 pub mod gate;
+mod paced_notice;
 pub mod permit_pace;
 pub mod recheck;
 #[cfg(test)]

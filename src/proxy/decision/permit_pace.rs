@@ -1,9 +1,8 @@
 //! What a permit says about the time of its request: what the site asks of the group that applies,
 //! and what the operator sets for the agent.
 
-use std::time::Duration;
-
 use super::denial_builder::DenialBuilder;
+use super::paced_notice::PacedRequest;
 use super::rules::AgentPace;
 use crate::pace::{self, Visit};
 use crate::policy::pace::{AskedPace, asked, closed};
@@ -13,6 +12,7 @@ use crate::robots::Closed;
 use crate::store::Known;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
+use crate::watch::Watch;
 use http::{HeaderMap, StatusCode};
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +38,7 @@ impl PermitPace {
         known: &Known,
         policy: &Policy<'_>,
         path: &[u8],
-        delay_max: Duration,
+        watch: &Watch,
     ) -> Self {
         let agent = builder.rules.pace(&builder.agent);
         let Policy::Rules(copy) = policy else { return Self { agent, site: None } };
@@ -50,10 +50,17 @@ impl PermitPace {
         let (robots, profile) = (&copy.rules, known.profile());
         let exempted =
             builder.rules.exemptions.crawl_delay(builder.subject.origin(), path, token, now);
+        let delay_max = builder.rules.pace.max_crawl_delay;
         let asked = asked(robots, group.as_ref(), profile, delay_max, now);
+        if let Some(asked) = asked {
+            let origin = builder.subject.origin();
+            let mode = agent.mode.unwrap_or_else(|| builder.rules.pace.mode(origin));
+            let group = group.as_ref();
+            PacedRequest { builder, known, copy, group, asked, exempted, mode }.note(watch);
+        }
         let asked = asked.and_then(|asked| match exempted {
-            Some(delay) if delay.is_zero() => None,
-            Some(delay) => Some(AskedPace { delay, clamped: false, ..asked }),
+            Some((_, delay)) if delay.is_zero() => None,
+            Some((_, delay)) => Some(AskedPace { delay, clamped: false, ..asked }),
             None => Some(asked),
         });
         let closed = closed(robots, group.as_ref(), profile, now);

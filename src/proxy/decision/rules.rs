@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 
 use crate::audit::AgentSource;
 use crate::clients::User;
-use crate::pace::PaceMode;
+use crate::pace::{self, PaceMode};
 use crate::policy::exemption::Exemptions;
 pub use crate::policy::mode::Mode;
 use crate::policy::profile::Profile;
@@ -31,8 +31,7 @@ pub struct Rules {
     pub unreachable_status: StatusCode,
     /// Of a request that would wait too long.
     pub pace_status: StatusCode,
-    /// The longest delay that a robots.txt can ask for.
-    pub max_crawl_delay: Duration,
+    pub pace: pace::Config,
     /// Whether a client's own request for a robots.txt is answered with the copy that decides.
     pub serves_robots_txt: bool,
 }
@@ -138,10 +137,13 @@ impl Rules {
     /// How `agent` is paced: in a mode of its own, for a time of its own at most, and with what
     /// status it is refused.
     pub fn pace<'a>(&'a self, agent: &Agent<'a>) -> AgentPace {
+        let (user, rule) = (agent.user, agent.rule);
+        let max_wait = user.and_then(|user| user.max_wait);
+        let status = user.and_then(|user| user.pace_status);
         AgentPace {
-            mode: agent.rule.and_then(|rule| rule.pace),
-            max_wait: agent.rule.and_then(|rule| rule.max_wait),
-            status: agent.rule.and_then(|rule| rule.pace_status).unwrap_or(self.pace_status),
+            mode: rule.and_then(|rule| rule.pace),
+            max_wait: max_wait.or_else(|| rule?.max_wait),
+            status: status.or_else(|| rule?.pace_status).unwrap_or(self.pace_status),
         }
     }
 

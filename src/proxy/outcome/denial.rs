@@ -100,7 +100,7 @@ impl Denial {
 }
 
 /// The file and the capture of its fetch; and the capture of the last fetch, if it failed.
-fn blobs(known: &Known) -> Vec<Blob> {
+pub fn blobs(known: &Known) -> Vec<Blob> {
     let snapshot = known.state().copy().map(|copy| &*copy.snapshot);
     let file = snapshot.map(|snapshot| Blob {
         sha256: snapshot.sha256,

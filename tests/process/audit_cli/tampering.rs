@@ -344,11 +344,14 @@ fn totals(denied: u64, would_deny: u64) -> Notice {
         denied,
         event: TotalsEvent::It,
         node: None,
+        paced: 0,
         prev: String::new(),
         recorded: Some(Recorded { denied, exempted: 0, tunnelled: 0, would_deny }),
+        resting: 0,
         seq: 0,
         since: Timestamp::from_millis(NOON),
         time: Timestamp::from_millis(NOON),
+        waited_ms: 0,
     })
 }
 

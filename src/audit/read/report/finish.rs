@@ -3,13 +3,15 @@
 use super::events::Events;
 use super::keys::{ExemptionKey, OriginKey};
 use super::logs::Log;
+use super::paced::{self, PacedRequests};
 use super::site::Site;
 use super::summary::{
     Asked, ExemptionStatus, ExemptionUse, FileVersions, Forwarded, Outages, Report, Row,
     Unreachable,
 };
-use super::survey::{Survey, Use};
+use super::survey::Survey;
 use super::tally::{Entry, Key, Tally, Top};
+use super::usage::Use;
 use super::verified::Verified;
 use crate::types::timestamp::Timestamp;
 use std::time::Duration;
@@ -68,6 +70,10 @@ impl Survey {
             by_client: rows(&self.clients, rows_max),
             by_node: rows(&self.nodes, rows_max),
             by_profile: rows(&self.profiles, rows_max),
+            paced: PacedRequests {
+                totals: all_origins.then_some(self.paced_totals),
+                lines: paced::lines(&self.paced, rows_max),
+            },
             unreachable: unreachable(&self.origins, rows_max),
             exemptions: self
                 .exemptions

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::tally::Key;
 use super::time_member::print_moment;
-use crate::audit::{Exemption, Profile, Record};
+use crate::audit::{Exemption, Paced, Profile, Record};
 use crate::types::timestamp::Timestamp;
 
 macro_rules! keys {
@@ -38,6 +38,21 @@ keys! {
     NodeKey { node: Option<String> }
     /// Of one dialect.
     ProfileKey { profile: String, version: u32, settings: BTreeMap<String, String> }
+    /// Of one line of a robots.txt that asks for a delay.
+    PacedKey {
+        origin: String,
+        /// The group that it applied to, as written; none: all agents without a group of their own.
+        group: Option<String>,
+        line: u32,
+        /// The line as written.
+        text: String,
+        delay_ms: u64,
+        source: String,
+        clamped: bool,
+        observed: bool,
+        /// By whom an exemption was granted for which the delay is another.
+        exempted_by: Option<String>,
+    }
     /// Of one exemption on one origin.
     ExemptionKey {
         by: String,
@@ -101,6 +116,23 @@ impl ProfileKey {
     }
 }
 
+impl PacedKey {
+    /// The key of `paced`.
+    pub fn of(paced: &Paced) -> Self {
+        Self {
+            origin: paced.origin.clone(),
+            group: paced.group.as_ref().map(|group| group.token.clone()),
+            line: paced.line,
+            text: paced.text.clone(),
+            delay_ms: paced.delay_ms,
+            source: paced.source.clone(),
+            clamped: paced.clamped,
+            observed: paced.observed,
+            exempted_by: paced.exemption.as_ref().map(|exemption| exemption.by.clone()),
+        }
+    }
+}
+
 impl ExemptionKey {
     /// The key of `record`.
     pub fn of(record: &Record) -> Option<Self> {
@@ -143,6 +175,16 @@ impl Key for ProfileKey {
     fn bytes(&self) -> usize {
         let settings = self.settings.iter().map(|(name, value)| name.len() + value.len());
         self.profile.len() + settings.sum::<usize>()
+    }
+}
+
+impl Key for PacedKey {
+    fn bytes(&self) -> usize {
+        self.origin.len()
+            + length(&self.group)
+            + self.text.len()
+            + self.source.len()
+            + length(&self.exempted_by)
     }
 }
 

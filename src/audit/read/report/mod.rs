@@ -6,6 +6,7 @@ mod finish;
 mod keys;
 mod logs;
 mod missing;
+mod paced;
 mod series;
 mod site;
 mod stretches;
@@ -15,14 +16,18 @@ mod tally;
 #[cfg(test)]
 pub(crate) mod tests;
 mod time_member;
+mod usage;
 mod verified;
 mod writers;
 
 pub use events::{Events, EventsByReason};
 pub use finish::Request;
-pub use keys::{AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey};
+pub use keys::{
+    AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, PacedKey, ProfileKey, RuleKey,
+};
 pub use logs::{Log, NamedLog};
 pub use missing::{LostRecords, Missing};
+pub use paced::{PacedLine, PacedLines, PacedRequests, PacedTotals};
 pub use series::{Bucket, ByReason, OverTime};
 pub use site::Version;
 pub use summary::*;

@@ -8,6 +8,7 @@ use super::events::{Events, EventsByReason};
 use super::keys::{AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey};
 use super::logs::{Log, NamedLog, widen};
 use super::missing::Missing;
+use super::paced::PacedRequests;
 use super::series::{ByReason, OverTime};
 use super::site::Version;
 use super::tally::Top;
@@ -44,6 +45,8 @@ pub struct Report {
     pub by_client: Top<Row<ClientKey>>,
     pub by_node: Top<Row<NodeKey>>,
     pub by_profile: Top<Row<ProfileKey>>,
+    /// Requests that were held because a line of a robots.txt asks for it, and for other reasons.
+    pub paced: PacedRequests,
     pub unreachable: Unreachable,
     pub exemptions: Top<ExemptionUse>,
     pub over_time: OverTime,

@@ -1,14 +1,18 @@
 //! Counts the lines of a log for a report.
 
 use super::events::Events;
-use super::keys::{AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey};
+use super::keys::{
+    AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, PacedKey, ProfileKey, RuleKey,
+};
 use super::logs::{Log, NamedLog};
 use super::missing::Losses;
+use super::paced::{self, PacedTotals};
 use super::series::Series;
 use super::site::Site;
 use super::stretches::{Stretch, Stretches};
 use super::summary::{Decided, Records};
 use super::tally::Tally;
+use super::usage::Use;
 use super::writers::Writers;
 use crate::audit::read::filter::{CompiledFilter, Filter};
 use crate::audit::read::raw_record::RawRecord;
@@ -34,6 +38,8 @@ pub struct Survey {
     pub(super) decided: Decided,
     /// The times that `decided` is of.
     pub(super) decided_times: Stretches,
+    pub(super) paced_totals: PacedTotals,
+    pub(super) paced: Tally<PacedKey, Use>,
     pub(super) losses: Losses,
     pub(super) origins: Tally<OriginKey, Site>,
     pub(super) agents: Tally<AgentKey>,
@@ -43,13 +49,6 @@ pub struct Survey {
     pub(super) profiles: Tally<ProfileKey>,
     pub(super) exemptions: Tally<ExemptionKey, Use>,
     pub(super) series: Series,
-}
-
-/// When something was used.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Use {
-    /// First and last.
-    pub(super) times: Option<(Timestamp, Timestamp)>,
 }
 
 impl Survey {
@@ -65,6 +64,8 @@ impl Survey {
             records: Records::default(),
             decided: Decided::default(),
             decided_times: Stretches::default(),
+            paced_totals: PacedTotals::default(),
+            paced: Tally::default(),
             losses: Losses::default(),
             origins: Tally::default(),
             agents: Tally::default(),
@@ -95,7 +96,7 @@ impl Survey {
             self.writers.pass(&content);
         }
         match content {
-            Content::Notice(notice) => self.notice(notice),
+            Content::Notice(notice) => self.notice(notice, is_admitted),
             Content::Record(record) if is_admitted => self.record(&record),
             Content::Record(_) => {}
         }
@@ -138,7 +139,7 @@ impl Survey {
         }
     }
 
-    fn notice(&mut self, notice: Notice) {
+    fn notice(&mut self, notice: Notice, is_admitted: bool) {
         match notice {
             Notice::Gap(gap) if self.compiled.covers(gap.since, gap.time) => self.losses.gap(&gap),
             Notice::Torn(torn) if self.compiled.covers(torn.time, torn.time) => {
@@ -149,19 +150,14 @@ impl Survey {
             // Counted whole where they end: which part of them is of the period is not known.
             Notice::Totals(totals) if self.compiled.covers(totals.time, totals.time) => {
                 self.decided.add(&totals);
+                self.paced_totals.add(&totals);
                 self.decided_times.add(Stretch { from: totals.since, to: totals.time });
             }
-            Notice::Gap(_) | Notice::Torn(_) | Notice::Totals(_) => {}
+            Notice::Paced(paced) if is_admitted => paced::add(&mut self.paced, &paced),
+            Notice::Gap(_) | Notice::Torn(_) | Notice::Totals(_) | Notice::Paced(_) => {}
             Notice::Started(_) | Notice::SettingsChanged(_) | Notice::Stopped(_) => {}
             Notice::Changed(_) | Notice::ChangesOmitted(_) => {}
         }
-    }
-}
-
-impl Use {
-    fn note(&mut self, time: Timestamp) {
-        let (first, last) = self.times.unwrap_or((time, time));
-        self.times = Some((first.min(time), last.max(time)));
     }
 }
 

@@ -52,6 +52,8 @@ pub struct Notices {
     pub not_stopped: u64,
     /// Of changes of robots.txt files.
     pub changed: u64,
+    /// Delays that robots.txt files ask for.
+    pub paced: u64,
     /// Lines of a kind that this version does not know.
     pub unknown: u64,
 }

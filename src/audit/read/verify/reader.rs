@@ -204,6 +204,7 @@ impl Reader {
                 self.is_running = false;
             }
             Notice::Changed(_) | Notice::ChangesOmitted(_) => notices.changed += 1,
+            Notice::Paced(_) => notices.paced += 1,
         }
     }
 

@@ -1,11 +1,14 @@
 //! The sections of a report, for text and HTML: these only lay them out.
 
+use std::time::Duration;
+
 use super::words::{capital, day, fraction, minute, number, plural, status};
 use crate::audit::read::report::{
-    ClientKey, ExemptionStatus, ExemptionUse, NodeKey, ProfileKey, Report,
+    ClientKey, ExemptionStatus, ExemptionUse, NodeKey, PacedKey, PacedLine, PacedTotals,
+    ProfileKey, Report,
 };
 use crate::cli::audit::time_arg::print_until;
-use crate::cli::span::span;
+use crate::cli::span::{seconds, span};
 
 mod ranked;
 mod section;
@@ -47,6 +50,7 @@ pub fn sections(report: &Report) -> Vec<Section> {
         ranked.by("By client", "Client", &report.by_client, client),
         by_node(&ranked, report),
         ranked.by_rule(report),
+        paced(report),
         unreachable(report),
         exemptions(report),
         robots_txt(report),
@@ -76,6 +80,53 @@ fn profile(key: &ProfileKey) -> String {
     let settings: String =
         key.settings.iter().map(|(name, value)| format!(", {name} = {value}")).collect();
     format!("{} version {}{settings}", key.profile, key.version)
+}
+
+/// Who was held, where, and by which line.
+fn paced(report: &Report) -> Section {
+    let held = report.paced.totals.filter(|totals| totals.held > 0 || totals.resting > 0);
+    let mut notes = Vec::new();
+    if let Some(PacedTotals { held, waited_ms, resting }) = held {
+        notes.push(format!(
+            "{} held until their time, for {} in all; {} told to come back later.",
+            plural(held, "request"),
+            span(Duration::from_millis(waited_ms)),
+            number(resting)
+        ));
+    }
+    let lines = &report.paced.lines;
+    let line = |row: &PacedLine| {
+        let PacedKey { line, text, .. } = &row.key;
+        let exempted = row.key.exempted_by.as_ref().map(|by| format!(" (exempted by {by})"));
+        let clamped = if row.key.clamped { " (the most that is kept)" } else { "" };
+        let observed = if row.key.observed { " (observed)" } else { "" };
+        Line::of([
+            row.key.origin.clone(),
+            row.key.group.clone().unwrap_or_else(|| "(outside of groups)".into()),
+            format!("{line}: {text}"),
+            format!(
+                "{}{clamped}{}{observed}",
+                seconds(Duration::from_millis(row.key.delay_ms)),
+                exempted.unwrap_or_default()
+            ),
+            number(row.days),
+            row.first.map(day).unwrap_or_default(),
+            row.last.map(day).unwrap_or_default(),
+        ])
+    };
+    let columns = [
+        ("Origin", Kind::Text),
+        ("Group", Kind::Text),
+        ("Line", Kind::Text),
+        ("Between two requests", Kind::Text),
+        ("Days", Kind::Number),
+        ("First", Kind::Word),
+        ("Last", Kind::Word),
+    ];
+    let left = lines.distinct.saturating_sub(lines.rows.len() as u64);
+    let foot = (left > 0).then(|| format!("And {}.", plural(left, "more line")));
+    let table = Table::of(columns, lines.rows.iter().map(line));
+    Section { title: "Requests that waited", notes, table, foot, ..Section::default() }
 }
 
 fn unreachable(report: &Report) -> Section {

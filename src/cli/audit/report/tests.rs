@@ -34,6 +34,8 @@ fn eventful() -> Report {
     log.observed(NOON.plus(HOUR * 6), "http://e.example", "OtherBot");
     log.tunnelled(NOON.plus(HOUR * 6), "https://f.example", "OtherBot");
     log.record(record(NOON.plus(HOUR * 7), "http://d.example", None, Reason::AgentRequired));
+    log.paced(NOON, "http://a.example", "*");
+    log.paced(NOON.plus(DAY), "http://a.example", "*");
     log.totals(NOON, NOON.plus(DAY), 12_345, 99);
     log.gap(NOON.plus(HOUR), NOON.plus(HOUR * 2), 17);
     log.torn(NOON.plus(HOUR * 2), 99);

@@ -31,7 +31,7 @@ use crate::store::{self, Store};
 use crate::types::origin::{Origin, Scheme};
 use crate::types::sanitize::hex;
 use crate::types::timestamp::Timestamp;
-use crate::watch::{Changes, Watch};
+use crate::watch::{Changes, PaceRecords, Watch};
 
 const START: Timestamp = Timestamp::from_millis(1_795_176_000_123);
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -140,7 +140,7 @@ impl Site {
             deny_status: StatusCode::FORBIDDEN,
             unreachable_status: StatusCode::FORBIDDEN,
             pace_status: StatusCode::TOO_MANY_REQUESTS,
-            max_crawl_delay: Duration::ZERO,
+            pace: crate::pace::Config::off(),
             serves_robots_txt: true,
         };
         let gate = Gate {
@@ -155,7 +155,7 @@ impl Site {
             clock: Arc::clone(&clock) as _,
             metrics: Arc::default(),
             summaries: RobotsSummaryCache::default(),
-            watch: Watch::new(Changes::Off, false),
+            watch: Watch::new(Changes::Off, PaceRecords::Off, false),
         };
         let origin = Origin::from_authority(Scheme::Http, "example.com").unwrap();
         Self { gate, clock, script, dir, origin }

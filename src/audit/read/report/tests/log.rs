@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::audit::{
-    AgentSource, Client, Content, Event, Exemption, Gap, GapEvent, Group, Head, How, Notice,
-    Profile, Pruned, PrunedEvent, Reason, Record, Robots, RobotsStatus, Rule, Started,
+    AgentSource, Client, Content, Event, Exemption, Gap, GapEvent, Group, Head, How, Notice, Paced,
+    PacedEvent, Profile, Pruned, PrunedEvent, Reason, Record, Robots, RobotsStatus, Rule, Started,
     StartedEvent, Torn, TornEvent, Totals, TotalsEvent, new_id,
 };
 use crate::types::sanitize::sha256_hex;
@@ -79,6 +79,29 @@ impl Log {
         self.record(Record { event: Event::Tunnelled, path_seen: false, ..record });
     }
 
+    /// The delay of ten seconds that a line asks for.
+    pub fn paced(&mut self, time: Timestamp, origin: &str, group: &str) {
+        self.notice(Notice::Paced(Paced {
+            agent: Some("ExampleBot".into()),
+            clamped: false,
+            delay_ms: 10_000,
+            event: PacedEvent::It,
+            exemption: None,
+            group: Some(Group { line: 1, token: group.into() }),
+            line: 2,
+            node: None,
+            observed: false,
+            origin: origin.into(),
+            prev: String::new(),
+            profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 2 },
+            robots: robots(time, origin, None).into(),
+            seq: 0,
+            source: "crawl_delay".into(),
+            text: "Crawl-delay: 10".into(),
+            time,
+        }));
+    }
+
     pub fn totals(&mut self, since: Timestamp, time: Timestamp, allowed: u64, denied: u64) {
         let by_path = allowed + denied;
         let event = TotalsEvent::It;
@@ -89,11 +112,14 @@ impl Log {
             denied,
             event,
             node: None,
+            paced: 3,
             prev: String::new(),
             recorded: None,
+            resting: 2,
             seq: 0,
             since,
             time,
+            waited_ms: 61_000,
         }));
     }
 

@@ -1,0 +1,90 @@
+//! The notice of a delay that a robots.txt asks for.
+
+use std::time::Duration;
+
+use super::denial_builder::DenialBuilder;
+use crate::audit::evidence::Blob;
+use crate::audit::{self, Paced, PacedEvent, Record};
+use crate::pace::PaceMode;
+use crate::policy::decision::Named;
+use crate::policy::exemption::Exemption;
+use crate::policy::pace::AskedPace;
+use crate::policy::state::Copy;
+use crate::proxy::outcome::denial::blobs;
+use crate::robots::{self, Group};
+use crate::store::Known;
+use crate::watch::{PacedKey, Watch};
+
+/// What applies to a request that a robots.txt asks a delay of.
+pub(super) struct PacedRequest<'a> {
+    pub builder: &'a DenialBuilder<'a>,
+    pub known: &'a Known,
+    pub copy: &'a Copy,
+    pub group: Option<&'a Group<'a>>,
+    /// What the file asks.
+    pub asked: AskedPace,
+    /// What is kept instead.
+    pub exempted: Option<(&'a Exemption, Duration)>,
+    pub mode: PaceMode,
+}
+
+impl PacedRequest<'_> {
+    /// Writes the notice, if it is the first one of the day.
+    pub(super) fn note(&self, watch: &Watch) {
+        if self.mode == PaceMode::Off {
+            return;
+        }
+        let snapshot = &self.copy.snapshot;
+        let key = PacedKey {
+            origin: self.builder.subject.origin(),
+            group: self.group.map_or("", Group::name),
+            delay: self.delay(),
+            is_exempted: self.exempted.is_some(),
+            sha256: snapshot.sha256,
+        };
+        let bytes = snapshot.body.len() + snapshot.capture.json.len();
+        let client = || self.builder.info.client.key();
+        watch.paced(&key, client, (bytes, self.builder.now()), || (self.notice(), self.evidence()));
+    }
+
+    fn delay(&self) -> Duration {
+        self.exempted.map_or(self.asked.delay, |(_, delay)| delay)
+    }
+
+    fn notice(&self) -> Paced {
+        let Self { builder, asked, .. } = self;
+        let origin = builder.subject.origin();
+        let group = self.group.map(|group| Named { name: group.name(), line: group.line() });
+        Paced {
+            agent: builder.agent.token.map(|token| Record::text(token.as_bytes())),
+            clamped: asked.clamped && self.exempted.is_none(),
+            delay_ms: u64::try_from(self.delay().as_millis()).unwrap_or(u64::MAX),
+            event: PacedEvent::It,
+            exemption: self.exempted.map(|(exemption, _)| audit::PaceExemption::of(exemption)),
+            group: group.as_ref().map(audit::Group::of),
+            line: asked.line,
+            node: None,
+            observed: self.mode == PaceMode::Observe,
+            origin: origin.to_string(),
+            prev: String::new(),
+            profile: audit::Profile::of(self.known.profile()),
+            robots: builder.summary(self.known, None).record.clone(),
+            seq: 0,
+            source: asked.record.as_str().to_owned(),
+            text: self.line(),
+            time: builder.now(),
+        }
+    }
+
+    /// The line as written.
+    fn line(&self) -> String {
+        let dialect = &self.known.profile().dialect;
+        let line = robots::lines(&self.copy.snapshot.body, dialect)
+            .find(|(number, _)| *number == self.asked.line);
+        Record::pattern(line.map(|(_, text)| text).unwrap_or_default().trim_ascii())
+    }
+
+    fn evidence(&self) -> Vec<Blob> {
+        blobs(self.known)
+    }
+}
