@@ -18,6 +18,7 @@ use crate::clients::limits::NAMED_LIST_BYTES_MAX;
 use crate::policy::mode::Mode;
 use crate::runtime::secret_file::{self, Found};
 use crate::types::agent::Token;
+use crate::types::duration_text::{parse_delay, print_delay};
 
 const HEAD: &str = "\
 # Who may use the proxy; written by `courtesy users`, which keeps no other comments. One table for each
@@ -49,6 +50,11 @@ struct Entry {
     mode: Option<Mode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deny_status: Option<u16>,
+    /// As `2m`, or `0s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_wait: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pace_status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_connections: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +68,8 @@ impl Entry {
             agent: user.agent.as_ref().map(ToString::to_string),
             mode: user.mode,
             deny_status: user.deny_status.map(|status| status.as_u16()),
+            max_wait: user.max_wait.as_ref().map(print_delay),
+            pace_status: user.pace_status.map(|status| status.as_u16()),
             max_connections: user.max_connections,
             max_requests: user.max_requests,
         }
@@ -73,11 +81,15 @@ impl Entry {
         let password =
             Hash::parse(&self.password).map_err(|problem| wrong("password", &problem))?;
         let is_refusal = |status: &StatusCode| status.is_client_error() || status.is_server_error();
-        let deny_status = match self.deny_status.map(StatusCode::from_u16) {
-            None => None,
-            Some(Ok(status)) if is_refusal(&status) => Some(status),
-            Some(_) => return Err(wrong("deny_status", "must be from 400 to 599")),
+        let status = |key: &str, code: Option<u16>| match code.map(StatusCode::from_u16) {
+            None => Ok(None),
+            Some(Ok(status)) if is_refusal(&status) => Ok(Some(status)),
+            Some(_) => Err(wrong(key, "must be from 400 to 599")),
         };
+        let deny_status = status("deny_status", self.deny_status)?;
+        let pace_status = status("pace_status", self.pace_status)?;
+        let max_wait = self.max_wait.as_deref().map(parse_delay);
+        let max_wait = max_wait.transpose().map_err(|problem| wrong("max_wait", &problem))?;
         for (key, count) in
             [("max_connections", self.max_connections), ("max_requests", self.max_requests)]
         {
@@ -94,6 +106,8 @@ impl Entry {
             agent,
             mode,
             deny_status,
+            max_wait,
+            pace_status,
             max_connections,
             max_requests,
         })

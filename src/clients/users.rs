@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use http::StatusCode;
 
@@ -23,6 +24,10 @@ pub struct User {
     pub agent: Option<Token>,
     pub mode: Option<Mode>,
     pub deny_status: Option<StatusCode>,
+    /// The longest that a request waits for its turn, if that is less than for all.
+    pub max_wait: Option<Duration>,
+    /// The status of a request that would wait longer.
+    pub pace_status: Option<StatusCode>,
     /// Concurrent connections; `None`: the general limit.
     pub max_connections: Option<usize>,
     /// Requests in flight; `None`: the general limit.
@@ -114,6 +119,8 @@ mod tests {
             deny_status: None,
             max_connections: None,
             max_requests: None,
+            max_wait: None,
+            pace_status: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod client_key;
+pub mod duration_text;
 pub mod glob;
 pub mod http_time;
 pub mod limits;

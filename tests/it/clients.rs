@@ -3,11 +3,14 @@
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use courtesy::clients::{Change, Hash, Password, User};
-use courtesy::config::{HttpsMode, Settings};
+use courtesy::config::{AgentRule, HttpsMode, Settings};
+use courtesy::types::glob::Glob;
+use http::StatusCode;
 
 use crate::testkit::parties::{
     Client, Origin, Proxy, Script, answer, connect, request, tls, until,
@@ -25,6 +28,8 @@ fn user(name: &str) -> User {
         deny_status: None,
         max_connections: None,
         max_requests: None,
+        max_wait: None,
+        pace_status: None,
     }
 }
 
@@ -332,4 +337,39 @@ fn l11_a_new_user_is_verified_while_strangers_guess_passwords() {
     };
     let waiting = guessing.iter().filter(waits).count();
     assert!(waiting > guessing.len() / 2, "{waiting}");
+}
+
+#[test]
+fn a_user_and_an_agent_wait_as_long_as_they_are_allowed_to() {
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 30\n");
+    let hasty = |name: &str| User { max_wait: Some(Duration::from_secs(5)), ..user(name) };
+    let proxy = Proxy::with(|settings| {
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        let bob = User { pace_status: Some(unavailable), ..hasty("bob") };
+        with_users(settings, [hasty("ada"), bob, user("eve")]);
+        settings.agents.rules.push(AgentRule {
+            max_wait: Some(Duration::from_secs(1)),
+            pace_status: Some(StatusCode::FORBIDDEN),
+            matches: Glob::new("*Hasty*"),
+            token: None,
+            mode: None,
+            profile: None,
+            deny_status: None,
+            pace: None,
+        });
+    });
+    let ask = |name: &str, agent: &str| {
+        let fields = format!("{}User-Agent: {agent}\r\n", credentials(name));
+        proxy.exchange("GET", &origin.url("/"), &fields).status()
+    };
+    assert_eq!(ask("eve", "Bot"), 200);
+    for (name, agent, status) in [
+        ("ada", "Bot", 429),
+        ("bob", "Bot", 503),
+        ("eve", "Hasty/1", 403),
+        // What is set for a user comes first.
+        ("bob", "Hasty/1", 503),
+    ] {
+        assert_eq!(ask(name, agent), status, "{name} {agent}");
+    }
 }

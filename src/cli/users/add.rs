@@ -1,6 +1,7 @@
 //! `courtesy users add`.
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Args;
 use http::StatusCode;
@@ -11,6 +12,7 @@ use super::password;
 use crate::clients::{Change, Hash, User, check_name};
 use crate::config::Mode;
 use crate::types::agent::Token;
+use crate::types::duration_text::parse_delay;
 
 #[derive(Args, Debug)]
 pub struct AddArgs {
@@ -26,6 +28,12 @@ pub struct AddArgs {
     /// The status of a refusal, 400 to 599
     #[arg(long, value_name = "STATUS", value_parser = status)]
     deny_status: Option<StatusCode>,
+    /// The longest that a request waits for its turn, if that is less than pace.max_wait: 10s, 0s
+    #[arg(long, value_name = "TIME", value_parser = parse_delay)]
+    max_wait: Option<Duration>,
+    /// The status of a request that would wait longer, 400 to 599
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    pace_status: Option<StatusCode>,
     /// Connections at one time, instead of clients.max_per_client
     #[arg(long, value_name = "N", value_parser = count)]
     max_connections: Option<usize>,
@@ -54,6 +62,8 @@ fn user(args: &AddArgs, password: Hash, before: Option<User>) -> User {
         agent: args.agent.clone().or_else(|| before?.agent.clone()),
         mode: args.mode.or_else(|| before?.mode),
         deny_status: args.deny_status.or_else(|| before?.deny_status),
+        max_wait: args.max_wait.or_else(|| before?.max_wait),
+        pace_status: args.pace_status.or_else(|| before?.pace_status),
         max_connections: args.max_connections.or_else(|| before?.max_connections),
         max_requests: args.max_requests.or_else(|| before?.max_requests),
     }

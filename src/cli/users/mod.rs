@@ -13,6 +13,7 @@ use super::exit::{Exit, Failure, OrExit};
 use super::flags::StateFlags;
 use super::output;
 use crate::clients::{Change, User, Users};
+use crate::types::duration_text::print_delay;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -87,9 +88,12 @@ fn line(user: &User) -> String {
     let agent = user.agent.as_ref().map(|agent| format!("agent={agent}"));
     let mode = user.mode.map(|mode| format!("mode={}", mode));
     let status = user.deny_status.map(|status| format!("deny_status={}", status.as_u16()));
+    let wait = user.max_wait.map(|wait| format!("max_wait={}", print_delay(&wait)));
+    let pace_status = user.pace_status.map(|status| format!("pace_status={}", status.as_u16()));
     let connections = user.max_connections.map(|count| format!("max_connections={count}"));
     let requests = user.max_requests.map(|count| format!("max_requests={count}"));
-    let different = [agent, mode, status, connections, requests].into_iter().flatten();
+    let different =
+        [agent, mode, status, wait, pace_status, connections, requests].into_iter().flatten();
     let words: Vec<String> = std::iter::once(user.name.to_string()).chain(different).collect();
     words.join("  ") + "\n"
 }

@@ -19,6 +19,8 @@ fn user(name: &str, password: &str) -> User {
         deny_status: None,
         max_connections: None,
         max_requests: None,
+        max_wait: None,
+        pace_status: None,
     }
 }
 

@@ -1,6 +1,8 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::super::Password;
+use std::time::Duration;
+
 use super::*;
 
 fn hash() -> String {
@@ -30,6 +32,8 @@ fn what_is_written_is_read_again_and_only_its_owner_can() {
         deny_status: Some(StatusCode::NOT_FOUND),
         max_connections: Some(2),
         max_requests: Some(3),
+        max_wait: Some(Duration::from_millis(1500)),
+        pace_status: Some(StatusCode::SERVICE_UNAVAILABLE),
     };
     let bob = User {
         name: "bob".into(),
@@ -38,6 +42,8 @@ fn what_is_written_is_read_again_and_only_its_owner_can() {
         deny_status: None,
         max_connections: None,
         max_requests: None,
+        max_wait: None,
+        pace_status: None,
         ..ada.clone()
     };
     for user in [ada, bob] {

@@ -64,7 +64,7 @@ impl World {
         };
         // A client that leaves in the midst of an upload is noticed when the origin's time is over.
         let egress =
-            format!("[egress]\nconnect_ports = [{}]\nresponse_timeout = \"30s\"\n", origins.secure);
+            format!("[egress]\nconnect_ports = [{}]\nresponse_timeout = \"12s\"\n", origins.secure);
         let place = Place::new(&format!("{egress}{limits}{settings}"));
         let root = place.path().join("origins.pem");
         fs::write(&root, &origins.root).expect("a directory that can be written to");
