@@ -12,11 +12,13 @@ use super::super::clients::{self, Variable};
 use super::super::exit::Failure;
 use super::super::no_proxy::NoProxy;
 use super::super::programs;
+use super::super::span::span;
 use super::clients::{CLIENTS, Client, FILES, SCRATCH};
 use super::finding::Finding;
 use super::site::DISALLOWED;
 use super::trial::Trial;
 use crate::config::Settings;
+use crate::pace::PaceMode;
 use crate::types::origin::Scheme;
 
 /// A Java program is compiled first, a browser unpacks itself.
@@ -40,13 +42,18 @@ pub fn try_all(
     let wanted = |client: &&Client| {
         names.is_empty() || names.iter().any(|name| client.name.starts_with(name))
     };
-    let attempt =
-        |client| runtime.block_on(Attempt { client, trial, variables: &variables }.finding());
+    let pace = settings.pace();
+    let max_wait = if pace.mode == PaceMode::Enforce { pace.max_wait } else { Duration::ZERO };
+    let attempt = |client| {
+        runtime.block_on(Attempt { client, max_wait, trial, variables: &variables }.finding())
+    };
     Ok(CLIENTS.iter().filter(wanted).map(attempt).collect())
 }
 
 struct Attempt<'a> {
     client: &'a Client,
+    /// `pace.max_wait`, unless no request is held.
+    max_wait: Duration,
     trial: &'a Trial,
     variables: &'a [Variable],
 }
@@ -64,10 +71,23 @@ impl Attempt<'_> {
         }
         let schemes: Vec<_> = self.trial.schemes.iter().map(|scheme| scheme.as_str()).collect();
         let schemes = schemes.join(" and ");
-        Finding::well(
-            name,
-            format!("goes through the proxy by {schemes}, and is denied what is disallowed"),
-        )
+        let said = format!("goes through the proxy by {schemes}, and is denied what is disallowed");
+        let patience = Duration::from_secs(self.client.patience);
+        if patience.is_zero() || self.max_wait < patience {
+            return Finding::well(name, said);
+        }
+        let (patience, max_wait) = (span(patience), span(self.max_wait));
+        Finding {
+            remedy: Some(format!(
+                "for sites with a long Crawl-delay, give it a longer time-out or set pace.max_wait below {patience}"
+            )),
+            ..Finding::well(
+                name,
+                format!(
+                    "{said}; it gives up after {patience}, and may be held for {max_wait} (pace.max_wait)"
+                ),
+            )
+        }
     }
 
     /// The program, if it is there with all that it needs.

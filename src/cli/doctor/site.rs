@@ -4,14 +4,19 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
 use crate::types::origin::Scheme;
 
 pub const DISALLOWED: &str = "/disallowed/";
+
+/// The agent that the robots.txt asks for a delay, and that delay.
+pub const PACED_AGENT: &str = "courtesy-doctor-paced";
+pub const DELAY: Duration = Duration::from_millis(500);
 
 /// What the trial's proxy calls itself in Via, which tells its requests from those around it.
 pub const PROXY_NAME: &str = "courtesy-doctor";
@@ -29,6 +34,7 @@ pub struct Site {
 #[derive(Clone, Debug)]
 struct Visit {
     path: String,
+    at: Instant,
     through_proxy: bool,
 }
 
@@ -71,6 +77,11 @@ impl Site {
         Some(of_path.all(|visit| visit.through_proxy))
     }
 
+    /// When `path` was asked for first.
+    pub fn visited_at(&self, path: &str) -> Option<Instant> {
+        self.visits.lock().iter().find(|visit| visit.path == path).map(|visit| visit.at)
+    }
+
     fn listen(
         &self,
         listener: TcpListener,
@@ -91,6 +102,7 @@ impl Site {
         let head = BufReader::new((&mut stream).take(HEAD_BYTES_MAX));
         let mut lines = head.lines().map_while(Result::ok);
         let request = lines.next().unwrap_or_default();
+        let at = monotonic();
         let is_via = |field: &String| {
             field.to_ascii_lowercase().starts_with("via:") && field.contains(PROXY_NAME)
         };
@@ -98,10 +110,13 @@ impl Site {
         let fields: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
         let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
         let body = match path.as_str() {
-            "/robots.txt" => format!("User-agent: *\nDisallow: {DISALLOWED}\n"),
+            "/robots.txt" => format!(
+                "User-agent: *\nDisallow: {DISALLOWED}\n\nUser-agent: {PACED_AGENT}\nCrawl-delay: {}\n",
+                DELAY.as_secs_f64()
+            ),
             _ => "courtesy doctor was here\n".to_owned(),
         };
-        let visit = Visit { path, through_proxy: fields.iter().any(is_via) };
+        let visit = Visit { path, at, through_proxy: fields.iter().any(is_via) };
         self.visits.lock().push(visit);
         let length = body.len();
         let answer = format!(

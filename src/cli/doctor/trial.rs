@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ServerConfig;
 
@@ -14,13 +15,17 @@ use super::super::ephemeral_proxy::EphemeralProxy;
 use super::super::exit::Failure;
 use super::super::http;
 use super::finding::Finding;
-use super::site::{DISALLOWED, PROXY_NAME, Site};
+use super::site::{DELAY, DISALLOWED, PACED_AGENT, PROXY_NAME, Site};
 use crate::audit;
 use crate::ca::{CaError, Leaves, Source};
-use crate::config::{Agents, Deny, Egress, Robots, Settings, Via};
+use crate::config::{Agents, Deny, Egress, Pace, Robots, Settings, Via};
+use crate::pace::PaceMode;
 use crate::proxy::HttpsMode;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::origin::{Host, Scheme};
+
+/// How exactly the site sees a distance.
+const ACCURACY: Duration = Duration::from_millis(20);
 
 /// The User-Agent of the trial.
 const USER_AGENT: &str = "User-Agent: courtesy-doctor\r\n";
@@ -30,6 +35,8 @@ pub struct Trial {
     pub proxy: EphemeralProxy,
     pub site: Site,
     pub scratch: Scratch,
+    /// Whether requests are held, by the user's settings.
+    pace: PaceMode,
     /// What clients are tried with: without interception they would see a stranger's certificate.
     pub schemes: Vec<Scheme>,
 }
@@ -46,14 +53,46 @@ impl Trial {
             HttpsMode::Intercept => vec![Scheme::Http, Scheme::Https],
             HttpsMode::Classify => vec![Scheme::Http],
         };
-        Ok(Self { proxy, site, scratch, schemes })
+        Ok(Self { proxy, site, scratch, pace: settings.pace().mode, schemes })
     }
 
     /// Checks what the proxy does with requests that reach it in plain text.
     pub fn proxy(&self) -> Vec<Finding> {
-        [("HTTP", Scheme::Http), ("HTTPS to the site", Scheme::Https)]
-            .map(|it| self.asked(it.0, it.1))
-            .into()
+        let schemes = [("HTTP", Scheme::Http), ("HTTPS to the site", Scheme::Https)];
+        let answered = schemes.map(|(subject, scheme)| self.asked(subject, scheme));
+        answered.into_iter().chain([self.paced()]).collect()
+    }
+
+    /// Two requests of an agent that the site asks for a delay start that far apart.
+    fn paced(&self) -> Finding {
+        if self.pace != PaceMode::Enforce {
+            let said = format!("no request is held until its time (pace.mode = \"{}\")", self.pace);
+            return Finding::well("pace", said);
+        }
+        let agent = format!("User-Agent: {PACED_AGENT}\r\n");
+        let starts = ["/first", "/second"].map(|path| {
+            let url = self.site.url(Scheme::Http, path);
+            let _ = http::get(self.proxy.address, &url, &agent);
+            self.site.visited_at(path)
+        });
+        let [Some(first), Some(second)] = starts else {
+            return self.fault("pace", "two requests with a Crawl-delay did not reach the site");
+        };
+        let distance = second.saturating_duration_since(first);
+        let said = format!(
+            "two requests to a site with Crawl-delay {} were {} ms apart",
+            DELAY.as_secs_f64(),
+            distance.as_millis()
+        );
+        if distance + ACCURACY < DELAY {
+            self.fault("pace", &said)
+        } else {
+            Finding::well("pace", said)
+        }
+    }
+
+    fn fault(&self, subject: &str, said: &str) -> Finding {
+        Finding::bad(subject, said, "this is a fault of courtesy: please report it")
     }
 
     /// A page that is allowed is fetched, one that is not is denied, and the site never sees it.
@@ -71,7 +110,7 @@ impl Trial {
             }
             outcome => {
                 let said = format!("the proxy does not do what it should: {outcome:?}");
-                Finding::bad(subject, said, "this is a fault of courtesy: please report it")
+                self.fault(subject, &said)
             }
         }
     }
@@ -100,6 +139,7 @@ fn settings_for(settings: &Settings, site: &Site, root: PathBuf) -> Settings {
         exemptions: Vec::new(),
         robots: Robots::default(),
         deny: Deny::default(),
+        pace: Pace { mode: settings.pace().mode, ..Pace::default() },
         egress: Egress {
             allow: vec![site.address(Scheme::Http).ip().into()],
             connect_ports: vec![site.address(Scheme::Https).port()],
