@@ -22,9 +22,9 @@ pub struct Paced {
     pub event: PacedEvent,
     /// By which the delay is another than the line asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exemption: Option<PaceExemption>,
+    pub exemption: Option<Box<PaceExemption>>,
     /// The group that applied; none where a record outside of all groups did.
-    pub group: Option<Group>,
+    pub group: Option<Box<Group>>,
     pub line: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
@@ -33,7 +33,7 @@ pub struct Paced {
     pub observed: bool,
     pub origin: String,
     pub prev: String,
-    pub profile: Profile,
+    pub profile: Box<Profile>,
     pub robots: SharedRobots,
     pub seq: u64,
     /// `crawl_delay` or `request_rate`.
