@@ -307,6 +307,11 @@ impl Lane {
         self.groups.iter().map(|group| group.queue.len()).sum()
     }
 
+    /// Requests of `client` that wait.
+    pub fn waiting_of(&self, client: &ClientKey) -> usize {
+        self.groups.iter().map(|group| group.queue.len_of(client)).sum()
+    }
+
     /// How long one more request would wait, as far as delays and holds decide: without a delay it
     /// is not known, and the patience of the waiting request decides.
     pub fn estimate(&self, arrival: &Arrival<'_>, now: Tick) -> Duration {

@@ -55,14 +55,19 @@ impl Queue {
 
     /// How many starts come before one more of `client`.
     pub(super) fn ahead_of(&self, client: &ClientKey) -> usize {
-        let own = self.clients.iter().find(|(key, _)| key == client);
-        let turn = own.map_or(0, |(_, waiters)| waiters.len()) + 1;
+        let turn = self.len_of(client) + 1;
         let others = self.clients.iter().filter(|(key, _)| key != client);
         others.map(|(_, waiters)| waiters.len().min(turn)).sum::<usize>() + turn - 1
     }
 
     pub(super) const fn len(&self) -> usize {
         self.len
+    }
+
+    /// The waiters of `client`.
+    pub(super) fn len_of(&self, client: &ClientKey) -> usize {
+        let own = self.clients.iter().find(|(key, _)| key == client);
+        own.map_or(0, |(_, waiters)| waiters.len())
     }
 
     /// Whether some waiting client `may` go.

@@ -286,8 +286,7 @@ impl Drop for Waiting<'_> {
 /// Whether one more request of `client` may wait among at most `max`; an eighth is kept from each
 /// client.
 fn has_room(state: &State, client: &ClientKey, max: usize) -> bool {
-    let own = state.waiters.values().filter(|waiter| waiter.client == *client).count();
-    state.waiters.len() < max && own < max - max / 8
+    state.waiters.len() < max && state.lane.waiting_of(client) < max - max / 8
 }
 
 fn waited(call: &Call<'_>, by: WaitReason, time: Duration) -> Waited {

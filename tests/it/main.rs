@@ -34,6 +34,8 @@ mod metrics;
 mod mint;
 mod origins_tls;
 mod pace;
+mod pace_hour;
+mod pace_neighbours;
 mod per_agent;
 mod policy;
 mod raw_bytes;
