@@ -138,7 +138,7 @@ fn a_response_names_how_long_it_waited_and_why() {
 }
 
 #[test]
-fn an_origin_cannot_say_how_long_a_request_waited() {
+fn p4_an_origin_cannot_say_how_long_a_request_waited() {
     let forged = answer(200, "Courtesy-Waited: 99;by=delay\r\n", "");
     let origin = Origin::start().on("/", Script::default().send(forged));
     assert_eq!(Proxy::start().get(&origin.url("/")).field("courtesy-waited"), None);
@@ -307,7 +307,7 @@ fn what_a_browser_loads_for_a_document_has_no_delay() {
 }
 
 #[test]
-fn a_clean_restart_keeps_the_delay() {
+fn p5_a_clean_restart_keeps_the_delay() {
     let (origin, proxy) = (Origin::with_robots(TWO_SECONDS), Proxy::start());
     assert_eq!(proxy.get(&origin.url("/a")).status(), 200);
     let proxy = proxy.restart(|_| {});
@@ -316,7 +316,7 @@ fn a_clean_restart_keeps_the_delay() {
 }
 
 #[test]
-fn a_client_cannot_fill_the_queue_of_an_origin_for_the_others() {
+fn p2_a_client_cannot_fill_the_queue_of_an_origin_for_the_others() {
     let origin = Origin::with_robots(HALF_A_SECOND);
     let proxy = Proxy::with(|settings| settings.pace.max_waiting_per_origin = 8);
     assert_eq!(proxy.get(&origin.url("/first")).status(), 200);
@@ -415,4 +415,51 @@ fn a_request_that_goes_faster_than_asked_is_recorded_with_its_exemption() {
         (&paced["text"], &paced["exemption"]["why"]),
         (&"Crawl-delay: 10".into(), &"contract".into())
     );
+}
+
+#[test]
+fn p1_what_a_site_asks_for_is_kept_up_to_a_bound() {
+    let without_bound = format!("{:019}", u64::MAX / 2);
+    let origin = Origin::with_robots(&format!("User-agent: *\nCrawl-delay: {without_bound}\n"));
+    let busy = answer(429, &format!("Retry-After: {without_bound}\r\n"), "");
+    let other = Origin::start().on("/busy", Script::default().send(busy));
+    let proxy = Proxy::start();
+    assert_eq!(proxy.get(&origin.url("/")).status(), 200);
+    assert_eq!(proxy.get(&other.url("/busy")).status(), 429);
+    for (url, bound) in [(origin.url("/"), 5 * 60), (other.url("/"), 60 * 60)] {
+        let refused = proxy.exchange("GET", &url, "Prefer: wait=0\r\n");
+        let after: u64 = refused.field("retry-after").expect("a time").parse().expect("seconds");
+        assert!((bound - 5..=bound).contains(&after), "{after} of {bound}");
+    }
+    let metrics = proxy.admin("/metrics").text();
+    assert!(metrics.contains("\ncourtesy_pace_clamped_total 2\n"), "{metrics}");
+}
+
+#[test]
+fn p3_an_origin_that_asks_for_rest_delays_no_other() {
+    let resting =
+        Origin::start().on("/", Script::default().send(answer(503, "Retry-After: 60\r\n", "")));
+    let slow = Origin::with_robots("User-agent: *\nCrawl-delay: 60\n");
+    let (other, proxy) = (Origin::start().on("/", ok("")), Proxy::start());
+    let (proxy, resting, slow) = (&proxy, &resting, &slow);
+    assert_eq!(proxy.get(&resting.url("/")).status(), 503);
+    assert_eq!(proxy.get(&slow.url("/")).status(), 200);
+    let mut waiting = Vec::new();
+    for number in 0..20 {
+        let origin = if number % 2 == 0 { resting } else { slow };
+        let mut client = proxy.client();
+        client.ask("GET", &origin.url("/"), "");
+        waiting.push(client);
+    }
+    until("they wait", || {
+        let metrics = proxy.admin("/metrics").text();
+        let waiting = metrics.lines().find_map(|line| line.strip_prefix("courtesy_pace_waiting "));
+        waiting.is_some_and(|count| count.parse::<usize>().unwrap() >= 11)
+    });
+    let begun = monotonic();
+    for _ in 0..50 {
+        let response = proxy.get(&other.url("/"));
+        assert_eq!((response.status(), response.field("courtesy-waited")), (200, None));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }

@@ -87,7 +87,7 @@ impl World {
 const WAITING_MAX: usize = 1024 - 1024 / 8;
 
 #[test]
-fn a_hundred_thousand_waiters_and_clients_that_leave_cost_a_polite_one_its_fair_share() {
+fn p2_a_hundred_thousand_waiters_leave_a_polite_client_its_share() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()

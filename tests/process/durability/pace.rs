@@ -14,7 +14,7 @@ fn arrivals(origin: &Origin) -> Vec<Instant> {
 }
 
 #[test]
-fn no_request_starts_early_after_a_kill_or_with_another_date() {
+fn p5_no_request_starts_early_after_a_kill_or_with_another_date() {
     let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 2\n");
     let place = Place::new("");
     let kills = scale("COURTESY_TEST_KILLS", 3);
