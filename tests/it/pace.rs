@@ -1,6 +1,7 @@
 //! When requests reach an origin, by the origin's own clock.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -462,4 +463,66 @@ fn p3_an_origin_that_asks_for_rest_delays_no_other() {
         assert_eq!((response.status(), response.field("courtesy-waited")), (200, None));
     }
     assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+/// Passes connections on to `origin`, each second one only after the time of a slow handshake, until `end`.
+fn relay<'s>(
+    scope: &'s thread::Scope<'s, '_>,
+    listener: &'s TcpListener,
+    origin: SocketAddr,
+    end: &'s AtomicBool,
+) {
+    let slow = Duration::from_millis(400);
+    scope.spawn(move || {
+        for (number, near) in listener.incoming().enumerate() {
+            if end.load(Ordering::SeqCst) {
+                return;
+            }
+            let (near, far) = (near.expect("a connection"), TcpStream::connect(origin).unwrap());
+            let (from_near, from_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            scope.spawn(move || {
+                let begun = monotonic();
+                while number % 2 == 0 && begun.elapsed() < slow {
+                    thread::park_timeout(slow);
+                }
+                let _ = std::io::copy(&mut &from_near, &mut &far);
+                let _ = far.shutdown(Shutdown::Write);
+            });
+            scope.spawn(move || {
+                let _ = std::io::copy(&mut &from_far, &mut &near);
+                let _ = near.shutdown(Shutdown::Both);
+            });
+        }
+    });
+}
+
+#[test]
+fn slow_handshakes_beside_fast_ones_let_no_request_start_early() {
+    let origin = Origin::secure()
+        .robots(HALF_A_SECOND)
+        .on("/", Script::default().send(answer(200, "Connection: close\r\n", "")).close());
+    let (listener, end) =
+        (TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), AtomicBool::new(false));
+    let address = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        relay(scope, &listener, origin.address(), &end);
+        let proxy = Proxy::before(&[&origin], |settings| {
+            settings.egress.connect_ports.push(address.port());
+        });
+        let authority = address.to_string();
+        thread::scope(|crawlers| {
+            for _ in 0..8 {
+                crawlers.spawn(|| {
+                    let mut client = proxy.https(&authority);
+                    assert_eq!(client.get(&format!("https://{authority}/")).status(), 200);
+                });
+            }
+        });
+        end.store(true, Ordering::SeqCst);
+        drop(TcpStream::connect(address));
+    });
+    let arrivals = arrivals(&origin);
+    let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(gaps.len(), 7);
+    assert!(gaps.iter().all(|gap| *gap >= DELAY - ACCURACY), "{gaps:?}");
 }
