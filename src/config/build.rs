@@ -56,6 +56,7 @@ impl Settings {
                     backoff_min: self.pace.backoff_min,
                     backoff_max: self.pace.backoff_max,
                 },
+                hold_scope: self.pace.holds,
                 long_transfer: self.pace.long_transfer,
                 adapt: self.pace.adapt,
                 adapt_max: self.pace.adapt_max,

@@ -85,10 +85,14 @@ impl Cell {
     /// Removes the waiters that a hold that has begun lets wait too long: they learn that their
     /// turn will not come.
     pub(super) fn refuse_late(state: &mut State, now: Tick) {
-        let Some(hold) = state.lane.hold_at(now) else { return };
-        let is_late = |waiter: &mut Waiter| waiter.deadline < hold.until;
-        for (id, waiter) in state.waiters.extract_if(|_, waiter| is_late(waiter)) {
-            state.lane.leave(&waiter.client, id);
+        let State { lane, waiters, .. } = state;
+        let is_late = |waiter: &Waiter| {
+            let hold = lane.hold_for(&waiter.client, now);
+            hold.is_some_and(|hold| waiter.deadline < hold.until)
+        };
+        let late: Vec<_> = waiters.extract_if(|_, waiter| is_late(waiter)).collect();
+        for (id, waiter) in late {
+            lane.leave(&waiter.client, id);
         }
     }
 

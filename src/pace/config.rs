@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::hold::Bounds;
-use super::lane::{self, Adapt};
+use super::lane::{self, Adapt, HoldScope};
 use crate::types::origin::Origin;
 use crate::types::words::words;
 
@@ -64,6 +64,7 @@ impl Config {
             delay: Duration::ZERO,
             concurrency: usize::MAX,
             holds: Bounds { backoff_min: Duration::ZERO, backoff_max: Duration::ZERO },
+            hold_scope: HoldScope::Origin,
             long_transfer: Duration::ZERO,
             adapt: Adapt::Off,
             adapt_max: Duration::ZERO,

@@ -6,12 +6,13 @@ mod config;
 mod group;
 pub mod kept;
 mod kind;
+mod lane_holds;
 mod rate;
 mod turns;
 
 use std::time::Duration;
 
-use super::hold::{Hold, Holds, Outcome};
+use super::hold::{Hold, Outcome};
 pub use super::queue::WaiterId;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
@@ -19,6 +20,8 @@ pub use adapt::Adapt;
 pub use config::Config;
 use group::{Group, GroupKey};
 pub use kind::Kind;
+pub use lane_holds::HoldScope;
+use lane_holds::LaneHolds;
 use rate::Rate;
 pub use turns::TurnId;
 use turns::{Turn, Turns};
@@ -62,7 +65,7 @@ pub struct Lane {
     /// The next start by the lane's own delay.
     next: Tick,
     groups: Vec<Group>,
-    holds: Holds,
+    holds: LaneHolds,
     rate: Rate,
     turns: Turns,
     /// Requests under way that may count at present: few after a hold.
@@ -82,7 +85,7 @@ impl Lane {
             config,
             next,
             groups: Vec::new(),
-            holds: Holds::new(),
+            holds: LaneHolds::new(),
             rate: Rate::new(),
             turns: Turns::new(),
             allowed: config.concurrency,
@@ -99,8 +102,8 @@ impl Lane {
         let delay = arrival.kind.delay().max(self.rate.delay(&self.config, now));
         let is_closed = matches!(arrival.kind, Kind::Page { opens: Some(_), .. });
         let key = GroupKey::of(arrival.kind);
-        if !delay.is_zero() || is_closed || !self.groups.is_empty() || self.holds.at(now).is_some()
-        {
+        let is_held = self.holds.at(arrival.client, now).is_some();
+        if !delay.is_zero() || is_closed || !self.groups.is_empty() || is_held {
             return None;
         }
         self.turns.end_long(self.config.long_transfer, now);
@@ -121,7 +124,7 @@ impl Lane {
         self.forget_groups(now);
         let wait = self.estimate(arrival, now);
         if wait > arrival.patience {
-            return Admission::TooLong { wait, hold: self.holds.at(now) };
+            return Admission::TooLong { wait, hold: self.holds.at(arrival.client, now) };
         }
         let waiter = WaiterId(self.id());
         let unknown_until = Tick::default() + arrival.kind.delay();
@@ -148,10 +151,11 @@ impl Lane {
         // Of several, the one whose last turn was longest ago.
         let at = ready.map(|(_, at)| at).min_by_key(|at| self.groups[*at].granted)?;
         let places = self.places(now);
-        let (turns, group) = (&self.turns, &mut self.groups[at]);
+        let (turns, holds, group) = (&self.turns, &self.holds, &mut self.groups[at]);
         let counts = group.key.counts();
-        let (client, waiter) =
-            group.queue.pop(|client| !counts || turns.has_place(client, places))?;
+        let (client, waiter) = group.queue.pop(|client| {
+            (!counts || turns.has_place(client, places)) && holds.until(client) <= now
+        })?;
         group.granted = now;
         let (key, delay, next) = (group.key.clone(), group.delay, group.next);
         let turn = self.add_turn(client, key, delay, now);
@@ -176,7 +180,7 @@ impl Lane {
         let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
         let next = self.groups.iter().find(|group| group.key == turn.key).map(|group| group.next);
         let own = if turn.key.is_delayed() { self.next } else { Tick::default() };
-        Some(self.holds.until().max(own).max(next.unwrap_or_default()))
+        Some(self.holds.until(&turn.client).max(own).max(next.unwrap_or_default()))
     }
 
     /// Starts the turn: its request is written next.
@@ -229,15 +233,16 @@ impl Lane {
     /// apart. `jitter` is from 0 to 1. Returns whether a hold began or became longer.
     pub fn note(&mut self, turn: TurnId, outcome: Outcome, now: Tick, jitter: f64) -> bool {
         let Some(turn) = self.turns.get_mut(turn) else { return false };
-        let began = turn.began;
+        let (began, client) = (turn.began, (&turn.client, self.config.hold_scope));
         if outcome != Outcome::NoResponse {
             turn.head = Some(now);
             self.rate.note_latency(now.since(began), outcome == Outcome::Good);
         }
-        let is_held = self.holds.note(outcome, (began, now), self.config.holds, jitter);
-        if is_held {
+        let (is_held, is_for_all) =
+            self.holds.note(client, outcome, (began, now), self.config.holds, jitter);
+        if is_held && is_for_all {
             self.allowed = 1;
-        } else if outcome == Outcome::Good && self.holds.at(now).is_none() {
+        } else if outcome == Outcome::Good && self.holds.longest(now).is_none() {
             self.allowed = self.allowed.saturating_mul(2).min(self.config.concurrency).max(1);
         }
         is_held
@@ -269,9 +274,19 @@ impl Lane {
             || !self.groups.is_empty()
     }
 
-    /// The hold at `now`, if there is one.
+    /// The longest hold at `now`, if there is one.
     pub fn hold_at(&self, now: Tick) -> Option<Hold> {
-        self.holds.at(now)
+        self.holds.longest(now)
+    }
+
+    /// The hold at `now` for requests of `client`, if there is one.
+    pub fn hold_for(&self, client: &ClientKey, now: Tick) -> Option<Hold> {
+        self.holds.at(client, now)
+    }
+
+    /// The hold at `now` for the request of `turn`, if there is one.
+    pub fn hold_of(&self, turn: TurnId, now: Tick) -> Option<Hold> {
+        self.holds.at(&self.turns.get(turn)?.client, now)
     }
 
     /// Holds until `hold.until`, as after a restart.
@@ -281,8 +296,8 @@ impl Lane {
     }
 
     /// Ends a hold and forgets the failures behind it.
-    pub const fn release(&mut self) {
-        self.holds = Holds::new();
+    pub fn release(&mut self) {
+        self.holds = LaneHolds::new();
         self.allowed = self.config.concurrency;
     }
 
@@ -316,7 +331,7 @@ impl Lane {
     /// is not known, and the patience of the waiting request decides.
     pub fn estimate(&self, arrival: &Arrival<'_>, now: Tick) -> Duration {
         let Kind::Page { delay, opens, .. } = arrival.kind else {
-            return self.holds.until().since(now);
+            return self.holds.until(arrival.client).since(now);
         };
         let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
         let next = group.map_or(self.next, |group| self.next.max(group.next));
@@ -330,15 +345,17 @@ impl Lane {
         let ahead = group.map_or(0, |group| group.queue.ahead_of(arrival.client)) + unstarted;
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         let unknown = if self.is_unknown { Tick::default() + delay } else { Tick::default() };
-        let first = next.max(self.holds.until()).max(opens.unwrap_or_default()).max(unknown);
+        let first =
+            next.max(self.holds.until(arrival.client)).max(opens.unwrap_or_default()).max(unknown);
         first.since(now).saturating_add(own.max(asked).saturating_mul(ahead))
     }
 
     /// Why one more request would wait.
-    pub fn waits_by(&self, kind: Kind<'_>, now: Tick) -> WaitsBy {
+    pub fn waits_by(&self, arrival: &Arrival<'_>, now: Tick) -> WaitsBy {
+        let kind = arrival.kind;
         let group = self.groups.iter().find(|group| group.key.is_of(kind));
         let next = group.map_or(Tick::default(), |group| group.next);
-        let hold = self.holds.at(now).map(|hold| hold.until);
+        let hold = self.holds.at(arrival.client, now).map(|hold| hold.until);
         let own = self.rate.delay(&self.config, now);
         if hold.is_some_and(|until| until >= self.next.max(next)) {
             WaitsBy::Hold
@@ -364,19 +381,21 @@ impl Lane {
                 && (is_taken
                     || !group.delay.is_zero() && self.turns.unstarted(Some(&group.key)) > 0);
             let counts = group.key.counts();
-            let may = |client: &ClientKey| !counts || self.turns.has_place(client, places);
-            (!is_taken && group.queue.has(may)).then(|| (self.ready_at(group, own), at))
+            let may = |client: &&ClientKey| !counts || self.turns.has_place(client, places);
+            let clients = group.queue.clients().filter(|_| !is_taken).filter(may);
+            let held_until = clients.map(|client| self.holds.until(client)).min()?;
+            Some((self.ready_at(group, own).max(held_until), at))
         })
     }
 
-    /// The moment from which the group may have a turn: the lead before its start.
+    /// The moment from which delays let the group have a turn: the lead before its start.
     fn ready_at(&self, group: &Group, own: Duration) -> Tick {
         if !group.key.is_delayed() {
-            return self.holds.until();
+            return Tick::default();
         }
         let by_lane = self.next - lead(own);
         let by_group = group.next - lead(group.delay);
-        self.holds.until().max(by_lane).max(by_group)
+        by_lane.max(by_group)
     }
 
     /// The requests under way that may count.

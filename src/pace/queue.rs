@@ -70,8 +70,8 @@ impl Queue {
         own.map_or(0, |(_, waiters)| waiters.len())
     }
 
-    /// Whether some waiting client `may` go.
-    pub(super) fn has(&self, may: impl Fn(&ClientKey) -> bool) -> bool {
-        self.clients.iter().any(|(key, _)| may(key))
+    /// The waiting clients, in turn.
+    pub(super) fn clients(&self) -> impl Iterator<Item = &ClientKey> {
+        self.clients.iter().map(|(key, _)| key)
     }
 }

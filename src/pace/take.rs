@@ -228,7 +228,7 @@ impl Lanes {
         let config = self.shared.config.load();
         let (sender, seat) = oneshot::channel();
         let mut state = cell.state.lock();
-        let waits_by = state.lane.waits_by(arrival.kind, now);
+        let waits_by = state.lane.waits_by(arrival, now);
         let expected = now + state.lane.estimate(arrival, now);
         if !has_room(&state, call.client, config.max_waiting_per_origin) {
             return Err(Refused::Full);
@@ -258,8 +258,8 @@ impl Lanes {
         let now = self.now();
         let state = cell.state.lock();
         let wait = state.lane.estimate(arrival, now).max(Duration::from_secs(1));
-        let waits_by = state.lane.waits_by(arrival.kind, now);
-        too_long(call, waits_by, wait, state.lane.hold_at(now), now)
+        let waits_by = state.lane.waits_by(arrival, now);
+        too_long(call, waits_by, wait, state.lane.hold_for(call.client, now), now)
     }
 
     /// Returns when the proxy stops, if that is too early for a start at `expected`.

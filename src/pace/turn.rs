@@ -169,7 +169,7 @@ impl Granted {
                 let mut state = cell.state.lock();
                 match state.lane.start(*id, now) {
                     Ok(()) => break,
-                    Err(at) => (at, state.lane.hold_at(now)),
+                    Err(at) => (at, state.lane.hold_of(*id, now)),
                 }
             };
             if at > self.deadline

@@ -5,7 +5,9 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::time::Duration;
 
 use courtesy::pace::hold::{Bounds, Cause, Outcome};
-use courtesy::pace::lane::{Adapt, Admission, Arrival, Config, Kind, Lane, TurnId, WaiterId};
+use courtesy::pace::lane::{
+    Adapt, Admission, Arrival, Config, HoldScope, Kind, Lane, TurnId, WaiterId,
+};
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
 
@@ -66,6 +68,7 @@ impl Site {
             delay: Duration::ZERO,
             concurrency: 8,
             holds,
+            hold_scope: HoldScope::Origin,
             long_transfer: HOUR,
             adapt: Adapt::Off,
             adapt_max: Duration::ZERO,

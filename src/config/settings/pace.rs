@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::config::units;
-use crate::pace::lane::Adapt;
+use crate::pace::lane::{Adapt, HoldScope};
 use crate::pace::{PaceMode, Subresources};
 
 /// `[pace]`.
@@ -45,6 +45,8 @@ pub struct Pace {
     pub backoff_min: Duration,
     #[serde(with = "units::duration")]
     pub backoff_max: Duration,
+    /// Whom a hold concerns.
+    pub holds: HoldScope,
     /// Whether RateLimit fields are obeyed.
     pub rate_limit_fields: bool,
     /// So long after the head of its response a request does not count any more.
@@ -69,6 +71,7 @@ impl Default for Pace {
             max_retry_after: Duration::from_hours(1),
             backoff_min: Duration::from_secs(10),
             backoff_max: Duration::from_mins(10),
+            holds: HoldScope::Origin,
             rate_limit_fields: true,
             long_transfer: Duration::from_secs(30),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::adapt::Adapt;
+use super::lane_holds::HoldScope;
 use crate::pace::hold::Bounds;
 
 /// The settings of a lane.
@@ -13,6 +14,7 @@ pub struct Config {
     /// Requests under way that count.
     pub concurrency: usize,
     pub holds: Bounds,
+    pub hold_scope: HoldScope,
     /// So long after the head of its response a request does not count any more.
     pub long_transfer: Duration,
     /// Which lanes slow down with the site: the delay is at least the mean time to the head of a

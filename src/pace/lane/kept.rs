@@ -56,7 +56,7 @@ impl Lane {
             GroupKey::Page(name) if group.next > now => Some((name.clone(), group.next.since(now))),
             _ => None,
         };
-        let hold = self.holds.at(now).map(|Hold { until, status, cause }| KeptHold {
+        let hold = self.holds.longest(now).map(|Hold { until, status, cause }| KeptHold {
             rest: until.since(now),
             status,
             cause,

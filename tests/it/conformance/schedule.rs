@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use courtesy::pace::hold::{Bounds, Cause, Hold, Outcome};
-use courtesy::pace::lane::{Adapt, Admission, Arrival, Config, Kind, Lane, TurnId, WaiterId};
+use courtesy::pace::lane::{
+    Adapt, Admission, Arrival, Config, HoldScope, Kind, Lane, TurnId, WaiterId,
+};
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
 use proptest::prelude::*;
@@ -83,6 +85,7 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
             backoff_min: Duration::from_secs(10),
             backoff_max: Duration::from_secs(600),
         },
+        hold_scope: HoldScope::Origin,
         long_transfer: Duration::from_secs(3_600),
         adapt: Adapt::Off,
         adapt_max: Duration::ZERO,
