@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_proxy_itself_is_told_concerns_all_and_so_does_what_is_too_much() {
+    fn what_the_proxy_is_told_concerns_all_and_so_does_what_is_too_much() {
         let mut holds = LaneHolds::new();
         for number in 0..CLIENTS_MAX {
             assert!(!rest(&mut holds, &client(&number.to_string()), HoldScope::Client).1);
