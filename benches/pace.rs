@@ -55,6 +55,7 @@ fn memory(count: usize) {
     let calls: Vec<_> = world.origins.iter().map(|origin| world.call(origin)).collect();
     let with_calls = resident();
     let mut waiting: Vec<Waiting<'_>> = Vec::with_capacity(count);
+    let with_list = resident();
     for call in &calls {
         let mut first: Waiting<'_> = Box::pin(world.lanes.take(call));
         let Poll::Ready(Ok(mut turn)) = poll_once(&mut first) else { panic!("a first turn") };
@@ -62,16 +63,22 @@ fn memory(count: usize) {
         assert!(ready.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
         drop(ready);
         drop(turn);
+    }
+    let with_lanes = resident();
+    let mut futures = 0;
+    for call in &calls {
         let mut second: Waiting<'_> = Box::pin(world.lanes.take(call));
         assert!(poll_once(&mut second).is_pending());
+        futures += size_of_val(&*second);
         waiting.push(second);
     }
-    let grown = resident() - before;
+    let with_waiters = resident();
     println!(
-        "{count} lanes with a waiting request: {} MiB, of which {} of the calls ({} bytes each)",
-        grown >> 20,
-        (with_calls - before) >> 20,
-        grown / count
+        "{count} lanes: {} bytes each; with a waiting request: {} more, {} of them its future; calls {}",
+        (with_lanes - with_list) / count,
+        (with_waiters - with_lanes) / count,
+        futures / count,
+        (with_calls - before) / count,
     );
     assert_eq!(world.lanes.counts().waiting, count);
 }

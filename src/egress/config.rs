@@ -19,7 +19,6 @@ pub struct Config {
     pub response_timeout: Duration,
     pub body_idle_timeout: Duration,
     pub idle_timeout: Duration,
-    pub max_per_origin: usize,
     pub max_idle: usize,
     /// DNS lookups under way at one time.
     pub max_lookups: usize,

@@ -81,7 +81,7 @@ impl<'a> Dialer<'a> {
         if !wanted.client_reads || self.pool.http2.is_http1(origin) {
             return None;
         }
-        self.state.memory.more(wanted.requester.for_slots(), Window::Large.bytes() as usize)
+        self.state.memory.more(wanted.requester.for_memory(), Window::Large.bytes() as usize)
     }
 
     async fn share(

@@ -1,6 +1,9 @@
 //! The failures of egress, with the proxy error types of RFC 9209 §2.3.
 
-use crate::pace::Refused;
+use std::time::Duration;
+
+use crate::pace::{NoExchange, Refused};
+use crate::types::origin::Origin;
 
 /// The kind of failure. Each maps to one proxy error type of RFC 9209 §2.3
 /// ([`Failure::proxy_error`]).
@@ -147,6 +150,16 @@ impl Error {
     /// A failure with its explanation.
     pub fn new(failure: Failure, detail: impl Into<String>) -> Self {
         Self { failure, detail: detail.into(), refused: None }
+    }
+
+    /// As many exchanges with `origin` were under way for `limit` as there may be.
+    pub fn no_exchange(origin: &Origin, none: NoExchange, limit: Duration) -> Self {
+        let detail = format!(
+            "{} exchanges with {origin} are under way and none ended within {limit:?} \
+             (egress.max_per_origin)",
+            none.max
+        );
+        Self::new(Failure::ConnectionLimit, detail)
     }
 
     /// The request did not get its turn.

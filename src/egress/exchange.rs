@@ -17,7 +17,7 @@ use super::config::Config;
 use super::connection::{Connection, Link};
 use super::error::{Error, Failure};
 use super::hyper_error::{ends_connection, exchange_error};
-use super::pool::{Lease, Rights};
+use super::pool::Lease;
 use super::retry::{Failed, RetryRule};
 use super::state::EgressState;
 use crate::pace::Turn;
@@ -30,29 +30,29 @@ pub async fn exchange(
     mut connection: Connection,
     origin: &Origin,
     mut request: BoxedRequest<RequestBody>,
-    mut rights: Rights,
+    mut turn: Turn,
 ) -> Result<Response<Box<ResponseBody>>, Failed> {
     // The guard of the configuration ends with this statement: a thread can hold only a few.
     let Config { response_timeout, body_idle_timeout, max_headers, .. } = state.load().config;
     let response_guard = request.body.response_guard();
     let progress = request.body.progress();
     progress.wait_for_origin();
-    if let Err(refused) = rights.turn.ready().await {
-        return Err(Failed::finally(Error::paced(refused), rights));
+    if let Err(refused) = turn.ready().await {
+        return Err(Failed::finally(Error::paced(refused), turn));
     }
-    let (link, turn) = (&mut connection.link, &rights.turn);
-    let response = match respond(link, origin, request, &progress, turn, response_timeout).await {
+    let link = &mut connection.link;
+    let response = match respond(link, origin, request, &progress, &turn, response_timeout).await {
         Some(Ok(response)) => response,
-        Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, rights)),
+        Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, turn)),
         None => {
-            rights.turn.failed(true);
+            turn.failed(true);
             let detail = format!("no response within {response_timeout:?}");
-            return Err(Failed::finally(Error::new(Failure::ResponseTimeout, detail), rights));
+            return Err(Failed::finally(Error::new(Failure::ResponseTimeout, detail), turn));
         }
     };
-    rights.turn.answered(response.status(), response.headers());
+    turn.answered(response.status(), response.headers());
     if let Err(error) = check_head(origin, response.headers(), max_headers) {
-        return Err(Failed::finally(error, rights));
+        return Err(Failed::finally(error, turn));
     }
     connection.note_response();
     let Connection { mut link, home, .. } = connection;
@@ -66,7 +66,7 @@ pub async fn exchange(
     // To an origin of HTTP/1.0 hyper would go on in HTTP/1.0. The proxy speaks its own version
     // (RFC 9110 §6.2), on another connection.
     let is_reusable = !goes_on && response.version() > Version::HTTP_10;
-    let lease = Lease { link, home, is_reusable, rights, _response_guard: response_guard };
+    let lease = Lease { link, home, is_reusable, turn, _response_guard: response_guard };
     let asked_at = progress.waiting_since();
     Ok(response
         .map(|body| ResponseBody::boxed(body, body_idle_timeout, lease, large_read, asked_at)))
@@ -103,7 +103,7 @@ fn unanswered(
     connection: &Connection,
     origin: &Origin,
     mut failed: TrySendError<Request<RequestBody>>,
-    rights: Rights,
+    turn: Turn,
 ) -> Failed {
     let is_kept = connection.is_kept;
     let unsent = failed.take_message().filter(|_| is_kept).map(BoxedRequest::from);
@@ -115,7 +115,7 @@ fn unanswered(
     }
     let error = exchange_error(origin, cause, connection.certificate_requested);
     let was_closed = is_kept && error.failure == Failure::ConnectionTerminated;
-    Failed { rule: RetryRule::of(cause, was_closed), error, unsent, rights }
+    Failed { rule: RetryRule::of(cause, was_closed), error, unsent, turn }
 }
 
 fn check_head(origin: &Origin, headers: &HeaderMap, max_headers: usize) -> Result<(), Error> {

@@ -44,7 +44,7 @@ use dial::{Dialer, Wanted};
 pub use error::{Error, Failure};
 use exchange::exchange;
 pub use policy::{AddressBlock, AddressPolicy, HostRules, Prohibited};
-use pool::{Pool, Rights};
+use pool::Pool;
 pub use requester::{QueueWait, Requester};
 use retry::{Retry, RetryCopy};
 pub use state::EgressState;
@@ -132,8 +132,8 @@ impl Egress {
 
     /// Sends one request to `origin` and returns the response as soon as its head has arrived.
     /// The request is in origin-form, with the `Host` that the caller derived from `origin`. The
-    /// requester takes a slot of the origin, in turn with the others, and the request starts in its
-    /// `turn`. It is sent a second time at most, and only when that is safe.
+    /// request takes one of the exchanges of the origin and starts in its `turn`. It is sent a second
+    /// time at most, and only when that is safe.
     ///
     /// # Errors
     ///
@@ -143,12 +143,16 @@ impl Egress {
         origin: &Origin,
         mut request: BoxedRequest<RequestBody>,
         requester: impl Into<Requester<'a>>,
-        turn: Turn,
+        mut turn: Turn,
     ) -> Result<Response<Box<ResponseBody>>, Error> {
         let requester = requester.into();
-        let timeout = self.state.load().config.connect_timeout;
-        let slot = self.state.slots.acquire(origin, requester, timeout).await?;
-        request.body.charge_to(requester.for_slots(), &self.state.memory);
+        if !turn.has_exchange() {
+            requester.note_queued();
+            let limit = self.state.load().config.connect_timeout;
+            let granted = box_future(|| turn.wait_for_exchange(limit)).await;
+            granted.map_err(|none| Error::no_exchange(origin, none, limit))?;
+        }
+        request.body.charge_to(turn.client(), &self.state.memory);
         let versions = Versions::for_request(&request.head);
         let client_reads = request.body.client_reads();
         let wanted = Wanted { versions, requester, client_reads };
@@ -159,17 +163,16 @@ impl Egress {
                 return Err(error);
             }
         };
-        let rights = Rights { turn, slot };
         let copy = if connection.may_need_retry() { RetryCopy::of(&request) } else { None };
-        let failed = match exchange(&self.state, connection, origin, request, rights).await {
+        let failed = match exchange(&self.state, connection, origin, request, turn).await {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
-        let Retry { request, versions, rights } = failed.retry(copy, versions)?;
+        let Retry { request, versions, turn } = failed.retry(copy, versions)?;
         let connection = self.dialer().shared_or_new(origin, Wanted { versions, ..wanted }).await?;
         // The origin may have seen the first one.
-        rights.turn.again();
-        let second = box_future(|| exchange(&self.state, connection, origin, request, rights));
+        turn.again();
+        let second = box_future(|| exchange(&self.state, connection, origin, request, turn));
         second.await.map_err(|failed| failed.error)
     }
 

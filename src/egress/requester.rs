@@ -20,8 +20,8 @@ pub enum Requester<'a> {
 pub struct QueueWait(AtomicBool);
 
 impl Requester<'_> {
-    /// The client whose slots of an origin the request takes.
-    pub(super) const fn for_slots(&self) -> &ClientKey {
+    /// The client whose memory the request takes; a robots.txt is read for all.
+    pub(super) const fn for_memory(&self) -> &ClientKey {
         match self {
             Self::Client(key) => key,
             Self::Robots(..) => &ClientKey::Proxy,

@@ -9,8 +9,8 @@ use super::body::RequestBody;
 use super::boxed_request::BoxedRequest;
 use super::error::Error;
 use super::hyper_error::http2_error;
-use super::pool::Rights;
 use super::tls::Versions;
+use crate::pace::Turn;
 
 /// An exchange without a response.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Failed {
     /// The request, when nothing of it was sent.
     pub unsent: Option<BoxedRequest<RequestBody>>,
     pub rule: RetryRule,
-    pub rights: Rights,
+    pub turn: Turn,
 }
 
 /// A request that is to be sent a second time.
@@ -27,7 +27,7 @@ pub struct Failed {
 pub struct Retry {
     pub request: BoxedRequest<RequestBody>,
     pub versions: Versions,
-    pub rights: Rights,
+    pub turn: Turn,
 }
 
 /// Whether a request that can be repeated should be.
@@ -44,8 +44,8 @@ pub struct RetryCopy(BoxedRequest<RequestBody>);
 
 impl Failed {
     /// An exchange that is not repeated.
-    pub const fn finally(error: Error, rights: Rights) -> Self {
-        Self { error, unsent: None, rule: RetryRule::No, rights }
+    pub const fn finally(error: Error, turn: Turn) -> Self {
+        Self { error, unsent: None, rule: RetryRule::No, turn }
     }
 
     /// The request to send again: itself when nothing of it was sent, else its copy.
@@ -54,11 +54,11 @@ impl Failed {
     ///
     /// The error of the exchange, when the request may not be repeated.
     pub fn retry(self, copy: Option<RetryCopy>, versions: Versions) -> Result<Retry, Error> {
-        let Self { error, unsent, rule, rights } = self;
+        let Self { error, unsent, rule, turn } = self;
         match (unsent, copy, rule) {
-            (Some(request), _, _) => Ok(Retry { request, versions, rights }),
+            (Some(request), _, _) => Ok(Retry { request, versions, turn }),
             (None, Some(RetryCopy(request)), RetryRule::Yes(versions)) => {
-                Ok(Retry { request, versions, rights })
+                Ok(Retry { request, versions, turn })
             }
             _ => Err(error),
         }

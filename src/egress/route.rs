@@ -129,7 +129,6 @@ mod tests {
             response_timeout: second,
             body_idle_timeout: second,
             idle_timeout: second,
-            max_per_origin: 1,
             max_idle: 1,
             max_lookups: 1,
             max_attempts_beside: 1,

@@ -9,16 +9,15 @@ use tokio::sync::Semaphore;
 use super::config::{Config, Snapshot};
 use super::dns::Resolver;
 use super::http1::BUFFER_PERMITS_MAX;
-use super::pool::{Pool, Pools, Slots};
+use super::pool::{Pool, Pools};
 use super::stats::{Counters, Stats};
 use crate::clients::{BodyMemory, FairSemaphore};
 use crate::pace::Lanes;
 
-/// What all workers share: the configuration, DNS, the slots of origins, the registry of pools.
+/// What all workers share: the configuration, DNS, the registry of pools.
 pub struct EgressState {
     current: Arc<ArcSwap<Snapshot>>,
     pub(super) resolver: Resolver,
-    pub(super) slots: Arc<Slots>,
     /// Permits for connection attempts besides the first one of a request.
     pub(super) attempts: Arc<FairSemaphore>,
     pub(super) counters: Counters,
@@ -42,11 +41,10 @@ impl EgressState {
         lanes: Arc<Lanes>,
         memory: Arc<BodyMemory>,
     ) -> Arc<Self> {
-        let Config { max_per_origin, max_lookups, max_attempts_beside, .. } = snapshot.config;
+        let Config { max_lookups, max_attempts_beside, .. } = snapshot.config;
         Arc::new(Self {
             current: Arc::new(ArcSwap::from_pointee(snapshot)),
             resolver: Resolver::new(max_lookups),
-            slots: Slots::new(max_per_origin),
             attempts: FairSemaphore::new(max_attempts_beside),
             counters: Counters::default(),
             memory,
@@ -59,9 +57,8 @@ impl EgressState {
     /// Replaces the configuration for everything that begins from now on. Exchanges under way end
     /// as they began.
     pub fn change(&self, snapshot: Snapshot) {
-        let Config { max_per_origin, max_lookups, max_attempts_beside, .. } = snapshot.config;
+        let Config { max_lookups, max_attempts_beside, .. } = snapshot.config;
         self.current.store(Arc::new(snapshot));
-        self.slots.change(max_per_origin);
         self.resolver.resize(max_lookups);
         self.attempts.resize(max_attempts_beside);
     }
@@ -96,7 +93,7 @@ impl EgressState {
 
     /// The counts of all workers.
     pub fn stats(&self) -> Stats {
-        let (exchanges, waiting) = self.slots.counts();
+        let exchanges = self.lanes.exchanges();
         let (mut idle, mut streams, mut busy) = (0, 0, 0);
         for pool in self.pools.all() {
             let http2 = pool.http2.usage();
@@ -108,9 +105,6 @@ impl EgressState {
             idle,
             // An exchange has a connection of its own, or a stream of a shared one.
             in_use: exchanges.saturating_sub(streams) + busy,
-            waiting,
-            rejected: self.slots.rejected(),
-            waits: self.slots.waits.counts(),
             connect: self.counters.connect.counts(),
         }
     }

@@ -16,12 +16,6 @@ pub struct Stats {
     pub idle: usize,
     /// Connections in use, or being made.
     pub in_use: usize,
-    /// Exchanges that wait for a slot of their origin.
-    pub waiting: usize,
-    /// Exchanges that got no slot in time.
-    pub rejected: u64,
-    /// How long exchanges waited for a slot.
-    pub waits: HistogramCounts,
     /// How long it took to make a connection.
     pub connect: HistogramCounts,
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use foldhash::HashMap;
 use tokio::sync::oneshot;
 
+use super::exchanges::{Exchanges, NewExchanges};
 use super::lane::{Lane, TurnId, WaiterId};
 use super::shared::Shared;
 use super::tick::Tick;
@@ -26,6 +27,7 @@ pub(super) struct Cell {
 #[derive(Debug)]
 pub(super) struct State {
     pub lane: Lane,
+    pub exchanges: Exchanges,
     pub waiters: HashMap<WaiterId, Waiter>,
     /// When the timer is to look at the lane.
     wake: Option<Tick>,
@@ -42,11 +44,15 @@ pub(super) struct Waiter {
     pub deadline: Tick,
 }
 
-/// A turn that was granted, in its lane; it ends when this is dropped.
+/// A turn that was granted, and an exchange, at an origin; they end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub cell: Arc<Cell>,
-    pub id: TurnId,
+    pub client: ClientKey,
+    /// `None`: the pace is off.
+    pub id: Option<TurnId>,
+    /// Whether it has one of the origin's exchanges; it may start without one, and wait later.
+    pub has_exchange: bool,
 }
 
 /// Turns that were granted, to be sent without the lock: one that is not received ends at once,
@@ -55,8 +61,9 @@ pub(super) type Granted = Vec<(oneshot::Sender<Seat>, Seat)>;
 
 impl Cell {
     pub(super) fn new(origin: Origin, number: u64, lane: Lane, shared: &Arc<Shared>) -> Arc<Self> {
+        let exchanges = Exchanges::new(shared.config.load().max_exchanges);
         let waiters = HashMap::default();
-        let state = State { lane, waiters, wake: None, is_removed: false };
+        let state = State { lane, exchanges, waiters, wake: None, is_removed: false };
         Arc::new(Self { origin, number, shared: Arc::clone(shared), state: Lock::new(state) })
     }
 
@@ -68,7 +75,9 @@ impl Cell {
         }
         while let Some(grant) = state.lane.grant(now) {
             match state.waiters.remove(&grant.waiter) {
-                Some(waiter) => granted.push((waiter.seat, self.seat(grant.turn))),
+                Some(Waiter { client, seat, .. }) => {
+                    granted.push((seat, self.seat(state, Some(grant.turn), client)));
+                }
                 None => state.lane.end(grant.turn),
             }
         }
@@ -110,8 +119,15 @@ impl Cell {
         changed
     }
 
-    pub(super) fn seat(self: &Arc<Self>, id: TurnId) -> Seat {
-        Seat { cell: Arc::clone(self), id }
+    /// The seat of `client` with the turn `id`, and with an exchange if one is free.
+    pub(super) fn seat(
+        self: &Arc<Self>,
+        state: &mut State,
+        id: Option<TurnId>,
+        client: ClientKey,
+    ) -> Seat {
+        let has_exchange = state.exchanges.take(&client);
+        Seat { cell: Arc::clone(self), client, id, has_exchange }
     }
 }
 
@@ -121,16 +137,33 @@ impl Sleeper for Cell {
     }
 }
 
+impl State {
+    /// Whether nothing need be remembered of the origin at `now`.
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        self.waiters.is_empty() && self.lane.is_idle(now) && self.exchanges.counts() == (0, 0)
+    }
+
+    /// Ends what a seat has. Returns what others have instead.
+    fn end(&mut self, seat: &Seat, now: impl FnOnce() -> Tick) -> (Granted, NewExchanges) {
+        if let Some(id) = seat.id {
+            self.lane.end(id);
+        }
+        if seat.has_exchange {
+            self.exchanges.release(&seat.client);
+        }
+        let exchanges =
+            if self.exchanges.is_contended() { self.exchanges.grant() } else { Vec::new() };
+        let turns = if self.waiters.is_empty() { Vec::new() } else { seat.cell.grant(self, now()) };
+        (turns, exchanges)
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut state = self.cell.state.lock();
-        state.lane.end(self.id);
-        if state.waiters.is_empty() {
-            return;
-        }
-        let granted = self.cell.grant(&mut state, self.cell.shared.ticks.now());
-        drop(state);
-        hand_over(granted);
+        let cell = &self.cell;
+        let (turns, exchanges) = cell.state.lock().end(self, || cell.shared.ticks.now());
+        hand_over(turns);
+        cell.hand_over_exchanges(exchanges);
     }
 }
 

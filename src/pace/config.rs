@@ -36,6 +36,9 @@ pub struct Config {
     pub mode: PaceMode,
     /// Of each lane without settings of its own.
     pub lane: lane::Config,
+    /// Exchanges under way with one origin, whether they are paced or not
+    /// (`egress.max_per_origin`).
+    pub max_exchanges: usize,
     pub max_wait: Duration,
     pub max_waiting: usize,
     pub max_waiting_per_origin: usize,
@@ -58,7 +61,7 @@ pub struct OriginPace {
 }
 
 impl Config {
-    /// No request waits, and nothing is counted: for commands that send single requests.
+    /// No request waits: for commands that send single requests.
     pub fn off() -> Self {
         let lane = lane::Config {
             delay: Duration::ZERO,
@@ -72,6 +75,7 @@ impl Config {
         Self {
             mode: PaceMode::Off,
             lane,
+            max_exchanges: usize::MAX,
             max_wait: Duration::ZERO,
             max_waiting: 0,
             max_waiting_per_origin: 0,

@@ -78,8 +78,16 @@ impl Lanes {
         self.shared.config.store(Arc::new(config));
         let now = self.now();
         for cell in self.all() {
-            let config = self.shared.config.load().lane(&cell.origin);
-            cell.update(now, |state| state.lane.change(config));
+            let (config, max_exchanges) = {
+                let config = self.shared.config.load();
+                (config.lane(&cell.origin), config.max_exchanges)
+            };
+            let exchanges = cell.update(now, |state| {
+                state.lane.change(config);
+                state.exchanges.resize(max_exchanges);
+                state.exchanges.grant()
+            });
+            cell.hand_over_exchanges(exchanges);
         }
     }
 
@@ -164,7 +172,7 @@ impl Lanes {
         let before = shard.cells.len();
         shard.cells.retain(|_, cell| {
             let mut state = cell.state.lock();
-            state.is_removed = state.waiters.is_empty() && state.lane.is_idle(now);
+            state.is_removed = state.is_idle(now);
             !state.is_removed
         });
         self.count.fetch_sub(before - shard.cells.len(), Ordering::Relaxed);
@@ -210,8 +218,14 @@ impl Lanes {
             let state = cell.state.lock();
             counts.lanes += usize::from(!state.lane.is_idle(now));
             counts.holds += usize::from(state.lane.hold_at(now).is_some());
+            counts.exchanges_waiting += state.exchanges.counts().1;
         }
         counts
+    }
+
+    /// The exchanges under way, with all origins.
+    pub fn exchanges(&self) -> usize {
+        self.all().iter().map(|cell| cell.state.lock().exchanges.counts().0).sum()
     }
 
     /// The waits since the start, in all.

@@ -7,6 +7,7 @@
 
 mod cell;
 mod config;
+mod exchanges;
 pub mod hold;
 pub mod lane;
 mod lanes;
@@ -25,6 +26,7 @@ mod visits;
 mod waited;
 
 pub use config::{Config, OriginPace, PaceMode, Subresources};
+pub use exchanges::NoExchange;
 pub use lane::kept::KeptLane;
 pub use lanes::{LaneView, Lanes};
 pub use refused::{Refused, WaitReason};

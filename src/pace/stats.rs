@@ -1,5 +1,6 @@
 //! The counts that are exported as metrics.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::refused::{Refused, WaitReason};
@@ -23,6 +24,10 @@ pub(super) struct Stats {
     /// Times that lanes were written to the store.
     writes: Counters<1>,
     longest: Lock<Option<(Origin, Waited)>>,
+    /// How long requests waited that got no exchange at once.
+    pub exchange_waits: Histogram,
+    /// Requests that got no exchange in time.
+    pub exchanges_rejected: AtomicU64,
 }
 
 /// The counts at one moment.
@@ -44,6 +49,12 @@ pub struct Counts {
     pub holds: usize,
     /// Requests that wait.
     pub waiting: usize,
+    /// Requests that wait for an exchange.
+    pub exchanges_waiting: usize,
+    /// How long requests waited that got no exchange at once.
+    pub exchange_waits: HistogramCounts,
+    /// Requests that got no exchange in time.
+    pub exchanges_rejected: u64,
 }
 
 /// The waits since the start, in all.
@@ -117,6 +128,8 @@ impl Stats {
             clamped: self.clamped.value(0),
             writes: self.writes.value(0),
             longest: self.longest.lock().clone(),
+            exchange_waits: self.exchange_waits.counts(),
+            exchanges_rejected: self.exchanges_rejected.load(Ordering::Relaxed),
             ..Counts::default()
         }
     }

@@ -92,29 +92,28 @@ impl Lanes {
     pub fn enter<'a>(&self, call: &Call<'a>) -> Result<Entry<'a>, Refused> {
         let now = self.now();
         let (arrival, mode, begins_visit) = self.arrival(call, now);
-        if mode == PaceMode::Off {
-            return Ok(Entry::Turn(Turn::unpaced()));
-        }
+        let begins_visit = begins_visit && mode != PaceMode::Off;
         let (deadline, visitor) =
             (now + arrival.patience, begins_visit.then(|| call.client.clone()));
         // Without a delay the next starts do not depend on this one.
         let role = if call.is_robots_txt { Role::RobotsTxt } else { Role::Undelayed };
         self.with_lane(call.origin, |cell, state| {
-            let id = if mode == PaceMode::Observe {
-                let wait = state.lane.estimate(&arrival, now);
-                if !wait.is_zero() {
-                    self.shared.stats.note_would_wait(wait);
+            let id = match mode {
+                PaceMode::Enforce => match state.lane.enter(&arrival, now) {
+                    Some(id) => Some(id),
+                    None => return Entry::Wait(Wait { cell: Arc::clone(cell), arrival, visitor }),
+                },
+                PaceMode::Observe => {
+                    let wait = state.lane.estimate(&arrival, now);
+                    if !wait.is_zero() {
+                        self.shared.stats.note_would_wait(wait);
+                    }
+                    Some(state.lane.observe(&arrival, now))
                 }
-                Some(state.lane.observe(&arrival, now))
-            } else {
-                state.lane.enter(&arrival, now)
+                PaceMode::Off => None,
             };
-            match id {
-                Some(id) => {
-                    Entry::Turn(Turn::granted(cell.seat(id), role, deadline, visitor, None))
-                }
-                None => Entry::Wait(Wait { cell: Arc::clone(cell), arrival, visitor }),
-            }
+            let seat = cell.seat(state, id, call.client.clone());
+            Entry::Turn(Turn::granted(seat, role, deadline, visitor, None))
         })
     }
 

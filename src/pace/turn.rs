@@ -1,6 +1,7 @@
 //! The right to one start at an origin. Only this floor makes one, and egress sends no request
 //! without one.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::sleep_until;
 
 use super::cell::{Cell, Seat};
+use super::exchanges::NoExchange;
 use super::hold::{Hold, Outcome};
+use super::lane::TurnId;
 use super::limits::KEPT_HOLD_MIN;
 use super::outcome::{concerns_pace, jitter, outcome};
 use super::refused::Refused;
@@ -16,6 +19,7 @@ use super::tick::Tick;
 use super::waited::Waited;
 use crate::policy::pace::RateLimit;
 use crate::types::client_key::ClientKey;
+use crate::types::origin::Origin;
 
 /// A shorter wait is not told.
 const WAIT_NOTICEABLE: Duration = Duration::from_millis(1);
@@ -24,8 +28,8 @@ const WAIT_NOTICEABLE: Duration = Duration::from_millis(1);
 /// request does not count any more.
 #[derive(Debug)]
 pub struct Turn(
-    /// `None`: the pace is off. Boxed, because it is moved through many functions.
-    Option<Box<Granted>>,
+    /// Boxed, because it is moved through many functions.
+    Box<Granted>,
 );
 
 #[derive(Debug)]
@@ -51,11 +55,6 @@ pub(super) enum Role {
 }
 
 impl Turn {
-    /// Where the pace is off.
-    pub(super) const fn unpaced() -> Self {
-        Self(None)
-    }
-
     pub(super) fn granted(
         seat: Seat,
         role: Role,
@@ -64,12 +63,36 @@ impl Turn {
         waited: Option<Waited>,
     ) -> Self {
         let is_counted = false;
-        Self(Some(Box::new(Granted { seat, role, deadline, begins_visit, waited, is_counted })))
+        Self(Box::new(Granted { seat, role, deadline, begins_visit, waited, is_counted }))
     }
 
     /// How long the request waited; `None`: not noticeably.
     pub fn waited(&self) -> Option<Waited> {
-        self.0.as_ref()?.waited.filter(|waited| waited.time >= WAIT_NOTICEABLE)
+        self.0.waited.filter(|waited| waited.time >= WAIT_NOTICEABLE)
+    }
+
+    /// Whose request it is for.
+    pub fn client(&self) -> &ClientKey {
+        &self.0.seat.client
+    }
+
+    /// Where it may start.
+    pub fn origin(&self) -> &Origin {
+        &self.0.seat.cell.origin
+    }
+
+    /// Whether the request has one of the origin's exchanges (`egress.max_per_origin`).
+    pub fn has_exchange(&self) -> bool {
+        self.0.seat.has_exchange
+    }
+
+    /// Waits for an exchange, at most for `limit`, if the request has none.
+    ///
+    /// # Errors
+    ///
+    /// There was none in time.
+    pub async fn wait_for_exchange(&mut self, limit: Duration) -> Result<(), NoExchange> {
+        if self.has_exchange() { Ok(()) } else { self.0.seat.wait_for_exchange(limit).await }
     }
 
     /// Waits until the request may start. To be called when it can be written at once.
@@ -78,11 +101,12 @@ impl Turn {
     ///
     /// A hold has begun that is longer than the request may wait.
     pub async fn ready(&mut self) -> Result<(), Refused> {
-        let Some(granted) = &mut self.0 else { return Ok(()) };
+        let granted = &mut *self.0;
+        let Some(id) = granted.seat.id else { return Ok(()) };
         let now = granted.seat.cell.shared.ticks.now();
-        let started = granted.seat.cell.state.lock().lane.start(granted.seat.id, now);
+        let started = granted.seat.cell.state.lock().lane.start(id, now);
         if started.is_err() {
-            Box::pin(granted.wait()).await?;
+            Box::pin(granted.wait(id)).await?;
         }
         granted.note_start();
         Ok(())
@@ -90,34 +114,39 @@ impl Turn {
 
     /// The head of the request has been written: the distance to the next start counts from now.
     pub fn written(&self) {
-        if let Some(Granted { seat: Seat { cell, id }, role: Role::Delayed, .. }) =
-            self.0.as_deref()
+        if self.0.role == Role::Delayed
+            && let Some((cell, id)) = self.in_lane()
         {
             let now = cell.shared.ticks.now();
-            cell.update(now, |state| state.lane.begin(*id, now));
+            cell.update(now, |state| state.lane.begin(id, now));
         }
     }
 
     /// The request is to be sent a second time. To be followed by [`Self::ready`].
     pub fn again(&self) {
-        if let Some(Granted { seat: Seat { cell, id }, .. }) = self.0.as_deref() {
-            cell.state.lock().lane.start_again(*id);
+        if let Some((cell, id)) = self.in_lane() {
+            cell.state.lock().lane.start_again(id);
         }
+    }
+
+    /// Its lane, and its place there; `None`: the pace is off.
+    fn in_lane(&self) -> Option<(&Arc<Cell>, TurnId)> {
+        Some((&self.0.seat.cell, self.0.seat.id?))
     }
 
     /// The head of the response has come: what it says about the pace applies.
     pub fn answered(&self, status: StatusCode, headers: &HeaderMap) {
-        let Some(Granted { seat: Seat { cell, id }, role, .. }) = self.0.as_deref() else { return };
+        let Some((cell, id)) = self.in_lane() else { return };
         let now = cell.shared.ticks.now();
         if !concerns_pace(status, headers) {
             let mut state = cell.state.lock();
             if !state.lane.follows_responses(now) {
-                state.lane.note_head(*id, now);
+                state.lane.note_head(id, now);
                 return;
             }
         }
         let (config, date) = (cell.shared.config.load(), cell.shared.ticks.date());
-        let is_robots_txt = *role == Role::RobotsTxt;
+        let is_robots_txt = self.0.role == Role::RobotsTxt;
         let (outcome, limit) = outcome((status, headers), is_robots_txt, &config, date);
         if limit != RateLimit::default() {
             cell.update(now, |state| {
@@ -135,8 +164,7 @@ impl Turn {
 
     /// There was no response: after a timeout the origin may be overloaded.
     pub fn failed(&self, is_timeout: bool) {
-        let is_robots_txt = self.0.as_ref().is_some_and(|granted| granted.role == Role::RobotsTxt);
-        self.note(if is_timeout && !is_robots_txt {
+        self.note(if is_timeout && self.0.role != Role::RobotsTxt {
             Outcome::Failure { status: 503 }
         } else {
             Outcome::NoResponse
@@ -144,10 +172,10 @@ impl Turn {
     }
 
     fn note(&self, outcome: Outcome) {
-        let Some(Granted { seat: Seat { cell, id }, .. }) = self.0.as_deref() else { return };
+        let Some((cell, id)) = self.in_lane() else { return };
         let now = cell.shared.ticks.now();
         cell.update(now, |state| {
-            if state.lane.note(*id, outcome, now, jitter(outcome)) {
+            if state.lane.note(id, outcome, now, jitter(outcome)) {
                 Cell::refuse_late(state, now);
                 let hold = state.lane.hold_at(now);
                 if hold.is_some_and(|hold| hold.until.since(now) >= KEPT_HOLD_MIN) {
@@ -160,16 +188,16 @@ impl Turn {
 
 impl Granted {
     /// Waits until the turn may start, and starts it.
-    async fn wait(&mut self) -> Result<(), Refused> {
-        let Seat { cell, id } = &self.seat;
+    async fn wait(&mut self, id: TurnId) -> Result<(), Refused> {
+        let cell = &self.seat.cell;
         let (ticks, since) = (&cell.shared.ticks, cell.shared.ticks.now());
         loop {
             let now = ticks.now();
             let (at, hold) = {
                 let mut state = cell.state.lock();
-                match state.lane.start(*id, now) {
+                match state.lane.start(id, now) {
                     Ok(()) => break,
-                    Err(at) => (at, state.lane.hold_of(*id, now)),
+                    Err(at) => (at, state.lane.hold_of(id, now)),
                 }
             };
             if at > self.deadline

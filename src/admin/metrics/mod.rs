@@ -113,10 +113,10 @@ fn requests(page: &mut Exposition, watched: &Watched) {
         "reason",
         reasons,
     );
-    let egress = watched.egress.stats();
+    let (egress, pace) = (watched.egress.stats(), watched.egress.lanes().counts());
     let phases = vec![
         ("robots", watched.store.stats().waits),
-        ("wait", egress.waits),
+        ("wait", pace.exchange_waits),
         ("connect", egress.connect),
         ("upstream", watched.request_metrics.upstream()),
         ("total", watched.request_metrics.durations()),
@@ -124,9 +124,9 @@ fn requests(page: &mut Exposition, watched: &Watched) {
     let help = "Time from request to response header, in total and by phase";
     page.latencies("courtesy_request_duration", help, "phase", phases);
     let help = "Requests waiting for their origin's limit (egress.max_per_origin)";
-    page.gauge("courtesy_queue_depth", help, egress.waiting as u64);
+    page.gauge("courtesy_queue_depth", help, pace.exchanges_waiting as u64);
     let help = "Requests that timed out waiting for their origin's limit";
-    page.counter("courtesy_queue_rejected", help, egress.rejected);
+    page.counter("courtesy_queue_rejected", help, pace.exchanges_rejected);
 }
 
 fn decisions(page: &mut Exposition, watched: &Watched) {

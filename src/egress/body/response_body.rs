@@ -112,7 +112,7 @@ impl ResponseBody {
 
     /// How long the request waited for its turn; `None`: not at all.
     pub fn waited(&self) -> Option<Waited> {
-        self.body.get_ref().lease.as_ref()?.rights.turn.waited()
+        self.body.get_ref().lease.as_ref()?.turn.waited()
     }
 
     /// The address of the origin.

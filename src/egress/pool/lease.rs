@@ -1,20 +1,12 @@
-//! A connection in use for one exchange, with what permits the exchange.
+//! A connection in use for one exchange, with the turn that permits it.
 
 use std::sync::Weak;
 
-use super::slots::Slot;
 use super::worker_pool::Pool;
 use crate::egress::body::ResponseGuard;
 use crate::egress::connection::Link;
 use crate::egress::http1::LargeRead;
 use crate::pace::Turn;
-
-/// What permits an exchange: its turn to start, and its slot of the origin.
-#[derive(Debug)]
-pub struct Rights {
-    pub turn: Turn,
-    pub slot: Slot,
-}
 
 /// A connection, or a stream of one, in use for one exchange.
 #[derive(Debug)]
@@ -24,7 +16,8 @@ pub struct Lease {
     pub home: Weak<Pool>,
     /// Whether the connection can serve another exchange.
     pub is_reusable: bool,
-    pub rights: Rights,
+    /// What permits the exchange.
+    pub turn: Turn,
     pub _response_guard: Option<ResponseGuard>,
 }
 
@@ -37,7 +30,7 @@ impl Lease {
             *large_read = None;
             return false;
         };
-        let client = self.rights.slot.client();
+        let client = self.turn.client();
         if large_read.is_some() && connection.allow_larger_reads(home.memory(), client, true) {
             return true;
         }
@@ -56,7 +49,7 @@ impl Lease {
             && (!connection.has_large_buffer() || home.memory().is_ample())
         {
             connection.park();
-            home.put(self.rights.slot.origin(), connection);
+            home.put(self.turn.origin(), connection);
         }
     }
 }

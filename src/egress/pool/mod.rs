@@ -1,10 +1,8 @@
-//! Connections kept between exchanges, and the limit on exchanges with one origin.
+//! Connections kept between exchanges.
 
 mod idle;
 mod lease;
-mod slots;
 mod worker_pool;
 
-pub use lease::{Lease, Rights};
-pub use slots::Slots;
+pub use lease::Lease;
 pub use worker_pool::{Pool, Pools};

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::origins_tls::authority::{Authority, BOTH, HTTP1};
 use crate::origins_tls::support::{
-    Feed, Served, feed, get, mirror, origin, shared, speak, text, way_out,
+    Feed, Served, feed, get, limited, mirror, origin, shared, speak, text, way_out,
 };
 
 /// The answers to `count` requests made at once.
@@ -85,7 +85,7 @@ async fn a_full_connection_gets_a_second_one_beside_it() {
 async fn a_client_that_leaves_ends_its_stream_and_no_other() {
     let authority = Authority::new();
     let site = endless(&authority).await;
-    let egress = Egress::new(shared(&authority, |config| config.max_per_origin = 2));
+    let egress = Egress::new(limited(&authority, 2, |_| ()));
     let mut stays = get(&egress, &site.origin()).await.unwrap();
     let leaves = get(&egress, &site.origin()).await.unwrap();
     drop(leaves);
@@ -101,8 +101,7 @@ async fn a_client_that_leaves_ends_its_stream_and_no_other() {
 async fn the_bound_on_exchanges_holds_for_streams() {
     let authority = Authority::new();
     let site = endless(&authority).await;
-    let egress = Egress::new(shared(&authority, |config| {
-        config.max_per_origin = 1;
+    let egress = Egress::new(limited(&authority, 1, |config| {
         config.connect_timeout = Duration::from_millis(300);
     }));
     let first = get(&egress, &site.origin()).await.unwrap();

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use courtesy::egress::{self, AddressPolicy, Egress, RequestBody, ResponseBody, Roots, Snapshot};
+use courtesy::pace::{self, Lanes};
+use courtesy::runtime::clock::SystemClock;
 use courtesy::types::client_key::ClientKey;
 use courtesy::types::origin::{Origin, split_url};
 use http::{HeaderMap, Method, Request, Response};
@@ -181,6 +183,22 @@ pub fn shared(
     shared_with(authority, change, |tls| tls)
 }
 
+/// Of at most `max` exchanges with an origin at a time.
+pub fn limited(
+    authority: &Authority,
+    max: usize,
+    change: impl FnOnce(&mut egress::Config),
+) -> Arc<egress::EgressState> {
+    let state = shared(authority, change);
+    state.lanes().change(of_exchanges(max));
+    state
+}
+
+/// The pace is off, and at most `max` exchanges with an origin are under way.
+pub fn of_exchanges(max: usize) -> pace::Config {
+    pace::Config { max_exchanges: max, ..pace::Config::off() }
+}
+
 pub fn shared_with(
     authority: &Authority,
     change: impl FnOnce(&mut egress::Config),
@@ -188,8 +206,7 @@ pub fn shared_with(
 ) -> Arc<egress::EgressState> {
     let Snapshot { mut config, policy, tls: connector } = terms(authority);
     change(&mut config);
-    let lanes =
-        courtesy::pace::Lanes::off(std::sync::Arc::new(courtesy::runtime::clock::SystemClock));
+    let lanes = Lanes::off(Arc::new(SystemClock));
     egress::EgressState::new(Snapshot { config, policy, tls: tls(connector) }, lanes)
 }
 
@@ -205,7 +222,6 @@ pub fn terms(authority: &Authority) -> Snapshot {
         response_timeout: Duration::from_secs(5),
         body_idle_timeout: Duration::from_secs(5),
         idle_timeout: Duration::from_secs(5),
-        max_per_origin: 256,
         max_lookups: 4,
         max_attempts_beside: 4,
         max_idle: 100,

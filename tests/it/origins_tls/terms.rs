@@ -10,7 +10,7 @@ use http::Response;
 
 use crate::origins_tls::authority::{Authority, BOTH, HTTP1};
 use crate::origins_tls::support::{
-    Feed, Served, feed, get, mirror, origin, shared_with, speak, terms, text,
+    Feed, Served, feed, get, mirror, of_exchanges, origin, shared_with, speak, terms, text,
 };
 
 /// A way out, and what it was made of, to be changed in one place.
@@ -155,9 +155,9 @@ async fn the_bounds_follow() {
     assert_eq!(site.seen.connections(), 2, "the kept one, and then one that was not kept");
 
     way_out.change(&authority, |Snapshot { config, .. }| {
-        config.max_per_origin = 1;
         config.connect_timeout = Duration::from_millis(10);
     });
+    way_out.egress.lanes().change(of_exchanges(1));
     let under_way = get(&way_out.egress, &site.origin()).await.unwrap();
     assert_eq!(way_out.fails(&site).await, Failure::ConnectionLimit);
     drop(under_way);
