@@ -138,9 +138,9 @@ impl Sleeper for Cell {
 }
 
 impl State {
-    /// Whether nothing need be remembered of the origin at `now`.
-    pub(super) fn is_idle(&self, now: Tick) -> bool {
-        self.waiters.is_empty() && self.lane.is_idle(now) && self.exchanges.counts() == (0, 0)
+    /// Whether no request waits here or is under way.
+    pub(super) fn is_unused(&self) -> bool {
+        self.waiters.is_empty() && self.exchanges.counts() == (0, 0)
     }
 
     /// Ends what a seat has. Returns what others have instead.

@@ -3,6 +3,7 @@
 
 mod adapt;
 mod config;
+mod folded;
 mod group;
 pub mod kept;
 mod kind;
@@ -18,6 +19,7 @@ use super::tick::Tick;
 use crate::types::client_key::ClientKey;
 pub use adapt::Adapt;
 pub use config::Config;
+pub use folded::Folded;
 use group::{Group, GroupKey};
 pub use kind::Kind;
 pub use lane_holds::HoldScope;
@@ -412,6 +414,8 @@ impl Lane {
     fn group(&mut self, key: GroupKey) -> &mut Group {
         let at = self.groups.iter().position(|group| group.key == key);
         let at = at.unwrap_or_else(|| {
+            // Most lanes have one group; a vector makes room for four at once.
+            self.groups.reserve_exact(1);
             self.groups.push(Group::new(key));
             self.groups.len() - 1
         });

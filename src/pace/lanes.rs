@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::Guard;
-use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +13,7 @@ use super::config::Config;
 use super::lane::{Lane, kept::KeptLane};
 use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, LANES_MAX};
 use super::refused::Refused;
+use super::shard::Shard;
 use super::shared::Shared;
 use super::stats::{Counts, WaitTotals};
 use super::tick::Tick;
@@ -23,9 +23,6 @@ use crate::types::origin::Origin;
 
 /// Locks that share the lanes, so that workers seldom wait for each other.
 const SHARDS: usize = 64;
-
-/// A shard is swept when it has twice as many lanes as after the last sweep, and this many.
-const SWEEP_MIN: usize = 64;
 
 /// The lanes of all origins, for the life of the process.
 #[derive(Debug)]
@@ -38,12 +35,6 @@ pub struct Lanes {
     count: AtomicUsize,
     /// The process before did not say what lies ahead.
     is_unknown: AtomicBool,
-}
-
-#[derive(Debug)]
-struct Shard {
-    cells: HashMap<Origin, Arc<Cell>>,
-    sweep_at: usize,
 }
 
 /// What is known of the lane of an origin.
@@ -108,12 +99,17 @@ impl Lanes {
     /// The lanes that have a time ahead, the longest first; without `all`, those with a long hold.
     pub fn kept(&self, all: bool) -> Vec<(Origin, KeptLane)> {
         let now = self.now();
-        let kept = |cell: Arc<Cell>| {
-            let kept = cell.state.lock().lane.kept(now)?;
-            let is_held = kept.hold.is_some_and(|hold| hold.rest >= KEPT_HOLD_MIN);
-            (all || is_held).then(|| (cell.origin.clone(), kept))
+        let mut kept = Vec::new();
+        let mut keep = |origin: &Origin, lane: Option<KeptLane>| {
+            let is_held = |lane: &KeptLane| lane.hold.is_some_and(|it| it.rest >= KEPT_HOLD_MIN);
+            kept.extend(lane.filter(|lane| all || is_held(lane)).map(|it| (origin.clone(), it)));
         };
-        let mut kept: Vec<_> = self.all().into_iter().filter_map(kept).collect();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            shard.folded.iter().for_each(|(origin, lane)| keep(origin, lane.kept(now)));
+            let cells = shard.cells.iter();
+            cells.for_each(|(origin, cell)| keep(origin, cell.state.lock().lane.kept(now)));
+        }
         kept.sort_by_key(|(_, lane)| std::cmp::Reverse(lane.length()));
         kept.truncate(KEPT_LANES_MAX);
         kept
@@ -149,34 +145,22 @@ impl Lanes {
         if let Some(cell) = shard.cells.get(origin) {
             return Ok(Arc::clone(cell));
         }
-        if shard.cells.len() >= shard.sweep_at {
-            self.sweep(&mut shard);
-        }
-        if self.count.fetch_add(1, Ordering::Relaxed) >= LANES_MAX {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            return Err(Refused::Full);
-        }
-        let lane = Lane::new(
-            self.shared.config.load().lane(origin),
-            self.is_unknown.load(Ordering::Relaxed),
-        );
+        let config = self.shared.config.load().lane(origin);
+        let before = shard.len();
+        shard.sweep(self.now(), config.holds);
+        self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
+        let lane = match shard.folded.remove(origin) {
+            Some(folded) => folded.unfold(config),
+            None if self.count.fetch_add(1, Ordering::Relaxed) >= LANES_MAX => {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+                return Err(Refused::Full);
+            }
+            None => Lane::new(config, self.is_unknown.load(Ordering::Relaxed)),
+        };
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let cell = Cell::new(origin.clone(), number, lane, &self.shared);
         shard.cells.insert(origin.clone(), Arc::clone(&cell));
         Ok(cell)
-    }
-
-    /// Removes the lanes of which nothing need be remembered.
-    fn sweep(&self, shard: &mut Shard) {
-        let now = self.now();
-        let before = shard.cells.len();
-        shard.cells.retain(|_, cell| {
-            let mut state = cell.state.lock();
-            state.is_removed = state.is_idle(now);
-            !state.is_removed
-        });
-        self.count.fetch_sub(before - shard.cells.len(), Ordering::Relaxed);
-        shard.sweep_at = SWEEP_MIN.max(2 * shard.cells.len());
     }
 
     fn shard(&self, origin: &Origin) -> &Lock<Shard> {
@@ -191,8 +175,13 @@ impl Lanes {
 
     /// What is known of the lane of `origin`, if some request would have to wait there.
     pub fn view(&self, origin: &Origin) -> Option<LaneView> {
-        let cell = self.shard(origin).lock().cells.get(origin).cloned()?;
-        let (now, state) = (self.now(), cell.state.lock());
+        let (now, shard) = (self.now(), self.shard(origin).lock());
+        if let Some(lane) = shard.folded.get(origin) {
+            return lane.kept(now).map(|ahead| LaneView { waiting: 0, ahead });
+        }
+        let cell = shard.cells.get(origin).cloned()?;
+        drop(shard);
+        let state = cell.state.lock();
         let ahead = state.lane.kept(now).unwrap_or_default();
         let view = LaneView { waiting: state.waiters.len(), ahead };
         (view != LaneView::default()).then_some(view)
@@ -200,7 +189,10 @@ impl Lanes {
 
     /// Ends the hold of `origin`; whether there was one.
     pub fn release(&self, origin: &Origin) -> bool {
-        let Some(cell) = self.shard(origin).lock().cells.get(origin).cloned() else { return false };
+        if self.view(origin).is_none_or(|view| view.ahead.hold.is_none()) {
+            return false;
+        }
+        let Ok(cell) = self.cell(origin) else { return false };
         let now = self.now();
         cell.update(now, |state| {
             let was_held = state.lane.hold_at(now).is_some();
@@ -214,6 +206,13 @@ impl Lanes {
         let now = self.now();
         let mut counts = self.shared.stats.counts();
         counts.waiting = self.shared.waiting.load(Ordering::Relaxed);
+        let bounds = self.shared.config.load().lane.holds;
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let folded = shard.folded.values();
+            counts.lanes += folded.clone().filter(|lane| !lane.is_over(now, bounds)).count();
+            counts.holds += folded.filter(|lane| lane.hold_at(now).is_some()).count();
+        }
         for cell in self.all() {
             let state = cell.state.lock();
             counts.lanes += usize::from(!state.lane.is_idle(now));
@@ -240,11 +239,5 @@ impl Lanes {
 
     pub(super) fn now(&self) -> Tick {
         self.shared.ticks.now()
-    }
-}
-
-impl Default for Shard {
-    fn default() -> Self {
-        Self { cells: HashMap::default(), sweep_at: SWEEP_MIN }
     }
 }

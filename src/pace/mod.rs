@@ -15,6 +15,7 @@ mod limits;
 mod outcome;
 mod queue;
 mod refused;
+mod shard;
 mod shared;
 mod stats;
 mod take;

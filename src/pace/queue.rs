@@ -20,7 +20,13 @@ impl Queue {
         self.len += 1;
         match self.clients.iter_mut().find(|(key, _)| key == client) {
             Some((_, waiters)) => waiters.push_back(waiter),
-            None => self.clients.push_back((client.clone(), VecDeque::from([waiter]))),
+            None => {
+                // Most requests wait alone; a queue makes room for four at once.
+                if self.clients.is_empty() {
+                    self.clients.reserve_exact(1);
+                }
+                self.clients.push_back((client.clone(), VecDeque::from([waiter])));
+            }
         }
     }
 

@@ -27,6 +27,13 @@ pub struct KeptHold {
     pub cause: Cause,
 }
 
+impl KeptHold {
+    /// Of `hold`, from `now` on.
+    pub(super) const fn of(hold: Hold, now: Tick) -> Self {
+        Self { rest: hold.until.since(now), status: hold.status, cause: hold.cause }
+    }
+}
+
 impl KeptLane {
     /// The longest time of it.
     pub fn length(&self) -> Duration {
@@ -56,11 +63,7 @@ impl Lane {
             GroupKey::Page(name) if group.next > now => Some((name.clone(), group.next.since(now))),
             _ => None,
         };
-        let hold = self.holds.longest(now).map(|Hold { until, status, cause }| KeptHold {
-            rest: until.since(now),
-            status,
-            cause,
-        });
+        let hold = self.holds.longest(now).map(|hold| KeptHold::of(hold, now));
         let kept = KeptLane {
             next: self.next.since(now),
             groups: self.groups.iter().filter_map(ahead).collect(),

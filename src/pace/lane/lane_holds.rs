@@ -34,6 +34,21 @@ impl LaneHolds {
         Self { all: Holds::new(), own: Vec::new() }
     }
 
+    /// Those of the origin for all clients.
+    pub(super) const fn for_all_clients(all: Holds) -> Self {
+        Self { all, own: Vec::new() }
+    }
+
+    /// Whether no client has holds of its own.
+    pub(super) const fn are_for_all(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    /// Those of the origin for all clients.
+    pub(super) const fn for_all(&self) -> Holds {
+        self.all
+    }
+
     /// The hold for `client` at `now`, if there is one.
     pub(super) fn at(&self, client: &ClientKey, now: Tick) -> Option<Hold> {
         longer(self.all.at(now), self.of(client).and_then(|own| own.at(now)))

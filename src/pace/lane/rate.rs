@@ -23,6 +23,14 @@ impl Rate {
         Self { latency: None, spread: None, places: None }
     }
 
+    pub(super) const fn latency(&self) -> Option<Duration> {
+        self.latency
+    }
+
+    pub(super) const fn set_latency(&mut self, latency: Option<Duration>) {
+        self.latency = latency;
+    }
+
     pub(super) fn note_latency(&mut self, sample: Duration, is_good: bool) {
         let former = self.latency.unwrap_or(sample);
         if is_good || sample > former {

@@ -1,0 +1,153 @@
+//! A lane that is not in use, in a fraction of its memory: an origin that is left alone for an hour
+//! is remembered for an hour.
+
+use std::time::Duration;
+
+use super::config::Config;
+use super::group::{Group, GroupKey};
+use super::kept::{KeptHold, KeptLane};
+use super::{Lane, LaneHolds};
+use crate::pace::hold::{Bounds, Hold, Holds};
+use crate::pace::tick::Tick;
+
+/// What is remembered of a lane in which no request waits or is under way.
+#[derive(Debug)]
+pub struct Folded {
+    next: Tick,
+    groups: Box<[(Box<str>, Tick)]>,
+    holds: Holds,
+    latency: Option<Duration>,
+    /// The requests that may be under way, if these are few after a hold.
+    allowed: Option<usize>,
+    is_unknown: bool,
+}
+
+impl Lane {
+    /// The lane folded, if it is not in use and nothing of it is lost so. The lane is not to be used
+    /// any more.
+    pub fn fold(&mut self, now: Tick) -> Option<Folded> {
+        let is_in_use = !self.turns.0.is_empty() || self.waiting() > 0;
+        if is_in_use || !self.rate.is_over(now) || !self.holds.are_for_all() {
+            return None;
+        }
+        let groups = self.groups.drain(..).filter(|group| group.next > now);
+        let groups = groups.filter_map(|group| match group.key {
+            GroupKey::Page(name) => Some((name, group.next)),
+            GroupKey::Subresource | GroupKey::RobotsTxt => None,
+        });
+        Some(Folded {
+            next: self.next,
+            groups: groups.collect(),
+            holds: self.holds.for_all(),
+            latency: self.rate.latency(),
+            allowed: Some(self.allowed).filter(|allowed| *allowed < self.config.concurrency),
+            is_unknown: self.is_unknown,
+        })
+    }
+}
+
+impl Folded {
+    /// The lane, to be used again, under `config`.
+    pub fn unfold(self, config: Config) -> Lane {
+        let Self { next, groups, holds, latency, allowed, is_unknown } = self;
+        let mut lane = Lane::new(config, false);
+        lane.next = next;
+        lane.groups = groups
+            .into_iter()
+            .map(|(name, next)| Group { next, ..Group::new(GroupKey::Page(name)) })
+            .collect();
+        lane.holds = LaneHolds::for_all_clients(holds);
+        lane.rate.set_latency(latency);
+        lane.allowed = allowed.map_or(config.concurrency, |few| few.min(config.concurrency));
+        lane.is_unknown = is_unknown;
+        lane
+    }
+
+    /// Whether nothing need be remembered at `now`.
+    pub fn is_over(&self, now: Tick, bounds: Bounds) -> bool {
+        self.next <= now
+            && self.holds.is_over(now, bounds)
+            && self.groups.iter().all(|(_, next)| *next <= now)
+    }
+
+    /// The hold at `now`, if there is one.
+    pub fn hold_at(&self, now: Tick) -> Option<Hold> {
+        self.holds.at(now)
+    }
+
+    /// What lies ahead at `now`; `None`: nothing.
+    pub fn kept(&self, now: Tick) -> Option<KeptLane> {
+        let groups = self.groups.iter().filter(|(_, next)| *next > now);
+        let kept = KeptLane {
+            next: self.next.since(now),
+            groups: groups.map(|(name, next)| (name.clone(), next.since(now))).collect(),
+            hold: self.holds.at(now).map(|hold| KeptHold::of(hold, now)),
+        };
+        (kept != KeptLane::default()).then_some(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Admission, Arrival, Kind};
+    use super::*;
+    use crate::pace::hold::{Cause, Outcome};
+    use crate::types::client_key::ClientKey;
+
+    const DELAY: Duration = Duration::from_secs(10);
+
+    fn at(seconds: u64) -> Tick {
+        Tick::from_micros(seconds * 1_000_000)
+    }
+
+    fn config() -> Config {
+        Config { concurrency: 8, ..crate::pace::Config::off().lane }
+    }
+
+    fn page(group: &str) -> Arrival<'_> {
+        let kind = Kind::Page { group, delay: DELAY, opens: None };
+        Arrival { client: &ClientKey::Proxy, kind, patience: 100 * DELAY }
+    }
+
+    /// A lane in which one request of the group `a` has started at `now`, and ended with `outcome`.
+    fn used(now: Tick, outcome: Outcome) -> Lane {
+        let mut lane = Lane::new(config(), false);
+        assert!(matches!(lane.arrive(&page("a"), now), Admission::Waits(_)));
+        let grant = lane.grant(now).expect("a turn");
+        assert_eq!(lane.start(grant.turn, now), Ok(()));
+        lane.begin(grant.turn, now);
+        assert!(lane.fold(now).is_none(), "it is in use");
+        lane.note(grant.turn, outcome, now, 0.0);
+        lane.end(grant.turn);
+        lane
+    }
+
+    #[test]
+    fn a_folded_lane_remembers_what_lies_ahead() {
+        let rest = Duration::from_secs(25);
+        let asks = Outcome::ComeBack { status: 429, cause: Cause::RetryAfter, after: rest };
+        for (outcome, of_group, of_other) in [(Outcome::Good, 10, 0), (asks, 25, 25)] {
+            let mut lane = used(at(1), outcome);
+            let (kept, allowed) = (lane.kept(at(2)), lane.allowed);
+            let folded = lane.fold(at(2)).expect("no request waits or is under way");
+            assert_eq!(folded.kept(at(2)), kept);
+            assert!(!folded.is_over(at(2), config().holds));
+            assert!(folded.is_over(at(27), config().holds));
+            let lane = folded.unfold(config());
+            assert_eq!((lane.kept(at(2)), lane.allowed), (kept, allowed));
+            let until = |group| lane.estimate(&page(group), at(1));
+            assert_eq!((until("a"), until("b")), (secs(of_group), secs(of_other)));
+        }
+    }
+
+    #[test]
+    fn more_requests_are_allowed_where_the_settings_say_so() {
+        let mut lane = used(at(1), Outcome::Good);
+        let folded = lane.fold(at(2)).expect("no request waits or is under way");
+        assert_eq!(folded.unfold(Config { concurrency: 16, ..config() }).allowed, 16);
+    }
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+}
