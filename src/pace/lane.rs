@@ -273,7 +273,7 @@ impl Lane {
             || self.allowed < self.config.concurrency
             || self.config.adapt == Adapt::All
             || !self.config.delay.is_zero()
-            || !self.groups.is_empty()
+            || self.groups.iter().any(|group| !group.delay.is_zero())
     }
 
     /// The longest hold at `now`, if there is one.

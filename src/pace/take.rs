@@ -274,11 +274,14 @@ impl Lanes {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.lanes.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.cell.update(self.lanes.now(), |state| {
-            if state.waiters.remove(&self.waiter).is_some() {
-                state.lane.leave(self.client, self.waiter);
-            }
-        });
+        let mut state = self.cell.state.lock();
+        // One that has its turn has left the queue.
+        if state.waiters.remove(&self.waiter).is_some() {
+            state.lane.leave(self.client, self.waiter);
+            let granted = self.cell.grant(&mut state, self.lanes.now());
+            drop(state);
+            hand_over(granted);
+        }
     }
 }
 

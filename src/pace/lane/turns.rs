@@ -57,13 +57,13 @@ impl Turns {
 
     /// Whether `client` may have one more of so many places.
     pub(super) fn has_place(&self, client: &ClientKey, places: usize) -> bool {
-        let (mut taken, mut own) = (0, 0);
-        for turn in self.0.iter().filter(|turn| turn.key.counts()) {
-            taken += 1;
-            own += usize::from(turn.client == *client);
+        let counting = || self.0.iter().filter(|turn| turn.key.counts());
+        let free = places.saturating_sub(counting().count());
+        if free == 0 {
+            return false;
         }
-        let free = places.saturating_sub(taken);
-        free > 0 && own < free.saturating_mul(HELD_PER_FREE).max(1)
+        let own = counting().filter(|turn| turn.client == *client).count();
+        own < free.saturating_mul(HELD_PER_FREE).max(1)
     }
 
     /// Turns that have not started and are to be a delay apart, of one group or of all.
