@@ -63,3 +63,6 @@ impl fmt::Display for Refusal {
         Ok(())
     }
 }
+
+/// Takes the key of a setting, its problem, and a hint.
+pub(super) type Complain<'a> = &'a mut dyn FnMut(&str, String, Option<String>);

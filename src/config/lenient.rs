@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
+use super::host_defaults::{named_file, state_dir};
 use super::layers::{FileLayer, variable};
-use super::load::{named_file, state_dir};
 use super::values::AdminAddress;
 use crate::runtime::files;
 use crate::runtime::limits::NAMED_FILE_BYTES_MAX;

@@ -6,20 +6,17 @@ use std::path::{Path, PathBuf};
 use config::builder::DefaultState;
 use config::{Config, ConfigBuilder, ConfigError, Value, ValueKind};
 
-use super::cgroup;
 use super::diagnostics::{Complaint, Refusal};
-use super::layers::{FILE_VARIABLE, FileLayer, Override, from_environment, from_flag};
+use super::host_defaults::{body_memory, named_file, state_dir};
+use super::layers::{FileLayer, Override, from_environment, from_flag};
 use super::loaded::Loaded;
 use super::mend::{is_within, mend};
-use super::parse::print_size;
 use super::schema::Schema;
 use super::settings::Settings;
 use super::tree::{path, place_of};
-use super::validate::{self, BODY_MEMORY_MIN};
+use super::validate;
 use crate::runtime::files;
 use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
-
-const DEFAULT_FILE: &str = "/etc/courtesy/config.toml";
 
 /// Invalid values reported in one round.
 const COMPLAINTS_MAX: usize = 100;
@@ -168,19 +165,6 @@ fn read_file(
     }
 }
 
-/// The file to read, and what names it; `None` for the default one.
-pub(super) fn named_file<'a>(
-    named: Option<&'a Path>,
-    variables: &'a [(String, String)],
-) -> (&'a Path, Option<String>) {
-    let variable = variables.iter().find(|(name, _)| name == FILE_VARIABLE);
-    match (named, variable) {
-        (Some(path), _) => (path, Some("--config".to_owned())),
-        (None, Some((name, path))) => (Path::new(path), Some(format!("${name}"))),
-        (None, None) => (Path::new(DEFAULT_FILE), None),
-    }
-}
-
 fn merge(
     mut builder: ConfigBuilder<DefaultState>,
     variables: Vec<(String, Value)>,
@@ -206,37 +190,6 @@ fn merge(
         complaints.push(Complaint::new("", None, error.to_string()));
         Value::new(None, ValueKind::Nil)
     })
-}
-
-/// The default state directory: `$STATE_DIRECTORY` (systemd), else the XDG state directory; `None`
-/// without a home.
-pub(super) fn state_dir(variables: &[(String, String)]) -> Option<Value> {
-    let variable = |wanted: &str| {
-        let value =
-            variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
-        value.filter(|value| !value.is_empty())
-    };
-    // More than one StateDirectory= are joined by colons; ours is the first.
-    let of_systemd = variable("STATE_DIRECTORY").and_then(|dirs| dirs.split(':').next());
-    let (dir, from) = if let Some(dir) = of_systemd {
-        (dir.to_owned(), "$STATE_DIRECTORY")
-    } else if let Some(dir) = variable("XDG_STATE_HOME") {
-        (format!("{dir}/courtesy"), "$XDG_STATE_HOME")
-    } else {
-        (format!("{}/.local/state/courtesy", variable("HOME")?), "$HOME")
-    };
-    Some(Value::new(Some(&from.to_owned()), dir))
-}
-
-/// The share of the memory limit for requests in flight: the rest is for the store, for idle
-/// connections, and for buffers of the system.
-const BODY_MEMORY_SHARE: u64 = 4;
-
-/// The default memory for requests in flight: a share of the memory limit; `None` without a limit.
-fn body_memory() -> Option<Value> {
-    let (limit, from) = cgroup::memory_limit()?;
-    let size = (limit / BODY_MEMORY_SHARE).max(BODY_MEMORY_MIN);
-    Some(Value::new(Some(&format!("a quarter of {}", from.display())), print_size(&size)))
 }
 
 /// The config crate's error as a complaint with a place.

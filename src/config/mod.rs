@@ -8,12 +8,15 @@ mod cgroup;
 mod diagnostics;
 mod digest;
 mod enums;
+mod host_defaults;
 mod layers;
 mod lenient;
 pub mod limits;
 mod load;
 mod loaded;
 mod mend;
+mod names;
+mod notices;
 mod parse;
 mod profile;
 mod recorded;
@@ -22,6 +25,7 @@ mod rules;
 mod schema;
 mod settings;
 mod show;
+
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -36,6 +40,7 @@ pub use layers::{Change, Override};
 pub use lenient::{Whereabouts, whereabouts};
 pub use load::{Examined, examine, load, load_text};
 pub use loaded::Loaded;
+pub use names::{ContactUrl, FetchAs, Via};
 pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
@@ -43,7 +48,7 @@ pub use settings::{
     Robots, Settings, Tls,
 };
 pub use show::Effective;
-pub use values::{AdminAddress, ContactUrl, FetchAs, Via};
+pub use values::AdminAddress;
 
 pub use crate::audit::OnFailure;
 pub use crate::egress::Roots;

@@ -150,27 +150,6 @@ pub mod non_zero {
     }
 }
 
-/// As [`count`], or absent.
-pub mod count_option {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(
-        count: &Option<usize>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match count {
-            Some(count) => count::serialize(count, serializer),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<usize>, D::Error> {
-        count::deserialize(deserializer).map(Some)
-    }
-}
-
 /// A whole number of at most 255.
 pub mod few {
     use super::*;
@@ -199,24 +178,24 @@ pub mod status {
 }
 
 macro_rules! option_unit {
-    ($($(#[$meta:meta])* $name:ident of $unit:ident;)+) => {$(
+    ($($(#[$meta:meta])* $name:ident: $type:ty = $unit:ident;)+) => {$(
         $(#[$meta])*
         pub mod $name {
             use super::*;
 
             pub fn serialize<S: Serializer>(
-                length: &Option<Duration>,
+                value: &Option<$type>,
                 serializer: S,
             ) -> Result<S::Ok, S::Error> {
-                match length {
-                    Some(length) => $unit::serialize(length, serializer),
+                match value {
+                    Some(value) => $unit::serialize(value, serializer),
                     None => serializer.serialize_none(),
                 }
             }
 
             pub fn deserialize<'de, D: Deserializer<'de>>(
                 deserializer: D,
-            ) -> Result<Option<Duration>, D::Error> {
+            ) -> Result<Option<$type>, D::Error> {
                 $unit::deserialize(deserializer).map(Some)
             }
         }
@@ -225,30 +204,13 @@ macro_rules! option_unit {
 
 option_unit! {
     /// As [`duration`], or absent.
-    duration_option of duration;
+    duration_option: Duration = duration;
     /// As [`delay`], or absent.
-    delay_option of delay;
-}
-
-/// As [`status`], or absent.
-pub mod status_option {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(
-        status: &Option<StatusCode>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match status {
-            Some(status) => serializer.serialize_u16(status.as_u16()),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<StatusCode>, D::Error> {
-        status::deserialize(deserializer).map(Some)
-    }
+    delay_option: Duration = delay;
+    /// As [`count`], or absent.
+    count_option: usize = count;
+    /// As [`status`], or absent.
+    status_option: StatusCode = status;
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! Checks values that parse and are impossible, alone or together.
 
+mod listen;
+
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::diagnostics::Complaint;
-use super::parse::{print_date, print_duration, print_origin_pattern, print_size};
+use super::diagnostics::{Complain, Complaint};
+use super::parse::{print_duration, print_size};
 use super::settings::Settings;
 use crate::config::limits::LOOKUPS_MAX;
-use crate::policy::profile::Access;
-use crate::types::timestamp::Timestamp;
+use listen::{check_admin, check_listen, check_ports};
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
 const ROBOTS_SIZE_MIN: u64 = 500 << 10;
@@ -41,9 +42,6 @@ const CONCURRENCY_MAX: usize = 65_536;
 /// Room for some of the largest requests, and several usual ones of a few clients.
 pub const BODY_MEMORY_MIN: u64 = 8 << 20;
 
-/// A shorter outage is common: a day.
-const OUTAGE_SHORT: Duration = Duration::from_hours(24);
-
 /// Reports every impossible value; `place` returns the source of a setting.
 pub fn check(
     settings: &Settings,
@@ -74,38 +72,54 @@ pub fn check(
     check_rules(settings, &mut complain);
     check_exemptions(settings, &mut complain);
     check_bounds(settings, &mut complain);
-    if settings.robots.max_size < ROBOTS_SIZE_MIN {
-        let problem = format!("{} is too little", print_size(&settings.robots.max_size));
-        complain("robots.max_size", problem, Some("RFC 9309 §2.5 asks for at least 500KiB".into()));
+    check_sizes(settings, &mut complain);
+    check_log(settings, &mut complain);
+}
+
+/// Sizes that are too small to work with.
+fn check_sizes(settings: &Settings, complain: Complain<'_>) {
+    let Settings { robots, audit, store, limits, .. } = settings;
+    for (key, size, least, hint) in [
+        (
+            "robots.max_size",
+            robots.max_size,
+            ROBOTS_SIZE_MIN,
+            "RFC 9309 §2.5 asks for at least 500KiB",
+        ),
+        ("audit.rotate_size", audit.rotate_size, SEGMENT_SIZE_MIN, "it takes at least 16KiB"),
+        (
+            "store.max_size",
+            store.max_size,
+            STORE_SIZE_MIN,
+            "it takes at least 4MiB; store.enabled = false does without",
+        ),
+        (
+            "limits.max_header_bytes",
+            limits.max_header_bytes,
+            HEADER_SIZE_MIN,
+            "it takes at least 8KiB",
+        ),
+        ("limits.body_memory", limits.body_memory, BODY_MEMORY_MIN, "it takes at least 8MiB"),
+    ] {
+        if size < least {
+            complain(key, format!("{} is too little", print_size(&size)), Some(hint.into()));
+        }
     }
-    if settings.audit.rotate_size < SEGMENT_SIZE_MIN {
-        let problem = format!("{} is too little", print_size(&settings.audit.rotate_size));
-        complain("audit.rotate_size", problem, Some("it takes at least 16KiB".into()));
-    }
-    if !WRITE_TIMEOUT.contains(&settings.audit.write_timeout) {
-        let problem = format!("{} is out of bounds", print_duration(&settings.audit.write_timeout));
+}
+
+fn check_log(settings: &Settings, complain: Complain<'_>) {
+    let audit = &settings.audit;
+    if !WRITE_TIMEOUT.contains(&audit.write_timeout) {
+        let problem = format!("{} is out of bounds", print_duration(&audit.write_timeout));
         complain("audit.write_timeout", problem, Some("it takes 100ms to 1m".into()));
     }
-    let rotate_size = settings.audit.rotate_size;
-    if let Some(size) = settings.audit.retain_size.0.filter(|size| *size < rotate_size) {
+    let rotate_size = audit.rotate_size;
+    if let Some(size) = audit.retain_size.0.filter(|size| *size < rotate_size) {
         let rotate_size = print_size(&rotate_size);
         let problem =
             format!("{} is less than audit.rotate_size, {rotate_size}", print_size(&size));
         let hint = "nothing would be kept but the file that is being written";
         complain("audit.retain_size", problem, Some(hint.into()));
-    }
-    if settings.store.max_size < STORE_SIZE_MIN {
-        let problem = format!("{} is too little", print_size(&settings.store.max_size));
-        let hint = "it takes at least 4MiB; store.enabled = false does without";
-        complain("store.max_size", problem, Some(hint.into()));
-    }
-    if settings.limits.max_header_bytes < HEADER_SIZE_MIN {
-        let problem = format!("{} is too little", print_size(&settings.limits.max_header_bytes));
-        complain("limits.max_header_bytes", problem, Some("it takes at least 8KiB".into()));
-    }
-    if settings.limits.body_memory < BODY_MEMORY_MIN {
-        let problem = format!("{} is too little", print_size(&settings.limits.body_memory));
-        complain("limits.body_memory", problem, Some("it takes at least 8MiB".into()));
     }
 }
 
@@ -140,73 +154,6 @@ fn check_bounds(settings: &Settings, complain: Complain<'_>) {
         );
         let hint = format!("robots.fetch_timeout is {}", print_duration(&robots.fetch_timeout));
         complain("robots.busy_fetch_timeout", problem, Some(hint));
-    }
-}
-
-type Complain<'a> = &'a mut dyn FnMut(&str, String, Option<String>);
-
-fn check_listen(settings: &Settings, complain: Complain<'_>) {
-    const KEY: &str = "listen.proxy";
-    let addresses = &settings.listen.proxy;
-    if addresses.is_empty() {
-        complain(
-            KEY,
-            "nothing to listen on".into(),
-            Some("give at least one address and port".into()),
-        );
-    }
-    let mut seen = HashSet::new();
-    for address in addresses {
-        if !seen.insert(address) && address.port() != 0 {
-            complain(KEY, format!("{address} is given twice"), None);
-        }
-    }
-    let beyond = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
-    if let Some(address) = beyond
-        && settings.clients.allow.is_empty()
-        && settings.clients.users_file.is_none()
-        && !settings.clients.open
-    {
-        let hint = "say who may use the proxy with clients.allow = [\"10.0.0.0/8\"] or clients.users_file, or \
-                    give --open";
-        complain(KEY, format!("{address} can be reached from other machines"), Some(hint.into()));
-    }
-}
-
-fn check_ports(settings: &Settings, complain: Complain<'_>) {
-    for address in settings.listen.proxy.iter().filter(|address| address.port() == 0) {
-        let hint = "--listen takes 0 for any free port";
-        complain(
-            "listen.proxy",
-            format!("{address} has no port that clients can be given"),
-            Some(hint.into()),
-        );
-    }
-}
-
-/// An admin listener that other machines can reach needs a token.
-fn check_admin(settings: &Settings, any_port: bool, complain: Complain<'_>) {
-    const KEY: &str = "listen.admin";
-    let Some(admin) = settings.listen.admin.address() else { return };
-    if !admin.ip().to_canonical().is_loopback() && settings.admin.token_file.is_none() {
-        let hint = "set admin.token_file, so that not everybody may look; or write \"127.0.0.1:3129\", or \"off\"";
-        complain(KEY, format!("{admin} can be reached from other machines"), Some(hint.into()));
-    }
-    if admin.port() == 0 && !any_port {
-        let hint = "--admin takes 0 for any free port";
-        complain(KEY, format!("{admin} has no port that clients can be given"), Some(hint.into()));
-    }
-    let taken = settings.listen.proxy.iter().find(|proxy| {
-        let same_host = proxy.ip() == admin.ip() || proxy.ip().is_unspecified();
-        same_host && proxy.port() == admin.port() && admin.port() != 0
-    });
-    if let Some(proxy) = taken {
-        let hint = "choose another port, or \"off\"";
-        complain(
-            KEY,
-            format!("{admin} is where the proxy listens: listen.proxy has {proxy}"),
-            Some(hint.into()),
-        );
     }
 }
 
@@ -272,35 +219,5 @@ fn check_exemptions(settings: &Settings, complain: Complain<'_>) {
                 );
             }
         }
-    }
-}
-
-impl Settings {
-    /// Valid settings that deserve a warning at start.
-    pub fn notices(&self, now: Timestamp) -> Vec<String> {
-        let expired = self.exemptions.iter().filter(|exemption| exemption.until <= now);
-        let expired = expired.map(|exemption| {
-            format!(
-                "the exemption for {} by {} ended at {} and no longer applies",
-                print_origin_pattern(&exemption.origin),
-                exemption.by,
-                print_date(&exemption.until)
-            )
-        });
-        expired.chain(self.short_outage()).collect()
-    }
-
-    /// RFC 9309 §2.3.1.4: what is unreachable may be taken for missing after a reasonably long period, such
-    /// as thirty days.
-    fn short_outage(&self) -> Option<String> {
-        let set = self.outage.after_time.filter(|time| *time < OUTAGE_SHORT)?;
-        let allows = self.profile(self.robots.profile).outage.after == Access::Allow;
-        allows.then(|| {
-            let set = print_duration(&set);
-            format!(
-                "outage.after_time is {set}: a site whose robots.txt cannot be had for so long is crawled as if \
-                 it had none; RFC 9309 §2.3.1.4 names 30 days"
-            )
-        })
     }
 }

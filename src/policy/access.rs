@@ -3,6 +3,7 @@
 //! A missing robots.txt is a finding, not an error: the profile decides what it means. Every
 //! finding has one stable word for the audit record, and one sentence for people.
 
+mod cause;
 #[cfg(test)]
 mod tests;
 
@@ -11,10 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use http::HeaderValue;
 use serde::{Deserialize, Serialize};
 
 use crate::types::timestamp::Timestamp;
+pub use cause::{Cause, NetworkFailure};
 
 /// One finished fetch.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,52 +95,6 @@ pub struct Freshness {
     pub no_cache: bool,
 }
 
-/// Why there is no robots.txt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// A final status that is not 2xx, or 206.
-    Status {
-        code: u16,
-        retry_after: Option<Duration>,
-    },
-    TooManyRedirects {
-        limit: u8,
-    },
-    RedirectLoop,
-    RedirectWithoutLocation {
-        code: u16,
-    },
-    Failed {
-        failure: NetworkFailure,
-        detail: Box<str>,
-    },
-}
-
-/// RFC 9309 §2.3.1.4: "server or network errors". Includes an incomplete or undecodable file: to
-/// use it as a shorter one would widen access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NetworkFailure {
-    /// The host's name does not exist.
-    NameNotFound,
-    /// The name has no address, or the resolver failed.
-    Dns,
-    DnsTimeout,
-    Connection,
-    Tls,
-    Timeout,
-    /// Closed or reset before the response was complete.
-    CutShort,
-    /// Not HTTP, ambiguous framing, or headers beyond the limit.
-    InvalidResponse,
-    /// A content coding that was not requested, or a body that does not decode.
-    Undecodable,
-    /// A redirect to a target that the proxy does not contact: another scheme, an invalid host, a
-    /// prohibited address.
-    RedirectRefused,
-}
-
 impl Fetched {
     /// The length of the file as downloaded.
     pub fn bytes(&self) -> usize {
@@ -183,137 +139,6 @@ impl fmt::Display for AccessResult {
                 f.write_str("the server answered that the copy we have is still the file")
             }
             Self::Without(cause) => cause.fmt(f),
-        }
-    }
-}
-
-impl Cause {
-    /// The stable word of the audit record.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Status { .. } => "status",
-            Self::TooManyRedirects { .. } => "too_many_redirects",
-            Self::RedirectLoop => "redirect_loop",
-            Self::RedirectWithoutLocation { .. } => "redirect_without_location",
-            Self::Failed { failure, .. } => failure.word(),
-        }
-    }
-
-    /// Whether it concerns the file or the site, and so every agent. Any other status concerns the
-    /// agent that fetched: RFC 9309 §2.3.1.3 and §2.3.1.4 do not distinguish agents, but a server
-    /// that refuses or throttles an agent does. So do redirects that lead nowhere.
-    pub const fn counts_for_all(&self) -> bool {
-        match self {
-            Self::Failed { failure, .. } => !matches!(failure, NetworkFailure::RedirectRefused),
-            Self::TooManyRedirects { .. }
-            | Self::RedirectLoop
-            | Self::RedirectWithoutLocation { .. } => false,
-            Self::Status { .. } => self.says_there_is_none(),
-        }
-    }
-
-    /// Whether the origin states that it has no robots.txt (RFC 9110 §15.5.5, §15.5.11).
-    pub const fn says_there_is_none(&self) -> bool {
-        matches!(self, Self::Status { code: 404 | 410, .. })
-    }
-
-    /// How it failed, if there was no response.
-    pub const fn failure(&self) -> Option<NetworkFailure> {
-        match self {
-            Self::Failed { failure, .. } => Some(*failure),
-            _ => None,
-        }
-    }
-
-    /// The status code of the response, if there was one.
-    pub const fn status(&self) -> Option<u16> {
-        match self {
-            Self::Status { code, .. } | Self::RedirectWithoutLocation { code } => Some(*code),
-            Self::TooManyRedirects { .. } | Self::RedirectLoop | Self::Failed { .. } => None,
-        }
-    }
-
-    pub(super) const fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Status { retry_after, .. } => *retry_after,
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status { code, .. } => write!(f, "the server answered {}", Status(*code)),
-            Self::TooManyRedirects { limit } => write!(f, "there were more than {limit} redirects"),
-            Self::RedirectLoop => f.write_str("the redirects go round in a circle"),
-            Self::RedirectWithoutLocation { code } => {
-                write!(f, "the server answered {} without saying where to", Status(*code))
-            }
-            Self::Failed { failure, detail } if detail.is_empty() => failure.fmt(f),
-            Self::Failed { failure, detail } => write!(f, "{failure}: {detail}"),
-        }
-    }
-}
-
-impl NetworkFailure {
-    /// All variants.
-    pub const ALL: [Self; 10] = [
-        Self::NameNotFound,
-        Self::Dns,
-        Self::DnsTimeout,
-        Self::Connection,
-        Self::Tls,
-        Self::Timeout,
-        Self::CutShort,
-        Self::InvalidResponse,
-        Self::Undecodable,
-        Self::RedirectRefused,
-    ];
-
-    /// The word for it in records.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::NameNotFound => "name_not_found",
-            Self::Dns => "dns_error",
-            Self::DnsTimeout => "dns_timeout",
-            Self::Connection => "connection_failed",
-            Self::Tls => "tls_error",
-            Self::Timeout => "timeout",
-            Self::CutShort => "cut_short",
-            Self::InvalidResponse => "invalid_response",
-            Self::Undecodable => "undecodable",
-            Self::RedirectRefused => "redirect_refused",
-        }
-    }
-}
-
-impl fmt::Display for NetworkFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NameNotFound => "the host's name does not exist",
-            Self::Dns => "the host's name could not be resolved",
-            Self::DnsTimeout => "the host's name was not resolved in time",
-            Self::Connection => "no connection to the server could be made",
-            Self::Tls => "no trusted TLS connection to the server could be made",
-            Self::Timeout => "the file did not come in time",
-            Self::CutShort => "the answer ended before it was complete",
-            Self::InvalidResponse => "the answer was not valid HTTP",
-            Self::Undecodable => "the file could not be decoded",
-            Self::RedirectRefused => "a redirect leads where this proxy does not go",
-        })
-    }
-}
-
-/// "503 Service Unavailable", or the bare number if no phrase is registered.
-struct Status(u16);
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        match StatusCode::from_u16(self.0).ok().and_then(|code| code.canonical_reason()) {
-            Some(reason) => write!(f, " {reason}"),
-            None => Ok(()),
         }
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::states::States;
 use crate::policy::access::Fetched;
-use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
 use crate::store::fetch::FetchIdentity;
 use crate::types::timestamp::Timestamp;
@@ -13,9 +13,6 @@ use crate::types::timestamp::Timestamp;
 /// The number of agents per origin whose responses are kept. Some origins refuse some agents; few
 /// refuse more agents than one operator runs.
 pub(super) const AGENTS_PER_ORIGIN_MAX: usize = 8;
-
-/// One state per profile.
-pub(super) type States = Vec<(Arc<RobotsState>, Arc<Profile>)>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct AgentAnswers {

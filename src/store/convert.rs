@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::agents::{AgentAnswer, AgentAnswers, States};
-use super::entry::{Entry, Read};
+use super::agents::{AgentAnswer, AgentAnswers};
+use super::entry::Entry;
 use super::persisted::{
     Digest, Failed, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
 };
+use super::states::{Read, States};
 use crate::policy::access::{AccessResult, Capture, Cause, Fetched};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Copy, RobotsState, Unreachable};

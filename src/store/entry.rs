@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use super::agents::{AgentAnswer, AgentAnswers, States};
-use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
+use super::agents::{AgentAnswer, AgentAnswers};
+use super::entry_view::View;
+use super::states::{Read, States, apply, find};
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::policy::profile::Profile;
-use crate::policy::state::{Circumstances, RobotsState, Unreachable};
-use crate::robots::{Dialect, RobotsTxt};
+use crate::policy::state::RobotsState;
 use crate::store::fetch::{FetchIdentity, Validators};
 
 #[derive(Clone, Debug)]
@@ -25,21 +25,6 @@ pub(super) struct Entry {
     /// Responses that hold for one agent only, until a fetch settles the file itself.
     pub(super) agents: Option<Arc<AgentAnswers>>,
 }
-
-/// The part of an entry that holds for one agent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct View<'a> {
-    states: &'a States,
-    /// The last fetch, if it returned no file.
-    pub(super) failed: Option<&'a Arc<Fetched>>,
-    /// Whether this also holds for every agent without a response of its own.
-    pub(super) is_shared: bool,
-    /// The agent, if the last fetch holds for it alone.
-    pub(super) asked_as: Option<&'a FetchIdentity>,
-}
-
-/// Parses a file in a dialect, or returns the parsed file from the cache.
-pub(super) type Read<'a> = &'a dyn Fn(&Snapshot, &Dialect) -> Arc<RobotsTxt>;
 
 impl Entry {
     /// The entry after `fetched`, which `identity` requested: one fetch, applied to the state of
@@ -100,52 +85,6 @@ impl Entry {
         }
     }
 
-    /// The entry with one more profile, whose states are derived from the stored facts.
-    pub(super) fn with_profile(&self, profile: &Arc<Profile>, jitter: f64, read: Read<'_>) -> Self {
-        let mut entry = self.clone();
-        let derive = |states: &States, failures: &[&Fetched]| {
-            let alike = |(state, other): &'_ (Arc<RobotsState>, Arc<Profile>)| {
-                state.outage().filter(|_| other.meanings == profile.meanings).cloned()
-            };
-            let outage = states.iter().find_map(alike);
-            (
-                Arc::new(self.derive(failures, profile, outage.as_ref(), jitter, read)),
-                Arc::clone(profile),
-            )
-        };
-        if find(&entry.states, profile).is_none() {
-            if entry.states.len() >= PROFILES_PER_ORIGIN_MAX {
-                entry.drop_first_profile();
-            }
-            entry.states.push(derive(&self.states, &self.failures()));
-        }
-        let is_complete = |agents: &Arc<AgentAnswers>| {
-            agents.states().all(|states| find(states, profile).is_some())
-        };
-        if let Some(agents) = entry.agents.as_mut().filter(|agents| !is_complete(agents)) {
-            let agents = Arc::make_mut(agents);
-            for answer in agents.answers.iter_mut().filter(|it| find(&it.states, profile).is_none())
-            {
-                let state = derive(&answer.states, &self.failures_of(answer));
-                answer.states.push(state);
-            }
-            let others = agents.others.as_mut().filter(|states| find(states, profile).is_none());
-            // Stricter than derived states: these agents have to fetch.
-            others
-                .into_iter()
-                .for_each(|it| it.push((Arc::new(RobotsState::Unknown), Arc::clone(profile))));
-        }
-        entry
-    }
-
-    /// Removes the profile from every list: an agent's states rest on no copy but the shared one.
-    fn drop_first_profile(&mut self) {
-        let (_, gone) = self.states.remove(0);
-        if let Some(agents) = self.agents.as_mut().map(Arc::make_mut) {
-            agents.states_mut().for_each(|states| states.retain(|(_, profile)| *profile != gone));
-        }
-    }
-
     /// The fetches without a file since the last one with a file, as they concern every agent.
     pub(super) fn failures(&self) -> Vec<&Fetched> {
         self.failed.iter().map(|failed| &**failed).collect()
@@ -155,33 +94,6 @@ impl Entry {
     pub(super) fn failures_of<'a>(&'a self, answer: &'a AgentAnswer) -> Vec<&'a Fetched> {
         let later = self.failed.as_deref().filter(|_| !answer.is_last);
         std::iter::once(&*answer.own).chain(later).collect()
-    }
-
-    /// The state that the facts result in under `profile`: the last file, then the `failures`. An
-    /// `outage` observed under a profile of equal meanings continues with the last of them.
-    pub(super) fn derive(
-        &self,
-        failures: &[&Fetched],
-        profile: &Profile,
-        outage: Option<&Unreachable>,
-        jitter: f64,
-        read: Read<'_>,
-    ) -> RobotsState {
-        let apply =
-            |state, fetched: &Fetched| apply(&state, profile, fetched, jitter, self.site_up, read);
-        let (last, earlier) = match failures.split_last() {
-            Some((last, earlier)) => (Some(*last), earlier),
-            None => (None, failures),
-        };
-        let state =
-            self.good.iter().chain(earlier.iter().copied()).fold(RobotsState::Unknown, apply);
-        let state = match outage {
-            Some(outage) => {
-                RobotsState::Unreachable(outage.before_last_failure(state.copy().cloned()))
-            }
-            None => state,
-        };
-        last.into_iter().fold(state, apply)
     }
 
     /// What holds for the agent with this identity, which is computed only if agents were given
@@ -206,12 +118,6 @@ impl Entry {
             (None, Some(others)) => View { states: others, ..alone },
             (None, None) => shared,
         }
-    }
-
-    /// Whether every agent has a state under `profile`.
-    pub(super) fn is_under(&self, profile: &Arc<Profile>) -> bool {
-        let agents = self.agents.iter().flat_map(|agents| agents.states());
-        agents.chain([&self.states]).all(|states| find(states, profile).is_some())
     }
 
     /// The entry with another site status; `None` if it is unchanged.
@@ -286,42 +192,4 @@ enum Bearing {
     Site,
     /// It concerns only the agent that requested it.
     Agent,
-}
-
-impl<'a> View<'a> {
-    /// One state per profile.
-    pub(super) const fn states(&self) -> &'a States {
-        self.states
-    }
-
-    pub(super) fn state(
-        &self,
-        profile: &Arc<Profile>,
-    ) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
-        find(self.states, profile)
-    }
-}
-
-fn find<'a>(
-    states: &'a States,
-    profile: &Arc<Profile>,
-) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
-    // Profiles are created once and shared, so pointers are nearly always equal.
-    let same = |(_, known): &&(_, Arc<Profile>)| Arc::ptr_eq(known, profile);
-    let equal = |(_, known): &&(_, Arc<Profile>)| known == profile;
-    states.iter().find(same).or_else(|| states.iter().find(equal))
-}
-
-fn apply(
-    state: &RobotsState,
-    profile: &Profile,
-    fetched: &Fetched,
-    jitter: f64,
-    site_up: bool,
-    read: Read<'_>,
-) -> RobotsState {
-    let circumstances = Circumstances { now: fetched.at, jitter, site_up };
-    state.after(profile, &fetched.result, &circumstances, |snapshot| {
-        read(snapshot, &profile.dialect)
-    })
 }

@@ -11,11 +11,11 @@ use super::entry::Entry;
 use super::fetch::{Ask, FetchIdentity, FetchRobots};
 use super::known::{Known, Undecided};
 use super::landing::{Before, FollowerSlot};
+use super::learnt::Learnt;
 use super::limits::PARSED_INLINE_BYTES_MAX;
 use super::single_flight::queue::Cancel;
 use super::single_flight::{self, SingleFlight, Start};
 use super::subscribers::Subscribers;
-use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::runtime::clock::Clock;
 use crate::types::client_key::ClientKey;
@@ -57,17 +57,6 @@ struct FetchTask {
     fetches: Arc<Fetches>,
     flight: Flight,
     profile: Arc<Profile>,
-}
-
-/// The result of a fetch. Large files are parsed on the blocking pool.
-struct Learnt {
-    fetches: Arc<Fetches>,
-    /// The entry that it builds on.
-    known: Option<Arc<Entry>>,
-    profile: Arc<Profile>,
-    identity: FetchIdentity,
-    fetched: Fetched,
-    entry: Arc<Entry>,
 }
 
 impl Fetches {
@@ -186,9 +175,9 @@ impl FetchTask {
         };
         // Meanwhile other profiles may have been derived, and another agent may have had a response.
         let known = fetches.newest(&mut fetches.entries.lock(), &origin).or(previous);
-        let (shared, profile) = (Arc::clone(fetches), Arc::clone(profile));
+        let (entries, profile) = (Arc::clone(&fetches.entries), Arc::clone(profile));
         let is_large = fetched.bytes() > PARSED_INLINE_BYTES_MAX;
-        let learn = move || Learnt::new(shared, known, profile, identity, fetched);
+        let learn = move || Learnt::new(entries, known, profile, identity, fetched);
         if is_large {
             return fetches.entries.background.run(learn).await.ok_or(Undecided::Aborted);
         }
@@ -235,44 +224,6 @@ impl FetchTask {
         let landed = self.flight.land(None);
         drop(entries);
         landed.send(Err(why));
-    }
-}
-
-impl Learnt {
-    /// Applies `fetched` to `known`.
-    fn new(
-        fetches: Arc<Fetches>,
-        known: Option<Arc<Entry>>,
-        profile: Arc<Profile>,
-        identity: FetchIdentity,
-        fetched: Fetched,
-    ) -> Self {
-        let builder = &fetches.entries.builder;
-        let fetched = builder.parse_cache.shared(fetched);
-        let entry = builder.after(known.as_deref(), &profile, &identity, fetched.clone());
-        Self { fetches, known, profile, identity, fetched, entry: Arc::new(entry) }
-    }
-
-    /// The state before this fetch, where `newest` is the current entry.
-    fn before(&self, newest: Option<&Arc<Entry>>, client: ClientKey) -> Before {
-        Before {
-            identity: self.identity.clone(),
-            client,
-            profile: Arc::clone(&self.profile),
-            at: self.fetched.at,
-            entry: newest.or(self.known.as_ref()).cloned(),
-        }
-    }
-
-    /// Applies the fetch to `newest` instead, if that has changed. Its file is already parsed.
-    fn on_top_of(self, newest: Option<Arc<Entry>>) -> Arc<Entry> {
-        let Self { fetches, known, profile, identity, fetched, entry } = self;
-        match newest.filter(|it| !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, it))) {
-            None => entry,
-            Some(newest) => {
-                Arc::new(fetches.entries.builder.after(Some(&newest), &profile, &identity, fetched))
-            }
-        }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::agents::States;
 use super::entry::Entry;
+use super::states::States;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;

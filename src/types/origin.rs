@@ -2,22 +2,23 @@
 //! address of every request, so two spellings of one origin compare equal, and an ambiguous
 //! spelling, which a resolver or another parser might read differently, is refused.
 
+mod host;
 mod host_pattern;
 mod percent;
 mod recent;
 #[cfg(test)]
 mod tests;
+mod url_error;
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 
+pub use host::Host;
+use host::parse_host;
 pub use host_pattern::HostPattern;
 pub use percent::percent_encoded;
 pub use recent::Recent;
-
-use crate::types::limits::HOST_BYTES_MAX;
+pub use url_error::UrlError;
 
 /// A scheme with an authority and a robots.txt (RFC 9309 §2.3 names FTP beside HTTP). FTP only
 /// serves to report what is out of scope; the proxy supports `http` and `https`.
@@ -53,24 +54,6 @@ impl Scheme {
             .into_iter()
             .find(|scheme| text.eq_ignore_ascii_case(scheme.as_str()))
             .ok_or_else(|| UrlError::Scheme(text.chars().take(32).collect()))
-    }
-}
-
-/// A host: a registered name as lower-case A-labels without the trailing dot, or an address.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Host {
-    Name(Arc<str>),
-    V4(Ipv4Addr),
-    V6(Ipv6Addr),
-}
-
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(name) => f.write_str(name),
-            Self::V4(address) => address.fmt(f),
-            Self::V6(address) => write!(f, "[{address}]"),
-        }
     }
 }
 
@@ -172,29 +155,6 @@ fn is_number(digits: &[u8], number: u16) -> bool {
     value == u32::from(number)
 }
 
-/// Why a text is not a URL of a supported origin. The message says what to change.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UrlError {
-    #[error("the URL is not absolute: it must begin with http:// or https://")]
-    NotAbsolute,
-    #[error("the scheme \"{0}\" is not supported: only http and https are")]
-    Scheme(String),
-    #[error("the URL has no host")]
-    EmptyHost,
-    #[error("the URL carries user information (\"user@\"), which is not allowed (RFC 9110 §4.2.4)")]
-    Userinfo,
-    #[error("the port \"{0}\" is not a number from 1 to 65535")]
-    Port(String),
-    #[error("the host \"{0}\" is not a valid host name")]
-    HostName(String),
-    #[error(
-        "the host \"{0}\" is an address in an unusual notation: write IPv4 as four decimal numbers"
-    )]
-    OddAddress(String),
-    #[error("the host \"{0}\" is not a valid IPv6 address in brackets, without a zone")]
-    BadAddress(String),
-}
-
 /// Splits an absolute URL into its origin and the rest, path and query with the fragment removed.
 /// The rest is returned as it was written (RFC 9110 §7.7); an empty path becomes `/`.
 pub fn split_url(url: &[u8]) -> Result<(Origin, Cow<'_, [u8]>), UrlError> {
@@ -238,65 +198,4 @@ fn parse_port(digits: &str) -> Result<u16, UrlError> {
         Ok(port) if all_digits && port != 0 => Ok(port),
         _ => Err(UrlError::Port(digits.into())),
     }
-}
-
-fn parse_host(text: &str) -> Result<Host, UrlError> {
-    if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return inner.parse().map(Host::V6).map_err(|_| UrlError::BadAddress(text.into()));
-    }
-    let name = text.strip_suffix('.').unwrap_or(text);
-    if name.is_empty() {
-        return Err(UrlError::EmptyHost);
-    }
-    let is_plain = |name: &str| {
-        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
-    };
-    let name = if is_plain(name) && !has_a_label(name) {
-        name.to_ascii_lowercase()
-    } else {
-        to_a_labels(name)?
-    };
-    // The URL parser accepts signs such as "!" beside non-ASCII letters.
-    let is_name = is_plain(&name) && name.len() <= HOST_BYTES_MAX;
-    if !is_name || labels(&name).any(|label| label.is_empty() || label.len() > 63) {
-        return Err(UrlError::HostName(name));
-    }
-    if ends_in_a_number(&name) {
-        // Exactly four decimal parts: parsers disagree on "127.1", "0x7f.1", "2130706433" and
-        // "0177.0.0.1", so none of them is forwarded.
-        return name.parse().map(Host::V4).map_err(|_| UrlError::OddAddress(name));
-    }
-    Ok(Host::Name(name.into()))
-}
-
-fn has_a_label(name: &str) -> bool {
-    labels(name).any(|label| label.get(..4).is_some_and(|head| head.eq_ignore_ascii_case(b"xn--")))
-}
-
-/// By bytes: labels are short, and each request has some.
-fn labels(name: &str) -> impl Iterator<Item = &[u8]> {
-    name.as_bytes().split(|byte| *byte == b'.')
-}
-
-/// An internationalised name equals its Punycode form; invalid names are refused. Percent signs are
-/// refused first: the URL parser would decode them.
-fn to_a_labels(name: &str) -> Result<String, UrlError> {
-    if name.is_ascii() && !has_a_label(name) || name.contains('%') {
-        return Err(UrlError::HostName(name.into()));
-    }
-    match url::Host::parse(name) {
-        Ok(url::Host::Domain(domain)) => Ok(domain),
-        // Full-width digits and the like became an address: a disguise, not a name.
-        Ok(url::Host::Ipv4(_) | url::Host::Ipv6(_)) => Err(UrlError::OddAddress(name.into())),
-        Err(_) => Err(UrlError::HostName(name.into())),
-    }
-}
-
-/// A numeric last label makes some parsers read the whole name as an address.
-fn ends_in_a_number(name: &str) -> bool {
-    let last = name.rsplit('.').next().unwrap_or(name);
-    let hex = last
-        .strip_prefix("0x")
-        .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    hex || last.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -5,6 +5,7 @@ pub mod active_file;
 mod batch;
 mod blob_tracker;
 mod blob_writer;
+mod commit;
 pub mod handle;
 pub mod health;
 mod housekeeping;

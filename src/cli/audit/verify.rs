@@ -1,26 +1,28 @@
 //! `courtesy audit verify`: verifies the log and its evidence.
 
+mod findings;
+mod heads;
 mod published;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::bundle;
 use super::log_source::LogSourceFlags;
 use super::progress::Progress;
 use super::table::printable;
+use crate::audit::Head;
 use crate::audit::read::Log;
 use crate::audit::read::bundle::is_bundle;
-use crate::audit::read::verify::{Findings, Notes, Notices, verify};
-use crate::audit::{Head, print_time};
+use crate::audit::read::verify::{Findings, verify};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
-use crate::clients::limits::NAMED_LIST_BYTES_MAX;
-use crate::runtime::files;
+use findings::{object, text};
+pub use heads::{Heads, heads};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -63,10 +65,6 @@ pub struct VerifyArgs {
     #[command(flatten)]
     place: LogSourceFlags,
 }
-
-/// The value of one `--head`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heads(pub Vec<Head>);
 
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
@@ -162,164 +160,4 @@ fn check_each(args: &VerifyArgs, logs: &[Log], heads: &[Head]) -> Result<Exit, F
         (true, false) => Exit::No,
         (true, true) => Exit::Done,
     })
-}
-
-pub fn heads(text: &str) -> Result<Heads, String> {
-    if let Some(head) = head(text) {
-        return Ok(Heads(vec![head]));
-    }
-    let file = files::read_text(Path::new(text), NAMED_LIST_BYTES_MAX).map_err(|error| {
-        format!("neither SEQ:HASH (as in 12:9f86d0…, 64 digits) nor a file: {error}")
-    })?;
-    let whole: Option<Head> = serde_json::from_str(&file).ok();
-    let words = file.split_whitespace().filter_map(head);
-    let of_lines = file.lines().filter_map(|line| serde_json::from_str(line).ok());
-    let heads: Vec<Head> = match whole {
-        Some(head) => vec![head],
-        None => words.chain(of_lines).collect(),
-    };
-    if heads.is_empty() {
-        Err("there is no SEQ:HASH in that file".into())
-    } else {
-        Ok(Heads(heads))
-    }
-}
-
-/// `SEQ:HASH`.
-fn head(text: &str) -> Option<Head> {
-    let (seq, hash) = text.split_once(':')?;
-    let hash = hash.to_ascii_lowercase();
-    crate::types::sanitize::digest(&hash)?;
-    Some(Head { hash, seq: seq.parse().ok()? })
-}
-
-fn text(findings: &Findings) -> String {
-    let faults = &findings.faults;
-    let mut text: String = faults.described.iter().map(|fault| format!("{fault}\n")).collect();
-    if faults.count > faults.described.len() as u64 {
-        text.push_str(&format!("… and {} more\n", faults.count - faults.described.len() as u64));
-    }
-    let holds = published::verdict(findings);
-    let files = plural(findings.files, "file");
-    text.push_str(&format!("{holds}. {} in {files}", plural(findings.records, "record")));
-    if let Some((from, to)) = findings.times {
-        text.push_str(&format!(", from {} to {}", print_time(from), print_time(to)));
-    }
-    match findings.evidence {
-        Some(count) => text.push_str(&format!("; {} of evidence.", plural(count as u64, "piece"))),
-        None => text.push_str("; their evidence was not looked at."),
-    }
-    text.push_str(&notices(&findings.notices));
-    if let Some(bytes) = findings.unfinished {
-        text.push_str(&format!(" {bytes} bytes at the end are being written."));
-    }
-    text.push_str(&notes(&findings.notes));
-    if let Some(Head { hash, seq }) = &findings.head {
-        text.push_str(&format!("\nThe last line is {seq}:{hash}"));
-    }
-    text.push_str(&published::lines(findings));
-    text + "\n"
-}
-
-/// Notes, a line each.
-fn notes(notes: &Notes) -> String {
-    let mut text: String = notes.described.iter().map(|note| format!("\nNote: {note}")).collect();
-    if notes.count > notes.described.len() as u64 {
-        text.push_str(&format!(
-            "\n… and {} more notes",
-            notes.count - notes.described.len() as u64
-        ));
-    }
-    text
-}
-
-/// The counts of notices, as sentences.
-fn notices(notices: &Notices) -> String {
-    let Notices {
-        gaps,
-        lost,
-        torn,
-        pruned,
-        totals,
-        started,
-        settings,
-        stopped,
-        not_stopped,
-        changed,
-        paced,
-        unknown,
-    } = *notices;
-    let sentences = [
-        (
-            gaps,
-            format!(
-                "{} could not be written and are lost, in {}.",
-                plural(lost, "record"),
-                plural(gaps, "gap")
-            ),
-        ),
-        (torn, format!("After a crash an end of it was set aside ({}).", times(torn))),
-        (pruned, format!("Retention has removed old lines ({}).", times(pruned))),
-        (totals, format!("{} of totals.", plural(totals, "line"))),
-        (
-            started + stopped,
-            format!(
-                "The proxy was started {}, and stopped cleanly {}.",
-                times(started),
-                times(stopped)
-            ),
-        ),
-        (
-            not_stopped,
-            format!(
-                "It was started again without having been stopped cleanly ({}).",
-                times(not_stopped)
-            ),
-        ),
-        (settings, format!("Its settings were changed ({}).", times(settings))),
-        (changed, format!("{} of changes of robots.txt files.", plural(changed, "line"))),
-        (paced, format!("{} of delays that robots.txt files ask for.", plural(paced, "line"))),
-        (
-            unknown,
-            format!("{} of a kind that this version does not know.", plural(unknown, "line")),
-        ),
-    ];
-    sentences
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(_, sentence)| format!(" {sentence}"))
-        .collect()
-}
-
-fn object(findings: &Findings) -> Value {
-    json!({
-        "holds": findings.faults.count == 0,
-        "fault_count": findings.faults.count,
-        "faults": findings.faults.described,
-        "note_count": findings.notes.count,
-        "notes": findings.notes.described,
-        "files": findings.files,
-        "lines": findings.lines,
-        "records": findings.records,
-        "from": findings.times.map(|(from, _)| print_time(from)),
-        "to": findings.times.map(|(_, to)| print_time(to)),
-        "evidence": findings.evidence,
-        "notices": findings.notices,
-        "unfinished": findings.unfinished,
-        "head": findings.head,
-        "noted_head": findings.noted,
-        "published": {
-            "heads": findings.published,
-            "lines_after": published::lines_after(findings),
-            "up_to": findings.published_up_to().map(|head| head.seq),
-        },
-    })
-}
-
-fn plural(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-fn times(count: u64) -> String {
-    if count == 1 { "once".into() } else { format!("{count} times") }
 }

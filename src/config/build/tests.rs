@@ -1,4 +1,6 @@
 use super::*;
+use crate::config::rules::AgentRule;
+use crate::policy::profile::ProfileName;
 
 #[test]
 fn a_profile_that_is_used_twice_is_one_value() {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::names::Via;
 use crate::config::units;
-use crate::config::values::Via;
 use crate::egress::AddressBlock;
 use crate::proxy::Protocol;
 use crate::types::origin::HostPattern;

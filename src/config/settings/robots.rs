@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::names::ContactUrl;
+use crate::config::names::FetchAs;
 use crate::config::units;
-use crate::config::values::ContactUrl;
-use crate::config::values::FetchAs;
 use crate::policy::mode::Mode;
 use crate::policy::profile::Access;
 use crate::policy::profile::Meaning;

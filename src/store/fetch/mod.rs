@@ -5,113 +5,37 @@
 //! credentials, and each hop passes the egress address policy.
 
 mod answer;
+mod ask;
 mod decode;
+mod failure;
 mod freshness;
 mod head;
 mod identity;
 #[doc(hidden)]
 pub mod probe;
 mod redirect;
+mod request;
 #[cfg(test)]
 mod tests;
 
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, USER_AGENT};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 
-use crate::egress::{self, Egress, Failure, QueueWait, RequestBody, Requester};
+use crate::egress::{self, Egress, Failure, RequestBody, Requester};
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
-use crate::store::limits::ROBOTS_TXT_BYTES;
-use crate::types::client_key::ClientKey;
 use crate::types::origin::{Origin, Scheme};
+pub use ask::{Ask, Config, FetchRobots, Progress, Refused, Validators};
+use failure::unsent;
 pub use identity::FetchIdentity;
-use redirect::{Chain, Hop};
-
-/// The interface that tests replace.
-pub trait FetchRobots: Send + Sync + 'static {
-    /// Fetches one robots.txt, within the fetcher's timeout.
-    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>>;
-
-    /// The identity of a fetch for the agent with this product token.
-    fn identity(&self, agent: Option<&str>) -> FetchIdentity {
-        FetchIdentity::of_agent(agent)
-    }
-}
-
-/// The parameters of a fetch.
-#[derive(Clone, Debug)]
-pub struct Ask {
-    pub origin: Origin,
-    /// The agent that is judged. The site must see it, and its response must be the one that every
-    /// client of that name would get.
-    pub identity: FetchIdentity,
-    /// Of the stored copy, for a conditional request.
-    pub validators: Option<Validators>,
-    pub redirects_max: u8,
-    /// The client that caused the fetch, in whose turn names are resolved.
-    pub client: ClientKey,
-    pub progress: Arc<Progress>,
-}
-
-/// The progress of a fetch, which decides whether it may be cancelled.
-#[derive(Debug, Default)]
-pub struct Progress {
-    answered: AtomicBool,
-    queued: QueueWait,
-}
-
-/// RFC 9110 §8.8: identifies the representation that `url` returned.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Validators {
-    pub url: String,
-    pub etag: Option<HeaderValue>,
-    pub last_modified: Option<HeaderValue>,
-}
-
-/// The request was not sent: the origin's addresses are prohibited, or the proxy or its machine
-/// lacked resources ([`Failure::is_ours`]). Not a finding about the robots.txt, so it is not
-/// stored.
-#[derive(Clone, Debug)]
-pub struct Refused(pub egress::Error);
-
-/// How a robots.txt is fetched.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// A fixed User-Agent for all agents.
-    pub fetch_as: Option<FetchIdentity>,
-    /// A URL through which the site can reach the operator; printable ASCII.
-    pub contact: Option<String>,
-    /// For the whole redirect chain, bodies included.
-    pub timeout: Duration,
-    /// Bytes of the decoded file (RFC 9309 §2.5: at least 500 KiB).
-    pub max_size: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            fetch_as: None,
-            contact: None,
-            timeout: Duration::from_secs(10),
-            max_size: ROBOTS_TXT_BYTES,
-        }
-    }
-}
-
-impl Progress {
-    /// Whether a site has responded, at least with a redirect.
-    pub fn has_answer(&self) -> bool {
-        self.answered.load(Ordering::Relaxed)
-    }
-}
+use redirect::Chain;
+use request::{is_conditional, request, user_agent};
 
 /// Fetches over an [`Egress`] of its own; https origins over the worker's egress, to share its
 /// connections.
@@ -235,58 +159,4 @@ where
             return Ok(AccessResult::Without(cause));
         }
     }
-}
-
-fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<RequestBody> {
-    let mut request = Request::new(RequestBody::empty());
-    *request.uri_mut() = hop.target.clone();
-    let headers = request.headers_mut();
-    headers.insert(HOST, hop.host.clone());
-    headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.1"));
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, identity"));
-    headers.insert(USER_AGENT, user_agent(ask, config));
-    // Validators belong to one URL: elsewhere the same tag may name another file.
-    if let Some(validators) = ask.validators.as_ref().filter(|validators| validators.url == hop.url)
-    {
-        headers.extend(validators.etag.clone().map(|etag| (IF_NONE_MATCH, etag)));
-        headers.extend(validators.last_modified.clone().map(|date| (IF_MODIFIED_SINCE, date)));
-    }
-    request
-}
-
-fn user_agent(ask: &Ask, config: &Config) -> HeaderValue {
-    ask.identity.user_agent(config.fetch_as.as_ref(), config.contact.as_deref())
-}
-
-fn is_conditional(request: &Request<RequestBody>) -> bool {
-    [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|field| request.headers().contains_key(field))
-}
-
-/// Classifies a failed request.
-fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
-    let failure = match error.failure {
-        Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted | Failure::Paced => {
-            return Err(Refused(error));
-        }
-        Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop if hops == 0 => {
-            return Err(Refused(error));
-        }
-        Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop => {
-            NetworkFailure::RedirectRefused
-        }
-        Failure::NameNotFound if hops == 0 => NetworkFailure::NameNotFound,
-        // A redirect may lead to another host.
-        Failure::NameNotFound | Failure::Dns => NetworkFailure::Dns,
-        Failure::DnsTimeout => NetworkFailure::DnsTimeout,
-        Failure::Unroutable | Failure::ConnectionRefused => NetworkFailure::Connection,
-        Failure::ConnectionTimeout | Failure::ResponseTimeout => NetworkFailure::Timeout,
-        // The request has no body that could be incomplete.
-        Failure::ConnectionTerminated
-        | Failure::RequestIncomplete
-        | Failure::RequestTimeout
-        | Failure::Incomplete => NetworkFailure::CutShort,
-        Failure::TlsCertificate | Failure::TlsProtocol => NetworkFailure::Tls,
-        Failure::Protocol | Failure::HeaderTooLarge => NetworkFailure::InvalidResponse,
-    };
-    Ok(Cause::Failed { failure, detail: error.detail.into() })
 }

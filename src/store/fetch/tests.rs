@@ -6,13 +6,17 @@ use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::{HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use http_body::Frame;
 
 use super::*;
 use crate::audit::evidence::CaptureRecord;
 use crate::runtime::clock::ManualClock;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::split_url;
 use crate::types::timestamp::Timestamp;
 

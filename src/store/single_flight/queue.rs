@@ -6,6 +6,8 @@
 //! with more slots than the waiting one; then the client's own that no site has responded to yet. A
 //! cancelled fetch says nothing about its site.
 
+mod fetch;
+mod preemption;
 mod table;
 
 use std::sync::{Arc, MutexGuard};
@@ -15,8 +17,9 @@ use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::store::fetch::Progress;
 use crate::types::client_key::ClientKey;
-pub use table::{Bounds, Cancel, Cancelled, Id};
-use table::{Entered, LOOK_INTERVAL_MIN, Table};
+use fetch::Entered;
+pub use fetch::{Bounds, Cancel, Cancelled, Id};
+use table::{LOOK_INTERVAL_MIN, Table};
 
 /// The maximum time between two searches for fetches to cancel, while others wait.
 const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(250);

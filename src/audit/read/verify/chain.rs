@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fault::{At, Fault, Faults, Problem};
-use super::heads::{HeadState, HeldHead};
+use super::heads::{Heads, HeldHead};
 use crate::audit::Head;
 
 /// Runs of missing lines that are remembered, to recognize moved lines.
@@ -39,8 +39,7 @@ pub(super) struct Chain {
     is_excused: bool,
     /// Only a part of the log is there.
     is_part: bool,
-    /// Published heads, then perhaps the one that the proxy notes beside the log.
-    heads: Vec<Known>,
+    heads: Heads,
 }
 
 /// See [`Chain::early`].
@@ -64,25 +63,9 @@ struct Start {
     is_accounted: bool,
 }
 
-/// A head that the log is held against.
-#[derive(Debug)]
-struct Known {
-    head: Head,
-    is_published: bool,
-    state: Seen,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
-    NotYet,
-    Yes,
-    Other,
-}
-
 impl Chain {
     /// `noted`: the head that the proxy notes beside the log.
     pub(super) fn new(published: Vec<Head>, noted: Option<Head>) -> Self {
-        let known = |is_published| move |head| Known { head, is_published, state: Seen::NotYet };
         Self {
             start: None,
             seq: 0,
@@ -92,11 +75,7 @@ impl Chain {
             holes: Vec::new(),
             is_excused: false,
             is_part: false,
-            heads: published
-                .into_iter()
-                .map(known(true))
-                .chain(noted.into_iter().map(known(false)))
-                .collect(),
+            heads: Heads::new(published, noted),
         }
     }
 
@@ -132,7 +111,7 @@ impl Chain {
 
     /// The next line that can be relied on.
     pub(super) fn link(&mut self, link: Link, faults: &mut Faults) {
-        self.compare(&link);
+        self.heads.compare(link.seq, &link.hash);
         if self.start.is_none() {
             self.begin(&link);
         }
@@ -198,45 +177,15 @@ impl Chain {
             };
             problem.into_iter().for_each(|problem| faults.push(fault(problem)));
         }
-        let last = self.seq;
-        let before = self.start.as_ref().map_or(0, |start| start.seq);
-        let state = |known: &Known| match known.state {
-            Seen::Yes => HeadState::Found,
-            Seen::Other => HeadState::Other,
-            Seen::NotYet if known.head.seq > last && self.is_part => HeadState::Beyond,
-            Seen::NotYet if known.head.seq > last => HeadState::CutOff,
-            // Removed with its line, which the chain accounts for, or else that is a fault itself.
-            Seen::NotYet if known.head.seq < before => HeadState::Removed,
-            Seen::NotYet => HeadState::Other,
-        };
-        let is_said = |known: &Known| {
-            !known.is_published
-                && self.heads.iter().any(|it| it.is_published && it.head == known.head)
-        };
-        for known in self.heads.iter().filter(|known| !is_said(known)) {
-            let (seq, is_published) = (known.head.seq, known.is_published);
-            let problem = match state(known) {
-                HeadState::Found | HeadState::Removed | HeadState::Beyond => continue,
-                HeadState::Other => Problem::HeadOther { seq, is_published },
-                HeadState::CutOff => Problem::HeadCutOff { seq, last, is_published },
-            };
-            faults.push(Fault { at: None, seq: None, id: None, problem });
-        }
-        let held = self
-            .heads
-            .iter()
-            .map(|known| HeldHead { head: known.head.clone(), state: state(known) });
-        let held = held.collect();
-        (Head { hash: self.hashes.pop().unwrap_or_default(), seq: last }, held)
+        let first = self.start.as_ref().map_or(0, |start| start.seq);
+        let held = self.heads.end(first..=self.seq, self.is_part, faults);
+        (Head { hash: self.hashes.pop().unwrap_or_default(), seq: self.seq }, held)
     }
 
     fn begin(&mut self, link: &Link) {
         let seq = link.seq.saturating_sub(self.doubtful).max(1);
         let prev = (self.doubtful == 0).then(|| link.prev.clone());
-        // A head that was published just before retention removed its line.
-        for known in self.heads.iter_mut().filter(|known| known.head.seq == seq - 1) {
-            known.state = prev.as_ref().map_or(Seen::NotYet, |prev| seen(*prev == known.head.hash));
-        }
+        self.heads.begin(seq, prev.as_deref());
         self.start = Some(Start {
             at: link.at.clone(),
             seq,
@@ -292,20 +241,6 @@ impl Chain {
         self.holes.extend(rest.into_iter().filter(|(first, last)| first <= last));
         faults.push(link.fault(Problem::TooLate { after: self.seq }));
     }
-
-    fn compare(&mut self, link: &Link) {
-        for Known { head, state, .. } in self.heads.iter_mut().filter(|it| it.head.seq == link.seq)
-        {
-            // The line may be there twice: one of them is the right one, and the other a fault.
-            if *state != Seen::Yes {
-                *state = seen(link.hash == head.hash);
-            }
-        }
-    }
-}
-
-const fn seen(is_same: bool) -> Seen {
-    if is_same { Seen::Yes } else { Seen::Other }
 }
 
 impl At {

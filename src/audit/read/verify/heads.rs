@@ -1,7 +1,10 @@
 //! Heads to check a log against: published ones, and the one that the proxy notes beside it.
 
+use std::ops::RangeInclusive;
+
 use serde::Serialize;
 
+use super::fault::{Fault, Faults, Problem};
 use crate::audit::read::Log;
 use crate::audit::{Head, read_head};
 
@@ -52,4 +55,98 @@ pub(super) fn noted(log: &Log) -> Result<Head, NotedHead> {
         Ok(None) => Err(NotedHead::Missing),
         Err(error) => Err(NotedHead::Unreadable { why: error.to_string() }),
     }
+}
+
+/// The heads that a log is held against while its lines are read: published ones, then perhaps the
+/// one that the proxy notes beside the log.
+#[derive(Debug)]
+pub(super) struct Heads(Vec<Known>);
+
+/// A head that the log is held against.
+#[derive(Debug)]
+struct Known {
+    head: Head,
+    is_published: bool,
+    state: Seen,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    NotYet,
+    Yes,
+    Other,
+}
+
+impl Heads {
+    pub(super) fn new(published: Vec<Head>, noted: Option<Head>) -> Self {
+        let known = |is_published| move |head| Known { head, is_published, state: Seen::NotYet };
+        let published = published.into_iter().map(known(true));
+        Self(published.chain(noted.into_iter().map(known(false))).collect())
+    }
+
+    /// Takes note that the log begins with line `seq`; `prev` is the hash of the line before it, if
+    /// that is certain.
+    pub(super) fn begin(&mut self, seq: u64, prev: Option<&str>) {
+        // A head that was published just before retention removed its line.
+        for known in self.0.iter_mut().filter(|known| known.head.seq == seq - 1) {
+            known.state = prev.map_or(Seen::NotYet, |prev| seen(*prev == known.head.hash));
+        }
+    }
+
+    /// Compares a line with the heads of its number.
+    pub(super) fn compare(&mut self, seq: u64, hash: &str) {
+        for Known { head, state, .. } in self.0.iter_mut().filter(|it| it.head.seq == seq) {
+            // The line may be there twice: one of them is the right one, and the other a fault.
+            if *state != Seen::Yes {
+                *state = seen(hash == head.hash);
+            }
+        }
+    }
+
+    /// The heads in the order in which they were given, where the log has these `lines`; faults go
+    /// to `faults`.
+    pub(super) fn end(
+        self,
+        lines: RangeInclusive<u64>,
+        is_part: bool,
+        faults: &mut Faults,
+    ) -> Vec<HeldHead> {
+        for known in self.0.iter().filter(|known| !self.is_published_too(known)) {
+            let (seq, is_published) = (known.head.seq, known.is_published);
+            let problem = match known.state(&lines, is_part) {
+                HeadState::Found | HeadState::Removed | HeadState::Beyond => continue,
+                HeadState::Other => Problem::HeadOther { seq, is_published },
+                HeadState::CutOff => Problem::HeadCutOff { seq, last: *lines.end(), is_published },
+            };
+            faults.push(Fault { at: None, seq: None, id: None, problem });
+        }
+        let held = self.0.into_iter().map(|known| {
+            let state = known.state(&lines, is_part);
+            HeldHead { head: known.head, state }
+        });
+        held.collect()
+    }
+
+    /// Whether the head is the noted one, and also published, where its fault is reported.
+    fn is_published_too(&self, known: &Known) -> bool {
+        !known.is_published && self.0.iter().any(|it| it.is_published && it.head == known.head)
+    }
+}
+
+impl Known {
+    fn state(&self, lines: &RangeInclusive<u64>, is_part: bool) -> HeadState {
+        match self.state {
+            Seen::Yes => HeadState::Found,
+            Seen::Other => HeadState::Other,
+            Seen::NotYet if self.head.seq > *lines.end() && is_part => HeadState::Beyond,
+            Seen::NotYet if self.head.seq > *lines.end() => HeadState::CutOff,
+            // Removed with its line, which the chain accounts for, or else that is a fault itself.
+            Seen::NotYet if self.head.seq < *lines.start() => HeadState::Removed,
+            Seen::NotYet => HeadState::Other,
+        }
+    }
+}
+
+const fn seen(is_same: bool) -> Seen {
+    if is_same { Seen::Yes } else { Seen::Other }
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use foldhash::{HashMap, HashMapExt as _};
 use tokio::sync::oneshot;
 
+use super::fetch::{Bounds, Cancel, Cancelled, Entered, Fetch, Id, Stage, Turn};
+use super::preemption::{Holdings, candidates, choose};
 use crate::clients::Turns;
 use crate::runtime::clock;
 use crate::store::fetch::Progress;
@@ -15,34 +17,6 @@ use crate::types::client_key::ClientKey;
 
 /// The minimum time between two searches for fetches to cancel, while others wait.
 pub const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
-
-/// The bounds of concurrent fetches.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Running fetches.
-    pub max: usize,
-    /// Fetches waiting for a slot.
-    pub queue_max: usize,
-    /// How long a fetch that requests wait for runs undisturbed while others wait.
-    pub patience: Duration,
-}
-
-/// Why a fetch ends without having run, or before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled {
-    /// No request waits for it any more.
-    Left,
-    /// Others need its slot, or too many wait.
-    Busy,
-    /// The queue has dropped it: an internal error, or the proxy shuts down.
-    Aborted,
-}
-
-/// Signals a fetch to stop, with the reason.
-pub type Cancel = oneshot::Receiver<Cancelled>;
-
-/// The number of a fetch.
-pub type Id = u64;
 
 /// The fetches, and what waits for each.
 #[derive(Debug)]
@@ -63,58 +37,6 @@ pub struct Table {
 
 /// A search considers this many waiting clients, in the order of their turns.
 const CLIENTS_LOOKED_AT: usize = 64;
-
-/// A client's turn at a slot, for a fetch that it waits for.
-#[derive(Debug)]
-struct Turn {
-    id: Id,
-    client: ClientKey,
-}
-
-#[derive(Debug)]
-struct Fetch {
-    /// The client that caused it.
-    client: ClientKey,
-    /// The waiting clients, each with its number of requests.
-    waiting: Vec<(ClientKey, usize)>,
-    stage: Stage,
-    progress: Arc<Progress>,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// Has not requested a slot yet, or waits for none any more.
-    Idle,
-    Queued(oneshot::Sender<Granted>),
-    Running {
-        /// The client whose share it counts against.
-        client: ClientKey,
-        since: Instant,
-        /// `None` once it has been cancelled.
-        cancel: Option<oneshot::Sender<Cancelled>>,
-    },
-}
-
-/// The outcome of requesting a slot.
-pub enum Entered {
-    Granted(Cancel),
-    Queued(oneshot::Receiver<Granted>),
-    Refused,
-}
-
-/// A slot, or why there is none.
-pub type Granted = Result<Cancel, Cancelled>;
-
-/// A fetch that may be cancelled.
-struct Candidate {
-    id: Id,
-    /// The waiting client with the fewest slots; `None` if none waits.
-    owner: Option<ClientKey>,
-    is_answered: bool,
-}
-
-/// The number of slots of each client, cancelled fetches excluded.
-struct Holdings(HashMap<ClientKey, isize>);
 
 impl Table {
     pub(super) fn new(bounds: Bounds) -> Self {
@@ -232,69 +154,20 @@ impl Table {
             return None;
         }
         self.looked = Some(now);
-        let mut wanted = self.queued.saturating_sub(self.stopping);
-        let mut holdings = self.holdings();
-        let (mut candidates, next) = self.candidates(now, &holdings);
+        let wanted = self.queued.saturating_sub(self.stopping);
+        let holdings = Holdings::new(self.running().filter_map(|(_, fetch)| fetch.holder()));
+        let (candidates, next) = candidates(self.running(), &holdings, now, self.bounds.patience);
         let clients = self.turns.clients().filter_map(|(client, mut turns)| {
             turns.any(|turn| turn.is_good(&self.fetches)).then(|| client.clone())
         });
-        let mut clients: Vec<ClientKey> = clients.take(CLIENTS_LOOKED_AT).collect();
-        while wanted > 0 && !clients.is_empty() && !candidates.is_empty() {
-            clients.retain(|client| {
-                let best = candidates
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(at, candidate)| Some((holdings.rank(candidate, client)?, at)));
-                let Some((_, at)) = best.min().filter(|_| wanted > 0) else { return false };
-                let Some(candidate) = candidates.remove(at) else { return false };
-                if let Some(holder) = self.holder(candidate.id) {
-                    *holdings.0.entry(holder).or_default() -= 1;
-                }
-                *holdings.0.entry(client.clone()).or_default() += 1;
-                self.stop(candidate.id);
-                wanted -= 1;
-                true
-            });
-        }
+        let clients: Vec<ClientKey> = clients.take(CLIENTS_LOOKED_AT).collect();
+        choose(candidates, holdings, clients, wanted).into_iter().for_each(|id| self.stop(id));
         Some(next)
     }
 
-    /// The fetches that may be cancelled, the oldest first, and the time until the next one may be.
-    fn candidates(&self, now: Instant, holdings: &Holdings) -> (VecDeque<Candidate>, Duration) {
-        let mut next = self.bounds.patience;
-        let mut candidates = VecDeque::new();
-        for id in &self.running {
-            let Some(fetch) = self.fetches.get(id) else { continue };
-            let Stage::Running { since, cancel: Some(_), .. } = &fetch.stage else { continue };
-            let left = self.bounds.patience.saturating_sub(now.saturating_duration_since(*since));
-            if !fetch.waiting.is_empty() && !left.is_zero() {
-                next = next.min(left);
-                continue;
-            }
-            let lightest = fetch.waiting.iter().min_by_key(|(key, _)| holdings.of(key));
-            candidates.push_back(Candidate {
-                id: *id,
-                owner: lightest.map(|(key, _)| key.clone()),
-                is_answered: fetch.progress.has_answer(),
-            });
-        }
-        (candidates, next)
-    }
-
-    fn holdings(&self) -> Holdings {
-        let mut holdings = Holdings(HashMap::new());
-        for client in self.running.iter().filter_map(|id| self.holder(*id)) {
-            *holdings.0.entry(client).or_default() += 1;
-        }
-        holdings
-    }
-
-    /// The client that holds the slot of a fetch, unless it has been cancelled.
-    fn holder(&self, id: Id) -> Option<ClientKey> {
-        match &self.fetches.get(&id)?.stage {
-            Stage::Running { client, cancel: Some(_), .. } => Some(client.clone()),
-            _ => None,
-        }
+    /// The running fetches, the oldest first.
+    fn running(&self) -> impl Iterator<Item = (Id, &Fetch)> {
+        self.running.iter().filter_map(|id| Some((*id, self.fetches.get(id)?)))
     }
 
     /// Cancels a running fetch. A request that joins one without waiters starts another.
@@ -368,32 +241,5 @@ impl Table {
             self.dismiss(turn.id, Cancelled::Busy);
         }
         true
-    }
-}
-
-impl Turn {
-    /// Whether the fetch still waits for a slot, and the client for the fetch.
-    fn is_good(&self, fetches: &HashMap<Id, Fetch>) -> bool {
-        fetches.get(&self.id).is_some_and(|fetch| {
-            matches!(fetch.stage, Stage::Queued(_))
-                && fetch.waiting.iter().any(|(key, _)| *key == self.client)
-        })
-    }
-}
-
-impl Holdings {
-    fn of(&self, client: &ClientKey) -> isize {
-        self.0.get(client).copied().unwrap_or(0)
-    }
-
-    /// The order in which fetches are cancelled for `client`; `None`: not at all.
-    fn rank(&self, candidate: &Candidate, client: &ClientKey) -> Option<(u8, bool, isize)> {
-        let Some(owner) = &candidate.owner else { return Some((0, false, 0)) };
-        let (theirs, own) = (self.of(owner), self.of(client));
-        if owner == client {
-            (!candidate.is_answered).then_some((2, false, 0))
-        } else {
-            (theirs > own + 1).then_some((1, candidate.is_answered, -theirs))
-        }
     }
 }

@@ -1,0 +1,71 @@
+//! Checks the addresses to listen on.
+
+use std::collections::HashSet;
+
+use crate::config::diagnostics::Complain;
+use crate::config::settings::Settings;
+
+pub(super) fn check_listen(settings: &Settings, complain: Complain<'_>) {
+    const KEY: &str = "listen.proxy";
+    let addresses = &settings.listen.proxy;
+    if addresses.is_empty() {
+        complain(
+            KEY,
+            "nothing to listen on".into(),
+            Some("give at least one address and port".into()),
+        );
+    }
+    let mut seen = HashSet::new();
+    for address in addresses {
+        if !seen.insert(address) && address.port() != 0 {
+            complain(KEY, format!("{address} is given twice"), None);
+        }
+    }
+    let beyond = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
+    if let Some(address) = beyond
+        && settings.clients.allow.is_empty()
+        && settings.clients.users_file.is_none()
+        && !settings.clients.open
+    {
+        let hint = "say who may use the proxy with clients.allow = [\"10.0.0.0/8\"] or clients.users_file, or \
+                    give --open";
+        complain(KEY, format!("{address} can be reached from other machines"), Some(hint.into()));
+    }
+}
+
+pub(super) fn check_ports(settings: &Settings, complain: Complain<'_>) {
+    for address in settings.listen.proxy.iter().filter(|address| address.port() == 0) {
+        let hint = "--listen takes 0 for any free port";
+        complain(
+            "listen.proxy",
+            format!("{address} has no port that clients can be given"),
+            Some(hint.into()),
+        );
+    }
+}
+
+/// An admin listener that other machines can reach needs a token.
+pub(super) fn check_admin(settings: &Settings, any_port: bool, complain: Complain<'_>) {
+    const KEY: &str = "listen.admin";
+    let Some(admin) = settings.listen.admin.address() else { return };
+    if !admin.ip().to_canonical().is_loopback() && settings.admin.token_file.is_none() {
+        let hint = "set admin.token_file, so that not everybody may look; or write \"127.0.0.1:3129\", or \"off\"";
+        complain(KEY, format!("{admin} can be reached from other machines"), Some(hint.into()));
+    }
+    if admin.port() == 0 && !any_port {
+        let hint = "--admin takes 0 for any free port";
+        complain(KEY, format!("{admin} has no port that clients can be given"), Some(hint.into()));
+    }
+    let taken = settings.listen.proxy.iter().find(|proxy| {
+        let same_host = proxy.ip() == admin.ip() || proxy.ip().is_unspecified();
+        same_host && proxy.port() == admin.port() && admin.port() != 0
+    });
+    if let Some(proxy) = taken {
+        let hint = "choose another port, or \"off\"";
+        complain(
+            KEY,
+            format!("{admin} is where the proxy listens: listen.proxy has {proxy}"),
+            Some(hint.into()),
+        );
+    }
+}

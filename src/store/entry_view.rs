@@ -1,0 +1,35 @@
+//! What is known of an origin, as it concerns one agent.
+
+use std::sync::Arc;
+
+use super::states::{States, find};
+use crate::policy::access::Fetched;
+use crate::policy::profile::Profile;
+use crate::policy::state::RobotsState;
+use crate::store::fetch::FetchIdentity;
+
+/// The part of an entry that holds for one agent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View<'a> {
+    pub(super) states: &'a States,
+    /// The last fetch, if it returned no file.
+    pub(super) failed: Option<&'a Arc<Fetched>>,
+    /// Whether this also holds for every agent without a response of its own.
+    pub(super) is_shared: bool,
+    /// The agent, if the last fetch holds for it alone.
+    pub(super) asked_as: Option<&'a FetchIdentity>,
+}
+
+impl<'a> View<'a> {
+    /// One state per profile.
+    pub(super) const fn states(&self) -> &'a States {
+        self.states
+    }
+
+    pub(super) fn state(
+        &self,
+        profile: &Arc<Profile>,
+    ) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
+        find(self.states, profile)
+    }
+}

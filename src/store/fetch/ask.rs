@@ -1,0 +1,93 @@
+//! What a fetch is asked for, and by whom it is made.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::HeaderValue;
+
+use super::identity::FetchIdentity;
+use crate::egress::{self, QueueWait};
+use crate::policy::access::Fetched;
+use crate::store::limits::ROBOTS_TXT_BYTES;
+use crate::types::client_key::ClientKey;
+use crate::types::origin::Origin;
+
+/// The interface that tests replace.
+pub trait FetchRobots: Send + Sync + 'static {
+    /// Fetches one robots.txt, within the fetcher's timeout.
+    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>>;
+
+    /// The identity of a fetch for the agent with this product token.
+    fn identity(&self, agent: Option<&str>) -> FetchIdentity {
+        FetchIdentity::of_agent(agent)
+    }
+}
+
+/// The parameters of a fetch.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub origin: Origin,
+    /// The agent that is judged. The site must see it, and its response must be the one that every
+    /// client of that name would get.
+    pub identity: FetchIdentity,
+    /// Of the stored copy, for a conditional request.
+    pub validators: Option<Validators>,
+    pub redirects_max: u8,
+    /// The client that caused the fetch, in whose turn names are resolved.
+    pub client: ClientKey,
+    pub progress: Arc<Progress>,
+}
+
+/// The progress of a fetch, which decides whether it may be cancelled.
+#[derive(Debug, Default)]
+pub struct Progress {
+    pub(super) answered: AtomicBool,
+    pub(super) queued: QueueWait,
+}
+
+/// RFC 9110 §8.8: identifies the representation that `url` returned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Validators {
+    pub url: String,
+    pub etag: Option<HeaderValue>,
+    pub last_modified: Option<HeaderValue>,
+}
+
+/// The request was not sent: the origin's addresses are prohibited, or the proxy or its machine
+/// lacked resources ([`Failure::is_ours`]). Not a finding about the robots.txt, so it is not
+/// stored.
+#[derive(Clone, Debug)]
+pub struct Refused(pub egress::Error);
+
+/// How a robots.txt is fetched.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// A fixed User-Agent for all agents.
+    pub fetch_as: Option<FetchIdentity>,
+    /// A URL through which the site can reach the operator; printable ASCII.
+    pub contact: Option<String>,
+    /// For the whole redirect chain, bodies included.
+    pub timeout: Duration,
+    /// Bytes of the decoded file (RFC 9309 §2.5: at least 500 KiB).
+    pub max_size: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            fetch_as: None,
+            contact: None,
+            timeout: Duration::from_secs(10),
+            max_size: ROBOTS_TXT_BYTES,
+        }
+    }
+}
+
+impl Progress {
+    /// Whether a site has responded, at least with a redirect.
+    pub fn has_answer(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+}

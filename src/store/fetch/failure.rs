@@ -1,0 +1,34 @@
+//! Classifies failed requests.
+
+use super::ask::Refused;
+use crate::egress::{self, Failure};
+use crate::policy::access::{Cause, NetworkFailure};
+
+/// What a failed request means, after `hops` redirects; [`Refused`] if it says nothing of the site.
+pub(super) fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
+    let failure = match error.failure {
+        Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted | Failure::Paced => {
+            return Err(Refused(error));
+        }
+        Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop if hops == 0 => {
+            return Err(Refused(error));
+        }
+        Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop => {
+            NetworkFailure::RedirectRefused
+        }
+        Failure::NameNotFound if hops == 0 => NetworkFailure::NameNotFound,
+        // A redirect may lead to another host.
+        Failure::NameNotFound | Failure::Dns => NetworkFailure::Dns,
+        Failure::DnsTimeout => NetworkFailure::DnsTimeout,
+        Failure::Unroutable | Failure::ConnectionRefused => NetworkFailure::Connection,
+        Failure::ConnectionTimeout | Failure::ResponseTimeout => NetworkFailure::Timeout,
+        // The request has no body that could be incomplete.
+        Failure::ConnectionTerminated
+        | Failure::RequestIncomplete
+        | Failure::RequestTimeout
+        | Failure::Incomplete => NetworkFailure::CutShort,
+        Failure::TlsCertificate | Failure::TlsProtocol => NetworkFailure::Tls,
+        Failure::Protocol | Failure::HeaderTooLarge => NetworkFailure::InvalidResponse,
+    };
+    Ok(Cause::Failed { failure, detail: error.detail.into() })
+}

@@ -1,0 +1,99 @@
+//! A fetch of the queue: who waits for it, and whether it waits or runs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::HashMap;
+use tokio::sync::oneshot;
+
+use crate::store::fetch::Progress;
+use crate::types::client_key::ClientKey;
+
+/// The bounds of concurrent fetches.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Running fetches.
+    pub max: usize,
+    /// Fetches waiting for a slot.
+    pub queue_max: usize,
+    /// How long a fetch that requests wait for runs undisturbed while others wait.
+    pub patience: Duration,
+}
+
+/// Why a fetch ends without having run, or before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// No request waits for it any more.
+    Left,
+    /// Others need its slot, or too many wait.
+    Busy,
+    /// The queue has dropped it: an internal error, or the proxy shuts down.
+    Aborted,
+}
+
+/// Signals a fetch to stop, with the reason.
+pub type Cancel = oneshot::Receiver<Cancelled>;
+
+/// The number of a fetch.
+pub type Id = u64;
+
+/// A client's turn at a slot, for a fetch that it waits for.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) id: Id,
+    pub(super) client: ClientKey,
+}
+
+#[derive(Debug)]
+pub(super) struct Fetch {
+    /// The client that caused it.
+    pub(super) client: ClientKey,
+    /// The waiting clients, each with its number of requests.
+    pub(super) waiting: Vec<(ClientKey, usize)>,
+    pub(super) stage: Stage,
+    pub(super) progress: Arc<Progress>,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Has not requested a slot yet, or waits for none any more.
+    Idle,
+    Queued(oneshot::Sender<Granted>),
+    Running {
+        /// The client whose share it counts against.
+        client: ClientKey,
+        since: Instant,
+        /// `None` once it has been cancelled.
+        cancel: Option<oneshot::Sender<Cancelled>>,
+    },
+}
+
+/// The outcome of requesting a slot.
+pub enum Entered {
+    Granted(Cancel),
+    Queued(oneshot::Receiver<Granted>),
+    Refused,
+}
+
+/// A slot, or why there is none.
+pub type Granted = Result<Cancel, Cancelled>;
+
+impl Fetch {
+    /// The client that holds its slot, unless it has none or has been cancelled.
+    pub(super) fn holder(&self) -> Option<&ClientKey> {
+        match &self.stage {
+            Stage::Running { client, cancel: Some(_), .. } => Some(client),
+            _ => None,
+        }
+    }
+}
+
+impl Turn {
+    /// Whether the fetch still waits for a slot, and the client for the fetch.
+    pub(super) fn is_good(&self, fetches: &HashMap<Id, Fetch>) -> bool {
+        fetches.get(&self.id).is_some_and(|fetch| {
+            matches!(fetch.stage, Stage::Queued(_))
+                && fetch.waiting.iter().any(|(key, _)| *key == self.client)
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! Which running fetches are cancelled for clients that wait for a slot. Pure.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use foldhash::{HashMap, HashMapExt as _};
+
+use super::fetch::{Fetch, Id, Stage};
+use crate::types::client_key::ClientKey;
+
+/// A fetch that may be cancelled.
+pub(super) struct Candidate {
+    id: Id,
+    /// The client that holds its slot.
+    holder: ClientKey,
+    /// The waiting client with the fewest slots; `None` if none waits.
+    owner: Option<ClientKey>,
+    is_answered: bool,
+}
+
+/// The number of slots of each client, cancelled fetches excluded.
+pub(super) struct Holdings(HashMap<ClientKey, isize>);
+
+/// The fetches of `running` that may be cancelled, in their order, and the time until the next one
+/// may be: `patience` is how long one that requests wait for runs undisturbed.
+pub(super) fn candidates<'a>(
+    running: impl Iterator<Item = (Id, &'a Fetch)>,
+    holdings: &Holdings,
+    now: Instant,
+    patience: Duration,
+) -> (VecDeque<Candidate>, Duration) {
+    let mut next = patience;
+    let mut candidates = VecDeque::new();
+    for (id, fetch) in running {
+        let Stage::Running { client, since, cancel: Some(_) } = &fetch.stage else { continue };
+        let left = patience.saturating_sub(now.saturating_duration_since(*since));
+        if !fetch.waiting.is_empty() && !left.is_zero() {
+            next = next.min(left);
+            continue;
+        }
+        let lightest = fetch.waiting.iter().min_by_key(|(key, _)| holdings.of(key));
+        candidates.push_back(Candidate {
+            id,
+            holder: client.clone(),
+            owner: lightest.map(|(key, _)| key.clone()),
+            is_answered: fetch.progress.has_answer(),
+        });
+    }
+    (candidates, next)
+}
+
+/// The fetches to cancel, at most `wanted` and for one client after the other in turn. `candidates`
+/// are in the order of their start.
+pub(super) fn choose(
+    mut candidates: VecDeque<Candidate>,
+    mut holdings: Holdings,
+    mut clients: Vec<ClientKey>,
+    wanted: usize,
+) -> Vec<Id> {
+    let mut chosen = Vec::new();
+    while chosen.len() < wanted && !clients.is_empty() && !candidates.is_empty() {
+        clients.retain(|client| {
+            let best = candidates
+                .iter()
+                .enumerate()
+                .filter_map(|(at, candidate)| Some((holdings.rank(candidate, client)?, at)));
+            let Some((_, at)) = best.min().filter(|_| chosen.len() < wanted) else { return false };
+            let Some(candidate) = candidates.remove(at) else { return false };
+            holdings.add(&candidate.holder, -1);
+            holdings.add(client, 1);
+            chosen.push(candidate.id);
+            true
+        });
+    }
+    chosen
+}
+
+impl Holdings {
+    /// `holders`: the client of each slot.
+    pub(super) fn new<'a>(holders: impl Iterator<Item = &'a ClientKey>) -> Self {
+        let mut holdings = Self(HashMap::new());
+        holders.for_each(|client| holdings.add(client, 1));
+        holdings
+    }
+
+    /// Counts one more slot of `client`, or one less.
+    fn add(&mut self, client: &ClientKey, count: isize) {
+        *self.0.entry(client.clone()).or_default() += count;
+    }
+
+    fn of(&self, client: &ClientKey) -> isize {
+        self.0.get(client).copied().unwrap_or(0)
+    }
+
+    /// The order in which fetches are cancelled for `client`; `None`: not at all.
+    fn rank(&self, candidate: &Candidate, client: &ClientKey) -> Option<(u8, bool, isize)> {
+        let Some(owner) = &candidate.owner else { return Some((0, false, 0)) };
+        let (theirs, own) = (self.of(owner), self.of(client));
+        if owner == client {
+            (!candidate.is_answered).then_some((2, false, 0))
+        } else {
+            (theirs > own + 1).then_some((1, candidate.is_answered, -theirs))
+        }
+    }
+}
