@@ -103,3 +103,45 @@ impl Holdings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn client(number: u8) -> ClientKey {
+        ClientKey::Address(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, number)))
+    }
+
+    /// The fetches that are cancelled for `waiting`, of those with this holder, owner and answer.
+    fn chosen(running: &[(u8, Option<u8>, bool)], waiting: &[u8], wanted: usize) -> Vec<Id> {
+        let holders: Vec<_> = running.iter().map(|(holder, ..)| client(*holder)).collect();
+        let candidates = running.iter().zip(0..).map(|((holder, owner, is_answered), id)| {
+            let (holder, owner) = (client(*holder), owner.map(client));
+            Candidate { id, holder, owner, is_answered: *is_answered }
+        });
+        let clients = waiting.iter().map(|number| client(*number)).collect();
+        choose(candidates.collect(), Holdings::new(holders.iter()), clients, wanted)
+    }
+
+    #[test]
+    fn fetches_are_cancelled_in_the_order_of_their_worth() {
+        for (running, waiting, wanted, expected) in [
+            // Without a request that waits, before any other.
+            (vec![(1, Some(1), false), (1, None, false)], vec![2], 1, vec![1]),
+            // Of a client with at least two slots more; without an answer first.
+            (vec![(1, Some(1), true), (1, Some(1), false)], vec![2], 1, vec![1]),
+            (vec![(1, Some(1), false)], vec![2], 1, vec![]),
+            (vec![(1, Some(1), false), (1, Some(1), false)], vec![2], 2, vec![0]),
+            // Its own, unless that has an answer.
+            (vec![(2, Some(2), false)], vec![2], 1, vec![0]),
+            (vec![(2, Some(2), true)], vec![2], 1, vec![]),
+            // Each client in its turn, and no more than are wanted.
+            (vec![(1, Some(1), false); 4], vec![2, 3], 4, vec![0, 1]),
+            (vec![(1, None, false); 4], vec![2, 3], 3, vec![0, 1, 2]),
+            (vec![(1, None, false); 4], vec![], 3, vec![]),
+        ] {
+            let cancelled = chosen(&running, &waiting, wanted);
+            assert_eq!(cancelled, expected, "{running:?} for {waiting:?}");
+        }
+    }
+}
