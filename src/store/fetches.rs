@@ -191,14 +191,16 @@ impl FetchTask {
         let now = fetches.clock.wall();
         let ends_soon = view.state(&profile).is_some_and(|(state, _)| state.wants_refresh(now));
         let is_shared = view.is_shared;
+        let entries = fetches.entries.lock();
+        let may_refresh = ends_soon && !flight.is_forgotten();
         flight.land(None).send(Ok(Arc::clone(&entry)));
-        if ends_soon {
-            let entries = fetches.entries.lock();
+        if may_refresh {
             fetches.refresh(entries, ask, is_shared, &profile, entry);
         }
     }
 
-    /// Lands with what was learnt, applied to the newest entry; no other flight lands meanwhile.
+    /// Lands with what was learnt, applied to the newest entry, or to the one that the fetch began
+    /// with unless that has been forgotten; no other flight lands meanwhile.
     fn land_learnt(
         self,
         learnt: Learnt,
@@ -208,8 +210,9 @@ impl FetchTask {
         let Self { fetches, flight, .. } = self;
         let mut entries = fetches.entries.lock();
         let newest = fetches.newest(&mut entries, origin);
-        let before = learnt.before(newest.as_ref(), client);
-        let entry = learnt.on_top_of(newest);
+        let base = newest.or_else(|| learnt.base(flight.is_forgotten()));
+        let before = learnt.before(base.clone(), client);
+        let entry = learnt.on_top_of(base);
         fetches.entries.put(&mut entries, origin, &entry);
         let landed = flight.land(Some(Arc::clone(&entry)));
         drop(entries);

@@ -6,7 +6,7 @@ use super::entries::Entries;
 use super::entry::Entry;
 use super::fetch::FetchIdentity;
 use super::landing::Before;
-use crate::policy::access::Fetched;
+use crate::policy::access::{AccessResult, Fetched};
 use crate::policy::profile::Profile;
 use crate::types::client_key::ClientKey;
 
@@ -36,25 +36,30 @@ impl Learnt {
         Self { entries, known, profile, identity, fetched, entry: Arc::new(entry) }
     }
 
-    /// The state before this fetch, where `newest` is the current entry.
-    pub(super) fn before(&self, newest: Option<&Arc<Entry>>, client: ClientKey) -> Before {
+    /// The entry that it builds on if no other has landed meanwhile. One that has been forgotten has
+    /// no part in the result; but a 304 is about its copy (RFC 9110 §15.4.5).
+    pub(super) fn base(&self, is_forgotten: bool) -> Option<Arc<Entry>> {
+        let confirms_copy = matches!(self.fetched.result, AccessResult::NotModified { .. });
+        self.known.clone().filter(|_| !is_forgotten || confirms_copy)
+    }
+
+    /// The state before this fetch, where `base` is what it builds on.
+    pub(super) fn before(&self, base: Option<Arc<Entry>>, client: ClientKey) -> Before {
         Before {
             identity: self.identity.clone(),
             client,
             profile: Arc::clone(&self.profile),
             at: self.fetched.at,
-            entry: newest.or(self.known.as_ref()).cloned(),
+            entry: base,
         }
     }
 
-    /// Applies the fetch to `newest` instead, if that has changed. Its file is already parsed.
-    pub(super) fn on_top_of(self, newest: Option<Arc<Entry>>) -> Arc<Entry> {
+    /// The entry after the fetch, applied to `base`. Its file is already parsed.
+    pub(super) fn on_top_of(self, base: Option<Arc<Entry>>) -> Arc<Entry> {
         let Self { entries, known, profile, identity, fetched, entry } = self;
-        match newest.filter(|it| !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, it))) {
-            None => entry,
-            Some(newest) => {
-                Arc::new(entries.builder.after(Some(&newest), &profile, &identity, fetched))
-            }
+        if base.as_ref().map(Arc::as_ptr) == known.as_ref().map(Arc::as_ptr) {
+            return entry;
         }
+        Arc::new(entries.builder.after(base.as_deref(), &profile, &identity, fetched))
     }
 }

@@ -175,8 +175,8 @@ impl Store {
         self.fetches.entries.report(origin).await
     }
 
-    /// Removes `origin` from memory and disk. Returns whether it was known. A fetch in flight will
-    /// store it again.
+    /// Removes `origin` from memory and disk. Returns whether it was known. A fetch in flight stores
+    /// its own result, and nothing of what was known before.
     pub async fn forget(&self, origin: &Origin) -> bool {
         let was_known = self.get(origin).await.is_some();
         self.fetches.entries.forget(origin, || self.fetches.flights.forget(origin));

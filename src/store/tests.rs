@@ -5,6 +5,7 @@ mod bounds;
 mod disk_errors;
 mod eviction;
 mod fairness;
+mod forgotten;
 mod known;
 mod one_fetch;
 mod restart;

@@ -9,6 +9,7 @@ mod table;
 
 use std::hash::Hash;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
@@ -41,6 +42,7 @@ pub struct Bounds {
 pub struct Flight<K: Eq + Hash, I: Eq + Hash, T, E> {
     registration: Registration<K, I, T, E>,
     landed: watch::Sender<Option<Result<T, E>>>,
+    is_forgotten: Arc<AtomicBool>,
     ticket: Ticket,
     permit: Permit,
 }
@@ -72,6 +74,7 @@ pub enum Start<K: Eq + Hash, I: Eq + Hash, T, E> {
 /// Lets callers join a flight.
 struct Joinable<T, E> {
     landed: watch::Receiver<Option<Result<T, E>>>,
+    is_forgotten: Arc<AtomicBool>,
     ticket: Id,
     queue: Arc<Queue>,
 }
@@ -132,12 +135,18 @@ where
         let Some(permit) = self.permits.try_acquire(client) else { return Start::Busy };
         let (sender, landed) = watch::channel(None);
         let ticket = self.queue.begin(client);
-        let joinable = Joinable { landed, ticket: ticket.id(), queue: Arc::clone(&self.queue) };
+        let is_forgotten = Arc::new(AtomicBool::new(false));
+        let joinable = Joinable {
+            landed,
+            is_forgotten: Arc::clone(&is_forgotten),
+            ticket: ticket.id(),
+            queue: Arc::clone(&self.queue),
+        };
         let waiting = joinable.join(client);
         table.insert(&key, joinable);
         drop(table);
         let registration = Registration { flights: Arc::clone(self), key, value: None };
-        Start::Begun(Flight { registration, landed: sender, ticket, permit }, waiting)
+        Start::Begun(Flight { registration, landed: sender, is_forgotten, ticket, permit }, waiting)
     }
 
     /// The value of the last flight of `key` that landed while others were in progress.
@@ -145,9 +154,10 @@ where
         self.table.lock().last_value(key).cloned()
     }
 
-    /// Forgets [`Self::last_value`] of `key`.
+    /// Forgets [`Self::last_value`] of `key`: what its flights knew before is not to be built on.
     pub fn forget(&self, key: &K) {
-        self.table.lock().forget(key);
+        let mut table = self.table.lock();
+        table.forget(key).for_each(|flight| flight.is_forgotten.store(true, Ordering::Relaxed));
     }
 }
 
@@ -159,6 +169,12 @@ impl<K: Eq + Hash, I: Eq + Hash, T, E> Flight<K, I, T, E> {
     /// [`Cancelled`] if it is to land without having run.
     pub async fn slot(&self, progress: &Arc<Progress>) -> Result<Cancel, Cancelled> {
         self.ticket.slot(progress).await
+    }
+
+    /// Whether its key has been forgotten since it began. Ordered by the caller's lock, which is held
+    /// here and at [`SingleFlight::forget`].
+    pub fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Relaxed)
     }
 
     /// Unregisters the flight: later callers begin another, which may build on `value`. It keeps its

@@ -73,11 +73,12 @@ impl<K: Eq + Hash, I: Eq + Hash, F, T> Table<K, I, F, T> {
         }
     }
 
-    /// Forgets the value that flights of `key` would build on.
-    pub(super) fn forget(&mut self, key: &K) {
-        if let Some(flights) = self.keys.get_mut(key) {
+    /// Forgets the value that flights of `key` would build on, and returns those flights.
+    pub(super) fn forget(&mut self, key: &K) -> impl Iterator<Item = &F> {
+        self.keys.get_mut(key).into_iter().flat_map(|flights| {
             flights.last_value = None;
-        }
+            flights.shared.iter().map(|(_, flight)| flight).chain(flights.own.values())
+        })
     }
 }
 
