@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::units;
 use crate::pace::PaceMode;
-use crate::policy::exemption::{OriginPattern, PathPattern};
+use crate::policy::exemption::{OriginPattern, Paths};
 use crate::policy::mode::Mode;
 use crate::policy::profile::ProfileName;
 use crate::types::agent::Token;
@@ -71,7 +71,7 @@ pub struct Exemption {
     pub origin: OriginPattern,
     /// None: the whole origin.
     #[serde(default)]
-    pub paths: Vec<PathPattern>,
+    pub paths: Paths,
     /// Product tokens, in any case; none: every agent.
     #[serde(default)]
     pub agents: Vec<Token>,

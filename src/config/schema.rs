@@ -208,7 +208,7 @@ fn example() -> Settings {
     }];
     settings.exemptions = vec![Exemption {
         origin: OriginPattern::Exact(origin),
-        paths: vec!["/".parse().expect("a path pattern")],
+        paths: vec!["/".parse().expect("a path pattern")].into(),
         agents: vec![token],
         by: "operator".into(),
         reason: "some reason".into(),

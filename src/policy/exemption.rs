@@ -11,7 +11,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::robots::{Dialect, Path, RobotsTxt};
+use crate::types::agent::Token;
 use crate::types::origin::{Host, Origin, Scheme, UrlError, split_url};
 use crate::types::timestamp::Timestamp;
 use crate::types::words::serde_as_text;
@@ -22,7 +25,7 @@ pub struct Exemption {
     pub origin: OriginPattern,
     pub paths: Paths,
     /// Product tokens, case-insensitive; empty: every agent.
-    pub agents: Vec<String>,
+    pub agents: Vec<Token>,
     pub by: String,
     pub reason: String,
     pub ticket: Option<String>,
@@ -34,8 +37,13 @@ pub struct Exemption {
 
 /// Path patterns as in a robots.txt; empty: the whole origin. They are compared as rules are, in
 /// normal form: `/open/../closed` is not under `/open/`.
-#[derive(Clone, Debug, Default)]
-pub struct Paths(Option<Arc<RobotsTxt>>);
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<PathPattern>", into = "Vec<PathPattern>")]
+pub struct Paths {
+    patterns: Vec<PathPattern>,
+    /// The patterns as rules; `None` if there are none.
+    rules: Option<Arc<RobotsTxt>>,
+}
 
 /// The path pattern of a rule (RFC 9309 §2.2.2), as `/open/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,17 +71,35 @@ pub struct Exemptions(Vec<Exemption>);
 
 impl Paths {
     /// The paths that one of `patterns` matches; all paths if there is none.
-    pub fn new(patterns: &[PathPattern]) -> Self {
+    pub fn new(patterns: Vec<PathPattern>) -> Self {
         let rules: String = patterns.iter().map(|pattern| format!("allow: {pattern}\n")).collect();
         let file = format!("user-agent: *\n{rules}");
-        let parsed = || Arc::new(RobotsTxt::parse(file.as_bytes(), &Dialect::RFC9309));
-        Self((!patterns.is_empty()).then(parsed))
+        let parse = || Arc::new(RobotsTxt::parse(file.as_bytes(), &Dialect::RFC9309));
+        Self { rules: (!patterns.is_empty()).then(parse), patterns }
     }
 
     fn cover(&self, path: &[u8]) -> bool {
-        let Some(patterns) = &self.0 else { return true };
-        let path = Path::new(path, patterns.dialect());
-        patterns.group(None).is_some_and(|group| group.rule_for(&path).is_some())
+        let Some(rules) = &self.rules else { return true };
+        let path = Path::new(path, rules.dialect());
+        rules.group(None).is_some_and(|group| group.rule_for(&path).is_some())
+    }
+}
+
+impl PartialEq for Paths {
+    fn eq(&self, other: &Self) -> bool {
+        self.patterns == other.patterns
+    }
+}
+
+impl From<Vec<PathPattern>> for Paths {
+    fn from(patterns: Vec<PathPattern>) -> Self {
+        Self::new(patterns)
+    }
+}
+
+impl From<Paths> for Vec<PathPattern> {
+    fn from(paths: Paths) -> Self {
+        paths.patterns
     }
 }
 
@@ -143,7 +169,7 @@ impl Exemption {
             && self.paths.cover(path)
             && (self.agents.is_empty()
                 || agent.is_some_and(|token| {
-                    self.agents.iter().any(|name| name.eq_ignore_ascii_case(token))
+                    self.agents.iter().any(|name| name.as_str().eq_ignore_ascii_case(token))
                 }))
     }
 }
@@ -188,8 +214,9 @@ impl Exemptions {
         agent: Option<&str>,
         now: Timestamp,
     ) -> Option<&Exemption> {
-        let whole =
-            |exemption: &&Exemption| exemption.paths.0.is_none() && exemption.crawl_delay.is_none();
+        let whole = |exemption: &&Exemption| {
+            exemption.paths.rules.is_none() && exemption.crawl_delay.is_none()
+        };
         self.0.iter().filter(whole).find(|exemption| exemption.applies(origin, b"/", agent, now))
     }
 }

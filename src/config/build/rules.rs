@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::rules::{AgentRule, Exemption, OriginRule};
 use crate::config::settings::Settings;
-use crate::policy::exemption::{self, Exemptions, Paths};
+use crate::policy::exemption::{self, Exemptions};
 use crate::policy::profile::{Profile, ProfileName};
 use crate::proxy;
 use crate::types::origin::Origin;
@@ -46,7 +46,7 @@ impl Profiles<'_> {
 fn agent_rule(rule: &AgentRule, profiles: &mut Profiles<'_>) -> proxy::AgentRule {
     proxy::AgentRule {
         matches: rule.matches.clone(),
-        token: rule.token.as_ref().map(ToString::to_string),
+        token: rule.token.clone(),
         mode: rule.mode,
         profile: rule.profile.map(|name| profiles.named(name)),
         deny_status: rule.deny_status,
@@ -64,8 +64,8 @@ fn origin_rule(rule: &OriginRule, profiles: &mut Profiles<'_>) -> (Origin, proxy
 fn as_policy(exemption: &Exemption) -> exemption::Exemption {
     exemption::Exemption {
         origin: exemption.origin.clone(),
-        paths: Paths::new(&exemption.paths),
-        agents: exemption.agents.iter().map(ToString::to_string).collect(),
+        paths: exemption.paths.clone(),
+        agents: exemption.agents.clone(),
         by: exemption.by.clone(),
         reason: exemption.reason.clone(),
         ticket: exemption.ticket.clone(),

@@ -6,8 +6,8 @@ const BEFORE: Timestamp = Timestamp::from_millis(1_999);
 fn exemption(origin: &str, paths: &[&str], agents: &[&str]) -> Exemption {
     Exemption {
         origin: OriginPattern::parse(origin).expect("a pattern"),
-        paths: Paths::new(&paths.iter().map(|path| path.parse().unwrap()).collect::<Vec<_>>()),
-        agents: agents.iter().map(ToString::to_string).collect(),
+        paths: Paths::new(paths.iter().map(|path| path.parse().unwrap()).collect()),
+        agents: agents.iter().map(|agent| agent.parse().unwrap()).collect(),
         by: "legal@example.org".into(),
         reason: "written permission".into(),
         ticket: None,

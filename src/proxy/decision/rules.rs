@@ -41,7 +41,7 @@ pub struct Rules {
 pub struct AgentRule {
     /// A pattern over the whole User-Agent.
     pub matches: Glob,
-    pub token: Option<String>,
+    pub token: Option<Token>,
     pub mode: Option<Mode>,
     pub profile: Option<Arc<Profile>>,
     pub deny_status: Option<StatusCode>,
@@ -111,8 +111,8 @@ impl Rules {
         };
         let bytes = identification.as_bytes();
         let rule = self.agents.iter().find(|rule| rule.matches.matches(bytes));
-        let (token, source) = match rule.and_then(|rule| rule.token.as_deref()) {
-            Some(token) => (Some(token), AgentSource::Configured),
+        let (token, source) = match rule.and_then(|rule| rule.token.as_ref()) {
+            Some(token) => (Some(token.as_str()), AgentSource::Configured),
             None => (product_token(bytes), AgentSource::UserAgent),
         };
         Agent { identification: Some(identification), token, source, rule, user }

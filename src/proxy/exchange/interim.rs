@@ -1,8 +1,8 @@
 //! Interim (1xx) responses on their way from an origin to the client (RFC 9110 §15.2).
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use http::header::HeaderMap;
 use http::{StatusCode, Version};
@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::egress::InformationalListener;
 use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::request::hop_by_hop;
+use crate::runtime::lock::Lock;
 
 /// Interim responses passed on to one request.
 const INTERIM_RESPONSES_MAX: usize = 16;
@@ -25,7 +26,7 @@ pub struct Interim {
     received: Version,
     state: Arc<ConnectionState>,
     /// Releases a held body.
-    go: Mutex<Option<oneshot::Sender<()>>>,
+    go: Lock<Option<oneshot::Sender<()>>>,
     read: AtomicUsize,
     passed: AtomicUsize,
 }
@@ -40,7 +41,7 @@ impl Interim {
         go: Option<oneshot::Sender<()>>,
     ) -> Arc<Self> {
         let (read, passed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { received, state: Arc::clone(state), go: Mutex::new(go), read, passed })
+        Arc::new(Self { received, state: Arc::clone(state), go: Lock::new(go), read, passed })
     }
 
     /// Whether the origin has sent more than are read.
@@ -56,7 +57,7 @@ impl InformationalListener for Interim {
             return;
         }
         if status == StatusCode::CONTINUE {
-            if let Some(go) = self.go.lock().expect("no panic while locked").take() {
+            if let Some(go) = self.go.lock().take() {
                 let _ = go.send(());
             }
         } else if self.received == Version::HTTP_11
