@@ -60,10 +60,3 @@ pub struct Settings {
     #[serde(skip)]
     pub under_run: bool,
 }
-
-impl Settings {
-    /// The directory of the denial records.
-    pub fn audit_dir(&self) -> PathBuf {
-        self.audit.dir.clone().unwrap_or_else(|| self.state_dir.join("audit"))
-    }
-}

@@ -18,6 +18,11 @@ use crate::policy::exemption::OriginPattern;
 use crate::types::origin::{Host, Origin};
 use crate::types::timestamp::Timestamp;
 
+/// A size as `usize`, saturating.
+pub(super) fn bytes(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
 macro_rules! unit {
     ($($(#[$meta:meta])* $name:ident: $type:ty = $parse:path, $print:path;)+) => {$(
         $(#[$meta])*

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::config::rules::AgentRule;
 use crate::policy::profile::ProfileName;

@@ -1,18 +1,18 @@
 //! Output to disk and standard error: records, notices of changes, the store, log lines.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::audit::OnFailure;
-use crate::audit::Sync;
+use crate::audit::{self, OnFailure, Sync};
 use crate::config::enums::LogFormat;
 use crate::config::enums::LogLevel;
 use crate::config::names::NodeName;
 use crate::config::units;
 use crate::config::values::Retain;
 use crate::config::values::RetainSize;
+use crate::store::disk;
 use crate::watch::{Changes, PaceRecords};
 
 const MIB: u64 = 1 << 20;
@@ -66,6 +66,34 @@ impl Default for Audit {
     }
 }
 
+impl Audit {
+    /// The directory of the records, where `state_dir` is that of the state.
+    pub fn dir(&self, state_dir: &Path) -> PathBuf {
+        self.dir.clone().unwrap_or_else(|| state_dir.join("audit"))
+    }
+
+    /// The name of this proxy in its records.
+    pub fn node(&self) -> NodeName {
+        self.node.clone().unwrap_or_else(NodeName::of_host)
+    }
+
+    /// The configuration of the log of denials, where `state_dir` is the directory of the state.
+    pub fn build(&self, state_dir: &Path) -> audit::Config {
+        audit::Config {
+            dir: self.dir(state_dir),
+            sync: self.sync,
+            on_failure: self.on_failure,
+            write_timeout: self.write_timeout,
+            rotate_size: self.rotate_size,
+            rotate_age: self.rotate_age,
+            retain: self.retain.0,
+            retain_size: self.retain_size.0,
+            redact_query: self.redact_query,
+            node: Some(self.node().as_str().into()),
+        }
+    }
+}
+
 /// Changes of robots.txt files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -93,6 +121,17 @@ pub struct Store {
 impl Default for Store {
     fn default() -> Self {
         Self { enabled: true, max_size: 1024 * MIB }
+    }
+}
+
+impl Store {
+    /// The store on disk, if it is enabled. `pending_max` are the bytes of its write queue.
+    pub fn build(&self, state_dir: &Path, pending_max: usize) -> Option<disk::Config> {
+        self.enabled.then(|| disk::Config {
+            size_max: self.max_size,
+            pending_max,
+            ..disk::Config::new(state_dir.join(disk::FILE_NAME))
+        })
     }
 }
 

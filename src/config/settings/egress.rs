@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::Limits;
+use crate::config::limits::ATTEMPTS_BESIDE_MAX;
 use crate::config::names::Via;
-use crate::config::units;
-use crate::egress::AddressBlock;
-use crate::proxy::Protocol;
+use crate::config::units::{self, bytes};
+use crate::egress::{self, AddressBlock};
+use crate::proxy::{self, Protocol};
 use crate::types::origin::HostPattern;
 
 /// `[egress]`.
@@ -62,5 +64,36 @@ impl Default for Egress {
             upgrades: vec![Protocol::websocket()],
             via: Via::As("courtesy".into()),
         }
+    }
+}
+
+impl Egress {
+    /// The configuration of the egress, whose messages have the bounds of `limits`.
+    pub fn build(&self, limits: &Limits, under_run: bool) -> egress::Config {
+        egress::Config {
+            connect_timeout: self.connect_timeout,
+            response_timeout: self.response_timeout,
+            body_idle_timeout: limits.body_idle_timeout,
+            idle_timeout: self.idle_timeout,
+            max_idle: self.max_idle,
+            max_lookups: self.max_lookups,
+            max_attempts_beside: ATTEMPTS_BESIDE_MAX,
+            max_header_bytes: bytes(limits.max_header_bytes),
+            max_headers: limits.max_headers,
+            under_run,
+            hosts: egress::HostRules {
+                allow: self.allow_hosts.clone(),
+                deny: self.deny_hosts.clone(),
+            },
+        }
+    }
+
+    /// The proxy's name in `Via`, with the mark by which this process finds itself.
+    pub fn via(&self, mark: &str) -> proxy::Via {
+        let pseudonym = match &self.via {
+            Via::Off => None,
+            Via::As(name) => Some(name.as_str()),
+        };
+        proxy::Via::new(pseudonym, mark)
     }
 }

@@ -1,14 +1,14 @@
 //! Interception of HTTPS, and trust in the certificates of origins.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::ca;
 use crate::config::units;
 use crate::egress::Roots;
-use crate::proxy::HttpsMode;
-use crate::proxy::Mixed;
+use crate::proxy::{self, HttpsMode, Mixed};
 use crate::types::origin::Host;
 use crate::types::origin::HostPattern;
 
@@ -39,6 +39,32 @@ impl Default for Https {
             ca_cert: None,
             ca_key: None,
             leaf_cache: NonZeroUsize::MIN.saturating_add(1023),
+        }
+    }
+}
+
+impl Https {
+    /// The location of the CA: the operator's as set, else that of systemd in the directory
+    /// `credentials`, else the generated one in `state_dir`.
+    pub fn ca(&self, state_dir: &Path, credentials: Option<&Path>) -> ca::Source {
+        if let (Some(certificate), Some(key)) = (&self.ca_cert, &self.ca_key) {
+            return ca::Source::Files { certificate: certificate.clone(), key: key.clone() };
+        }
+        let handed_over = credentials.map(|dir| (dir.join("ca.crt"), dir.join("ca.key")));
+        match handed_over.filter(|(certificate, key)| certificate.exists() || key.exists()) {
+            Some((certificate, key)) => ca::Source::Credentials { certificate, key },
+            None => ca::Source::Own(state_dir.join("ca")),
+        }
+    }
+
+    /// How CONNECT is handled, to these `ports`.
+    pub fn build(&self, ports: &[u16], under_run: bool) -> proxy::Https {
+        proxy::Https {
+            mode: self.mode,
+            tunnel: self.tunnel.clone(),
+            mixed: self.mixed,
+            ports: ports.to_vec(),
+            under_run,
         }
     }
 }

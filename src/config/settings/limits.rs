@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::units;
+use crate::config::units::{self, bytes};
+use crate::proxy;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -57,6 +58,22 @@ impl Default for Limits {
             tunnel_idle_timeout: Duration::from_mins(5),
             idle_timeout: Duration::from_mins(1),
             drain_timeout: Duration::from_secs(25),
+        }
+    }
+}
+
+impl Limits {
+    /// The bounds of a client's connection.
+    pub fn build(&self) -> proxy::Limits {
+        proxy::Limits {
+            timeouts: proxy::Timeouts {
+                idle: self.idle_timeout,
+                head: self.header_timeout,
+                write: self.body_idle_timeout,
+            },
+            head_max: bytes(self.max_header_bytes),
+            fields_max: self.max_headers,
+            strict_target: self.strict_target,
         }
     }
 }

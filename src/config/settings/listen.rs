@@ -3,10 +3,12 @@
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::clients::{self, Users, UsersError};
 use crate::config::address::ADMIN_PORT;
 use crate::config::address::PROXY_PORT;
 use crate::config::units;
@@ -72,6 +74,21 @@ impl Default for Clients {
             max_per_client: 5000,
             max_requests_per_client: 5000,
         }
+    }
+}
+
+impl Clients {
+    /// The clients that are permitted. Reads the users from their file.
+    pub fn build(&self) -> Result<clients::Clients, UsersError> {
+        let users = self.users_file.as_deref().map(Users::load).transpose()?;
+        Ok(clients::Clients {
+            open: self.open,
+            allow: self.allow.clone(),
+            users: users.map(Arc::new),
+            connections_max: self.max_connections,
+            per_client_max: self.max_per_client,
+            requests_max: self.max_requests_per_client,
+        })
     }
 }
 

@@ -5,9 +5,12 @@ use std::time::Duration;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
+use crate::config::rules::OriginRule;
 use crate::config::units;
-use crate::pace::lane::{Adapt, HoldScope};
-use crate::pace::{PaceMode, Subresources};
+use crate::pace::lane::{self, Adapt, HoldScope};
+use crate::pace::{self, PaceMode, Subresources, hold};
+use crate::policy::mode::Mode;
+use crate::types::origin::Origin;
 
 /// `[pace]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,4 +79,42 @@ impl Default for Pace {
             long_transfer: Duration::from_secs(30),
         }
     }
+}
+
+impl Pace {
+    /// When requests go to an origin, where robots.txt is obeyed as `robots` says and each of
+    /// `origins` has a rule. What other sections say is as in [`pace::Config::off`].
+    pub fn build(&self, robots: Mode, origins: &[OriginRule]) -> pace::Config {
+        // What is only observed must not slow a crawler down.
+        let is_observed = robots == Mode::Observe && self.mode == PaceMode::Enforce;
+        pace::Config {
+            mode: if is_observed { PaceMode::Observe } else { self.mode },
+            lane: lane::Config {
+                delay: self.delay,
+                concurrency: self.concurrency,
+                holds: hold::Bounds {
+                    backoff_min: self.backoff_min,
+                    backoff_max: self.backoff_max,
+                },
+                hold_scope: self.holds,
+                long_transfer: self.long_transfer,
+                adapt: self.adapt,
+                adapt_max: self.adapt_max,
+            },
+            max_wait: self.max_wait,
+            max_waiting: self.max_waiting,
+            max_waiting_per_origin: self.max_waiting_per_origin,
+            max_crawl_delay: self.max_crawl_delay,
+            max_retry_after: self.max_retry_after,
+            rate_limit_fields: self.rate_limit_fields,
+            subresources: self.subresources,
+            origins: origins.iter().map(origin_pace).collect(),
+            ..pace::Config::off()
+        }
+    }
+}
+
+fn origin_pace(rule: &OriginRule) -> (Origin, pace::OriginPace) {
+    let OriginRule { pace: mode, delay, concurrency, .. } = *rule;
+    (rule.origin.clone(), pace::OriginPace { mode, delay, concurrency })
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::names::ContactUrl;
 use crate::config::names::FetchAs;
-use crate::config::units;
+use crate::config::units::{self, bytes};
 use crate::policy::mode::Mode;
 use crate::policy::profile::Access;
 use crate::policy::profile::Meaning;
@@ -15,7 +15,12 @@ use crate::policy::profile::Obedience;
 use crate::policy::profile::OutageCopy;
 use crate::policy::profile::{Profile, ProfileName};
 use crate::robots::Spellings;
-use crate::store::limits::ROBOTS_TXT_BYTES;
+use crate::store;
+use crate::store::fetch::{self, FetchIdentity};
+use crate::store::limits::{ROBOTS_TXT_BYTES, STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN};
+
+/// The time between the end of a fetch's timeout and the answer to the requests that wait for it.
+const FETCH_GRACE: Duration = Duration::from_millis(500);
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -82,6 +87,40 @@ impl Default for Robots {
             spellings: None,
             knobs: Knobs::default(),
         }
+    }
+}
+
+impl Robots {
+    /// How a robots.txt is fetched.
+    pub fn fetch(&self) -> fetch::Config {
+        let fetch_as = match &self.fetch_as {
+            FetchAs::Agent => None,
+            FetchAs::Text(text) => Some(FetchIdentity::fixed(text)),
+        };
+        fetch::Config {
+            fetch_as,
+            contact: self.contact.as_ref().map(ToString::to_string),
+            timeout: self.fetch_timeout,
+            max_size: bytes(self.max_size),
+        }
+    }
+
+    /// The bounds of the store.
+    pub fn store(&self) -> store::Config {
+        store::Config {
+            entries_max: self.cache_entries,
+            bytes_max: bytes(self.cache_size),
+            fetches_max: self.max_fetches,
+            queue_max: self.max_queued_fetches,
+            waiters_max: self.max_waiting,
+            wait: self.fetch_timeout + FETCH_GRACE,
+            busy_wait: self.busy_fetch_timeout,
+        }
+    }
+
+    /// Bytes of the write queue to the store, in proportion to the memory of the store.
+    pub fn store_pending_max(&self) -> usize {
+        bytes(self.cache_size / 4).clamp(STORE_PENDING_BYTES_MIN, STORE_PENDING_BYTES_MAX)
     }
 }
 
