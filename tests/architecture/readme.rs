@@ -1,19 +1,27 @@
 //! The pages say what the code does: their tables are held against the code they describe.
 
+use std::fs;
+use std::path::PathBuf;
+
 use courtesy::audit::{AgentSource, Client, Content, Event, Head, Profile, Reason, Record};
 use courtesy::proxy::Problem;
 use courtesy::types::timestamp::Timestamp;
 
+use crate::source::{files, root};
+
 const PROBLEMS: &str = include_str!("../../docs/reference/problems.md");
 const RECORD: &str = include_str!("../../docs/reference/audit-record.md");
 
-/// The pages that name files and tests.
-const PAGES: [(&str, &str); 4] = [
-    ("README.md", include_str!("../../README.md")),
-    ("CONTRIBUTING.md", include_str!("../../CONTRIBUTING.md")),
-    ("docs/develop/testing.md", include_str!("../../docs/develop/testing.md")),
-    ("docs/reference/profiles.md", include_str!("../../docs/reference/profiles.md")),
-];
+/// The pages that name files and tests: those at the root, and those of the book.
+fn pages() -> impl Iterator<Item = (String, String)> {
+    let is_page = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "md");
+    let at_root = fs::read_dir(root()).expect("a directory").map(|entry| entry.expect("it").path());
+    let pages = at_root.chain(files(&root().join("docs"))).filter(is_page);
+    pages.map(|path| {
+        let text = fs::read_to_string(&path).expect("text");
+        (path.strip_prefix(root()).expect("a path of ours").display().to_string(), text)
+    })
+}
 
 /// The cells of every table row that begins with a code span.
 fn rows(page: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
@@ -75,15 +83,27 @@ fn every_member_of_the_record_is_on_its_page() {
 
 #[test]
 fn what_the_pages_name_exists() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root();
     let mut count = 0;
-    for (page, text) in PAGES {
-        let paths = text.split(['(', '`', ' ', '\n', ')']).filter(|word| !word.contains('*'));
-        for path in paths {
+    let mut missing = Vec::new();
+    for (page, text) in pages() {
+        let paths = text.split(['(', '`', ' ', '\n', ')', ',', ':', '#']);
+        let is_name = |path: &&str| !path.contains(['*', '{', '…']) && !path.contains("NAME");
+        for path in paths.filter(is_name) {
             let path = path.trim_start_matches("../");
             if ["src/", "tests/", ".ci/"].iter().any(|head| path.starts_with(head)) {
-                assert!(root.join(path).exists(), "{page}: {path}");
+                if !root.join(path).exists() {
+                    missing.push(format!("{page}: {path}"));
+                }
                 count += 1;
+            }
+        }
+        for test in text.split("cargo test --lib ").skip(1) {
+            // `cargo test --lib a::b` runs the tests of a module of that path.
+            let name = test.split(['`', ' ', '\n']).next().unwrap();
+            let module = root.join("src").join(name.replace("::", "/"));
+            if !name.is_empty() && !module.is_dir() && !module.with_extension("rs").exists() {
+                missing.push(format!("{page}: cargo test --lib {name}"));
             }
         }
         for test in text.split("cargo test --test ").skip(1) {
@@ -100,5 +120,6 @@ fn what_the_pages_name_exists() {
             }
         }
     }
-    assert!(count > 10, "no paths were found in the pages");
+    assert!(missing.is_empty(), "named, and not there:\n{}", missing.join("\n"));
+    assert!(count > 100, "{count} paths: the search has failed");
 }
