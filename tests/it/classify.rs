@@ -169,7 +169,11 @@ fn only_an_exemption_of_the_whole_host_lets_its_tunnel_pass() {
     let origin = Origin::secure().robots(ALL);
     let exemption = |paths: &[&str]| Exemption {
         origin: OriginPattern::parse(&origin.url("")).expect("an origin"),
-        paths: paths.iter().map(|path| path.parse().expect("a path pattern")).collect(),
+        paths: paths
+            .iter()
+            .map(|path| path.parse().expect("a path pattern"))
+            .collect::<Vec<_>>()
+            .into(),
         agents: vec!["examplebot".parse().expect("a token")],
         by: "webmaster@site.example".into(),
         reason: "written permission".into(),

@@ -10,7 +10,7 @@ use courtesy::audit::read::Log;
 use courtesy::audit::read::verify::verify;
 use courtesy::config::{Exemption, HttpsMode, OriginRule, PaceRecords, Settings};
 use courtesy::pace::PaceMode;
-use courtesy::policy::exemption::OriginPattern;
+use courtesy::policy::exemption::{OriginPattern, Paths};
 use courtesy::policy::profile::Obedience;
 use courtesy::runtime::clock::monotonic;
 use courtesy::types::origin::split_url;
@@ -397,7 +397,7 @@ fn a_request_that_goes_faster_than_asked_is_recorded_with_its_exemption() {
     let mut proxy = Proxy::with(|settings| {
         settings.exemptions.push(Exemption {
             origin: OriginPattern::parse(&origin.url("")).unwrap(),
-            paths: Vec::new(),
+            paths: Paths::default(),
             agents: Vec::new(),
             by: "legal".into(),
             reason: "contract".into(),

@@ -305,7 +305,11 @@ fn observing_one_origin_enforces_at_the_others() {
 fn exemption(origin: &Origin, paths: &[&str], until: Timestamp) -> Exemption {
     Exemption {
         origin: OriginPattern::parse(&origin.url("")).expect("an origin"),
-        paths: paths.iter().map(|path| path.parse().expect("a path pattern")).collect(),
+        paths: paths
+            .iter()
+            .map(|path| path.parse().expect("a path pattern"))
+            .collect::<Vec<_>>()
+            .into(),
         agents: vec!["examplebot".parse().expect("a token")],
         by: "webmaster@site.example".into(),
         reason: "written permission".into(),
