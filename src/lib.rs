@@ -11,7 +11,7 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main          builds the parts; reads files, environment, signals
 //! 3  proxy     proxy                                     the life of a request
-//! 2  edges     runtime  clients  ca  audit  pace  egress  store  watch    one kind of I/O each
+//! 2  edges     runtime  engine  clients  ca  audit  pace  egress  store  watch    one kind of I/O each
 //! 1  policy    policy                                    what a robots.txt means at a time       pure
 //! 0  types     types  robots                             names, times, the file itself           pure
 //! ```
@@ -22,6 +22,7 @@
 //! | [`robots`] | a robots.txt: parse, patterns, groups, the most specific rule. Names nothing outside itself |
 //! | [`policy`] | profiles (dialects as one table of knobs), the state machine of RFC 9309, decisions with their basis, exemptions |
 //! | [`runtime`] | clock (the only reader of it), timers, locks, counters, histograms, files, secret files, TLS cryptography |
+//! | [`engine`] | what several proxies share: an engine in memory, or a Redis or Valkey server |
 //! | [`clients`] | admission of clients: addresses, users and passwords, limits per client, memory of bodies |
 //! | [`ca`] | the local certificate authority: files, rotation, a leaf for each intercepted host |
 //! | [`audit`] | the denial record, its chain, its files, its writer thread; evidence; readers: filter, verify, replay, report |
@@ -81,6 +82,7 @@ pub mod cli;
 pub mod clients;
 pub mod config;
 pub mod egress;
+pub mod engine;
 pub mod pace;
 pub mod policy;
 pub mod proxy;

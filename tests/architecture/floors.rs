@@ -5,9 +5,10 @@ use std::fs;
 use crate::source::{files, root};
 
 /// The folders of `src` in the order of the floors, lowest first. Each may name only itself and those before.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "types", "robots", "policy", // what things are called, what a robots.txt means
-    "runtime", "clients", "ca", "audit", "pace", "egress", "store", "watch", // one thing each
+    "runtime", "engine", "clients", "ca", "audit", "pace", "egress", "store",
+    "watch", // one thing each
     "proxy", // the life of one request
     "config", "admin", "server", "cli", // puts it together
 ];

@@ -1,0 +1,257 @@
+//! How values are stored: a byte for the format, and deflated text with a dictionary that is part of
+//! the format.
+//!
+//! ```text
+//! known   format · token (8 bytes, big endian) · seal (32 bytes, if the first bit of the format says so) · text
+//! file    format · text
+//! ```
+
+use std::borrow::Cow;
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+use super::seal::{SEAL_BYTES, SealKey};
+use super::token::Token;
+
+/// The format of values. A proxy reads this one and the one before, of which there is none yet.
+pub const FORMAT: u8 = 1;
+/// The bit of the format byte that says that a seal follows the token.
+const SEALED: u8 = 0x80;
+const HEAD_BYTES: usize = 9;
+
+/// Words and names that occur in what is known of an origin and in robots.txt files, the most
+/// frequent last. It is part of the format: another dictionary is another format.
+const DICTIONARY: &[u8] = include_bytes!("dictionary");
+
+/// What is wrong with a stored value. It is as absent, and replaced by the next landing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    #[error("unknown format")]
+    Format,
+    #[error("wrong seal")]
+    Seal,
+    #[error("not deflated text, or too long")]
+    Text,
+}
+
+/// What is known of an origin, as it is stored under `key`.
+pub fn encode_known(
+    key: &[u8],
+    token: Token,
+    text: &[u8],
+    seal: Option<&SealKey>,
+) -> Option<Vec<u8>> {
+    let format = FORMAT | if seal.is_some() { SEALED } else { 0 };
+    let mut value = vec![format];
+    value.extend(token.0.to_be_bytes());
+    let text = deflate(text)?;
+    if let Some(seal) = seal {
+        value.extend(seal.of(key, &[&value, &text]));
+    }
+    value.extend(text);
+    Some(value)
+}
+
+/// The token of a stored value, and the text if that is whole, sealed where seals are required, and
+/// of at most `max` bytes. `None` if there is no token either.
+pub fn decode_known(
+    key: &[u8],
+    value: &[u8],
+    seal: Option<&SealKey>,
+    max: usize,
+) -> Option<(Token, Result<Vec<u8>, Damage>)> {
+    let (head, rest) = value.split_first_chunk::<HEAD_BYTES>()?;
+    let (format, token) = head.split_first()?;
+    let token = Token(u64::from_be_bytes(token.try_into().ok()?));
+    Some((token, text_of(key, (*format, head), rest, seal, max)))
+}
+
+fn text_of(
+    key: &[u8],
+    (format, head): (u8, &[u8]),
+    rest: &[u8],
+    seal: Option<&SealKey>,
+    max: usize,
+) -> Result<Vec<u8>, Damage> {
+    if format & !SEALED != FORMAT {
+        return Err(Damage::Format);
+    }
+    let (found, text) = if format & SEALED == 0 {
+        (None, rest)
+    } else {
+        let (found, text) = rest.split_first_chunk::<SEAL_BYTES>().ok_or(Damage::Format)?;
+        (Some(found), text)
+    };
+    if let Some(seal) = seal
+        && !found.is_some_and(|found| seal.is_of(found, key, &[head, text]))
+    {
+        return Err(Damage::Seal);
+    }
+    inflate(text, max).ok_or(Damage::Text)
+}
+
+/// A file as it is stored.
+pub fn encode_file(content: &[u8]) -> Option<Vec<u8>> {
+    let text = deflate(content)?;
+    Some([&[FORMAT][..], &text].concat())
+}
+
+/// The content of a stored file of at most `max` bytes.
+pub fn decode_file(value: &[u8], max: usize) -> Result<Vec<u8>, Damage> {
+    let (format, text) = value.split_first().ok_or(Damage::Format)?;
+    if *format != FORMAT {
+        return Err(Damage::Format);
+    }
+    inflate(text, max).ok_or(Damage::Text)
+}
+
+/// The most bytes that `text` takes when it is stored: what deflate cannot compress grows a little.
+pub const fn stored_max(text: usize) -> usize {
+    HEAD_BYTES + SEAL_BYTES + text + text / 8 + 64
+}
+
+fn deflate(text: &[u8]) -> Option<Vec<u8>> {
+    let mut deflater = Compress::new(Compression::default(), false);
+    deflater.set_dictionary(DICTIONARY).ok()?;
+    let mut output = Vec::with_capacity(stored_max(text.len()));
+    let status = deflater.compress_vec(text, &mut output, FlushCompress::Finish).ok()?;
+    (status == Status::StreamEnd).then_some(output)
+}
+
+/// The text, if it is whole and of at most `max` bytes. Memory grows as it is written.
+fn inflate(deflated: &[u8], max: usize) -> Option<Vec<u8>> {
+    let mut inflater = Decompress::new(false);
+    inflater.set_dictionary(DICTIONARY).ok()?;
+    let mut output = Vec::with_capacity((4 * deflated.len()).clamp(64, max.max(64)));
+    loop {
+        let input = usize::try_from(inflater.total_in()).ok()?;
+        let before = (input, output.len());
+        let status =
+            inflater.decompress_vec(deflated.get(input..)?, &mut output, FlushDecompress::None);
+        match status.ok()? {
+            _ if output.len() > max => return None,
+            Status::StreamEnd => {
+                return (inflater.total_in() == deflated.len() as u64).then_some(output);
+            }
+            _ if output.len() == output.capacity() => output.reserve(output.len().max(64)),
+            _ if before == (usize::try_from(inflater.total_in()).ok()?, output.len()) => {
+                return None;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A value of unknown origin, as text for messages.
+pub fn shown(value: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&value[..value.len().min(64)])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KEY: &[u8] = b"courtesy:1:{https://example.com}:known";
+
+    /// Values in hexadecimal, which every later version must read.
+    const PLAIN: &str = "010000000000000007832519482183cbe5b1b500";
+    const SEALED_VALUE: &str = "810000000000000007bb63eb5121115e660fa65e81f281e9a7a8d75d91c6df73de5524\
+         d5d85042912b832519482183cbe5b1b500";
+    const FILE: &str = "01c3d9f42a28ca2c4b2c49d5e70200";
+
+    fn seal_key(byte: u8) -> SealKey {
+        SealKey::new(&[byte; 32])
+    }
+
+    #[test]
+    fn what_the_first_version_wrote_is_read() {
+        let text = br#"{"good":null,"site_up":true,"states":[]}"#;
+        let bytes = |hex: &str| -> Vec<u8> {
+            let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+            (0..hex.len()).step_by(2).map(digits).collect()
+        };
+        let (plain, sealed, file) = (bytes(PLAIN), bytes(SEALED_VALUE), bytes(FILE));
+        let known = Some((Token(7), Ok(text.to_vec())));
+        assert_eq!(decode_known(KEY, &plain, None, 100), known);
+        assert_eq!(decode_known(KEY, &sealed, Some(&seal_key(1)), 100), known);
+        assert_eq!(decode_file(&file, 100).unwrap(), b"User-agent: *\nDisallow: /private/\n");
+    }
+
+    #[test]
+    fn damage_has_a_name_and_the_token_is_there_nevertheless() {
+        let (seal, other) = (seal_key(1), seal_key(2));
+        let plain = encode_known(KEY, Token(7), b"text", None).unwrap();
+        let sealed = encode_known(KEY, Token(7), b"text", Some(&seal)).unwrap();
+        let text = Ok(b"text".to_vec());
+        let cases: [(&[u8], &[u8], Option<&SealKey>, Result<Vec<u8>, Damage>); 7] = [
+            (KEY, &plain, None, text.clone()),
+            (KEY, &sealed, None, text.clone()),
+            (KEY, &sealed, Some(&seal), text),
+            (KEY, &plain, Some(&seal), Err(Damage::Seal)),
+            (KEY, &sealed, Some(&other), Err(Damage::Seal)),
+            (b"another key", &sealed, Some(&seal), Err(Damage::Seal)),
+            (KEY, &plain[..plain.len() - 1], None, Err(Damage::Text)),
+        ];
+        for (index, (key, value, seal, text)) in cases.into_iter().enumerate() {
+            assert_eq!(decode_known(key, value, seal, 100), Some((Token(7), text)), "case {index}");
+        }
+        let unknown = [&[9][..], &plain[1..]].concat();
+        assert_eq!(decode_known(KEY, &unknown, None, 100), Some((Token(7), Err(Damage::Format))));
+        assert_eq!(decode_known(KEY, &plain[..8], None, 100), None);
+        assert_eq!(decode_file(b"", 100), Err(Damage::Format));
+    }
+
+    #[test]
+    fn a_small_value_cannot_become_a_large_one() {
+        let value = encode_file(&vec![b'a'; 1 << 20]).unwrap();
+        assert!(value.len() < 10_000);
+        assert_eq!(decode_file(&value, 1 << 20).unwrap().len(), 1 << 20);
+        assert_eq!(decode_file(&value, (1 << 20) - 1), Err(Damage::Text));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_stored_comes_back(
+            text in prop::collection::vec(any::<u8>(), 0..5000), token in any::<u64>(),
+            is_sealed in any::<bool>(),
+        ) {
+            let seal = is_sealed.then(|| seal_key(3));
+            let value = encode_known(KEY, Token(token), &text, seal.as_ref()).unwrap();
+            prop_assert!(value.len() <= stored_max(text.len()));
+            let decoded = decode_known(KEY, &value, seal.as_ref(), text.len());
+            prop_assert_eq!(decoded, Some((Token(token), Ok(text.clone()))));
+            let file = encode_file(&text).unwrap();
+            prop_assert_eq!(decode_file(&file, text.len()), Ok(text));
+        }
+
+        #[test]
+        fn no_bytes_panic_or_exceed_the_bound(
+            value in prop::collection::vec(any::<u8>(), 0..300), max in 0_usize..400,
+        ) {
+            for format in [None, Some(FORMAT), Some(FORMAT | SEALED)] {
+                let mut value = value.clone();
+                if let (Some(first), Some(format)) = (value.first_mut(), format) {
+                    *first = format;
+                }
+                if let Some((_, Ok(text))) = decode_known(KEY, &value, None, max) {
+                    prop_assert!(text.len() <= max);
+                }
+                if let Ok(content) = decode_file(&value, max) {
+                    prop_assert!(content.len() <= max);
+                }
+            }
+        }
+
+        #[test]
+        fn a_changed_bit_of_a_sealed_value_shows(bit in 0_usize..8 * 60) {
+            let seal = seal_key(4);
+            let text: Vec<u8> = (0..=255).collect();
+            let mut value = encode_known(KEY, Token(7), &text, Some(&seal)).unwrap();
+            value[bit / 8] ^= 1 << (bit % 8);
+            let decoded = decode_known(KEY, &value, Some(&seal), 1000);
+            prop_assert!(decoded.unwrap().1.is_err());
+        }
+    }
+}

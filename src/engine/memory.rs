@@ -1,0 +1,272 @@
+//! The engine within one process: the default, for tests and for the demo. It computes what the
+//! scripts of `redis` do; a property holds the two against each other.
+
+mod cluster;
+mod dump;
+mod lane;
+mod site;
+mod state;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::clock::{EngineClock, Micros, micros};
+use super::config::Config;
+use super::error::{Error, ErrorKind};
+use super::files::Sha256;
+use super::format::FORMAT;
+use super::log_head::LogHead;
+use super::look::{LEASE, Landed, Landing, Look, Looked};
+use super::members::{Beat, Members};
+use super::pace::{Hold, HoldLength, HoldRequest, Presence, SLOTS_MAX, TurnRequest, Turned};
+use super::response::{Response, at_once};
+use super::stats::{LookupResult, Stats};
+use super::status::Status;
+use super::token::Token;
+use super::{Engine, keys};
+use crate::runtime::lock::Lock;
+use crate::types::origin::Origin;
+use cluster::Beating;
+use lane::{Ask, StoredHold};
+use site::{Marks, Site};
+use state::State;
+
+/// One proxy's handle on a state that proxies of the same process share.
+#[derive(Debug)]
+pub struct MemoryEngine {
+    shared: Arc<Shared>,
+    config: Config,
+    members: Lock<Members>,
+    head: Lock<Option<LogHead>>,
+    is_away: AtomicBool,
+    stats: Stats,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Lock<State>,
+    clock: Arc<dyn EngineClock>,
+}
+
+impl MemoryEngine {
+    /// The first handle on a state of its own, in which nothing can have been forgotten.
+    pub fn new(config: Config, clock: Arc<dyn EngineClock>) -> Self {
+        let mut state = State::empty();
+        state.cluster.epoch = Some(0);
+        Self::on(Arc::new(Shared { state: Lock::new(state), clock }), config)
+    }
+
+    /// Another proxy's handle on the same state.
+    pub fn beside(&self, config: Config) -> Self {
+        Self::on(Arc::clone(&self.shared), config)
+    }
+
+    fn on(shared: Arc<Shared>, config: Config) -> Self {
+        Self {
+            shared,
+            members: Lock::new(Members::new(config.members_before)),
+            config,
+            head: Lock::default(),
+            is_away: AtomicBool::new(false),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Takes the engine away from this proxy, or gives it back.
+    pub fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::SeqCst);
+    }
+
+    /// Loses all data, as a server that restarts without any.
+    pub fn lose(&self) {
+        *self.shared.state.lock() = State::empty();
+    }
+
+    fn now(&self) -> Micros {
+        self.shared.clock.now()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.is_away.load(Ordering::SeqCst) {
+            self.stats.note_error(ErrorKind::Broken);
+            return Err(ErrorKind::Broken.with("taken away"));
+        }
+        Ok(())
+    }
+
+    fn with_site<T>(
+        &self,
+        origin: &Origin,
+        act: impl FnOnce(&mut Site, Micros) -> T,
+    ) -> Result<T, Error> {
+        self.check()?;
+        let mut state = self.shared.state.lock();
+        let now = self.now();
+        state.site(origin, now).map(|site| act(site, now))
+    }
+
+    fn hold_max(&self) -> Micros {
+        bounded(self.config.hold_max)
+    }
+
+    fn presence(&self, site: &mut Site, is_used: bool, now: Micros) -> Presence {
+        let marks = Marks { now, presence: micros(self.members.lock().presence()) };
+        let here = site.here(is_used.then_some(&self.config.name), marks);
+        Presence { here, hold: site.lane.hold_at(now, self.hold_max()) }
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn look(&self, look: Look<'_>) -> Response<Looked> {
+        let name = &self.config.name;
+        let looked = self.with_site(look.origin, |site, now| Looked {
+            known: site.look(look.have, name, look.may_fetch, now),
+            presence: self.presence(site, look.is_used, now),
+        });
+        if let Ok(looked) = &looked {
+            self.stats.note_lookup(LookupResult::of(&looked.known));
+        }
+        at_once(looked)
+    }
+
+    fn land(&self, landing: Landing<'_>) -> Response<Landed> {
+        let keep = bounded(self.config.keep);
+        at_once(self.with_site(landing.origin, |site, now| {
+            site.land(landing.token, landing.value, keep, now)
+        }))
+    }
+
+    fn renew(&self, origin: &Origin, token: Token) -> Response<bool> {
+        at_once(self.with_site(origin, |site, now| site.extend(token, now + micros(LEASE))))
+    }
+
+    fn release(&self, origin: &Origin, token: Token) -> Response<bool> {
+        at_once(self.with_site(origin, |site, now| site.extend(token, now)))
+    }
+
+    fn turn(&self, request: TurnRequest<'_>) -> Response<Turned> {
+        let (floor, hold_max) = (self.members.lock().floor(), self.hold_max());
+        let group = keys::group(request.group);
+        let ask = Ask {
+            group: &group,
+            own: bounded(request.own_delay),
+            asked: bounded(request.asked_delay),
+            slack: bounded(request.slack),
+            horizon: bounded(request.horizon),
+            left: bounded(request.left),
+            count: request.count.clamp(1, SLOTS_MAX),
+            floor,
+        };
+        at_once(self.with_site(request.origin, |site, now| {
+            let slots = site.lane.turn(&ask, now, hold_max);
+            Turned {
+                slots: slots.slots.into_iter().map(Duration::from_micros).collect(),
+                beyond: slots.beyond.map(Duration::from_micros),
+                hold: site.lane.hold_at(now, hold_max),
+            }
+        }))
+    }
+
+    fn hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
+        let HoldRequest { origin, length, status, cause } = request;
+        let hold_max = self.hold_max();
+        at_once(self.with_site(origin, |site, now| {
+            let lane = &mut site.lane;
+            match length {
+                HoldLength::For(length) => {
+                    let until = now + bounded(length);
+                    lane.hold_for(StoredHold { until, status, cause }, now, hold_max);
+                }
+                HoldLength::BackOff { first, max, jitter } => {
+                    let length = (bounded(first), bounded(max), jitter);
+                    lane.back_off(length, (status, cause), now, hold_max);
+                }
+            }
+            let none = Hold { left: Duration::ZERO, status, cause };
+            lane.hold_at(now, hold_max).unwrap_or(none)
+        }))
+    }
+
+    fn calm(&self, origin: &Origin) -> Response<bool> {
+        at_once(self.with_site(origin, |site, now| site.lane.calm(now)))
+    }
+
+    fn end_hold(&self, origin: &Origin) -> Response<bool> {
+        at_once(self.with_site(origin, |site, now| site.lane.end_hold(now)))
+    }
+
+    fn here(&self, origin: &Origin) -> Response<Presence> {
+        at_once(self.with_site(origin, |site, now| self.presence(site, true, now)))
+    }
+
+    fn beat(&self) -> Response<Beat> {
+        if let Err(error) = self.check() {
+            return at_once(Err(error));
+        }
+        let beating = Beating {
+            proxy: &self.config.name,
+            format: FORMAT,
+            settings: self.config.settings_word(),
+            head: self.head.lock().take(),
+        };
+        let now = self.now();
+        let beat = self.shared.state.lock().cluster.beat(&beating, now);
+        if self.members.lock().note(beat, Duration::from_micros(now)) {
+            self.stats.note_lost();
+        }
+        at_once(Ok(beat))
+    }
+
+    fn get_file(&self, sha256: Sha256) -> Response<Option<Bytes>> {
+        at_once(self.check().map(|()| self.shared.state.lock().file(&sha256)))
+    }
+
+    fn put_file(&self, sha256: Sha256, content: Bytes) -> Response<()> {
+        let result = self.check().and_then(|()| self.config.check_file(&content));
+        at_once(result.map(|()| self.shared.state.lock().put_file(sha256, content)))
+    }
+
+    fn heads(&self) -> Response<Vec<(String, LogHead)>> {
+        let heads = || {
+            let state = self.shared.state.lock();
+            let heads = state.cluster.heads.iter();
+            heads.map(|(name, (_, head))| (name.clone(), *head)).collect()
+        };
+        at_once(self.check().map(|()| heads()))
+    }
+
+    fn set_head(&self, head: LogHead) {
+        *self.head.lock() = Some(head);
+    }
+
+    fn status(&self) -> Status {
+        let (members, is_up) = (self.members.lock(), !self.is_away.load(Ordering::SeqCst));
+        Status {
+            is_up,
+            was_reached: true,
+            fault: (!is_up).then(|| ErrorKind::Broken.with("taken away")),
+            members: members.largest(),
+            same_settings: members.last().same_settings,
+            epoch: members.epoch(),
+            presence: members.presence(),
+            clock_offset: Some(0),
+            server: Some("memory".to_owned()),
+            ..Status::default()
+        }
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+/// No length is longer: all sums of a few and a date stay below 2^53, where Lua counts exactly.
+const LENGTH_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+
+/// A length as it is sent to the scripts.
+pub(super) fn bounded(length: Duration) -> Micros {
+    micros(length.min(LENGTH_MAX))
+}

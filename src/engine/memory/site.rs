@@ -1,0 +1,120 @@
+//! What is shared of one origin. `scripts/look.lua`, `land.lua`, `lease.lua` and `here.lua` compute the
+//! same.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::lane::{Lane, REST};
+use crate::engine::clock::{Micros, micros};
+use crate::engine::look::{Known, LEASE, Landed};
+use crate::engine::token::Token;
+
+/// The times that matter where proxies are at an origin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marks {
+    pub now: Micros,
+    /// The time between two marks of a proxy.
+    pub presence: Micros,
+}
+
+/// One origin.
+#[derive(Debug, Default)]
+pub(super) struct Site {
+    pub known: Option<Value>,
+    pub lease: Option<Lease>,
+    pub lane: Lane,
+    /// When each proxy was seen last.
+    pub here: BTreeMap<String, Micros>,
+    /// Then the marks matter no more.
+    here_expires: Micros,
+}
+
+#[derive(Debug)]
+pub(super) struct Value {
+    pub token: Token,
+    pub value: Bytes,
+    expires: Micros,
+}
+
+/// The last lease, which may be over: its token counts on.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub token: Token,
+    pub until: Micros,
+    pub holder: String,
+}
+
+impl Site {
+    /// What is known beyond `have`, or whose turn it is to find out.
+    pub(super) fn look(&mut self, have: Token, proxy: &str, may_fetch: bool, now: Micros) -> Known {
+        let have = have.unless_ahead(now).unwrap_or_default();
+        let known = self.known_token(now).unwrap_or_default();
+        if let Some(value) = self.known.as_ref().filter(|_| known > have) {
+            return Known::Newer { token: known, value: value.value.clone() };
+        }
+        if !may_fetch {
+            return Known::Nothing;
+        }
+        let lease = self.lease.as_ref().filter(|lease| lease.token.unless_ahead(now).is_some());
+        if let Some(lease) = lease.filter(|lease| lease.is_held(now) && lease.holder != proxy) {
+            return Known::Wait(std::time::Duration::from_micros(lease.until - now));
+        }
+        let last = lease.map_or(Token::default(), |lease| lease.token);
+        let token = Token(now.max(known.0 + 1).max(last.0 + 1).max(have.0 + 1));
+        let until = now + micros(LEASE);
+        self.lease = Some(Lease { token, until, holder: proxy.to_owned() });
+        Known::Lease(token)
+    }
+
+    pub(super) fn land(&mut self, token: Token, value: &[u8], keep: Micros, now: Micros) -> Landed {
+        let known = self.known_token(now).unwrap_or_default();
+        if token.unless_ahead(now).is_none() || known > token {
+            return Landed::Refused(known);
+        }
+        self.known =
+            Some(Value { token, value: Bytes::copy_from_slice(value), expires: now + keep });
+        if let Some(lease) = self.lease.as_mut().filter(|lease| lease.token == token) {
+            lease.until = now;
+        }
+        Landed::Kept
+    }
+
+    /// Makes the lease last until `until`, if it is still that of the token.
+    pub(super) fn extend(&mut self, token: Token, until: Micros) -> bool {
+        let lease = self.lease.as_mut().filter(|lease| lease.token == token);
+        lease.map(|lease| lease.until = until).is_some()
+    }
+
+    /// How many proxies are here; marks `proxy` as one of them.
+    pub(super) fn here(&mut self, proxy: Option<&str>, marks: Marks) -> usize {
+        let Marks { now, presence } = marks;
+        let first = now.saturating_sub(2 * presence);
+        self.here.retain(|_, seen| (first..=now + 2 * presence).contains(seen));
+        if let Some(proxy) = proxy {
+            self.here.insert(proxy.to_owned(), now);
+            self.here_expires = now + 3 * presence;
+        }
+        self.here.len()
+    }
+
+    /// Whether nothing of it matters any more.
+    pub(super) fn is_over(&self, now: Micros) -> bool {
+        self.known.as_ref().is_none_or(|value| value.expires < now)
+            && self.lease.as_ref().is_none_or(|lease| lease.until + REST < now)
+            && self.lane.expires < now
+            && self.here_expires < now
+    }
+
+    fn known_token(&self, now: Micros) -> Option<Token> {
+        let value = self.known.as_ref().filter(|value| value.expires >= now)?;
+        value.token.unless_ahead(now)
+    }
+}
+
+impl Lease {
+    /// Whether it lasts. One that ends later than it can was made before the clock went back.
+    const fn is_held(&self, now: Micros) -> bool {
+        self.until > now && self.until - now <= LEASE.as_micros() as Micros
+    }
+}

@@ -1,0 +1,111 @@
+//! What several proxies share: what is known of origins, which of them fetches, when the next
+//! request to an origin may start, how long it is left alone, how many proxies there are.
+//!
+//! [`Engine`] is the seam: each operation is one request and one response, and either fails within
+//! `engine.timeout`. [`MemoryEngine`] is a shared state within one process. Values are bytes to an
+//! engine, and times are microseconds of the engine's own clock, which callers see as durations from
+//! now only: proxies need not agree on the time.
+//!
+//! An [`Error`] of any kind means that the engine is away: the caller goes on with what it has.
+
+mod clock;
+mod config;
+mod error;
+mod files;
+pub mod format;
+pub mod keys;
+mod log_head;
+mod look;
+mod members;
+mod memory;
+mod pace;
+mod response;
+mod seal;
+mod stats;
+mod status;
+#[cfg(test)]
+mod tests;
+mod token;
+mod window;
+
+pub use clock::{EngineClock, ManualEngineClock, Micros, SystemEngineClock};
+pub use config::Config;
+pub use error::{Error, ErrorKind};
+pub use files::Sha256;
+pub use log_head::LogHead;
+pub use look::{Known, Landed, Landing, Look, Looked};
+pub use members::{Beat, Members};
+pub use memory::MemoryEngine;
+pub use pace::{
+    Hold, HoldCause, HoldLength, HoldRequest, Presence, SLOTS_MAX, TurnRequest, Turned,
+};
+pub use response::Response;
+pub use seal::{SealKey, SealKeyError};
+pub use stats::{Counts, LookupResult, Operation, SlotEnd, Stats};
+pub use status::Status;
+pub use token::Token;
+pub use window::{slack, start_window};
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::types::origin::Origin;
+
+/// One proxy's handle on the state that it shares with others.
+///
+/// The calls return at once; the response is awaited on any runtime, or on none. Where the engine
+/// is away they fail without waiting.
+pub trait Engine: fmt::Debug + Send + Sync {
+    /// What is known of an origin beyond what the caller has, or else the lease to fetch it.
+    fn look(&self, look: Look<'_>) -> Response<Looked>;
+
+    /// Shares what a fetch has found, and ends its lease. To be sent after the files it refers to.
+    fn land(&self, landing: Landing<'_>) -> Response<Landed>;
+
+    /// Makes a lease last three seconds from now; to be sent each second. Whether it is still held:
+    /// if not, another proxy may fetch as well, and the landing may be refused.
+    fn renew(&self, origin: &Origin, token: Token) -> Response<bool>;
+
+    /// Ends a lease without a finding. Whether it was still held.
+    fn release(&self, origin: &Origin, token: Token) -> Response<bool>;
+
+    /// Reserves the next slots of a lane.
+    fn turn(&self, request: TurnRequest<'_>) -> Response<Turned>;
+
+    /// Holds all starts at an origin. The response is the hold that applies: the one that was there,
+    /// if it is longer, or if this is another failure of the same event.
+    fn hold(&self, request: HoldRequest<'_>) -> Response<Hold>;
+
+    /// Ends the back-offs in a row of an origin that responds again, unless a hold lasts. Whether
+    /// there were any. Need be sent only if there were.
+    fn calm(&self, origin: &Origin) -> Response<bool>;
+
+    /// Ends the hold of an origin and forgets the failures behind it. Whether there was one.
+    fn end_hold(&self, origin: &Origin) -> Response<bool>;
+
+    /// Marks that this proxy sends requests to an origin; to be sent every [`Status::presence`]
+    /// while it does.
+    fn here(&self, origin: &Origin) -> Response<Presence>;
+
+    /// Marks that this proxy lives. The engine of a server sends it by itself.
+    fn beat(&self) -> Response<Beat>;
+
+    /// A shared file. Its content has the digest; anything else is as absent.
+    fn get_file(&self, sha256: Sha256) -> Response<Option<Bytes>>;
+
+    /// Shares a file. One that is longer than [`Config::file_max`] is not shared.
+    fn put_file(&self, sha256: Sha256, content: Bytes) -> Response<()>;
+
+    /// The heads of all audit logs that the engine has seen, by the name of the proxy.
+    fn heads(&self) -> Response<Vec<(String, LogHead)>>;
+
+    /// The head of this proxy's audit log, for the beats to come.
+    fn set_head(&self, head: LogHead);
+
+    /// Whether the engine can be reached, and what was last seen of it. Does not wait.
+    fn status(&self) -> Status;
+
+    /// The counters of this handle.
+    fn stats(&self) -> &Stats;
+}

@@ -1,0 +1,229 @@
+//! What an engine counts.
+
+use std::time::Duration;
+
+use super::error::ErrorKind;
+use super::look::Known;
+use crate::runtime::counters::Counters;
+use crate::runtime::histogram::{Histogram, HistogramCounts};
+
+/// The operations, as the label `op` names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    Look,
+    Land,
+    Renew,
+    Release,
+    Turn,
+    Hold,
+    Calm,
+    Here,
+    Beat,
+    GetFile,
+    PutFile,
+    Heads,
+}
+
+impl Operation {
+    /// All operations, in the order of [`Self::index`].
+    pub const ALL: [Self; 12] = [
+        Self::Look,
+        Self::Land,
+        Self::Renew,
+        Self::Release,
+        Self::Turn,
+        Self::Hold,
+        Self::Calm,
+        Self::Here,
+        Self::Beat,
+        Self::GetFile,
+        Self::PutFile,
+        Self::Heads,
+    ];
+
+    /// The value of the label `op`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Look => "look",
+            Self::Land => "land",
+            Self::Renew => "renew",
+            Self::Release => "release",
+            Self::Turn => "turn",
+            Self::Hold => "hold",
+            Self::Calm => "calm",
+            Self::Here => "here",
+            Self::Beat => "beat",
+            Self::GetFile => "get_file",
+            Self::PutFile => "put_file",
+            Self::Heads => "heads",
+        }
+    }
+
+    /// The place in [`Self::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What became of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotEnd {
+    /// A request started in it.
+    Used,
+    /// The response, or the request, came too late for it.
+    Missed,
+    /// No request waited any more.
+    Idle,
+}
+
+/// What a look returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupResult {
+    Newer,
+    Lease,
+    Wait,
+    None,
+}
+
+impl LookupResult {
+    pub(super) const fn of(known: &Known) -> Self {
+        match known {
+            Known::Newer { .. } => Self::Newer,
+            Known::Lease(_) => Self::Lease,
+            Known::Wait(_) => Self::Wait,
+            Known::Nothing => Self::None,
+        }
+    }
+}
+
+/// The counters of one handle; they only grow.
+#[derive(Debug)]
+pub struct Stats {
+    seconds: [Histogram; Operation::ALL.len()],
+    errors: Counters<{ ErrorKind::ALL.len() }>,
+    slots: Counters<3>,
+    lookups: Counters<4>,
+    /// Openings of the breaker, microseconds away, values that could not be read, losses of data.
+    others: Counters<4>,
+}
+
+const BROKEN: usize = 0;
+const AWAY: usize = 1;
+const DAMAGED: usize = 2;
+const LOST: usize = 3;
+
+/// A snapshot of the counters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counts {
+    /// How long operations took, in the order of [`Operation::ALL`].
+    pub seconds: [HistogramCounts; Operation::ALL.len()],
+    /// Errors, in the order of [`ErrorKind::ALL`].
+    pub errors: [u64; ErrorKind::ALL.len()],
+    /// Slots that were used, missed and idle.
+    pub slots: [u64; 3],
+    /// Looks that returned something newer, the lease, the lease of another, and nothing.
+    pub lookups: [u64; 4],
+    /// How often the breaker has opened.
+    pub broken: u64,
+    /// How long the engine was away.
+    pub away: Duration,
+    /// Values whose format, digest, seal or content was wrong.
+    pub damaged: u64,
+    /// How often the engine had lost its data.
+    pub lost: u64,
+}
+
+impl Stats {
+    /// Counts what became of a slot.
+    pub fn note_slot(&self, end: SlotEnd) {
+        self.slots.add(end as usize, 1);
+    }
+
+    /// Counts how long an operation took that had a response.
+    pub(super) fn note_time(&self, operation: Operation, took: Duration) {
+        self.seconds[operation.index()].note(took);
+    }
+
+    pub(super) fn note_error(&self, kind: ErrorKind) {
+        self.errors.add(kind.index(), 1);
+    }
+
+    pub(super) fn note_lookup(&self, result: LookupResult) {
+        self.lookups.add(result as usize, 1);
+    }
+
+    pub(super) fn note_broken(&self) {
+        self.others.add(BROKEN, 1);
+    }
+
+    pub(super) fn note_away(&self, length: Duration) {
+        self.others.add(AWAY, u64::try_from(length.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    pub(super) fn note_damaged(&self) {
+        self.others.add(DAMAGED, 1);
+    }
+
+    pub(super) fn note_lost(&self) {
+        self.others.add(LOST, 1);
+    }
+
+    /// The current counters.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            seconds: std::array::from_fn(|operation| self.seconds[operation].counts()),
+            errors: self.errors.values(),
+            slots: self.slots.values(),
+            lookups: self.lookups.values(),
+            broken: self.others.value(BROKEN),
+            away: Duration::from_micros(self.others.value(AWAY)),
+            damaged: self.others.value(DAMAGED),
+            lost: self.others.value(LOST),
+        }
+    }
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self {
+            seconds: std::array::from_fn(|_| Histogram::default()),
+            errors: Counters::default(),
+            slots: Counters::default(),
+            lookups: Counters::default(),
+            others: Counters::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_has_its_place_and_its_word() {
+        for (index, operation) in Operation::ALL.into_iter().enumerate() {
+            assert_eq!(operation.index(), index);
+        }
+        let words: std::collections::HashSet<_> = Operation::ALL.map(Operation::word).into();
+        assert_eq!(words.len(), Operation::ALL.len());
+    }
+
+    #[test]
+    fn what_is_noted_is_counted_once() {
+        let stats = Stats::default();
+        stats.note_slot(SlotEnd::Missed);
+        stats.note_time(Operation::Heads, Duration::from_millis(3));
+        stats.note_error(ErrorKind::TooLarge);
+        stats.note_lookup(LookupResult::None);
+        stats.note_broken();
+        stats.note_away(Duration::from_millis(1500));
+        stats.note_damaged();
+        stats.note_lost();
+        let counts = stats.counts();
+        assert_eq!((counts.slots, counts.lookups), ([0, 1, 0], [0, 0, 0, 1]));
+        assert_eq!(counts.seconds[Operation::Heads.index()].count(), 1);
+        assert_eq!(counts.errors[ErrorKind::TooLarge.index()], 1);
+        assert_eq!(counts.away, Duration::from_millis(1500));
+        assert_eq!((counts.broken, counts.damaged, counts.lost), (1, 1, 1));
+    }
+}

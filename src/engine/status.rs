@@ -1,0 +1,34 @@
+//! What was last seen of an engine.
+
+use std::time::Duration;
+
+use super::clock::Micros;
+use super::error::Error;
+
+/// What was last seen of an engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Whether requests are sent to it.
+    pub is_up: bool,
+    /// Whether it was ever reached by this process.
+    pub was_reached: bool,
+    /// Why it is not up, or the last error of one that lets it go on.
+    pub fault: Option<Error>,
+    /// How many proxies there are: the largest count of the last ten minutes of contact; at least 1.
+    /// While the engine is away, each takes this part of the pace.
+    pub members: usize,
+    /// How many of them have the same shared settings.
+    pub same_settings: usize,
+    /// When the engine's data began; none before the first beat.
+    pub epoch: Option<Micros>,
+    /// How often this proxy marks that it is at an origin.
+    pub presence: Duration,
+    /// The mean time between a request and its response, from which [`super::slack`] follows.
+    pub round_trip: Duration,
+    /// How far the engine's clock is ahead of this machine's, in microseconds.
+    pub clock_offset: Option<i64>,
+    /// The server may forget what it should keep (its `maxmemory-policy` is not `noeviction`).
+    pub may_evict: bool,
+    /// The server's kind and version.
+    pub server: Option<String>,
+}

@@ -1,0 +1,87 @@
+//! Leases, slots, holds and presence, as several proxies see them over one engine in memory.
+
+mod holds;
+mod leases;
+mod slots;
+mod together;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::*;
+use crate::types::origin::{Origin, Scheme};
+
+/// The time at which the tests begin.
+const START: Micros = 1_800_000_000_000_000;
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A response that must be there at once.
+#[track_caller]
+fn now<T>(mut response: Response<T>) -> T {
+    match response.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result.expect("the engine is there"),
+        Poll::Pending => panic!("an engine in memory does not wait"),
+    }
+}
+
+/// Proxies `a`, `b` and `c` on one engine.
+struct Three {
+    clock: Arc<ManualEngineClock>,
+    a: MemoryEngine,
+    b: MemoryEngine,
+    c: MemoryEngine,
+    site: Origin,
+}
+
+impl Three {
+    fn new() -> Self {
+        let clock = ManualEngineClock::starting_at(START);
+        let a = MemoryEngine::new(Config::named("a"), Arc::clone(&clock) as _);
+        let (b, c) = (a.beside(Config::named("b")), a.beside(Config::named("c")));
+        let site = Origin::from_authority(Scheme::Https, "example.com").unwrap();
+        Self { clock, a, b, c, site }
+    }
+
+    fn look(&self, engine: &MemoryEngine, have: Token) -> Known {
+        let look = Look { origin: &self.site, have, may_fetch: true, is_used: false };
+        now(engine.look(look)).known
+    }
+
+    fn land(&self, engine: &MemoryEngine, token: Token, value: &[u8]) -> Landed {
+        now(engine.land(Landing { origin: &self.site, token, value }))
+    }
+
+    /// For a group with an asked delay of ten seconds.
+    fn turn(&self, engine: &MemoryEngine, count: u8) -> Turned {
+        now(engine.turn(TurnRequest { count, ..self.request() }))
+    }
+
+    fn request(&self) -> TurnRequest<'_> {
+        TurnRequest {
+            origin: &self.site,
+            group: "examplebot",
+            own_delay: Duration::ZERO,
+            asked_delay: seconds(10),
+            slack: ms(100),
+            horizon: seconds(120),
+            count: 1,
+            left: Duration::ZERO,
+        }
+    }
+}
+
+/// The lease that was given.
+#[track_caller]
+fn lease(known: Known) -> Token {
+    let Known::Lease(token) = known else { panic!("{known:?}") };
+    token
+}
