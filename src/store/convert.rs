@@ -12,6 +12,7 @@ use super::persisted::{
     Digest, Failed, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
 };
 use super::states::{Read, States};
+use crate::engine::Token;
 use crate::policy::access::{AccessResult, Capture, Cause, Fetched};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Copy, RobotsState, Unreachable};
@@ -71,7 +72,15 @@ impl Entry {
         }
         let (site_up, states) = (self.site_up, kept(&self.states));
         (
-            Persisted { good, failed, site_up, states, agents: agents.unwrap_or_default(), others },
+            Persisted {
+                good,
+                failed,
+                site_up,
+                states,
+                agents: agents.unwrap_or_default(),
+                others,
+                token: self.token.0,
+            },
             blobs,
         )
     }
@@ -86,7 +95,7 @@ impl Entry {
         jitter: f64,
         read: Read<'_>,
     ) -> Option<Self> {
-        let Persisted { good, failed, site_up, states, agents, others } = persisted;
+        let Persisted { good, failed, site_up, states, agents, others, token } = persisted;
         let good =
             good.map(|good| fetched_good(good, blobs)).map_or(Some(None), |it| it.map(Some))?;
         // Earlier versions stored the response to one agent for all: fetch again.
@@ -95,7 +104,8 @@ impl Entry {
             .map(|failed| fetched_without(failed, blobs))
             .map_or(Some(None), |it| it.map(Some))?;
         let failed = failed.map(Arc::new);
-        let mut entry = Self { good, failed, states: Vec::new(), site_up, agents: None };
+        let token = Token(token);
+        let mut entry = Self { good, failed, states: Vec::new(), site_up, agents: None, token };
         let making = Making { profiles, jitter, read };
         entry.states = entry.states_as_kept(&states, &entry.failures(), &making);
         let mut restored = AgentAnswers::default();

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use super::agents::{AgentAnswer, AgentAnswers};
 use super::entry_view::View;
 use super::states::{Read, States, apply, find};
+use crate::engine::Token;
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
 use crate::store::fetch::{FetchIdentity, Validators};
+use crate::types::timestamp::Timestamp;
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
@@ -24,6 +26,8 @@ pub(super) struct Entry {
     pub(super) site_up: bool,
     /// Responses that hold for one agent only, until a fetch settles the file itself.
     pub(super) agents: Option<Arc<AgentAnswers>>,
+    /// The number under which proxies share it, or what it was made of.
+    pub(super) token: Token,
 }
 
 impl Entry {
@@ -37,8 +41,14 @@ impl Entry {
         jitter: f64,
         read: Read<'_>,
     ) -> Self {
-        let unknown =
-            Self { good: None, failed: None, states: Vec::new(), site_up: true, agents: None };
+        let unknown = Self {
+            good: None,
+            failed: None,
+            states: Vec::new(),
+            site_up: true,
+            agents: None,
+            token: Token::default(),
+        };
         let mut entry = previous.unwrap_or(&unknown).with_profile(asking, jitter, read);
         let site_up = entry.site_up;
         let apply = |states: &mut States| {
@@ -83,6 +93,14 @@ impl Entry {
             AccessResult::Without(cause) if cause.counts_for_all() => Bearing::Site,
             AccessResult::Without(_) => Bearing::Agent,
         }
+    }
+
+    /// When the last fetch ended.
+    pub(super) fn tried_at(&self) -> Option<Timestamp> {
+        let answers = self.agents.iter().flat_map(|agents| &agents.answers);
+        let own = answers.map(|answer| answer.own.at);
+        let shared = [self.good.as_ref(), self.failed.as_deref()].into_iter().flatten();
+        own.chain(shared.map(|fetched| fetched.at)).max()
     }
 
     /// The fetches without a file since the last one with a file, as they concern every agent.

@@ -87,7 +87,7 @@ impl EntryBuilder {
 }
 
 /// From 0 to 1. It only has to differ between calls, so the hasher's random keys suffice.
-fn jitter() -> f64 {
+pub(super) fn jitter() -> f64 {
     f64::from(u16::try_from(RandomState::new().hash_one(0) >> 48).unwrap_or(0))
         / f64::from(u16::MAX)
 }

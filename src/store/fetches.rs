@@ -13,6 +13,7 @@ use super::known::{Known, Undecided};
 use super::landing::{Before, FollowerSlot};
 use super::learnt::Learnt;
 use super::limits::PARSED_INLINE_BYTES_MAX;
+use super::sharing::{Asking, Consulted, Lease, Sharing};
 use super::single_flight::queue::Cancel;
 use super::single_flight::{self, SingleFlight, Start};
 use super::subscribers::Subscribers;
@@ -41,6 +42,7 @@ pub(super) struct Fetches {
     pub(super) counters: Counters,
     pub(super) subscribers: Subscribers,
     pub(super) follower: FollowerSlot,
+    pub(super) sharing: Sharing,
 }
 
 /// What a lookup waits for.
@@ -137,18 +139,80 @@ impl FetchTask {
                 loaded => loaded,
             },
         };
-        let (origin, client) = (ask.origin.clone(), ask.client.clone());
-        // The slot is kept until the flight lands: a fetched file that waits for room counts
-        // against no other bound.
-        let learnt = match self.flight.slot(&ask.progress).await {
-            Ok(cancel) => self.fetch(ask, previous, cancel).await,
+        let asking =
+            Asking { entries: &fetches.entries, origin: &ask.origin, profile: &self.profile };
+        let max_size = fetches.fetcher.load().max_size();
+        let is_current = |entry: &Entry| {
+            let mut snapshot = entry.snapshot().into_iter();
+            snapshot.all(|file| !file.cut || file.body.len() >= max_size)
+                && fetches.is_current(entry, &self.profile, &ask.identity)
+        };
+        match fetches.sharing.consult(asking, previous, is_current).await {
+            Consulted::Found(entry) => self.land_shared(ask, entry),
+            Consulted::TimedOut => self.land_undecided(Undecided::TimedOut),
+            Consulted::Fetch(previous, None) => {
+                let learnt = self.learn(&ask, previous).await;
+                self.land(learnt, ask, None);
+            }
+            Consulted::Fetch(previous, Some(lease)) => {
+                let learnt = lease.during(self.learn(&ask, previous)).await;
+                match self.land(learnt, ask, Some(&lease)) {
+                    Some(entry) => lease.land(&entry).await,
+                    None => lease.release().await,
+                }
+            }
+        }
+    }
+
+    /// Fetches, when there is a slot. It is kept until the flight lands: a fetched file that waits
+    /// for room counts against no other bound.
+    async fn learn(&self, ask: &Ask, previous: Option<Arc<Entry>>) -> Result<Learnt, Undecided> {
+        match self.flight.slot(&ask.progress).await {
+            Ok(cancel) => self.fetch(ask.clone(), previous, cancel).await,
             Err(cancelled) => Err(cancelled.into()),
-        };
-        let learnt = match learnt {
-            Ok(learnt) => learnt,
-            Err(why) => return self.land_undecided(why),
-        };
-        let (before, entry) = self.land_learnt(learnt, &origin, client);
+        }
+    }
+
+    /// Lands with the result of a fetch. Returns the new entry, if there is one.
+    fn land(
+        self,
+        learnt: Result<Learnt, Undecided>,
+        ask: Ask,
+        lease: Option<&Lease>,
+    ) -> Option<Arc<Entry>> {
+        let fetches = Arc::clone(&self.fetches);
+        match learnt {
+            Ok(learnt) => {
+                let Ask { origin, client, .. } = ask;
+                let (before, entry) = self.land_learnt(learnt, &origin, client, lease);
+                fetches.follower.report(&origin, before, &entry);
+                Some(entry)
+            }
+            Err(why) => {
+                self.land_undecided(why);
+                None
+            }
+        }
+    }
+
+    /// Lands with what another proxy has found.
+    fn land_shared(self, ask: Ask, entry: Arc<Entry>) {
+        let Self { fetches, flight, profile } = self;
+        let Ask { origin, identity, client, .. } = ask;
+        let mut entries = fetches.entries.lock();
+        let base = fetches.newest(&mut entries, &origin);
+        // Another agent's fetch may have landed meanwhile.
+        let is_newer = |own: &Arc<Entry>| entry.tried_at() < own.tried_at();
+        if let Some(own) = base.clone().filter(is_newer) {
+            return flight.land(None).send(Ok(own));
+        }
+        let at = fetches.clock.wall();
+        let before = Before { identity, client, profile, at, entry: base };
+        fetches.entries.put(&mut entries, &origin, &entry);
+        let landed = flight.land(Some(Arc::clone(&entry)));
+        drop(entries);
+        fetches.subscribers.notify(&origin, &entry);
+        landed.send(Ok(Arc::clone(&entry)));
         fetches.follower.report(&origin, before, &entry);
     }
 
@@ -206,13 +270,17 @@ impl FetchTask {
         learnt: Learnt,
         origin: &Origin,
         client: ClientKey,
+        lease: Option<&Lease>,
     ) -> (Before, Arc<Entry>) {
         let Self { fetches, flight, .. } = self;
         let mut entries = fetches.entries.lock();
         let newest = fetches.newest(&mut entries, origin);
         let base = newest.or_else(|| learnt.base(flight.is_forgotten()));
         let before = learnt.before(base.clone(), client);
-        let entry = learnt.on_top_of(base);
+        let mut entry = learnt.on_top_of(base);
+        if let Some(lease) = lease {
+            Arc::make_mut(&mut entry).token = lease.token;
+        }
         fetches.entries.put(&mut entries, origin, &entry);
         let landed = flight.land(Some(Arc::clone(&entry)));
         drop(entries);

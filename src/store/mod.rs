@@ -36,6 +36,8 @@ mod memory;
 mod parse_cache;
 mod persisted;
 mod report;
+mod shared_entry;
+mod sharing;
 mod single_flight;
 mod states;
 mod subscribers;
@@ -49,6 +51,7 @@ use std::sync::atomic::Ordering;
 use arc_swap::ArcSwap;
 
 use crate::clients::{Client, FairSemaphore};
+use crate::engine::Engine;
 use crate::policy::profile::Profile;
 use crate::runtime::clock::{self, Clock};
 use crate::types::origin::Origin;
@@ -70,6 +73,7 @@ pub use persisted::{
     Digest, Failed, FieldValue, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
 };
 pub use report::Report;
+use sharing::Sharing;
 use single_flight::SingleFlight;
 use subscribers::Subscribers;
 
@@ -98,6 +102,7 @@ impl Store {
             counters: Counters::default(),
             subscribers: Subscribers::default(),
             follower: FollowerSlot::default(),
+            sharing: Sharing::default(),
         };
         Arc::new(Self {
             fetches: Arc::new(fetches),
@@ -125,6 +130,12 @@ impl Store {
     /// effect.
     pub fn follow(&self, follower: Arc<dyn Follower>) {
         self.fetches.follower.set(follower);
+    }
+
+    /// Shares what is fetched with the other proxies of `engine`, and takes up what they fetch. Only
+    /// the first call has an effect.
+    pub fn share(&self, engine: Arc<dyn Engine>) {
+        self.fetches.sharing.set(engine);
     }
 
     /// What is known of `origin` under `profile`, current at the time of return. `agent` is the
@@ -175,10 +186,16 @@ impl Store {
         self.fetches.entries.report(origin).await
     }
 
-    /// Removes `origin` from memory and disk. Returns whether it was known. A fetch in flight stores
+    /// What the proxies that share an engine know of `origin`.
+    pub async fn get_shared(&self, origin: &Origin) -> Option<Persisted> {
+        Some(self.fetches.sharing.known(origin).await?.known)
+    }
+
+    /// Removes `origin` from memory and disk, and from what proxies share. Returns whether it was known. A fetch in flight stores
     /// its own result, and nothing of what was known before.
     pub async fn forget(&self, origin: &Origin) -> bool {
         let was_known = self.get(origin).await.is_some();
+        self.fetches.sharing.forget(origin).await;
         self.fetches.entries.forget(origin, || self.fetches.flights.forget(origin));
         was_known
     }

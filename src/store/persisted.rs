@@ -16,7 +16,7 @@ use crate::types::timestamp::Timestamp;
 
 /// One origin. Its last two fetches determine all states, except when an outage began. `good`,
 /// `failed` and `states` hold for every agent that is not in `agents` or `others`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Persisted {
     /// The last fetch that returned a file, updated by revalidations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,6 +35,14 @@ pub struct Persisted {
     /// The states of agents that are not in `agents`, set once an agent has been evicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Vec<PersistedState>>,
+    /// The number under which proxies share it; 0 if they do not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub token: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The response to one agent.

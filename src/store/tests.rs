@@ -10,6 +10,7 @@ mod known;
 mod one_fetch;
 mod restart;
 mod room;
+mod shared;
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;

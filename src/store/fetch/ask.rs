@@ -19,6 +19,11 @@ pub trait FetchRobots: Send + Sync + 'static {
     /// Fetches one robots.txt, within the fetcher's timeout.
     fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>>;
 
+    /// The bytes of a file that are read: another proxy's shorter part of one is not enough.
+    fn max_size(&self) -> usize {
+        ROBOTS_TXT_BYTES
+    }
+
     /// The identity of a fetch for the agent with this product token.
     fn identity(&self, agent: Option<&str>) -> FetchIdentity {
         FetchIdentity::of_agent(agent)

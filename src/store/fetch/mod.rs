@@ -79,6 +79,10 @@ impl FetchRobots for RobotsFetcher {
         box_future(|| fetch(ask, Arc::clone(&self.config), Arc::clone(&self.clock), send))
     }
 
+    fn max_size(&self) -> usize {
+        self.config.max_size
+    }
+
     fn identity(&self, agent: Option<&str>) -> FetchIdentity {
         self.config.fetch_as.clone().unwrap_or_else(|| FetchIdentity::of_agent(agent))
     }

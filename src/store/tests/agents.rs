@@ -174,6 +174,7 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
             states: vec![kept],
             agents: Vec::new(),
             others: None,
+            token: 0,
         };
         let tiers = &house.store.fetches.entries;
         let entry = tiers

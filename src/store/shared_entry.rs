@@ -1,0 +1,55 @@
+//! What is known of an origin, as proxies share it: the JSON of the database, and the captures that
+//! it names. The file itself is shared apart, by its digest.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::convert::Blobs;
+use super::entry::Entry;
+use super::persisted::{Digest, Persisted};
+
+/// What one proxy shares with the others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct SharedEntry {
+    pub known: Persisted,
+    /// Each as it is hashed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    captures: Vec<String>,
+}
+
+impl SharedEntry {
+    pub(super) fn of(entry: &Entry) -> Self {
+        let (known, blobs) = entry.persist();
+        let file = known.good.as_ref().map(|good| good.file.sha256);
+        let captures = blobs.iter().filter(|(digest, _)| Some(**digest) != file);
+        // A capture is JSON, which is UTF-8.
+        let captures = captures.filter_map(|(_, blob)| String::from_utf8(blob.to_vec()).ok());
+        Self { captures: captures.collect(), known }
+    }
+
+    /// As it is written; the engine deflates it.
+    pub(super) fn write(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("it has no map without text as keys")
+    }
+
+    /// As it was written; `None`: it is damaged, or of a later version that says other things.
+    pub(super) fn read(value: &[u8]) -> Option<Self> {
+        serde_json::from_slice(value).ok()
+    }
+
+    /// The digest of the file, if there is one.
+    pub(super) fn file(&self) -> Option<[u8; 32]> {
+        Some(self.known.good.as_ref()?.file.sha256.0)
+    }
+
+    /// The persisted form with all blobs that it names; `None` if one is missing or another than
+    /// the file names.
+    pub(super) fn parts(self, file: Option<Bytes>) -> Option<(Persisted, Blobs)> {
+        let digest = |blob: &Bytes| Digest(Sha256::digest(blob).into());
+        let captures = self.captures.into_iter().map(Bytes::from);
+        let blobs: Blobs = captures.chain(file).map(|blob| (digest(&blob), blob)).collect();
+        let is_whole = self.known.digests().iter().all(|digest| blobs.contains_key(digest));
+        is_whole.then_some((self.known, blobs))
+    }
+}

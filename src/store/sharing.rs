@@ -1,0 +1,209 @@
+//! What proxies share of robots.txt files, through the engine: which of them fetches, and what it
+//! found. Without an engine each fetches for itself.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::entries::Entries;
+use super::entry::Entry;
+use super::shared_entry::SharedEntry;
+use crate::engine::{Engine, Known, Landing, Look, Looked, Token};
+use crate::policy::profile::Profile;
+use crate::types::origin::Origin;
+
+/// The first wait while another proxy fetches; it doubles up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(150);
+/// The longest of these waits.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How long another proxy's fetch is waited for, its redirects and retries included.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// How often a lease is renewed; it lasts three times as long.
+const RENEWAL: Duration = Duration::from_secs(1);
+/// A proxy whose clock differs more from the engine's keeps its findings to itself: their dates
+/// would mislead the others.
+const CLOCK_OFFSET_MAX_MICROS: u64 = 60_000_000;
+
+/// The engine, once it is set.
+#[derive(Debug, Default)]
+pub(super) struct Sharing(OnceLock<Arc<dyn Engine>>);
+
+/// What is to be done about an origin whose robots.txt is due.
+pub(super) enum Consulted {
+    /// Another proxy has found this, which is current.
+    Found(Arc<Entry>),
+    /// This proxy fetches, on top of an entry; with a lease, it is the only one that does.
+    Fetch(Option<Arc<Entry>>, Option<Lease>),
+    /// Another proxy still fetches.
+    TimedOut,
+}
+
+/// The right to fetch for all proxies.
+pub(super) struct Lease {
+    engine: Arc<dyn Engine>,
+    origin: Origin,
+    pub(super) token: Token,
+}
+
+/// Who asks.
+pub(super) struct Asking<'a> {
+    pub entries: &'a Arc<Entries>,
+    pub origin: &'a Origin,
+    pub profile: &'a Arc<Profile>,
+}
+
+impl Sharing {
+    /// Sets the engine, unless there is one.
+    pub(super) fn set(&self, engine: Arc<dyn Engine>) {
+        let _ = self.0.set(engine);
+    }
+
+    /// Asks the engine about an origin of which `own` is known here, and waits while another proxy
+    /// fetches. Without an engine, or while it is away, this proxy fetches for itself.
+    pub(super) async fn consult(
+        &self,
+        asking: Asking<'_>,
+        own: Option<Arc<Entry>>,
+        is_current: impl Fn(&Entry) -> bool,
+    ) -> Consulted {
+        let Some(engine) = self.0.get() else { return Consulted::Fetch(own, None) };
+        let (mut best, mut pause, end) = (own, PAUSE_MIN, Instant::now() + WAIT_MAX);
+        let mut have = best.as_ref().map_or_else(Token::default, |entry| entry.token);
+        loop {
+            let look = Look { origin: asking.origin, have, may_fetch: true, is_used: true };
+            let Ok(Looked { known, .. }) = engine.look(look).await else {
+                return Consulted::Fetch(best, None);
+            };
+            match known {
+                Known::Newer { token, value } => {
+                    have = token;
+                    let Some(found) = restore(&**engine, &asking, &best, token, &value).await
+                    else {
+                        continue;
+                    };
+                    // What this proxy has learnt since, while the engine was away, is not given up.
+                    if best.as_ref().is_none_or(|best| best.tried_at() <= found.tried_at()) {
+                        if is_current(&found) {
+                            return Consulted::Found(found);
+                        }
+                        best = Some(found);
+                    }
+                }
+                Known::Lease(token) => {
+                    let (engine, origin) = (Arc::clone(engine), asking.origin.clone());
+                    return Consulted::Fetch(best, Some(Lease { engine, origin, token }));
+                }
+                Known::Wait(_) if Instant::now() >= end => return Consulted::TimedOut,
+                Known::Wait(_) => {
+                    // Up to a quarter more, so that not all ask at once.
+                    sleep(pause.mul_f64(1.0 + random() / 4.0)).await;
+                    pause = PAUSE_MAX.min(2 * pause);
+                }
+                Known::Nothing => return Consulted::Fetch(best, None),
+            }
+        }
+    }
+
+    /// What the other proxies know of `origin`; `None`: nothing, or the engine is away.
+    pub(super) async fn known(&self, origin: &Origin) -> Option<SharedEntry> {
+        let look = Look { origin, have: Token::default(), may_fetch: false, is_used: false };
+        match self.0.get()?.look(look).await.ok()?.known {
+            Known::Newer { value, .. } => SharedEntry::read(&value),
+            _ => None,
+        }
+    }
+
+    /// Lets all proxies forget `origin`. Whether that worked.
+    pub(super) async fn forget(&self, origin: &Origin) -> bool {
+        let Some(engine) = self.0.get() else { return true };
+        let mut have = Token::default();
+        loop {
+            let look = Look { origin, have, may_fetch: true, is_used: false };
+            match engine.look(look).await.map(|looked| looked.known) {
+                Ok(Known::Newer { token, .. }) => have = token,
+                // Nothing: it is landed as an entry without a finding.
+                Ok(Known::Lease(token)) => {
+                    let value = SharedEntry::default().write();
+                    return engine.land(Landing { origin, token, value: &value }).await.is_ok();
+                }
+                // A fetch that is under way will be known, as in this process.
+                Ok(Known::Wait(_) | Known::Nothing) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+impl Lease {
+    /// Runs `fetch` and renews the lease meanwhile.
+    pub(super) async fn during<T>(&self, fetch: impl Future<Output = T>) -> T {
+        let renew = async {
+            loop {
+                sleep(RENEWAL).await;
+                // One that is lost costs a second fetch: its landing is refused.
+                let _ = self.engine.renew(&self.origin, self.token).await;
+            }
+        };
+        tokio::select! {
+            fetched = fetch => fetched,
+            () = renew => unreachable!("it never ends"),
+        }
+    }
+
+    /// Shares what was found, its file first.
+    pub(super) async fn land(self, entry: &Entry) {
+        let Self { engine, origin, token } = &self;
+        let offset = engine.status().clock_offset;
+        if offset.is_some_and(|offset| offset.unsigned_abs() > CLOCK_OFFSET_MAX_MICROS) {
+            return self.release().await;
+        }
+        if let Some(snapshot) = entry.snapshot() {
+            let shared = engine.put_file(snapshot.sha256, snapshot.body.clone()).await;
+            if shared.is_err() {
+                // Too large, or the engine is away: others fetch for themselves.
+                return self.release().await;
+            }
+        }
+        let value = SharedEntry::of(entry).write();
+        if engine.land(Landing { origin, token: *token, value: &value }).await.is_err() {
+            self.release().await;
+        }
+    }
+
+    /// Ends the lease without a finding.
+    pub(super) async fn release(self) {
+        let _ = self.engine.release(&self.origin, self.token).await;
+    }
+}
+
+/// The entry that another proxy has landed; `None` if it is not whole.
+async fn restore(
+    engine: &dyn Engine,
+    asking: &Asking<'_>,
+    own: &Option<Arc<Entry>>,
+    token: Token,
+    value: &[u8],
+) -> Option<Arc<Entry>> {
+    let shared = SharedEntry::read(value)?;
+    let file = match shared.file() {
+        Some(sha256) => {
+            let snapshot = own.as_ref().and_then(|own| own.snapshot());
+            match snapshot.filter(|snapshot| snapshot.sha256 == sha256) {
+                Some(snapshot) => Some(snapshot.body.clone()),
+                None => Some(engine.get_file(sha256).await.ok()??),
+            }
+        }
+        None => None,
+    };
+    let (persisted, blobs) = shared.parts(file)?;
+    let (entries, profile) = (Arc::clone(asking.entries), Arc::clone(asking.profile));
+    let build = move || entries.builder.restore_under(&profile, persisted, blobs);
+    let (entry, _) = asking.entries.background.run(build).await??;
+    Some(Arc::new(Entry { token, ..Entry::clone(&entry) }))
+}
+
+/// From 0 to 1.
+fn random() -> f64 {
+    super::entry_builder::jitter()
+}
