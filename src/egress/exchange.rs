@@ -36,10 +36,11 @@ pub async fn exchange(
     let Config { response_timeout, body_idle_timeout, max_headers, .. } = state.load().config;
     let response_guard = request.body.response_guard();
     let progress = request.body.progress();
-    progress.wait_for_origin();
     if let Err(refused) = turn.ready().await {
         return Err(Failed::finally(Error::paced(refused), turn));
     }
+    // The wait for the turn is not the origin's time.
+    progress.wait_for_origin();
     let link = &mut connection.link;
     let response = match respond(link, origin, request, &progress, &turn, response_timeout).await {
         Some(Ok(response)) => response,
