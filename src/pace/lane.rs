@@ -257,9 +257,13 @@ impl Lane {
         }
     }
 
-    /// Spreads a low quota: starts are `delay` apart until `until`.
-    pub const fn spread(&mut self, delay: Duration, until: Tick) {
+    /// Spreads a low quota: starts are `delay` apart until `until`, those that follow the present
+    /// ones, too.
+    pub fn spread(&mut self, delay: Duration, until: Tick) {
         self.rate.spread(delay, until);
+        if let Some(last) = self.turns.last_start() {
+            self.next = self.next.max((last + delay).min(until));
+        }
     }
 
     /// Limits the requests under way until `until`.
@@ -352,6 +356,11 @@ impl Lane {
         first.since(now).saturating_add(own.max(asked).saturating_mul(ahead))
     }
 
+    /// The lane's own delay, whatever the site asks of a group.
+    pub fn own_delay(&self, now: Tick) -> Duration {
+        self.rate.delay(&self.config, now)
+    }
+
     /// Why one more request would wait.
     pub fn waits_by(&self, arrival: &Arrival<'_>, now: Tick) -> WaitsBy {
         let kind = arrival.kind;
@@ -365,7 +374,7 @@ impl Lane {
             WaitsBy::Concurrency
         } else if own.is_zero() || next > self.next {
             WaitsBy::Asked
-        } else if own > self.config.delay {
+        } else if own > self.rate.unadapted(&self.config, now) {
             WaitsBy::Adapt
         } else {
             WaitsBy::Delay

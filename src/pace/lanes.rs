@@ -120,7 +120,7 @@ impl Lanes {
         self.shared.stats.note_write();
     }
 
-    /// Whether a long hold has begun since the last call.
+    /// Whether a long hold has begun, or was ended, since the last call.
     pub fn has_new_holds(&self) -> bool {
         self.shared.has_new_holds.swap(false, Ordering::Relaxed)
     }
@@ -194,11 +194,14 @@ impl Lanes {
         }
         let Ok(cell) = self.cell(origin) else { return false };
         let now = self.now();
-        cell.update(now, |state| {
+        let was_held = cell.update(now, |state| {
             let was_held = state.lane.hold_at(now).is_some();
             state.lane.release();
             was_held
-        })
+        });
+        // The store has it, too.
+        self.shared.has_new_holds.fetch_or(was_held, Ordering::Relaxed);
+        was_held
     }
 
     /// The counts at this moment.

@@ -69,6 +69,8 @@ struct Waiting<'a> {
     /// The reason for the wait, and the time at which it is likely to end.
     waits_by: WaitsBy,
     expected: Tick,
+    /// The delay of the lane itself.
+    own_delay: Duration,
 }
 
 impl Lanes {
@@ -198,6 +200,11 @@ impl Lanes {
         let now = self.now();
         let deadline = self.shared.ticks.instant(now + arrival.patience);
         let mut waiting = self.queue(cell, call, arrival, now)?;
+        let (waits_by, own_delay) = (waiting.waits_by, waiting.own_delay);
+        if let Ok(seat) = waiting.seat.try_recv() {
+            // What the queue itself takes is no wait.
+            return Ok((seat, waited(call, waits_by, own_delay, Duration::ZERO)));
+        }
         let granted = tokio::select! {
             biased;
             granted = &mut waiting.seat => granted.ok(),
@@ -207,10 +214,9 @@ impl Lanes {
             }
         };
         // Without a turn the patience is over, or a hold has begun that is longer.
-        let Some(seat) = granted else { return Err(self.too_late(cell, call, arrival)) };
-        let time = self.now().since(now);
-        let by = WaitReason::of(waiting.waits_by, call.asked.map(|asked| asked.record));
-        Ok((seat, waited(call, by, time)))
+        let end = now + arrival.patience;
+        let Some(seat) = granted else { return Err(self.too_late(cell, call, arrival, end)) };
+        Ok((seat, waited(call, waits_by, own_delay, self.now().since(now))))
     }
 
     /// Queues a request that has to wait.
@@ -229,12 +235,13 @@ impl Lanes {
         let mut state = cell.state.lock();
         let waits_by = state.lane.waits_by(arrival, now);
         let expected = now + state.lane.estimate(arrival, now);
+        let own_delay = state.lane.own_delay(now);
         if !has_room(&state, call.client, config.max_waiting_per_origin) {
             return Err(Refused::Full);
         }
         let waiter = match state.lane.arrive(arrival, now) {
             Admission::TooLong { wait, hold } => {
-                return Err(too_long(call, waits_by, wait, hold, now));
+                return Err(too_long(call, waits_by, wait, hold, (now, arrival.patience)));
             }
             Admission::Waits(waiter) => waiter,
         };
@@ -249,16 +256,24 @@ impl Lanes {
         let granted = cell.grant(&mut state, now);
         drop(state);
         hand_over(granted);
-        Ok(Waiting { lanes: self, cell, client: call.client, waiter, seat, waits_by, expected })
+        let client = call.client;
+        Ok(Waiting { lanes: self, cell, client, waiter, seat, waits_by, expected, own_delay })
     }
 
-    /// Why a request that has waited has no turn.
-    fn too_late(&self, cell: &Arc<Cell>, call: &Call<'_>, arrival: &Arrival<'_>) -> Refused {
+    /// Why a request that has waited has no turn; its patience is over at `end`.
+    fn too_late(
+        &self,
+        cell: &Arc<Cell>,
+        call: &Call<'_>,
+        arrival: &Arrival<'_>,
+        end: Tick,
+    ) -> Refused {
         let now = self.now();
         let state = cell.state.lock();
         let wait = state.lane.estimate(arrival, now).max(Duration::from_secs(1));
         let waits_by = state.lane.waits_by(arrival, now);
-        too_long(call, waits_by, wait, state.lane.hold_for(call.client, now), now)
+        let hold = state.lane.hold_for(call.client, now);
+        too_long(call, waits_by, wait, hold, (now, end.since(now)))
     }
 
     /// Returns when the proxy stops, if that is too early for a start at `expected`.
@@ -291,28 +306,32 @@ fn has_room(state: &State, client: &ClientKey, max: usize) -> bool {
     state.waiters.len() < max && state.lane.waiting_of(client) < max - max / 8
 }
 
-fn waited(call: &Call<'_>, by: WaitReason, time: Duration) -> Waited {
+fn waited(call: &Call<'_>, waits_by: WaitsBy, own_delay: Duration, time: Duration) -> Waited {
+    let by = WaitReason::of(waits_by, call.asked.map(|asked| asked.record));
     let is_asked = matches!(by, WaitReason::CrawlDelay | WaitReason::RequestRate);
     let asked = call.asked.filter(|_| is_asked);
+    let own_delay = if by == WaitReason::Delay { own_delay } else { Duration::ZERO };
     Waited {
         time,
         by,
         line: asked.map(|asked| asked.line),
-        delay: asked.map_or(Duration::ZERO, |asked| asked.delay),
+        delay: asked.map_or(own_delay, |asked| asked.delay),
     }
 }
 
+/// At `now` the request may wait for another `patience`. If the hold is shorter than that, what is
+/// too long is the queue.
 fn too_long(
     call: &Call<'_>,
     waits_by: WaitsBy,
     wait: Duration,
     hold: Option<Hold>,
-    now: Tick,
+    (now, patience): (Tick, Duration),
 ) -> Refused {
+    let hold = hold.filter(|hold| hold.until.since(now) > patience);
     if let Some(Hold { until, status, cause }) = hold {
-        return Refused::Resting { wait: until.since(now).max(wait), status, cause };
+        return Refused::Resting { wait: until.since(now), status, cause };
     }
-    let by = WaitReason::of(waits_by, call.asked.map(|asked| asked.record));
-    let Waited { line, delay, .. } = waited(call, by, Duration::ZERO);
+    let Waited { by, line, delay, .. } = waited(call, waits_by, Duration::ZERO, Duration::ZERO);
     Refused::TooLong { wait, by, line, delay }
 }

@@ -61,9 +61,14 @@ impl Rate {
 
     /// The delay of the lane.
     pub(super) fn delay(&self, config: &Config, now: Tick) -> Duration {
-        let spread = self.spread.filter(|(_, until)| now < *until).map(|(delay, _)| delay);
-        let delay = config.delay.max(spread.unwrap_or_default());
+        let delay = self.unadapted(config, now);
         delay.max(self.adapted(config, delay))
+    }
+
+    /// The same, however slow the site is.
+    pub(super) fn unadapted(&self, config: &Config, now: Tick) -> Duration {
+        let spread = self.spread.filter(|(_, until)| now < *until).map(|(delay, _)| delay);
+        config.delay.max(spread.unwrap_or_default())
     }
 
     /// The least delay of a lane or group that has the delay `own` without it.

@@ -55,6 +55,12 @@ impl Turns {
         self.0.iter().filter_map(|turn| turn.head).min().map(|head| head + long_transfer)
     }
 
+    /// The last start of a page, of those that have not ended.
+    pub(super) fn last_start(&self) -> Option<Tick> {
+        let has_started = |turn: &&Turn| turn.has_started && turn.key.is_delayed();
+        self.0.iter().filter(has_started).map(|turn| turn.began).max()
+    }
+
     /// Whether `client` may have one more of so many places.
     pub(super) fn has_place(&self, client: &ClientKey, places: usize) -> bool {
         let counting = || self.0.iter().filter(|turn| turn.key.counts());

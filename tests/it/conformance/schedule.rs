@@ -22,6 +22,16 @@ pub struct LaneCase {
     pub hold_until_ms: Option<u64>,
     #[serde(skip)]
     pub own_delay_ms: u64,
+    #[serde(skip)]
+    pub reloads: Vec<Reload>,
+}
+
+/// Other settings of the lane, from a time on.
+#[derive(Clone, Debug)]
+pub struct Reload {
+    pub at: u64,
+    pub own_delay_ms: u64,
+    pub concurrency: usize,
 }
 
 /// A request of a case.
@@ -49,6 +59,7 @@ enum Event {
     Start(TurnOf),
     Arrive(usize),
     Leave(usize),
+    Reload(usize),
 }
 
 /// The index of a call.
@@ -98,6 +109,7 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
     let (mut by_waiter, mut holds) = (BTreeMap::new(), Vec::new());
     let mut events: BTreeSet<(u64, Event)> =
         calls.iter().enumerate().map(|(call, it)| (it.at, Event::Arrive(call))).collect();
+    events.extend(case.reloads.iter().enumerate().map(|(at, it)| (it.at, Event::Reload(at))));
     let mut now = 0;
     while let Some(next) = next_moment(&lane, &events, now) {
         now = next.max(now);
@@ -134,6 +146,11 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
                     }
                     _ => {}
                 },
+                Event::Reload(reload) => {
+                    let Reload { own_delay_ms, concurrency, .. } = case.reloads[reload];
+                    let delay = Duration::from_millis(own_delay_ms);
+                    lane.change(Config { delay, concurrency, ..config });
+                }
                 Event::Start(call) => {
                     if let Some(State::Granted(turn)) = states[call] {
                         if let Err(start) = lane.start(turn, tick(now)) {
@@ -206,6 +223,11 @@ fn call() -> impl Strategy<Value = Call> {
     )
 }
 
+fn reload() -> impl Strategy<Value = Reload> {
+    (0..8_000_u64, prop_oneof![Just(0), 0..800_u64], 1..6_usize)
+        .prop_map(|(at, own_delay_ms, concurrency)| Reload { at, own_delay_ms, concurrency })
+}
+
 fn starts(states: &[Option<State>], calls: &[Call], group: Option<&str>) -> Vec<u64> {
     let of_group = |call: &Call| group.is_none_or(|group| call.group == group);
     let started = |(state, call): (&Option<State>, &Call)| match state {
@@ -225,8 +247,12 @@ proptest! {
         own_delay_ms in prop_oneof![Just(0), 0..800_u64],
         concurrency in 1..6_usize,
         hold_until_ms in prop_oneof![Just(None), (0..6_000_u64).prop_map(Some)],
+        reloads in prop::collection::vec(reload(), 0..3),
     ) {
-        let case = LaneCase { delay_ms, concurrency: Some(concurrency), max_wait_ms: None, hold_until_ms, own_delay_ms };
+        let (own_least, places_most) = reloads.iter().fold((own_delay_ms, concurrency), |(own, places), it| {
+            (own.min(it.own_delay_ms), places.max(it.concurrency))
+        });
+        let case = LaneCase { delay_ms, concurrency: Some(concurrency), max_wait_ms: None, hold_until_ms, own_delay_ms, reloads };
         let Story { states, holds } = simulate(&case, &calls);
         for (state, call) in states.iter().zip(&calls) {
             let is_done = match state {
@@ -244,13 +270,13 @@ proptest! {
         for (begin, end) in holds {
             prop_assert!(!all.iter().any(|at| begin < *at && *at < end), "{:?} in {} to {}", all, begin, end);
         }
-        prop_assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= own_delay_ms), "{:?}", all);
+        prop_assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= own_least), "{:?}", all);
         for (state, call) in states.iter().zip(&calls) {
             let Some(State::Started(at, _)) = state else { continue };
             let under_way = states.iter().zip(&calls).filter(|(other, it)| {
                 matches!(other, Some(State::Started(begun, _)) if *begun <= *at && *at < *begun + it.length)
             });
-            prop_assert!(under_way.count() <= concurrency, "at {} of {:?}", at, call);
+            prop_assert!(under_way.count() <= places_most, "at {} of {:?}", at, call);
         }
     }
 
