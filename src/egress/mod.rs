@@ -107,8 +107,7 @@ impl Egress {
         self.dialer().route(origin, requester.into()).await.map(drop)
     }
 
-    /// Connects to a permitted address of `origin` and sends nothing: for a tunnel. The turn ends
-    /// with the connection attempts.
+    /// Connects to a permitted address of `origin` in its `turn` and sends nothing: for a tunnel.
     ///
     /// # Errors
     ///
@@ -117,7 +116,7 @@ impl Egress {
         &self,
         origin: &Origin,
         requester: impl Into<Requester<'a>>,
-        mut turn: Turn,
+        turn: &mut Turn,
     ) -> Result<TcpStream, Error> {
         let dialer = self.dialer();
         let route = dialer.route(origin, requester.into()).await?;
@@ -169,7 +168,8 @@ impl Egress {
             Err(failed) => failed,
         };
         let Retry { request, versions, turn } = failed.retry(copy, versions)?;
-        let connection = self.dialer().shared_or_new(origin, Wanted { versions, ..wanted }).await?;
+        let connected = self.dialer().shared_or_new(origin, Wanted { versions, ..wanted }).await;
+        let connection = connected.inspect_err(|error| turn.failed(error.failure.is_timeout()))?;
         // The origin may have seen the first one.
         turn.again();
         let second = box_future(|| exchange(&self.state, connection, origin, request, turn));

@@ -71,8 +71,8 @@ use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::Scheme;
 
-/// A decision that was made so long before its request starts is made again.
-const DECISION_AGE_MAX: Duration = Duration::from_secs(1);
+/// A decision after which a request waits for so long is made again.
+pub(in crate::proxy) const DECISION_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// A client's request.
 type Received = BoxedRequest<Incoming>;
@@ -115,7 +115,8 @@ impl Proxy {
             context.state.note_unread_content();
         }
         let closes = may_be_unread && request.head.version < Version::HTTP_2;
-        let response = match self.respond(request, context, current, &mut exchange, &entry).await {
+        let answered = self.respond(request, context, current, &mut exchange, &entry).await;
+        let mut response = match answered {
             Ok(response) => {
                 entry.emit(context, response.status(), None);
                 response
@@ -127,6 +128,9 @@ impl Proxy {
                 if closes { respond::with_close(response) } else { response }
             }
         };
+        if let Some(waited) = entry.waited() {
+            respond::note_waited(response.headers_mut(), &waited);
+        }
         context.state.start_response();
         response.map(|body| body.within(exchange))
     }
@@ -228,7 +232,7 @@ impl Proxy {
         let method = head.method.clone();
         let user_agent = head.headers.get(USER_AGENT).cloned();
         let info = RequestInfo { client, method: &method, user_agent: user_agent.as_ref(), entry };
-        let mut permit = match self.gate.admit(target, info).await? {
+        let permit = match self.gate.admit(target, info).await? {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
@@ -244,15 +248,10 @@ impl Proxy {
             Err(refused) => Err(refused),
         };
         let turn = turn.map_err(|refused| Refusal::paced(&refused, permit.pace().status()))?;
-        if turn.waited().is_some_and(|waited| waited.time > DECISION_AGE_MAX) {
-            // What was decided before a wait may not hold after it.
-            let target = permit.into_target();
-            match box_future(|| self.gate.admit(target, info)).await? {
-                Admission::Permit(renewed) => permit = renewed,
-                Admission::RobotsTxt { snapshot, age } => {
-                    return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
-                }
-            }
+        let waited = turn.waited();
+        waited.iter().for_each(|waited| entry.note_waited(waited));
+        if waited.is_some_and(|waited| waited.time > DECISION_AGE_MAX) {
+            box_future(|| self.gate.confirm(&permit, info)).await?;
         }
         let ConnectionContext { state, shutdown, .. } = context;
         let client =

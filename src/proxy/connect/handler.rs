@@ -13,6 +13,7 @@ use super::intercept::Interception;
 use super::tunnel::IdleTimer;
 use crate::clients::{Client, Held};
 use crate::egress::boxed_request::BoxedRequest;
+use crate::proxy::DECISION_AGE_MAX;
 use crate::proxy::decision::recheck::Recheck;
 use crate::proxy::decision::request_info::{RequestInfo, Subject};
 use crate::proxy::decision::rules::Mixed;
@@ -104,10 +105,19 @@ impl Proxy {
         let key = info.client.key();
         let call = permit.pace().call(permit.origin(), &key, Some(headers), &context.shutdown);
         let turn = self.forwarding.egress.lanes().take(&call).await;
-        let turn = turn.map_err(|refused| Refusal::paced(&refused, permit.pace().status()))?;
+        let mut turn = turn.map_err(|refused| Refusal::paced(&refused, permit.pace().status()))?;
+        let waited = turn.waited();
+        waited.iter().for_each(|waited| info.entry.note_waited(waited));
+        if waited.is_some_and(|waited| waited.time > DECISION_AGE_MAX) {
+            self.gate.confirm_host(&permit, info, mixed).await?;
+        }
         let held = self.admission.keep(info.client, footprint::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
-        let stream = match egress.connect_plain(permit.origin(), &key, turn).await {
+        let connected = egress.connect_plain(permit.origin(), &key, &mut turn).await;
+        turn.waited().iter().for_each(|waited| info.entry.note_waited(waited));
+        // What runs inside takes no place.
+        drop(turn);
+        let stream = match connected {
             Ok(stream) => stream,
             Err(error) => {
                 let subject = Subject::Host(permit.origin());

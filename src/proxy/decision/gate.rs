@@ -38,6 +38,7 @@ pub struct Permit {
     /// The origin's robots.txt is unreachable, so the store wants to know whether its pages are,
     /// too.
     in_outage: bool,
+    is_waived: bool,
     pace: PermitPace,
 }
 
@@ -52,9 +53,9 @@ impl Permit {
         &self.pace
     }
 
-    /// What was requested, to be decided on again.
-    pub fn into_target(self) -> Target {
-        self.target
+    /// Whether it was permitted despite a denial, which is recorded.
+    pub const fn is_waived(&self) -> bool {
+        self.is_waived
     }
 }
 
@@ -62,6 +63,7 @@ impl Permit {
 #[derive(Debug)]
 pub struct HostPermit {
     origin: Origin,
+    is_waived: bool,
     pace: PermitPace,
 }
 
@@ -74,6 +76,11 @@ impl HostPermit {
     /// What applies to the time of the connection.
     pub const fn pace(&self) -> &PermitPace {
         &self.pace
+    }
+
+    /// Whether it was permitted despite a denial, which is recorded.
+    pub const fn is_waived(&self) -> bool {
+        self.is_waived
     }
 }
 
@@ -137,9 +144,10 @@ impl Gate {
             return Ok(copy);
         }
         let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
+        let is_waived = decision.verdict == Verdict::Disallow;
         let path = target.judged_path().as_bytes();
         let pace = PermitPace::of(&builder, &known, &policy, path, &self.watch);
-        Ok(Admission::Permit(Permit { target, in_outage, pace }))
+        Ok(Admission::Permit(Permit { target, in_outage, is_waived, pace }))
     }
 
     /// Decides on a tunnel to `origin`, of which no path will be seen.
@@ -155,22 +163,25 @@ impl Gate {
         let now = known.at();
         let builder = DenialBuilder { at: Some(now), ..builder };
         let policy = known.policy(now);
-        match decide_host(&policy, builder.agent.token) {
+        let finding = match decide_host(&policy, builder.agent.token) {
             HostDecision::Whole(decision) if decision.verdict == Verdict::Allow => {
                 self.metrics.count_allowed(&decision.basis, false);
                 info.entry.note_allowed(&decision, &known, now);
+                None
             }
             HostDecision::Whole(decision) => {
-                let finding = Finding::Disallowed(builder.by_policy(&known, &decision));
-                self.enforcer().enforce(&builder, finding, mixed).await?;
+                Some(Finding::Disallowed(builder.by_policy(&known, &decision)))
             }
             HostDecision::Mixed(group) => {
-                let finding = Finding::Unseen(builder.path_not_seen(&known, group));
-                self.enforcer().enforce(&builder, finding, mixed).await?;
+                Some(Finding::Unseen(builder.path_not_seen(&known, group)))
             }
+        };
+        let is_waived = finding.is_some();
+        if let Some(finding) = finding {
+            self.enforcer().enforce(&builder, finding, mixed).await?;
         }
         let pace = PermitPace::of(&builder, &known, &policy, b"/", &self.watch);
-        Ok(HostPermit { origin, pace })
+        Ok(HostPermit { origin, is_waived, pace })
     }
 
     /// Denies a CONNECT to a port that is not listed.
@@ -266,7 +277,7 @@ impl Gate {
     }
 
     /// What is known of the origin, under the profile that applies to the agent.
-    async fn known(&self, builder: &DenialBuilder<'_>) -> Result<Known, GateError> {
+    pub(super) async fn known(&self, builder: &DenialBuilder<'_>) -> Result<Known, GateError> {
         let DenialBuilder { agent, subject, rules, info, .. } = builder;
         if rules.agent_required && agent.identification.is_none() {
             let denial = builder.denial(Reason::AgentRequired, Problem::AgentRequired);

@@ -1,6 +1,7 @@
 //! Whether a request may be forwarded: the gate, the rules of the operator, and the records of
 //! denials.
 
+mod confirm;
 pub mod denial_builder;
 pub mod enforce;
 pub mod gate;

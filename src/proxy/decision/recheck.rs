@@ -90,8 +90,9 @@ impl Recheck {
     }
 }
 
-/// What `known` disallows of the subject of `builder`; `None`: nothing.
-fn finding(builder: &DenialBuilder<'_>, known: &Known) -> Option<Finding> {
+/// What `known` disallows of the subject of `builder`; `None`: nothing, which is noted for the
+/// access log.
+pub(super) fn finding(builder: &DenialBuilder<'_>, known: &Known) -> Option<Finding> {
     let policy = known.policy(builder.now());
     let token = builder.agent.token;
     let decision = match builder.subject {
@@ -103,6 +104,11 @@ fn finding(builder: &DenialBuilder<'_>, known: &Known) -> Option<Finding> {
             }
         },
     };
-    (decision.verdict == Verdict::Disallow)
-        .then(|| Finding::Disallowed(builder.by_policy(known, &decision)))
+    match decision.verdict {
+        Verdict::Allow => {
+            builder.info.entry.note_allowed(&decision, known, builder.now());
+            None
+        }
+        Verdict::Disallow => Some(Finding::Disallowed(builder.by_policy(known, &decision))),
+    }
 }

@@ -101,6 +101,8 @@ impl Forwarding {
         };
 
         let response = self.send(permit, turn, outgoing, client, &interim).await?;
+        // It may have waited once more, on its connection.
+        response.body().waited().iter().for_each(|waited| client.info.entry.note_waited(waited));
         let is_complete = progress.is_complete();
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // A 101 switches only to what was requested (RFC 9110 §7.8).
@@ -120,10 +122,6 @@ impl Forwarding {
         }
         let (mut head, body) = response.into_parts();
         rewrite::response(&mut head, &self.via);
-        if let Some(waited) = body.waited() {
-            client.info.entry.note_waited(&waited);
-            respond::note_waited(&mut head.headers, &waited);
-        }
         let response = Response::from_parts(head, Body::origin(body));
         if is_complete || received >= Version::HTTP_2 {
             Ok(response)

@@ -33,6 +33,8 @@ pub struct AccessEntry {
     pub trace_id: Option<String>,
     /// `None` where the access log is not enabled.
     line: Option<Box<Line>>,
+    /// How long the request waited for its turn, as far as that is known.
+    waited: Lock<Option<Waited>>,
 }
 
 /// What the head of the request says, and the decision on it.
@@ -47,7 +49,6 @@ struct Line {
     user_agent: Option<String>,
     version: &'static str,
     decision: Lock<DecisionNote>,
-    waited: Lock<Option<Waited>>,
 }
 
 /// The decision, and what it rests on.
@@ -69,12 +70,12 @@ impl AccessEntry {
     pub fn of(head: &request::Parts, context: &ConnectionContext) -> Self {
         let trace_id = trace_id(&head.headers);
         let line = enabled!(target: ACCESS, Level::INFO).then(|| Box::new(Line::of(head, context)));
-        Self { trace_id, line }
+        Self { trace_id, line, waited: Lock::default() }
     }
 
     /// For what follows the response in the same trace, without a line of its own.
     pub fn of_same_trace(&self) -> Self {
-        Self { trace_id: self.trace_id.clone(), line: None }
+        Self { trace_id: self.trace_id.clone(), ..Self::default() }
     }
 
     /// Notes that `decision` allows the request.
@@ -97,9 +98,12 @@ impl AccessEntry {
 
     /// Notes that the request waited for its turn.
     pub fn note_waited(&self, waited: &Waited) {
-        if let Some(line) = &self.line {
-            *line.waited.lock() = Some(*waited);
-        }
+        *self.waited.lock() = Some(*waited);
+    }
+
+    /// How long the request waited for its turn; `None`: it did not.
+    pub fn waited(&self) -> Option<Waited> {
+        *self.waited.lock()
     }
 
     /// Notes a recorded denial, whether the request was denied or allowed despite of it.
@@ -138,10 +142,15 @@ impl AccessEntry {
             self.note_denial(denial);
         }
         let error = match rejection {
-            Some(Rejection::Refusal(refusal)) => Some(refusal.proxy_error),
+            Some(Rejection::Refusal(refusal)) => {
+                if refusal.is_delay() {
+                    line.decision.lock().outcome = Some("delay");
+                }
+                Some(refusal.proxy_error)
+            }
             _ => None,
         };
-        line.emit(context, status, error, self.trace_id.as_deref());
+        line.emit(context, status, (error, self.waited()), self.trace_id.as_deref());
     }
 }
 
@@ -171,7 +180,6 @@ impl Line {
             user_agent: user_agent.map(|value| Record::text(value.as_bytes())),
             version: version(head.version),
             decision: Lock::default(),
-            waited: Lock::default(),
         }
     }
 
@@ -183,11 +191,11 @@ impl Line {
         &self,
         context: &ConnectionContext,
         status: StatusCode,
-        error: Option<&str>,
+        (error, waited): (Option<&str>, Option<Waited>),
         trace_id: Option<&str>,
     ) {
         let decision = self.decision.lock().clone();
-        let waited = *self.waited.lock();
+        let delay = waited.map(|waited| waited.delay).filter(|delay| !delay.is_zero());
         let took = clock::monotonic() - self.since;
         let host = self.host.as_deref().unwrap_or_default();
         let path = self.path.as_deref().unwrap_or_default();
@@ -217,7 +225,7 @@ impl Line {
                 "decision.id" = decision.id,
                 "politeness.wait_ms" = waited.map(|waited| millis(waited.time)),
                 "politeness.by" = waited.map(|waited| waited.by.as_str()),
-                "politeness.delay_ms" = waited.map(|waited| millis(waited.delay)),
+                "politeness.delay_ms" = delay.map(millis),
                 "duration_ms" = millis(took)
             },
             "{} {host}{path} {}", self.method, status.as_u16()

@@ -191,6 +191,11 @@ impl Refusal {
         &self.detail
     }
 
+    /// Whether the request is allowed, and its time has not come.
+    pub const fn is_delay(&self) -> bool {
+        matches!(self.problem, Problem::Paced | Problem::OriginResting)
+    }
+
     /// Whether the connection is closed after the response.
     pub const fn closes(&self) -> bool {
         matches!(self.problem, Problem::BadRequest)

@@ -57,6 +57,7 @@ fn lines(level: &str) -> Vec<Value> {
     );
     assert_eq!(get(&format!("{}/robots.txt", site.origin), ""), 200);
     assert_eq!(get(&format!("{}/a", site.origin), ""), 200, "after a wait");
+    assert_eq!(get(&format!("{}/a", site.origin), "Prefer: wait=0\r\n"), 429, "too early");
     // No connection, no robots.txt, no answer.
     assert_eq!(get(&format!("http://{closed}/"), ""), 403);
     assert_eq!(get(&format!("http://{}/", served.proxy), ""), 502);
@@ -84,11 +85,13 @@ fn every_request_has_one_line_with_the_fields_of_the_page() {
     let lines = lines("access");
     let (access, others): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line["target"] == "access");
-    assert_eq!(access.len(), 6, "{access:#?}");
+    assert_eq!(access.len(), 7, "{access:#?}");
     let told: BTreeSet<_> = access.iter().flat_map(|line| keys(line)).collect();
     assert_eq!(told, fields("## A line for each request"));
 
-    let [allowed, denied, copy, waited, unreachable, failed] = &access[..] else { unreachable!() };
+    let [allowed, denied, copy, waited, early, unreachable, failed] = &access[..] else {
+        unreachable!()
+    };
     let of = |line: &Value, names: &[&str]| {
         names.iter().map(|name| line[*name].clone()).collect::<Vec<_>>()
     };
@@ -115,6 +118,7 @@ fn every_request_has_one_line_with_the_fields_of_the_page() {
         of(waited, &["politeness.by", "politeness.delay_ms"]),
         ["crawl_delay".into(), Value::from(200.0)]
     );
+    assert_eq!(of(early, &what)[2..], [429.into(), "delay".into(), Value::from("rule")]);
     assert_eq!(
         of(unreachable, &what)[2..],
         [403.into(), "deny".into(), Value::from("robots_unreachable")]

@@ -1,0 +1,55 @@
+//! The second decision on a request that has waited for its turn: what was decided before a wait may
+//! not hold after it.
+
+use super::denial_builder::DenialBuilder;
+use super::gate::{Gate, HostPermit, Permit};
+use super::recheck::finding;
+use super::request_info::{RequestInfo, Subject};
+use super::rules::Mixed;
+use crate::proxy::outcome::rejection::GateError;
+
+impl Gate {
+    /// Decides again on what `permit` is for.
+    ///
+    /// # Errors
+    ///
+    /// It is no longer permitted.
+    pub async fn confirm(&self, permit: &Permit, info: RequestInfo<'_>) -> Result<(), GateError> {
+        let subject = Subject::Resource(permit.target());
+        self.confirm_subject(subject, info, (permit.is_waived(), Mixed::Refuse)).await
+    }
+
+    /// As [`Self::confirm`], for a tunnel.
+    ///
+    /// # Errors
+    ///
+    /// It is no longer permitted.
+    pub async fn confirm_host(
+        &self,
+        permit: &HostPermit,
+        info: RequestInfo<'_>,
+        mixed: Mixed,
+    ) -> Result<(), GateError> {
+        let subject = Subject::Host(permit.origin());
+        self.confirm_subject(subject, info, (permit.is_waived(), mixed)).await
+    }
+
+    /// What holds still has been counted and recorded.
+    async fn confirm_subject(
+        &self,
+        subject: Subject<'_>,
+        info: RequestInfo<'_>,
+        (is_waived, mixed): (bool, Mixed),
+    ) -> Result<(), GateError> {
+        self.enforcer().check_audit()?;
+        let builder = self.builder(subject, info);
+        let known = self.known(&builder).await?;
+        let builder = DenialBuilder { at: Some(known.at()), ..builder };
+        match finding(&builder, &known) {
+            Some(finding) if !(is_waived && self.enforcer().waives(&builder, &finding, mixed)) => {
+                self.enforcer().enforce(&builder, finding, mixed).await
+            }
+            _ => Ok(()),
+        }
+    }
+}
