@@ -98,6 +98,11 @@ impl Config {
         }
     }
 
+    /// The operator's delay at `origin`.
+    pub fn delay(&self, origin: &Origin) -> Duration {
+        self.lane(origin).delay
+    }
+
     /// The mode at `origin`, if an agent has none of its own.
     pub fn mode(&self, origin: &Origin) -> PaceMode {
         if self.origins.is_empty() {

@@ -29,6 +29,8 @@ pub struct PacedKey<'a> {
     pub group: &'a str,
     pub delay: Duration,
     pub is_exempted: bool,
+    /// The requests inside it are not held.
+    pub is_tunnel: bool,
     /// Of the file.
     pub sha256: [u8; 32],
 }
@@ -108,6 +110,7 @@ mod tests {
             group,
             delay: Duration::from_secs(seconds),
             is_exempted: false,
+            is_tunnel: false,
             sha256: [0; 32],
         };
         let take = |key: PacedKey<'_>, now| today.take(&key, client("a"), 100, now);
@@ -116,6 +119,7 @@ mod tests {
         assert!(take(key("bot", 10), NOON).is_some() && take(key("*", 9), NOON).is_some());
         assert!(take(PacedKey { sha256: [1; 32], ..key("*", 10) }, NOON).is_some());
         assert!(take(PacedKey { is_exempted: true, ..key("*", 10) }, NOON).is_some());
+        assert!(take(PacedKey { is_tunnel: true, ..key("*", 10) }, NOON).is_some());
         assert!(take(key("*", 10), NOON.plus(DAY)).is_some(), "the next day");
         let again = take(key("*", 10), NOON.plus(2 * DAY)).unwrap();
         assert_eq!(again, first);
@@ -133,6 +137,7 @@ mod tests {
                 group: "*",
                 delay,
                 is_exempted: false,
+                is_tunnel: false,
                 sha256: [0; 32],
             };
             today.take(&key, client(name), 0, NOON).is_some()

@@ -55,6 +55,7 @@ fn every_member_of_the_record_is_on_its_page() {
         method: String::new(),
         node: Some("".into()),
         origin: String::new(),
+        pace_seen: Some(false),
         path_seen: true,
         prev: String::new(),
         profile: Profile { name: String::new(), settings: Default::default(), version: 1 },

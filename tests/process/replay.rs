@@ -170,6 +170,7 @@ fn record(agent: &str, path: &str, decision: &Decision<'_>, blobs: &[Blob]) -> R
         method: "GET".into(),
         node: None,
         origin: ORIGIN.into(),
+        pace_seen: None,
         path_seen: true,
         prev: String::new(),
         profile: Named {

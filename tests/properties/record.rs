@@ -71,6 +71,7 @@ fn record(input: &mut Input<'_>) -> Record {
         method: input.text(),
         node: None,
         origin: input.text(),
+        pace_seen: None,
         path_seen: input.flag(),
         prev: String::new(),
         profile: profile(input),

@@ -39,6 +39,10 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
     pub origin: String,
+    /// False of a tunnel to an origin whose requests are a delay apart: those inside it are not held. Left out
+    /// elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace_seen: Option<bool>,
     /// False where only the host was known.
     pub path_seen: bool,
     /// SHA-256 of the line before, in hexadecimal; the writer fills it in.

@@ -32,6 +32,9 @@ pub struct Paced {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
     pub origin: String,
+    /// False of a tunnel: the requests inside it are not held. Left out elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace_seen: Option<bool>,
     pub prev: String,
     pub profile: Box<Profile>,
     pub robots: SharedRobots,

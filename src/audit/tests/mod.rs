@@ -42,6 +42,7 @@ fn minimal() -> Record {
         rule: None,
         robots: None,
         exemption: None,
+        pace_seen: None,
         path_seen: true,
         trace_id: None,
         url_as_received: None,

@@ -78,7 +78,7 @@ fn table() -> Vec<(Notice, &'static str)> {
         ),
         (
             Notice::Paced(paced()),
-            r#""agent":"Bot","clamped":true,"delay_ms":300000,"event":"paced","exemption":{"by":"a","ticket":null,"until":TIME,"why":"r"},"group":{"line":1,"token":"*"},"line":2,"node":"n","observed":true,"origin":"o",PREV,"profile":{"name":"p","settings":{},"version":2},"robots":ROBOTS,"seq":7,"source":"crawl_delay","text":"Crawl-delay: 999","time":TIME"#,
+            r#""agent":"Bot","clamped":true,"delay_ms":300000,"event":"paced","exemption":{"by":"a","ticket":null,"until":TIME,"why":"r"},"group":{"line":1,"token":"*"},"line":2,"node":"n","observed":true,"origin":"o","pace_seen":false,PREV,"profile":{"name":"p","settings":{},"version":2},"robots":ROBOTS,"seq":7,"source":"crawl_delay","text":"Crawl-delay: 999","time":TIME"#,
         ),
         (
             Notice::Torn(torn),
@@ -173,6 +173,7 @@ fn paced() -> Paced {
         node: Some(Node::from("n")),
         observed: true,
         origin: "o".into(),
+        pace_seen: Some(false),
         prev: String::new(),
         profile: Profile { name: "p".into(), settings: BTreeMap::new(), version: 2 }.into(),
         robots: serde_json::from_str(ROBOTS).unwrap(),

@@ -76,12 +76,17 @@ fn of_delay(paced: &Paced) -> String {
     let delay = seconds(Duration::from_millis(*delay_ms));
     let verb = if paced.observed { "would be" } else { "are" };
     let clamped = if paced.clamped { ", the most that is kept" } else { "" };
+    let unseen = if paced.pace_seen == Some(false) {
+        "; those inside a tunnel are not held (pace not seen)"
+    } else {
+        ""
+    };
     let exempted = paced
         .exemption
         .as_ref()
         .map(|exemption| format!("; exempted by {}: {}", exemption.by, exemption.why));
     format!(
-        "requests of {agents} to {origin} {verb} {delay} apart{clamped}: line {line} of its robots.txt, \"{text}\"{}",
+        "requests of {agents} to {origin} {verb} {delay} apart{clamped}: line {line} of its robots.txt, \"{text}\"{}{unseen}",
         exempted.unwrap_or_default()
     )
 }

@@ -183,6 +183,7 @@ impl DenialBuilder<'_> {
             method: Record::text(self.info.method.as_str().as_bytes()),
             node: None,
             origin,
+            pace_seen: None,
             path_seen: matches!(self.subject, Subject::Resource(_)),
             prev: String::new(),
             profile: audit::Profile::of(self.rules.profile(&self.agent, self.subject.origin())),

@@ -10,7 +10,7 @@ use http::{Method, StatusCode};
 
 use super::denial_builder::DenialBuilder;
 use super::enforce::{Enforcer, Finding};
-use super::permit_pace::PermitPace;
+use super::permit_pace::{self, PermitPace};
 use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
 use super::robots_summary_cache::RobotsSummaryCache;
 use super::rules::{Mixed, Rules};
@@ -173,7 +173,11 @@ impl Gate {
                 Some(Finding::Disallowed(builder.by_policy(&known, &decision)))
             }
             HostDecision::Mixed(group) => {
-                Some(Finding::Unseen(builder.path_not_seen(&known, group)))
+                let mut denial = builder.path_not_seen(&known, group);
+                let is_tunnel = mixed == Mixed::Tunnel;
+                let is_paced = is_tunnel && permit_pace::has_delay(&builder, &known, &policy);
+                denial.record.pace_seen = is_paced.then_some(false);
+                Some(Finding::Unseen(denial))
             }
         };
         let is_waived = finding.is_some();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::denial_builder::DenialBuilder;
+use super::request_info::Subject;
 use crate::audit::evidence::Blob;
 use crate::audit::{self, Paced, PacedEvent, Record};
 use crate::pace::PaceMode;
@@ -40,11 +41,16 @@ impl PacedRequest<'_> {
             group: self.group.map_or("", Group::name),
             delay: self.delay(),
             is_exempted: self.exempted.is_some(),
+            is_tunnel: self.is_tunnel(),
             sha256: snapshot.sha256,
         };
         let bytes = snapshot.body.len() + snapshot.capture.json.len();
         let client = || self.builder.info.client.key();
         watch.paced(&key, client, (bytes, self.builder.now()), || (self.notice(), self.evidence()));
+    }
+
+    fn is_tunnel(&self) -> bool {
+        matches!(self.builder.subject, Subject::Host(_))
     }
 
     fn delay(&self) -> Duration {
@@ -68,6 +74,7 @@ impl PacedRequest<'_> {
             node: None,
             observed: self.mode == PaceMode::Observe,
             origin: origin.to_string(),
+            pace_seen: self.is_tunnel().then_some(false),
             prev: String::new(),
             profile: audit::Profile::of(self.known.profile()).into(),
             robots: builder.summary(self.known, None).record.clone(),

@@ -1,14 +1,17 @@
 //! What a permit says about the time of its request: what the site asks of the group that applies,
 //! and what the operator sets for the agent.
 
+use std::time::Duration;
+
 use super::denial_builder::DenialBuilder;
 use super::paced_notice::PacedRequest;
 use super::rules::AgentPace;
-use crate::pace::{self, Visit};
+use crate::pace::{self, PaceMode, Visit};
+use crate::policy::exemption::Exemption;
 use crate::policy::pace::{AskedPace, asked, closed};
-use crate::policy::state::Policy;
+use crate::policy::state::{Copy, Policy};
 use crate::proxy::request::prefer;
-use crate::robots::Closed;
+use crate::robots::{Closed, Group};
 use crate::store::Known;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -48,21 +51,13 @@ impl PermitPace {
         let (token, now) = (builder.agent.token, builder.now());
         let group = copy.rules.group(token);
         let (robots, profile) = (&copy.rules, known.profile());
-        let exempted =
-            builder.rules.exemptions.crawl_delay(builder.subject.origin(), path, token, now);
-        let delay_max = builder.rules.pace.max_crawl_delay;
-        let asked = asked(robots, group.as_ref(), profile, delay_max, now);
+        let (asked, exempted) = asked_by_site(builder, known, copy, (group.as_ref(), path));
         if let Some(asked) = asked {
-            let origin = builder.subject.origin();
-            let mode = agent.mode.unwrap_or_else(|| builder.rules.pace.mode(origin));
+            let mode = mode(builder, &agent);
             let group = group.as_ref();
             PacedRequest { builder, known, copy, group, asked, exempted, mode }.note(watch);
         }
-        let asked = asked.and_then(|asked| match exempted {
-            Some((_, delay)) if delay.is_zero() => None,
-            Some((_, delay)) => Some(AskedPace { delay, clamped: false, ..asked }),
-            None => Some(asked),
-        });
+        let asked = asked.and_then(|asked| kept(asked, exempted));
         let closed = closed(robots, group.as_ref(), profile, now);
         let group = group.map_or_else(Box::default, |group| group.name().into());
         Self { agent, site: Some(Box::new(SitePace { group, asked, closed })) }
@@ -95,5 +90,49 @@ impl PermitPace {
             max_wait: [self.agent.max_wait, preferred].into_iter().flatten().min(),
             shutdown,
         }
+    }
+}
+
+/// Whether requests to the origin of `builder` are a delay apart.
+pub(super) fn has_delay(builder: &DenialBuilder<'_>, known: &Known, policy: &Policy<'_>) -> bool {
+    if mode(builder, &builder.rules.pace(&builder.agent)) != PaceMode::Enforce {
+        return false;
+    }
+    let is_own = !builder.rules.pace.delay(builder.subject.origin()).is_zero();
+    is_own
+        || matches!(policy, Policy::Rules(copy) if {
+            let group = copy.rules.group(builder.agent.token);
+            let (asked, exempted) = asked_by_site(builder, known, copy, (group.as_ref(), b"/"));
+            asked.is_some_and(|asked| kept(asked, exempted).is_some())
+        })
+}
+
+/// The mode that applies to the agent at the origin.
+fn mode(builder: &DenialBuilder<'_>, agent: &AgentPace) -> PaceMode {
+    agent.mode.unwrap_or_else(|| builder.rules.pace.mode(builder.subject.origin()))
+}
+
+/// What the robots.txt asks of `group`, and the exemption with a delay of its own.
+fn asked_by_site<'a>(
+    builder: &DenialBuilder<'a>,
+    known: &Known,
+    copy: &Copy,
+    (group, path): (Option<&Group<'_>>, &[u8]),
+) -> (Option<AskedPace>, Option<(&'a Exemption, Duration)>) {
+    let DenialBuilder { rules, subject, agent, .. } = *builder;
+    let (token, now) = (agent.token, builder.now());
+    let delay_max = rules.pace.max_crawl_delay;
+    (
+        asked(&copy.rules, group, known.profile(), delay_max, now),
+        rules.exemptions.crawl_delay(subject.origin(), path, token, now),
+    )
+}
+
+/// The delay that is kept; `None`: none, by an exemption.
+fn kept(asked: AskedPace, exempted: Option<(&Exemption, Duration)>) -> Option<AskedPace> {
+    match exempted {
+        Some((_, delay)) if delay.is_zero() => None,
+        Some((_, delay)) => Some(AskedPace { delay, clamped: false, ..asked }),
+        None => Some(asked),
     }
 }

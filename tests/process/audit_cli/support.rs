@@ -85,6 +85,7 @@ pub fn record(n: u64) -> Record {
         group: Some(Group { line: 9, token: "*".into() }),
         id: format!("01K9ZZ{n:020}"),
         method: "GET".into(),
+        pace_seen: None,
         path_seen: true,
         prev: String::new(),
         profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },

@@ -76,6 +76,7 @@ prop_compose! {
             method,
             node: node.map(|name| name.as_str().into()),
             origin: origin.into(),
+            pace_seen: None,
             path_seen: true,
             prev: String::new(),
             profile: Profile { name: "rfc9309".into(), settings, version },

@@ -50,6 +50,8 @@ keys! {
         source: String,
         clamped: bool,
         observed: bool,
+        /// A tunnel: the requests inside it are not held.
+        not_seen: bool,
         /// By whom an exemption was granted for which the delay is another.
         exempted_by: Option<String>,
     }
@@ -128,6 +130,7 @@ impl PacedKey {
             source: paced.source.clone(),
             clamped: paced.clamped,
             observed: paced.observed,
+            not_seen: paced.pace_seen == Some(false),
             exempted_by: paced.exemption.as_ref().map(|exemption| exemption.by.clone()),
         }
     }

@@ -134,6 +134,7 @@ fn record(seq: u64) -> Record {
         method: "GET".into(),
         node: None,
         origin: "http://example.com".into(),
+        pace_seen: None,
         path_seen: true,
         prev: String::new(),
         profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },

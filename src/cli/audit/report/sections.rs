@@ -100,12 +100,13 @@ fn paced(report: &Report) -> Section {
         let exempted = row.key.exempted_by.as_ref().map(|by| format!(" (exempted by {by})"));
         let clamped = if row.key.clamped { " (the most that is kept)" } else { "" };
         let observed = if row.key.observed { " (observed)" } else { "" };
+        let unseen = if row.key.not_seen { " (tunnels; pace not seen)" } else { "" };
         Line::of([
             row.key.origin.clone(),
             row.key.group.clone().unwrap_or_else(|| "(outside of groups)".into()),
             format!("{line}: {text}"),
             format!(
-                "{}{clamped}{}{observed}",
+                "{}{clamped}{}{observed}{unseen}",
                 seconds(Duration::from_millis(row.key.delay_ms)),
                 exempted.unwrap_or_default()
             ),

@@ -92,6 +92,7 @@ impl Log {
             node: None,
             observed: false,
             origin: origin.into(),
+            pace_seen: None,
             prev: String::new(),
             profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 2 }
                 .into(),
@@ -219,6 +220,7 @@ pub fn record(time: Timestamp, origin: &str, agent: Option<&str>, reason: Reason
         method: "GET".into(),
         node: None,
         origin: origin.into(),
+        pace_seen: None,
         path_seen: true,
         prev: String::new(),
         profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },
