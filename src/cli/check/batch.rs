@@ -14,7 +14,7 @@ use super::feed::{Feed, Next};
 use super::json_bytes::JsonBytes;
 use super::offline::{Library, ruling};
 use super::ordered::{OrderedOutput, Rendered, Slot};
-use super::pace::{OperatorPace, Pace};
+use super::pace::{OperatorPace, Pace, is_tunnelled};
 use super::query::{Defaults, LazyOnline};
 use crate::cli::exit::Failure;
 use crate::config::{ProfileName, units};
@@ -150,7 +150,8 @@ impl Question<'_> {
             // The pace is the same for every URL.
             let url = url.unwrap_or_else(|| b"/"[..].into());
             let ruling = ruling(&rules, agent.token(), &url);
-            let pace = self.pace(&rules, agent.token(), profile, defaults)?;
+            let is_tunnel = is_tunnelled(&defaults.https, &url);
+            let pace = self.pace(&rules, agent.token(), profile, (defaults, is_tunnel))?;
             return Ok(Slot::Ready(rendered(&self.id, &ruling, pace, None)));
         }
         let url = url.ok_or_else(|| "there is no url".to_owned())?;
@@ -166,13 +167,14 @@ impl Question<'_> {
         rules: &RobotsTxt,
         token: Option<&str>,
         profile: ProfileName,
-        defaults: &Defaults,
+        (defaults, is_tunnel): (&Defaults, bool),
     ) -> Result<Pace, String> {
         let profile = Profile::named(profile.as_str()).expect("the names are those of the table");
         let now = self.at.as_deref().map_or_else(|| Ok(SystemClock.wall()), time_of_day)?;
         let delay_max = self.settings.as_ref().and_then(|settings| settings.max_crawl_delay);
         let delay_max = delay_max.unwrap_or(defaults.pace.delay_max);
-        Ok(Pace::of(rules, token, &profile, OperatorPace { delay_max, ..defaults.pace }, now))
+        let operator = OperatorPace { delay_max, is_tunnel, ..defaults.pace };
+        Ok(Pace::of(rules, token, &profile, operator, now))
     }
 
     fn robots(&self) -> JsonBytes<'_> {

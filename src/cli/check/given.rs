@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use super::answer::{Answer, Robots, printable};
 use super::offline::{Library, ruling};
-use super::pace::{OperatorPace, Pace};
+use super::pace::{OperatorPace, Pace, is_tunnelled};
 use super::query::Defaults;
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::limits::BATCH_BYTES_MAX;
 use crate::config::ProfileName;
 use crate::policy::profile::Profile;
+use crate::proxy::Https;
 use crate::robots::RobotsTxt;
 use crate::runtime::clock::{Clock, SystemClock};
 
@@ -22,6 +23,7 @@ pub struct Given {
     profile: ProfileName,
     rules: Arc<RobotsTxt>,
     operator: OperatorPace,
+    https: Https,
 }
 
 impl Given {
@@ -38,12 +40,15 @@ impl Given {
         })?;
         let profile = defaults.profile.unwrap_or(defaults.configured_profile);
         let rules = Library::new().read(&body, profile);
-        Ok(Self { name, body, profile, rules, operator: defaults.pace })
+        let (operator, https) = (defaults.pace, defaults.https.clone());
+        Ok(Self { name, body, profile, rules, operator, https })
     }
 
-    fn pace(&self, token: Option<&str>) -> Pace {
+    fn pace(&self, url: &[u8], token: Option<&str>) -> Pace {
         let profile = Profile::named(self.profile.as_str()).expect("a row of the table");
-        Pace::of(&self.rules, token, &profile, self.operator, SystemClock.wall())
+        let operator = OperatorPace { is_tunnel: is_tunnelled(&self.https, url), ..self.operator };
+        Pace::of(&self.rules, token, &profile, operator, SystemClock.wall())
+            .quoting(&self.body, self.rules.dialect())
     }
 
     pub fn answer(&self, url: &[u8], token: Option<&str>) -> Answer {
@@ -55,7 +60,7 @@ impl Given {
             agent: token.map(printable),
             profile: self.profile.as_str(),
             robots,
-            pace: self.pace(token),
+            pace: self.pace(url, token),
             let_through: None,
         }
     }

@@ -33,7 +33,9 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
             delay_max: settings.pace.max_crawl_delay,
             delay: settings.pace.delay,
             exempted: None,
+            is_tunnel: false,
         },
+        https: settings.https(),
     };
     let online = LazyOnline::new(settings);
     let output = BufWriter::new(io::stdout().lock());

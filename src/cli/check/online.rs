@@ -99,6 +99,7 @@ impl Online {
             delay_max: self.settings.pace.max_crawl_delay,
             delay: own.and_then(|rule| rule.delay).unwrap_or(self.settings.pace.delay),
             exempted: None,
+            is_tunnel: self.settings.https().tunnels(origin),
         }
     }
 
@@ -186,8 +187,9 @@ impl Question {
         match known.map(|known| (known, known.policy(now))) {
             Some((known, Policy::Rules(copy))) => {
                 Pace::of(&copy.rules, token, known.profile(), operator, now)
+                    .quoting(&copy.snapshot.body, copy.rules.dialect())
             }
-            _ => Pace::own(operator.delay),
+            _ => Pace::own(operator),
         }
     }
 

@@ -7,6 +7,7 @@ use super::online::Online;
 use super::pace::OperatorPace;
 use crate::cli::exit::Failure;
 use crate::config::{ProfileName, Settings};
+use crate::proxy::Https;
 
 /// The defaults of a query.
 pub struct Defaults {
@@ -16,6 +17,8 @@ pub struct Defaults {
     pub configured_profile: ProfileName,
     /// The pace at any origin.
     pub pace: OperatorPace,
+    /// Which origins are tunnelled.
+    pub https: Https,
 }
 
 /// Created when the first file has to be fetched: offline queries need neither network nor CA

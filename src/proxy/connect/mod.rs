@@ -54,6 +54,12 @@ pub struct Https {
 }
 
 impl Https {
+    /// Whether a tunnel is opened to `origin`, in which no request is seen.
+    pub fn tunnels(&self, origin: &Origin) -> bool {
+        let is_listed = || self.tunnel.iter().any(|host| host.matches(origin.host()));
+        origin.scheme() == Scheme::Https && (self.mode == HttpsMode::Classify || is_listed())
+    }
+
     /// Reads the CONNECT in `request`. Inside a CONNECT there is none.
     pub fn connect(&self, request: &request::Parts, scope: &Scope) -> Result<Connect, Refusal> {
         debug_assert_eq!(request.method, Method::CONNECT);
