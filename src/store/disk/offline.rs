@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::super::report::Report;
 use super::error::{DiskError, OpenError, guarded};
 use super::file::{DatabaseFile, Row};
+use super::pace::forget_hold;
 use super::survey::{self, Stats};
 use crate::types::origin::Origin;
 
@@ -45,7 +46,12 @@ impl Offline {
     /// Returns whether the origin was known.
     pub fn forget(&self, origin: &Origin) -> Result<bool, OpenError> {
         let name = origin.to_string();
-        self.say(|| self.file.write(|tables, _| tables.remove(&name)))
+        self.say(|| {
+            self.file.write(|tables, transaction| {
+                let was_held = forget_hold(transaction, &name)?;
+                Ok(tables.remove(&name)? || was_held)
+            })
+        })
     }
 
     /// Calls `each` for every origin; returns how many rows were broken. The inner error is the one

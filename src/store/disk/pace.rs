@@ -1,18 +1,34 @@
 //! The pace of origins beyond a restart: one row for each lane with a time ahead, and a mark by
 //! which a process knows whether the one before ended in order.
 
-use redb::{ReadableTable, TableDefinition};
+use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
 use super::Disk;
 use super::error::guarded;
 use super::file::DatabaseFile;
+use crate::pace::KeptLane;
 use crate::types::origin::{Origin, split_url};
+use crate::types::timestamp::Timestamp;
 
-/// Origin → what its lane is to be, as JSON.
+/// Origin → when it was written, and what its lane is to be, as JSON.
 const PACE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("pace");
 
 /// In the table of totals: 1 after an end in order, 0 while a process runs.
 const PACE_IS_WHOLE: &str = "pace_is_whole";
+
+/// Ends the hold of `origin`; whether there was one. Its delays stay.
+pub(super) fn forget_hold(
+    transaction: &WriteTransaction,
+    origin: &str,
+) -> Result<bool, super::DiskError> {
+    let mut table = transaction.open_table(PACE)?;
+    let row = table.get(origin)?.map(|row| row.value().to_vec());
+    let kept = row.and_then(|row| serde_json::from_slice::<(Timestamp, KeptLane)>(&row).ok());
+    let Some((at, lane)) = kept.filter(|(_, lane)| lane.hold.is_some()) else { return Ok(false) };
+    let row = serde_json::to_vec(&(at, KeptLane { hold: None, ..lane })).expect("plain values");
+    table.insert(origin, row.as_slice())?;
+    Ok(true)
+}
 
 /// What the process before has left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
