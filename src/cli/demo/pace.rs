@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::crawler;
 use super::origin::{Origin, Reply};
@@ -44,7 +44,7 @@ pub fn has_had_enough(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.check(answer.status == 429, "the crawler sees the site's answer", &status, &[])?;
     let statuses = at_once(stage, &tired, 2);
     let is_served = statuses.iter().all(|status| *status == 200);
-    let pages = tired.arrivals();
+    let pages = show_arrivals(stage, &tired)?;
     let rest = pages.get(1).map_or(Duration::ZERO, |second| *second - pages[0]);
     let is_long = rest + ACCURACY >= Duration::from_secs(2);
     let result = format!("{:.2} s later", rest.as_secs_f64());
@@ -68,7 +68,7 @@ pub fn page_with_pictures(stage: &mut Stage<impl Write>) -> io::Result<()> {
         ask(&format!("/{number}.jpg"), "image")?;
     }
     ask("/next", "document")?;
-    let pages = gallery.arrivals();
+    let pages = show_arrivals(stage, &gallery)?;
     let [pictures, next] = [PICTURES, PICTURES + 1].map(|index| pages[index] - pages[0]);
     let is_quick = pictures < Duration::from_secs(1);
     let result = format!("{:.2} s", pictures.as_secs_f64());
@@ -97,6 +97,16 @@ fn check_distances(
     origin: &Origin,
     delay: Duration,
 ) -> io::Result<()> {
+    let arrivals = show_arrivals(stage, origin)?;
+    let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let least = gaps.iter().min().copied().unwrap_or_default();
+    let holds = least + ACCURACY >= delay;
+    let result = format!("{:.3} s", least.as_secs_f64());
+    stage.report.check(holds, "the least distance of two arrivals", &result, &[])
+}
+
+/// Shows the arrivals at `origin` on a ruler.
+fn show_arrivals(stage: &mut Stage<impl Write>, origin: &Origin) -> io::Result<Vec<Instant>> {
     let arrivals = origin.arrivals();
     let mut ruler = String::new();
     for arrival in &arrivals {
@@ -107,9 +117,5 @@ fn check_distances(
     }
     let seconds = arrivals.last().map_or(0.0, |last| (*last - arrivals[0]).as_secs_f64());
     stage.report.show(&[format!("{ruler}  {seconds:.2} s")])?;
-    let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let least = gaps.iter().min().copied().unwrap_or_default();
-    let holds = least + ACCURACY >= delay;
-    let result = format!("{:.3} s", least.as_secs_f64());
-    stage.report.check(holds, "the least distance of two arrivals", &result, &[])
+    Ok(arrivals)
 }
