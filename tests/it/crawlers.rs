@@ -305,6 +305,19 @@ fn scrapy_gets_what_is_allowed_and_no_more() {
     }
 }
 
+/// Debian's Chromium, which loads `url` through `proxy` and prints the document.
+fn chromium(profile: &TempDir, proxy: &Proxy, url: &str) -> Command {
+    let mut chromium = command("chromium");
+    chromium
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
+        .args(["--disable-component-update", "--disable-sync", "--no-first-run"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("--proxy-server=http://{}", proxy.address()))
+        .args(["--proxy-bypass-list=<-loopback>", "--dump-dom"])
+        .arg(url);
+    chromium
+}
+
 /// Debian's Chromium, before a site that asks for ten seconds: its pictures come with the page.
 #[test]
 fn chromium_loads_a_page_of_eighty_pictures_as_one_start() {
@@ -313,13 +326,7 @@ fn chromium_loads_a_page_of_eighty_pictures_as_one_start() {
     let page = ok_with("Content-Type: text/html\r\n", format!("<!doctype html>{pictures}"));
     let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 10\n").on("/page", page);
     let (proxy, profile) = (Proxy::start(), TempDir::new().expect("a directory"));
-    let (code, said) = run(command("chromium")
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
-        .args(["--disable-component-update", "--disable-sync", "--no-first-run"])
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(format!("--proxy-server=http://{}", proxy.address()))
-        .args(["--proxy-bypass-list=<-loopback>", "--dump-dom"])
-        .arg(origin.url("/page")));
+    let (code, said) = run(&mut chromium(&profile, &proxy, &origin.url("/page")));
     assert_eq!(code, Some(0), "{said}");
     let arrivals: Vec<_> = origin
         .log()
@@ -333,4 +340,11 @@ fn chromium_loads_a_page_of_eighty_pictures_as_one_start() {
     let document = "Sec-Fetch-Dest: document\r\nPrefer: wait=0\r\n";
     let next = proxy.exchange("GET", &origin.url("/page"), document);
     assert_eq!(next.status(), 429, "the next page has its own turn");
+    let (code, said) = run(&mut chromium(&profile, &proxy, &origin.url("/next")));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("this is /next"), "waited for, and shown: {said}");
+    let distance = origin.received("/next").at - arrivals[0];
+    println!("the next page came {distance:?} after the first");
+    assert!(distance >= Duration::from_secs(10) - ACCURACY, "{distance:?}");
+    assert!(distance < Duration::from_secs(12), "{distance:?}");
 }

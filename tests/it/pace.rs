@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use courtesy::audit::evidence::{BlobStore, Found, Kind};
 use courtesy::audit::read::Log;
@@ -27,16 +27,10 @@ const HALF_A_SECOND: &str = "User-agent: *\nCrawl-delay: 0.5\nDisallow: /private
 const TEN_SECONDS: &str = "User-agent: *\nCrawl-delay: 10\n";
 const TWO_SECONDS: &str = "User-agent: *\nCrawl-delay: 2\n";
 
-/// When the pages were requested, in order.
-fn arrivals(origin: &Origin) -> Vec<Instant> {
-    let log = origin.log();
-    log.requests.iter().filter(|it| it.path() != "/robots.txt").map(|it| it.at).collect()
-}
-
 /// Asserts that `count` pages were requested, a delay apart and no further than that.
 #[track_caller]
 fn assert_spaced(origin: &Origin, count: usize, delay: Duration) {
-    let arrivals = arrivals(origin);
+    let arrivals = origin.arrivals();
     assert_eq!(arrivals.len(), count);
     let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| *gap >= delay - ACCURACY), "{gaps:?}");
@@ -162,7 +156,7 @@ fn a_request_that_would_wait_too_long_learns_when_to_come_back() {
     assert_eq!(proxy.get(&origin.url("/b")).status(), 503);
     let impatient = proxy.exchange("GET", &origin.url("/b"), "Prefer: wait=0\r\n");
     assert_eq!(impatient.status(), 503);
-    assert_eq!(arrivals(&origin).len(), 1);
+    assert_eq!(origin.arrivals().len(), 1);
 }
 
 #[test]
@@ -182,7 +176,7 @@ fn nothing_starts_while_an_origin_asks_for_rest() {
             scope.spawn(|| assert_eq!(proxy.get(&{ url }).status(), 200));
         }
     });
-    let arrivals = arrivals(&origin);
+    let arrivals = origin.arrivals();
     assert_eq!(arrivals.len(), 4);
     assert!(arrivals[1] - arrivals[0] >= Duration::from_secs(2) - ACCURACY);
 }
@@ -206,9 +200,9 @@ fn a_client_that_leaves_costs_nothing() {
         client.reset();
     }
     until("they are gone", || proxy.admin("/metrics").text().contains("courtesy_pace_waiting 0"));
-    let before = arrivals(&origin).len();
+    let before = origin.arrivals().len();
     assert_eq!(proxy.get(&origin.url("/last")).status(), 200);
-    let after = arrivals(&origin);
+    let after = origin.arrivals();
     assert!(after.len() == before + 1 && before < 5, "{before}");
     assert!(after[before] - after[before - 1] < 2 * DELAY, "the next turn is the polite one's");
 }
@@ -225,7 +219,9 @@ fn eight_requests_are_under_way_to_an_origin_and_seven_of_one_client() {
         until("the others wait", || {
             proxy.admin("/metrics").text().contains("courtesy_pace_waiting 13")
         });
-        until("seven are under way", || origin.count("/late") == 7);
+        origin.wait_until("seven are there", |log| {
+            log.requests.iter().filter(|it| it.path() == "/late").count() == 7
+        });
         origin.release();
     });
     assert_eq!(origin.count("/late"), 20);
@@ -245,7 +241,7 @@ fn what_was_decided_before_a_wait_is_decided_again() {
         assert_eq!(second.join().expect("no panic"), 403);
     });
     assert_eq!(proxy.record()["event"], "denied");
-    assert_eq!(arrivals(&origin).len(), 1);
+    assert_eq!(origin.arrivals().len(), 1);
 }
 
 #[test]
@@ -285,7 +281,7 @@ fn the_settings_of_an_agent_and_of_an_origin_apply() {
     for _ in 0..4 {
         assert_eq!(proxy.get(&origin.url("/")).status(), 200);
     }
-    let arrivals = arrivals(&origin);
+    let arrivals = origin.arrivals();
     let gaps: Vec<_> = arrivals[3..].windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| *gap >= Duration::from_millis(300) - ACCURACY), "{gaps:?}");
 }
@@ -302,7 +298,7 @@ fn what_a_browser_loads_for_a_document_has_no_delay() {
         ask(&format!("/{number}.png"), "image");
     }
     ask("/next", "document");
-    let arrivals = arrivals(&origin);
+    let arrivals = origin.arrivals();
     assert!(arrivals[40] - arrivals[0] < Duration::from_secs(2));
     assert!(arrivals[41] - arrivals[0] >= Duration::from_secs(2) - ACCURACY);
 }
@@ -466,7 +462,7 @@ fn p3_an_origin_that_asks_for_rest_delays_no_other() {
 }
 
 /// Passes connections on to `origin`, each second one only after the time of a slow handshake, until `end`.
-fn relay<'s>(
+pub fn relay<'s>(
     scope: &'s thread::Scope<'s, '_>,
     listener: &'s TcpListener,
     origin: SocketAddr,
@@ -521,7 +517,7 @@ fn slow_handshakes_beside_fast_ones_let_no_request_start_early() {
         end.store(true, Ordering::SeqCst);
         drop(TcpStream::connect(address));
     });
-    let arrivals = arrivals(&origin);
+    let arrivals = origin.arrivals();
     let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(gaps.len(), 7);
     assert!(gaps.iter().all(|gap| *gap >= DELAY - ACCURACY), "{gaps:?}");

@@ -17,6 +17,8 @@ mod doctor;
 mod durability;
 mod evidence;
 mod faults;
+mod naive_crawler;
+mod pace_shown;
 mod pages;
 mod replay;
 mod run;

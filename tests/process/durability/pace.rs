@@ -1,17 +1,12 @@
 //! Killed and restarted between two requests to an origin that asks for a delay, or for rest.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::testkit::parties::{Origin, Script, answer, until};
 use crate::testkit::processes::{Place, scale};
 
 const DELAY: Duration = Duration::from_secs(2);
 const ACCURACY: Duration = Duration::from_millis(20);
-
-fn arrivals(origin: &Origin) -> Vec<Instant> {
-    let log = origin.log();
-    log.requests.iter().filter(|it| it.path() != "/robots.txt").map(|it| it.at).collect()
-}
 
 #[test]
 fn p5_no_request_starts_early_after_a_kill_or_with_another_date() {
@@ -29,7 +24,7 @@ fn p5_no_request_starts_early_after_a_kill_or_with_another_date() {
         assert_eq!(serve.get(&origin.url("/orderly")).status, 200);
         serve.stop();
     }
-    let arrivals = arrivals(&origin);
+    let arrivals = origin.arrivals();
     assert_eq!(arrivals.len(), kills + 2);
     let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| *gap >= DELAY - ACCURACY), "{gaps:?}");
@@ -46,5 +41,5 @@ fn a_long_rest_outlives_a_kill() {
     serve.kill();
     let serve = place.serve();
     assert_eq!(serve.get(&origin.url("/a")).status, 503);
-    assert_eq!(arrivals(&origin).len(), 1);
+    assert_eq!(origin.arrivals().len(), 1);
 }

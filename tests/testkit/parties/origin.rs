@@ -251,6 +251,12 @@ impl Origin {
         self.log().requests.iter().map(Received::line).collect()
     }
 
+    /// When pages were requested, in order: anything but a robots.txt.
+    pub fn arrivals(&self) -> Vec<Instant> {
+        let log = self.log();
+        log.requests.iter().filter(|it| it.path() != "/robots.txt").map(|it| it.at).collect()
+    }
+
     /// How many requests for `path` came so far, in whatever name.
     pub fn count(&self, path: &str) -> usize {
         self.log().requests.iter().filter(|request| request.path() == path).count()

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use super::DEADLINE;
 
@@ -11,6 +12,8 @@ const AGENT: &str = "ExampleBot/1.0 (+http://bot.example/)";
 /// A client of the proxy. It connects when it first asks, and again where the connection has ended.
 pub struct Crawler {
     proxy: SocketAddr,
+    /// How long an answer may take.
+    deadline: Duration,
     connection: Option<BufReader<TcpStream>>,
 }
 
@@ -25,7 +28,12 @@ pub struct Answer {
 
 impl Crawler {
     pub fn new(proxy: SocketAddr) -> Self {
-        Self { proxy, connection: None }
+        Self::waiting(proxy, DEADLINE)
+    }
+
+    /// One that waits so long for an answer.
+    pub fn waiting(proxy: SocketAddr, deadline: Duration) -> Self {
+        Self { proxy, deadline, connection: None }
     }
 
     /// Asks for `url` and reads the answer to its end; an error where none came.
@@ -39,7 +47,7 @@ impl Crawler {
     pub fn ask(&mut self, target: &str, host: &str) -> io::Result<Answer> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connect(self.proxy)?,
+            None => connect(self.proxy, self.deadline)?,
         };
         let request =
             format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {AGENT}\r\n\r\n");
@@ -50,10 +58,10 @@ impl Crawler {
     }
 }
 
-fn connect(proxy: SocketAddr) -> io::Result<BufReader<TcpStream>> {
+fn connect(proxy: SocketAddr, deadline: Duration) -> io::Result<BufReader<TcpStream>> {
     let stream = TcpStream::connect(proxy)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.set_read_timeout(Some(deadline))?;
     Ok(BufReader::new(stream))
 }
 

@@ -1,0 +1,210 @@
+//! The pace as the commands show it: `check`, `store`, `audit report` and `run`.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::testkit::parties::{Origin, Script, answer, until};
+use crate::testkit::processes::Place;
+
+/// What it prints, whatever its exit code.
+fn said(place: &Place, words: &str) -> String {
+    let output = place.run(words);
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The lines of the pace in what `check` says.
+fn paces(place: &Place, words: &str) -> Vec<String> {
+    let said = said(place, &format!("check {words}"));
+    let lines = said.lines().map(str::trim).filter(|line| line.starts_with("pace: "));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a developer names another file by it")]
+fn a_batch_finds_what_each_case_asks_of_the_pace() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/pace.jsonl");
+    let file = std::env::var_os("COURTESY_TEST_PACE").map_or(own, Into::into);
+    let lines = BufReader::new(File::open(file).expect("a file")).lines();
+    let cases: Vec<Value> =
+        lines.map(|line| serde_json::from_str(&line.expect("a line")).expect("a case")).collect();
+    let is_of_a_file = |case: &&Value| case["robots"].is_string();
+    let cases: Vec<_> = cases.iter().filter(is_of_a_file).collect();
+    let input: String = cases.iter().map(|case| format!("{case}\n")).collect();
+    let place = Place::new("");
+    let mut command = place.command("check --batch");
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("its input");
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("no panic").expect("it reads");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(text.lines().count(), cases.len());
+    for (case, line) in cases.iter().zip(text.lines()) {
+        let found: Value = serde_json::from_str(line).expect("an answer");
+        for (name, value) in case["expect"].as_object().expect("members") {
+            assert_eq!(&found["pace"][name], value, "{name} of {case}");
+        }
+    }
+}
+
+#[test]
+fn check_names_the_delay_with_its_line() {
+    let place = Place::new("[https]\ntunnel = [\"pinned.example\"]\n[pace]\ndelay = \"2s\"");
+    let robots = place.path().join("robots.txt");
+    let words = format!("--robots {} --agent", robots.display());
+    let write = |text: &str| fs::write(&robots, text).expect("a file");
+    write(
+        "User-agent: slow\nCrawl-delay: 86400 # a day\n\nUser-agent: often\nRequest-rate: 6/1m\n\n\
+         User-agent: quick\nCrawl-delay: 1\n\nUser-agent: *\nCrawl-delay: 10\n",
+    );
+    let url = "http://a.example/";
+    for (agent, url, expected) in [
+        ("any", url, "pace: one request every 10 s (line 11, Crawl-delay: 10)"),
+        (
+            "slow",
+            url,
+            "pace: one request every 5 min (line 2, Crawl-delay: 86400; the most by pace.max_crawl_delay)",
+        ),
+        (
+            "slow --profile conservative",
+            url,
+            "pace: one request every 1 d (line 2, Crawl-delay: 86400)",
+        ),
+        ("often", url, "pace: one request every 10 s (line 5, Request-rate: 6/1m)"),
+        ("quick", url, "pace: one request every 2 s (pace.delay)"),
+        (
+            "any",
+            "https://pinned.example/",
+            "pace: one tunnel every 10 s (line 11, Crawl-delay: 10); pace not seen: requests inside the \
+             tunnel are not held",
+        ),
+    ] {
+        assert_eq!(paces(&place, &format!("{words} {agent} {url}")), [expected], "{agent} {url}");
+    }
+    let found = said(&place, &format!("check {words} any --json https://pinned.example/"));
+    let found: Value = serde_json::from_str(&found).expect("an answer");
+    let expected = json!({
+        "delay_ms": 10_000, "source": "crawl_delay", "line": 11, "clamped": false, "opens_in_ms": 0,
+        "not_seen": true,
+    });
+    assert_eq!(found["pace"], expected);
+}
+
+#[test]
+fn check_asks_the_site_and_names_exemptions() {
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 10\n");
+    let place = Place::new(&format!(
+        "[egress]\nallow = [\"127.0.0.0/8\"]\n[[exemptions]]\norigin = \"{}\"\nby = \"legal\"\n\
+         reason = \"contract\"\nuntil = \"2999-01-01\"\ncrawl_delay = \"1s\"\npaths = [\"/open/\"]\n",
+        origin.url("")
+    ));
+    let expected = [
+        "pace: one request every 10 s (line 2, Crawl-delay: 10)",
+        "pace: one request every 1 s (line 2, Crawl-delay: 10; by an exemption)",
+    ];
+    assert_eq!(paces(&place, &[origin.url("/"), origin.url("/open/")].join(" ")), expected);
+}
+
+#[test]
+fn the_store_shows_a_rest_and_ends_it() {
+    let busy = answer(429, "Retry-After: 600\r\n", "");
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 60\n")
+        .on("/busy", Script::default().send(busy));
+    let place = Place::new("[pace]\nmax_wait = \"0s\"");
+    let serve = place.serve();
+    assert_eq!(serve.get(&origin.url("/busy")).status, 429);
+    let [get, forget] = ["get", "forget"].map(|what| format!("store {what} {}", origin.url("")));
+    let shown = said(&place, &get);
+    for line in ["nothing starts for 10 min: it answered 429 with Retry-After", "next start in "] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    let of = |what: &str| -> Value {
+        let shown = said(&place, &format!("{get} --format json"));
+        serde_json::from_str::<Value>(&shown).expect("JSON")["pace"][what].clone()
+    };
+    let (hold, next) = (of("hold"), of("next_ms").as_u64().expect("a time"));
+    assert_eq!((&hold["status"], &hold["cause"]), (&429.into(), &"retry_after".into()));
+    assert!((590_000..=600_000).contains(&hold["rest_ms"].as_u64().unwrap()), "{hold}");
+    assert!((50_000..=60_000).contains(&next), "{next}");
+    said(&place, &forget);
+    serve.get(&origin.url("/page"));
+    assert_eq!((of("hold"), origin.count("/page")), (Value::Null, 0), "the delay stays");
+
+    // The end of a rest outlives a kill, and a rest can be ended while no proxy runs.
+    until("it is written", || serve.metric("courtesy_pace_store_writes_total") >= 1);
+    serve.stop();
+    let other = Origin::start()
+        .on("/busy", Script::default().send(answer(503, "Retry-After: 600\r\n", "")));
+    let serve = place.serve();
+    assert_eq!(serve.get(&other.url("/busy")).status, 503);
+    serve.stop();
+    assert!(said(&place, &format!("store forget {}", other.url(""))).contains("is forgotten"));
+    let serve = place.serve();
+    assert_eq!(serve.get(&other.url("/page")).status, 200);
+}
+
+#[test]
+fn a_report_tells_of_requests_that_waited() {
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 0.3\n");
+    let place = Place::new("[pace]\nmax_wait = \"10s\"");
+    let serve = place.serve();
+    for path in ["/a", "/b", "/c"] {
+        assert_eq!(serve.get(&origin.url(path)).status, 200);
+    }
+    let busy =
+        Origin::start().on("/busy", Script::default().send(answer(429, "Retry-After: 60\r\n", "")));
+    assert_eq!(serve.get(&busy.url("/busy")).status, 429);
+    assert_eq!(serve.get(&busy.url("/")).status, 429);
+    serve.stop();
+    let report = said(&place, "audit report");
+    let (_, section) = report.split_once("Requests that waited").expect("a section");
+    for part in [
+        "2 requests held until their time, for ",
+        "1 told to come back later",
+        "2: Crawl-delay: 0.3",
+    ] {
+        assert!(section.contains(part), "{part} is not in {section}");
+    }
+    let report: Value =
+        serde_json::from_str(&said(&place, "audit report --format json")).expect("JSON");
+    let paced = &report["paced"];
+    assert_eq!((&paced["held"], &paced["resting"]), (&2.into(), &1.into()));
+    assert!((500..700).contains(&paced["waited_ms"].as_u64().unwrap()), "{paced}");
+    let line = &paced["lines"]["rows"][0];
+    assert_eq!(
+        (&line["line"], &line["delay_ms"], &line["group"]),
+        (&2.into(), &300.into(), &"*".into())
+    );
+}
+
+#[test]
+fn each_run_begins_clean_and_sums_up_its_waits() {
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 1\n");
+    let place = Place::new("");
+    let run = |paths: &[&str]| -> Value {
+        let mut command: Command =
+            place.command("run --allow-private --proxy-loopback --summary json -- curl -sS");
+        let urls = paths.iter().map(|path| origin.url(path));
+        let output = command.env("PATH", "/usr/bin:/bin").args(urls).output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stderr).expect("a summary")
+    };
+    let first = run(&["/a", "/b"]);
+    let waited = first["waited_ms"].as_u64().expect("a time");
+    assert!((900..1100).contains(&waited), "{first}");
+    let longest = &first["longest_wait"];
+    assert_eq!((&longest["by"], &longest["delay_ms"]), (&"crawl_delay".into(), &1000.into()));
+    assert_eq!(longest["origin"], origin.url(""));
+    let second = run(&["/c"]);
+    assert_eq!((&second["waited_ms"], &second["longest_wait"]), (&0.into(), &Value::Null));
+    let arrivals = origin.arrivals();
+    assert!(arrivals[1] - arrivals[0] >= Duration::from_millis(980));
+    assert_eq!(arrivals.len(), 3);
+}
