@@ -24,6 +24,7 @@ pub const FILE_NAME: &str = "serve.json";
 pub struct RunFile {
     /// Where its admin listener is; none: `listen.admin` is "off".
     pub admin: Option<SocketAddr>,
+    /// The id of its process.
     pub pid: u32,
     /// The file of the token that the listener asks for, absolute.
     pub token_file: Option<PathBuf>,

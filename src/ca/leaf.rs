@@ -46,6 +46,7 @@ impl Leaf {
 }
 
 impl Mint {
+    /// A mint with a key of its own, which all its leaves share.
     pub fn new() -> Result<Self, MintError> {
         let provider = provider();
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;

@@ -39,6 +39,7 @@ pub struct Leaves {
 pub struct Stats {
     /// Leaves in the cache.
     pub entries: usize,
+    /// Leaves issued.
     pub minted: u64,
     /// Requests that found a leaf, or one being issued.
     pub hits: u64,

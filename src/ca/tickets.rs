@@ -18,6 +18,7 @@ pub(super) struct HostTickets {
 }
 
 impl HostTickets {
+    /// Tickets of `host`, made by `tickets`.
     pub fn new(host: &Host, tickets: Arc<dyn ProducesTickets>) -> Self {
         let name = host.to_string();
         let length = u8::try_from(name.len()).unwrap_or(u8::MAX);

@@ -6,6 +6,7 @@ use clap_complete::Shell;
 use super::exit::{Exit, Failure};
 use super::output::print;
 
+/// The arguments of `courtesy completions`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

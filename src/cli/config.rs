@@ -15,6 +15,7 @@ use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{SetupErrors, prepare};
 use crate::types::timestamp::Timestamp;
 
+/// The arguments of `courtesy config`.
 #[derive(Args, Debug)]
 pub struct ConfigArgs {
     #[command(subcommand)]
@@ -64,6 +65,7 @@ Examples:
     Default,
 }
 
+/// Runs `courtesy config`.
 pub fn run(args: ConfigArgs) -> Result<Exit, Failure> {
     match args.command {
         Command::Check { settings_only, file, mut flags, serve } => {

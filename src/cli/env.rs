@@ -18,6 +18,7 @@ use crate::config::Settings;
 /// How long `courtesy env` waits for the proxy to take a connection before it says that none listens.
 const PROXY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The arguments of `courtesy env`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -66,6 +67,7 @@ enum Reader {
     Docker,
 }
 
+/// Runs `courtesy env`.
 pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
     let serve = ServeFlags { listen: Vec::from_iter(args.listen), ..ServeFlags::default() };
     let settings = args.config.load(Some(&serve))?.settings;

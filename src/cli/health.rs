@@ -17,6 +17,7 @@ use super::output::print;
 use crate::admin::{RunFile, read_token, run_file};
 use crate::config::{AdminAddress, Whereabouts, parse_admin};
 
+/// The arguments of `courtesy health`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -67,6 +68,7 @@ struct Target {
     is_stale: bool,
 }
 
+/// Runs `courtesy health`.
 pub fn run(args: &HealthArgs) -> Result<Exit, Failure> {
     let found = args.config.whereabouts();
     let targets = targets(args.admin, &found);

@@ -11,8 +11,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of an answer that are read; what is looked for stands in its head.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
+/// A response: its head, and its body as far as it was read.
 #[derive(Clone, Debug)]
 pub struct Answer {
+    /// The status code.
     pub status: u16,
     /// Status line and fields.
     pub head: String,
@@ -34,6 +36,7 @@ impl Answer {
         lines.any(|line| line.starts_with("proxy-status: courtesy"))
     }
 
+    /// The first line of its head.
     pub fn status_line(&self) -> &str {
         self.head.lines().next().unwrap_or_default()
     }

@@ -8,6 +8,7 @@ use clap_mangen::Man;
 use super::exit::{Exit, Failure, OrExit};
 use super::output::print;
 
+/// The arguments of `courtesy man`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -29,6 +29,7 @@ pub struct NoProxyFlags {
 }
 
 impl NoProxyFlags {
+    /// The hosts that the flags name.
     pub fn list(&self) -> NoProxy {
         NoProxy { hosts: self.no_proxy.clone(), proxy_loopback: self.proxy_loopback }
     }

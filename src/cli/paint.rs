@@ -12,28 +12,35 @@ pub struct Paint {
 }
 
 impl Paint {
+    /// No colours.
     pub const OFF: Self = Self { on: false };
 
+    /// Colours if standard output is a terminal and `NO_COLOR` is not set.
     pub fn for_stdout() -> Self {
         Self { on: stdout().is_terminal() && !environment::is_set("NO_COLOR") }
     }
 
+    /// Green.
     pub fn good(self, text: impl Display) -> String {
         self.with("32", text)
     }
 
+    /// Red.
     pub fn bad(self, text: impl Display) -> String {
         self.with("31", text)
     }
 
+    /// Yellow.
     pub fn doubtful(self, text: impl Display) -> String {
         self.with("33", text)
     }
 
+    /// Bold.
     pub fn strong(self, text: impl Display) -> String {
         self.with("1", text)
     }
 
+    /// Dim.
     pub fn faint(self, text: impl Display) -> String {
         self.with("2", text)
     }

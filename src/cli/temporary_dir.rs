@@ -21,6 +21,7 @@ impl TemporaryDir {
         Ok(Self(path))
     }
 
+    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -46,6 +46,7 @@ impl Failures {
 }
 
 impl Attempts {
+    /// No failed attempts.
     pub fn new() -> Self {
         Self(LruCache::new(ATTEMPTS_REMEMBERED_MAX))
     }

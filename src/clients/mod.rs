@@ -47,6 +47,7 @@ pub struct Clients {
     pub allow: Vec<IpNet>,
     /// If set, a client must authenticate as one of these users.
     pub users: Option<Arc<Users>>,
+    /// Connections of all clients.
     pub connections_max: usize,
     /// Connections per address, and per user.
     pub per_client_max: usize,

@@ -79,6 +79,7 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
+    /// A verifier that remembers no password, with a key of its own.
     pub fn new() -> Self {
         // Each ULID has 80 random bits.
         let key = [Ulid::new().to_bytes(), Ulid::new().to_bytes()].concat();

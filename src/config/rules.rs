@@ -32,6 +32,7 @@ pub struct AgentRule {
     pub deny_status: Option<StatusCode>,
     #[serde(default)]
     pub pace: Option<PaceMode>,
+    /// The longest that a request waits for its turn.
     #[serde(default, with = "units::delay_option")]
     pub max_wait: Option<Duration>,
     #[serde(default, with = "units::status_option")]
@@ -50,8 +51,10 @@ pub struct OriginRule {
     pub profile: Option<ProfileName>,
     #[serde(default)]
     pub pace: Option<PaceMode>,
+    /// Between two requests, whatever the site asks.
     #[serde(default, with = "units::delay_option")]
     pub delay: Option<Duration>,
+    /// Requests under way at one time.
     #[serde(default, with = "units::count_option")]
     pub concurrency: Option<usize>,
 }

@@ -22,6 +22,7 @@ use crate::types::words::nearest;
 pub struct Schema(Json);
 
 impl Schema {
+    /// The schema of [`Settings`].
     pub fn new() -> Self {
         Self(serde_json::to_value(example().filled()).expect("settings are made of plain values"))
     }

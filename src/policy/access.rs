@@ -24,6 +24,7 @@ pub struct Fetched {
     pub at: Timestamp,
     /// The URL of the final response, after `hops` redirects.
     pub url: String,
+    /// Redirects that were followed.
     pub hops: u8,
     pub result: AccessResult,
     /// Of this fetch, whatever its result.
@@ -73,8 +74,10 @@ pub struct Snapshot {
     pub sha256: [u8; 32],
     /// The file is longer than the size limit; the rest was not downloaded (RFC 9309 §2.5).
     pub cut: bool,
+    /// The status of the response.
     pub status: u16,
     pub url: String,
+    /// Redirects that were followed.
     pub hops: u8,
     pub fetched_at: Timestamp,
     /// Recorded, not enforced: sites serve robots.txt with every media type.
@@ -88,6 +91,7 @@ pub struct Snapshot {
 /// The freshness of a response (RFC 9309 §2.4, RFC 9111 §5.2 and §5.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freshness {
+    /// `max-age` of Cache-Control.
     pub max_age: Option<Duration>,
     /// `Expires`, relative to the response's own `Date`.
     pub expires_in: Option<Duration>,

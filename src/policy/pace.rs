@@ -23,6 +23,7 @@ const QUOTA_LOW_SHARE: u64 = 10;
 /// The time between two requests that a robots.txt asks of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskedPace {
+    /// As it is kept.
     pub delay: Duration,
     pub record: DelayRecord,
     /// The line of the record, 1-based.

@@ -28,6 +28,7 @@ pub struct Profile {
     pub name: &'static str,
     pub dialect: Dialect,
     pub meanings: Meanings,
+    /// Redirects that a fetch follows (RFC 9309 §2.3.1.2: at least five).
     pub redirects_max: u8,
     /// Whether a refresh may send `If-None-Match` and `If-Modified-Since`.
     pub conditional: bool,
@@ -68,13 +69,16 @@ pub struct Meanings {
 /// How long a result may be used before it is fetched again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
+    /// Without freshness of its own.
     pub default: Duration,
     /// A site may shorten the lifetime to this minimum only: less would cost it a fetch per
     /// request.
     pub floor: Duration,
+    /// The most that a site may ask for.
     pub ceiling: Duration,
     /// Whether `Expires` counts without `max-age`.
     pub obeys_expires: bool,
+    /// Of a result that says that there is no file.
     pub unavailable: Duration,
     /// After a 4xx, a good copy may be used up to this age (draft-rep-00 §2.3.1.3); zero: it is
     /// dropped.
@@ -91,12 +95,15 @@ pub struct Outage {
     pub without_copy: Access,
     /// What applies once the outage has been observed for `after_time`.
     pub after: Access,
+    /// How long the outage must have been observed before `after` applies.
     pub after_time: Duration,
     /// Whether `after` also ends the use of a copy.
     pub after_drops_copy: bool,
     /// Whether `after = Allow` requires that the site's pages respond.
     pub after_needs_site_up: bool,
+    /// The wait before the first retry; it doubles.
     pub retry_min: Duration,
+    /// The longest wait before a retry.
     pub retry_max: Duration,
 }
 

@@ -53,6 +53,7 @@ pub struct Unreachable {
     pub cause: Cause,
     pub since: Timestamp,
     pub tried: Timestamp,
+    /// Failed attempts so far.
     pub failures: u32,
     pub next_try: Timestamp,
     pub copy: Option<Copy>,

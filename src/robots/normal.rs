@@ -19,6 +19,7 @@ const LONE_PERCENT: u8 = 0x03;
 /// One character of a rule or URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Item {
+    /// The byte that it stands for.
     pub byte: u8,
     /// Spelled as `%` and two hex digits.
     pub encoded: bool,

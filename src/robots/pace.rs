@@ -34,6 +34,7 @@ impl DelayRecord {
 /// The time between two requests that a file asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskedDelay {
+    /// The time between two requests.
     pub delay: Duration,
     pub record: DelayRecord,
     /// 1-based.
@@ -43,6 +44,7 @@ pub struct AskedDelay {
 /// The opening hours that a file asks for, at a moment when it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed {
+    /// The time until it opens.
     pub opens_in: Duration,
     /// The line of the window that opens next, 1-based.
     pub line: u32,

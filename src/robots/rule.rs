@@ -49,6 +49,7 @@ pub struct Meant<'a> {
 pub(super) struct StoredRule {
     pub pattern: Pattern,
     pub written: Span,
+    /// Its line in the file, 1-based.
     pub line: u32,
     pub directive: Directive,
 }

@@ -14,7 +14,9 @@ pub(super) const DEFAULT: &[u8] = b"*";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Naming {
     pub name: Span,
+    /// The user-agent line, 1-based.
     pub line: u32,
+    /// Its group, counted from 0.
     pub group: u32,
 }
 

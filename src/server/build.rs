@@ -32,6 +32,7 @@ use crate::watch::Watch;
 /// The components that all workers share, for the life of the process.
 #[derive(Clone, Debug)]
 pub struct Components {
+    /// Threads that serve requests.
     pub workers: usize,
     pub admission: Arc<ClientAdmission>,
     pub store: Arc<Store>,

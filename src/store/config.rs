@@ -9,7 +9,9 @@ use super::single_flight::queue;
 /// The bounds of the store.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Entries in memory.
     pub entries_max: NonZeroUsize,
+    /// Bytes of the entries in memory.
     pub bytes_max: usize,
     /// Concurrent fetches.
     pub fetches_max: usize,

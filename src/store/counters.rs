@@ -11,14 +11,19 @@ use crate::store::fetch::Refused;
 pub struct Stats {
     /// Origins in memory.
     pub entries: usize,
+    /// Their bytes.
     pub bytes: usize,
     /// Distinct parsed files in memory, by content and dialect.
     pub parsed: usize,
     /// Fetches in flight or queued.
     pub flights: usize,
+    /// Requests that wait for a fetch.
     pub waiters: usize,
+    /// Lookups that memory answered.
     pub hits: u64,
+    /// Lookups that waited.
     pub misses: u64,
+    /// Fetches that were begun.
     pub fetches: u64,
     /// How long lookups waited that missed memory.
     pub waits: HistogramCounts,

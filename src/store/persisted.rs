@@ -63,6 +63,7 @@ pub struct PersistedAgent {
 pub struct Good {
     pub at: Timestamp,
     pub url: String,
+    /// Redirects that were followed.
     pub hops: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Digest>,
@@ -74,11 +75,14 @@ pub struct Good {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct File {
     pub sha256: Digest,
+    /// The length of the file.
     #[serde(rename = "octets")]
     pub bytes: u64,
     pub cut: bool,
+    /// The status of the response.
     pub status: u16,
     pub url: String,
+    /// Redirects that were followed.
     pub hops: u8,
     pub fetched_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,6 +100,7 @@ pub struct File {
 pub struct Failed {
     pub at: Timestamp,
     pub url: String,
+    /// Redirects that were followed.
     pub hops: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Digest>,
@@ -124,6 +129,7 @@ pub struct PersistedState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     pub name: String,
+    /// The version of the table of profiles.
     pub version: u32,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,

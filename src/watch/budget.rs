@@ -63,11 +63,13 @@ struct Used {
 pub(super) struct Omitted {
     pub origin: Option<Origin>,
     pub since: Timestamp,
+    /// How many.
     pub count: u64,
     pub why: Omission,
 }
 
 impl Budget {
+    /// A budget whose first hour begins at `now`.
     pub fn new(now: Timestamp) -> Self {
         Self {
             origins: LruCache::sparse(CHANGED_ORIGINS_MAX),

@@ -27,6 +27,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct PacedKey<'a> {
     pub origin: &'a Origin,
     pub group: &'a str,
+    /// As it is kept.
     pub delay: Duration,
     pub is_exempted: bool,
     /// The requests inside it are not held.

@@ -73,6 +73,7 @@ struct Random {
 }
 
 impl Reservoir {
+    /// No samples.
     pub fn new() -> Self {
         Self {
             paths: Vec::new(),

@@ -40,6 +40,7 @@ pub struct Answer {
     /// earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
+    /// The status of the response.
     pub status: u16,
     pub url: String,
 }
@@ -49,6 +50,7 @@ pub struct Answer {
 pub struct Body {
     /// The file is longer than the size limit; the rest was not downloaded.
     pub cut: bool,
+    /// Bytes of the body that were read.
     #[serde(rename = "octets")]
     pub bytes: u64,
     /// In hexadecimal.

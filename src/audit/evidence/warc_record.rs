@@ -52,6 +52,7 @@ impl std::fmt::Display for Id {
 }
 
 impl Record {
+    /// A record of this type (`warcinfo`, `response`…), made `at` this time, with its first fields.
     pub fn new(kind: &str, id: Id, at: Timestamp) -> Self {
         let mut record = Self { fields: "WARC/1.1\r\n".to_owned() };
         record.field("WARC-Type", kind);

@@ -58,7 +58,9 @@ pub struct ScanError {
 /// How far a scan has come, in bytes as they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
+    /// Bytes read so far.
     pub read: u64,
+    /// Bytes of all files that are to be read.
     pub total: u64,
 }
 

@@ -19,6 +19,7 @@ pub struct Segment {
     pub first_seq: u64,
     /// When that was written; not known of a damaged file.
     pub first_time: Option<Timestamp>,
+    /// The number of the file on its file system.
     pub inode: u64,
     /// As it is stored.
     pub bytes: u64,
@@ -40,6 +41,7 @@ pub struct Listing {
 }
 
 impl Listing {
+    /// Of `log`; nothing is listed before [`Self::refresh`].
     pub fn new(log: Log) -> Self {
         let (segments, lineless, doubles) = (Vec::new(), Vec::new(), Vec::new());
         Self { log, segments, lineless, doubles, known: HashMap::new(), reported: HashSet::new() }

@@ -27,6 +27,7 @@ pub struct Changed {
     /// Lines of the file before that this one has not.
     pub removed: u64,
     pub sampled: SampledRequests,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     #[serde(with = "super::time")]
     pub time: Timestamp,
@@ -71,6 +72,7 @@ pub struct Side {
 pub struct SampledRequests {
     /// Paths of some that are now denied.
     pub examples: Vec<String>,
+    /// How many of the sample are denied now.
     pub now_denied: u64,
     /// How many there are in the sample.
     pub seen: u64,
@@ -99,6 +101,7 @@ pub struct ChangesOmitted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     pub prev: String,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     /// Since when they are counted.
     #[serde(with = "super::time")]

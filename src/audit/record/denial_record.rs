@@ -105,6 +105,7 @@ impl Exemption {
 /// A group of the robots.txt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
+    /// The user-agent line that names it, 1-based.
     pub line: u32,
     /// As written in the user-agent line.
     pub token: String,
@@ -116,6 +117,7 @@ pub struct Profile {
     pub name: String,
     /// The settings by which it differs from its row in the table, by their names.
     pub settings: BTreeMap<String, String>,
+    /// The version of the table of profiles.
     pub version: u32,
 }
 
@@ -124,6 +126,7 @@ pub struct Profile {
 pub struct Rule {
     /// `allow` or `disallow`.
     pub directive: String,
+    /// Its line, 1-based.
     pub line: u32,
     /// As written.
     pub pattern: String,

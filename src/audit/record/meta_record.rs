@@ -85,6 +85,7 @@ pub struct Gap {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
     pub prev: String,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     /// When the first of them was lost.
     #[serde(with = "super::time")]
@@ -102,9 +103,11 @@ pub struct Torn {
     pub event: TornEvent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
+    /// Bytes that were set aside.
     #[serde(rename = "octets")]
     pub bytes: u64,
     pub prev: String,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     /// Of the bytes, in hexadecimal.
     pub sha256: String,
@@ -124,6 +127,7 @@ pub struct Pruned {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
     pub prev: String,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     #[serde(with = "super::time")]
     pub time: Timestamp,
@@ -139,6 +143,7 @@ pub struct Totals {
     pub by_host: u64,
     /// Requests decided by their path.
     pub by_path: u64,
+    /// Requests answered with the denial.
     pub denied: u64,
     pub event: TotalsEvent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,6 +159,7 @@ pub struct Totals {
     /// Requests that were told to come back later: their wait was too long, or their origin asked for rest.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resting: u64,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     #[serde(with = "super::time")]
     pub since: Timestamp,
@@ -168,9 +174,13 @@ pub struct Totals {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
+    /// Answered with the denial.
     pub denied: u64,
+    /// Forwarded under an exemption.
     pub exempted: u64,
+    /// Tunnelled to hosts where some paths are disallowed.
     pub tunnelled: u64,
+    /// Forwarded: the mode was `observe`.
     pub would_deny: u64,
 }
 
@@ -187,6 +197,7 @@ pub struct Started {
     pub prev: String,
     /// Of the table of robots.txt dialects, as in records.
     pub profile_version: u32,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     #[serde(with = "super::time")]
     pub time: Timestamp,
@@ -212,6 +223,7 @@ pub struct Stopped {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
     pub prev: String,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     #[serde(with = "super::time")]
     pub time: Timestamp,

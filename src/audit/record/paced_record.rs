@@ -25,6 +25,7 @@ pub struct Paced {
     pub exemption: Option<Box<PaceExemption>>,
     /// The group that applied; none where a record outside of all groups did.
     pub group: Option<Box<Group>>,
+    /// The line of the record in robots.txt, 1-based.
     pub line: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
@@ -38,6 +39,7 @@ pub struct Paced {
     pub prev: String,
     pub profile: Box<Profile>,
     pub robots: SharedRobots,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     /// `crawl_delay` or `request_rate`.
     pub source: String,

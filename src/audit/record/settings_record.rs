@@ -26,6 +26,7 @@ pub struct SettingsChanged {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<u64>,
     pub prev: String,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     #[serde(with = "super::time")]
     pub time: Timestamp,

@@ -21,6 +21,7 @@ pub(super) struct Batch {
     pub last: Option<Timestamp>,
     /// The first record's.
     pub id: Option<String>,
+    /// Records among the lines.
     pub records: u64,
     /// Records since the last `totals`, these lines included.
     pub recorded: Recorded,

@@ -27,6 +27,7 @@ pub struct Health {
     pub head: Head,
     /// Records that could not be written. A `gap` counts them in the log later.
     pub lost: u64,
+    /// Files of the log that were closed.
     pub segments_closed: u64,
     /// Records written.
     pub written: u64,
@@ -87,6 +88,7 @@ impl Trouble {
 }
 
 impl Status {
+    /// The status of a log without troubles.
     pub fn new(on_failure: OnFailure) -> Self {
         let state =
             State { on_failure, health: Health::default(), troubles: BTreeMap::new(), loss: None };

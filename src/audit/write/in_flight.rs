@@ -73,6 +73,7 @@ pub(super) struct Waiting {
 }
 
 impl InFlight {
+    /// No work, and this queue of `jobs`.
     pub fn new(
         config: Current,
         clock: Arc<dyn Clock>,

@@ -14,6 +14,7 @@ use crate::audit::record::meta_record::Notice;
 /// A line's place in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
+    /// Its number in the chain, from 1.
     pub seq: u64,
 }
 

@@ -43,6 +43,7 @@ pub struct Active {
 /// The first line of a file: it gives the file its name and its age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct First {
+    /// Its number in the chain, from 1.
     pub seq: u64,
     pub time: Timestamp,
 }

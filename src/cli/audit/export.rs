@@ -19,6 +19,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::create_private;
 use crate::runtime::clock::{Clock, SystemClock};
 
+/// The arguments of `courtesy audit export`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -74,6 +75,7 @@ enum Format {
     Bundle,
 }
 
+/// Runs `courtesy audit export`.
 pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs(&args.files)?;
     match args.format() {

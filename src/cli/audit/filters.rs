@@ -79,6 +79,7 @@ impl FilterFlags {
         Filter { profiles: profile.profile.clone(), ..self.filter() }
     }
 
+    /// The filter that the flags describe.
     pub fn filter(&self) -> Filter {
         Filter {
             since: self.since,

@@ -10,6 +10,7 @@ use super::{csv_row, table};
 use crate::audit::{Content, Record, split};
 use crate::types::sanitize;
 
+/// The form of printed records (`--format`).
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Table,
@@ -99,6 +100,7 @@ impl<W: Write> Printer<W> {
         }
     }
 
+    /// Writes what is buffered.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Table { output, .. } | Self::Json { output, .. } => output.flush(),

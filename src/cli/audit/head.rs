@@ -14,6 +14,7 @@ use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
 use crate::types::timestamp::Timestamp;
 
+/// The arguments of `courtesy audit head`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A chain of hashes shows that no line was changed or taken out, but not that its end was cut off.
@@ -36,6 +37,7 @@ pub struct HeadArgs {
     place: LogSourceFlags,
 }
 
+/// Runs `courtesy audit head`.
 pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs(&args.files)?;
     let is_alone = logs.len() == 1;

@@ -10,6 +10,7 @@ use crate::cli::exit::{Exit, Failure};
 pub struct LineSelector {
     pub(super) compiled: CompiledFilter,
     pub progress: Progress,
+    /// Lines that were looked at.
     pub lines: u64,
     pub(super) damaged: u64,
     /// Changed lines that were passed on, and the id of the first.

@@ -14,6 +14,7 @@ use crate::cli::flags::StateFlags;
 /// Logs that are read together: each takes two descriptors and the memory for a few lines.
 const LOGS_MAX: usize = 400;
 
+/// The flags that name one or several logs.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which log")]
 pub struct LogSourceFlags {

@@ -24,6 +24,7 @@ use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
 
+/// The arguments of `courtesy audit`.
 #[derive(Args, Debug)]
 pub struct AuditArgs {
     #[command(subcommand)]
@@ -48,6 +49,7 @@ enum Command {
     Report(report::ReportArgs),
 }
 
+/// Runs `courtesy audit`.
 pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {
     match &args.command {
         Command::Query(args) => query::run(args),

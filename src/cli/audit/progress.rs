@@ -23,6 +23,7 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Progress that begins now; it is shown on a terminal only.
     pub fn new() -> Self {
         let started = monotonic();
         Self {

@@ -22,6 +22,7 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
 /// Records that a query for the last ones can be asked for: they are held until the end.
 const QUERY_TAIL_MAX: i64 = 100_000;
 
+/// The arguments of `courtesy audit query`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Of one flag given several times any value will do; of different flags, all must hold.
@@ -73,6 +74,7 @@ pub struct QueryArgs {
     place: LogSourceFlags,
 }
 
+/// Runs `courtesy audit query`.
 pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
     let logs = if args.follow {
         args.place.logs_to_come(&args.files)

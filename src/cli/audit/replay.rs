@@ -19,6 +19,7 @@ use crate::cli::output::Form;
 use crate::config::{ProfileName, recorded_profile};
 use crate::policy::profile::{Profile, VERSION};
 
+/// The arguments of `courtesy audit replay`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Each record is decided from what it names and from its evidence alone: no network, no settings.
@@ -49,6 +50,7 @@ pub struct ReplayArgs {
     place: LogSourceFlags,
 }
 
+/// Runs `courtesy audit replay`.
 pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     match decide_all(args) {
         // A closed reader is no error.

@@ -26,6 +26,7 @@ use crate::cli::paint::Paint;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::timestamp::Timestamp;
 
+/// The arguments of `courtesy audit report`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Says what was denied, observed and exempted, each apart, when, where, to whom and by which rules;
@@ -103,6 +104,7 @@ impl Wanted {
     }
 }
 
+/// Runs `courtesy audit report`.
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     time_arg::check(args.since, args.until)?;
     let filter = Filter {

@@ -19,6 +19,7 @@ pub struct Hit<'a> {
 }
 
 impl<'a> Hit<'a> {
+    /// A line of the log with the number `log`; its hash is checked.
     pub fn new(line: &'a [u8], log: usize) -> Self {
         Self { line, log, is_changed: checked_hash(line).is_err() }
     }

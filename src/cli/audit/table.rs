@@ -59,6 +59,7 @@ impl Layout {
         Self { node: Some(NODE), url, ..self }
     }
 
+    /// The line above the columns.
     pub fn heading(&self) -> String {
         let time = if self.time_from == 0 { "TIME (UTC)" } else { "UTC" };
         let row = self.columns("SEQ", time, "AGENT", "WHY", "URL");

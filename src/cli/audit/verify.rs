@@ -24,6 +24,7 @@ use crate::cli::output::{Form, print};
 use findings::{object, text};
 pub use heads::{Heads, heads};
 
+/// The arguments of `courtesy audit verify`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A chain alone shows neither that its end was cut off nor that all of it was written anew. Publish
@@ -66,6 +67,7 @@ pub struct VerifyArgs {
     place: LogSourceFlags,
 }
 
+/// Runs `courtesy audit verify`.
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
     if args.files.iter().any(|file| is_bundle(file)) {

@@ -10,6 +10,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::flags::ConfigFlags;
 use crate::cli::output::{print, quoted};
 
+/// The arguments of `courtesy ca install-help`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -31,6 +32,7 @@ Most of these variables replace the roots of the system. A client that also goes
   cat /etc/ssl/certs/ca-certificates.crt {file} > courtesy-bundle.pem
 ";
 
+/// Runs `courtesy ca install-help`.
 pub fn run(args: &InstallHelpArgs) -> Result<(), Failure> {
     let clients = match &args.client {
         None => CLIENTS.iter().collect(),

@@ -10,6 +10,7 @@ use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::ConfigFlags;
 use crate::cli::output::print;
 
+/// The arguments of `courtesy ca export`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -35,6 +36,7 @@ enum Format {
     P12Instructions,
 }
 
+/// Runs `courtesy ca export`.
 pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     let ca = open(&args.config)?;
     let bytes = match args.format {

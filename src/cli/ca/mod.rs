@@ -15,6 +15,7 @@ use crate::ca::{Authority, print_date};
 use crate::runtime::clock::{Clock, SystemClock};
 use open::source;
 
+/// The arguments of `courtesy ca`.
 #[derive(Args, Debug)]
 pub struct CaArgs {
     #[command(subcommand)]
@@ -46,6 +47,7 @@ struct RotateArgs {
     config: ConfigFlags,
 }
 
+/// Runs `courtesy ca`.
 pub fn run(args: CaArgs) -> Result<Exit, Failure> {
     match args.command {
         Command::Show(args) => show::run(&args),

@@ -11,6 +11,7 @@ use crate::cli::output::print;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::timestamp::Timestamp;
 
+/// The arguments of `courtesy ca show`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -40,6 +41,7 @@ struct Shown {
     previous: Vec<Shown>,
 }
 
+/// Runs `courtesy ca show`.
 pub fn run(args: &ShowArgs) -> Result<(), Failure> {
     let shown = Shown::of(&open(&args.config)?, SystemClock.wall());
     print(if args.json {

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use crate::types::agent::product_token;
 
+/// The agent that is asked about.
 #[derive(Clone, Debug)]
 pub struct Agent {
     text: String,
@@ -34,10 +35,12 @@ impl Agent {
         Self::new(concat!("courtesy/", env!("CARGO_PKG_VERSION")), None)
     }
 
+    /// As it was given.
     pub fn text(&self) -> &str {
         &self.text
     }
 
+    /// Whether it is a product token or a User-Agent.
     pub const fn kind(&self) -> AgentKind {
         self.kind
     }

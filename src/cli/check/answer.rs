@@ -18,6 +18,7 @@ use crate::types::timestamp::Timestamp;
 /// The most bytes of a robots.txt line that are shown.
 const SHOWN_BYTES_MAX: usize = 160;
 
+/// What a check results in, which the exit code tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -56,6 +57,7 @@ pub struct Basis {
     pub cause: Option<String>,
 }
 
+/// The answer about one URL, as `--format json` prints it.
 #[derive(Debug, Serialize)]
 pub struct Answer {
     pub url: String,
@@ -85,8 +87,10 @@ pub struct Robots {
     /// If nothing in the file was understood, what it seems to be instead.
     #[serde(skip)]
     pub oddity: Option<String>,
+    /// The time since the copy was confirmed.
     #[serde(skip)]
     pub age: Option<Duration>,
+    /// The time until the file is fetched again.
     #[serde(skip)]
     pub current_for: Option<Duration>,
     /// The deciding line and its neighbours, numbered.
@@ -95,6 +99,7 @@ pub struct Robots {
 }
 
 impl Ruling {
+    /// The ruling that a decision is.
     pub fn of(decision: &Decision<'_>) -> Self {
         let rule = decision.basis.rule();
         let cause = match &decision.basis {
@@ -226,6 +231,7 @@ fn oddity(rules: &robots::RobotsTxt, content_type: Option<&http::HeaderValue>) -
     })
 }
 
+/// Text of a site, fit for a terminal: at most 1024 bytes, without control characters.
 pub fn printable(words: &str) -> String {
     sanitize::text(words.as_bytes(), 1024)
 }

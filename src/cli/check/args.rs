@@ -12,6 +12,7 @@ use crate::cli::flags::ConfigFlags;
 use crate::cli::known_words::KnownWords;
 use crate::config::ProfileName;
 
+/// The arguments of `courtesy check args`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

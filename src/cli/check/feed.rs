@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 /// The bytes read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// Reads lines of bounded length.
 pub struct Feed<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
@@ -21,6 +22,7 @@ pub enum Next<'a> {
 }
 
 impl<R: Read> Feed<R> {
+    /// Lines of `stream`, of at most `line_max` bytes each.
     pub fn new(stream: R, line_max: usize) -> Self {
         Self { reader: BufReader::with_capacity(BUFFER_BYTES, stream), line: Vec::new(), line_max }
     }

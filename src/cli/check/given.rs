@@ -17,6 +17,7 @@ use crate::proxy::Https;
 use crate::robots::RobotsTxt;
 use crate::runtime::clock::{Clock, SystemClock};
 
+/// A robots.txt that is given as a file, without a network.
 pub struct Given {
     name: String,
     body: Vec<u8>,
@@ -51,6 +52,7 @@ impl Given {
             .quoting(&self.body, self.rules.dialect())
     }
 
+    /// The answer about `url` for the agent with this token.
     pub fn answer(&self, url: &[u8], token: Option<&str>) -> Answer {
         let ruling = ruling(&self.rules, token, url);
         let robots = Robots::given(&self.name, &self.body, &self.rules, ruling.line);

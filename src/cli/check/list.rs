@@ -24,6 +24,7 @@ const LISTED_URL_BYTES_MAX: usize = 1 << 20;
 /// The result of a URL. `None`: it is invalid.
 type Note = Option<Outcome>;
 
+/// Runs `courtesy check` over a list of URLs.
 pub fn run(
     args: &CheckArgs,
     output: impl Write,

@@ -23,6 +23,7 @@ use agent::Agent;
 pub use args::CheckArgs;
 use query::{Defaults, LazyOnline};
 
+/// Runs `courtesy check`.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let settings = args.config.load(None)?.settings;
     let defaults = Defaults {

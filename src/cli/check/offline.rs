@@ -26,6 +26,7 @@ pub struct Library {
 }
 
 impl Library {
+    /// A library without files.
     pub fn new() -> Self {
         Self { files: LruCache::new(FILES_MAX), bytes: 0 }
     }

@@ -27,6 +27,7 @@ use crate::store::{Known, Store};
 use crate::types::origin::{Origin, Scheme, UrlError, percent_encoded, split_url};
 use crate::types::timestamp::Timestamp;
 
+/// Answers as a proxy with these settings would: it fetches by the same store and egress.
 pub struct Online {
     settings: Settings,
     rules: Arc<Rules>,
@@ -49,6 +50,7 @@ struct Question {
 }
 
 impl Online {
+    /// Starts a thread for fetches. Nothing is kept on disk.
     pub fn new(settings: &Settings) -> Result<Self, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let egress = server::build_egress(settings, Vec::new())?;

@@ -14,11 +14,13 @@ pub struct Rendered<T> {
     pub note: T,
 }
 
+/// A result in its place of the output.
 pub enum Slot<T> {
     Ready(Rendered<T>),
     Pending(Receiver<Rendered<T>>),
 }
 
+/// Prints results in the order of their questions, whatever order they come in.
 pub struct OrderedOutput<W, T> {
     slots: VecDeque<Slot<T>>,
     out: W,
@@ -26,6 +28,7 @@ pub struct OrderedOutput<W, T> {
 }
 
 impl<W: Write, T: PartialEq> OrderedOutput<W, T> {
+    /// Prints to `out`; nothing is waited for yet.
     pub fn new(out: W) -> Self {
         Self { slots: VecDeque::new(), out, notes: Vec::new() }
     }

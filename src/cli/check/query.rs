@@ -29,10 +29,12 @@ pub struct LazyOnline {
 }
 
 impl LazyOnline {
+    /// For these settings; nothing is started yet.
     pub const fn new(settings: Settings) -> Self {
         Self { settings, online: OnceCell::new() }
     }
 
+    /// The value, made at the first call.
     pub fn get(&self) -> Result<&Online, Failure> {
         if self.online.get().is_none() {
             let _ = self.online.set(Online::new(&self.settings)?);

@@ -10,8 +10,10 @@ use serde_json::Value;
 /// No response of the demo takes longer, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A response, as a crawler reads it.
 #[derive(Clone, Debug)]
 pub struct Answer {
+    /// The status code.
     pub status: u16,
     head: String,
     body: Vec<u8>,
@@ -50,6 +52,7 @@ impl Answer {
         Some(Self { status, head, body })
     }
 
+    /// The value of the first header of this name.
     pub fn field(&self, name: &str) -> Option<&str> {
         let fields = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
         fields.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()

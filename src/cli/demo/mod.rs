@@ -19,6 +19,7 @@ use super::paint::Paint;
 use report::{Form, Report};
 use stage::Stage;
 
+/// The arguments of `courtesy demo`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Each marked line is a check: ✓ as expected, ✗ not. The exit code is 0 when all are, else 1.")]
@@ -28,6 +29,7 @@ pub struct DemoArgs {
     json: bool,
 }
 
+/// Runs `courtesy demo`.
 pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
     let form = if args.json { Form::Json } else { Form::Text(Paint::for_stdout()) };
     let mut stage = Stage::set(Report::new(io::stdout().lock(), form))?;

@@ -20,27 +20,33 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// A response with this status line and body, and no headers.
     pub fn new(status: &'static str, body: impl Into<Vec<u8>>) -> Self {
         Self { status, fields: String::new(), body: body.into(), delay: Duration::ZERO }
     }
 
+    /// A robots.txt.
     pub fn rules(body: impl Into<Vec<u8>>) -> Self {
         Self::new("200 OK", body).with("Content-Type", "text/plain")
     }
 
+    /// A 503.
     pub fn unavailable() -> Self {
         Self::new("503 Service Unavailable", "come back later\n")
     }
 
+    /// A redirect to the URL `to`.
     pub fn redirect(status: &'static str, to: &str) -> Self {
         Self::new(status, "").with("Location", to)
     }
 
+    /// The same with one more header.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.fields += &format!("{name}: {value}\r\n");
         self
     }
 
+    /// The same, sent after `delay`.
     pub const fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -56,6 +62,7 @@ impl Reply {
     }
 }
 
+/// A scripted site on a port of loopback.
 pub struct Origin {
     pub name: &'static str,
     pub address: SocketAddr,
@@ -91,6 +98,7 @@ impl Origin {
         self.script.lock().replies.insert(path.to_owned(), reply);
     }
 
+    /// The URL of `path` at this site.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }

@@ -38,6 +38,7 @@ impl Day {
     }
 }
 
+/// Thirty-three days of two sites, by a clock that is moved by hand.
 pub fn play(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A month of an outage, a day at a time",

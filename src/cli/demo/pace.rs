@@ -15,6 +15,7 @@ const RULER_SECOND: usize = 16;
 
 const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64) DemoBrowser/1.0";
 
+/// Crawl-delay: requests are held until their time has come.
 pub fn asks_for_time(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A site that asks for time",
@@ -30,6 +31,7 @@ pub fn asks_for_time(stage: &mut Stage<impl Write>) -> io::Result<()> {
     check_distances(stage, &slow, Duration::from_millis(500))
 }
 
+/// 429 with Retry-After: the origin is left alone.
 pub fn has_had_enough(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A site that has had enough",
@@ -51,6 +53,7 @@ pub fn has_had_enough(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.check(is_served && is_long, "the next request reaches the site", &result, &[])
 }
 
+/// Requests that a browser makes for a document have no delay.
 pub fn page_with_pictures(stage: &mut Stage<impl Write>) -> io::Result<()> {
     const PICTURES: usize = 12;
     stage.report.scene(

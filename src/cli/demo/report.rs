@@ -10,6 +10,7 @@ use crate::cli::paint::Paint;
 /// The width of the report in columns.
 const WIDTH: usize = 88;
 
+/// Prints the scenes, and counts the expectations that held.
 pub struct Report<W> {
     out: W,
     form: Form,
@@ -18,6 +19,7 @@ pub struct Report<W> {
     kept: u32,
 }
 
+/// How the scenes are printed.
 #[derive(Clone, Copy)]
 pub enum Form {
     Text(Paint),
@@ -25,6 +27,7 @@ pub enum Form {
 }
 
 impl<W: Write> Report<W> {
+    /// A report to `out`, before the first scene.
     pub const fn new(out: W, form: Form) -> Self {
         Self { out, form, scene: 0, expected: 0, kept: 0 }
     }

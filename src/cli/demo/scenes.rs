@@ -23,6 +23,7 @@ User-agent: GreedyBot
 Disallow: /
 ";
 
+/// Patterns, and groups of agents.
 pub fn rules(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A site with rules",
@@ -53,6 +54,7 @@ pub fn rules(stage: &mut Stage<impl Write>) -> io::Result<()> {
     )
 }
 
+/// 404: everything is allowed (RFC 9309 §2.3.1.3).
 pub fn missing(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "No robots.txt",
@@ -62,6 +64,7 @@ pub fn missing(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.visit(&open, "/anything", Forwarded).map(drop)
 }
 
+/// 503: everything is denied (RFC 9309 §2.3.1.4).
 pub fn down(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A site that is down",
@@ -79,6 +82,7 @@ pub fn down(stage: &mut Stage<impl Write>) -> io::Result<()> {
     )
 }
 
+/// One fetch for all that wait.
 pub fn slow(stage: &mut Stage<impl Write>) -> io::Result<()> {
     const CRAWLERS: usize = 20;
     stage.report.scene(
@@ -106,6 +110,7 @@ pub fn slow(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.check(fetches == 1, "robots.txt was asked for", &times(fetches), &[])
 }
 
+/// Redirects of a robots.txt (RFC 9309 §2.3.1.2).
 pub fn moved(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A robots.txt behind redirects",
@@ -130,6 +135,7 @@ pub fn moved(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.visit(&new, "/archive/1", Forwarded).map(drop)
 }
 
+/// The limit of a file (RFC 9309 §2.5).
 pub fn huge(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A robots.txt without end",
@@ -145,6 +151,7 @@ pub fn huge(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.visit(&huge, "/late/1", Forwarded).map(drop)
 }
 
+/// A file without a rule (RFC 9309 §2.3.1.5).
 pub fn page(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A page where robots.txt should be",
@@ -156,6 +163,7 @@ pub fn page(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.visit(&page, "/", Forwarded).map(drop)
 }
 
+/// When a failed fetch is tried again.
 pub fn recovery(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A site that comes back",

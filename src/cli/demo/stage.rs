@@ -23,6 +23,7 @@ use crate::server::{Listeners, Server, build};
 /// The crawler of the demo, where it matters which.
 pub const CRAWLER: &str = "ExampleBot/1.0 (+https://crawler.example/bot)";
 
+/// What a scene plays on: the proxy, its clock, and the report.
 pub struct Stage<W> {
     pub report: Report<W>,
     pub proxy: SocketAddr,
@@ -91,6 +92,7 @@ impl<W: Write> Stage<W> {
         self.visit_as("ExampleBot", CRAWLER, origin, path, expect)
     }
 
+    /// Requests `path` with this User-Agent, and reports the response; `who` names the crawler.
     pub fn visit_as(
         &mut self,
         who: &str,

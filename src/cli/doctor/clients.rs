@@ -1,5 +1,6 @@
 //! The clients that are tried, each with how to make it fetch one URL.
 
+/// A client that is tried: how it is called, and what to do if it fails.
 #[derive(Debug)]
 pub struct Client {
     pub name: &'static str,
@@ -19,6 +20,7 @@ pub struct Client {
     pub trust: &'static str,
 }
 
+/// Stands for the temporary directory in [`Client::arguments`].
 pub const SCRATCH: &str = "SCRATCH";
 
 /// Programs that must be in a file, by the file's name: Java compiles it first, and PHP heeds its settings

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+/// Whether what was looked at works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -15,6 +16,7 @@ pub enum State {
     Untried,
 }
 
+/// One line of the diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What was looked at, in a word or two.
@@ -26,10 +28,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// It works.
     pub fn well(subject: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { subject: subject.into(), state: State::Well, detail: detail.into(), remedy: None }
     }
 
+    /// It does not work.
     pub fn bad(
         subject: impl Into<String>,
         detail: impl Into<String>,
@@ -38,6 +42,7 @@ impl Finding {
         Self { state: State::Bad, remedy: Some(remedy.into()), ..Self::well(subject, detail) }
     }
 
+    /// It does not work, and cannot: a property of the client.
     pub fn known(
         subject: impl Into<String>,
         detail: impl Into<String>,
@@ -46,6 +51,7 @@ impl Finding {
         Self { state: State::Known, ..Self::bad(subject, detail, remedy) }
     }
 
+    /// It could not be tried.
     pub fn untried(subject: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { state: State::Untried, ..Self::well(subject, detail) }
     }

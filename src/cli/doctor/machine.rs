@@ -20,6 +20,7 @@ const CA_EXPIRY_NOTICE_DAYS: u64 = 30;
 /// Proxy Authentication Required (RFC 9110 §15.5.8).
 const ASKS_FOR_CREDENTIALS: u16 = 407;
 
+/// Loads the settings: `None` if they cannot be used.
 pub fn configuration(flags: &ConfigFlags) -> (Option<Settings>, Finding) {
     match flags.load(None) {
         Ok(loaded) => {
@@ -92,6 +93,7 @@ pub fn users(settings: &Settings) -> Option<Finding> {
     })
 }
 
+/// Whether the state directory can be written, tried with a file.
 pub fn state_dir(settings: &Settings) -> Finding {
     let (dir, subject) = (&settings.state_dir, "state directory");
     let file = dir.join(format!("doctor-{}", std::process::id()));

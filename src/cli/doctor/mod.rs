@@ -17,6 +17,7 @@ use super::{logging, output};
 use crate::config::{Log, LogLevel};
 use finding::{Finding, State};
 
+/// The arguments of `courtesy doctor`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -39,6 +40,7 @@ pub struct DoctorArgs {
     config: ConfigFlags,
 }
 
+/// Runs `courtesy doctor`.
 pub fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
     // What is wrong is said as a finding, once.
     logging::init(&Log { level: LogLevel::Error, ..Log::default() });

@@ -12,10 +12,12 @@ use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
 use crate::types::origin::Scheme;
 
+/// A path that the robots.txt of the site disallows.
 pub const DISALLOWED: &str = "/disallowed/";
 
 /// The agent that the robots.txt asks for a delay, and that delay.
 pub const PACED_AGENT: &str = "courtesy-doctor-paced";
+/// See [`PACED_AGENT`].
 pub const DELAY: Duration = Duration::from_millis(500);
 
 /// What the trial's proxy calls itself in Via, which tells its requests from those around it.
@@ -24,6 +26,7 @@ pub const PROXY_NAME: &str = "courtesy-doctor";
 const PATIENCE: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: u64 = 16 * 1024;
 
+/// A site of its own on loopback, by HTTP and HTTPS, that notes its visits.
 #[derive(Clone, Debug)]
 pub struct Site {
     plain: SocketAddr,
@@ -58,6 +61,7 @@ impl Site {
         Ok(site)
     }
 
+    /// Where it listens.
     pub const fn address(&self, scheme: Scheme) -> SocketAddr {
         match scheme {
             Scheme::Https => self.secure,
@@ -65,6 +69,7 @@ impl Site {
         }
     }
 
+    /// The URL of `path` at this site.
     pub fn url(&self, scheme: Scheme, path: &str) -> String {
         format!("{}://{}{path}", scheme.as_str(), self.address(scheme))
     }

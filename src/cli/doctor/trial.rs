@@ -30,6 +30,7 @@ const ACCURACY: Duration = Duration::from_millis(20);
 /// The User-Agent of the trial.
 const USER_AGENT: &str = "User-Agent: courtesy-doctor\r\n";
 
+/// A proxy and a site on loopback, between which clients are tried.
 #[derive(Debug)]
 pub struct Trial {
     pub proxy: EphemeralProxy,
@@ -42,6 +43,7 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// Starts both, with what of `settings` concerns clients.
     pub fn begin(settings: &Settings) -> Result<Self, Failure> {
         let scratch = Scratch::make()?;
         // The site's authority is made here as well; no other program trusts it.

@@ -32,6 +32,7 @@ use summary::{Form, Summary};
 /// How long requests that a command left behind may go on after it has ended.
 const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);
 
+/// The arguments of `courtesy run`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -76,6 +77,7 @@ pub struct RunArgs {
     config: ConfigFlags,
 }
 
+/// Runs `courtesy run`.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let mut settings = args.config.load(None)?.settings;
     if !args.verbose && settings.log.level != LogLevel::Error {

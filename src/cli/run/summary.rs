@@ -15,6 +15,7 @@ use crate::audit::Reason;
 use crate::pace::{Counts, WaitReason};
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
 
+/// How the summary of a run is printed.
 #[derive(ValueEnum, Clone, Copy, Debug, Default)]
 pub enum Form {
     #[default]
@@ -38,6 +39,7 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The summary in this form; empty for none.
     pub fn print(&self, form: Form) -> String {
         match form {
             Form::Text => self.text(),

@@ -5,6 +5,7 @@ use clap::Args;
 use crate::cli::flags::{ConfigFlags, ServeFlags};
 use crate::config::{Loaded, Override, Refusal};
 
+/// The arguments of `courtesy serve args`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

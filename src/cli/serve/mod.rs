@@ -28,6 +28,7 @@ use signals::{Asked, Signals};
 use sockets::Sockets;
 use watch::Watch;
 
+/// Runs `courtesy serve`.
 pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     // Before anything that takes time: until then a HUP ends the process.
     let mut signals = Signals::listen()?;

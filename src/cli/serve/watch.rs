@@ -16,6 +16,7 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// How often they are looked at within that time, until two looks see the same.
 const WATCH_SETTLE_LOOKS: u32 = 10;
 
+/// Watches the files of the configuration by polling.
 pub struct Watch {
     files: Vec<PathBuf>,
     /// The state in which they were read.
@@ -37,6 +38,7 @@ struct Marks {
 }
 
 impl Watch {
+    /// Watches `files` for changes from now on.
     pub fn over(files: Vec<PathBuf>) -> Self {
         let read: Vec<_> = files.iter().map(|file| identity(file)).collect();
         Self { files, seen: read.clone(), read }

@@ -19,6 +19,7 @@ use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
+/// The arguments of `courtesy store get`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -38,6 +39,7 @@ pub struct GetArgs {
     config: StateFlags,
 }
 
+/// Runs `courtesy store get`.
 pub fn run(args: &GetArgs) -> Result<Exit, Failure> {
     let origin = args.origin.to_string();
     let report = Holder::of(&args.config)?.one(&Question::StoreGet { origin: origin.clone() })?;

@@ -9,11 +9,13 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::flags::StateFlags;
 use crate::store::disk::{FILE_NAME, Offline, OpenError};
 
+/// The proxy that uses the store or, without one, the file of the store itself.
 pub struct Holder {
     state_dir: PathBuf,
 }
 
 impl Holder {
+    /// The holder of the store in the configured state directory.
     pub fn of(config: &StateFlags) -> Result<Self, Failure> {
         Ok(Self { state_dir: config.load()?.settings.state_dir })
     }

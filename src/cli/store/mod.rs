@@ -22,6 +22,7 @@ use origin_arg::origin;
 pub use shown::size;
 use shown::{Shown, say_broken};
 
+/// The arguments of `courtesy store`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -78,6 +79,7 @@ struct PlainArgs {
     config: StateFlags,
 }
 
+/// Runs `courtesy store`.
 pub fn run(args: StoreArgs) -> Result<Exit, Failure> {
     match args.command {
         Command::Stats(args) => stats::run(&args),

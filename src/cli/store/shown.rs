@@ -14,6 +14,7 @@ use crate::pace::hold::Cause;
 use crate::store::{self, Failed, Good, PersistedState, Report};
 use crate::types::sanitize::{self, hex};
 
+/// What is known of an origin, as `courtesy store get --format json` prints it.
 #[derive(Serialize)]
 pub struct Shown {
     pub origin: String,
@@ -80,6 +81,7 @@ pub struct OfAgent {
     pub answer: Attempt,
 }
 
+/// The state under one profile.
 #[derive(Serialize)]
 pub struct State {
     pub profile: String,
@@ -88,14 +90,17 @@ pub struct State {
     pub state: String,
     pub since: String,
     pub next_try: String,
+    /// Failed attempts in the outage.
     pub failures: u32,
     /// Whether a copy of an earlier file is in use.
     pub copy: bool,
 }
 
+/// The last good file.
 #[derive(Serialize)]
 pub struct File {
     pub sha256: String,
+    /// The length of the file.
     #[serde(rename = "octets")]
     pub bytes: u64,
     /// If they were counted, which an export does not do.
@@ -103,14 +108,17 @@ pub struct File {
     pub lines: Option<usize>,
     /// The file exceeds the size limit.
     pub cut: bool,
+    /// The status of the response.
     pub status: u16,
     pub url: String,
+    /// Redirects that were followed.
     pub redirects: u8,
     pub fetched_at: String,
     /// When the origin last confirmed it.
     pub confirmed_at: String,
 }
 
+/// The last fetch that returned no file.
 #[derive(Serialize)]
 pub struct Attempt {
     pub at: String,
@@ -122,6 +130,7 @@ pub struct Attempt {
 }
 
 impl Shown {
+    /// Puts the report of an origin into words and dates.
     pub fn of(report: Report) -> Self {
         let (knowledge, lines) = (report.persisted, report.lines);
         Self {

@@ -10,6 +10,7 @@ use crate::cli::flags::StateFlags;
 use crate::cli::output::{Form, print};
 use crate::store::disk::Stats;
 
+/// The arguments of `courtesy store stats`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -23,6 +24,7 @@ pub struct StatsArgs {
     config: StateFlags,
 }
 
+/// Runs `courtesy store stats`.
 pub fn run(args: &StatsArgs) -> Result<Exit, Failure> {
     let stats: Option<Stats> = Holder::of(&args.config)?.one(&Question::StoreStats)?;
     let Some(stats) = stats else { return Ok(Exit::No) };

@@ -14,6 +14,7 @@ use crate::config::Mode;
 use crate::types::agent::Token;
 use crate::types::duration_text::parse_delay;
 
+/// The arguments of `courtesy users add`.
 #[derive(Args, Debug)]
 pub struct AddArgs {
     /// What the user is called: in the client's settings, in records and in the log
@@ -42,6 +43,7 @@ pub struct AddArgs {
     max_requests: Option<usize>,
 }
 
+/// Runs `courtesy users add`.
 pub fn run(args: &AddArgs, file: &Path) -> Result<Exit, Failure> {
     let password = Hash::of(&password::new(&args.name)?);
     let mut change = Change::begin(file)?;

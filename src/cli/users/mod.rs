@@ -15,6 +15,7 @@ use super::output;
 use crate::clients::{Change, User, Users};
 use crate::types::duration_text::print_delay;
 
+/// The arguments of `courtesy users`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -50,6 +51,7 @@ enum Command {
     List,
 }
 
+/// Runs `courtesy users`.
 pub fn run(args: &UsersArgs) -> Result<Exit, Failure> {
     let file = file(args)?;
     match &args.command {

@@ -24,6 +24,7 @@ pub struct Egress {
     pub allow_hosts: Vec<HostPattern>,
     /// Hosts that may not be asked for; wins over `allow_hosts`.
     pub deny_hosts: Vec<HostPattern>,
+    /// For a connection, TLS included.
     #[serde(with = "units::duration")]
     pub connect_timeout: Duration,
     /// Until the head of the answer.

@@ -32,6 +32,7 @@ pub struct Pace {
     /// Requests that wait, in all.
     #[serde(with = "units::count")]
     pub max_waiting: usize,
+    /// Requests that wait for their turn at one origin.
     #[serde(with = "units::count")]
     pub max_waiting_per_origin: usize,
     /// The status of a request that would wait too long.
@@ -39,13 +40,16 @@ pub struct Pace {
     pub status: StatusCode,
     pub subresources: Subresources,
     pub adapt: Adapt,
+    /// The longest delay that follows from an origin's response times.
     #[serde(with = "units::duration")]
     pub adapt_max: Duration,
+    /// The longest hold that a Retry-After can ask for.
     #[serde(with = "units::duration")]
     pub max_retry_after: Duration,
     /// After a 429 without Retry-After.
     #[serde(with = "units::duration")]
     pub backoff_min: Duration,
+    /// The longest hold after failures without Retry-After.
     #[serde(with = "units::duration")]
     pub backoff_max: Duration,
     /// Whom a hold concerns.

@@ -52,6 +52,7 @@ pub struct Robots {
     /// Bytes of a robots.txt that are read, counted after decoding.
     #[serde(with = "units::size")]
     pub max_size: u64,
+    /// Redirects that a fetch follows.
     #[serde(with = "units::few")]
     pub max_redirects: u8,
     /// Bytes of memory for the entries of the store.
@@ -150,6 +151,7 @@ pub struct Outage {
     /// The first wait before an unreachable robots.txt is tried again; it doubles up to `retry_max`.
     #[serde(with = "units::duration_option")]
     pub retry_min: Option<Duration>,
+    /// The longest wait before another try.
     #[serde(with = "units::duration_option")]
     pub retry_max: Option<Duration>,
 }

@@ -22,6 +22,7 @@ pub(super) struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
+    /// Compares the file before with the file after; `None`: there was or is none.
     pub fn new(before: Option<&'a RobotsTxt>, after: Option<&'a RobotsTxt>) -> Self {
         Self { before, after, left: RULES_MAX }
     }

@@ -36,8 +36,8 @@ pub enum Basis<'a> {
     Unreachable(Absence<'a>),
     /// It has been unreachable for so long that the profile's rule for that applies.
     LongUnreachable(Absence<'a>),
-    /// To find the deciding rule would take more steps than a decision may ([`Steps`]). Undecided
-    /// is denied.
+    /// To find the deciding rule would take more steps than a decision may
+    /// ([`Steps`](crate::robots::Steps)). Undecided is denied.
     TooManySteps { group: Named<'a> },
 }
 
@@ -46,6 +46,7 @@ pub enum Basis<'a> {
 pub struct Named<'a> {
     /// The product token as written in the file, or `*`.
     pub name: &'a str,
+    /// The user-agent line, 1-based.
     pub line: u32,
 }
 

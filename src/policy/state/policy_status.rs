@@ -33,6 +33,7 @@ pub struct Absence<'a> {
     pub kind: AbsenceKind,
     pub cause: &'a Cause,
     pub since: Timestamp,
+    /// How long that has been so.
     pub lasting: Duration,
     /// When the file will be fetched again, if the origin is requested then.
     pub next_try: Timestamp,

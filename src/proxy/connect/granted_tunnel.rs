@@ -25,6 +25,7 @@ pub struct Tunnel {
     pub recheck: Recheck,
     pub idle: IdleTimer,
     pub pipes: Arc<Pipes>,
+    /// For the first bytes inside the tunnel.
     pub handshake_timeout: Duration,
 }
 

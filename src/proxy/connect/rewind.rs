@@ -18,6 +18,7 @@ pub struct Rewind<S> {
 }
 
 impl<S> Rewind<S> {
+    /// Reads `first`, then `stream`.
     pub const fn new(first: Vec<u8>, stream: S) -> Self {
         Self { first, read: 0, stream }
     }

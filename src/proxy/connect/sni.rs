@@ -73,6 +73,7 @@ pub struct ClientHello {
 pub struct Named(pub Option<String>);
 
 impl ClientHello {
+    /// Before the first byte.
     pub fn new() -> Self {
         Self { acceptor: Acceptor::default(), given: 0 }
     }

@@ -55,6 +55,7 @@ pub struct AgentRule {
 #[derive(Clone, Copy, Debug)]
 pub struct AgentPace {
     pub mode: Option<PaceMode>,
+    /// The longest that a request waits for its turn.
     pub max_wait: Option<Duration>,
     pub status: StatusCode,
 }

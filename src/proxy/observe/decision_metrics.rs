@@ -44,10 +44,13 @@ const SIGHTS: usize = 2;
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecisionCounts {
+    /// Requests that were allowed.
     pub allowed: u64,
     /// Decisions on a host as a whole, where no path was seen.
     pub by_host: u64,
+    /// Decisions on a path.
     pub by_path: u64,
+    /// Requests answered with the denial.
     pub denied: u64,
 }
 

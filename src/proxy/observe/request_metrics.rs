@@ -49,6 +49,7 @@ enum Counter {
 /// A snapshot of the counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounts {
+    /// All requests.
     pub requests: u64,
     /// Forwarded to their origin, and answered by it.
     pub forwarded: u64,

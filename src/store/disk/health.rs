@@ -13,6 +13,7 @@ pub struct Health {
     pub entries: u64,
     /// Bytes of content, without the database's overhead.
     pub bytes: u64,
+    /// Bytes of the file.
     pub file_bytes: u64,
     /// Origins written or removed by this process.
     pub writes: u64,

@@ -29,6 +29,7 @@ pub(super) struct Pending {
     bytes_max: usize,
     /// Taken by the writer, and not yet on disk.
     writing: Arc<HashMap<Origin, Change>>,
+    /// Changes dropped because the queue was full.
     pub dropped: u64,
 }
 

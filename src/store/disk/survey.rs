@@ -23,6 +23,7 @@ pub struct Stats {
     pub blobs: u64,
     /// Bytes of content, without the database's overhead.
     pub bytes: u64,
+    /// Bytes of the file.
     pub file_bytes: u64,
     /// The version of the schema.
     pub schema: u64,

@@ -39,7 +39,9 @@ pub(super) struct Tables<'a> {
 /// The size of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
+    /// Origins.
     pub entries: u64,
+    /// Bytes of content, without the database's overhead.
     pub bytes: u64,
 }
 

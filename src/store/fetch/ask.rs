@@ -39,6 +39,7 @@ pub struct Ask {
     pub identity: FetchIdentity,
     /// Of the stored copy, for a conditional request.
     pub validators: Option<Validators>,
+    /// Redirects that are followed.
     pub redirects_max: u8,
     /// The client that caused the fetch, in whose turn names are resolved.
     pub client: ClientKey,
@@ -61,8 +62,8 @@ pub struct Validators {
 }
 
 /// The request was not sent: the origin's addresses are prohibited, or the proxy or its machine
-/// lacked resources ([`Failure::is_ours`]). Not a finding about the robots.txt, so it is not
-/// stored.
+/// lacked resources ([`is_ours`](egress::Failure::is_ours)). Not a finding about the robots.txt, so
+/// it is not stored.
 #[derive(Clone, Debug)]
 pub struct Refused(pub egress::Error);
 

@@ -44,6 +44,7 @@ pub struct Interest {
 }
 
 impl Queue {
+    /// A queue without fetches.
     pub fn new(bounds: Bounds) -> Arc<Self> {
         Arc::new(Self(Lock::new(Table::new(bounds))))
     }

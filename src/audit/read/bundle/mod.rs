@@ -46,6 +46,7 @@ pub struct Manifest {
     pub last: Head,
     /// The head that the proxy had noted beside the log when the bundle was made.
     pub noted_head: Option<Head>,
+    /// The version of the format.
     pub version: u64,
 }
 
@@ -55,6 +56,7 @@ pub struct Manifest {
 pub struct First {
     pub hash: String,
     pub prev: String,
+    /// Its number in the chain, from 1.
     pub seq: u64,
 }
 

@@ -128,6 +128,7 @@ impl Client {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub name: String,
+    /// The version of the table of profiles; any if absent.
     pub version: Option<u32>,
 }
 

@@ -11,7 +11,9 @@ use crate::policy::profile::VERSION;
 /// One number for each kind of outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
+    /// Records that were looked at.
     pub records: u64,
+    /// Decided as they were.
     pub same: u64,
     /// Disallowed before, allowed now.
     pub allowed: u64,
@@ -19,7 +21,9 @@ pub struct Count {
     pub other_basis: u64,
     /// By the reason that is not robots.txt.
     pub not_of_robots: BTreeMap<String, u64>,
+    /// Records that lack what a decision needs.
     pub undecidable: u64,
+    /// Records whose evidence is missing or damaged.
     pub no_evidence: u64,
     /// Records of a version of the profiles that this program does not know. They are among the others.
     pub other_version: u64,

@@ -9,6 +9,7 @@ use crate::audit::{Event, Reason};
 /// How many records there are of each event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Events {
+    /// Answered with the denial.
     pub denied: u64,
     /// Forwarded: the mode was `observe`.
     pub would_deny: u64,

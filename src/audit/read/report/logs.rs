@@ -11,7 +11,9 @@ use crate::types::timestamp::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Log {
     pub head: Option<Head>,
+    /// The number of its first line in the chain.
     pub first_seq: Option<u64>,
+    /// Lines that were read.
     pub lines: u64,
     /// The time of its earliest line.
     #[serde(serialize_with = "print_option")]

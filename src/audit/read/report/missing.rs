@@ -19,10 +19,12 @@ pub struct Losses {
     torn: u64,
     torn_bytes: u64,
     pruned_up_to: u64,
+    /// Lines that are none of the log's.
     pub unreadable: u64,
     /// Of the logs before this one: lines removed, and lines that are not there.
     pruned_before: u64,
     absent_before: u64,
+    /// Lines whose text does not match their hash.
     pub changed: u64,
 }
 
@@ -37,6 +39,7 @@ pub struct Missing {
     pub largest_gaps: Vec<LostRecords>,
     /// How often the end of the log was no whole line, as after a crash, and was set aside.
     pub torn: u64,
+    /// Bytes of those ends.
     #[serde(rename = "torn_octets")]
     pub torn_bytes: u64,
     /// Lines removed from the beginning of the log, being older than they are kept: up to this one. Of several
@@ -58,6 +61,7 @@ pub struct LostRecords {
     /// When it could be written again.
     #[serde(serialize_with = "print_moment")]
     pub until: Timestamp,
+    /// How many.
     pub lost: u64,
     pub why: String,
 }

@@ -32,6 +32,7 @@ pub struct PacedLines {
 /// Requests that were held, or told to come back later: by the totals that the proxy notes from time to time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PacedTotals {
+    /// Requests that waited for their turn.
     pub held: u64,
     /// The sum of their waits.
     pub waited_ms: u64,

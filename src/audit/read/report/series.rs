@@ -51,6 +51,7 @@ pub struct Series {
 /// Records over time, as a report has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OverTime {
+    /// The length of a bucket.
     pub bucket_seconds: u64,
     /// Without gaps, in the order of time.
     pub buckets: Vec<Bucket>,

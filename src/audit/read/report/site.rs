@@ -46,6 +46,7 @@ pub struct Version {
     pub first: Timestamp,
     #[serde(serialize_with = "print_moment")]
     pub last: Timestamp,
+    /// Records that name it.
     pub records: u64,
 }
 

@@ -27,7 +27,9 @@ pub struct Stretches {
 /// The sum of stretches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
+    /// How many.
     pub count: u64,
+    /// Their lengths together.
     pub total: Duration,
     pub longest: Option<Stretch>,
 }

@@ -68,6 +68,7 @@ pub struct Asked {
 /// The records of the period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Records {
+    /// How many.
     pub all: u64,
     pub by_event: BTreeMap<Event, u64>,
     pub by_reason: ByReason,
@@ -87,9 +88,13 @@ pub struct Records {
 /// proxy notes from time to time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Decided {
+    /// Requests that were allowed.
     pub allowed: u64,
+    /// Requests answered with the denial.
     pub denied: u64,
+    /// Requests decided by their path.
     pub by_path: u64,
+    /// Requests decided by their host alone.
     pub by_host: u64,
     #[serde(serialize_with = "print_option")]
     pub since: Option<Timestamp>,
@@ -104,6 +109,7 @@ pub struct Decided {
 pub struct Row<K> {
     #[serde(flatten)]
     pub key: K,
+    /// How many.
     pub records: u64,
     /// The same records, by event.
     #[serde(flatten)]
@@ -113,6 +119,7 @@ pub struct Row<K> {
 /// Requests forwarded although disallowed: observed, exempted, or tunnelled with unseen paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Forwarded {
+    /// How many.
     pub records: u64,
     #[serde(flatten)]
     pub events: Events,
@@ -124,6 +131,7 @@ pub struct Forwarded {
 /// The origins whose robots.txt was unreachable, by their records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unreachable {
+    /// How many.
     pub origins: u64,
     /// The longest first.
     pub rows: Vec<Outages>,
@@ -133,8 +141,11 @@ pub struct Unreachable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outages {
     pub origin: String,
+    /// The length of its outages together.
     pub seconds: u64,
+    /// How many outages.
     pub outages: u64,
+    /// The length of the longest.
     pub longest_seconds: u64,
     #[serde(serialize_with = "print_option")]
     pub longest_since: Option<Timestamp>,
@@ -150,6 +161,7 @@ pub struct Outages {
 pub struct ExemptionUse {
     #[serde(flatten)]
     pub key: ExemptionKey,
+    /// Records that name the exemption.
     pub records: u64,
     #[serde(serialize_with = "print_option")]
     pub first: Option<Timestamp>,

@@ -10,6 +10,7 @@ use crate::audit::read::verify::Findings;
 pub struct Verified {
     /// Whether there are no faults.
     pub holds: bool,
+    /// How many faults.
     pub fault_count: u64,
     /// The first of them, in words.
     pub first_fault: Option<String>,

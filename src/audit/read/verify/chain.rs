@@ -15,6 +15,7 @@ const HOLES_REMEMBERED_MAX: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub at: At,
+    /// Its number in the chain, from 1.
     pub seq: u64,
     pub prev: String,
     pub hash: String,

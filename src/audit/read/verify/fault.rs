@@ -114,6 +114,7 @@ pub enum Problem {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     pub described: Vec<Fault>,
+    /// All, those included that are not described.
     pub count: u64,
 }
 

@@ -14,8 +14,11 @@ pub struct Findings {
     pub faults: Faults,
     /// Unusual things that are no faults.
     pub notes: Notes,
+    /// Files of the log that were read.
     pub files: u64,
+    /// Lines that were read, notices included.
     pub lines: u64,
+    /// Records among them.
     pub records: u64,
     /// The first and the last time of a line.
     pub times: Option<(Timestamp, Timestamp)>,
@@ -35,12 +38,15 @@ pub struct Findings {
 /// Counts of notices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Notices {
+    /// How often records could not be written.
     pub gaps: u64,
     /// Records that could not be written.
     pub lost: u64,
     /// Ends that were set aside after a crash.
     pub torn: u64,
+    /// How often old lines were removed.
     pub pruned: u64,
+    /// Counts of decisions, which the proxy notes from time to time.
     pub totals: u64,
     /// How often the proxy was started.
     pub started: u64,

@@ -47,6 +47,7 @@ pub enum Unusual {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     pub described: Vec<Note>,
+    /// All, those included that are not described.
     pub count: u64,
 }
 

@@ -27,6 +27,7 @@ const LEVEL: u32 = 2;
 #[derive(Clone, Debug)]
 pub(super) struct Closed {
     dir: PathBuf,
+    /// The number of its first line in the chain.
     pub first_seq: u64,
     has: Files,
 }

@@ -16,6 +16,7 @@ const STYLE: &str = include_str!("html/style.css");
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
+/// The report as one HTML page, which loads nothing.
 pub fn print(report: &Report) -> String {
     let mut page = String::with_capacity(64 << 10);
     let title = format!("{}, {}", subject(report), period(report));

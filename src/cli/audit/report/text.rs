@@ -19,6 +19,7 @@ const FACTS_IN_A_LINE: usize = 4;
 
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// The report as text, at most a hundred columns wide.
 pub fn print(report: &Report, paint: Paint) -> String {
     let mut text = String::new();
     heading(&mut text, report, paint);

@@ -6,6 +6,7 @@ use crate::audit::print_time;
 use crate::audit::read::report::{ExemptionStatus, Report};
 use crate::types::timestamp::Timestamp;
 
+/// The word for the status of an exemption.
 pub const fn status(status: ExemptionStatus) -> &'static str {
     match status {
         ExemptionStatus::Running => "running",
@@ -53,6 +54,7 @@ pub fn share(part: u64, all: u64) -> String {
     }
 }
 
+/// A part of all, from 0 to 1; 0 of none.
 #[expect(clippy::cast_precision_loss, reason = "for a length on the screen")]
 pub fn fraction(part: u64, all: u64) -> f64 {
     part as f64 / all.max(1) as f64

@@ -7,6 +7,7 @@ use crate::cli::audit::table::printable;
 use crate::cli::paint::Paint;
 use crate::types::timestamp::Timestamp;
 
+/// The capture of a fetch as text, under `title`: requests, responses, addresses, times.
 pub fn of(title: &str, found: &Found, paint: Paint) -> String {
     let bytes = match found {
         Found::Content(bytes) => bytes,

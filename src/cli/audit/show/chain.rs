@@ -33,6 +33,7 @@ pub const fn words(check: &ChainCheck) -> &'static str {
     }
 }
 
+/// The check of the chain around a record, as JSON.
 pub fn json(check: &ChainCheck) -> Value {
     json!({
         "holds": check.holds(),

@@ -53,6 +53,7 @@ pub fn of(found: &Found, record: &Record, all: bool, paint: Paint) -> String {
     text
 }
 
+/// A warning on a line of its own.
 pub fn trouble(what: &str, paint: Paint) -> String {
     format!("\n{} {what}\n", paint.doubtful("warning:"))
 }

@@ -23,6 +23,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, print};
 use crate::cli::paint::Paint;
 
+/// The arguments of `courtesy audit show`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -60,6 +61,7 @@ const LISTED_MAX: usize = 20;
 /// A whole ULID.
 const ID_BYTES: usize = 26;
 
+/// Runs `courtesy audit show`.
 pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs(&args.files)?;
     // A number is of one log, and other logs may have it, too.

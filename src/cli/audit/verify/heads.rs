@@ -10,6 +10,11 @@ use crate::runtime::files;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heads(pub Vec<Head>);
 
+/// Parses `SEQ:HASH`, or reads a file with such heads.
+///
+/// # Errors
+///
+/// What is wrong with the text or the file.
 pub fn heads(text: &str) -> Result<Heads, String> {
     if let Some(head) = head(text) {
         return Ok(Heads(vec![head]));

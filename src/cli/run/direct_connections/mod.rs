@@ -33,11 +33,13 @@ const REST: u32 = 50;
 /// The connections that bypassed the proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DirectConnections {
+    /// How many.
     pub count: u64,
     /// The first few, each program and address once.
     pub named: Vec<Named>,
 }
 
+/// A connection around the proxy, with the program that made it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Named {
     pub program: String,

@@ -67,6 +67,7 @@ impl Part {
     }
 }
 
+/// Appends the chart over time to `page`; nothing if there are no records.
 pub fn print(page: &mut String, report: &Report) {
     let over_time = &report.over_time;
     if report.records.all == 0 || over_time.buckets.is_empty() {

@@ -27,10 +27,12 @@ pub const fn column(event: Event) -> &'static str {
 pub struct Ranked(Vec<Event>);
 
 impl Ranked {
+    /// The kinds of events that the report shows, as columns.
     pub fn of(report: &Report) -> Self {
         Self(shown(report).collect())
     }
 
+    /// The section of reasons, the most frequent first.
     pub fn by_reason(&self, report: &Report) -> Section {
         let mut counts: Vec<_> = report.records.events_by_reason.iter().collect();
         counts.sort_by_key(|(_, events)| std::cmp::Reverse(events.all()));
@@ -39,6 +41,7 @@ impl Ranked {
         Section { title: "By reason", table: self.table("Reason", rows), ..Section::default() }
     }
 
+    /// The section of a ranking: `what` is the title of its first column, `name` the text of a key.
     pub fn by<K>(
         &self,
         title: &'static str,
@@ -50,6 +53,7 @@ impl Ranked {
         Section { title, table: self.table(what, rows), foot: foot(top), ..Section::default() }
     }
 
+    /// The section of rules, with origin, line and pattern.
     pub fn by_rule(&self, report: &Report) -> Section {
         let lines = report.by_rule.rows.iter().map(|row| {
             let key = &row.key;

@@ -7,6 +7,7 @@ use crate::audit::read::report::{Missing, Report};
 use crate::cli::audit::report::words::{minute, number, plural, share};
 use crate::cli::span::span;
 
+/// The section of all decisions, allowed ones included, as far as they were counted.
 pub fn decided(report: &Report) -> Section {
     let notes = match &report.decided {
         None => vec!["How many requests were decided in all is not counted by origin.".to_owned()],
@@ -43,6 +44,7 @@ pub fn decided(report: &Report) -> Section {
     Section { title: "All decisions", notes, ..Section::default() }
 }
 
+/// The section of what the log lacks: gaps, torn ends, lines that retention removed.
 pub fn missing(missing: &Missing) -> Section {
     let mut notes = Vec::new();
     let mut say = |count: u64, note: String| {
