@@ -129,6 +129,18 @@ impl Cell {
         let has_exchange = state.exchanges.take(&client);
         Seat { cell: Arc::clone(self), client, id, has_exchange }
     }
+
+    /// Tells requests that they have an exchange. Must be called without the lock: one whose request
+    /// has left goes to the next.
+    pub(super) fn hand_over_exchanges(&self, mut granted: NewExchanges) {
+        while let Some((client, waiter)) = granted.pop() {
+            if waiter.send(()).is_err() {
+                let mut state = self.state.lock();
+                state.exchanges.release(&client);
+                granted.extend(state.exchanges.grant());
+            }
+        }
+    }
 }
 
 impl Sleeper for Cell {

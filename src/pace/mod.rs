@@ -7,6 +7,7 @@
 
 mod cell;
 mod config;
+mod exchange_wait;
 mod exchanges;
 pub mod hold;
 pub mod lane;

@@ -4,13 +4,14 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::entries::Entries;
 use super::entry::Entry;
 use super::shared_entry::SharedEntry;
 use crate::engine::{Engine, Known, Landing, Look, Looked, Token};
 use crate::policy::profile::Profile;
+use crate::runtime::clock::monotonic;
 use crate::types::origin::Origin;
 
 /// The first wait while another proxy fetches; it doubles up to [`PAUSE_MAX`].
@@ -68,7 +69,7 @@ impl Sharing {
         is_current: impl Fn(&Entry) -> bool,
     ) -> Consulted {
         let Some(engine) = self.0.get() else { return Consulted::Fetch(own, None) };
-        let (mut best, mut pause, end) = (own, PAUSE_MIN, Instant::now() + WAIT_MAX);
+        let (mut best, mut pause, end) = (own, PAUSE_MIN, monotonic() + WAIT_MAX);
         let mut have = best.as_ref().map_or_else(Token::default, |entry| entry.token);
         loop {
             let look = Look { origin: asking.origin, have, may_fetch: true, is_used: true };
@@ -94,7 +95,7 @@ impl Sharing {
                     let (engine, origin) = (Arc::clone(engine), asking.origin.clone());
                     return Consulted::Fetch(best, Some(Lease { engine, origin, token }));
                 }
-                Known::Wait(_) if Instant::now() >= end => return Consulted::TimedOut,
+                Known::Wait(_) if monotonic() >= end => return Consulted::TimedOut,
                 Known::Wait(_) => {
                     // Up to a quarter more, so that not all ask at once.
                     sleep(pause.mul_f64(1.0 + random() / 4.0)).await;

@@ -104,7 +104,7 @@ fn a_request_that_is_decided_on_twice_is_counted_and_recorded_once() {
     let mut proxy = Proxy::with(|settings| {
         settings.exemptions.push(Exemption {
             origin: OriginPattern::parse(&origin.url("")).unwrap(),
-            paths: Vec::new(),
+            paths: Vec::new().into(),
             agents: Vec::new(),
             by: "legal".into(),
             reason: "contract".into(),

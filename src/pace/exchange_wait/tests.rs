@@ -7,6 +7,7 @@ use crate::pace::take::Call;
 use crate::pace::turn::Turn;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::SystemClock;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::{Origin, split_url};
 use tokio_util::sync::CancellationToken;
 

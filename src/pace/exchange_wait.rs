@@ -1,0 +1,57 @@
+//! The wait of a request for an exchange with its origin.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::cell::Seat;
+use super::exchanges::NoExchange;
+use crate::runtime::clock;
+
+/// A request that waits for an exchange.
+struct Waiting<'a> {
+    seat: &'a mut Seat,
+    granted: oneshot::Receiver<()>,
+}
+
+impl Seat {
+    /// Waits for an exchange, at most for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// There was none in time.
+    pub(super) async fn wait_for_exchange(&mut self, limit: Duration) -> Result<(), NoExchange> {
+        let since = clock::monotonic();
+        let (sender, granted) = oneshot::channel();
+        let new = {
+            let mut state = self.cell.state.lock();
+            state.exchanges.enter(&self.client, sender);
+            state.exchanges.grant()
+        };
+        self.cell.hand_over_exchanges(new);
+        let mut waiting = Waiting { seat: self, granted };
+        let in_time = timeout(limit, &mut waiting.granted).await;
+        waiting.seat.has_exchange = matches!(in_time, Ok(Ok(())));
+        drop(waiting);
+        let stats = &self.cell.shared.stats;
+        stats.exchange_waits.note(clock::monotonic() - since);
+        if self.has_exchange {
+            return Ok(());
+        }
+        stats.exchanges_rejected.fetch_add(1, Ordering::Relaxed);
+        Err(NoExchange { max: self.cell.state.lock().exchanges.max() })
+    }
+}
+
+impl Drop for Waiting<'_> {
+    /// An exchange that has been granted and not noticed is the seat's, and ends with it.
+    fn drop(&mut self) {
+        self.granted.close();
+        self.seat.has_exchange |= self.granted.try_recv().is_ok();
+    }
+}
+
+#[cfg(test)]
+mod tests;
