@@ -97,7 +97,8 @@ impl Lanes {
     }
 
     /// The lanes that have a time ahead, the longest first; without `all`, those with a long hold.
-    pub fn kept(&self, all: bool) -> Vec<(Origin, KeptLane)> {
+    /// And whether nothing else is known to lie ahead.
+    pub fn kept(&self, all: bool) -> (Vec<(Origin, KeptLane)>, bool) {
         let now = self.now();
         let mut kept = Vec::new();
         let mut keep = |origin: &Origin, lane: Option<KeptLane>| {
@@ -111,8 +112,12 @@ impl Lanes {
             cells.for_each(|(origin, cell)| keep(origin, cell.state.lock().lane.kept(now)));
         }
         kept.sort_by_key(|(_, lane)| std::cmp::Reverse(lane.length()));
+        // What the process before knew of other origins may lie ahead still.
+        let is_unknown =
+            self.is_unknown.load(Ordering::Relaxed) && now < Tick::default() + KEPT_DELAY_MAX;
+        let is_whole = all && !is_unknown && kept.len() <= KEPT_LANES_MAX;
         kept.truncate(KEPT_LANES_MAX);
-        kept
+        (kept, is_whole)
     }
 
     /// Counts that lanes were written to the store.

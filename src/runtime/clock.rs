@@ -7,10 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderValue;
+use rustix::time::{ClockId, clock_gettime};
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
+use serde::{Deserialize, Serialize};
 
 use crate::types::timestamp::Timestamp;
+
+/// Where Linux names the boot (random(4)).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A trait, so that tests can advance thirty days at once.
 pub trait Clock: fmt::Debug + Send + Sync {
@@ -102,6 +107,21 @@ impl Clock for ManualClock {
 )]
 pub fn monotonic() -> Instant {
     Instant::now()
+}
+
+/// How long the machine has been up. Another date does not change it, nor does a new process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uptime {
+    /// The boot from which it counts.
+    pub boot: String,
+    pub time: Duration,
+}
+
+/// The uptime; `None` where the system does not name its boots.
+pub fn uptime() -> Option<Uptime> {
+    let boot = std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned();
+    let time = Duration::try_from(clock_gettime(ClockId::Boottime)).ok()?;
+    (!boot.is_empty()).then_some(Uptime { boot, time })
 }
 
 #[cfg(test)]

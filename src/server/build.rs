@@ -22,7 +22,7 @@ use crate::pace::Lanes;
 use crate::proxy::{
     DecisionMetrics, Forwarding, Gate, Pipes, Proxy, RequestMetrics, RobotsSummaryCache,
 };
-use crate::runtime::clock::{Clock, SystemClock};
+use crate::runtime::clock::{Clock, SystemClock, uptime};
 use crate::store::Store;
 use crate::store::disk::Disk;
 use crate::store::fetch::{FetchRobots, RobotsFetcher};
@@ -93,7 +93,8 @@ pub fn build_prepared(
     if !settings.under_run {
         let kept = disk.as_ref().and_then(Disk::begin_pace).unwrap_or_default();
         let is_whole = kept.is_whole;
-        egress.lanes().take_up(pace_keeper::taken_up(kept, clock.wall()), is_whole);
+        let now = (clock.wall(), uptime());
+        egress.lanes().take_up(pace_keeper::taken_up(kept, now), is_whole);
     }
     let store = store(settings, &egress, &clock, disk);
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());

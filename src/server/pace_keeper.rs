@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::pace::{KeptLane, Lanes};
-use crate::runtime::clock::Clock;
+use crate::runtime::clock::{Clock, Uptime, uptime};
 use crate::runtime::lock::Lock;
 use crate::store::Store;
-use crate::store::disk::KeptPace;
+use crate::store::disk::{KeptPace, KeptRow};
 use crate::store::limits::STORE_CLOSE_TIMEOUT;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
@@ -73,21 +73,28 @@ impl PaceKeeper {
 impl Kept {
     fn keep(&self, is_end: bool) {
         let Some(disk) = self.store.disk() else { return };
-        let now = self.clock.wall();
-        let rows = self.lanes.kept(is_end).into_iter().map(|(origin, lane)| {
-            (origin, serde_json::to_vec(&(now, lane)).expect("plain values"))
-        });
-        disk.keep_pace(&rows.collect::<Vec<_>>(), is_end);
+        let (at, uptime) = (self.clock.wall(), uptime());
+        let (lanes, is_whole) = self.lanes.kept(is_end);
+        let row = |lane| KeptRow { at, uptime: uptime.clone(), lane };
+        let rows: Vec<_> = lanes.into_iter().map(|(origin, lane)| (origin, row(lane))).collect();
+        disk.keep_pace(&rows, is_end && is_whole);
         self.lanes.note_write();
     }
 }
 
 /// The lanes that the process before has left, as they are at `now`.
-pub fn taken_up(kept: KeptPace, now: Timestamp) -> Vec<(Origin, KeptLane)> {
-    let lane = |row: &[u8]| {
-        let (at, lane): (Timestamp, KeptLane) = serde_json::from_slice(row).ok()?;
-        // Nothing is later than it was when it was written, whatever the clock says.
-        Some(lane.after(now.since(at)))
+pub fn taken_up(
+    kept: KeptPace,
+    (now, uptime): (Timestamp, Option<Uptime>),
+) -> Vec<(Origin, KeptLane)> {
+    let lane = |row: KeptRow| {
+        // By the date only after a boot: it may have been set. Nothing is later than it was when it
+        // was written, whatever that says.
+        let since = match (row.uptime, &uptime) {
+            (Some(then), Some(now)) if then.boot == now.boot => now.time.saturating_sub(then.time),
+            _ => now.since(row.at),
+        };
+        row.lane.after(since)
     };
-    kept.rows.into_iter().filter_map(|(origin, row)| Some((origin, lane(&row)?))).collect()
+    kept.rows.into_iter().map(|(origin, row)| (origin, lane(row))).collect()
 }

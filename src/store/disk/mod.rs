@@ -42,7 +42,7 @@ use error::{DiskError, guarded};
 use file::DatabaseFile;
 pub use health::Health;
 pub use offline::Offline;
-pub use pace::KeptPace;
+pub use pace::{KeptPace, KeptRow};
 use pending::Change;
 pub(super) use shared::Found;
 use shared::{Shared, State};

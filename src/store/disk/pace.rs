@@ -2,40 +2,37 @@
 //! which a process knows whether the one before ended in order.
 
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
+use serde::{Deserialize, Serialize};
 
 use super::Disk;
 use super::error::guarded;
 use super::file::DatabaseFile;
 use crate::pace::KeptLane;
+use crate::runtime::clock::Uptime;
 use crate::types::origin::{Origin, split_url};
 use crate::types::timestamp::Timestamp;
 
-/// Origin → when it was written, and what its lane is to be, as JSON.
+/// Origin → [`KeptRow`] as JSON.
 const PACE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("pace");
 
 /// In the table of totals: 1 after an end in order, 0 while a process runs.
 const PACE_IS_WHOLE: &str = "pace_is_whole";
 
-/// Ends the hold of `origin`; whether there was one. Its delays stay.
-pub(super) fn forget_hold(
-    transaction: &WriteTransaction,
-    origin: &str,
-) -> Result<bool, super::DiskError> {
-    let mut table = transaction.open_table(PACE)?;
-    let row = table.get(origin)?.map(|row| row.value().to_vec());
-    let kept = row.and_then(|row| serde_json::from_slice::<(Timestamp, KeptLane)>(&row).ok());
-    let Some((at, lane)) = kept.filter(|(_, lane)| lane.hold.is_some()) else { return Ok(false) };
-    let row = serde_json::to_vec(&(at, KeptLane { hold: None, ..lane })).expect("plain values");
-    table.insert(origin, row.as_slice())?;
-    Ok(true)
-}
-
 /// What the process before has left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptPace {
-    pub rows: Vec<(Origin, Vec<u8>)>,
+    pub rows: Vec<(Origin, KeptRow)>,
     /// The rows are all there is to know: the process ended in order, or there was none.
     pub is_whole: bool,
+}
+
+/// A lane as it was when it was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptRow {
+    pub at: Timestamp,
+    /// The same, whatever becomes of the date.
+    pub uptime: Option<Uptime>,
+    pub lane: KeptLane,
 }
 
 impl Disk {
@@ -49,8 +46,10 @@ impl Disk {
                 tables.set_number(PACE_IS_WHOLE, 0)?;
                 for row in transaction.open_table(PACE)?.iter()? {
                     let (origin, row) = row?;
-                    if let Ok((origin, _)) = split_url(origin.value().as_bytes()) {
-                        kept.rows.push((origin, row.value().to_vec()));
+                    let origin = split_url(origin.value().as_bytes()).map(|(origin, _)| origin);
+                    match (origin, serde_json::from_slice(row.value())) {
+                        (Ok(origin), Ok(row)) => kept.rows.push((origin, row)),
+                        _ => kept.is_whole = false,
                     }
                 }
                 Ok(())
@@ -59,14 +58,15 @@ impl Disk {
         })
     }
 
-    /// Replaces all rows; `is_whole` at an end in order. Blocks until they are on the disk.
-    pub fn keep_pace(&self, rows: &[(Origin, Vec<u8>)], is_whole: bool) {
+    /// Replaces all rows; `is_whole` where they are all there is to know. Blocks until they are on
+    /// the disk.
+    pub fn keep_pace(&self, rows: &[(Origin, KeptRow)], is_whole: bool) {
         self.pace_file(|file| {
             file.write(|tables, transaction| {
                 transaction.delete_table(PACE)?;
                 let mut table = transaction.open_table(PACE)?;
                 for (origin, row) in rows {
-                    table.insert(&*origin.to_string(), row.as_slice())?;
+                    table.insert(&*origin.to_string(), json(row).as_slice())?;
                 }
                 tables.set_number(PACE_IS_WHOLE, u64::from(is_whole))
             })
@@ -89,4 +89,27 @@ impl Disk {
             }
         }
     }
+}
+
+/// Marks a new file that replaces a lost one: what the process before knew is not in it.
+pub(super) fn note_loss(file: &DatabaseFile) -> Result<(), super::DiskError> {
+    file.write(|tables, _| tables.set_number(PACE_IS_WHOLE, 0))
+}
+
+/// Ends the hold of `origin`; whether there was one. Its delays stay.
+pub(super) fn forget_hold(
+    transaction: &WriteTransaction,
+    origin: &str,
+) -> Result<bool, super::DiskError> {
+    let mut table = transaction.open_table(PACE)?;
+    let row = table.get(origin)?.map(|row| row.value().to_vec());
+    let row = row.and_then(|row| serde_json::from_slice::<KeptRow>(&row).ok());
+    let Some(mut row) = row.filter(|row| row.lane.hold.is_some()) else { return Ok(false) };
+    row.lane.hold = None;
+    table.insert(origin, json(&row).as_slice())?;
+    Ok(true)
+}
+
+fn json(row: &KeptRow) -> Vec<u8> {
+    serde_json::to_vec(row).expect("plain values")
 }

@@ -11,6 +11,7 @@ use time::macros::format_description;
 
 use super::error::{DiskError, guarded};
 use super::file::DatabaseFile;
+use super::pace::note_loss;
 use super::pending::Change;
 use super::shared::{Shared, State};
 use super::tables::Totals;
@@ -139,7 +140,9 @@ impl Shared {
                     self.config.path.display(),
                     aside.display()
                 );
-                open()
+                let file = open()?;
+                note_loss(&file)?;
+                Ok(file)
             }
             opened => opened,
         }

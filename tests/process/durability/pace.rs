@@ -8,26 +8,66 @@ use crate::testkit::processes::{Place, scale};
 const DELAY: Duration = Duration::from_secs(2);
 const ACCURACY: Duration = Duration::from_millis(20);
 
+fn asking() -> Origin {
+    Origin::with_robots("User-agent: *\nCrawl-delay: 2\n")
+}
+
+/// Asserts that so many requests came, a delay apart; the longest distance.
+#[track_caller]
+fn assert_spaced(origin: &Origin, count: usize) -> Duration {
+    let arrivals = origin.arrivals();
+    assert_eq!(arrivals.len(), count);
+    let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| *gap >= DELAY - ACCURACY), "{gaps:?}");
+    gaps.into_iter().max().unwrap_or_default()
+}
+
 #[test]
 fn p5_no_request_starts_early_after_a_kill_or_with_another_date() {
-    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 2\n");
-    let place = Place::new("");
+    let (origin, place) = (asking(), Place::new(""));
     let kills = scale("COURTESY_TEST_KILLS", 3);
     for round in 0..kills {
         let serve = place.serve_at(["+0", "-3d", "+2d"][round % 3]);
         assert_eq!(serve.get(&origin.url(&format!("/{round}"))).status, 200);
         serve.kill();
     }
-    // A start in order between two ends in order, at a clock that was set back.
-    for date in ["-1d", "-2d"] {
+    assert_spaced(&origin, kills);
+}
+
+#[test]
+fn p5_an_end_in_order_keeps_the_delay_at_any_date() {
+    let (origin, place) = (asking(), Place::new(""));
+    let dates = ["+0", "-1d", "+2d", "-3d", "+0"];
+    for date in dates {
         let serve = place.serve_at(date);
-        assert_eq!(serve.get(&origin.url("/orderly")).status, 200);
+        assert_eq!(serve.get(&origin.url("/")).status, 200);
         serve.stop();
     }
-    let arrivals = origin.arrivals();
-    assert_eq!(arrivals.len(), kills + 2);
-    let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(gaps.iter().all(|gap| *gap >= DELAY - ACCURACY), "{gaps:?}");
+    let longest = assert_spaced(&origin, dates.len());
+    assert!(longest < 3 * DELAY, "nothing is lost for longer than its bound: {longest:?}");
+}
+
+#[test]
+fn p5_a_start_after_a_kill_does_not_make_the_next_one_early() {
+    let (origin, place) = (asking(), Place::new(""));
+    let serve = place.serve();
+    assert_eq!(serve.get(&origin.url("/first")).status, 200);
+    serve.kill();
+    // It has nothing to do with the origin, and ends in order.
+    place.serve().stop();
+    assert_eq!(place.serve().get(&origin.url("/second")).status, 200);
+    assert_spaced(&origin, 2);
+}
+
+#[test]
+fn p5_a_damaged_store_costs_time_and_no_early_start() {
+    let (origin, place) = (asking(), Place::new(""));
+    let serve = place.serve();
+    assert_eq!(serve.get(&origin.url("/first")).status, 200);
+    serve.stop();
+    std::fs::write(place.store(), "not a database, but a letter").expect("a file");
+    assert_eq!(place.serve().get(&origin.url("/second")).status, 200);
+    assert_spaced(&origin, 2);
 }
 
 #[test]
