@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use courtesy::config::{HttpsMode, Settings};
+use courtesy::config::{HttpsMode, ProfileName, Settings};
 use courtesy::pace::Subresources;
 use courtesy::runtime::clock::monotonic;
 
@@ -219,6 +219,72 @@ fn after_a_rest_one_request_goes_first() {
         origin.release();
     });
     assert_eq!(origin.count("/late"), 6);
+}
+
+#[test]
+fn failures_in_a_row_are_answered_as_unavailable_and_resets_are_none() {
+    let origin = Origin::start()
+        .on("/broken", Script::default().send(answer(500, "", "")))
+        .on("/reset", Script::default().reset());
+    let proxy = Proxy::start();
+    for _ in 0..6 {
+        assert_eq!(proxy.get(&origin.url("/reset")).status(), 502);
+    }
+    for _ in 0..5 {
+        assert_eq!(proxy.get(&origin.url("/broken")).status(), 500);
+    }
+    let resting = proxy.exchange("GET", &origin.url("/page"), "Prefer: wait=0\r\n");
+    resting.assert_error(503, "destination_unavailable");
+    assert_eq!((origin.count("/reset"), origin.count("/page")), (6, 0));
+    assert_eq!(proxy.get(&origin.url("/page")).status(), 200, "after a second");
+}
+
+#[test]
+fn a_robots_txt_that_is_answered_with_a_rest_holds_the_origin() {
+    let busy = Script::default().send(answer(429, "Retry-After: 60\r\n", ""));
+    let (origin, proxy) = (Origin::start().on("/robots.txt", busy), Proxy::start());
+    // Without a robots.txt nothing is allowed; what rests is the origin.
+    assert_eq!(proxy.get(&origin.url("/page")).status(), 403);
+    assert_eq!(metrics(&proxy)["courtesy_pace_holds"], 1.0);
+    assert_eq!(origin.count("/page"), 0);
+}
+
+#[test]
+fn hours_are_waited_for_where_the_profile_obeys_them() {
+    let origin = Origin::with_robots("User-agent: *\nVisit-time: 0001-0100\n");
+    let proxy = Proxy::with(|settings| settings.robots.profile = ProfileName::Conservative);
+    // It is midnight.
+    let closed = proxy.exchange("GET", &origin.url("/"), "Prefer: wait=10\r\n");
+    closed.assert_error(503, "destination_unavailable");
+    let after: u64 = closed.field("retry-after").expect("a time").parse().expect("seconds");
+    assert!((59..=60).contains(&after), "{after}");
+    thread::scope(|scope| {
+        let held = scope.spawn(|| proxy.get(&origin.url("/")).status());
+        until("it waits", || waiting(&proxy) == 1);
+        assert_eq!(origin.count("/"), 0);
+        proxy.clock.advance(Duration::from_secs(60));
+        assert_eq!(proxy.get(&origin.url("/other")).status(), 200);
+        assert_eq!(held.join().expect("no panic"), 200);
+    });
+}
+
+#[test]
+fn a_quota_of_concurrent_requests_bounds_those_under_way() {
+    let fields =
+        "RateLimit-Policy: \"c\";q=4;qu=\"concurrent-requests\"\r\nRateLimit: \"c\";r=1;t=60\r\n";
+    let late = Script::default().hold().send(answer(200, "", ""));
+    let origin = Origin::start().on("/quota", ok_with(fields, "")).on("/late", late);
+    let proxy = Proxy::start();
+    assert_eq!(proxy.get(&origin.url("/quota")).status(), 200);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| assert_eq!(proxy.get(&origin.url("/late")).status(), 200));
+        }
+        until("the others wait", || waiting(&proxy) == 2);
+        origin.wait_until("one is there", |log| log.requests.len() == 3);
+        origin.release();
+    });
+    assert_eq!(origin.count("/late"), 3);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is told of waits: to the client, and in the records.
+//! What clients and records say of waits.
 
 use std::time::Duration;
 
@@ -83,6 +83,9 @@ fn a_hold_that_is_short_is_not_blamed_for_a_long_delay() {
     let refused = proxy.exchange("GET", &origin.url("/"), "Prefer: wait=5\r\n");
     refused.assert_error(429, "http_request_error");
     assert_eq!(refused.json()["type"], "http://courtesy.internal/problems/paced");
+    let told = refused.field("proxy-status").expect("why");
+    let why = "courtesy; error=http_request_error; details=\"the robots.txt asks for 30s";
+    assert!(told.starts_with(why) && told.ends_with("(pace.max_wait)\""), "{told}");
     let after: u64 = refused.field("retry-after").expect("a time").parse().expect("seconds");
     assert!((29..=30).contains(&after), "{after}");
     let resting = proxy.exchange("GET", &origin.url("/"), "Prefer: wait=0\r\n");

@@ -102,8 +102,11 @@ impl Refusal {
                 Self::new(Problem::Paced, status, "http_request_error", detail)
             }
             Refused::Resting { status, .. } => {
-                let status =
-                    StatusCode::from_u16(*status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+                // The origin's own, or the one for its other failures.
+                let status = match status {
+                    429 => StatusCode::TOO_MANY_REQUESTS,
+                    _ => StatusCode::SERVICE_UNAVAILABLE,
+                };
                 Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
             }
             Refused::Closed { .. } => {

@@ -66,7 +66,11 @@ pub fn refused(refusal: &Refusal, format: ErrorFormat) -> Response<Body> {
 }
 
 fn refused_content(refusal: &Refusal, format: ErrorFormat) -> Response<Bytes> {
-    let proxy_status = format!("courtesy; error={}", refusal.proxy_error);
+    let mut proxy_status = format!("courtesy; error={}", refusal.proxy_error);
+    if refusal.is_delay() {
+        // Written by the proxy alone: ASCII without quotes (RFC 9651 §3.3.3).
+        proxy_status.push_str(&format!("; details=\"{}\"", refusal.detail));
+    }
     let json = ProblemJson::of(refusal.problem, refusal.status, &refusal.detail);
     let mut response =
         problem(refusal.problem, refusal.status, &refusal.detail, &json, None, format);

@@ -239,6 +239,24 @@ fn starts(states: &[Option<State>], calls: &[Call], group: Option<&str>) -> Vec<
     starts
 }
 
+#[test]
+fn after_a_hold_twice_as_many_go_with_each_good_response() {
+    let call = |number: usize| Call {
+        at: 0,
+        client: number.to_string(),
+        length: 100,
+        patience: None,
+        group: "*".into(),
+        outcome: Outcome::Good,
+    };
+    let case = LaneCase { hold_until_ms: Some(1000), ..LaneCase::default() };
+    let states = simulate(&case, &(0..20).map(call).collect::<Vec<_>>()).states;
+    let at = |time: u64| {
+        states.iter().filter(|it| matches!(it, Some(State::Started(at, _)) if *at == time)).count()
+    };
+    assert_eq!([1000, 1100, 1200, 1300].map(at), [1, 2, 8, 8]);
+}
+
 proptest! {
     #[test]
     fn starts_are_a_delay_apart_and_no_request_is_forgotten(
