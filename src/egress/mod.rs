@@ -167,7 +167,7 @@ impl Egress {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
-        let Retry { request, versions, turn } = failed.retry(copy, versions)?;
+        let Retry { request, versions, mut turn } = failed.retry(copy, versions)?;
         let connected = self.dialer().shared_or_new(origin, Wanted { versions, ..wanted }).await;
         let connection = connected.inspect_err(|error| turn.failed(error.failure.is_timeout()))?;
         // The origin may have seen the first one.

@@ -1,6 +1,7 @@
 //! The lane of an origin, with the requests that wait in it.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use foldhash::HashMap;
 use tokio::sync::oneshot;
@@ -31,6 +32,10 @@ pub(super) struct State {
     pub waiters: HashMap<WaiterId, Waiter>,
     /// When the timer is to look at the lane.
     wake: Option<Tick>,
+    /// When this proxy was last marked at the origin, for the others.
+    marked: Option<Tick>,
+    /// Whether a request has had a turn since then.
+    is_used: bool,
     /// It has been removed: a request that found it before looks again.
     pub is_removed: bool,
 }
@@ -63,7 +68,15 @@ impl Cell {
     pub(super) fn new(origin: Origin, number: u64, lane: Lane, shared: &Arc<Shared>) -> Arc<Self> {
         let exchanges = Exchanges::new(shared.config.load().max_exchanges);
         let waiters = HashMap::default();
-        let state = State { lane, exchanges, waiters, wake: None, is_removed: false };
+        let state = State {
+            lane,
+            exchanges,
+            waiters,
+            wake: None,
+            marked: None,
+            is_used: false,
+            is_removed: false,
+        };
         Arc::new(Self { origin, number, shared: Arc::clone(shared), state: Lock::new(state) })
     }
 
@@ -126,6 +139,7 @@ impl Cell {
         id: Option<TurnId>,
         client: ClientKey,
     ) -> Seat {
+        state.is_used = true;
         let has_exchange = state.exchanges.take(&client);
         Seat { cell: Arc::clone(self), client, id, has_exchange }
     }
@@ -153,6 +167,17 @@ impl State {
     /// Whether no request waits here or is under way.
     pub(super) fn is_unused(&self) -> bool {
         self.waiters.is_empty() && self.exchanges.counts() == (0, 0)
+    }
+
+    /// Whether this proxy is to be marked at the origin now: it is in use, and the last mark is an
+    /// `interval` ago.
+    pub(super) fn take_mark(&mut self, now: Tick, interval: Duration) -> bool {
+        let is_due = self.marked.is_none_or(|marked| marked + interval <= now);
+        if !is_due || !self.is_used && self.is_unused() {
+            return false;
+        }
+        (self.marked, self.is_used) = (Some(now), false);
+        true
     }
 
     /// Ends what a seat has. Returns what others have instead.

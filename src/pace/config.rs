@@ -30,6 +30,20 @@ words! {
     }
 }
 
+words! {
+    /// What this proxy does while the engine is away (`engine.away`).
+    #[derive(Default)]
+    pub enum Away {
+        /// It takes its part of the pace: delays are as many times as long as there are proxies.
+        #[default]
+        Share = "share",
+        /// It keeps the pace as if it were the only one.
+        Alone = "alone",
+        /// It refuses requests to origins with a delay.
+        Stop = "stop",
+    }
+}
+
 /// The settings of the pace; see `config/courtesy.toml` for their meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -50,6 +64,10 @@ pub struct Config {
     /// Time from the beginning of a drain within which waiting requests must start.
     pub drain_timeout: Duration,
     pub origins: HashMap<Origin, OriginPace>,
+    /// While the engine is away.
+    pub away: Away,
+    /// The parts of the pace then, of which this proxy takes one; 0: as many as there were proxies.
+    pub share: u32,
 }
 
 /// The settings of one origin; `None` leaves one to the default.
@@ -85,6 +103,8 @@ impl Config {
             subresources: Subresources::Paced,
             drain_timeout: Duration::ZERO,
             origins: HashMap::new(),
+            away: Away::Share,
+            share: 0,
         }
     }
 

@@ -21,6 +21,16 @@ pub struct Bounds {
     pub backoff_max: Duration,
 }
 
+impl Bounds {
+    /// The first wait of a back-off after a response of this status.
+    pub(super) fn first(self, status: u16) -> Duration {
+        match status {
+            429 => self.backoff_min,
+            _ => self.backoff_min / FAILURE_PART,
+        }
+    }
+}
+
 /// Until then nothing starts at the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
@@ -88,6 +98,11 @@ impl Holds {
         self.hold.map_or(Tick::default(), |hold| hold.until)
     }
 
+    /// Whether there were back-offs in a row.
+    pub const fn has_streak(&self) -> bool {
+        self.streak > 0
+    }
+
     /// Whether nothing need be remembered at `now`: failures in a row count for as long as the
     /// longest back-off, after which they are no longer in a row.
     pub fn is_over(&self, now: Tick, bounds: Bounds) -> bool {
@@ -134,18 +149,13 @@ impl Holds {
                 self.set(Hold { until: now + after, status, cause }, now);
             }
             Outcome::Overload { status } if is_news => {
-                let first = match status {
-                    429 => bounds.backoff_min,
-                    _ => bounds.backoff_min / FAILURE_PART,
-                };
-                self.back_off(status, first, now, bounds, jitter);
+                self.back_off(status, bounds.first(status), now, bounds, jitter);
             }
             Outcome::Failure { status } if is_news => {
                 self.failures += 1;
                 self.failed = now;
                 if self.failures >= FAILURES_IN_A_ROW || self.streak > 0 {
-                    let first = bounds.backoff_min / FAILURE_PART;
-                    self.back_off(status, first, now, bounds, jitter);
+                    self.back_off(status, bounds.backoff_min / FAILURE_PART, now, bounds, jitter);
                 }
             }
             Outcome::Overload { .. } | Outcome::Failure { .. } => {}

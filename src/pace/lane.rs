@@ -9,6 +9,7 @@ pub mod kept;
 mod kind;
 mod lane_holds;
 mod rate;
+mod share;
 mod turns;
 
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub use kind::Kind;
 pub use lane_holds::HoldScope;
 use lane_holds::LaneHolds;
 use rate::Rate;
+pub use share::{Share, SlotRequest};
 pub use turns::TurnId;
 use turns::{Turn, Turns};
 
@@ -73,6 +75,8 @@ pub struct Lane {
     /// Requests under way that may count at present: few after a hold.
     allowed: usize,
     ids: u64,
+    /// This proxy's part.
+    share: Share,
     /// The lane may have been in use before the clock's start, and nothing is known of it: no first
     /// start before a delay after that.
     is_unknown: bool,
@@ -92,6 +96,7 @@ impl Lane {
             turns: Turns::new(),
             allowed: config.concurrency,
             ids: 0,
+            share: Share::ALONE,
             is_unknown,
         }
     }
@@ -205,13 +210,13 @@ impl Lane {
     pub fn begin(&mut self, turn: TurnId, start: Tick) {
         let Some(turn) = self.turns.get_mut(turn) else { return };
         (turn.began, turn.has_started) = (start, true);
-        let own = self.rate.delay(&self.config, start);
-        if !turn.key.is_delayed() || own.is_zero() && turn.delay.is_zero() {
+        let (key, delay) = (turn.key.clone(), turn.delay);
+        let own = self.own(start);
+        if !key.is_delayed() || own.is_zero() && delay.is_zero() {
             return;
         }
-        let (key, delay) = (turn.key.clone(), turn.delay);
         self.next = self.next.max(start + own);
-        let delay = delay.max(self.rate.adapted(&self.config, delay));
+        let delay = self.asked(delay);
         if !delay.is_zero() {
             let group = self.group(key);
             group.next = group.next.max(start + delay);
@@ -248,6 +253,11 @@ impl Lane {
             self.allowed = self.allowed.saturating_mul(2).min(self.config.concurrency).max(1);
         }
         is_held
+    }
+
+    /// Whether there were back-offs in a row.
+    pub const fn has_streak(&self) -> bool {
+        self.holds.has_streak()
     }
 
     /// Notes that the turn's response has begun, where that says nothing else.
@@ -341,15 +351,15 @@ impl Lane {
         };
         let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
         let next = group.map_or(self.next, |group| self.next.max(group.next));
-        let own = self.rate.delay(&self.config, now);
-        let asked = delay.max(self.rate.adapted(&self.config, delay));
+        let (own, asked) = (self.own(now), self.asked(delay));
         let unstarted = match group {
             _ if !own.is_zero() => self.turns.unstarted(None),
             Some(group) => self.turns.unstarted(Some(&group.key)),
             None => 0,
         };
         let ahead = group.map_or(0, |group| group.queue.ahead_of(arrival.client)) + unstarted;
-        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
+        // The other proxies start in between.
+        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX).saturating_mul(self.share.here);
         let unknown = if self.is_unknown { Tick::default() + delay } else { Tick::default() };
         let first =
             next.max(self.holds.until(arrival.client)).max(opens.unwrap_or_default()).max(unknown);
@@ -372,6 +382,8 @@ impl Lane {
             WaitsBy::Hold
         } else if !kind.is_delayed() || own.is_zero() && kind.delay().is_zero() {
             WaitsBy::Concurrency
+        } else if self.share.delays > 1 {
+            WaitsBy::Share
         } else if own.is_zero() || next > self.next {
             WaitsBy::Asked
         } else if own > self.rate.unadapted(&self.config, now) {
@@ -384,7 +396,7 @@ impl Lane {
     /// The groups with a waiter that may have a place: the moment from which each may have a turn,
     /// and its index. Where there is a delay, a turn that has not started is the only one.
     fn ready_groups(&self, now: Tick) -> impl Iterator<Item = (Tick, usize)> {
-        let own = self.rate.delay(&self.config, now);
+        let own = self.own(now);
         let is_taken = !own.is_zero() && self.turns.unstarted(None) > 0;
         let places = self.places(now);
         self.groups.iter().enumerate().filter_map(move |(at, group)| {
@@ -411,7 +423,8 @@ impl Lane {
 
     /// The requests under way that may count.
     fn places(&self, now: Tick) -> usize {
-        self.rate.places(self.allowed, now)
+        let parts = self.share.here.max(self.share.delays) as usize;
+        self.rate.places(self.allowed.min((self.config.concurrency / parts).max(1)), now)
     }
 
     /// Forgets the groups of which nothing need be remembered: a file may name very many.
@@ -456,6 +469,8 @@ pub enum WaitsBy {
     Hold,
     /// The site is slow.
     Adapt,
+    /// The engine is away, and this proxy takes its part of the pace.
+    Share,
 }
 
 fn lead(delay: Duration) -> Duration {

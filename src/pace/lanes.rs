@@ -15,6 +15,7 @@ use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, LANES_MAX};
 use super::refused::Refused;
 use super::shard::Shard;
 use super::shared::Shared;
+use super::shared_holds;
 use super::stats::{Counts, WaitTotals};
 use super::tick::Tick;
 use crate::runtime::clock::Clock;
@@ -154,7 +155,7 @@ impl Lanes {
         let before = shard.len();
         shard.sweep(self.now(), config.holds);
         self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
-        let lane = match shard.folded.remove(origin) {
+        let mut lane = match shard.folded.remove(origin) {
             Some(folded) => folded.unfold(config),
             None if self.count.fetch_add(1, Ordering::Relaxed) >= LANES_MAX => {
                 self.count.fetch_sub(1, Ordering::Relaxed);
@@ -162,6 +163,7 @@ impl Lanes {
             }
             None => Lane::new(config, self.is_unknown.load(Ordering::Relaxed)),
         };
+        lane.set_share(self.shared.cluster.share());
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let cell = Cell::new(origin.clone(), number, lane, &self.shared);
         shard.cells.insert(origin.clone(), Arc::clone(&cell));
@@ -173,7 +175,7 @@ impl Lanes {
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    fn all(&self) -> Vec<Arc<Cell>> {
+    pub(super) fn all(&self) -> Vec<Arc<Cell>> {
         let cells = |shard: &Lock<Shard>| shard.lock().cells.values().cloned().collect::<Vec<_>>();
         self.shards.iter().flat_map(cells).collect()
     }
@@ -204,6 +206,9 @@ impl Lanes {
             state.lane.release();
             was_held
         });
+        if was_held {
+            shared_holds::end_hold(&cell);
+        }
         // The store has it, too.
         self.shared.has_new_holds.fetch_or(was_held, Ordering::Relaxed);
         was_held

@@ -6,6 +6,7 @@
 //! lanes of all origins, and gives each request its [`Turn`], without which egress sends nothing.
 
 mod cell;
+mod cluster;
 mod config;
 mod exchange_wait;
 mod exchanges;
@@ -14,10 +15,13 @@ pub mod lane;
 mod lanes;
 mod limits;
 mod outcome;
+mod presence;
 mod queue;
 mod refused;
 mod shard;
 mod shared;
+mod shared_holds;
+mod slot;
 mod stats;
 mod take;
 pub mod tick;
@@ -27,7 +31,7 @@ mod turn;
 mod visits;
 mod waited;
 
-pub use config::{Config, OriginPace, PaceMode, Subresources};
+pub use config::{Away, Config, OriginPace, PaceMode, Subresources};
 pub use exchanges::NoExchange;
 pub use lane::kept::KeptLane;
 pub use lanes::{LaneView, Lanes};

@@ -20,18 +20,21 @@ words! {
         Hold = "hold",
         /// The origin is slow (`pace.adapt`).
         Adapt = "adapt",
+        /// The engine is away, and each proxy takes its part of the pace (`engine.away`).
+        Share = "share",
     }
 }
 
 impl WaitReason {
     /// Every reason.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Delay,
         Self::CrawlDelay,
         Self::RequestRate,
         Self::Concurrency,
         Self::Hold,
         Self::Adapt,
+        Self::Share,
     ];
 
     pub(super) const fn of(waits_by: WaitsBy, asked: Option<DelayRecord>) -> Self {
@@ -42,9 +45,13 @@ impl WaitReason {
             (WaitsBy::Concurrency, _) => Self::Concurrency,
             (WaitsBy::Hold, _) => Self::Hold,
             (WaitsBy::Adapt, _) => Self::Adapt,
+            (WaitsBy::Share, _) => Self::Share,
         }
     }
 }
+
+/// When to come back while the engine is away: the longest time between two tries to reach it.
+const ENGINE_RETRY: Duration = Duration::from_secs(30);
 
 /// Why a request has no turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +62,9 @@ pub enum Refused {
     Resting { wait: Duration, status: u16, cause: Cause },
     /// Its robots.txt asks for requests in certain hours only, the next of which begin then.
     Closed { wait: Duration, line: u32 },
+    /// The engine is away, and this proxy sends nothing to origins with a delay meanwhile
+    /// (`engine.away`).
+    EngineAway,
     /// Too many requests wait.
     Full,
     /// The proxy stops before its time.
@@ -68,6 +78,7 @@ impl Refused {
             Self::TooLong { wait, .. } | Self::Resting { wait, .. } | Self::Closed { wait, .. } => {
                 *wait
             }
+            Self::EngineAway => ENGINE_RETRY,
             Self::Full | Self::Stopping => Duration::from_secs(1),
         }
     }
@@ -88,6 +99,9 @@ impl fmt::Display for Refused {
                         f.write_str("as many requests as may be under way to the origin are (pace.concurrency)")?;
                     }
                     (WaitReason::Adapt, _) => f.write_str("the origin is slow (pace.adapt)")?,
+                    (WaitReason::Share, _) => {
+                        f.write_str("the engine is away, and this proxy takes its part of the pace (engine.away)")?;
+                    }
                     (WaitReason::Hold, _) => f.write_str("the origin asks for rest")?,
                     _ => f.write_str("requests to the origin are a delay apart (pace.delay)")?,
                 }
@@ -106,6 +120,7 @@ impl fmt::Display for Refused {
                 "the robots.txt asks for requests in certain hours only (Visit-time, line {line}), the next of which begin in {} s",
                 wait.as_secs_f64().ceil()
             ),
+            Self::EngineAway => f.write_str("the shared engine is away, and meanwhile nothing is sent to origins with a delay (engine.away)"),
             Self::Full => f.write_str("too many requests wait for their time at this origin or at all (pace.max_waiting_per_origin, pace.max_waiting)"),
             Self::Stopping => f.write_str("the proxy stops before the turn of this request comes"),
         }

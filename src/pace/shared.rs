@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use arc_swap::ArcSwap;
 
+use super::cluster::Cluster;
 use super::config::Config;
 use super::stats::Stats;
 use super::ticks::Ticks;
@@ -19,6 +20,7 @@ pub(super) struct Shared {
     pub timer: Timer,
     pub stats: Stats,
     pub visits: Visits,
+    pub cluster: Cluster,
     /// Requests that wait.
     pub waiting: AtomicUsize,
     /// A long hold has begun that is not written yet.
@@ -34,6 +36,7 @@ impl Shared {
             ticks,
             stats: Stats::default(),
             visits: Visits::default(),
+            cluster: Cluster::default(),
             waiting: AtomicUsize::new(0),
             has_new_holds: AtomicBool::new(false),
         })

@@ -14,7 +14,7 @@ use crate::types::origin::Origin;
 #[derive(Debug, Default)]
 pub(super) struct Stats {
     /// Waits, in the order of [`WaitReason::ALL`].
-    waits: [Histogram; 6],
+    waits: [Histogram; 7],
     /// Waits that there would be, where the mode is to observe.
     would_wait: Histogram,
     /// Refusals, in the order of [`Counts::REFUSALS`].
@@ -34,7 +34,7 @@ pub(super) struct Stats {
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Waits, in the order of [`WaitReason::ALL`].
-    pub waits: [HistogramCounts; 6],
+    pub waits: [HistogramCounts; 7],
     pub would_wait: HistogramCounts,
     /// In the order of [`Self::REFUSALS`].
     pub refusals: [u64; 3],
@@ -104,7 +104,7 @@ impl Stats {
     pub(super) fn note_refused(&self, refused: &Refused) {
         let place = match refused {
             Refused::TooLong { .. } => 0,
-            Refused::Resting { .. } | Refused::Closed { .. } => 1,
+            Refused::Resting { .. } | Refused::Closed { .. } | Refused::EngineAway => 1,
             Refused::Full | Refused::Stopping => 2,
         };
         self.refusals.add(place, 1);

@@ -135,7 +135,30 @@ impl Lanes {
         let granted = self.wait_in(&cell, call, &arrival).await;
         let (seat, waited) =
             granted.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
-        Ok(Turn::granted(seat, role, deadline, visitor, Some(waited)))
+        let mut turn = Turn::granted(seat, role, deadline, visitor, Some(waited));
+        if role == Role::Delayed && self.shared.cluster.engine().is_some() {
+            self.reserve(&mut turn, call, deadline).await?;
+        }
+        Ok(turn)
+    }
+
+    /// Reserves a slot for the turn, where several proxies share the pace.
+    async fn reserve(
+        &self,
+        turn: &mut Turn,
+        call: &Call<'_>,
+        deadline: Tick,
+    ) -> Result<(), Refused> {
+        let reserved = if self.shared.cluster.is_stopped(self.config().away) {
+            Err(Refused::EngineAway)
+        } else {
+            tokio::select! {
+                biased;
+                reserved = turn.reserve() => reserved,
+                () = self.stopped_before(call.shutdown, deadline) => Err(Refused::Stopping),
+            }
+        };
+        reserved.inspect_err(|refused| self.shared.stats.note_refused(refused))
     }
 
     /// Waits for the turn of a robots.txt, for at most `max_wait`: no delay and no place bounds it,

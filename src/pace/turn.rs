@@ -15,11 +15,15 @@ use super::lane::TurnId;
 use super::limits::KEPT_HOLD_MIN;
 use super::outcome::{concerns_pace, jitter, outcome};
 use super::refused::Refused;
+use super::shared_holds;
 use super::tick::Tick;
 use super::waited::Waited;
 use crate::policy::pace::RateLimit;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
+
+/// So long before the slot of a turn its connection is made.
+const CONNECT_LEAD: Duration = Duration::from_secs(1);
 
 /// A shorter wait is not told.
 const WAIT_NOTICEABLE: Duration = Duration::from_millis(1);
@@ -43,6 +47,8 @@ struct Granted {
     waited: Option<Waited>,
     /// The wait is in the metrics.
     is_counted: bool,
+    /// The end of the slot that was reserved for it at the engine: it does not start later.
+    slot_end: Option<Tick>,
 }
 
 /// What a start means for the next ones.
@@ -62,8 +68,24 @@ impl Turn {
         begins_visit: Option<ClientKey>,
         waited: Option<Waited>,
     ) -> Self {
-        let is_counted = false;
-        Self(Box::new(Granted { seat, role, deadline, begins_visit, waited, is_counted }))
+        Self(Box::new(Granted {
+            seat,
+            role,
+            deadline,
+            begins_visit,
+            waited,
+            is_counted: false,
+            slot_end: None,
+        }))
+    }
+
+    /// Reserves a slot at the engine, where there is one, and waits until it is near.
+    ///
+    /// # Errors
+    ///
+    /// There is none in time.
+    pub(super) async fn reserve(&mut self) -> Result<(), Refused> {
+        self.0.reserve().await
     }
 
     /// How long the request waited; `None`: not noticeably.
@@ -104,8 +126,8 @@ impl Turn {
         let granted = &mut *self.0;
         let Some(id) = granted.seat.id else { return Ok(()) };
         let now = granted.seat.cell.shared.ticks.now();
-        let started = granted.seat.cell.state.lock().lane.start(id, now);
-        if started.is_err() {
+        let is_missed = granted.has_missed_slot(now);
+        if is_missed || granted.seat.cell.state.lock().lane.start(id, now).is_err() {
             Box::pin(granted.wait(id)).await?;
         }
         granted.note_start();
@@ -123,10 +145,12 @@ impl Turn {
     }
 
     /// The request is to be sent a second time. To be followed by [`Self::ready`].
-    pub fn again(&self) {
+    pub fn again(&mut self) {
         if let Some((cell, id)) = self.in_lane() {
             cell.state.lock().lane.start_again(id);
         }
+        // The slot has been used.
+        self.0.slot_end = self.0.slot_end.map(|_| Tick::default());
     }
 
     /// Its lane, and its place there; `None`: the pace is off.
@@ -173,25 +197,38 @@ impl Turn {
 
     fn note(&self, outcome: Outcome) {
         let Some((cell, id)) = self.in_lane() else { return };
-        let now = cell.shared.ticks.now();
-        cell.update(now, |state| {
-            if state.lane.note(id, outcome, now, jitter(outcome)) {
+        let (now, jitter) = (cell.shared.ticks.now(), jitter(outcome));
+        let (is_held, is_calm) = cell.update(now, |state| {
+            let had_streak = state.lane.has_streak();
+            let is_held = state.lane.note(id, outcome, now, jitter);
+            if is_held {
                 Cell::refuse_late(state, now);
                 let hold = state.lane.hold_at(now);
                 if hold.is_some_and(|hold| hold.until.since(now) >= KEPT_HOLD_MIN) {
                     cell.shared.has_new_holds.store(true, Ordering::Relaxed);
                 }
             }
+            (is_held, had_streak && !state.lane.has_streak())
         });
+        if is_held {
+            shared_holds::announce(cell, outcome, jitter);
+        }
+        if is_calm {
+            shared_holds::calm(cell);
+        }
     }
 }
 
 impl Granted {
     /// Waits until the turn may start, and starts it.
     async fn wait(&mut self, id: TurnId) -> Result<(), Refused> {
-        let cell = &self.seat.cell;
-        let (ticks, since) = (&cell.shared.ticks, cell.shared.ticks.now());
+        let since = self.seat.cell.shared.ticks.now();
         loop {
+            if self.has_missed_slot(self.seat.cell.shared.ticks.now()) {
+                self.slot_end = self.seat.reserve(id, self.deadline).await?;
+            }
+            let cell = &self.seat.cell;
+            let ticks = &cell.shared.ticks;
             let now = ticks.now();
             let (at, hold) = {
                 let mut state = cell.state.lock();
@@ -209,10 +246,35 @@ impl Granted {
             }
             sleep_until(ticks.instant(at)).await;
         }
-        if let Some(waited) = &mut self.waited {
-            waited.time += ticks.now().since(since);
+        self.note_waited(since);
+        Ok(())
+    }
+
+    async fn reserve(&mut self) -> Result<(), Refused> {
+        let Some(id) = self.seat.id else { return Ok(()) };
+        let since = self.seat.cell.shared.ticks.now();
+        self.slot_end = self.seat.reserve(id, self.deadline).await?;
+        if self.slot_end.is_some() {
+            let Cell { shared, state, .. } = &*self.seat.cell;
+            let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
+            if let Some(near) = near.filter(|near| *near > shared.ticks.now()) {
+                sleep_until(shared.ticks.instant(near)).await;
+            }
+            self.note_waited(since);
         }
         Ok(())
+    }
+
+    /// Whether its slot ends before it has started.
+    fn has_missed_slot(&self, now: Tick) -> bool {
+        self.slot_end.is_some_and(|end| end <= now)
+    }
+
+    fn note_waited(&mut self, since: Tick) {
+        let now = self.seat.cell.shared.ticks.now();
+        if let Some(waited) = &mut self.waited {
+            waited.time += now.since(since);
+        }
     }
 
     /// Counts the wait, and begins the visit, of a turn that has started for the first time.

@@ -200,6 +200,7 @@ fn waited(pace: &Counts) -> Option<String> {
         WaitReason::Delay => "pace.delay".into(),
         WaitReason::Concurrency => "pace.concurrency".into(),
         WaitReason::Adapt => "slow".into(),
+        WaitReason::Share => "engine away".into(),
     };
     Some(format!("waited {seconds} s ({why} at {})", origin.authority()))
 }

@@ -49,6 +49,11 @@ impl LaneHolds {
         self.all
     }
 
+    /// Whether there were back-offs in a row, as all clients see them.
+    pub(super) const fn has_streak(&self) -> bool {
+        self.all.has_streak()
+    }
+
     /// The hold for `client` at `now`, if there is one.
     pub(super) fn at(&self, client: &ClientKey, now: Tick) -> Option<Hold> {
         longer(self.all.at(now), self.of(client).and_then(|own| own.at(now)))

@@ -109,7 +109,7 @@ impl Refusal {
                 };
                 Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
             }
-            Refused::Closed { .. } => {
+            Refused::Closed { .. } | Refused::EngineAway => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
             }

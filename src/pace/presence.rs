@@ -1,0 +1,68 @@
+//! Marks of this proxy at the origins that it requests, so that the proxies there share the places,
+//! and learn of holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cell::Cell;
+use super::lane::Share;
+use super::lanes::Lanes;
+use super::shared_holds::take_up;
+use crate::engine::Engine;
+
+/// Origins that are marked at once; the others follow when these have been.
+const MARKS_AT_ONCE: usize = 256;
+
+/// An engine that does not say how often marks are due.
+const PRESENCE_MIN: Duration = Duration::from_secs(1);
+
+impl Lanes {
+    /// Shares the pace with the other proxies of `engine`. Only the first call has an effect.
+    pub fn share(&self, engine: Arc<dyn Engine>) {
+        self.shared.cluster.set(engine);
+    }
+
+    /// Brings this proxy's part of the pace up to date, and marks it where it sends requests. To be
+    /// called each second, where there is an engine.
+    pub async fn sync(&self) {
+        let Some(engine) = self.shared.cluster.engine() else { return };
+        let (away, share) = {
+            let config = self.shared.config.load();
+            (config.away, config.share)
+        };
+        let now = self.now();
+        if let Some(delays) = self.shared.cluster.update(away, share) {
+            for cell in self.all() {
+                cell.update(now, |state| {
+                    let here = state.lane.share().here;
+                    state.lane.set_share(Share { delays, here });
+                });
+            }
+        }
+        let status = engine.status();
+        if status.is_up {
+            let interval = status.presence.max(PRESENCE_MIN);
+            let is_due = |cell: &Arc<Cell>| cell.state.lock().take_mark(now, interval);
+            let due: Vec<_> = self.all().into_iter().filter(is_due).collect();
+            mark(engine, &due).await;
+        }
+    }
+}
+
+/// Marks this proxy at the origins of `cells`, and takes up what the engine says of them.
+async fn mark(engine: &Arc<dyn Engine>, cells: &[Arc<Cell>]) {
+    for cells in cells.chunks(MARKS_AT_ONCE) {
+        // The calls are sent at once; only their responses are awaited in turn.
+        let calls: Vec<_> = cells.iter().map(|cell| engine.here(&cell.origin)).collect();
+        for (cell, call) in cells.iter().zip(calls) {
+            let Ok(presence) = call.await else { return };
+            let here = u32::try_from(presence.here).unwrap_or(u32::MAX).max(1);
+            let now = cell.shared.ticks.now();
+            cell.update(now, |state| {
+                let delays = cell.shared.cluster.share().delays;
+                state.lane.set_share(Share { delays, here });
+            });
+            take_up(cell, presence.hold, now);
+        }
+    }
+}

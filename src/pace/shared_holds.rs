@@ -1,0 +1,90 @@
+//! Holds that all proxies keep, through the engine. Without one nothing here has an effect.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cell::Cell;
+use super::hold::{Bounds, Cause, Hold, Outcome};
+use super::lane::HoldScope;
+use super::tick::Tick;
+use crate::engine::{self, HoldCause, HoldLength, HoldRequest};
+
+/// Holds the origin as the engine says.
+pub(super) fn take_up(cell: &Arc<Cell>, hold: Option<engine::Hold>, now: Tick) {
+    let Some(engine::Hold { left, status, cause }) = hold else { return };
+    let hold = Hold { until: now + left, status, cause: cause_of(cause) };
+    cell.update(now, |state| {
+        if state.lane.hold_at(now).is_none_or(|own| own.until < hold.until) {
+            state.lane.set_hold(hold, now);
+            Cell::refuse_late(state, now);
+        }
+    });
+}
+
+/// Says to the engine what has begun a hold here, and takes up the hold that applies to all. In a
+/// task of its own: no request waits for it.
+pub(super) fn announce(cell: &Arc<Cell>, outcome: Outcome, jitter: f64) {
+    let Some(engine) = cell.shared.cluster.engine().cloned() else { return };
+    let lane = cell.shared.config.load().lane;
+    if lane.hold_scope == HoldScope::Client {
+        return;
+    }
+    let bounds: Bounds = lane.holds;
+    let back_off = |first: Duration| HoldLength::BackOff {
+        first,
+        max: bounds.backoff_max,
+        jitter: (jitter * 1000.0) as u16,
+    };
+    let (length, status, cause) = match outcome {
+        Outcome::ComeBack { status, cause, after } => (HoldLength::For(after), status, cause),
+        Outcome::Overload { status } | Outcome::Failure { status } => {
+            (back_off(bounds.first(status)), status, Cause::BackOff)
+        }
+        Outcome::Good | Outcome::NoResponse => return,
+    };
+    let cause = match cause {
+        Cause::RetryAfter => HoldCause::RetryAfter,
+        Cause::RateLimit => HoldCause::RateLimit,
+        Cause::BackOff => HoldCause::BackOff,
+    };
+    let cell = Arc::clone(cell);
+    spawn(async move {
+        let request = HoldRequest { origin: &cell.origin, length, status, cause };
+        if let Ok(hold) = engine.hold(request).await {
+            take_up(&cell, Some(hold), cell.shared.ticks.now());
+        }
+    });
+}
+
+/// Says to the engine that the origin responds again.
+pub(super) fn calm(cell: &Arc<Cell>) {
+    let Some(engine) = cell.shared.cluster.engine() else { return };
+    let calm = engine.calm(&cell.origin);
+    spawn(async move {
+        let _ = calm.await;
+    });
+}
+
+/// Ends the hold for all.
+pub(super) fn end_hold(cell: &Arc<Cell>) {
+    let Some(engine) = cell.shared.cluster.engine() else { return };
+    let end = engine.end_hold(&cell.origin);
+    spawn(async move {
+        let _ = end.await;
+    });
+}
+
+/// Outside of a runtime nothing is to be said to others: the proxy ends.
+fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(task);
+    }
+}
+
+const fn cause_of(cause: HoldCause) -> Cause {
+    match cause {
+        HoldCause::RetryAfter => Cause::RetryAfter,
+        HoldCause::RateLimit => Cause::RateLimit,
+        HoldCause::BackOff => Cause::BackOff,
+    }
+}

@@ -1,0 +1,224 @@
+//! Several proxies over one engine in memory.
+
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::engine::SystemEngineClock;
+use crate::engine::{Config as EngineConfig, HoldCause, HoldLength, HoldRequest, MemoryEngine};
+use crate::pace::config::{Away, Config};
+use crate::pace::hold::Bounds;
+use crate::pace::lanes::Lanes;
+use crate::pace::take::Call;
+use crate::pace::turn::Turn;
+use crate::pace::visits::Visit;
+use crate::pace::{LaneView, PaceMode, lane};
+use crate::policy::pace::AskedPace;
+use crate::robots::DelayRecord;
+use crate::runtime::clock::{SystemClock, monotonic};
+use crate::types::client_key::ClientKey;
+use crate::types::origin::{Origin, split_url};
+
+const DELAY: Duration = Duration::from_millis(150);
+
+/// Proxies on one engine.
+struct Proxies {
+    lanes: Vec<Arc<Lanes>>,
+    engines: Vec<Arc<MemoryEngine>>,
+}
+
+impl Proxies {
+    fn new(count: usize, change: impl Fn(&mut Config)) -> Self {
+        let clock = Arc::new(SystemEngineClock::new(Arc::new(SystemClock)));
+        let first = MemoryEngine::new(EngineConfig::named("0"), clock as _);
+        let others = (1..count).map(|it| first.beside(EngineConfig::named(it.to_string())));
+        let others: Vec<_> = others.collect();
+        let engines: Vec<_> = std::iter::once(first).chain(others).map(Arc::new).collect();
+        let lanes = engines.iter().map(|engine| {
+            let mut config = config();
+            change(&mut config);
+            let lanes = Lanes::new(config, Arc::new(SystemClock));
+            lanes.share(Arc::clone(engine) as _);
+            lanes
+        });
+        Self { lanes: lanes.collect(), engines }
+    }
+
+    async fn beat(&self) {
+        // With the second beat each knows of all.
+        for engine in self.engines.iter().chain(&self.engines) {
+            engine.beat().await.expect("it is there");
+        }
+    }
+
+    fn set_away(&self, is_away: bool) {
+        self.engines.iter().for_each(|engine| engine.set_away(is_away));
+    }
+
+    async fn sync(&self) {
+        for lanes in &self.lanes {
+            lanes.sync().await;
+        }
+    }
+}
+
+fn config() -> Config {
+    let lane = lane::Config {
+        concurrency: 8,
+        holds: Bounds {
+            backoff_min: Duration::from_secs(10),
+            backoff_max: Duration::from_secs(60),
+        },
+        long_transfer: Duration::from_secs(30),
+        ..Config::off().lane
+    };
+    let max_wait = Duration::from_secs(60);
+    Config {
+        mode: PaceMode::Enforce,
+        lane,
+        max_wait,
+        max_waiting: 1000,
+        max_retry_after: Duration::from_secs(1000),
+        max_waiting_per_origin: 100,
+        ..Config::off()
+    }
+}
+
+fn origin() -> Origin {
+    split_url(b"http://example.com/").unwrap().0
+}
+
+async fn take(lanes: &Lanes, delay: Duration) -> Result<Turn, Refused> {
+    let asked = AskedPace { delay, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
+    let call = Call {
+        origin: &origin(),
+        client: &ClientKey::Proxy,
+        mode: None,
+        group: "*",
+        asked: (!delay.is_zero()).then_some(asked),
+        closed: None,
+        visit: Visit::None,
+        is_robots_txt: false,
+        max_wait: None,
+        shutdown: &CancellationToken::new(),
+    };
+    lanes.take(&call).await
+}
+
+/// Starts, and when that was.
+async fn start(lanes: &Lanes) -> std::time::Instant {
+    let mut turn = take(lanes, DELAY).await.expect("a turn");
+    turn.ready().await.expect("no hold");
+    turn.written();
+    monotonic()
+}
+
+/// So many starts of each proxy, at once; all of them in order.
+async fn starts(proxies: &Proxies, each: usize) -> Vec<std::time::Instant> {
+    let mut tasks = tokio::task::JoinSet::new();
+    for lanes in &proxies.lanes {
+        for _ in 0..each {
+            let lanes = Arc::clone(lanes);
+            tasks.spawn(async move { start(&lanes).await });
+        }
+    }
+    let mut starts = tasks.join_all().await;
+    starts.sort();
+    starts
+}
+
+#[tokio::test]
+async fn starts_of_all_proxies_are_a_delay_apart() {
+    let proxies = Proxies::new(4, |_| ());
+    let starts = starts(&proxies, 3).await;
+    let gaps: Vec<_> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    // What is noted is a moment after the write.
+    let least = DELAY - Duration::from_millis(5);
+    assert!(gaps.iter().all(|gap| *gap >= least), "{gaps:?}");
+}
+
+#[tokio::test]
+async fn while_the_engine_is_away_each_proxy_takes_its_part() {
+    let proxies = Proxies::new(3, |_| ());
+    proxies.beat().await;
+    start(&proxies.lanes[0]).await;
+    proxies.set_away(true);
+    proxies.sync().await;
+    let (first, second) = (start(&proxies.lanes[0]).await, start(&proxies.lanes[0]).await);
+    assert!(second - first >= 3 * DELAY - Duration::from_millis(5), "{:?}", second - first);
+    proxies.set_away(false);
+    proxies.sync().await;
+    let third = start(&proxies.lanes[0]).await;
+    assert!(third - second < 3 * DELAY, "{:?}", third - second);
+}
+
+#[tokio::test]
+async fn alone_keeps_the_whole_pace_and_stop_refuses_what_has_a_delay() {
+    let alone = Proxies::new(2, |config| config.away = Away::Alone);
+    alone.beat().await;
+    alone.set_away(true);
+    alone.sync().await;
+    let (first, second) = (start(&alone.lanes[0]).await, start(&alone.lanes[0]).await);
+    assert!(second - first < 2 * DELAY, "{:?}", second - first);
+    let stop = Proxies::new(2, |config| config.away = Away::Stop);
+    stop.set_away(true);
+    stop.sync().await;
+    assert_eq!(take(&stop.lanes[0], DELAY).await.unwrap_err(), Refused::EngineAway);
+    assert!(take(&stop.lanes[0], Duration::ZERO).await.is_ok(), "it has no delay");
+}
+
+#[tokio::test]
+async fn a_hold_is_obeyed_by_all() {
+    let proxies = Proxies::new(3, |_| ());
+    let of_site = origin();
+    let request = HoldRequest {
+        origin: &of_site,
+        length: HoldLength::For(Duration::from_secs(100)),
+        status: 429,
+        cause: HoldCause::RetryAfter,
+    };
+    // One with a delay learns it with its next start, one without a delay with its next mark.
+    drop(take(&proxies.lanes[1], Duration::ZERO).await.expect("no hold yet"));
+    proxies.engines[0].hold(request).await.expect("it is there");
+    assert!(matches!(
+        take(&proxies.lanes[2], DELAY).await.unwrap_err(),
+        Refused::Resting { status: 429, .. } | Refused::TooLong { .. }
+    ));
+    proxies.sync().await;
+    let refused = take(&proxies.lanes[1], Duration::ZERO).await.unwrap_err();
+    assert!(matches!(refused, Refused::Resting { status: 429, .. }), "{refused:?}");
+    let LaneView { ahead, .. } = proxies.lanes[1].view(&of_site).expect("a hold");
+    assert!(ahead.hold.is_some_and(|hold| hold.rest > Duration::from_secs(90)));
+}
+
+#[tokio::test]
+async fn what_one_proxy_is_answered_holds_the_others() {
+    let proxies = Proxies::new(2, |_| ());
+    let mut turn = take(&proxies.lanes[0], DELAY).await.expect("a turn");
+    turn.ready().await.expect("no hold");
+    let mut headers = http::HeaderMap::new();
+    headers.insert("retry-after", http::HeaderValue::from_static("100"));
+    turn.answered(http::StatusCode::TOO_MANY_REQUESTS, &headers);
+    tokio::task::yield_now().await;
+    assert!(take(&proxies.lanes[1], DELAY).await.is_err());
+    // An operator ends it, for both.
+    assert!(proxies.lanes[0].release(&origin()));
+    tokio::task::yield_now().await;
+    assert!(take(&proxies.lanes[0], DELAY).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_proxies_at_an_origin_share_its_places() {
+    let proxies = Proxies::new(4, |_| ());
+    for lanes in &proxies.lanes {
+        drop(take(lanes, Duration::ZERO).await.expect("a place"));
+    }
+    proxies.sync().await;
+    // The first did not know of the last when it was marked; all know with the next mark.
+    let mut turns = Vec::new();
+    for _ in 0..2 {
+        turns.push(take(&proxies.lanes[3], Duration::ZERO).await.expect("a place"));
+    }
+    let third =
+        tokio::time::timeout(Duration::from_millis(100), take(&proxies.lanes[3], Duration::ZERO));
+    assert!(third.await.is_err(), "two of eight places are its part");
+}
