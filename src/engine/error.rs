@@ -51,6 +51,12 @@ pub enum ErrorKind {
     /// `CLUSTERDOWN`, or a slot without a node.
     #[error("cluster is down")]
     ClusterDown,
+    /// `TRYAGAIN`: the slot is on its way to another node.
+    #[error("slot is being moved")]
+    Moving,
+    /// `WRONGTYPE`: another program has written to the key.
+    #[error("key of a wrong type")]
+    WrongType,
     /// No sentinel names a primary.
     #[error("no primary known to the sentinels")]
     Sentinel,
@@ -64,7 +70,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order of [`Self::index`].
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Broken,
         Self::Timeout,
         Self::Full,
@@ -79,6 +85,8 @@ impl ErrorKind {
         Self::Loading,
         Self::MasterDown,
         Self::ClusterDown,
+        Self::Moving,
+        Self::WrongType,
         Self::Sentinel,
         Self::Protocol,
         Self::TooLarge,
@@ -101,6 +109,8 @@ impl ErrorKind {
             Self::Loading => "loading",
             Self::MasterDown => "master_down",
             Self::ClusterDown => "cluster_down",
+            Self::Moving => "moving",
+            Self::WrongType => "wrong_type",
             Self::Sentinel => "sentinel",
             Self::Protocol => "protocol",
             Self::TooLarge => "too_large",

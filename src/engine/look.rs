@@ -11,6 +11,9 @@ use crate::types::origin::Origin;
 /// So long a lease lasts unless it is renewed: what a holder that dies costs the others.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
 
+/// What is known of an origin, with its captures, takes no more bytes; mostly it is below 8 KiB.
+pub const KNOWN_BYTES_MAX: usize = 1 << 20;
+
 /// Asks what is known of an origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {

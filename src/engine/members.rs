@@ -1,6 +1,6 @@
 //! The proxies that share an engine, as their beats show them, and the loss of the engine's data.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::clock::Micros;
@@ -42,9 +42,9 @@ pub struct Members {
     contact: Duration,
     noted: Option<Duration>,
     last: Beat,
-    server: Option<String>,
+    /// The run of the server in each place.
+    runs: HashMap<String, String>,
     epoch: Option<Micros>,
-    is_suspect: bool,
     floor: Micros,
 }
 
@@ -56,18 +56,26 @@ impl Members {
             contact: Duration::ZERO,
             noted: None,
             last: Beat { members: 1, ..Beat::default() },
-            server: None,
+            runs: HashMap::new(),
             epoch: None,
-            is_suspect: false,
             floor: 0,
         }
     }
 
-    /// Notes that the server at `id` (its run and role) responds. Another one may lack what the
-    /// first had, so its next beat is taken for a loss.
-    pub fn note_server(&mut self, id: &str) {
-        self.is_suspect |= self.server.as_ref().is_some_and(|server| server != id);
-        self.server = Some(id.to_owned());
+    /// Notes that a run of a server responds in a place, at this time of its clock. Another run than
+    /// before may lack what that had. Returns whether that is so.
+    pub fn note_run(&mut self, place: &str, run: &str, now: Micros) -> bool {
+        let before = self.runs.insert(place.to_owned(), run.to_owned());
+        let is_lost = before.is_some_and(|before| before != run);
+        if is_lost {
+            self.note_loss(now);
+        }
+        is_lost
+    }
+
+    /// Notes that data may have been lost before this time of the engine's clock.
+    pub fn note_loss(&mut self, now: Micros) {
+        self.floor = self.floor.max(now);
     }
 
     /// Notes a beat at time `at`. Returns whether data was lost since the beat before.
@@ -78,10 +86,10 @@ impl Members {
         self.noted = Some(at);
         self.last = beat;
         self.push(beat.members);
-        let is_lost = self.is_suspect || self.epoch.is_some_and(|epoch| epoch != beat.epoch);
+        let is_lost = self.epoch.is_some_and(|epoch| epoch != beat.epoch);
         // Nothing is known of what started before the data began.
-        let floor = if is_lost { beat.now } else { self.floor.max(beat.epoch) };
-        (self.floor, self.epoch, self.is_suspect) = (floor, Some(beat.epoch), false);
+        self.floor = if is_lost { beat.now } else { self.floor.max(beat.epoch) };
+        self.epoch = Some(beat.epoch);
         is_lost
     }
 
@@ -189,20 +197,19 @@ mod tests {
     }
 
     #[test]
-    fn another_epoch_run_or_role_is_a_loss() {
+    fn another_epoch_or_another_run_is_a_loss() {
         let mut members = Members::new(0);
-        members.note_server("a/master");
+        assert!(!members.note_run("primary", "a", 90));
         assert!(!members.note(beat(1, 100, 70), seconds(0)));
         assert_eq!(members.floor(), 70, "what was before the data began is not known");
-        members.note_server("a/master");
+        assert!(!members.note_run("primary", "a", 150), "the same run");
         assert!(!members.note(beat(1, 200, 70), seconds(5)));
         assert_eq!(members.floor(), 70);
         assert!(members.note(beat(1, 300, 290), seconds(10)), "another epoch");
         assert_eq!((members.floor(), members.epoch()), (300, Some(290)));
-        members.note_server("b/master");
-        members.note_server("b/master");
-        assert!(members.note(beat(1, 400, 290), seconds(15)), "another run");
+        assert!(members.note_run("primary", "b", 400), "another run");
         assert_eq!(members.floor(), 400);
+        assert!(!members.note_run("another node", "c", 450));
         assert!(!members.note(beat(1, 500, 290), seconds(20)));
         assert_eq!(members.floor(), 400);
     }

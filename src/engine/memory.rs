@@ -18,8 +18,9 @@ use super::config::Config;
 use super::error::{Error, ErrorKind};
 use super::files::Sha256;
 use super::format::FORMAT;
+use super::length::bounded;
 use super::log_head::LogHead;
-use super::look::{LEASE, Landed, Landing, Look, Looked};
+use super::look::{KNOWN_BYTES_MAX, LEASE, Landed, Landing, Look, Looked};
 use super::members::{Beat, Members};
 use super::pace::{Hold, HoldLength, HoldRequest, Presence, SLOTS_MAX, TurnRequest, Turned};
 use super::response::{Response, at_once};
@@ -134,6 +135,10 @@ impl Engine for MemoryEngine {
 
     fn land(&self, landing: Landing<'_>) -> Response<Landed> {
         let keep = bounded(self.config.keep);
+        if landing.value.len() > KNOWN_BYTES_MAX {
+            let length = format!("{} bytes", landing.value.len());
+            return at_once(Err(ErrorKind::TooLarge.with(length)));
+        }
         at_once(self.with_site(landing.origin, |site, now| {
             site.land(landing.token, landing.value, keep, now)
         }))
@@ -210,7 +215,7 @@ impl Engine for MemoryEngine {
             proxy: &self.config.name,
             format: FORMAT,
             settings: self.config.settings_word(),
-            head: self.head.lock().take(),
+            head: *self.head.lock(),
         };
         let now = self.now();
         let beat = self.shared.state.lock().cluster.beat(&beating, now);
@@ -261,12 +266,4 @@ impl Engine for MemoryEngine {
     fn stats(&self) -> &Stats {
         &self.stats
     }
-}
-
-/// No length is longer: all sums of a few and a date stay below 2^53, where Lua counts exactly.
-const LENGTH_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
-
-/// A length as it is sent to the scripts.
-pub(super) fn bounded(length: Duration) -> Micros {
-    micros(length.min(LENGTH_MAX))
 }

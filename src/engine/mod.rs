@@ -8,17 +8,21 @@
 //!
 //! An [`Error`] of any kind means that the engine is away: the caller goes on with what it has.
 
+mod breaker;
 mod clock;
 mod config;
 mod error;
 mod files;
 pub mod format;
 pub mod keys;
+mod length;
 mod log_head;
 mod look;
 mod members;
 mod memory;
 mod pace;
+#[cfg(feature = "engine")]
+pub mod redis;
 mod response;
 mod seal;
 mod stats;
@@ -28,17 +32,20 @@ mod tests;
 mod token;
 mod window;
 
+pub use breaker::Breaker;
 pub use clock::{EngineClock, ManualEngineClock, Micros, SystemEngineClock};
 pub use config::Config;
 pub use error::{Error, ErrorKind};
-pub use files::Sha256;
+pub use files::{Sha256, has_digest};
 pub use log_head::LogHead;
-pub use look::{Known, Landed, Landing, Look, Looked};
+pub use look::{KNOWN_BYTES_MAX, Known, Landed, Landing, Look, Looked};
 pub use members::{Beat, Members};
 pub use memory::MemoryEngine;
 pub use pace::{
     Hold, HoldCause, HoldLength, HoldRequest, Presence, SLOTS_MAX, TurnRequest, Turned,
 };
+#[cfg(feature = "engine")]
+pub use redis::{Address, Password, RedisConfig, RedisEngine, ServerUrl, ServerUrlError};
 pub use response::Response;
 pub use seal::{SealKey, SealKeyError};
 pub use stats::{Counts, LookupResult, Operation, SlotEnd, Stats};

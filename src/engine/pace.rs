@@ -73,7 +73,7 @@ pub enum HoldCause {
 
 impl HoldCause {
     /// The word that is stored.
-    pub(super) const fn word(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::RetryAfter => "retry_after",
             Self::RateLimit => "rate_limit",
@@ -82,7 +82,7 @@ impl HoldCause {
     }
 
     /// The cause of a stored word; an unknown one is a back-off.
-    pub(super) fn of(word: &[u8]) -> Self {
+    pub fn of(word: &[u8]) -> Self {
         let causes = [Self::RetryAfter, Self::RateLimit];
         causes.into_iter().find(|cause| cause.word().as_bytes() == word).unwrap_or(Self::BackOff)
     }

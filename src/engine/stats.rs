@@ -140,31 +140,37 @@ impl Stats {
     }
 
     /// Counts how long an operation took that had a response.
-    pub(super) fn note_time(&self, operation: Operation, took: Duration) {
+    pub fn note_time(&self, operation: Operation, took: Duration) {
         self.seconds[operation.index()].note(took);
     }
 
-    pub(super) fn note_error(&self, kind: ErrorKind) {
+    /// Counts an error.
+    pub fn note_error(&self, kind: ErrorKind) {
         self.errors.add(kind.index(), 1);
     }
 
-    pub(super) fn note_lookup(&self, result: LookupResult) {
+    /// Counts what a look returned.
+    pub fn note_lookup(&self, result: LookupResult) {
         self.lookups.add(result as usize, 1);
     }
 
-    pub(super) fn note_broken(&self) {
+    /// Counts an opening of the breaker.
+    pub fn note_broken(&self) {
         self.others.add(BROKEN, 1);
     }
 
-    pub(super) fn note_away(&self, length: Duration) {
+    /// Adds to the time for which the engine was away.
+    pub fn note_away(&self, length: Duration) {
         self.others.add(AWAY, u64::try_from(length.as_micros()).unwrap_or(u64::MAX));
     }
 
-    pub(super) fn note_damaged(&self) {
+    /// Counts a value that could not be read.
+    pub fn note_damaged(&self) {
         self.others.add(DAMAGED, 1);
     }
 
-    pub(super) fn note_lost(&self) {
+    /// Counts a loss of data.
+    pub fn note_lost(&self) {
         self.others.add(LOST, 1);
     }
 

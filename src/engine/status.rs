@@ -12,7 +12,7 @@ pub struct Status {
     pub is_up: bool,
     /// Whether it was ever reached by this process.
     pub was_reached: bool,
-    /// Why it is not up, or the last error of one that lets it go on.
+    /// Why it is not up; or, until the next beat, the last error of one that is.
     pub fault: Option<Error>,
     /// How many proxies there are: the largest count of the last ten minutes of contact; at least 1.
     /// While the engine is away, each takes this part of the pace.

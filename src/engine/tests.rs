@@ -5,7 +5,6 @@ mod leases;
 mod slots;
 mod together;
 
-use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

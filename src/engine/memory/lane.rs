@@ -10,6 +10,8 @@ use std::time::Duration;
 pub(super) const REST: Micros = 60 * 1_000_000;
 /// Groups are swept when there are twice as many as after the last sweep, and this many.
 const GROUPS_MIN: usize = 64;
+/// The longest delay of another proxy that is not damage, or this proxy's own if that is longer.
+const DELAY_MAX: Micros = 2 * 24 * 60 * 60 * 1_000_000;
 /// More failures in a row double no more: the longest back-off is reached before.
 const STREAK_MAX: u32 = 32;
 
@@ -69,10 +71,11 @@ pub(super) struct Slots {
 impl Lane {
     pub(super) fn turn(&mut self, ask: &Ask<'_>, now: Micros, hold_max: Micros) -> Slots {
         let floor = ask.floor.min(now);
+        let reach_max = ask.horizon + ask.own.max(ask.asked).max(DELAY_MAX) + ask.slack;
         let known = |reservation: Option<&Reservation>, delay: Micros| match reservation {
-            Some(reservation) => reservation.at(now, ask.horizon),
-            None if floor > 0 && delay > 0 => floor + delay,
-            None => 0,
+            Some(reservation) if reservation.reach <= reach_max => reservation.at(now, ask.horizon),
+            _ if floor > 0 && delay > 0 => floor + delay,
+            _ => 0,
         };
         let mut own = known(self.own.as_ref(), ask.own);
         let mut group = known(self.groups.get(ask.group), ask.asked);

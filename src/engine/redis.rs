@@ -1,0 +1,312 @@
+//! The engine of a Redis or Valkey server: one node, the primary that sentinels name, or a cluster.
+//!
+//! Each operation is one script, or one command, on the keys of one hash slot. A thread of its own
+//! has the connections; callers wait on a channel.
+
+mod call;
+mod cluster;
+mod connect;
+mod fault;
+mod link;
+mod node;
+mod reply;
+mod router;
+mod script;
+mod settings;
+mod shared;
+mod slots;
+mod stream;
+mod thread;
+mod tls_config;
+mod values;
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::Value;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::config::Config;
+use super::error::{Error, ErrorKind};
+use super::files::{Sha256, has_digest};
+use super::length::bounded;
+use super::log_head::LogHead;
+use super::look::{KNOWN_BYTES_MAX, LEASE, Landed, Landing, Look, Looked};
+use super::members::Beat;
+use super::pace::{Hold, HoldLength, HoldRequest, Presence, SLOTS_MAX, TurnRequest, Turned};
+use super::response::{Response, at_once};
+use super::stats::{LookupResult, Operation, Stats};
+use super::status::Status;
+use super::token::Token;
+use super::{Engine, format, keys};
+use crate::runtime::clock::Clock;
+use crate::types::origin::Origin;
+use call::{Call, flag, number};
+pub use script::Script;
+use script::Script as Run;
+pub use settings::{Address, Password, RedisConfig, ServerUrl, ServerUrlError};
+use shared::Shared;
+pub use tls_config::{TlsConfigError, tls_config};
+use values::Found;
+
+/// One proxy's engine on a server.
+#[derive(Debug)]
+pub struct RedisEngine {
+    shared: Arc<Shared>,
+    shutdown: CancellationToken,
+}
+
+/// A reply that is awaited.
+type Receiver = Result<oneshot::Receiver<Result<Value, Error>>, Error>;
+
+impl RedisEngine {
+    /// Starts the engine's thread, which connects. `wall` tells this machine's date, to which the
+    /// server's is compared.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread. Whether the server can be reached is in [`Engine::status`].
+    pub fn start(config: Config, redis: RedisConfig, wall: Arc<dyn Clock>) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(config, redis, wall));
+        let shutdown = CancellationToken::new();
+        thread::start(Arc::clone(&shared), shutdown.clone())?;
+        Ok(Self { shared, shutdown })
+    }
+
+    /// Takes other addresses, credentials and timeouts, and connects anew. Prefix, kind and name
+    /// stay as they were.
+    pub fn change(&self, redis: RedisConfig) {
+        self.shared.redis.store(Arc::new(redis));
+        self.shared.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Waits until all nodes can be reached.
+    pub fn reached(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut up = self.shared.up.subscribe();
+        async move {
+            // It cannot fail while the engine is there.
+            let _ = up.wait_for(|is_up| *is_up).await;
+        }
+    }
+
+    /// The settings in effect.
+    pub fn settings(&self) -> Arc<RedisConfig> {
+        self.shared.redis.load_full()
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        call: Call,
+        read: impl FnOnce(Value) -> Option<T> + Send + 'static,
+    ) -> Response<T> {
+        let operation = call.operation;
+        let sent = self.shared.send(call);
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let result = receive(sent).await.and_then(|reply| {
+                read(reply).ok_or_else(|| ErrorKind::Protocol.with(operation.word()))
+            });
+            result.inspect_err(|error| shared.note_error(error))
+        })
+    }
+
+    fn lease(&self, operation: Operation, origin: &Origin, token: Token, length: Duration) -> Call {
+        let keys = vec![self.shared.keys.of(origin, "lease")];
+        let arguments = vec![number(token.0), number(bounded(length))];
+        Call::script(operation, Run::Lease, keys, arguments)
+    }
+
+    fn calm_call(&self, origin: &Origin, what: &str) -> Call {
+        let keys = vec![self.shared.keys.of(origin, "pace")];
+        Call::script(Operation::Calm, Run::Calm, keys, vec![what.into()])
+    }
+
+    fn hold_max(&self) -> Vec<u8> {
+        number(bounded(self.shared.config.hold_max))
+    }
+
+    fn presence(&self) -> Vec<u8> {
+        number(bounded(self.shared.members.lock().presence()))
+    }
+
+    fn keep_ms(&self) -> Vec<u8> {
+        number((bounded(self.shared.config.keep) / 1000).max(1))
+    }
+
+    fn look_call(&self, look: Look<'_>) -> Call {
+        let keys = ["known", "lease", "pace", "here"];
+        let arguments = vec![
+            number(look.have.0),
+            self.shared.config.name.clone().into_bytes(),
+            flag(look.may_fetch),
+            flag(look.is_used),
+            self.presence(),
+            self.hold_max(),
+            number(format::stored_max(KNOWN_BYTES_MAX) as u64),
+            number(bounded(LEASE)),
+        ];
+        let keys = keys.map(|name| self.shared.keys.of(look.origin, name)).into();
+        Call::script(Operation::Look, Run::Look, keys, arguments)
+    }
+}
+
+impl Drop for RedisEngine {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+async fn receive(sent: Receiver) -> Result<Value, Error> {
+    let gone = |_| Err(ErrorKind::Broken.with("the engine has ended"));
+    sent?.await.unwrap_or_else(gone)
+}
+
+impl Engine for RedisEngine {
+    fn look(&self, look: Look<'_>) -> Response<Looked> {
+        let call = self.look_call(look);
+        let (sent, shared) = (self.shared.send(call.clone()), Arc::clone(&self.shared));
+        Box::pin(async move {
+            let looked = values::look(&shared, call, receive(sent).await).await;
+            match &looked {
+                Ok(looked) => shared.stats.note_lookup(LookupResult::of(&looked.known)),
+                Err(error) => shared.note_error(error),
+            }
+            looked
+        })
+    }
+
+    fn land(&self, landing: Landing<'_>) -> Response<Landed> {
+        let known = self.shared.keys.of(landing.origin, "known");
+        let redis = self.shared.redis.load();
+        let is_short = landing.value.len() <= KNOWN_BYTES_MAX;
+        let seal = redis.seal_key.as_ref();
+        let value = format::encode_known(&known, landing.token, landing.value, seal);
+        let Some(value) = value.filter(|_| is_short) else {
+            let error = ErrorKind::TooLarge.with(format!("{} bytes", landing.value.len()));
+            self.shared.note_error(&error);
+            return at_once(Err(error));
+        };
+        let keys = vec![known, self.shared.keys.of(landing.origin, "lease")];
+        let bytes_max = number(format::stored_max(KNOWN_BYTES_MAX) as u64);
+        let arguments = vec![number(landing.token.0), value, self.keep_ms(), bytes_max];
+        self.run(Call::script(Operation::Land, Run::Land, keys, arguments), values::landed)
+    }
+
+    fn renew(&self, origin: &Origin, token: Token) -> Response<bool> {
+        self.run(self.lease(Operation::Renew, origin, token, LEASE), values::condition)
+    }
+
+    fn release(&self, origin: &Origin, token: Token) -> Response<bool> {
+        let call = self.lease(Operation::Release, origin, token, Duration::ZERO);
+        self.run(call, values::condition)
+    }
+
+    fn turn(&self, request: TurnRequest<'_>) -> Response<Turned> {
+        let length = |length| number(bounded(length));
+        let arguments = vec![
+            keys::group(request.group).into_owned().into_bytes(),
+            length(request.own_delay),
+            length(request.asked_delay),
+            length(request.slack),
+            length(request.horizon),
+            number(request.count.clamp(1, SLOTS_MAX).into()),
+            length(request.left),
+            number(self.shared.members.lock().floor()),
+            self.hold_max(),
+        ];
+        let keys = vec![self.shared.keys.of(request.origin, "pace")];
+        self.run(Call::script(Operation::Turn, Run::Turn, keys, arguments), values::turned)
+    }
+
+    fn hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
+        let length = |length| number(bounded(length));
+        let (kind, length, longest, jitter) = match request.length {
+            HoldLength::For(time) => ("for", length(time), number(0), number(0)),
+            HoldLength::BackOff { first, max, jitter } => {
+                ("back_off", length(first), length(max), number(jitter.min(1000).into()))
+            }
+        };
+        let (status, cause) = (number(request.status.into()), request.cause.word().into());
+        let arguments = vec![kind.into(), length, longest, jitter, status, cause, self.hold_max()];
+        let keys = vec![self.shared.keys.of(request.origin, "pace")];
+        self.run(Call::script(Operation::Hold, Run::Hold, keys, arguments), values::held)
+    }
+
+    fn calm(&self, origin: &Origin) -> Response<bool> {
+        self.run(self.calm_call(origin, "calm"), values::condition)
+    }
+
+    fn end_hold(&self, origin: &Origin) -> Response<bool> {
+        self.run(self.calm_call(origin, "end"), values::condition)
+    }
+
+    fn here(&self, origin: &Origin) -> Response<Presence> {
+        let keys = ["here", "pace"].map(|name| self.shared.keys.of(origin, name)).into();
+        let name = self.shared.config.name.clone().into_bytes();
+        let arguments = vec![name, self.presence(), self.hold_max()];
+        self.run(Call::script(Operation::Here, Run::Here, keys, arguments), values::presence)
+    }
+
+    fn beat(&self) -> Response<Beat> {
+        let shared = Arc::clone(&self.shared);
+        self.run(self.shared.beat_call(), move |reply| shared.note_beat(reply))
+    }
+
+    fn get_file(&self, sha256: Sha256) -> Response<Option<Bytes>> {
+        let max = self.shared.config.file_max;
+        let range = vec![number(0), number(format::stored_max(max) as u64)];
+        let key = self.shared.keys.file(&sha256);
+        let shared = Arc::clone(&self.shared);
+        let sent = shared.send(Call::command(Operation::GetFile, "GETRANGE", key, range));
+        Box::pin(async move {
+            let file = values::file(receive(sent).await, |value| {
+                let content = format::decode_file(value, max).ok()?;
+                has_digest(&content, &sha256).then(|| Bytes::from(content))
+            });
+            if matches!(file, Ok(Found::Damaged)) {
+                shared.stats.note_damaged();
+            }
+            file.map(Found::value).inspect_err(|error| shared.note_error(error))
+        })
+    }
+
+    fn put_file(&self, sha256: Sha256, content: Bytes) -> Response<()> {
+        let checked = self.shared.config.check_file(&content);
+        let value = format::encode_file(&content);
+        let value = value.ok_or_else(|| ErrorKind::TooLarge.with("not compressed"));
+        let value = match checked.and(value) {
+            Ok(value) => value,
+            Err(error) => {
+                self.shared.note_error(&error);
+                return at_once(Err(error));
+            }
+        };
+        let key = self.shared.keys.file(&sha256);
+        let arguments = vec![value, b"PX".to_vec(), self.keep_ms()];
+        self.run(Call::command(Operation::PutFile, "SET", key, arguments), |_| Some(()))
+    }
+
+    fn heads(&self) -> Response<Vec<(String, LogHead)>> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let heads = values::heads(&shared).await;
+            heads.inspect_err(|error| shared.note_error(error))
+        })
+    }
+
+    fn set_head(&self, head: LogHead) {
+        self.shared.set_head(head);
+    }
+
+    fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.shared.stats
+    }
+}

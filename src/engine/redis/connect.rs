@@ -1,0 +1,75 @@
+//! Finds the server, by its address or by the sentinels, and connects to it.
+
+use super::link::{Driver, Greeting, Link, Role};
+use super::reply::Parts;
+use super::settings::{Address, RedisConfig};
+use crate::engine::error::{Error, ErrorKind};
+
+/// A server that is ready for operations.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub link: Link,
+    pub driver: Driver,
+    pub greeting: Greeting,
+}
+
+/// Connects to the primary at `address`, or to that of the settings: each time anew, because the
+/// role of a server changes.
+pub(super) async fn open(
+    address: Option<&Address>,
+    config: &RedisConfig,
+    name: &str,
+) -> Result<Opened, Error> {
+    let found;
+    let address = match (address, &config.sentinel) {
+        (Some(address), _) => address,
+        (None, None) => config.addresses.first().ok_or_else(no_address)?,
+        (None, Some(primary)) => {
+            found = ask_sentinels(primary, config).await?;
+            &found
+        }
+    };
+    let (link, driver, role) = Link::connect(address, config, name).await?;
+    if role == Role::Replica {
+        return Err(ErrorKind::ReadOnly.with(format!("{address} has the role of a replica")));
+    }
+    let greeting = link.greet().await?;
+    Ok(Opened { link, driver, greeting })
+}
+
+fn no_address() -> Error {
+    ErrorKind::Connection.with("no address is set")
+}
+
+/// The address of the primary, from the first sentinel that knows it.
+async fn ask_sentinels(primary: &str, config: &RedisConfig) -> Result<Address, Error> {
+    let mut last = ErrorKind::Sentinel.with("no address of a sentinel is set");
+    // Each has its part of the time: one that does not respond is not to cost all of it.
+    let parts = u32::try_from(config.addresses.len()).unwrap_or(u32::MAX).saturating_add(1);
+    for sentinel in &config.addresses {
+        let asked = ask_sentinel(sentinel, primary, config);
+        match tokio::time::timeout(config.connect_timeout / parts, asked).await {
+            Ok(Ok(address)) => return Ok(address),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = ErrorKind::Sentinel.with(format!("{sentinel} does not respond")),
+        }
+    }
+    Err(ErrorKind::Sentinel.with(last.detail))
+}
+
+async fn ask_sentinel(
+    sentinel: &Address,
+    primary: &str,
+    config: &RedisConfig,
+) -> Result<Address, Error> {
+    let (link, _driver) = Link::connect_sentinel(sentinel, config).await?;
+    let mut command = redis::cmd("SENTINEL");
+    command.arg("GET-MASTER-ADDR-BY-NAME").arg(primary);
+    let reply = link.request(command).await?;
+    let unknown = || ErrorKind::Sentinel.with(format!("{sentinel} does not know {primary:?}"));
+    let mut parts = Parts::of(reply).ok_or_else(unknown)?;
+    let host = parts.text().ok_or_else(unknown)?;
+    let port = parts.number().and_then(|port| u16::try_from(port).ok()).ok_or_else(unknown)?;
+    let is_tls = matches!(sentinel, Address::Tcp { is_tls: true, .. });
+    Ok(Address::Tcp { host, port, is_tls })
+}

@@ -1,0 +1,202 @@
+//! One connection to one server, ready for operations.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::call::{Act, Call};
+use super::fault::{error_of, is_no_script};
+use super::reply::{self, Parts};
+use super::script::Script;
+use super::settings::{Address, RedisConfig};
+use super::stream;
+use crate::engine::clock::Micros;
+use crate::engine::error::{Error, ErrorKind};
+use crate::runtime::clock::monotonic;
+use crate::runtime::lock::Lock;
+
+/// Commands under way on a connection, and those that wait for it. Each is about a kilobyte.
+pub(super) const IN_FLIGHT_MAX: usize = 1024;
+
+/// A connection on which users are authenticated. It never connects again.
+#[derive(Debug)]
+pub(super) struct Link {
+    connection: MultiplexedConnection,
+    /// The names of the scripts that the server has loaded.
+    digests: Lock<Vec<String>>,
+}
+
+/// What a server says of itself.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    /// Another one after each start of the server.
+    pub run: String,
+    /// Its kind and version.
+    pub server: String,
+    pub may_evict: bool,
+    /// Its time, and how long it took to say so.
+    pub now: Micros,
+    pub took: Duration,
+}
+
+/// The task that moves the bytes; it ends with the connection.
+pub(super) type Driver = AbortOnDropHandle<()>;
+
+impl Link {
+    /// Connects and authenticates; `name` is how the server lists the connection.
+    pub(super) async fn connect(
+        address: &Address,
+        config: &RedisConfig,
+        name: &str,
+    ) -> Result<(Self, Driver, Role), Error> {
+        let (link, driver) = Self::raw(address, config).await?;
+        let role = link.hello(config, name, config.password.is_some()).await?;
+        Ok((link, driver, role))
+    }
+
+    /// The same for a sentinel, which seldom has a password.
+    pub(super) async fn connect_sentinel(
+        address: &Address,
+        config: &RedisConfig,
+    ) -> Result<(Self, Driver), Error> {
+        let (link, driver) = Self::raw(address, config).await?;
+        let first = link.hello(config, "sentinel-client", false).await;
+        match first {
+            Err(error) if error.kind == ErrorKind::Authentication => {
+                link.hello(config, "sentinel-client", true).await?;
+            }
+            other => drop(other?),
+        }
+        Ok((link, driver))
+    }
+
+    async fn raw(address: &Address, config: &RedisConfig) -> Result<(Self, Driver), Error> {
+        let stream = stream::connect(address, config.tls.as_ref()).await?;
+        // It is to send nothing by itself: what a server refuses is named by the commands below.
+        let info = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let settings = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_connection_timeout(None)
+            .set_pipeline_buffer_size(IN_FLIGHT_MAX);
+        let made = MultiplexedConnection::new_with_config(&info, stream, settings).await;
+        let (connection, driver) = made.map_err(|error| error_of(&error))?;
+        let driver = AbortOnDropHandle::new(tokio::spawn(driver));
+        Ok((Self { connection, digests: Lock::default() }, driver))
+    }
+
+    async fn hello(&self, config: &RedisConfig, name: &str, auth: bool) -> Result<Role, Error> {
+        let mut hello = redis::cmd("HELLO");
+        hello.arg(2);
+        if auth && let Some(password) = &config.password {
+            let user = config.user.as_deref().unwrap_or("default");
+            hello.arg("AUTH").arg(user).arg(password.text());
+        }
+        let name: String =
+            name.chars().map(|it| if it.is_ascii_graphic() { it } else { '-' }).collect();
+        hello.arg("SETNAME").arg(format!("courtesy:{name}"));
+        let reply = self.send(&hello).await.map_err(|error| error_of(&error))?;
+        Role::of(reply).ok_or_else(|| ErrorKind::Protocol.with("HELLO"))
+    }
+
+    /// Prepares for operations: asks who the server is, and loads the scripts.
+    pub(super) async fn greet(&self) -> Result<Greeting, Error> {
+        let info = self.request(redis::cmd("INFO")).await?;
+        let info = reply::bytes(info).and_then(|text| String::from_utf8(text).ok());
+        let info = info.ok_or_else(|| ErrorKind::Protocol.with("INFO"))?;
+        let field = |name: &str| {
+            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.unwrap_or("").trim()
+        };
+        if field("loading") == "1" {
+            return Err(ErrorKind::Loading.with("the server reads its data"));
+        }
+        let before = monotonic();
+        let now = reply::time(self.request(redis::cmd("TIME")).await?);
+        let took = monotonic() - before;
+        for script in Script::ALL {
+            self.load(script).await.map_err(|error| error_of(&error))?;
+        }
+        let (valkey, version) = (field("valkey_version"), field("redis_version"));
+        Ok(Greeting {
+            run: format!("{} {}", field("run_id"), field("role")),
+            server: if valkey.is_empty() {
+                format!("redis {version}")
+            } else {
+                format!("valkey {valkey}")
+            },
+            may_evict: field("maxmemory") != "0" && field("maxmemory_policy") != "noeviction",
+            now: now.ok_or_else(|| ErrorKind::Protocol.with("TIME"))?,
+            took,
+        })
+    }
+
+    /// The reply to a command.
+    pub(super) async fn request(&self, command: Cmd) -> Result<Value, Error> {
+        self.send(&command).await.map_err(|error| error_of(&error))
+    }
+
+    /// The reply to a call. A script that the server has lost is loaded again.
+    pub(super) async fn call(&self, call: &Call, is_asking: bool) -> Result<Value, RedisError> {
+        let Act::Script(script) = call.act else {
+            return self.send_once(&call.packed(""), is_asking).await;
+        };
+        let digest = self.digests.lock().get(script.index()).cloned().unwrap_or_default();
+        match self.send_once(&call.packed(&digest), is_asking).await {
+            Err(error) if is_no_script(&error) => {
+                let digest = self.load(script).await?;
+                self.send_once(&call.packed(&digest), is_asking).await
+            }
+            result => result,
+        }
+    }
+
+    async fn load(&self, script: Script) -> Result<String, RedisError> {
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(script.source());
+        let digest = reply::bytes(self.send(&load).await?).unwrap_or_default();
+        let digest = String::from_utf8_lossy(&digest).into_owned();
+        let mut digests = self.digests.lock();
+        digests.resize(Script::ALL.len(), String::new());
+        digests[script.index()].clone_from(&digest);
+        Ok(digest)
+    }
+
+    async fn send_once(&self, command: &Cmd, is_asking: bool) -> Result<Value, RedisError> {
+        if !is_asking {
+            return self.send(command).await;
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(redis::cmd("ASKING")).add_command(command.clone());
+        let mut replies = self.connection.clone().send_packed_commands(&pipeline, 0, 2).await?;
+        replies.pop().unwrap_or_default().extract_error()
+    }
+
+    async fn send(&self, command: &Cmd) -> Result<Value, RedisError> {
+        self.connection.clone().send_packed_command(command).await?.extract_error()
+    }
+}
+
+/// What a server is among its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Primary,
+    Replica,
+}
+
+impl Role {
+    /// From the reply to `HELLO`, names and values in turn.
+    fn of(reply: Value) -> Option<Self> {
+        let mut parts = Parts::of(reply)?;
+        while let Some(name) = parts.value() {
+            let value = parts.value()?;
+            if reply::bytes(name)? == b"role" {
+                let is_primary = reply::bytes(value)? == b"master";
+                return Some(if is_primary { Self::Primary } else { Self::Replica });
+            }
+        }
+        // Sentinels name no role.
+        Some(Self::Primary)
+    }
+}

@@ -1,0 +1,213 @@
+//! The task of one server: connects, runs what callers send, and leaves a server that fails alone
+//! for a while.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{RedisError, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use super::call::Job;
+use super::connect::{self, Opened};
+use super::fault::error_of;
+use super::link::{IN_FLIGHT_MAX, Link};
+use super::router::Inbox;
+use super::settings::Address;
+use super::shared::Shared;
+use super::slots::redirected;
+use crate::engine::breaker::Breaker;
+use crate::engine::error::{Error, ErrorKind};
+use crate::runtime::clock::monotonic;
+
+/// One server.
+pub(super) struct Node {
+    shared: Arc<Shared>,
+    inbox: Inbox,
+    breaker: Breaker,
+}
+
+/// How calls end: with an error or without.
+type Results = mpsc::UnboundedSender<Option<Error>>;
+
+impl Node {
+    pub(super) fn new(shared: Arc<Shared>, inbox: Inbox) -> Self {
+        Self { shared, inbox, breaker: Breaker::default() }
+    }
+
+    /// Runs until no caller has the handle any more.
+    pub(super) async fn run(mut self) {
+        let mut changes = self.shared.changes.subscribe();
+        let address = self.inbox.address.clone();
+        loop {
+            let opened = tokio::select! {
+                opened = open(&self.shared, address.as_ref()) => opened,
+                () = self.inbox.refuse() => return,
+            };
+            let error = match opened {
+                Ok(opened) => match self.serve(opened, &mut changes).await {
+                    Some(error) => error,
+                    None => return,
+                },
+                Err(error) => error,
+            };
+            let pause = self.down(error);
+            tokio::select! {
+                () = sleep(pause) => {}
+                _ = changes.changed() => {}
+                () = self.inbox.refuse() => return,
+            }
+        }
+    }
+
+    /// Runs calls on the connection until it is to be given up: returns why. `None`: no caller has
+    /// the handle any more.
+    async fn serve(&mut self, opened: Opened, changes: &mut watch::Receiver<u64>) -> Option<Error> {
+        let (link, mut driver) = (Arc::new(opened.link), opened.driver);
+        let permits = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+        let (results, mut ended) = mpsc::unbounded_channel();
+        self.inbox.set_up(true);
+        self.shared.note_up();
+        loop {
+            tokio::select! {
+                job = self.inbox.jobs.recv() => self.start(job?, &link, &permits, &results),
+                Some(result) = ended.recv() => {
+                    if let Some(error) = self.note(result) {
+                        return Some(error);
+                    }
+                }
+                _ = &mut driver => return Some(ErrorKind::Connection.with("connection lost")),
+                _ = changes.changed() => return Some(ErrorKind::Broken.with("settings changed")),
+            }
+        }
+    }
+
+    fn start(&self, job: Job, link: &Arc<Link>, permits: &Arc<Semaphore>, results: &Results) {
+        let Ok(permit) = Arc::clone(permits).try_acquire_owned() else {
+            // The caller may have gone.
+            let _ = job.reply.send(Err(ErrorKind::Full.with("too many are under way")));
+            return;
+        };
+        let running = Running {
+            shared: Arc::clone(&self.shared),
+            link: Arc::clone(link),
+            address: self.inbox.address.clone(),
+            _permit: permit,
+        };
+        let results = results.clone();
+        tokio::spawn(async move {
+            if let Some(result) = running.run(job).await {
+                // The connection may have been given up.
+                let _ = results.send(result);
+            }
+        });
+    }
+
+    /// Returns why the connection is to be given up, if it is.
+    fn note(&mut self, result: Option<Error>) -> Option<Error> {
+        let is_over = result.as_ref().is_some_and(|error| ends_connection(error.kind));
+        // What concerns single keys says nothing about the server.
+        let of_keys = [ErrorKind::Moving, ErrorKind::WrongType];
+        let is_failure = result.as_ref().is_some_and(|error| !of_keys.contains(&error.kind));
+        let opens = self.breaker.note(!is_failure);
+        result.filter(|_| is_over || opens)
+    }
+
+    /// Leaves the server alone. Returns for how long.
+    fn down(&mut self, error: Error) -> Duration {
+        self.inbox.set_up(false);
+        self.shared.stats.note_broken();
+        self.shared.note_down(error);
+        if self.inbox.address.is_some() {
+            self.shared.router.refresh.notify_one();
+        }
+        let members = self.shared.members.lock().largest();
+        self.breaker.open(members, jitter())
+    }
+}
+
+/// A call under way.
+struct Running {
+    shared: Arc<Shared>,
+    link: Arc<Link>,
+    address: Option<Address>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Running {
+    /// How the call has ended; `None` if another node was named.
+    async fn run(self, job: Job) -> Option<Option<Error>> {
+        let sent = monotonic();
+        let left = job.deadline.saturating_duration_since(sent);
+        let result = timeout(left, self.link.call(&job.call, job.is_asking)).await;
+        let took = monotonic() - sent;
+        let result: Result<Value, Error> = match result {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => match self.named(&error) {
+                Some((address, is_asking)) => {
+                    self.shared.router.redirect(job, &address, is_asking);
+                    return None;
+                }
+                None => Err(error_of(&error)),
+            },
+            Err(_) => Err(ErrorKind::Timeout.with(format!("no reply after {left:?}"))),
+        };
+        if result.is_ok() {
+            self.shared.stats.note_time(job.call.operation, took);
+            self.shared.note_round_trip(took);
+        }
+        let error = result.as_ref().err().cloned();
+        // The caller may have gone.
+        let _ = job.reply.send(result);
+        Some(error)
+    }
+
+    /// The node that a node of a cluster names in its place.
+    fn named(&self, error: &RedisError) -> Option<(Address, bool)> {
+        let own = self.address.as_ref()?;
+        let (address, _) = error.redirect_node()?;
+        Some((redirected(address, own)?, error.code() == Some("ASK")))
+    }
+}
+
+/// Connects, and probes with a beat, which writes. A node of a cluster may not have the keys of
+/// that.
+async fn open(shared: &Shared, address: Option<&Address>) -> Result<Opened, Error> {
+    let config = shared.redis.load_full();
+    let open = async {
+        let opened = connect::open(address, &config, &shared.config.name).await?;
+        let place = address.map(Address::to_string).unwrap_or_default();
+        shared.note_greeting(&place, &opened.greeting);
+        if address.is_none() {
+            let beat = shared.with_time(shared.beat_call());
+            let reply = opened.link.call(&beat, false).await.map_err(|error| error_of(&error))?;
+            let beat = shared.note_beat(reply);
+            beat.ok_or_else(|| ErrorKind::Protocol.with("beat"))?;
+        }
+        Ok(opened)
+    };
+    let late = |_| Err(ErrorKind::Timeout.with("the server is not ready in time"));
+    timeout(config.connect_timeout, open).await.unwrap_or_else(late)
+}
+
+/// Whether another connection may lead to a server that is well. A client that stayed would stay
+/// with a demoted primary for ever.
+const fn ends_connection(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Connection
+            | ErrorKind::Authentication
+            | ErrorKind::ReadOnly
+            | ErrorKind::Loading
+            | ErrorKind::MasterDown
+            | ErrorKind::ClusterDown
+    )
+}
+
+/// A random number from 0 to 1.
+fn jitter() -> f64 {
+    let bits = RandomState::new().build_hasher().finish() >> 11;
+    bits as f64 / (1_u64 << 53) as f64
+}

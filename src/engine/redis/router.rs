@@ -1,0 +1,186 @@
+//! The nodes, and which of them has a key.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Notify, mpsc};
+
+use super::call::Job;
+use super::settings::Address;
+use super::slots::{SLOTS, slot_of};
+use crate::engine::error::{Error, ErrorKind};
+
+/// Calls that wait for a node's task. Each is about a kilobyte.
+const QUEUE_MAX: usize = 1024;
+/// More redirections of one call are a circle.
+const REDIRECTS_MAX: u8 = 3;
+
+/// The way to a node's task.
+#[derive(Debug)]
+pub(super) struct Handle {
+    /// None for the one server of the settings.
+    pub address: Option<Address>,
+    jobs: mpsc::Sender<Job>,
+    is_up: Arc<AtomicBool>,
+}
+
+/// What the task has of a handle. When all handles are gone there are no more calls.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    pub address: Option<Address>,
+    pub jobs: mpsc::Receiver<Job>,
+    is_up: Arc<AtomicBool>,
+}
+
+/// A call that a node does not take.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub job: Job,
+    pub error: Error,
+}
+
+/// The nodes at this moment.
+#[derive(Debug, Default)]
+pub(super) struct Map {
+    pub nodes: Vec<Arc<Handle>>,
+    /// The last slot of each range, in order, and its node. A range begins after the one before.
+    pub ranges: Vec<(u16, u16, Arc<Handle>)>,
+}
+
+/// All nodes, replaced as a whole.
+#[derive(Debug, Default)]
+pub(super) struct Router {
+    map: ArcSwap<Map>,
+    /// The map is out of date.
+    pub refresh: Notify,
+}
+
+impl Handle {
+    /// A handle, and what its task has of it.
+    pub(super) fn new(address: Option<Address>) -> (Arc<Self>, Inbox) {
+        let (jobs, taken) = mpsc::channel(QUEUE_MAX);
+        let is_up = Arc::new(AtomicBool::new(false));
+        let inbox = Inbox { address: address.clone(), jobs: taken, is_up: Arc::clone(&is_up) };
+        (Arc::new(Self { address, jobs, is_up }), inbox)
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Acquire)
+    }
+
+    /// Hands a call to the node's task, if the node can be reached.
+    pub(super) fn send(&self, job: Job) -> Result<(), Box<Refused>> {
+        let refuse = |job, kind: ErrorKind| Box::new(Refused { job, error: kind.with("not sent") });
+        if !self.is_up() {
+            return Err(refuse(job, ErrorKind::Broken));
+        }
+        self.jobs.try_send(job).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(job) => refuse(job, ErrorKind::Full),
+            mpsc::error::TrySendError::Closed(job) => refuse(job, ErrorKind::Broken),
+        })
+    }
+}
+
+impl Inbox {
+    pub(super) fn set_up(&self, is_up: bool) {
+        self.is_up.store(is_up, Ordering::Release);
+    }
+
+    /// Replies to those who still wait that the node is away. Returns when no handle is left.
+    pub(super) async fn refuse(&mut self) {
+        while let Some(job) = self.jobs.recv().await {
+            // The caller may have gone.
+            let _ = job.reply.send(Err(ErrorKind::Broken.with("not sent")));
+        }
+    }
+}
+
+impl Map {
+    /// One node that has all keys.
+    pub(super) fn of_one(handle: Arc<Handle>) -> Self {
+        Self { nodes: vec![Arc::clone(&handle)], ranges: vec![(0, SLOTS - 1, handle)] }
+    }
+
+    pub(super) fn node_at(&self, address: &Address) -> Option<&Arc<Handle>> {
+        self.nodes.iter().find(|node| node.address.as_ref() == Some(address))
+    }
+
+    fn node_of(&self, key: &[u8]) -> Option<&Arc<Handle>> {
+        let slot = if self.ranges.len() > 1 { slot_of(key) } else { 0 };
+        let at = self.ranges.partition_point(|(_, last, _)| *last < slot);
+        self.ranges.get(at).filter(|(first, ..)| *first <= slot).map(|(.., node)| node)
+    }
+}
+
+impl Router {
+    pub(super) fn map(&self) -> Arc<Map> {
+        self.map.load_full()
+    }
+
+    pub(super) fn set(&self, map: Map) {
+        self.map.store(Arc::new(map));
+    }
+
+    /// Whether all nodes can be reached.
+    pub(super) fn is_up(&self) -> bool {
+        let map = self.map.load();
+        !map.nodes.is_empty() && map.nodes.iter().all(|node| node.is_up())
+    }
+
+    /// Hands a call to the node that has its keys.
+    pub(super) fn send(&self, job: Job) -> Result<(), Error> {
+        let map = self.map.load();
+        let key = job.call.keys.first().map_or(&[][..], |key| key);
+        let Some(node) = map.node_of(key) else {
+            return Err(ErrorKind::Broken.with("no node has the slot"));
+        };
+        node.send(job).map_err(|refused| refused.error)
+    }
+
+    /// Hands a call to the node that another has named.
+    pub(super) fn redirect(&self, mut job: Job, address: &Address, is_asking: bool) {
+        job.redirects += 1;
+        job.is_asking = is_asking;
+        if !is_asking {
+            self.refresh.notify_one();
+        }
+        let map = self.map.load();
+        let refused = match map.node_at(address) {
+            Some(node) if job.redirects <= REDIRECTS_MAX => node.send(job).err(),
+            _ => {
+                let error = ErrorKind::Moving.with(format!("to {address}"));
+                Some(Box::new(Refused { job, error }))
+            }
+        };
+        if let Some(refused) = refused {
+            // The caller may have gone.
+            let _ = refused.job.reply.send(Err(refused.error));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_belongs_to_the_node_of_its_slot() {
+        let node = |port| {
+            let address = Address::Tcp { host: "node".into(), port, is_tls: false };
+            Handle::new(Some(address)).0
+        };
+        let (one, other) = (node(1), node(2));
+        let map = Map {
+            nodes: vec![Arc::clone(&one), Arc::clone(&other)],
+            ranges: vec![(0, 8191, one), (12_182, 16_383, other)],
+        };
+        let port = |key: &[u8]| map.node_of(key).map(|node| node.address.clone());
+        assert_eq!(port(b""), map.nodes[0].address.clone().into());
+        assert_eq!(port(b"{foo}x"), map.nodes[1].address.clone().into());
+        assert!(map.node_of(b"123456789").is_some(), "slot 12739");
+        let gap = (0..1000).map(|number| number.to_string().into_bytes());
+        let mut gap = gap.filter(|key| (8192..12_182).contains(&slot_of(key)));
+        assert!(map.node_of(&gap.next().unwrap()).is_none(), "no node has the slot");
+    }
+}

@@ -1,0 +1,254 @@
+//! What the callers and the thread of an engine share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use redis::Value;
+use tokio::sync::{Notify, oneshot, watch};
+
+use super::call::{Act, Call, Job, number};
+use super::link::Greeting;
+use super::reply::Parts;
+use super::router::Router;
+use super::script::Script;
+use super::settings::RedisConfig;
+use crate::engine::clock::Micros;
+use crate::engine::config::Config;
+use crate::engine::error::{Error, ErrorKind};
+use crate::engine::format::FORMAT;
+use crate::engine::keys::Keys;
+use crate::engine::log_head::LogHead;
+use crate::engine::members::{Beat, Members};
+use crate::engine::stats::{Operation, Stats};
+use crate::engine::status::Status;
+use crate::runtime::clock::{Clock, monotonic};
+use crate::runtime::lock::Lock;
+use crate::types::sanitize::hex;
+
+/// A new round trip counts so much in the mean.
+const ROUND_TRIP_PART: u64 = 8;
+
+/// The state of an engine of a server.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub config: Config,
+    pub redis: ArcSwap<RedisConfig>,
+    pub keys: Keys,
+    pub members: Lock<Members>,
+    pub stats: Stats,
+    pub router: Router,
+    /// Counts changes of the settings.
+    pub changes: watch::Sender<u64>,
+    /// Whether all nodes can be reached.
+    pub up: watch::Sender<bool>,
+    /// A beat is to be sent now.
+    pub beat: Notify,
+    head: Lock<Option<LogHead>>,
+    seen: Lock<Seen>,
+    wall: Arc<dyn Clock>,
+    start: Instant,
+    round_trip: AtomicU64,
+}
+
+/// What was last seen of the servers.
+#[derive(Debug, Default)]
+struct Seen {
+    was_reached: bool,
+    fault: Option<Error>,
+    server: Option<String>,
+    may_evict: bool,
+    offset: Option<i64>,
+    away_since: Option<Instant>,
+}
+
+impl Shared {
+    pub(super) fn new(config: Config, redis: RedisConfig, wall: Arc<dyn Clock>) -> Self {
+        let start = monotonic();
+        Self {
+            keys: Keys::new(&redis.prefix),
+            members: Lock::new(Members::new(config.members_before)),
+            config,
+            redis: ArcSwap::from_pointee(redis),
+            stats: Stats::default(),
+            router: Router::default(),
+            changes: watch::Sender::new(0),
+            up: watch::Sender::new(false),
+            beat: Notify::new(),
+            head: Lock::default(),
+            seen: Lock::new(Seen { away_since: Some(start), ..Seen::default() }),
+            wall,
+            start,
+            round_trip: AtomicU64::new(0),
+        }
+    }
+
+    /// Sends a call; the reply comes by the receiver.
+    pub(super) fn send(
+        &self,
+        call: Call,
+    ) -> Result<oneshot::Receiver<Result<Value, Error>>, Error> {
+        let (reply, receiver) = oneshot::channel();
+        let deadline = monotonic() + self.redis.load().timeout;
+        let call = self.with_time(call);
+        self.router.send(Job { call, reply, deadline, redirects: 0, is_asking: false })?;
+        Ok(receiver)
+    }
+
+    /// The last argument of a script: nothing, but in tests.
+    pub(super) fn with_time(&self, mut call: Call) -> Call {
+        if let Act::Script(_) = call.act {
+            let clock = self.redis.load().clock.clone();
+            call.arguments.push(clock.map_or_else(Vec::new, |clock| number(clock.now())));
+        }
+        call
+    }
+
+    pub(super) fn beat_call(&self) -> Call {
+        let head = *self.head.lock();
+        let arguments = vec![
+            self.config.name.clone().into_bytes(),
+            number(FORMAT.into()),
+            number(self.config.settings_word().into()),
+            head.map_or_else(Vec::new, |head| self.head_text(head).into_bytes()),
+        ];
+        let keys = ["members", "about", "epoch", "heads"].map(|name| self.keys.cluster(name));
+        Call::script(Operation::Beat, Script::Beat, keys.into(), arguments)
+    }
+
+    fn head_text(&self, head: LogHead) -> String {
+        let LogHead { number, hash, time } = head;
+        format!("{number} {} {} {}", hex(&hash), time.millis(), self.config.version)
+    }
+
+    /// Takes the reply to a beat.
+    pub(super) fn note_beat(&self, reply: Value) -> Option<Beat> {
+        let mut parts = Parts::of(reply)?;
+        let beat = Beat {
+            members: parts.count()?,
+            same_settings: parts.count()?,
+            format: u8::try_from(parts.number()?).ok()?,
+            now: parts.number()?,
+            epoch: parts.number()?,
+        };
+        if self.members.lock().note(beat, monotonic() - self.start) {
+            self.note_loss("its data began anew");
+        }
+        self.note_time(beat.now, Duration::ZERO);
+        if self.router.is_up() {
+            self.seen.lock().fault = None;
+        }
+        Some(beat)
+    }
+
+    pub(super) fn set_head(&self, head: LogHead) {
+        *self.head.lock() = Some(head);
+    }
+
+    /// Notes that a server is ready; `place` tells apart the nodes of a cluster.
+    pub(super) fn note_greeting(&self, place: &str, greeting: &Greeting) {
+        if self.members.lock().note_run(place, &greeting.run, greeting.now) {
+            self.note_loss("another run of the server responds");
+        }
+        self.note_round_trip(greeting.took);
+        self.note_time(greeting.now, greeting.took / 2);
+        let mut seen = self.seen.lock();
+        seen.server = Some(greeting.server.clone());
+        seen.may_evict = greeting.may_evict;
+    }
+
+    /// Notes that data may have been lost at this moment.
+    pub(super) fn note_possible_loss(&self, why: &str) {
+        let offset = self.seen.lock().offset.unwrap_or(0);
+        let now = (self.wall.wall().millis() * 1000).saturating_add_signed(offset);
+        self.members.lock().note_loss(now);
+        self.note_loss(why);
+    }
+
+    fn note_loss(&self, why: &str) {
+        self.stats.note_lost();
+        tracing::warn!(why, "the shared engine may have lost data: paced starts wait a delay");
+    }
+
+    fn note_time(&self, now: Micros, since: Duration) {
+        let since = i64::try_from(since.as_micros()).unwrap_or(0);
+        let (own, now) = (self.wall.wall().millis().saturating_mul(1000), now);
+        let offset = i64::try_from(i128::from(now) - i128::from(own)).unwrap_or(i64::MAX);
+        self.seen.lock().offset = Some(offset.saturating_add(since));
+    }
+
+    pub(super) fn note_round_trip(&self, took: Duration) {
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let mean = |mean: u64| match mean {
+            0 => took,
+            mean => mean - mean / ROUND_TRIP_PART + took / ROUND_TRIP_PART,
+        };
+        let set = |before| Some(mean(before));
+        let _ = self.round_trip.fetch_update(Ordering::Relaxed, Ordering::Relaxed, set);
+    }
+
+    /// Notes that there are other nodes.
+    pub(super) fn note_map(&self) {
+        self.up.send_replace(self.router.is_up());
+    }
+
+    /// Notes that a node can be reached.
+    pub(super) fn note_up(&self) {
+        let is_up = self.router.is_up();
+        let mut seen = self.seen.lock();
+        if is_up {
+            self.count_away(&mut seen);
+            (seen.was_reached, seen.fault, seen.away_since) = (true, None, None);
+            tracing::info!(server = seen.server.as_deref().unwrap_or(""), "shared engine reached");
+        }
+        drop(seen);
+        self.up.send_replace(is_up);
+        self.beat.notify_one();
+    }
+
+    /// Notes why a node cannot be reached.
+    pub(super) fn note_down(&self, error: Error) {
+        let mut seen = self.seen.lock();
+        if seen.fault.as_ref() != Some(&error) {
+            tracing::warn!(%error, "shared engine away");
+        }
+        self.count_away(&mut seen);
+        seen.away_since = Some(monotonic());
+        self.stats.note_error(error.kind);
+        seen.fault = Some(error);
+        drop(seen);
+        self.up.send_replace(false);
+    }
+
+    fn count_away(&self, seen: &mut Seen) {
+        if let Some(since) = seen.away_since {
+            self.stats.note_away(monotonic() - since);
+        }
+    }
+
+    /// An error of one operation, which need not be the end of the connection.
+    pub(super) fn note_error(&self, error: &Error) {
+        self.stats.note_error(error.kind);
+        if !matches!(error.kind, ErrorKind::Broken | ErrorKind::Full | ErrorKind::TooLarge) {
+            self.seen.lock().fault = Some(error.clone());
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let (members, seen) = (self.members.lock(), self.seen.lock());
+        Status {
+            is_up: self.router.is_up(),
+            was_reached: seen.was_reached,
+            fault: seen.fault.clone(),
+            members: members.largest(),
+            same_settings: members.last().same_settings,
+            epoch: members.epoch(),
+            presence: members.presence(),
+            round_trip: Duration::from_micros(self.round_trip.load(Ordering::Relaxed)),
+            clock_offset: seen.offset,
+            may_evict: seen.may_evict,
+            server: seen.server.clone(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! How servers are verified, and who we are to them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::runtime::crypto_provider::provider;
+use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
+use crate::runtime::secret_file::{self, Found};
+use crate::runtime::{clock::SystemClock, files};
+
+/// Why there is no configuration. The message names the setting.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsConfigError {
+    #[error("engine.ca: {0}")]
+    Authorities(String),
+    #[error("engine.cert: {0}")]
+    Certificate(String),
+    #[error("engine.key: {0}")]
+    Key(String),
+}
+
+/// Trusts the authorities in the file `ca`, or those of the system. With a certificate and its key,
+/// in PEM, this client is known by it.
+pub fn tls_config(
+    ca: Option<&Path>,
+    client: Option<(&Path, &Path)>,
+) -> Result<Arc<ClientConfig>, TlsConfigError> {
+    let config = ClientConfig::builder_with_details(Arc::new(provider()), Arc::new(SystemClock))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsConfigError::Authorities(error.to_string()))?
+        .with_root_certificates(authorities(ca)?);
+    let config = match client {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => config
+            .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
+            .map_err(|error| TlsConfigError::Certificate(error.to_string()))?,
+    };
+    Ok(Arc::new(config))
+}
+
+fn authorities(ca: Option<&Path>) -> Result<RootCertStore, TlsConfigError> {
+    let fault = |reason: String| TlsConfigError::Authorities(reason);
+    let mut roots = RootCertStore::empty();
+    match ca {
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        Some(file) => {
+            for certificate in read_certificates(file).map_err(fault)? {
+                roots.add(certificate).map_err(|error| fault(error.to_string()))?;
+            }
+        }
+    }
+    if roots.is_empty() {
+        return Err(fault("no certificate of an authority".to_owned()));
+    }
+    Ok(roots)
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
+    read_certificates(file).map_err(TlsConfigError::Certificate)
+}
+
+fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let pem = files::read(file, NAMED_FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let certificates = certificates.map_err(|error| error.to_string())?;
+    if certificates.is_empty() {
+        return Err("no certificate in PEM form in it".to_owned());
+    }
+    Ok(certificates)
+}
+
+fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
+    let fault = |reason: String| TlsConfigError::Key(reason);
+    match secret_file::read(file).map_err(|error| fault(error.to_string()))? {
+        Found::Exposed => Err(fault("others can read it: its mode must be 0600".to_owned())),
+        Found::Content(pem) => {
+            PrivateKeyDer::from_pem_slice(&pem).map_err(|error| fault(error.to_string()))
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! From replies to responses.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::Value;
+
+use super::call::{Call, number};
+use super::reply::{self, Parts};
+use super::shared::Shared;
+use crate::engine::error::{Error, ErrorKind};
+use crate::engine::format;
+use crate::engine::log_head::LogHead;
+use crate::engine::look::{KNOWN_BYTES_MAX, Known, Landed, Looked};
+use crate::engine::pace::{Hold, HoldCause, Presence, Turned};
+use crate::engine::stats::Operation;
+use crate::engine::token::Token;
+use crate::types::sanitize::digest;
+use crate::types::timestamp::Timestamp;
+
+/// Heads of logs are read in steps of about so many, and so many at most.
+const HEADS_STEP: u64 = 1000;
+const HEADS_MAX: usize = 100_000;
+
+/// The heads of logs by the names of their proxies.
+type Heads = Vec<(String, LogHead)>;
+
+/// A stored value.
+pub(super) enum Found<T> {
+    Nothing,
+    /// It is none of ours, or it is damaged.
+    Damaged,
+    Value(T),
+}
+
+impl<T> Found<T> {
+    /// The value; damage is as nothing.
+    pub(super) fn value(self) -> Option<T> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Nothing | Self::Damaged => None,
+        }
+    }
+}
+
+/// A file, from a string that is empty if there is none.
+pub(super) fn file<T>(
+    reply: Result<Value, Error>,
+    read: impl FnOnce(&[u8]) -> Option<T>,
+) -> Result<Found<T>, Error> {
+    let value = match reply {
+        Ok(value) => reply::bytes(value).ok_or_else(|| ErrorKind::Protocol.with("get_file"))?,
+        Err(error) if error.kind == ErrorKind::WrongType => return Ok(Found::Damaged),
+        Err(error) => return Err(error),
+    };
+    if value.is_empty() {
+        return Ok(Found::Nothing);
+    }
+    Ok(read(&value).map_or(Found::Damaged, Found::Value))
+}
+
+/// What was looked up. A value that is damaged is as absent: the look is repeated as by one who has
+/// it already.
+pub(super) async fn look(
+    shared: &Shared,
+    mut call: Call,
+    first: Result<Value, Error>,
+) -> Result<Looked, Error> {
+    let none = || ErrorKind::Protocol.with("look");
+    let (token, looked) = looked(shared, &call, first?).ok_or_else(none)?;
+    if let Some(looked) = looked {
+        return Ok(looked);
+    }
+    shared.stats.note_damaged();
+    if let Some(have) = call.arguments.first_mut() {
+        *have = number(token.0);
+    }
+    let gone = |_| Err(ErrorKind::Broken.with("the engine has ended"));
+    let second = shared.send(call.clone())?.await.unwrap_or_else(gone)?;
+    looked_again(shared, &call, second).ok_or_else(none)
+}
+
+fn looked_again(shared: &Shared, call: &Call, reply: Value) -> Option<Looked> {
+    looked(shared, call, reply)?.1
+}
+
+/// The token of something newer, and all of it; `None` within if that is damaged.
+fn looked(shared: &Shared, call: &Call, reply: Value) -> Option<(Token, Option<Looked>)> {
+    let mut parts = Parts::of(reply)?;
+    let (kind, number, value) = (parts.number()?, parts.number()?, parts.bytes()?);
+    let presence = read_presence(&mut parts)?;
+    let token = Token(number);
+    let known = match kind {
+        1 => {
+            let redis = shared.redis.load();
+            let seal = redis.seal_key.as_ref();
+            let decoded = format::decode_known(call.keys.first()?, &value, seal, KNOWN_BYTES_MAX);
+            let Some((token, Ok(text))) = decoded else { return Some((token, None)) };
+            Known::Newer { token, value: Bytes::from(text) }
+        }
+        2 => Known::Lease(token),
+        3 => Known::Wait(Duration::from_micros(number)),
+        4 => Known::Nothing,
+        _ => return None,
+    };
+    Some((token, Some(Looked { known, presence })))
+}
+
+/// A condition.
+pub(super) fn condition(reply: Value) -> Option<bool> {
+    reply::number(&reply).map(|number| number != 0)
+}
+
+/// The result of a landing.
+pub(super) fn landed(reply: Value) -> Option<Landed> {
+    let mut parts = Parts::of(reply)?;
+    let (is_kept, token) = (parts.number()? == 1, Token(parts.number()?));
+    Some(if is_kept { Landed::Kept } else { Landed::Refused(token) })
+}
+
+/// Slots.
+pub(super) fn turned(reply: Value) -> Option<Turned> {
+    let mut parts = Parts::of(reply)?;
+    let beyond = match parts.value()? {
+        Value::Int(-1) => None,
+        value => Some(Duration::from_micros(reply::number(&value)?)),
+    };
+    let hold = read_hold(&mut parts)?.filter(|hold| !hold.left.is_zero());
+    let mut slots = Vec::new();
+    while let Some(slot) = parts.value() {
+        slots.push(Duration::from_micros(reply::number(&slot)?));
+    }
+    Some(Turned { slots, beyond, hold })
+}
+
+/// The hold that applies.
+pub(super) fn held(reply: Value) -> Option<Hold> {
+    read_hold(&mut Parts::of(reply)?)?
+}
+
+/// Who is here.
+pub(super) fn presence(reply: Value) -> Option<Presence> {
+    read_presence(&mut Parts::of(reply)?)
+}
+
+fn read_presence(parts: &mut Parts) -> Option<Presence> {
+    let here = parts.count()?;
+    let hold = read_hold(parts)?.filter(|hold| !hold.left.is_zero());
+    Some(Presence { here, hold })
+}
+
+/// Left, status and cause; no hold has no status.
+fn read_hold(parts: &mut Parts) -> Option<Option<Hold>> {
+    let left = Duration::from_micros(parts.number()?);
+    let status = u16::try_from(parts.number()?).ok()?;
+    let cause = HoldCause::of(&parts.bytes()?);
+    Some((status > 0).then_some(Hold { left, status, cause }))
+}
+
+/// The heads of all logs.
+pub(super) async fn heads(shared: &Shared) -> Result<Heads, Error> {
+    let mut heads = Vec::new();
+    let mut cursor = b"0".to_vec();
+    loop {
+        let step = vec![cursor, b"COUNT".to_vec(), number(HEADS_STEP)];
+        let key = shared.keys.cluster("heads");
+        let call = Call::command(Operation::Heads, "HSCAN", key, step);
+        let gone = |_| Err(ErrorKind::Broken.with("the engine has ended"));
+        let reply = match shared.send(call)?.await.unwrap_or_else(gone) {
+            Err(error) if error.kind == ErrorKind::WrongType => return Ok(Vec::new()),
+            reply => reply?,
+        };
+        let (next, some) = heads_of(reply).ok_or_else(|| ErrorKind::Protocol.with("heads"))?;
+        heads.extend(some);
+        if next == b"0" || heads.len() >= HEADS_MAX {
+            heads.sort_by(|one: &(String, LogHead), other| one.0.cmp(&other.0));
+            heads.dedup_by(|one, other| one.0 == other.0);
+            return Ok(heads);
+        }
+        cursor = next;
+    }
+}
+
+/// The next cursor, and the heads of one step: those that can be read.
+fn heads_of(reply: Value) -> Option<(Vec<u8>, Heads)> {
+    let mut parts = Parts::of(reply)?;
+    let next = parts.bytes()?;
+    let mut fields = Parts::of(parts.value()?)?;
+    let mut heads = Vec::new();
+    while let (Some(name), Some(text)) = (fields.bytes(), fields.bytes()) {
+        let (name, text) = (String::from_utf8(name), String::from_utf8(text));
+        if let (Ok(name), Some(head)) = (name, text.ok().as_deref().and_then(head_of)) {
+            heads.push((name, head));
+        }
+    }
+    Some((next, heads))
+}
+
+/// When it was noted, number, hash, time and version of the proxy.
+fn head_of(text: &str) -> Option<LogHead> {
+    let mut words = text.split(' ').skip(1);
+    let number = words.next()?.parse().ok()?;
+    let hash = digest(words.next()?)?;
+    let time = Timestamp::from_millis(words.next()?.parse().ok()?);
+    Some(LogHead { number, hash, time })
+}

@@ -1,0 +1,63 @@
+-- KEYS pace
+-- ARGV group, own delay, asked delay, slack, horizon, how many, left, floor, longest hold, time
+-- Returns next slot beyond the horizon or -1, hold, status, cause; then the slots from now
+
+local own_delay, asked_delay, slack = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local horizon, floor = tonumber(ARGV[5]), math.min(tonumber(ARGV[8]), now)
+local group_field = 'g:' .. ARGV[1]
+-- Reservations of others may have longer delays; of no delay is this much longer.
+local reach_max = horizon + math.max(own_delay, asked_delay, 172800000000) + slack
+
+-- A next start is stored with how far ahead it can be. One further ahead is left by a clock that
+-- has gone back. Without one, a request may have started as late as the floor.
+local function next_start(text, delay)
+  local at, reach = string.match(text or '', '^(%d+) (%d+)$')
+  at, reach = number(at), number(reach)
+  if at and reach and reach <= reach_max then
+    return at > now + reach and now + horizon or at
+  end
+  return floor > 0 and delay > 0 and floor + delay or 0
+end
+
+local stored = read('HMGET', KEYS[1], 'n', group_field, 'h', 's', 'c')
+local own, group = next_start(stored[1], own_delay), next_start(stored[2], asked_delay)
+local left, status, cause = hold_left(stored[3], stored[4], stored[5], tonumber(ARGV[9]))
+local earliest = now + math.max(left, tonumber(ARGV[7]))
+local reply = { -1, left, status, cause }
+for _ = 1, tonumber(ARGV[6]) do
+  local slot = math.max(earliest, own, group)
+  if slot > now + horizon then
+    reply[1] = slot - now
+    break
+  end
+  reply[#reply + 1] = slot - now
+  if own_delay > 0 then own = slot + own_delay + slack end
+  if asked_delay > 0 then group = slot + asked_delay + slack end
+end
+
+-- Groups that were once used are forgotten, when there are twice as many fields as after that.
+local function sweep()
+  local mark = number(redis.call('HGET', KEYS[1], 'w')) or 64
+  if redis.call('HLEN', KEYS[1]) < mark + 8 then return end
+  local fields = redis.call('HGETALL', KEYS[1])
+  for at = 1, #fields, 2 do
+    local ends = number(string.match(fields[at + 1], '^(%d+) %d+$'))
+    if string.sub(fields[at], 1, 2) == 'g:' and (not ends or ends + REST < now) then
+      redis.call('HDEL', KEYS[1], fields[at])
+    end
+  end
+  redis.call('HSET', KEYS[1], 'w', digits(math.max(64, 2 * redis.call('HLEN', KEYS[1]))))
+end
+
+local function reserve(field, at, delay)
+  if delay == 0 then return end
+  redis.call('HSET', KEYS[1], field, digits(at) .. ' ' .. digits(horizon + delay + slack))
+  keep(KEYS[1], at - now + REST)
+end
+
+if #reply > 4 then
+  reserve('n', own, own_delay)
+  reserve(group_field, group, asked_delay)
+  if asked_delay > 0 and not stored[2] then sweep() end
+end
+return reply
