@@ -45,6 +45,8 @@ command -v jq >/dev/null || need+=(jq)
 command -v promtool >/dev/null || need+=(prometheus)
 # Other dates for the processes of tests/process/durability.
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || need+=(libfaketime)
+# The server of tests/process/engine.
+command -v redis-server >/dev/null || need+=(redis-server)
 if ((${#need[@]})); then
     as_root=()
     if [ "$(id -u)" != 0 ]; then
@@ -53,10 +55,12 @@ if ((${#need[@]})); then
     echo "installing ${need[*]}"
     "${as_root[@]}" apt-get update -q
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${need[@]}"
-    # Only its promtool is wanted, where there is somebody to start it.
-    if [[ " ${need[*]} " == *' prometheus '* ]] && [ -d /run/systemd/system ]; then
-        "${as_root[@]}" systemctl disable --quiet --now prometheus
-    fi
+    # Only their programs are wanted, where there is somebody to start them.
+    for service in prometheus redis-server; do
+        if [[ " ${need[*]} " == *" $service "* ]] && [ -d /run/systemd/system ]; then
+            "${as_root[@]}" systemctl disable --quiet --now "$service"
+        fi
+    done
 fi
 tests/setup-python.sh
 tests/setup-python.sh deploy

@@ -15,6 +15,8 @@ mod clients;
 mod demo;
 mod doctor;
 mod durability;
+#[cfg(feature = "engine")]
+mod engine;
 mod evidence;
 mod faults;
 mod naive_crawler;

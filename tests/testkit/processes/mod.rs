@@ -1,10 +1,11 @@
-//! A state [`Place`], the process that [`Serve`]s from it, a [`Site`] on every loopback address, and
-//! the [`Crawler`]s that go there.
+//! A state [`Place`], the process that [`Serve`]s from it, a [`Site`] on every loopback address, the
+//! [`Crawler`]s that go there, and a [`RedisServer`].
 
 mod crawler;
 mod hang;
 mod log;
 mod place;
+mod redis_server;
 mod serve;
 mod site;
 
@@ -14,6 +15,7 @@ pub use crawler::{Answer, Crawler};
 pub use hang::Hang;
 pub use log::Log;
 pub use place::Place;
+pub use redis_server::{RedisServer, Reply};
 pub use serve::Serve;
 pub use site::{Robots, Site};
 

@@ -1,0 +1,182 @@
+//! What may stand at a key that is none of ours, or was changed by others.
+
+use bytes::Bytes;
+use courtesy::engine::{
+    HoldCause, HoldLength, HoldRequest, Known, Landed, Landing, LogHead, Look, Token, TurnRequest,
+};
+use courtesy::types::timestamp::Timestamp;
+
+use super::*;
+
+const HORIZON: Duration = Duration::from_secs(120);
+
+/// A value of each type, by the command that sets it.
+const TYPES: [&[&str]; 6] = [
+    &["SET", "KEY", "garbage"],
+    &["RPUSH", "KEY", "a", "b"],
+    &["SADD", "KEY", "a", "b"],
+    &["HSET", "KEY", "a", "b"],
+    &["ZADD", "KEY", "1", "a"],
+    &["XADD", "KEY", "*", "a", "b"],
+];
+
+/// Numbers that are hard to take for one.
+const NUMBERS: [&str; 12] = [
+    "",
+    "nan",
+    "inf",
+    "-inf",
+    "-1",
+    "1e300",
+    "0x7f",
+    " 5",
+    "9007199254740991",
+    "9007199254740993",
+    "99999999999999999999",
+    "18446744073709551615",
+];
+
+fn keys() -> Vec<String> {
+    let of_origin = ["known", "lease", "pace", "here"];
+    let of_origin = of_origin.map(|name| format!("courtesy:1:{{https://example.com}}:{name}"));
+    let of_all = ["members", "about", "epoch", "heads"];
+    let of_all = of_all.map(|name| format!("courtesy:1:{{cluster}}:{name}"));
+    of_origin.into_iter().chain(of_all).collect()
+}
+
+/// Every operation works, and what it returns makes sense.
+fn check(engine: &RedisEngine, what: &str) {
+    println!("{what}");
+    let origin = &site("example.com");
+    let turn = TurnRequest {
+        origin,
+        group: "bot",
+        own_delay: Duration::from_secs(1),
+        asked_delay: Duration::from_secs(2),
+        slack: Duration::from_millis(40),
+        horizon: HORIZON,
+        count: 2,
+        left: Duration::ZERO,
+    };
+    let turned = get(engine.turn(turn));
+    let days = Duration::from_secs(3 * 24 * 60 * 60);
+    assert!(turned.slots.iter().all(|slot| *slot <= HORIZON), "{turned:?}");
+    assert!(turned.beyond.is_none_or(|wait| wait < days), "{turned:?}");
+    let presence = get(engine.here(origin));
+    assert!(presence.here >= 1, "{presence:?}");
+    let hour = Duration::from_secs(3600);
+    assert!(
+        presence.hold.is_none_or(|hold| hold.left <= hour && hold.status >= 100),
+        "{presence:?}"
+    );
+    let look = Look { origin, have: Token::default(), may_fetch: true, is_used: true };
+    let token = match get(engine.look(look)).known {
+        Known::Lease(token) => token,
+        other => panic!("{what}: {other:?}"),
+    };
+    assert!(get(engine.renew(origin, token)), "{what}");
+    assert_eq!(
+        get(engine.land(Landing { origin, token, value: b"found" })),
+        Landed::Kept,
+        "{what}"
+    );
+    let known = get(engine.look(look)).known;
+    assert_eq!(known, Known::Newer { token, value: Bytes::from_static(b"found") }, "{what}");
+    let length = HoldLength::BackOff { first: hour / 60, max: hour / 2, jitter: 0 };
+    let hold = HoldRequest { origin, length, status: 429, cause: HoldCause::BackOff };
+    let held = get(engine.hold(hold));
+    assert!(!held.left.is_zero() && held.left <= hour, "{what}: {held:?}");
+    get(engine.end_hold(origin));
+    get(engine.calm(origin));
+    let beat = get(engine.beat());
+    assert!(beat.members >= 1 && beat.format == 1 && beat.epoch <= beat.now, "{what}: {beat:?}");
+    get(engine.heads());
+}
+
+#[test]
+fn a_key_of_a_wrong_type_is_as_absent_and_replaced() {
+    let server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    engine.set_head(LogHead { number: 1, hash: [0; 32], time: Timestamp::from_millis(1) });
+    for key in keys() {
+        for set in TYPES {
+            server.command(&["FLUSHALL"]);
+            let words: Vec<_> =
+                set.iter().map(|word| if *word == "KEY" { &key } else { *word }).collect();
+            server.command(&words);
+            check(&engine, &format!("{words:?}"));
+        }
+    }
+    assert_eq!(engine.stats().counts().errors.iter().sum::<u64>(), 0, "no operation failed");
+}
+
+#[test]
+fn a_hostile_value_is_as_absent_or_bounded() {
+    let server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    engine.set_head(LogHead { number: 1, hash: [0; 32], time: Timestamp::from_millis(1) });
+    let keys = keys();
+    let [known, lease, pace, here, members, about, epoch, heads] = &keys[..] else { panic!() };
+    let mut sets: Vec<Vec<String>> = Vec::new();
+    let mut set = |words: &[&str]| sets.push(words.iter().map(|word| (*word).to_owned()).collect());
+    for number in NUMBERS {
+        let pair = format!("{number} {number}");
+        set(&[
+            "HSET", pace, "n", number, "g:bot", number, "h", number, "s", number, "c", number, "f",
+            number,
+        ]);
+        set(&["HSET", pace, "n", &pair, "g:bot", &pair, "w", number, "h", number, "f", "5"]);
+        set(&["SET", lease, &format!("{pair} other")]);
+        set(&["SET", lease, number]);
+        set(&["SET", epoch, number]);
+        set(&["HSET", heads, "a", &format!("{pair} x 5"), number, number]);
+        for key in [here, members, about] {
+            set(&["ZADD", key, number, "a", number, "other"]);
+        }
+    }
+    for value in [
+        "",
+        "short",
+        "\u{1}\0\0\0\0\0\0\0\0",
+        "\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}",
+    ] {
+        set(&["SET", known, value]);
+    }
+    set(&["SETRANGE", known, "20000000", "x"]);
+    set(&["SETRANGE", lease, "20000000", "x"]);
+    for words in sets {
+        server.command(&["FLUSHALL"]);
+        server.command(&words);
+        check(&engine, &format!("{words:?}"));
+    }
+    assert_eq!(engine.stats().counts().errors.iter().sum::<u64>(), 0, "no operation failed");
+}
+
+#[test]
+fn groups_that_were_once_used_are_forgotten_on_a_server_too() {
+    let server = RedisServer::start(&[]);
+    let clock = courtesy::engine::ManualEngineClock::starting_at(1_800_000_000_000_000);
+    let engine = reached("a", RedisConfig { clock: Some(Arc::clone(&clock) as _), ..on(&server) });
+    let origin = &site("example.com");
+    for number in 0..400 {
+        let group = format!("bot{number}");
+        let delay = Duration::from_secs(1);
+        let turn = TurnRequest {
+            origin,
+            group: &group,
+            own_delay: Duration::ZERO,
+            asked_delay: delay,
+            slack: delay / 20,
+            horizon: HORIZON,
+            count: 1,
+            left: Duration::ZERO,
+        };
+        get(engine.turn(turn));
+        clock.advance(Duration::from_secs(10));
+    }
+    let fields = server.command(&["HLEN", &keys()[2]]);
+    assert!(
+        matches!(fields, crate::testkit::processes::Reply::Int(count) if count <= 73),
+        "{fields:?}"
+    );
+}

@@ -1,0 +1,248 @@
+//! Servers that are not as they should be: each fault has a name, and ends when it is mended.
+
+use courtesy::engine::redis::Password;
+use courtesy::engine::{Landing, Look, Token, TurnRequest};
+
+use super::*;
+use crate::testkit::processes::Reply;
+
+fn here(engine: &RedisEngine) -> Result<usize, Error> {
+    wait(engine.here(&site("example.com"))).map(|presence| presence.here)
+}
+
+/// Operations until one fails for a reason of this kind.
+#[track_caller]
+fn fails(engine: &RedisEngine, kind: ErrorKind) -> Error {
+    let mut last = None;
+    until(&format!("{kind}"), || {
+        last = here(engine).err();
+        last.as_ref().is_some_and(|error| error.kind == kind)
+    });
+    last.expect("an error")
+}
+
+/// That the engine comes back by itself.
+#[track_caller]
+fn comes_back(engine: &RedisEngine) {
+    is_reached(engine);
+    until("it responds", || here(engine).is_ok());
+    get(engine.beat());
+    assert_eq!(engine.status().fault, None);
+}
+
+#[test]
+fn without_a_server_nothing_waits_and_it_is_found_when_it_comes() {
+    let mut server = RedisServer::start(&[]);
+    server.kill();
+    let engine = start("a", on(&server));
+    let error = fault(&engine, ErrorKind::Connection);
+    assert!(error.detail.contains("redis.sock"), "{error}");
+    let status = engine.status();
+    assert!(!status.was_reached && status.members == 1, "{status:?}");
+    assert_eq!(here(&engine).unwrap_err().kind, ErrorKind::Broken);
+    server.start_again(&[]);
+    comes_back(&engine);
+    assert!(engine.status().server.is_some_and(|server| server.starts_with("redis ")));
+    assert!(engine.stats().counts().away > Duration::ZERO);
+}
+
+#[test]
+fn a_wrong_password_is_named_and_shown_nowhere() {
+    let server = RedisServer::start(&["--requirepass", "right-secret"]);
+    let password = |text: &str| Some(Password::new(text));
+    let none = start("a", on(&server));
+    assert!(fault(&none, ErrorKind::Authentication).detail.starts_with("NOAUTH"));
+    let wrong = start("a", RedisConfig { password: password("wrong-secret"), ..on(&server) });
+    let error = fault(&wrong, ErrorKind::Authentication);
+    assert!(error.detail.starts_with("WRONGPASS"), "{error}");
+    assert!(!format!("{wrong:?} {error} {:?}", wrong.status()).contains("secret"));
+    wrong.change(RedisConfig { password: password("right-secret"), ..on(&server) });
+    comes_back(&wrong);
+}
+
+/// The rights that the pages name, and no others.
+const RIGHTS: &str = "-@all +hello +auth +ping +info +time +client|setname +script|load +eval +evalsha \
+    +get +set +getrange +strlen +del +pttl +pexpire +hget +hset +hmget +hgetall +hdel +hlen +hscan \
+    +hrandfield +zadd +zrem +zremrangebyscore +zcard +zcount +zrange +zscore";
+
+fn set_user(server: &RedisServer, rights: &str) {
+    let words = ["ACL", "SETUSER", "courtesy", "reset", "on", ">secret", "~courtesy:*"];
+    let words: Vec<_> = words.into_iter().chain(rights.split_whitespace()).collect();
+    assert_eq!(server.command(&words), Reply::Text("OK".to_owned()));
+}
+
+fn as_user(server: &RedisServer) -> RedisConfig {
+    let (user, password) = (Some("courtesy".to_owned()), Some(Password::new("secret")));
+    RedisConfig { user, password, ..on(server) }
+}
+
+#[test]
+fn the_rights_that_are_documented_suffice() {
+    let server = RedisServer::start(&[]);
+    set_user(&server, RIGHTS);
+    let engine = reached("a", as_user(&server));
+    let origin = &site("example.com");
+    let look = Look { origin, have: Token::default(), may_fetch: true, is_used: true };
+    get(engine.look(look));
+    get(engine.land(Landing { origin, token: Token(1), value: b"" }));
+    let second = Duration::from_secs(1);
+    for number in 0..80 {
+        get(engine.turn(TurnRequest {
+            origin,
+            group: &format!("bot{number}"),
+            own_delay: second,
+            asked_delay: second,
+            slack: second / 20,
+            horizon: 100 * second,
+            count: 1,
+            left: Duration::ZERO,
+        }));
+    }
+    get(engine.put_file([0; 32], bytes::Bytes::new()));
+    get(engine.get_file([0; 32]));
+    let time = courtesy::types::timestamp::Timestamp::from_millis(0);
+    engine.set_head(courtesy::engine::LogHead { number: 1, hash: [0; 32], time });
+    get(engine.calm(origin));
+    get(engine.beat());
+    get(engine.heads());
+    // A key of a wrong type and a member that is gone are removed.
+    server.command(&["DEL", "courtesy:1:{https://example.com}:here"]);
+    server.command(&["SET", "courtesy:1:{https://example.com}:here", "garbage"]);
+    server.command(&["ZADD", "courtesy:1:{cluster}:about", "1", "gone"]);
+    get(engine.here(origin));
+    get(engine.beat());
+    let log = server.command(&["ACL", "LOG"]);
+    assert_eq!(log, Reply::Array(vec![]), "nothing was refused");
+}
+
+#[test]
+fn lacking_rights_are_named() {
+    let server = RedisServer::start(&[]);
+    set_user(&server, &RIGHTS.replace("+info", ""));
+    let engine = start("a", as_user(&server));
+    let error = fault(&engine, ErrorKind::Permission);
+    assert!(error.detail.starts_with("NOPERM") && error.detail.contains("info"), "{error}");
+    set_user(&server, RIGHTS);
+    comes_back(&engine);
+    // A right that only a script lacks.
+    set_user(&server, &RIGHTS.replace("+zcard", ""));
+    fails(&engine, ErrorKind::Permission);
+    set_user(&server, RIGHTS);
+    comes_back(&engine);
+    // Keys that are not its own.
+    server.command(&["ACL", "SETUSER", "courtesy", "resetkeys", "~other:*"]);
+    fails(&engine, ErrorKind::Permission);
+}
+
+#[test]
+fn a_server_without_memory_is_named_and_used_again_when_there_is_some() {
+    let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
+    let engine = reached("a", on(&server));
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let error = fails(&engine, ErrorKind::Memory);
+    assert!(error.detail.contains("OOM"), "{error}");
+    fault(&engine, ErrorKind::Memory);
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    comes_back(&engine);
+    assert!(!engine.status().may_evict);
+}
+
+#[test]
+fn a_server_that_may_forget_is_noted() {
+    let server = RedisServer::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    assert!(reached("a", on(&server)).status().may_evict);
+}
+
+#[test]
+fn a_primary_that_becomes_a_replica_is_left_until_it_is_none() {
+    let server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    fails(&engine, ErrorKind::ReadOnly);
+    let error = fault(&engine, ErrorKind::ReadOnly);
+    assert!(error.detail.contains("replica"), "{error}");
+    server.command(&["REPLICAOF", "NO", "ONE"]);
+    comes_back(&engine);
+}
+
+#[test]
+fn a_server_that_reads_its_data_is_waited_for() {
+    let mut server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    for number in 0..3000 {
+        server.command(&["SET", &format!("key{number}"), &"x".repeat(100)]);
+    }
+    server.command(&["SAVE"]);
+    server.kill();
+    let slow = ["--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"];
+    server.spawn(&slow);
+    fault(&engine, ErrorKind::Loading);
+    comes_back(&engine);
+}
+
+#[test]
+fn scripts_that_the_server_has_lost_are_loaded_again() {
+    let server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    here(&engine).unwrap();
+    server.command(&["SCRIPT", "FLUSH"]);
+    assert_eq!(here(&engine), Ok(1));
+    assert_eq!(engine.stats().counts().errors.iter().sum::<u64>(), 0);
+}
+
+#[test]
+fn a_server_that_was_killed_and_comes_back_empty_has_lost_its_data() {
+    let mut server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    let origin = &site("example.com");
+    let second = Duration::from_secs(1);
+    let turn = TurnRequest {
+        origin,
+        group: "",
+        own_delay: Duration::ZERO,
+        asked_delay: 100 * second,
+        slack: second / 20,
+        horizon: 1000 * second,
+        count: 1,
+        left: Duration::ZERO,
+    };
+    let epoch = engine.status().epoch;
+    get(engine.turn(turn));
+    server.kill();
+    fault(&engine, ErrorKind::Connection);
+    server.start_again(&[]);
+    comes_back(&engine);
+    let (status, slot) = (engine.status(), get(engine.turn(turn)).slots[0]);
+    assert!(status.epoch > epoch && engine.stats().counts().lost > 0, "{status:?}");
+    assert!(slot > 80 * second, "no start before a delay after the loss: {slot:?}");
+}
+
+#[test]
+fn data_that_is_flushed_is_noticed_with_the_next_beat() {
+    let server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    get(engine.beat());
+    let epoch = engine.status().epoch;
+    server.command(&["FLUSHALL"]);
+    get(engine.beat());
+    assert!(engine.status().epoch > epoch && engine.stats().counts().lost == 1);
+}
+
+#[test]
+fn a_server_that_does_not_respond_costs_its_timeout_three_times() {
+    let server = RedisServer::start(&[]);
+    let timeouts = Duration::from_millis(200);
+    let short = RedisConfig { timeout: timeouts, connect_timeout: timeouts, ..on(&server) };
+    let engine = reached("a", short.clone());
+    server.set_stopped(true);
+    let mut kinds = Vec::new();
+    until("the breaker opens", || {
+        kinds.push(here(&engine).unwrap_err().kind);
+        kinds.last() == Some(&ErrorKind::Broken)
+    });
+    let late = kinds.iter().filter(|kind| **kind == ErrorKind::Timeout).count();
+    assert!((2..=4).contains(&late), "{kinds:?}");
+    server.set_stopped(false);
+    engine.change(RedisConfig { connect_timeout: TIMEOUT, timeout: TIMEOUT, ..short });
+    comes_back(&engine);
+}

@@ -1,0 +1,132 @@
+//! What is known of origins, from one proxy to another over a server.
+
+use bytes::Bytes;
+use courtesy::engine::{Known, Landed, Landing, LogHead, Look, SealKey, Token};
+use courtesy::types::timestamp::Timestamp;
+
+use super::*;
+
+const KNOWN: &str = "courtesy:1:{https://example.com}:known";
+
+fn look(engine: &RedisEngine, have: Token) -> Known {
+    let origin = &site("example.com");
+    get(engine.look(Look { origin, have, may_fetch: true, is_used: false })).known
+}
+
+#[track_caller]
+fn lease(engine: &RedisEngine, have: Token) -> Token {
+    let Known::Lease(token) = look(engine, have) else { panic!("no lease") };
+    token
+}
+
+fn land(engine: &RedisEngine, token: Token, value: &[u8]) -> Landed {
+    get(engine.land(Landing { origin: &site("example.com"), token, value }))
+}
+
+#[test]
+fn one_fetches_and_the_other_uses_what_was_found() {
+    let server = RedisServer::start(&[]);
+    let (a, b) = (reached("a", on(&server)), reached("b", on(&server)));
+    let token = lease(&a, Token::default());
+    let Known::Wait(left) = look(&b, Token::default()) else { panic!("no wait") };
+    assert!(left <= Duration::from_secs(3) && left > Duration::from_secs(1), "{left:?}");
+    assert_eq!(land(&a, token, b"found"), Landed::Kept);
+    let newer = Known::Newer { token, value: Bytes::from_static(b"found") };
+    assert_eq!(look(&b, Token::default()), newer);
+    let days = server.command(&["PTTL", KNOWN]);
+    let days = format!("{days:?}");
+    assert!(days.starts_with("Int(3887") || days.starts_with("Int(3888"), "45 days: {days}");
+    assert_eq!(a.stats().counts().lookups, [0, 1, 0, 0]);
+    assert_eq!(b.stats().counts().lookups, [1, 0, 1, 0]);
+}
+
+#[test]
+fn a_holder_that_stops_for_longer_than_its_lease_is_refused() {
+    let server = RedisServer::start(&[]);
+    let clock = courtesy::engine::ManualEngineClock::starting_at(1_800_000_000_000_000);
+    let config = || RedisConfig { clock: Some(Arc::clone(&clock) as _), ..on(&server) };
+    let (a, b) = (reached("a", config()), reached("b", config()));
+    let first = lease(&a, Token::default());
+    clock.advance(Duration::from_secs(10));
+    let second = lease(&b, Token::default());
+    assert!(second > first);
+    assert_eq!(land(&b, second, b"new"), Landed::Kept);
+    assert_eq!(land(&a, first, b"old"), Landed::Refused(second));
+    assert!(!get(a.renew(&site("example.com"), first)));
+}
+
+#[test]
+fn a_value_that_was_changed_or_is_not_sealed_is_fetched_again() {
+    let server = RedisServer::start(&[]);
+    let sealed = |byte| RedisConfig { seal_key: Some(SealKey::new(&[byte; 32])), ..on(&server) };
+    let (a, b) = (reached("a", sealed(1)), reached("b", sealed(1)));
+    let (other, open) = (reached("c", sealed(2)), reached("d", on(&server)));
+    let token = lease(&a, Token::default());
+    land(&a, token, b"found");
+    assert!(matches!(look(&b, Token::default()), Known::Newer { .. }));
+    assert!(matches!(look(&open, Token::default()), Known::Newer { .. }), "a proxy without a key");
+    let theirs = lease(&other, Token::default());
+    assert_eq!(other.stats().counts().damaged, 1);
+    get(other.release(&site("example.com"), theirs));
+    // A bit of the text is changed.
+    server.command(&["SETBIT", KNOWN, &(8 * 44).to_string(), "1"]);
+    server.command(&["SETBIT", KNOWN, &(8 * 44 + 1).to_string(), "0"]);
+    let again = lease(&b, Token::default());
+    assert!(again > token && b.stats().counts().damaged == 1);
+    assert_eq!(land(&b, again, b"again"), Landed::Kept);
+    let newer = Known::Newer { token: again, value: Bytes::from_static(b"again") };
+    assert_eq!(look(&a, token), newer);
+}
+
+#[test]
+fn a_value_of_an_unknown_format_is_as_absent_and_replaced() {
+    let server = RedisServer::start(&[]);
+    let a = reached("a", on(&server));
+    let token = lease(&a, Token::default());
+    land(&a, token, b"found");
+    server.command(&["SETRANGE", KNOWN, "0", "\u{5}"]);
+    let again = lease(&a, Token::default());
+    assert_eq!((land(&a, again, b"found"), a.stats().counts().damaged), (Landed::Kept, 1));
+    assert!(matches!(look(&a, Token::default()), Known::Newer { .. }));
+}
+
+#[test]
+fn a_file_is_what_its_digest_says_or_absent() {
+    use sha2::Digest;
+    let server = RedisServer::start(&[]);
+    let (a, b) = (reached("a", on(&server)), reached("b", on(&server)));
+    let file = Bytes::from("User-agent: *\nDisallow: /private/\n".repeat(100));
+    let digest: [u8; 32] = sha2::Sha256::digest(&file).into();
+    assert_eq!(get(b.get_file(digest)), None);
+    get(a.put_file(digest, file.clone()));
+    assert_eq!(get(b.get_file(digest)), Some(file.clone()));
+    get(a.put_file(digest, Bytes::from_static(b"another")));
+    assert_eq!((get(b.get_file(digest)), b.stats().counts().damaged), (None, 1));
+    let name = format!("courtesy:1:file:{}", courtesy::types::sanitize::hex(&digest));
+    server.command(&["SETRANGE", &name, "3000000", "x"]);
+    assert_eq!((get(b.get_file(digest)), b.stats().counts().damaged), (None, 2));
+    server.command(&["DEL", &name]);
+    server.command(&["RPUSH", &name, "of a wrong type"]);
+    assert_eq!((get(b.get_file(digest)), b.stats().counts().damaged), (None, 3));
+    get(a.put_file(digest, file.clone()));
+    assert_eq!(get(b.get_file(digest)), Some(file));
+    let large = Bytes::from(vec![0; 600 << 10]);
+    assert_eq!(refused(a.put_file([1; 32], large)).kind, ErrorKind::TooLarge);
+}
+
+#[test]
+fn heads_of_logs_come_back_as_they_were_noted() {
+    let server = RedisServer::start(&[]);
+    let (a, b) = (reached("a", on(&server)), reached("b", on(&server)));
+    let head = |number| LogHead { number, hash: [7; 32], time: Timestamp::from_millis(99) };
+    a.set_head(head(1));
+    b.set_head(head(2));
+    get(a.beat());
+    get(b.beat());
+    a.set_head(head(3));
+    get(a.beat());
+    let heads = [("a".to_owned(), head(3)), ("b".to_owned(), head(2))];
+    assert_eq!(get(b.heads()), heads);
+    server.command(&["HSET", "courtesy:1:{cluster}:heads", "c", "1 nonsense"]);
+    assert_eq!(get(b.heads()), heads);
+}

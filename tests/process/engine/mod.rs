@@ -1,0 +1,77 @@
+//! The shared engine on a real server: the scripts compute what the engine in memory does, survive
+//! what may stand at their keys, and each fault of a server has a name.
+
+mod cluster;
+mod damage;
+mod faults;
+mod known;
+mod same;
+mod sentinel;
+mod tls;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use courtesy::engine::redis::{Address, RedisConfig, RedisEngine};
+use courtesy::engine::{Config, Engine, Error, ErrorKind, Response};
+use courtesy::runtime::clock::SystemClock;
+use courtesy::types::origin::{Origin, Scheme};
+
+use crate::testkit::processes::{DEADLINE, RedisServer, until};
+
+/// Of a test machine under load.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+fn wait<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(DEADLINE, future).await.expect("in time") })
+}
+
+/// What the engine responds.
+#[track_caller]
+fn get<T>(response: Response<T>) -> T {
+    wait(response).expect("the engine is there")
+}
+
+/// Why it does not.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(response: Response<T>) -> Error {
+    wait(response).expect_err("the engine is away")
+}
+
+fn on(server: &RedisServer) -> RedisConfig {
+    let timeouts = RedisConfig::at(Address::Unix(server.socket()));
+    RedisConfig { timeout: TIMEOUT, connect_timeout: TIMEOUT, ..timeouts }
+}
+
+fn start(name: &str, config: RedisConfig) -> RedisEngine {
+    RedisEngine::start(Config::named(name), config, Arc::new(SystemClock)).expect("a thread")
+}
+
+/// An engine that has reached its server.
+#[track_caller]
+fn reached(name: &str, config: RedisConfig) -> RedisEngine {
+    let engine = start(name, config);
+    is_reached(&engine);
+    engine
+}
+
+/// Waits until all servers can be reached.
+#[track_caller]
+fn is_reached(engine: &RedisEngine) {
+    until("the servers are reached", || engine.status().is_up);
+}
+
+fn site(name: &str) -> Origin {
+    Origin::from_authority(Scheme::Https, name).unwrap()
+}
+
+/// Waits until the engine is away for a reason of this kind, and returns that.
+#[track_caller]
+fn fault(engine: &RedisEngine, kind: ErrorKind) -> Error {
+    let is_so =
+        || engine.status().fault.filter(|fault| fault.kind == kind && !engine.status().is_up);
+    until(&format!("{kind}"), || is_so().is_some());
+    is_so().unwrap_or_else(|| kind.with("passing"))
+}

@@ -1,0 +1,272 @@
+//! The engine in memory and the scripts on a server give the same responses, and hold the same.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use courtesy::engine::{
+    EngineClock, HoldCause, HoldLength, HoldRequest, Landing, LogHead, Look, ManualEngineClock,
+    MemoryEngine, Micros, Token, TurnRequest,
+};
+use courtesy::types::timestamp::Timestamp;
+use proptest::prelude::*;
+use proptest::test_runner::{Config as Cases, TestRunner};
+
+use super::*;
+use crate::testkit::processes::Reply;
+
+const START: Micros = 1_800_000_000_000_000;
+
+/// One operation of one of the proxies at one of the origins.
+#[derive(Clone, Debug)]
+enum Step {
+    Look {
+        have: Have,
+        may_fetch: bool,
+        is_used: bool,
+    },
+    Land {
+        token: Have,
+        value: Vec<u8>,
+    },
+    Renew(Have),
+    Release(Have),
+    Turn {
+        group: &'static str,
+        own: u64,
+        asked: u64,
+        slack: u64,
+        horizon: u64,
+        count: u8,
+        left: u64,
+    },
+    Hold(HoldLength, u16, HoldCause),
+    Calm,
+    EndHold,
+    Here,
+    Beat,
+    Head(u64),
+    File(u8),
+    Lose,
+    /// The clock is moved by so many microseconds, also back.
+    Time(i64),
+}
+
+/// A token that one of the steps before has seen, or another one.
+#[derive(Clone, Copy, Debug)]
+enum Have {
+    Seen(usize),
+    Nothing,
+    Far,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
+    let have = || prop_oneof![8 => (0_usize..4).prop_map(Have::Seen), 2 => Just(Have::Nothing), 1 => Just(Have::Far)];
+    let millis = |max: u64| (0..max).prop_map(|length| length * 1000);
+    let group = prop::sample::select(&["", "examplebot", "otherbot"][..]);
+    let turn = (
+        group,
+        millis(20_000),
+        millis(20_000),
+        40_000_u64..200_000,
+        millis(150_000),
+        1_u8..5,
+        millis(3000),
+    );
+    let turn = turn.prop_map(|(group, own, asked, slack, horizon, count, left)| {
+        // Half of all delays are none.
+        let delay = |delay: u64| if delay.is_multiple_of(2000) { 0 } else { delay };
+        let (own, asked) = (delay(own), delay(asked));
+        Step::Turn { group, own, asked, slack, horizon, count, left }
+    });
+    let length = prop_oneof![
+        (0_u64..5_000_000).prop_map(|millis| HoldLength::For(Duration::from_millis(millis))),
+        (1_u64..60, 1_u64..600, 0_u16..1200).prop_map(|(first, max, jitter)| {
+            let (first, max) = (Duration::from_secs(first), Duration::from_secs(max));
+            HoldLength::BackOff { first, max, jitter }
+        }),
+    ];
+    let causes = [HoldCause::RetryAfter, HoldCause::RateLimit, HoldCause::BackOff];
+    let hold =
+        (length, prop::sample::select(&[429, 503][..]), prop::sample::select(causes.to_vec()));
+    let step = prop_oneof![
+        4 => (have(), any::<bool>(), any::<bool>())
+            .prop_map(|(have, may_fetch, is_used)| Step::Look { have, may_fetch, is_used }),
+        3 => (have(), prop::collection::vec(any::<u8>(), 0..50))
+            .prop_map(|(token, value)| Step::Land { token, value }),
+        1 => have().prop_map(Step::Renew),
+        1 => have().prop_map(Step::Release),
+        6 => turn,
+        2 => hold.prop_map(|(length, status, cause)| Step::Hold(length, status, cause)),
+        1 => Just(Step::Calm),
+        1 => Just(Step::EndHold),
+        2 => Just(Step::Here),
+        2 => Just(Step::Beat),
+        1 => any::<u64>().prop_map(Step::Head),
+        1 => any::<u8>().prop_map(Step::File),
+        1 => Just(Step::Lose),
+        6 => prop_oneof![
+            8 => 0_i64..20_000_000,
+            2 => 0_i64..200_000_000,
+            1 => -3_700_000_000_i64..0,
+            1 => 0_i64..100_000_000_000,
+        ].prop_map(Step::Time),
+    ];
+    prop::collection::vec((0_usize..3, 0_usize..2, step), 1..60)
+}
+
+/// Three proxies on each of the engines.
+struct Both {
+    server: RedisServer,
+    clock: Arc<ManualEngineClock>,
+    redis: Vec<RedisEngine>,
+    sites: [Origin; 2],
+}
+
+impl Both {
+    fn new() -> Self {
+        let server = RedisServer::start(&[]);
+        let clock = ManualEngineClock::starting_at(START);
+        let config = || RedisConfig { clock: Some(Arc::clone(&clock) as _), ..on(&server) };
+        let redis = names().map(|name| reached(name, config())).collect();
+        Self { server, clock, redis, sites: [site("one.example"), site("other.example:8443")] }
+    }
+
+    /// New proxies on an empty server, and the same in memory.
+    fn anew(&mut self) -> Vec<MemoryEngine> {
+        self.clock.set(START);
+        self.server.command(&["FLUSHALL"]);
+        let config = RedisConfig { clock: Some(Arc::clone(&self.clock) as _), ..on(&self.server) };
+        let first = MemoryEngine::new(Config::named("a"), Arc::clone(&self.clock) as _);
+        first.lose();
+        let memory: Vec<_> = names().map(|name| first.beside(Config::named(name))).collect();
+        self.redis = names().map(|name| reached(name, config.clone())).collect();
+        // As each has at its start, in the same order.
+        self.server.command(&["FLUSHALL"]);
+        for (memory, redis) in memory.iter().zip(&self.redis) {
+            assert_eq!(get(memory.beat()), get(redis.beat()));
+        }
+        memory
+    }
+
+    /// What the server holds of an origin, as [`MemoryEngine::dump`] has it.
+    fn dump(&self, origin: &Origin) -> BTreeMap<(&'static str, String), String> {
+        let key = |name: &str| format!("courtesy:1:{{{origin}}}:{name}");
+        let mut dump = BTreeMap::new();
+        if let Reply::Text(known) = self.server.command(&["GET", &key("known")]) {
+            let token =
+                known.chars().skip(1).take(8).fold(0, |token, byte| token << 8 | byte as u64);
+            dump.insert(("known", "token".to_owned()), token.to_string());
+        }
+        if let Reply::Text(lease) = self.server.command(&["GET", &key("lease")]) {
+            dump.insert(("lease", String::new()), lease);
+        }
+        for pair in self.server.command(&["HGETALL", &key("pace")]).texts().chunks(2) {
+            dump.insert(("pace", pair[0].to_owned()), pair[1].to_owned());
+        }
+        let here = self.server.command(&["ZRANGE", &key("here"), "0", "-1", "WITHSCORES"]);
+        for pair in here.texts().chunks(2) {
+            dump.insert(("here", pair[0].to_owned()), pair[1].to_owned());
+        }
+        dump
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    ["a", "b", "c"].into_iter()
+}
+
+/// Does a step, and tells in words what came of it. Tokens that were seen are added to `seen`.
+fn act(engine: &dyn Engine, origin: &Origin, step: &Step, seen: &mut Vec<Token>) -> String {
+    let token = |have: Have| match have {
+        Have::Seen(back) => seen.iter().rev().nth(back).copied().unwrap_or_default(),
+        Have::Nothing => Token::default(),
+        Have::Far => Token(START * 2),
+    };
+    match step {
+        Step::Look { have, may_fetch, is_used } => {
+            let (have, may_fetch, is_used) = (token(*have), *may_fetch, *is_used);
+            let looked = get(engine.look(Look { origin, have, may_fetch, is_used }));
+            use courtesy::engine::Known::{Lease, Newer};
+            if let Newer { token, .. } | Lease(token) = &looked.known {
+                seen.push(*token);
+            }
+            format!("{looked:?}")
+        }
+        Step::Land { token: have, value } => {
+            format!("{:?}", get(engine.land(Landing { origin, token: token(*have), value })))
+        }
+        Step::Renew(have) => format!("{:?}", get(engine.renew(origin, token(*have)))),
+        Step::Release(have) => format!("{:?}", get(engine.release(origin, token(*have)))),
+        Step::Turn { group, own, asked, slack, horizon, count, left } => {
+            let micros = Duration::from_micros;
+            format!(
+                "{:?}",
+                get(engine.turn(TurnRequest {
+                    origin,
+                    group,
+                    own_delay: micros(*own),
+                    asked_delay: micros(*asked),
+                    slack: micros(*slack),
+                    horizon: micros(*horizon),
+                    count: *count,
+                    left: micros(*left),
+                }))
+            )
+        }
+        Step::Hold(length, status, cause) => {
+            let (length, status, cause) = (*length, *status, *cause);
+            format!("{:?}", get(engine.hold(HoldRequest { origin, length, status, cause })))
+        }
+        Step::Calm => format!("{:?}", get(engine.calm(origin))),
+        Step::EndHold => format!("{:?}", get(engine.end_hold(origin))),
+        Step::Here => format!("{:?}", get(engine.here(origin))),
+        Step::Beat => format!("{:?}", get(engine.beat())),
+        Step::Head(number) => {
+            let time = Timestamp::from_millis(7);
+            engine.set_head(LogHead { number: *number, hash: [1; 32], time });
+            format!("{:?} {:?}", get(engine.beat()), get(engine.heads()))
+        }
+        Step::File(byte) => {
+            let content = Bytes::from(vec![*byte; usize::from(*byte)]);
+            let digest = sha256(&content);
+            let before = get(engine.get_file(digest));
+            get(engine.put_file(digest, content));
+            format!("{before:?} {:?}", get(engine.get_file(digest)))
+        }
+        Step::Lose | Step::Time(_) => String::new(),
+    }
+}
+
+fn sha256(content: &[u8]) -> [u8; 32] {
+    use sha2::Digest;
+    sha2::Sha256::digest(content).into()
+}
+
+fn check(both: &mut Both, steps: &[(usize, usize, Step)]) -> Result<(), TestCaseError> {
+    let memory = both.anew();
+    let (mut by_memory, mut by_redis) = (Vec::new(), Vec::new());
+    for (index, (proxy, origin, step)) in steps.iter().enumerate() {
+        let origin = &both.sites[*origin];
+        match step {
+            Step::Lose => {
+                memory[0].lose();
+                both.server.command(&["FLUSHALL"]);
+            }
+            Step::Time(by) => both.clock.set(both.clock.now().saturating_add_signed(*by)),
+            _ => {}
+        }
+        let one = act(&memory[*proxy], origin, step, &mut by_memory);
+        let other = act(&both.redis[*proxy], origin, step, &mut by_redis);
+        prop_assert_eq!(one, other, "step {}: {:?}", index, step);
+        prop_assert_eq!(memory[0].dump(origin), both.dump(origin), "step {}: {:?}", index, step);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_scripts_and_the_engine_in_memory_give_the_same_responses() {
+    let mut both = Both::new();
+    let mut runner = TestRunner::new(Cases { failure_persistence: None, ..Cases::with_cases(150) });
+    let both = std::cell::RefCell::new(&mut both);
+    runner.run(&steps(), |steps| check(&mut both.borrow_mut(), &steps)).unwrap();
+}

@@ -1,0 +1,91 @@
+//! A server with TLS.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use courtesy::engine::redis::tls_config;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+
+use super::*;
+use crate::testkit::inside;
+
+/// Files of an authority and of a certificate that it has signed.
+struct Files {
+    ca: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+fn files(dir: &Path, name: &str) -> Files {
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    // With the name of its issuer it would be taken for one that has signed itself.
+    params.distinguished_name.push(DnType::CommonName, "localhost");
+    let certificate = params.signed_by(&key, &ca).unwrap();
+    let write = |kind: &str, pem: String| {
+        let file = dir.join(format!("{name}-{kind}.pem"));
+        fs::write(&file, pem).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        file
+    };
+    Files {
+        ca: write("ca", ca.pem()),
+        certificate: write("certificate", certificate.pem()),
+        key: write("key", key.serialize_pem()),
+    }
+}
+
+#[test]
+fn a_server_and_a_client_know_each_other_by_their_certificates() {
+    inside(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, other) = (files(dir.path(), "own"), files(dir.path(), "other"));
+        let text = |path: &PathBuf| path.to_str().unwrap().to_owned();
+        let (ca, certificate, key) = (text(&own.ca), text(&own.certificate), text(&own.key));
+        let _server = RedisServer::start(&[
+            "--tls-port",
+            "7000",
+            "--tls-ca-cert-file",
+            &ca,
+            "--tls-cert-file",
+            &certificate,
+            "--tls-key-file",
+            &key,
+            "--tls-auth-clients",
+            "yes",
+        ]);
+        let address = Address::Tcp { host: "localhost".into(), port: 7000, is_tls: true };
+        let start = |ca: &Path, client: Option<(&Path, &Path)>| {
+            let tls = Some(tls_config(Some(ca), client).unwrap());
+            let timeouts = RedisConfig::at(address.clone());
+            let timeouts = RedisConfig { timeout: TIMEOUT, connect_timeout: TIMEOUT, ..timeouts };
+            super::start("a", RedisConfig { tls, ..timeouts })
+        };
+        let known = (own.certificate.as_path(), own.key.as_path());
+        let engine = start(&own.ca, Some(known));
+        is_reached(&engine);
+        get(engine.here(&site("example.com")));
+        let wrong = fault(&start(&other.ca, Some(known)), ErrorKind::Tls);
+        assert!(wrong.detail.contains("certificate"), "{wrong}");
+        let unknown = start(&own.ca, None);
+        fault(&unknown, ErrorKind::Tls);
+    });
+}
+
+#[test]
+fn files_for_tls_are_named_if_they_cannot_be_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = files(dir.path(), "own");
+    let error = |ca: &Path, client| tls_config(Some(ca), client).unwrap_err().to_string();
+    let none = dir.path().join("none");
+    assert!(error(&none, None).starts_with("engine.ca: "));
+    assert!(error(&own.key, None).starts_with("engine.ca: no certificate"));
+    assert!(error(&own.ca, Some((&none, &own.key))).starts_with("engine.cert: "));
+    assert!(error(&own.ca, Some((&own.certificate, &none))).starts_with("engine.key: "));
+    fs::set_permissions(&own.key, Permissions::from_mode(0o644)).unwrap();
+    assert!(error(&own.ca, Some((&own.certificate, &own.key))).contains("0600"));
+}
