@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::admin::metrics;
 use crate::testkit::parties::{Origin, Proxy, Script, answer, ok_with};
+use crate::testkit::processes::scale;
 
 /// Only a crawl that hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The Crawl-delay of the site, and how exactly the origin can observe it.
-const DELAY: Duration = Duration::from_millis(200);
+/// How exactly the origin can observe its Crawl-delay.
 const ACCURACY: Duration = Duration::from_millis(20);
 
-const ROBOTS_TXT: &str = "\
-User-agent: *
-Crawl-delay: 0.2
+/// What follows the Crawl-delay.
+const RULES: &str = "\
 Disallow: /private/
 Disallow: /*/draft-
 Disallow: /*.pdf$
@@ -75,6 +75,11 @@ const REDIRECTS: &[(&str, &str)] = &[("/moved", "/about"), ("/leads-inside", "/p
 /// Found only by the redirect.
 const SECRET: &str = "/private/secret";
 
+/// The Crawl-delay of the site; a second by `COURTESY_TEST_CRAWL_DELAY_MS=1000`.
+fn delay() -> Duration {
+    Duration::from_millis(scale("COURTESY_TEST_CRAWL_DELAY_MS", 200) as u64)
+}
+
 fn site() -> Origin {
     let mut links = String::new();
     for (path, _) in PAGES {
@@ -84,7 +89,8 @@ fn site() -> Origin {
         let page = format!("<!doctype html><html><title>{title}</title><ul>{links}</ul></html>\n");
         ok_with("Content-Type: text/html; charset=utf-8\r\n", page)
     };
-    let mut origin = Origin::with_robots(ROBOTS_TXT);
+    let asked = format!("User-agent: *\nCrawl-delay: {}\n{RULES}", delay().as_secs_f64());
+    let mut origin = Origin::with_robots(&asked);
     for (path, _) in PAGES {
         origin = origin.on(path, html(path));
     }
@@ -116,8 +122,14 @@ fn assert_polite(origin: &Origin, proxy: &Proxy) {
     assert_eq!(origin.count("/robots.txt"), 1);
 
     let arrivals: Vec<_> = origin.log().requests[1..].iter().map(|request| request.at).collect();
-    let is_early = |pair: &[Instant]| pair[1] - pair[0] < DELAY - ACCURACY;
+    let is_early = |pair: &[Instant]| pair[1] - pair[0] < delay() - ACCURACY;
     assert!(!arrivals.windows(2).any(is_early), "{arrivals:?}");
+    let refused: f64 = metrics(proxy)
+        .iter()
+        .filter(|(name, _)| name.starts_with("courtesy_pace_refusals_total"))
+        .map(|(_, count)| count)
+        .sum();
+    assert_eq!(refused, 0.0, "each request was held until its time");
 
     let records = proxy.records();
     let refused: BTreeSet<_> = records.iter().filter_map(|record| record["url"].as_str()).collect();
@@ -173,7 +185,7 @@ fn wget_gets_what_is_allowed_and_no_more() {
             "--level=inf",
             "--no-verbose",
             "--tries=1",
-            "--timeout=20",
+            "--timeout=60",
             "--no-config",
         ])
         .args(["--user-agent=ExampleBot/1.0", "-e", "robots=off", "-e", "use_proxy=on"])
@@ -274,6 +286,7 @@ fn scrapy_gets_what_is_allowed_and_no_more() {
             "-s",
             "LOG_LEVEL=INFO",
         ])
+        .args(["-s", "CONCURRENT_REQUESTS=16", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=16"])
         .args(["-s", "USER_AGENT=ExampleBot/1.0 (+http://bot.example/)"])
         .arg(&spider)
         .current_dir(directory.path())
