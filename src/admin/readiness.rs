@@ -1,9 +1,11 @@
 //! Readiness: whether the proxy should be sent requests. It is not ready while it drains or cannot
-//! record denials, so that a load balancer prefers an instance that keeps its log. Three faults are
+//! record denials, so that a load balancer prefers an instance that keeps its log. Some faults are
 //! reported without making it unready: a failed store on disk (decisions are made from memory, and a
 //! restart of an unready instance would lose that), settings that could not be reloaded (the former
 //! ones are in effect, and a restart would end the service), and an expired CA (only interception
-//! stops).
+//! stops). A
+//! shared engine that is away is another, unless `engine.required` says that the proxy is to wait for
+//! its first contact.
 
 use std::sync::atomic::Ordering;
 
@@ -13,6 +15,7 @@ use serde::Serialize;
 use super::response::{AdminRequest, AdminResponse, respond};
 use super::watched::Watched;
 use crate::ca::CURE;
+use crate::engine::CLOCK_OFFSET_MAX_MICROS;
 
 #[derive(Serialize)]
 struct Readiness {
@@ -76,7 +79,7 @@ fn is_verbose(uri: &Uri) -> bool {
 }
 
 /// Each part, what trouble with it makes of the whole, and the trouble where there is some.
-fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 5] {
+fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 6] {
     let draining = watched.draining.load(Ordering::Relaxed);
     let stopping = || "the proxy is stopping, and takes no more requests".to_owned();
     let in_memory = |error| format!("origins are stored in memory only: {error}");
@@ -88,7 +91,36 @@ fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 5] {
         ("server", Status::NotReady, draining.then(stopping)),
         ("audit", Status::NotReady, watched.audit.health().failing),
         ("store", Status::Degraded, watched.store.health().failing.map(in_memory)),
+        engine(watched),
         ("config", Status::Degraded, watched.reloads.failing().map(former)),
         ("ca", Status::Degraded, watched.leaves.invalidity().map(no_https)),
     ]
+}
+
+fn engine(watched: &Watched) -> (&'static str, Status, Option<String>) {
+    let Some(engine) = &watched.engine else { return ("engine", Status::Ready, None) };
+    let seen = engine.status();
+    let is_missing = watched.is_engine_required && !seen.was_reached;
+    let worst = if is_missing { Status::NotReady } else { Status::Degraded };
+    let fault = seen.fault.as_ref().map(ToString::to_string).unwrap_or_default();
+    let problem = if !seen.is_up {
+        let alone =
+            if seen.was_reached { "" } else { " (engine.share says how many proxies there are)" };
+        Some(format!(
+            "the shared engine is away, and this proxy is one of {}{alone}: {fault}",
+            seen.members
+        ))
+    } else if seen.may_evict {
+        Some("the shared engine may forget holds and outages: set its maxmemory-policy to noeviction".into())
+    } else if seen
+        .clock_offset
+        .is_some_and(|offset| offset.unsigned_abs() > CLOCK_OFFSET_MAX_MICROS)
+    {
+        Some("this machine's clock and the engine's differ by more than a minute: what is fetched here is not shared".into())
+    } else if 2 * seen.same_settings < seen.members {
+        Some("most proxies of the engine have other settings (robots, origins, outage, pace, exemptions)".into())
+    } else {
+        None
+    };
+    ("engine", worst, problem)
 }

@@ -9,6 +9,7 @@ use crate::audit::Writer;
 use crate::ca::Leaves;
 use crate::clients::ClientAdmission;
 use crate::egress;
+use crate::engine::Engine;
 use crate::proxy::{DecisionMetrics, RequestMetrics};
 use crate::runtime::clock::Clock;
 use crate::store::Store;
@@ -27,6 +28,10 @@ pub struct Watched {
     pub leaves: Arc<Leaves>,
     pub reloads: Arc<Reloads>,
     pub admission: Arc<ClientAdmission>,
+    /// What several proxies share, if there is an engine.
+    pub engine: Option<Arc<dyn Engine>>,
+    /// The proxy is not ready before the engine has been reached.
+    pub is_engine_required: bool,
     /// The token that requests need.
     pub token: Arc<Token>,
     pub clock: Arc<dyn Clock>,

@@ -26,6 +26,8 @@ impl Settings {
         pace::Config {
             max_exchanges: self.egress.max_per_origin,
             drain_timeout: self.limits.drain_timeout,
+            away: self.engine.away,
+            share: self.engine.share,
             ..self.pace.build(self.robots.mode, &self.origins)
         }
     }
@@ -56,7 +58,7 @@ impl Settings {
     }
 
     /// The name of this proxy in its records.
-    pub(super) fn node(&self) -> NodeName {
+    pub fn node(&self) -> NodeName {
         self.audit.node()
     }
 

@@ -7,6 +7,7 @@ mod build;
 mod cgroup;
 mod diagnostics;
 mod digest;
+mod engine_url;
 mod enums;
 mod host_defaults;
 mod layers;
@@ -35,6 +36,7 @@ mod values;
 
 pub use address::{parse_admin, parse_proxy};
 pub use diagnostics::{Complaint, Refusal};
+pub use engine_url::parse_servers;
 pub use enums::{LogFormat, LogLevel};
 pub use layers::{Change, Override};
 pub use lenient::{Whereabouts, whereabouts};
@@ -44,8 +46,8 @@ pub use names::{ContactUrl, FetchAs, Via};
 pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
-    Admin, Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Pace,
-    Robots, Settings, Tls,
+    Admin, Agents, Audit, Clients, Deny, Egress, Engine, Https, Knobs, Limits, Listen, Log, Outage,
+    Pace, Robots, Settings, Tls,
 };
 pub use show::Effective;
 pub use values::AdminAddress;

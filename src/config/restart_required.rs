@@ -19,6 +19,15 @@ impl Settings {
         keep("admin.token_file", replace(&mut self.admin.token_file, &running.admin.token_file));
         keep("audit.dir", replace(&mut self.audit.dir, &running.audit.dir));
         keep("store.enabled", replace(&mut self.store.enabled, &running.store.enabled));
+        keep("engine.prefix", replace(&mut self.engine.prefix, &running.engine.prefix));
+        keep("engine.name", replace(&mut self.engine.name, &running.engine.name));
+        keep("engine.cluster", replace(&mut self.engine.cluster, &running.engine.cluster));
+        keep("engine.share_policies", {
+            replace(&mut self.engine.share_policies, &running.engine.share_policies)
+        });
+        keep("engine.share_pace", {
+            replace(&mut self.engine.share_pace, &running.engine.share_pace)
+        });
         keep("log.format", replace(&mut self.log.format, &running.log.format));
         kept
     }

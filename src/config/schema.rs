@@ -189,6 +189,16 @@ fn example() -> Settings {
     settings.https.ca_key = Some("ca.key".into());
     settings.tls.extra_roots = vec!["root.pem".into()];
     settings.tls.insecure_origins = vec![origin.host().clone()];
+    settings.engine.url = Some("redis://engine:6379".parse().expect("it is a URL"));
+    settings.engine.url_file = Some("engine.url".into());
+    settings.engine.user = Some("courtesy".into());
+    settings.engine.password_file = Some("engine.password".into());
+    settings.engine.ca = Some("engine-ca.pem".into());
+    settings.engine.cert = Some("engine.pem".into());
+    settings.engine.key = Some("engine.key".into());
+    settings.engine.sentinel = Some("main".into());
+    settings.engine.name = Some("pod-7".into());
+    settings.engine.seal_key_file = Some("engine.seal".into());
     settings.agents.rules = vec![AgentRule {
         matches: "*".parse().expect("a pattern"),
         token: Some(token.clone()),

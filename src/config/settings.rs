@@ -5,6 +5,7 @@
 mod agents;
 mod audit;
 mod egress;
+mod engine;
 mod https;
 mod limits;
 mod listen;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use agents::{Agents, Deny};
 pub use audit::{Audit, Log, Store, Watch};
 pub use egress::Egress;
+pub use engine::Engine;
 pub use https::{Https, Tls};
 pub use limits::Limits;
 pub use listen::{Admin, Clients, Listen};
@@ -46,6 +48,7 @@ pub struct Settings {
     pub outage: Outage,
     pub exemptions: Vec<Exemption>,
     pub pace: Pace,
+    pub engine: Engine,
     pub deny: Deny,
     pub https: Https,
     pub tls: Tls,

@@ -21,7 +21,6 @@ mod look;
 mod members;
 mod memory;
 mod pace;
-#[cfg(feature = "engine")]
 pub mod redis;
 mod response;
 mod seal;
@@ -44,12 +43,14 @@ pub use memory::MemoryEngine;
 pub use pace::{
     Hold, HoldCause, HoldLength, HoldRequest, Presence, SLOTS_MAX, TurnRequest, Turned,
 };
-#[cfg(feature = "engine")]
-pub use redis::{Address, Password, RedisConfig, RedisEngine, ServerUrl, ServerUrlError};
+pub use redis::{
+    Address, Password, RedisConfig, RedisEngine, ServerUrl, ServerUrlError, TlsConfigError,
+    tls_config,
+};
 pub use response::Response;
 pub use seal::{SealKey, SealKeyError};
 pub use stats::{Counts, LookupResult, Operation, SlotEnd, Stats};
-pub use status::Status;
+pub use status::{CLOCK_OFFSET_MAX_MICROS, Status};
 pub use token::Token;
 pub use window::{slack, start_window};
 

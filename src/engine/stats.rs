@@ -76,6 +76,20 @@ pub enum SlotEnd {
     Idle,
 }
 
+impl SlotEnd {
+    /// All ends, in the order of [`Counts::slots`].
+    pub const ALL: [Self; 3] = [Self::Used, Self::Missed, Self::Idle];
+
+    /// The value of the label `end`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Used => "used",
+            Self::Missed => "missed",
+            Self::Idle => "idle",
+        }
+    }
+}
+
 /// What a look returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupResult {
@@ -86,6 +100,19 @@ pub enum LookupResult {
 }
 
 impl LookupResult {
+    /// All results, in the order of [`Counts::lookups`].
+    pub const ALL: [Self; 4] = [Self::Newer, Self::Lease, Self::Wait, Self::None];
+
+    /// The value of the label `result`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Newer => "newer",
+            Self::Lease => "lease",
+            Self::Wait => "wait",
+            Self::None => "none",
+        }
+    }
+
     pub(super) const fn of(known: &Known) -> Self {
         match known {
             Known::Newer { .. } => Self::Newer,

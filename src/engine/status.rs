@@ -5,6 +5,10 @@ use std::time::Duration;
 use super::clock::Micros;
 use super::error::Error;
 
+/// A proxy whose clock differs more from the engine's, in microseconds, keeps its findings to
+/// itself: their dates would mislead the others.
+pub const CLOCK_OFFSET_MAX_MICROS: u64 = 60_000_000;
+
 /// What was last seen of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {

@@ -18,6 +18,7 @@ use super::refused::Refused;
 use super::shared_holds;
 use super::tick::Tick;
 use super::waited::Waited;
+use crate::engine::SlotEnd;
 use crate::policy::pace::RateLimit;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -49,6 +50,14 @@ struct Granted {
     is_counted: bool,
     /// The end of the slot that was reserved for it at the engine: it does not start later.
     slot_end: Option<Tick>,
+    /// The end of that slot is in the metrics.
+    is_slot_noted: bool,
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        self.note_slot(SlotEnd::Idle);
+    }
 }
 
 /// What a start means for the next ones.
@@ -76,6 +85,7 @@ impl Turn {
             waited,
             is_counted: false,
             slot_end: None,
+            is_slot_noted: false,
         }))
     }
 
@@ -131,6 +141,7 @@ impl Turn {
             Box::pin(granted.wait(id)).await?;
         }
         granted.note_start();
+        granted.note_slot(SlotEnd::Used);
         Ok(())
     }
 
@@ -225,7 +236,9 @@ impl Granted {
         let since = self.seat.cell.shared.ticks.now();
         loop {
             if self.has_missed_slot(self.seat.cell.shared.ticks.now()) {
+                self.note_slot(SlotEnd::Missed);
                 self.slot_end = self.seat.reserve(id, self.deadline).await?;
+                self.is_slot_noted = false;
             }
             let cell = &self.seat.cell;
             let ticks = &cell.shared.ticks;
@@ -268,6 +281,17 @@ impl Granted {
     /// Whether its slot ends before it has started.
     fn has_missed_slot(&self, now: Tick) -> bool {
         self.slot_end.is_some_and(|end| end <= now)
+    }
+
+    /// Notes how its slot ended, if it has one that has not ended.
+    fn note_slot(&mut self, end: SlotEnd) {
+        if self.slot_end.is_some_and(|slot_end| slot_end > Tick::default())
+            && !self.is_slot_noted
+            && let Some(engine) = self.seat.cell.shared.cluster.engine()
+        {
+            self.is_slot_noted = true;
+            engine.stats().note_slot(end);
+        }
     }
 
     fn note_waited(&mut self, since: Tick) {

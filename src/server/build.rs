@@ -9,15 +9,17 @@ use std::sync::atomic::AtomicBool;
 use arc_swap::ArcSwap;
 
 use super::descriptors;
+use super::engine;
 use super::lifecycle::Lifecycle;
 use super::pace_keeper;
-use super::prepare::{self, Prepared, SetupErrors, prepare};
+use super::prepare::{self, Prepared, SetupError, SetupErrors, prepare};
 use crate::admin::{Reloads, Token, Watched};
 use crate::audit::Writer;
 use crate::ca::{self, Leaves};
 use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress, Snapshot, Tls};
+use crate::engine::{Engine, RedisEngine};
 use crate::pace::Lanes;
 use crate::proxy::{
     DecisionMetrics, Forwarding, Gate, Pipes, Proxy, RequestMetrics, RobotsSummaryCache,
@@ -55,6 +57,8 @@ pub struct Components {
     pub egress: Arc<egress::EgressState>,
     /// The addresses that the proxy listens on: it never connects to them.
     own: Vec<SocketAddr>,
+    /// The engine, if there is one.
+    pub(super) engine: Option<Arc<RedisEngine>>,
     /// The mark by which this process finds itself in `Via`.
     mark: String,
 }
@@ -74,12 +78,13 @@ pub fn build(
 /// listeners, to which it never connects. The CA is in `ca`, and is generated at the first start.
 pub fn build_prepared(
     settings: &Settings,
-    Prepared { tls, clients, secret, .. }: Prepared,
-    own: Vec<SocketAddr>,
+    Prepared { tls, clients, secret, engine: client, .. }: Prepared,
+    mut own: Vec<SocketAddr>,
     ca: ca::Source,
     clock: Arc<dyn Clock>,
 ) -> Result<Components, SetupErrors> {
     let memory = Arc::new(BodyMemory::new(settings.body_memory()));
+    own.extend(client.iter().flat_map(engine::addresses));
     let lanes = Lanes::new(settings.pace(), Arc::clone(&clock));
     let egress = egress::EgressState::with_memory(
         terms(settings, tls, own.clone()),
@@ -102,7 +107,9 @@ pub fn build_prepared(
         Watch::new(settings.watch.changes, settings.audit.pace, settings.audit.redact_query);
     store.follow(Arc::clone(&watch) as _);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
-    Ok(Components {
+    let engine = client.map(|client| engine::start(settings, client, &clock)).transpose();
+    let engine = engine.map_err(SetupError::from)?;
+    let components = Components {
         workers: settings.workers.unwrap_or_else(cores),
         admission: Arc::new(ClientAdmission::new(clients, memory)),
         store,
@@ -120,7 +127,10 @@ pub fn build_prepared(
         egress,
         own,
         mark: mark(),
-    })
+        engine,
+    };
+    components.share(settings);
+    Ok(components)
 }
 
 impl Components {
@@ -136,6 +146,8 @@ impl Components {
             leaves: Arc::clone(&self.leaves),
             reloads: Arc::clone(&self.reloads),
             admission: Arc::clone(&self.admission),
+            engine: self.engine.clone().map(|engine| engine as Arc<dyn Engine>),
+            is_engine_required: self.settings().engine.required,
             token: Arc::clone(&self.token),
             clock: Arc::clone(&self.clock),
             started,

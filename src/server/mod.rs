@@ -4,6 +4,7 @@
 mod accept;
 mod build;
 mod descriptors;
+mod engine;
 mod lifecycle;
 mod listeners;
 mod liveness;

@@ -51,6 +51,7 @@ impl PaceKeeper {
         let run = move || {
             let wait = async || timeout(HOLDS_INTERVAL, ended.cancelled()).await;
             while runtime.block_on(wait()).is_err() {
+                runtime.block_on(kept.lanes.sync());
                 if kept.lanes.has_new_holds() {
                     kept.keep(false);
                 }

@@ -4,12 +4,14 @@
 
 use std::fmt;
 
+use super::engine::{self, EngineError};
 use crate::admin::{Secret, TokenError};
 use crate::audit::{self, OpenError};
 use crate::ca::{self, Authority, CaError};
 use crate::clients::{Clients, UsersError};
 use crate::config::Settings;
 use crate::egress::{self, RootsError, Tls};
+use crate::engine::RedisConfig;
 use crate::store::disk;
 use crate::types::timestamp::Timestamp;
 
@@ -17,6 +19,8 @@ use crate::types::timestamp::Timestamp;
 pub struct Prepared {
     pub(super) tls: Tls,
     pub(super) clients: Clients,
+    /// What is said of the engine, if there is one.
+    pub(super) engine: Option<RedisConfig>,
     /// The token of the admin listener.
     pub(super) secret: Option<Secret>,
     ca_invalidity: Option<String>,
@@ -44,6 +48,8 @@ pub enum SetupError {
     Users(#[from] UsersError),
     #[error(transparent)]
     Token(#[from] TokenError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
 }
 
 /// All faults, in the order of the start; never empty.
@@ -75,7 +81,14 @@ pub(super) fn read(settings: &Settings, found: &mut Vec<SetupError>) -> Option<P
     let tls = tls(settings, found);
     let clients = note(settings.clients(), found);
     let secret = note(settings.admin.token_file.as_deref().map(Secret::read).transpose(), found);
-    Some(Prepared { tls: tls?, clients: clients?, secret: secret?, ca_invalidity: None })
+    let engine = note(engine::client(settings), found);
+    Some(Prepared {
+        tls: tls?,
+        clients: clients?,
+        engine: engine?,
+        secret: secret?,
+        ca_invalidity: None,
+    })
 }
 
 /// The TLS configuration towards origins.
@@ -111,6 +124,14 @@ impl SetupError {
             Self::Ca(_) => &["https.ca_cert", "https.ca_key", "state_dir"],
             Self::Users(_) => &["clients.users_file"],
             Self::Token(_) => &["admin.token_file"],
+            Self::Engine(_) => &[
+                "engine.url_file",
+                "engine.password_file",
+                "engine.ca",
+                "engine.cert",
+                "engine.key",
+                "engine.seal_key_file",
+            ],
         }
     }
 }

@@ -47,7 +47,7 @@ impl Server {
         let prepared = prepare::read(&settings, &mut found);
         let ca = ca
             .and_then(|source| Some((note(components.leaves.read(&source), &mut found)?, source)));
-        let Prepared { tls, clients, secret, .. } = finish(prepared, found)?;
+        let Prepared { tls, clients, secret, engine, .. } = finish(prepared, found)?;
         let terms = components.terms(&settings, tls);
         components.audit.change(settings.audit())?;
 
@@ -56,6 +56,9 @@ impl Server {
         components.leaves.resize(settings.leaves_max());
         components.egress.change(terms);
         components.egress.lanes().change(settings.pace());
+        if let (Some(running), Some(engine)) = (&components.engine, engine) {
+            running.change(engine);
+        }
         components.store.change(settings.store(), components.fetcher(&settings));
         if let Some(disk) = components.store.disk() {
             disk.resize(settings.store.max_size, settings.store_pending_max());

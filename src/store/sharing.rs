@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::shared_entry::SharedEntry;
-use crate::engine::{Engine, Known, Landing, Look, Looked, Token};
+use crate::engine::{CLOCK_OFFSET_MAX_MICROS, Engine, Known, Landing, Look, Looked, Token};
 use crate::policy::profile::Profile;
 use crate::runtime::clock::monotonic;
 use crate::types::origin::Origin;
@@ -22,10 +22,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often a lease is renewed; it lasts three times as long.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// A proxy whose clock differs more from the engine's keeps its findings to itself: their dates
-/// would mislead the others.
-const CLOCK_OFFSET_MAX_MICROS: u64 = 60_000_000;
-
 /// The engine, once it is set.
 #[derive(Debug, Default)]
 pub(super) struct Sharing(OnceLock<Arc<dyn Engine>>);

@@ -95,6 +95,11 @@ impl Exposition {
         self.0.register_with_unit(name, help, Unit::Bytes, ConstGauge::new(value));
     }
 
+    /// A length of time. Its name gets `_seconds` at the end.
+    pub fn seconds(&mut self, name: &str, help: &str, seconds: f64) {
+        self.0.register_with_unit(name, help, Unit::Seconds, ConstGauge::new(seconds));
+    }
+
     /// A date, in seconds since 1970. Its name gets `_seconds` at the end.
     pub fn date(&mut self, name: &str, help: &str, date: Timestamp) {
         let seconds = date.millis() as f64 / 1000.0;

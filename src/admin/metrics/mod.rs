@@ -2,6 +2,7 @@
 //! units, `_total` on what only grows. No label names an origin, an agent or a path: there is no end
 //! of them. `docs/reference/metrics.md` has them all.
 
+mod engine;
 mod exposition;
 mod process;
 
@@ -25,6 +26,7 @@ pub(super) fn answer(watched: &Watched, request: &AdminRequest<'_>) -> AdminResp
     robots(&mut page, watched);
     egress(&mut page, watched);
     pace(&mut page, watched);
+    engine::engine(&mut page, watched);
     store(&mut page, watched);
     audit(&mut page, watched);
     certificates(&mut page, watched);
