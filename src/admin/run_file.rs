@@ -1,5 +1,5 @@
-//! The run file: where a running proxy writes which address its admin listener has, so that `courtesy
-//! health` finds it even when the configuration file has become wrong or names another address since.
+//! The run file: a running proxy writes the address of its admin listener to it, so that `courtesy
+//! health` finds it even if the configuration file has changed or become wrong since.
 //! There is no secret in it: the token itself stays in its own file.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! The settings and their types, derived from the defaults, so that there is no second list. The
+//! The names and types of the settings, derived from the defaults, so that there is no second list. The
 //! tree of a file is checked against it before it is merged: afterwards an unknown key has no line
 //! any more.
 

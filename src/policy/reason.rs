@@ -75,7 +75,7 @@ pub const NOT_SERVED: ProblemType = ProblemType {
     name: "not-served",
     title: "Not supported",
     meaning: "The proxy does not support the method, scheme or expectation of the request.",
-    remedy: "Use http:// or https:// URLs in absolute form; see the README for what works.",
+    remedy: "Use http:// or https:// URLs in absolute form, or CONNECT for HTTPS.",
 };
 
 /// The table, in the order of [`Reason`].

@@ -30,7 +30,7 @@ impl PatternRules {
         self.rules.len()
     }
 
-    /// Adds the rules of one group, the deciding one first.
+    /// The rules of one group, the deciding one first.
     pub(super) fn of_group(&self, group: Range<usize>) -> &[StoredRule] {
         &self.rules[group]
     }

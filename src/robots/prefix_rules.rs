@@ -45,7 +45,7 @@ impl PrefixRules {
         self.rules.len()
     }
 
-    /// Adds the rules of one group, in any order.
+    /// The rules of one group, in any order.
     pub(super) fn of_group(&self, group: Range<usize>) -> &[StoredRule] {
         &self.rules[group]
     }

@@ -46,7 +46,7 @@ struct Logged {
 struct Waiting {
     settings: Settings,
     contents: BTreeSet<&'static str>,
-    /// The time of the last of them.
+    /// Who made the last of them.
     who: Who,
     count: u64,
 }

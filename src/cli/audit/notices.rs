@@ -48,16 +48,16 @@ fn of_change(changed: &Changed) -> String {
     let examples =
         if denied == 0 { String::new() } else { format!(": {}", sampled.examples.join(", ")) };
     format!(
-        "robots.txt of {origin}: {kind}{agents}; {added} lines added, {removed} removed; of {seen} sampled requests \
-         that were allowed {denied} are now denied{examples}"
+        "robots.txt of {origin}: {kind}{agents}; {added} lines added, {removed} removed; {denied} of {seen} \
+         sampled requests that were allowed are now denied{examples}"
     )
 }
 
 fn of_omission(omitted: &ChangesOmitted) -> String {
     let why = match omitted.why {
-        Omission::OriginLimit => "it had as many lines as an origin may have in a day",
-        Omission::TotalLimit => "there were as many lines as there may be in an hour",
-        Omission::Overload => "too many came at a time",
+        Omission::OriginLimit => "the daily limit of notices for one origin was reached",
+        Omission::TotalLimit => "the hourly limit of notices was reached",
+        Omission::Overload => "too many changes came at once",
         Omission::Unwritten => "they could not be written",
     };
     let of = omitted.origin.as_ref().map(|origin| format!(" of {origin}")).unwrap_or_default();

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn x() {
+    async fn reads_grow_with_the_permission_for_them() {
         const BYTES: usize = ORIGIN_READ_SMALL_BYTES + 2 * ORIGIN_READ_LARGEST_BYTES;
         let (near, mut far) = tokio::io::duplex(BYTES);
         let io = Arc::<IoState>::default();

@@ -52,7 +52,7 @@ impl<'a> Enforcer<'a> {
                     Ok(())
                 }
                 (Finding::Disallowed(denial) | Finding::Unseen(denial), _) => {
-                    self.disallowed(builder, denial).await
+                    self.deny_unless_waived(builder, denial).await
                 }
             }
         })
@@ -65,8 +65,8 @@ impl<'a> Enforcer<'a> {
             || self.is_observed(builder)
     }
 
-    /// `Ok`: the request is allowed despite `denial`, by an exemption or in observe mode.
-    pub fn disallowed(
+    /// Denies the request, unless an exemption or the observe mode allows it despite `denial`: `Ok`.
+    pub fn deny_unless_waived(
         self,
         builder: &DenialBuilder<'_>,
         denial: Denial,

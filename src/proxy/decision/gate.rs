@@ -137,7 +137,7 @@ impl Gate {
             }
             Verdict::Disallow => {
                 let denial = builder.by_policy(&known, &decision);
-                self.enforcer().disallowed(&builder, denial).await?;
+                self.enforcer().deny_unless_waived(&builder, denial).await?;
             }
         }
         if let Some(copy) = self.robots_txt(&decision, &policy, info.method, now) {

@@ -106,7 +106,7 @@ impl AccessEntry {
         *self.waited.lock()
     }
 
-    /// Notes a recorded denial, whether the request was denied or allowed despite of it.
+    /// Notes a recorded denial, whether the request was denied or allowed despite it.
     pub fn note_denial(&self, denial: &Recorded<Denial>) {
         let Some(line) = &self.line else { return };
         let record = &denial.record;

@@ -1,5 +1,5 @@
 //! The problem types (RFC 9457) of the responses that the proxy makes itself. The pages behind the
-//! `type` URIs show them, and a test compares the README's table with them.
+//! `type` URIs show them, and a test compares the table in `docs/reference/problems.md` with them.
 
 use crate::policy::reason::{NOT_SERVED, ProblemType, Reason};
 
