@@ -93,6 +93,7 @@ impl HoldCause {
 pub struct Hold {
     /// How long, from the moment at which the engine responded.
     pub left: Duration,
+    /// The HTTP status that clients get meanwhile.
     pub status: u16,
     pub cause: HoldCause,
 }

@@ -10,6 +10,7 @@ mod kind;
 mod lane_holds;
 mod rate;
 mod share;
+mod shared_lane;
 mod turns;
 
 use std::time::Duration;
@@ -26,7 +27,8 @@ pub use kind::Kind;
 pub use lane_holds::HoldScope;
 use lane_holds::LaneHolds;
 use rate::Rate;
-pub use share::{Share, SlotRequest};
+pub use share::Share;
+pub use shared_lane::SlotRequest;
 pub use turns::TurnId;
 use turns::{Turn, Turns};
 

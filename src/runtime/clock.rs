@@ -114,6 +114,7 @@ pub fn monotonic() -> Instant {
 pub struct Uptime {
     /// The boot from which it counts.
     pub boot: String,
+    /// Since that boot.
     pub time: Duration,
 }
 

@@ -155,6 +155,18 @@ impl Components {
         }
     }
 
+    /// Shares what the settings say through the engine, if there is one.
+    fn share(&self, settings: &Settings) {
+        let Some(engine) = &self.engine else { return };
+        let engine = Arc::clone(engine) as Arc<dyn Engine>;
+        if settings.engine.share_policies {
+            self.store.share(Arc::clone(&engine));
+        }
+        if settings.engine.share_pace {
+            self.egress.lanes().share(engine);
+        }
+    }
+
     /// The settings in effect.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.load_full()

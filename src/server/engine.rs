@@ -7,10 +7,9 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use tracing::info;
 
-use super::build::Components;
 use crate::config::{Settings, parse_servers};
 use crate::engine::{
-    self, Address, Engine, Password, RedisConfig, RedisEngine, SealKey, SealKeyError, ServerUrl,
+    self, Address, Password, RedisConfig, RedisEngine, SealKey, SealKeyError, ServerUrl,
     TlsConfigError, tls_config,
 };
 use crate::runtime::clock::Clock;
@@ -104,20 +103,6 @@ pub(super) fn addresses(client: &RedisConfig) -> Vec<SocketAddr> {
         Address::Unix(_) => Vec::new(),
     };
     client.addresses.iter().flat_map(of).collect()
-}
-
-impl Components {
-    /// Shares what the settings say through the engine, if there is one.
-    pub(super) fn share(&self, settings: &Settings) {
-        let Some(engine) = &self.engine else { return };
-        let engine = Arc::clone(engine) as Arc<dyn Engine>;
-        if settings.engine.share_policies {
-            self.store.share(Arc::clone(&engine));
-        }
-        if settings.engine.share_pace {
-            self.egress.lanes().share(engine);
-        }
-    }
 }
 
 /// The name of the host and four random letters: two proxies on one host have different names.

@@ -19,7 +19,7 @@ use crate::types::timestamp::Timestamp;
 pub struct Prepared {
     pub(super) tls: Tls,
     pub(super) clients: Clients,
-    /// What is said of the engine, if there is one.
+    /// How the engine is reached, if there is one.
     pub(super) engine: Option<RedisConfig>,
     /// The token of the admin listener.
     pub(super) secret: Option<Secret>,

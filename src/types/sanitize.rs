@@ -82,8 +82,7 @@ impl Display for Html<'_> {
     }
 }
 
-/// Truncates at the bound and says so: `…[9000 octets, sha256 3b1f…]`, a form that records have, computed from the bytes as
-/// received.
+/// Truncates at the bound, and appends the length and SHA-256 of the bytes as received.
 fn bounded(mut text: String, bytes: &[u8], bytes_max: usize) -> String {
     if bytes.len() <= bytes_max && text.len() <= bytes_max {
         return text;

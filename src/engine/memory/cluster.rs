@@ -27,7 +27,9 @@ pub(super) struct Cluster {
 #[derive(Debug)]
 pub(super) struct Beating<'a> {
     pub proxy: &'a str,
+    /// The newest format that it reads.
     pub format: u8,
+    /// The digest of its shared settings, shortened.
     pub settings: u32,
     pub head: Option<LogHead>,
 }

@@ -22,6 +22,7 @@ pub(super) struct Lane {
     pub own: Option<Reservation>,
     /// The next start by the delay of each group.
     pub groups: BTreeMap<String, Reservation>,
+    /// Groups that are over are removed when there are so many.
     pub sweep_at: usize,
     pub hold: Option<StoredHold>,
     /// Back-offs in a row.
@@ -43,6 +44,7 @@ pub(super) struct Reservation {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoredHold {
     pub until: Micros,
+    /// The HTTP status that clients get meanwhile.
     pub status: u16,
     pub cause: HoldCause,
 }
@@ -56,6 +58,7 @@ pub(super) struct Ask<'a> {
     pub slack: Micros,
     pub horizon: Micros,
     pub left: Micros,
+    /// The slots that are requested.
     pub count: u8,
     /// Where there is no reservation, a start may have been as late as this.
     pub floor: Micros,

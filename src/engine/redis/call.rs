@@ -31,6 +31,7 @@ pub(super) enum Act {
 pub(super) struct Job {
     pub call: Call,
     pub reply: oneshot::Sender<Result<Value, Error>>,
+    /// After it the call has timed out.
     pub deadline: Instant,
     /// How often another node was named by a node of the cluster.
     pub redirects: u8,

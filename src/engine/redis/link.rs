@@ -38,6 +38,7 @@ pub(super) struct Greeting {
     pub may_evict: bool,
     /// Its time, and how long it took to say so.
     pub now: Micros,
+    /// From the request for the time to its reply.
     pub took: Duration,
 }
 

@@ -93,6 +93,7 @@ impl RedisConfig {
 }
 
 impl Password {
+    /// The password with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
