@@ -10,9 +10,9 @@ use courtesy::runtime::clock::monotonic;
 use crate::admin::metrics;
 use crate::testkit::parties::{Client, Origin, Proxy, request};
 
-const DELAY: Duration = Duration::from_millis(60);
+const DELAY: Duration = Duration::from_millis(150);
 /// Requests of the polite client, each after the response to the one before.
-const POLITE: usize = 20;
+const POLITE: usize = 12;
 /// Requests of the hostile one, all at once.
 const HOSTILE: usize = 120;
 /// Requests that may wait at the origin; an eighth is kept from each client.
@@ -46,7 +46,7 @@ fn leave_again_and_again(
 
 #[test]
 fn p2_a_polite_client_has_its_share_beside_three_that_are_not() {
-    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 0.06\n");
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 0.15\n");
     let proxy = Proxy::with(|settings| settings.pace.max_waiting_per_origin = WAITING_MAX);
     let is_over = AtomicBool::new(false);
     assert_eq!(client(9, &proxy).get(&origin.url("/first")).status(), 200);
@@ -60,9 +60,10 @@ fn p2_a_polite_client_has_its_share_beside_three_that_are_not() {
         let urls = [origin.url("/impatient"), origin.url("/vanishing")];
         let [impatient, vanishing] = urls;
         // Leaves before its turn; and with it, granted for half a delay before its start.
-        scope.spawn(move || leave_again_and_again((3, proxy), &impatient, &[5, 20, 35], is_over));
-        scope
-            .spawn(move || leave_again_and_again((4, proxy), &vanishing, &[110, 45, 170], is_over));
+        scope.spawn(move || leave_again_and_again((3, proxy), &impatient, &[5, 50, 90], is_over));
+        scope.spawn(move || {
+            leave_again_and_again((4, proxy), &vanishing, &[280, 110, 430], is_over)
+        });
         let begun = monotonic();
         let mut polite = client(5, proxy);
         for number in 0..POLITE {
