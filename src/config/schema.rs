@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use super::diagnostics::Complaint;
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
+use crate::pace::PaceMode;
 use crate::policy::exemption::OriginPattern;
 use crate::types::agent::Token;
 use crate::types::origin::{Host, Origin, Scheme};
@@ -186,6 +187,7 @@ fn example() -> Settings {
     settings.egress.allow_hosts = settings.https.tunnel.clone();
     settings.egress.deny_hosts = settings.https.tunnel.clone();
     settings.https.ca_cert = Some("ca.pem".into());
+    settings.pace.mode = Some(PaceMode::Enforce);
     settings.https.ca_key = Some("ca.key".into());
     settings.tls.extra_roots = vec!["root.pem".into()];
     settings.tls.insecure_origins = vec![origin.host().clone()];
@@ -205,7 +207,7 @@ fn example() -> Settings {
         mode: Some(settings.robots.mode),
         profile: Some(settings.robots.profile),
         deny_status: Some(settings.deny.status),
-        pace: Some(settings.pace.mode),
+        pace: settings.pace.mode,
         max_wait: Some(settings.pace.max_wait),
         pace_status: Some(settings.pace.status),
     }];
@@ -213,7 +215,7 @@ fn example() -> Settings {
         origin: origin.clone(),
         mode: Some(settings.robots.mode),
         profile: Some(settings.robots.profile),
-        pace: Some(settings.pace.mode),
+        pace: settings.pace.mode,
         delay: Some(settings.pace.delay),
         concurrency: Some(settings.pace.concurrency),
     }];

@@ -248,7 +248,7 @@ fn what_was_decided_before_a_wait_is_decided_again() {
 fn a_mode_can_be_to_observe_or_off() {
     let origin = Origin::with_robots(TEN_SECONDS);
     for mode in [PaceMode::Observe, PaceMode::Off] {
-        let proxy = Proxy::with(|settings| settings.pace.mode = mode);
+        let proxy = Proxy::with(|settings| settings.pace.mode = Some(mode));
         for path in ["/a", "/b", "/c"] {
             let response = proxy.get(&origin.url(path));
             assert_eq!((response.status(), response.field("courtesy-waited")), (200, None));
@@ -378,7 +378,7 @@ fn a_delay_is_not_recorded_where_it_is_not_wanted_or_off() {
     let origin = Origin::with_robots(TEN_SECONDS);
     for edit in [
         |settings: &mut Settings| settings.audit.pace = PaceRecords::Off,
-        |settings: &mut Settings| settings.pace.mode = PaceMode::Off,
+        |settings: &mut Settings| settings.pace.mode = Some(PaceMode::Off),
     ] {
         let mut proxy = Proxy::with(edit);
         assert_eq!(proxy.get(&origin.url("/")).status(), 200);

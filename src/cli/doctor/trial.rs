@@ -141,7 +141,7 @@ fn settings_for(settings: &Settings, site: &Site, root: PathBuf) -> Settings {
         exemptions: Vec::new(),
         robots: Robots::default(),
         deny: Deny::default(),
-        pace: Pace { mode: settings.pace().mode, ..Pace::default() },
+        pace: Pace { mode: Some(settings.pace().mode), ..Pace::default() },
         egress: Egress {
             allow: vec![site.address(Scheme::Http).ip().into()],
             connect_ports: vec![site.address(Scheme::Https).port()],

@@ -28,3 +28,17 @@ fn the_defaults_are_those_of_the_modules() {
     assert_eq!(format!("{:?}", settings.fetch()), format!("{:?}", fetch::Config::default()));
     assert_eq!(format!("{:?}", settings.store()), format!("{:?}", store::Config::default()));
 }
+
+#[test]
+fn an_observing_proxy_holds_no_request_unless_it_is_set_to() {
+    for (robots, pace, expected) in [
+        (Mode::Enforce, None, PaceMode::Enforce),
+        (Mode::Observe, None, PaceMode::Observe),
+        (Mode::Observe, Some(PaceMode::Enforce), PaceMode::Enforce),
+        (Mode::Enforce, Some(PaceMode::Off), PaceMode::Off),
+    ] {
+        let mut settings = Settings::default();
+        (settings.robots.mode, settings.pace.mode) = (robots, pace);
+        assert_eq!(settings.pace().mode, expected, "{robots:?} {pace:?}");
+    }
+}

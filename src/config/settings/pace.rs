@@ -16,7 +16,8 @@ use crate::types::origin::Origin;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pace {
-    pub mode: PaceMode,
+    /// `None`: to enforce, or to observe where `robots.mode` is that.
+    pub mode: Option<PaceMode>,
     /// Between two requests to an origin, whatever the site asks.
     #[serde(with = "units::delay")]
     pub delay: Duration,
@@ -64,7 +65,7 @@ pub struct Pace {
 impl Default for Pace {
     fn default() -> Self {
         Self {
-            mode: PaceMode::Enforce,
+            mode: None,
             delay: Duration::ZERO,
             concurrency: 8,
             max_crawl_delay: Duration::from_mins(5),
@@ -90,9 +91,12 @@ impl Pace {
     /// `origins` has a rule. What other sections say is as in [`pace::Config::off`].
     pub fn build(&self, robots: Mode, origins: &[OriginRule]) -> pace::Config {
         // What is only observed must not slow a crawler down.
-        let is_observed = robots == Mode::Observe && self.mode == PaceMode::Enforce;
+        let default = match robots {
+            Mode::Observe => PaceMode::Observe,
+            Mode::Enforce => PaceMode::Enforce,
+        };
         pace::Config {
-            mode: if is_observed { PaceMode::Observe } else { self.mode },
+            mode: self.mode.unwrap_or(default),
             lane: lane::Config {
                 delay: self.delay,
                 concurrency: self.concurrency,
