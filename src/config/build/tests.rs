@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::config::rules::AgentRule;
+use crate::pace::PaceMode;
+use crate::policy::mode::Mode;
 use crate::policy::profile::ProfileName;
 
 #[test]

@@ -109,7 +109,8 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let link = std::fs::read_link(format!("/proc/self/fd/{}", stream.as_raw_fd())).unwrap();
         // The system's table is read while other processes change it, and may lack a line.
-        let is_it = |found: &Connection| link.to_str() == Some(&format!("socket:[{}]", found.inode));
+        let is_it =
+            |found: &Connection| link.to_str() == Some(&format!("socket:[{}]", found.inode));
         let look = || connections(std::process::id()).into_iter().find(is_it);
         let found = std::iter::repeat_with(look).take(10).find_map(|found| found).unwrap();
         assert_eq!((found.peer, found.is_direct()), (stream.peer_addr().unwrap(), false));
