@@ -1,5 +1,8 @@
-//! The lane of an origin, with the requests that wait in it.
+//! The lane of an origin or of an address, with the requests that wait in it.
 
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -15,21 +18,26 @@ use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
+/// What has a lane: an origin.
+pub(super) trait Key: Clone + Debug + Eq + Hash + Send + Sync + 'static {}
+
+impl Key for Origin {}
+
 /// One lane under its lock.
 #[derive(Debug)]
-pub(super) struct Cell {
-    pub origin: Origin,
+pub(super) struct Cell<K: Key = Origin> {
+    pub key: K,
     /// Its place among the cells that are due at the same time.
     number: u64,
     pub shared: Arc<Shared>,
-    pub state: Lock<State>,
+    pub state: Lock<State<K>>,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct State<K: Key = Origin> {
     pub lane: Lane,
     pub exchanges: Exchanges,
-    pub waiters: HashMap<WaiterId, Waiter>,
+    pub waiters: HashMap<WaiterId, Waiter<K>>,
     /// When the timer is to look at the lane.
     wake: Option<Tick>,
     /// When this proxy was last marked at the origin, for the others.
@@ -42,17 +50,17 @@ pub(super) struct State {
 
 /// A waiting request.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(super) struct Waiter<K: Key = Origin> {
     pub client: ClientKey,
-    pub seat: oneshot::Sender<Seat>,
+    pub seat: oneshot::Sender<Seat<K>>,
     /// When its patience is over.
     pub deadline: Tick,
 }
 
 /// A turn that was granted, and an exchange, at an origin; they end when this is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
-    pub cell: Arc<Cell>,
+pub(super) struct Seat<K: Key = Origin> {
+    pub cell: Arc<Cell<K>>,
     pub client: ClientKey,
     /// `None`: the pace is off.
     pub id: Option<TurnId>,
@@ -62,11 +70,13 @@ pub(super) struct Seat {
 
 /// Turns that were granted, to be sent without the lock: one that is not received ends at once,
 /// which takes it.
-pub(super) type Granted = Vec<(oneshot::Sender<Seat>, Seat)>;
+pub(super) type Granted<K = Origin> = Vec<(oneshot::Sender<Seat<K>>, Seat<K>)>;
 
-impl Cell {
-    pub(super) fn new(origin: Origin, number: u64, lane: Lane, shared: &Arc<Shared>) -> Arc<Self> {
-        let exchanges = Exchanges::new(shared.config.load().max_exchanges);
+impl<K: Key> Cell<K> {
+    /// With at most `max_exchanges` under way at a time.
+    pub(super) fn new(key: K, lane: Lane, max_exchanges: usize, shared: &Arc<Shared>) -> Arc<Self> {
+        let exchanges = Exchanges::new(max_exchanges);
+        let number = shared.cells.fetch_add(1, Ordering::Relaxed);
         let waiters = HashMap::default();
         let state = State {
             lane,
@@ -77,11 +87,11 @@ impl Cell {
             is_used: false,
             is_removed: false,
         };
-        Arc::new(Self { origin, number, shared: Arc::clone(shared), state: Lock::new(state) })
+        Arc::new(Self { key, number, shared: Arc::clone(shared), state: Lock::new(state) })
     }
 
     /// Grants what may be granted at `now`.
-    pub(super) fn grant(self: &Arc<Self>, state: &mut State, now: Tick) -> Granted {
+    pub(super) fn grant(self: &Arc<Self>, state: &mut State<K>, now: Tick) -> Granted<K> {
         let mut granted = Granted::new();
         if state.waiters.is_empty() {
             return granted;
@@ -106,9 +116,9 @@ impl Cell {
 
     /// Removes the waiters that a hold that has begun lets wait too long: they learn that their
     /// turn will not come.
-    pub(super) fn refuse_late(state: &mut State, now: Tick) {
+    pub(super) fn refuse_late(state: &mut State<K>, now: Tick) {
         let State { lane, waiters, .. } = state;
-        let is_late = |waiter: &Waiter| {
+        let is_late = |waiter: &Waiter<K>| {
             let hold = lane.hold_for(&waiter.client, now);
             hold.is_some_and(|hold| waiter.deadline < hold.until)
         };
@@ -122,7 +132,7 @@ impl Cell {
     pub(super) fn update<T>(
         self: &Arc<Self>,
         now: Tick,
-        change: impl FnOnce(&mut State) -> T,
+        change: impl FnOnce(&mut State<K>) -> T,
     ) -> T {
         let mut state = self.state.lock();
         let changed = change(&mut state);
@@ -135,10 +145,10 @@ impl Cell {
     /// The seat of `client` with the turn `id`, and with an exchange if one is free.
     pub(super) fn seat(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut State<K>,
         id: Option<TurnId>,
         client: ClientKey,
-    ) -> Seat {
+    ) -> Seat<K> {
         state.is_used = true;
         let has_exchange = state.exchanges.take(&client);
         Seat { cell: Arc::clone(self), client, id, has_exchange }
@@ -157,13 +167,13 @@ impl Cell {
     }
 }
 
-impl Sleeper for Cell {
+impl<K: Key> Sleeper for Cell<K> {
     fn wake(self: Arc<Self>, now: Tick) {
         self.update(now, |state| state.wake = None);
     }
 }
 
-impl State {
+impl<K: Key> State<K> {
     /// Whether no request waits here or is under way.
     pub(super) fn is_unused(&self) -> bool {
         self.waiters.is_empty() && self.exchanges.counts() == (0, 0)
@@ -181,7 +191,7 @@ impl State {
     }
 
     /// Ends what a seat has. Returns what others have instead.
-    fn end(&mut self, seat: &Seat, now: impl FnOnce() -> Tick) -> (Granted, NewExchanges) {
+    fn end(&mut self, seat: &Seat<K>, now: impl FnOnce() -> Tick) -> (Granted<K>, NewExchanges) {
         if let Some(id) = seat.id {
             self.lane.end(id);
         }
@@ -195,7 +205,7 @@ impl State {
     }
 }
 
-impl Drop for Seat {
+impl<K: Key> Drop for Seat<K> {
     fn drop(&mut self) {
         let cell = &self.cell;
         let (turns, exchanges) = cell.state.lock().end(self, || cell.shared.ticks.now());
@@ -205,7 +215,7 @@ impl Drop for Seat {
 }
 
 /// Sends turns to their requests. Must be called without the lock.
-pub(super) fn hand_over(granted: Granted) {
+pub(super) fn hand_over<K: Key>(granted: Granted<K>) {
     for (sender, seat) in granted {
         let _ = sender.send(seat);
     }

@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arc_swap::Guard;
 use foldhash::fast::RandomState;
@@ -31,8 +31,6 @@ pub struct Lanes {
     shards: [Lock<Shard>; SHARDS],
     hasher: RandomState,
     pub(super) shared: Arc<Shared>,
-    /// Lanes made so far.
-    made: AtomicU64,
     count: AtomicUsize,
     /// The process before did not say what lies ahead.
     is_unknown: AtomicBool,
@@ -54,7 +52,6 @@ impl Lanes {
             shards: std::array::from_fn(|_| Lock::default()),
             hasher: RandomState::default(),
             shared: Shared::new(config, clock),
-            made: AtomicU64::new(0),
             count: AtomicUsize::new(0),
             is_unknown: AtomicBool::new(false),
         })
@@ -72,7 +69,7 @@ impl Lanes {
         for cell in self.all() {
             let (config, max_exchanges) = {
                 let config = self.shared.config.load();
-                (config.lane(&cell.origin), config.max_exchanges)
+                (config.lane(&cell.key), config.max_exchanges)
             };
             let exchanges = cell.update(now, |state| {
                 state.lane.change(config);
@@ -164,8 +161,8 @@ impl Lanes {
             None => Lane::new(config, self.is_unknown.load(Ordering::Relaxed)),
         };
         lane.set_share(self.shared.cluster.share());
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let cell = Cell::new(origin.clone(), number, lane, &self.shared);
+        let max_exchanges = self.shared.config.load().max_exchanges;
+        let cell = Cell::new(origin.clone(), lane, max_exchanges, &self.shared);
         shard.cells.insert(origin.clone(), Arc::clone(&cell));
         Ok(cell)
     }

@@ -30,6 +30,7 @@ mod timer;
 mod turn;
 mod visits;
 mod waited;
+mod waiting;
 
 pub use config::{Away, Config, OriginPace, PaceMode, Subresources};
 pub use exchanges::NoExchange;

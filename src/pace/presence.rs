@@ -53,7 +53,7 @@ impl Lanes {
 async fn mark(engine: &Arc<dyn Engine>, cells: &[Arc<Cell>]) {
     for cells in cells.chunks(MARKS_AT_ONCE) {
         // The calls are sent at once; only their responses are awaited in turn.
-        let calls: Vec<_> = cells.iter().map(|cell| engine.here(&cell.origin)).collect();
+        let calls: Vec<_> = cells.iter().map(|cell| engine.here(&cell.key)).collect();
         for (cell, call) in cells.iter().zip(calls) {
             let Ok(presence) = call.await else { return };
             let here = u32::try_from(presence.here).unwrap_or(u32::MAX).max(1);

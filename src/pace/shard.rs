@@ -96,7 +96,7 @@ mod tests {
             if number % 2 == 0 {
                 lane.set_hold(Hold { until, status: 429, cause: Cause::RetryAfter }, now);
             }
-            let cell = Cell::new(origin(number), 0, lane, &shared);
+            let cell = Cell::new(origin(number), lane, usize::MAX, &shared);
             if number < 2 {
                 let client = crate::types::client_key::ClientKey::Proxy;
                 used.push(cell.seat(&mut cell.state.lock(), None, client));

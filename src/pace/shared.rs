@@ -1,13 +1,16 @@
 //! What all lanes share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use arc_swap::ArcSwap;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
 
 use super::cluster::Cluster;
 use super::config::Config;
 use super::stats::Stats;
+use super::tick::Tick;
 use super::ticks::Ticks;
 use super::timer::Timer;
 use super::visits::Visits;
@@ -21,6 +24,8 @@ pub(super) struct Shared {
     pub stats: Stats,
     pub visits: Visits,
     pub cluster: Cluster,
+    /// Cells made so far: the number of the next.
+    pub cells: AtomicU64,
     /// Requests that wait.
     pub waiting: AtomicUsize,
     /// A long hold has begun that is not written yet.
@@ -37,8 +42,18 @@ impl Shared {
             stats: Stats::default(),
             visits: Visits::default(),
             cluster: Cluster::default(),
+            cells: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             has_new_holds: AtomicBool::new(false),
         })
+    }
+
+    /// Returns when the proxy stops, if that is too early for a start at `expected`.
+    pub(super) async fn stopped_before(&self, shutdown: &CancellationToken, expected: Tick) {
+        shutdown.cancelled().await;
+        let end = self.ticks.now() + self.config.load().drain_timeout;
+        if expected <= end {
+            sleep_until(self.ticks.instant(end)).await;
+        }
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn announce(cell: &Arc<Cell>, outcome: Outcome, jitter: f64) {
     };
     let cell = Arc::clone(cell);
     spawn(async move {
-        let request = HoldRequest { origin: &cell.origin, length, status, cause };
+        let request = HoldRequest { origin: &cell.key, length, status, cause };
         if let Ok(hold) = engine.hold(request).await {
             take_up(&cell, Some(hold), cell.shared.ticks.now());
         }
@@ -59,7 +59,7 @@ pub(super) fn announce(cell: &Arc<Cell>, outcome: Outcome, jitter: f64) {
 /// Says to the engine that the origin responds again.
 pub(super) fn calm(cell: &Arc<Cell>) {
     let Some(engine) = cell.shared.cluster.engine() else { return };
-    let calm = engine.calm(&cell.origin);
+    let calm = engine.calm(&cell.key);
     spawn(async move {
         let _ = calm.await;
     });
@@ -68,7 +68,7 @@ pub(super) fn calm(cell: &Arc<Cell>) {
 /// Ends the hold for all.
 pub(super) fn end_hold(cell: &Arc<Cell>) {
     let Some(engine) = cell.shared.cluster.engine() else { return };
-    let end = engine.end_hold(&cell.origin);
+    let end = engine.end_hold(&cell.key);
     spawn(async move {
         let _ = end.await;
     });

@@ -79,7 +79,7 @@ impl Seat {
         let horizon = deadline.since(sent);
         let slack = engine::slack(engine.status().round_trip, horizon);
         let turned = engine.turn(TurnRequest {
-            origin: &cell.origin,
+            origin: &cell.key,
             group: &request.group,
             own_delay: request.own_delay,
             asked_delay: request.asked_delay,

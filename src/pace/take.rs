@@ -1,23 +1,20 @@
 //! A request takes its turn: at once, after a wait, or not at all.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::cell::{Cell, Seat, State, Waiter, hand_over};
+use super::cell::{Cell, Seat, hand_over};
 use super::config::{PaceMode, Subresources};
 use super::hold::Hold;
-use super::lane::{Admission, Arrival, Kind, WaiterId, WaitsBy};
+use super::lane::{Arrival, Kind, WaitsBy};
 use super::lanes::Lanes;
 use super::refused::{Refused, WaitReason};
 use super::tick::Tick;
 use super::turn::{Role, Turn};
 use super::visits::Visit;
 use super::waited::Waited;
+use super::waiting::NotQueued;
 use crate::policy::pace::AskedPace;
 use crate::runtime::box_future::box_future;
 use crate::types::client_key::ClientKey;
@@ -53,24 +50,9 @@ pub enum Entry<'a> {
 /// A request that has to wait.
 #[derive(Debug)]
 pub struct Wait<'a> {
-    cell: Arc<Cell>,
     arrival: Arrival<'a>,
     /// The client whose visit begins with the start.
     visitor: Option<ClientKey>,
-}
-
-/// A request in a queue; it leaves when dropped.
-struct Waiting<'a> {
-    lanes: &'a Lanes,
-    cell: &'a Arc<Cell>,
-    client: &'a ClientKey,
-    waiter: WaiterId,
-    seat: oneshot::Receiver<Seat>,
-    /// The reason for the wait, and the time at which it is likely to end.
-    waits_by: WaitsBy,
-    expected: Tick,
-    /// The delay of the lane itself.
-    own_delay: Duration,
 }
 
 impl Lanes {
@@ -103,7 +85,7 @@ impl Lanes {
             let id = match mode {
                 PaceMode::Enforce => match state.lane.enter(&arrival, now) {
                     Some(id) => Some(id),
-                    None => return Entry::Wait(Wait { cell: Arc::clone(cell), arrival, visitor }),
+                    None => return Entry::Wait(Wait { arrival, visitor }),
                 },
                 PaceMode::Observe => {
                     let wait = state.lane.estimate(&arrival, now);
@@ -125,14 +107,14 @@ impl Lanes {
     ///
     /// As [`Self::take`].
     pub async fn wait(&self, call: &Call<'_>, wait: Wait<'_>) -> Result<Turn, Refused> {
-        let Wait { cell, arrival, visitor } = wait;
+        let Wait { arrival, visitor } = wait;
         let deadline = self.now() + arrival.patience;
         let role = match arrival.kind {
             Kind::Page { .. } => Role::Delayed,
             Kind::Subresource => Role::Undelayed,
             Kind::RobotsTxt => Role::RobotsTxt,
         };
-        let granted = self.wait_in(&cell, call, &arrival).await;
+        let granted = self.wait_in(call, &arrival).await;
         let (seat, waited) =
             granted.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
         let mut turn = Turn::granted(seat, role, deadline, visitor, Some(waited));
@@ -155,7 +137,7 @@ impl Lanes {
             tokio::select! {
                 biased;
                 reserved = turn.reserve() => reserved,
-                () = self.stopped_before(call.shutdown, deadline) => Err(Refused::Stopping),
+                () = self.shared.stopped_before(call.shutdown, deadline) => Err(Refused::Stopping),
             }
         };
         reserved.inspect_err(|refused| self.shared.stats.note_refused(refused))
@@ -216,81 +198,36 @@ impl Lanes {
 
     async fn wait_in(
         &self,
-        cell: &Arc<Cell>,
         call: &Call<'_>,
         arrival: &Arrival<'_>,
     ) -> Result<(Seat, Waited), Refused> {
         let now = self.now();
-        let deadline = self.shared.ticks.instant(now + arrival.patience);
-        let mut waiting = self.queue(cell, call, arrival, now)?;
-        let (waits_by, own_delay) = (waiting.waits_by, waiting.own_delay);
-        if let Ok(seat) = waiting.seat.try_recv() {
-            // What the queue itself takes is no wait.
-            return Ok((seat, waited(call, waits_by, own_delay, Duration::ZERO)));
-        }
-        let granted = tokio::select! {
-            biased;
-            granted = &mut waiting.seat => granted.ok(),
-            () = sleep_until(deadline) => None,
-            () = self.stopped_before(call.shutdown, waiting.expected) => {
-                return Err(Refused::Stopping);
-            }
-        };
-        // Without a turn the patience is over, or a hold has begun that is longer.
-        let end = now + arrival.patience;
-        let Some(seat) = granted else { return Err(self.too_late(cell, call, arrival, end)) };
-        Ok((seat, waited(call, waits_by, own_delay, self.now().since(now))))
-    }
-
-    /// Queues a request that has to wait.
-    fn queue<'a>(
-        &'a self,
-        cell: &'a Arc<Cell>,
-        call: &Call<'a>,
-        arrival: &Arrival<'_>,
-        now: Tick,
-    ) -> Result<Waiting<'a>, Refused> {
         if let Some((wait, line)) = call.closed.filter(|(wait, _)| *wait > arrival.patience) {
             return Err(Refused::Closed { wait, line });
         }
-        let config = self.shared.config.load();
-        let (sender, seat) = oneshot::channel();
-        let mut state = cell.state.lock();
-        let waits_by = state.lane.waits_by(arrival, now);
-        let expected = now + state.lane.estimate(arrival, now);
-        let own_delay = state.lane.own_delay(now);
-        if !has_room(&state, call.client, config.max_waiting_per_origin) {
-            return Err(Refused::Full);
-        }
-        let waiter = match state.lane.arrive(arrival, now) {
-            Admission::TooLong { wait, hold } => {
-                return Err(too_long(call, waits_by, wait, hold, (now, arrival.patience)));
+        let queued = self.with_lane(call.origin, |cell, state| cell.queue(state, arrival, now))?;
+        let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
+            NotQueued::TooLong { wait, hold, waits_by } => {
+                too_long(call, waits_by, wait, hold, (now, arrival.patience))
             }
-            Admission::Waits(waiter) => waiter,
-        };
-        if self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= config.max_waiting {
-            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            state.lane.leave(call.client, waiter);
-            return Err(Refused::Full);
-        }
-        let entry =
-            Waiter { client: call.client.clone(), seat: sender, deadline: now + arrival.patience };
-        state.waiters.insert(waiter, entry);
-        let granted = cell.grant(&mut state, now);
-        drop(state);
+            NotQueued::Full => Refused::Full,
+        })?;
         hand_over(granted);
-        let client = call.client;
-        Ok(Waiting { lanes: self, cell, client, waiter, seat, waits_by, expected, own_delay })
+        let (waits_by, own_delay) = (waiting.waits_by, waiting.own_delay);
+        if let Some(seat) = waiting.at_once() {
+            // What the queue itself takes is no wait.
+            return Ok((seat, waited(call, waits_by, own_delay, Duration::ZERO)));
+        }
+        // Without a turn the patience is over, or a hold has begun that is longer.
+        let Some(seat) = waiting.granted(call.shutdown).await? else {
+            let end = now + arrival.patience;
+            return Err(self.too_late(&waiting.cell, call, arrival, end));
+        };
+        Ok((seat, waited(call, waits_by, own_delay, self.now().since(now))))
     }
 
     /// Why a request that has waited has no turn; its patience is over at `end`.
-    fn too_late(
-        &self,
-        cell: &Arc<Cell>,
-        call: &Call<'_>,
-        arrival: &Arrival<'_>,
-        end: Tick,
-    ) -> Refused {
+    fn too_late(&self, cell: &Cell, call: &Call<'_>, arrival: &Arrival<'_>, end: Tick) -> Refused {
         let now = self.now();
         let state = cell.state.lock();
         let wait = state.lane.estimate(arrival, now).max(Duration::from_secs(1));
@@ -298,35 +235,6 @@ impl Lanes {
         let hold = state.lane.hold_for(call.client, now);
         too_long(call, waits_by, wait, hold, (now, end.since(now)))
     }
-
-    /// Returns when the proxy stops, if that is too early for a start at `expected`.
-    async fn stopped_before(&self, shutdown: &CancellationToken, expected: Tick) {
-        shutdown.cancelled().await;
-        let end = self.now() + self.shared.config.load().drain_timeout;
-        if expected <= end {
-            sleep_until(self.shared.ticks.instant(end)).await;
-        }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.lanes.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-        let mut state = self.cell.state.lock();
-        // One that has its turn has left the queue.
-        if state.waiters.remove(&self.waiter).is_some() {
-            state.lane.leave(self.client, self.waiter);
-            let granted = self.cell.grant(&mut state, self.lanes.now());
-            drop(state);
-            hand_over(granted);
-        }
-    }
-}
-
-/// Whether one more request of `client` may wait among at most `max`; an eighth is kept from each
-/// client.
-fn has_room(state: &State, client: &ClientKey, max: usize) -> bool {
-    state.waiters.len() < max && state.lane.waiting_of(client) < max - max / 8
 }
 
 fn waited(call: &Call<'_>, waits_by: WaitsBy, own_delay: Duration, time: Duration) -> Waited {

@@ -110,7 +110,7 @@ impl Turn {
 
     /// Where it may start.
     pub fn origin(&self) -> &Origin {
-        &self.0.seat.cell.origin
+        &self.0.seat.cell.key
     }
 
     /// Whether the request has one of the origin's exchanges (`egress.max_per_origin`).
@@ -303,7 +303,7 @@ impl Granted {
 
     /// Counts the wait, and begins the visit, of a turn that has started for the first time.
     fn note_start(&mut self) {
-        let Cell { shared, origin, .. } = &*self.seat.cell;
+        let Cell { shared, key: origin, .. } = &*self.seat.cell;
         let waited = self.waited.filter(|waited| waited.time >= WAIT_NOTICEABLE);
         if let Some(waited) = waited.filter(|_| !self.is_counted) {
             shared.stats.note_wait(origin, waited);

@@ -1,0 +1,131 @@
+//! A request in the queue of a lane.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use super::cell::{Cell, Granted, Key, Seat, State, Waiter, hand_over};
+use super::hold::Hold;
+use super::lane::{Admission, Arrival, WaiterId, WaitsBy};
+use super::refused::Refused;
+use super::tick::Tick;
+use crate::types::client_key::ClientKey;
+use crate::types::origin::Origin;
+
+/// A request in a queue; it leaves when dropped.
+#[derive(Debug)]
+pub(super) struct Waiting<'a, K: Key = Origin> {
+    pub cell: Arc<Cell<K>>,
+    client: &'a ClientKey,
+    waiter: WaiterId,
+    seat: oneshot::Receiver<Seat<K>>,
+    /// When its patience is over.
+    deadline: Tick,
+    /// The reason for the wait, and the time at which it is likely to end.
+    pub waits_by: WaitsBy,
+    expected: Tick,
+    /// The delay of the lane itself.
+    pub own_delay: Duration,
+}
+
+/// Why a request is not queued.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NotQueued {
+    /// It would wait for so long, which is longer than its patience.
+    TooLong { wait: Duration, hold: Option<Hold>, waits_by: WaitsBy },
+    /// Too many requests wait.
+    Full,
+}
+
+impl<K: Key> Cell<K> {
+    /// Queues a request that has to wait. What is granted is to be handed over without the lock.
+    pub(super) fn queue<'a>(
+        self: &Arc<Self>,
+        state: &mut State<K>,
+        arrival: &Arrival<'a>,
+        now: Tick,
+    ) -> Result<(Waiting<'a, K>, Granted<K>), NotQueued> {
+        let Arrival { client, patience, .. } = *arrival;
+        let (max, max_per_lane) = {
+            let config = self.shared.config.load();
+            (config.max_waiting, config.max_waiting_per_origin)
+        };
+        let waits_by = state.lane.waits_by(arrival, now);
+        let expected = now + state.lane.estimate(arrival, now);
+        let own_delay = state.lane.own_delay(now);
+        if !has_room(state, client, max_per_lane) {
+            return Err(NotQueued::Full);
+        }
+        let waiter = match state.lane.arrive(arrival, now) {
+            Admission::TooLong { wait, hold } => {
+                return Err(NotQueued::TooLong { wait, hold, waits_by });
+            }
+            Admission::Waits(waiter) => waiter,
+        };
+        if self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= max {
+            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            state.lane.leave(client, waiter);
+            return Err(NotQueued::Full);
+        }
+        let (sender, seat) = oneshot::channel();
+        let deadline = now + patience;
+        state.waiters.insert(waiter, Waiter { client: client.clone(), seat: sender, deadline });
+        let granted = self.grant(state, now);
+        let cell = Arc::clone(self);
+        Ok((
+            Waiting { cell, client, waiter, seat, deadline, waits_by, expected, own_delay },
+            granted,
+        ))
+    }
+}
+
+/// Whether one more request of `client` may wait among at most `max`; an eighth is kept from each
+/// client.
+fn has_room<K: Key>(state: &State<K>, client: &ClientKey, max: usize) -> bool {
+    state.waiters.len() < max && state.lane.waiting_of(client) < max - max / 8
+}
+
+impl<K: Key> Waiting<'_, K> {
+    /// The turn, if it has been granted.
+    pub(super) fn at_once(&mut self) -> Option<Seat<K>> {
+        self.seat.try_recv().ok()
+    }
+
+    /// Waits for the turn. `None`: the patience of the request is over, or it was removed from the
+    /// queue.
+    ///
+    /// # Errors
+    ///
+    /// The proxy stops before the turn would come.
+    pub(super) async fn granted(
+        &mut self,
+        shutdown: &CancellationToken,
+    ) -> Result<Option<Seat<K>>, Refused> {
+        let shared = &self.cell.shared;
+        tokio::select! {
+            biased;
+            granted = &mut self.seat => Ok(granted.ok()),
+            () = sleep_until(shared.ticks.instant(self.deadline)) => Ok(None),
+            () = shared.stopped_before(shutdown, self.expected) => Err(Refused::Stopping),
+        }
+    }
+}
+
+impl<K: Key> Drop for Waiting<'_, K> {
+    fn drop(&mut self) {
+        let shared = &self.cell.shared;
+        shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        let mut state = self.cell.state.lock();
+        // One that has its turn has left the queue.
+        if state.waiters.remove(&self.waiter).is_some() {
+            state.lane.leave(self.client, self.waiter);
+            let granted = self.cell.grant(&mut state, shared.ticks.now());
+            drop(state);
+            hand_over(granted);
+        }
+    }
+}
