@@ -59,9 +59,7 @@ fn memory(count: usize) {
     for call in &calls {
         let mut first: Waiting<'_> = Box::pin(world.lanes.take(call));
         let Poll::Ready(Ok(mut turn)) = poll_once(&mut first) else { panic!("a first turn") };
-        let mut ready = Box::pin(turn.ready());
-        assert!(ready.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
-        drop(ready);
+        assert!(world.lanes.start(&mut turn, None));
         drop(turn);
     }
     let with_lanes = resident();
@@ -96,7 +94,8 @@ fn time(count: usize) {
                 let call = world.call(&world.origins[number]);
                 for _ in 0..STARTS {
                     let mut turn = world.lanes.take(&call).await.expect("a turn");
-                    turn.ready().await.expect("no hold");
+                    let started = world.lanes.started(&mut turn, None, &world.shutdown);
+                    started.await.expect("no hold");
                     turn.written();
                 }
             });

@@ -183,6 +183,7 @@ fn example() -> Settings {
     settings.robots.contact = Some("https://example.com".parse().expect("it is a URL"));
     settings.egress.allow = vec!["10.0.0.0/8".parse().expect("a block")];
     settings.egress.deny = settings.egress.allow.clone();
+    settings.pace.shared_addresses = settings.clients.allow.clone();
     settings.https.tunnel = vec!["example.com".parse().expect("a host")];
     settings.egress.allow_hosts = settings.https.tunnel.clone();
     settings.egress.deny_hosts = settings.https.tunnel.clone();

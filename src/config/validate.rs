@@ -134,6 +134,7 @@ fn check_bounds(settings: &Settings, complain: Complain<'_>) {
         ("pace.max_waiting", settings.pace.max_waiting, WAITING_MAX),
         ("pace.max_waiting_per_origin", settings.pace.max_waiting_per_origin, LANE_WAITING_MAX),
         ("pace.concurrency", settings.pace.concurrency, CONCURRENCY_MAX),
+        ("pace.address_concurrency", settings.pace.address_concurrency, CONCURRENCY_MAX),
     ] {
         if value > most {
             complain(key, format!("{value} is too many"), Some(format!("it takes at most {most}")));

@@ -48,6 +48,14 @@ impl Link {
         }
     }
 
+    /// Checks whether it can take a request now, after it has been idle.
+    pub fn is_open(&mut self) -> bool {
+        match self {
+            Self::Http1(connection) => connection.is_open(),
+            Self::Http2(stream) => !stream.sender.is_closed(),
+        }
+    }
+
     /// Has a response of `to_come` bytes read in the largest pieces, if there is a permit.
     pub fn begin_large_read(
         &mut self,
@@ -160,6 +168,16 @@ impl Connection {
     pub fn note_response(&self) {
         if let Link::Http2(stream) = &self.link {
             stream.note_response();
+        }
+    }
+
+    /// Returns a connection to `origin` to its pool, after no exchange.
+    pub fn give_back(mut self, origin: &Origin) {
+        if self.link.is_open()
+            && let Link::Http1(connection) = self.link
+            && let Some(home) = self.home.upgrade()
+        {
+            home.keep(origin, connection);
         }
     }
 

@@ -24,22 +24,18 @@ use crate::pace::Turn;
 use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::origin::Origin;
 
-/// Sends `request` and waits for the head of its response.
+/// Sends `request`, which has started, and waits for the head of its response.
 pub async fn exchange(
     state: &EgressState,
     mut connection: Connection,
     origin: &Origin,
     mut request: BoxedRequest<RequestBody>,
-    mut turn: Turn,
+    turn: Turn,
 ) -> Result<Response<Box<ResponseBody>>, Failed> {
     // The guard of the configuration ends with this statement: a thread can hold only a few.
     let Config { response_timeout, body_idle_timeout, max_headers, .. } = state.load().config;
     let response_guard = request.body.response_guard();
     let progress = request.body.progress();
-    if let Err(refused) = turn.ready().await {
-        return Err(Failed::finally(Error::paced(refused), turn));
-    }
-    // The wait for the turn is not the origin's time.
     progress.wait_for_origin();
     let link = &mut connection.link;
     let response = match respond(link, origin, request, &progress, &turn, response_timeout).await {

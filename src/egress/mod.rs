@@ -19,11 +19,13 @@ mod http2;
 mod hyper_error;
 pub mod limits;
 mod os_error;
+mod permission;
 mod policy;
 mod pool;
 mod requester;
 mod retry;
 mod route;
+mod start;
 mod state;
 mod stats;
 mod tls;
@@ -33,6 +35,7 @@ use std::sync::{Arc, Weak};
 
 use http::Response;
 use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 
 use crate::pace::{Lanes, Turn};
 use crate::runtime::box_future::box_future;
@@ -43,6 +46,7 @@ pub use config::{Config, Snapshot};
 use dial::{Dialer, Wanted};
 pub use error::{Error, Failure};
 use exchange::exchange;
+pub use permission::{PERMISSION_AGE_MAX, Permission, Renewal, Unconditional};
 pub use policy::{AddressBlock, AddressPolicy, HostRules, Prohibited};
 use pool::Pool;
 pub use requester::{QueueWait, Requester};
@@ -108,42 +112,45 @@ impl Egress {
     }
 
     /// Connects to a permitted address of `origin` in its `turn` and sends nothing: for a tunnel.
+    /// The turn at the address follows.
     ///
     /// # Errors
     ///
-    /// As [`Self::permits`], and the failure of the connection attempts.
+    /// As [`Self::permits`], and the failure of the connection attempts, or of the wait.
     pub async fn connect_plain<'a>(
         &self,
         origin: &Origin,
         requester: impl Into<Requester<'a>>,
         turn: &mut Turn,
+        shutdown: &CancellationToken,
     ) -> Result<TcpStream, Error> {
-        let dialer = self.dialer();
+        let (dialer, lanes) = (self.dialer(), self.lanes());
         let route = dialer.route(origin, requester.into()).await?;
-        turn.ready().await.map_err(Error::paced)?;
+        lanes.ready(turn, None, shutdown).await.map_err(Error::paced)?;
         let connected = dialer.connect(&route).await;
+        let stream = connected.inspect_err(|error| turn.failed(error.failure.is_timeout()))?;
+        let address = stream.peer_addr().ok().map(|address| address.ip());
+        lanes.started(turn, address, shutdown).await.map_err(Error::paced)?;
         turn.written();
-        if let Err(error) = &connected {
-            turn.failed(error.failure.is_timeout());
-        }
-        connected
+        Ok(stream)
     }
 
     /// Sends one request to `origin` and returns the response as soon as its head has arrived.
     /// The request is in origin-form, with the `Host` that the caller derived from `origin`. The
     /// request takes one of the exchanges of the origin and starts in its `turn`. It is sent a second
-    /// time at most, and only when that is safe.
+    /// time at most, and only when that is safe. After a wait its `permission` is renewed.
     ///
     /// # Errors
     ///
     /// Why no response came; see [`Failure`].
-    pub async fn send<'a>(
+    pub async fn send<'a, P: Permission>(
         &self,
         origin: &Origin,
         mut request: BoxedRequest<RequestBody>,
         requester: impl Into<Requester<'a>>,
         mut turn: Turn,
-    ) -> Result<Response<Box<ResponseBody>>, Error> {
+        permission: &P,
+    ) -> Result<Response<Box<ResponseBody>>, P::Error> {
         let requester = requester.into();
         if !turn.has_exchange() {
             requester.note_queued();
@@ -155,25 +162,40 @@ impl Egress {
         let versions = Versions::for_request(&request.head);
         let client_reads = request.body.client_reads();
         let wanted = Wanted { versions, requester, client_reads };
-        let connection = match self.dialer().kept_or_new(origin, wanted).await {
-            Ok(connection) => connection,
-            Err(error) => {
-                turn.failed(error.failure.is_timeout());
-                return Err(error);
-            }
-        };
+        let mut connection = self.connect(origin, wanted, &turn).await?;
+        if !self.start(&mut turn, &connection) {
+            let to = (origin, wanted);
+            let started = box_future(|| self.start_later(connection, to, &mut turn, permission));
+            connection = started.await?;
+        }
         let copy = if connection.may_need_retry() { RetryCopy::of(&request) } else { None };
         let failed = match exchange(&self.state, connection, origin, request, turn).await {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
-        let Retry { request, versions, mut turn } = failed.retry(copy, versions)?;
-        let connected = self.dialer().shared_or_new(origin, Wanted { versions, ..wanted }).await;
-        let connection = connected.inspect_err(|error| turn.failed(error.failure.is_timeout()))?;
+        let retry = failed.retry(copy, versions)?;
+        box_future(|| self.send_again(origin, retry, wanted, permission)).await
+    }
+
+    async fn send_again<P: Permission>(
+        &self,
+        origin: &Origin,
+        Retry { request, versions, mut turn }: Retry,
+        wanted: Wanted<'_>,
+        permission: &P,
+    ) -> Result<Response<Box<ResponseBody>>, P::Error> {
+        let wanted = Wanted { versions, ..wanted };
+        let connected = self.dialer().shared_or_new(origin, wanted).await;
+        let mut connection =
+            connected.inspect_err(|error| turn.failed(error.failure.is_timeout()))?;
         // The origin may have seen the first one.
         turn.again();
-        let second = box_future(|| exchange(&self.state, connection, origin, request, turn));
-        second.await.map_err(|failed| failed.error)
+        if !self.start(&mut turn, &connection) {
+            let to = (origin, wanted);
+            connection = self.start_later(connection, to, &mut turn, permission).await?;
+        }
+        let second = exchange(&self.state, connection, origin, request, turn).await;
+        second.map_err(|failed| failed.error.into())
     }
 
     /// Closes connections that have idled too long or that their origin has closed.

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,10 +19,11 @@ use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
-/// What has a lane: an origin.
+/// What has a lane: an origin, or an address.
 pub(super) trait Key: Clone + Debug + Eq + Hash + Send + Sync + 'static {}
 
 impl Key for Origin {}
+impl Key for IpAddr {}
 
 /// One lane under its lock.
 #[derive(Debug)]
@@ -57,7 +59,7 @@ pub(super) struct Waiter<K: Key = Origin> {
     pub deadline: Tick,
 }
 
-/// A turn that was granted, and an exchange, at an origin; they end when this is dropped.
+/// A turn that was granted, and an exchange with the origin; they end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Seat<K: Key = Origin> {
     pub cell: Arc<Cell<K>>,

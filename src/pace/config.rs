@@ -1,7 +1,10 @@
 //! What the operator sets.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
+
+use ipnet::IpNet;
 
 use super::hold::Bounds;
 use super::lane::{self, Adapt, HoldScope};
@@ -68,6 +71,7 @@ pub struct Config {
     pub away: Away,
     /// The parts of the pace then, of which this proxy takes one; 0: as many as there were proxies.
     pub share: u32,
+    pub addresses: AddressLimits,
 }
 
 /// The settings of one origin; `None` leaves one to the default.
@@ -76,6 +80,27 @@ pub struct OriginPace {
     pub mode: Option<PaceMode>,
     pub delay: Option<Duration>,
     pub concurrency: Option<usize>,
+}
+
+/// What all origins of one address have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressLimits {
+    /// Between two starts.
+    pub delay: Duration,
+    /// Requests under way that count; 0: any number.
+    pub concurrency: usize,
+    /// Networks that serve many sites: their addresses have no limits.
+    pub shared: Vec<IpNet>,
+}
+
+impl AddressLimits {
+    pub(super) const fn are_set(&self) -> bool {
+        !self.delay.is_zero() || self.concurrency > 0
+    }
+
+    pub(super) fn apply_to(&self, address: IpAddr) -> bool {
+        self.are_set() && !self.shared.iter().any(|network| network.contains(&address))
+    }
 }
 
 impl Config {
@@ -105,6 +130,7 @@ impl Config {
             origins: HashMap::new(),
             away: Away::Share,
             share: 0,
+            addresses: AddressLimits::default(),
         }
     }
 
@@ -121,6 +147,13 @@ impl Config {
     /// The operator's delay at `origin`.
     pub fn delay(&self, origin: &Origin) -> Duration {
         self.lane(origin).delay
+    }
+
+    /// The settings of the lane of an address. What its origins ask for is theirs.
+    pub(super) const fn address_lane(&self) -> lane::Config {
+        let AddressLimits { delay, concurrency, .. } = self.addresses;
+        let concurrency = if concurrency == 0 { usize::MAX } else { concurrency };
+        lane::Config { delay, concurrency, adapt: Adapt::Off, ..self.lane }
     }
 
     /// The mode at `origin`, if an agent has none of its own.

@@ -33,7 +33,7 @@ pub use turns::TurnId;
 use turns::{Turn, Turns};
 
 /// A turn is granted at most so long before its start: the time to connect.
-const LEAD_MAX: Duration = Duration::from_secs(1);
+pub(super) const LEAD_MAX: Duration = Duration::from_secs(1);
 /// The lead is at most this part of the delay.
 const LEAD_PART: u32 = 2;
 

@@ -8,6 +8,7 @@ use arc_swap::Guard;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
+use super::addresses::Addresses;
 use super::cell::{Cell, State};
 use super::config::Config;
 use super::lane::{Lane, kept::KeptLane};
@@ -31,6 +32,7 @@ pub struct Lanes {
     shards: [Lock<Shard>; SHARDS],
     hasher: RandomState,
     pub(super) shared: Arc<Shared>,
+    pub(super) addresses: Addresses,
     count: AtomicUsize,
     /// The process before did not say what lies ahead.
     is_unknown: AtomicBool,
@@ -48,10 +50,12 @@ pub struct LaneView {
 impl Lanes {
     /// Lanes under `config`.
     pub fn new(config: Config, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let shared = Shared::new(config, clock);
         Arc::new(Self {
             shards: std::array::from_fn(|_| Lock::default()),
             hasher: RandomState::default(),
-            shared: Shared::new(config, clock),
+            addresses: Addresses::new(Arc::clone(&shared)),
+            shared,
             count: AtomicUsize::new(0),
             is_unknown: AtomicBool::new(false),
         })
@@ -78,12 +82,15 @@ impl Lanes {
             });
             cell.hand_over_exchanges(exchanges);
         }
+        self.addresses.change();
     }
 
     /// Takes up the lanes that the process before has left. If it did not leave all that it knew,
-    /// no other lane starts before a delay after the start of this process.
+    /// no other lane starts before a delay after the start of this process. Those of addresses are
+    /// not left.
     pub fn take_up(&self, kept: Vec<(Origin, KeptLane)>, is_whole: bool) {
         self.is_unknown.store(!is_whole, Ordering::Relaxed);
+        self.addresses.follow_another_process();
         let (config, now) = (self.shared.config.load_full(), self.now());
         let hold_max = config.max_retry_after.max(2 * config.lane.holds.backoff_max);
         for (origin, lane) in kept {

@@ -5,6 +5,7 @@
 //! reads no clock: time is passed in, and the caller acts on what it returns. [`Lanes`] has the
 //! lanes of all origins, and gives each request its [`Turn`], without which egress sends nothing.
 
+mod addresses;
 mod cell;
 mod cluster;
 mod config;
@@ -22,6 +23,7 @@ mod shard;
 mod shared;
 mod shared_holds;
 mod slot;
+mod start;
 mod stats;
 mod take;
 pub mod tick;
@@ -32,7 +34,7 @@ mod visits;
 mod waited;
 mod waiting;
 
-pub use config::{Away, Config, OriginPace, PaceMode, Subresources};
+pub use config::{AddressLimits, Away, Config, OriginPace, PaceMode, Subresources};
 pub use exchanges::NoExchange;
 pub use lane::kept::KeptLane;
 pub use lanes::{LaneView, Lanes};

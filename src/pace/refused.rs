@@ -22,12 +22,14 @@ words! {
         Adapt = "adapt",
         /// The engine is away, and each proxy takes its part of the pace (`engine.away`).
         Share = "share",
+        /// `pace.address_delay`, `pace.address_concurrency`.
+        Address = "address",
     }
 }
 
 impl WaitReason {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Delay,
         Self::CrawlDelay,
         Self::RequestRate,
@@ -35,6 +37,7 @@ impl WaitReason {
         Self::Hold,
         Self::Adapt,
         Self::Share,
+        Self::Address,
     ];
 
     pub(super) const fn of(waits_by: WaitsBy, asked: Option<DelayRecord>) -> Self {
@@ -102,6 +105,9 @@ impl fmt::Display for Refused {
                     (WaitReason::Share, _) => {
                         f.write_str("the engine is away, and this proxy takes its part of the pace (engine.away)")?;
                     }
+                    (WaitReason::Address, _) => {
+                        f.write_str("requests to the address of the origin are limited for all its origins (pace.address_delay, pace.address_concurrency)")?;
+                    }
                     (WaitReason::Hold, _) => f.write_str("the origin asks for rest")?,
                     _ => f.write_str("requests to the origin are a delay apart (pace.delay)")?,
                 }
@@ -121,7 +127,7 @@ impl fmt::Display for Refused {
                 wait.as_secs_f64().ceil()
             ),
             Self::EngineAway => f.write_str("the shared engine is away, and meanwhile nothing is sent to origins with a delay (engine.away)"),
-            Self::Full => f.write_str("too many requests wait for their time at this origin or at all (pace.max_waiting_per_origin, pace.max_waiting)"),
+            Self::Full => f.write_str("too many requests wait for their time at this origin or its address, or at all (pace.max_waiting_per_origin, pace.max_waiting)"),
             Self::Stopping => f.write_str("the proxy stops before the turn of this request comes"),
         }
     }

@@ -14,7 +14,7 @@ use crate::types::origin::Origin;
 #[derive(Debug, Default)]
 pub(super) struct Stats {
     /// Waits, in the order of [`WaitReason::ALL`].
-    waits: [Histogram; 7],
+    waits: [Histogram; WaitReason::ALL.len()],
     /// Waits that there would be, where the mode is to observe.
     would_wait: Histogram,
     /// Refusals, in the order of [`Counts::REFUSALS`].
@@ -34,7 +34,7 @@ pub(super) struct Stats {
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Waits, in the order of [`WaitReason::ALL`].
-    pub waits: [HistogramCounts; 7],
+    pub waits: [HistogramCounts; WaitReason::ALL.len()],
     pub would_wait: HistogramCounts,
     /// In the order of [`Self::REFUSALS`].
     pub refusals: [u64; 3],

@@ -11,7 +11,7 @@ use super::lane::{Arrival, Kind, WaitsBy};
 use super::lanes::Lanes;
 use super::refused::{Refused, WaitReason};
 use super::tick::Tick;
-use super::turn::{Role, Turn};
+use super::turn::{Role, Terms, Turn};
 use super::visits::Visit;
 use super::waited::Waited;
 use super::waiting::NotQueued;
@@ -80,7 +80,8 @@ impl Lanes {
         let (deadline, visitor) =
             (now + arrival.patience, begins_visit.then(|| call.client.clone()));
         // Without a delay the next starts do not depend on this one.
-        let role = if call.is_robots_txt { Role::RobotsTxt } else { Role::Undelayed };
+        let role = Role::of(arrival.kind, false);
+        let terms = Terms { role, deadline, is_observed: mode == PaceMode::Observe };
         self.with_lane(call.origin, |cell, state| {
             let id = match mode {
                 PaceMode::Enforce => match state.lane.enter(&arrival, now) {
@@ -97,7 +98,7 @@ impl Lanes {
                 PaceMode::Off => None,
             };
             let seat = cell.seat(state, id, call.client.clone());
-            Entry::Turn(Turn::granted(seat, role, deadline, visitor, None))
+            Entry::Turn(Turn::granted(seat, terms, visitor, None))
         })
     }
 
@@ -109,22 +110,19 @@ impl Lanes {
     pub async fn wait(&self, call: &Call<'_>, wait: Wait<'_>) -> Result<Turn, Refused> {
         let Wait { arrival, visitor } = wait;
         let deadline = self.now() + arrival.patience;
-        let role = match arrival.kind {
-            Kind::Page { .. } => Role::Delayed,
-            Kind::Subresource => Role::Undelayed,
-            Kind::RobotsTxt => Role::RobotsTxt,
-        };
+        let terms = Terms { role: Role::of(arrival.kind, true), deadline, is_observed: false };
         let granted = self.wait_in(call, &arrival).await;
         let (seat, waited) =
             granted.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
-        let mut turn = Turn::granted(seat, role, deadline, visitor, Some(waited));
-        if role == Role::Delayed && self.shared.cluster.engine().is_some() {
+        let mut turn = Turn::granted(seat, terms, visitor, Some(waited));
+        if terms.role == Role::Delayed && self.shared.cluster.engine().is_some() {
             self.reserve(&mut turn, call, deadline).await?;
         }
         Ok(turn)
     }
 
-    /// Reserves a slot for the turn, where several proxies share the pace.
+    /// Reserves a slot for the turn, where several proxies share the pace. One that has to wait at
+    /// its address reserves it then: it would miss it.
     async fn reserve(
         &self,
         turn: &mut Turn,
@@ -133,6 +131,9 @@ impl Lanes {
     ) -> Result<(), Refused> {
         let reserved = if self.shared.cluster.is_stopped(self.config().away) {
             Err(Refused::EngineAway)
+        } else if self.limit_addresses() {
+            turn.reserve_later();
+            Ok(())
         } else {
             tokio::select! {
                 biased;

@@ -1,6 +1,10 @@
 //! The right to one start at an origin. Only this floor makes one, and egress sends no request
 //! without one.
 
+mod at_address;
+mod slot;
+
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,7 +15,7 @@ use tokio::time::sleep_until;
 use super::cell::{Cell, Seat};
 use super::exchanges::NoExchange;
 use super::hold::{Hold, Outcome};
-use super::lane::TurnId;
+use super::lane::{Kind, TurnId};
 use super::limits::KEPT_HOLD_MIN;
 use super::outcome::{concerns_pace, jitter, outcome};
 use super::refused::Refused;
@@ -23,8 +27,8 @@ use crate::policy::pace::RateLimit;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
-/// So long before the slot of a turn its connection is made.
-const CONNECT_LEAD: Duration = Duration::from_secs(1);
+/// A turn at an address is kept for at most so long while its request waits for something else.
+const ADDRESS_KEPT_MAX: Duration = Duration::from_secs(1);
 
 /// A shorter wait is not told.
 const WAIT_NOTICEABLE: Duration = Duration::from_millis(1);
@@ -40,9 +44,9 @@ pub struct Turn(
 #[derive(Debug)]
 struct Granted {
     seat: Seat,
-    role: Role,
-    /// When the patience of the request is over.
-    deadline: Tick,
+    /// At the address that the connection of the request leads to, where addresses have limits.
+    address: Option<Seat<IpAddr>>,
+    terms: Terms,
     /// The client whose visit begins with the start.
     begins_visit: Option<ClientKey>,
     waited: Option<Waited>,
@@ -54,10 +58,14 @@ struct Granted {
     is_slot_noted: bool,
 }
 
-impl Drop for Granted {
-    fn drop(&mut self) {
-        self.note_slot(SlotEnd::Idle);
-    }
+/// What applies to the request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub role: Role,
+    /// When its patience is over.
+    pub deadline: Tick,
+    /// Its waits are only counted.
+    pub is_observed: bool,
 }
 
 /// What a start means for the next ones.
@@ -66,36 +74,39 @@ pub(super) enum Role {
     /// They are a delay apart.
     Delayed,
     Undelayed,
+    Subresource,
     RobotsTxt,
+}
+
+impl Role {
+    /// Of a request that `is_delayed` or need not wait.
+    pub(super) const fn of(kind: Kind<'_>, is_delayed: bool) -> Self {
+        match kind {
+            Kind::Page { .. } if is_delayed => Self::Delayed,
+            Kind::Page { .. } => Self::Undelayed,
+            Kind::Subresource => Self::Subresource,
+            Kind::RobotsTxt => Self::RobotsTxt,
+        }
+    }
 }
 
 impl Turn {
     pub(super) fn granted(
         seat: Seat,
-        role: Role,
-        deadline: Tick,
+        terms: Terms,
         begins_visit: Option<ClientKey>,
         waited: Option<Waited>,
     ) -> Self {
         Self(Box::new(Granted {
             seat,
-            role,
-            deadline,
+            address: None,
+            terms,
             begins_visit,
             waited,
             is_counted: false,
             slot_end: None,
             is_slot_noted: false,
         }))
-    }
-
-    /// Reserves a slot at the engine, where there is one, and waits until it is near.
-    ///
-    /// # Errors
-    ///
-    /// There is none in time.
-    pub(super) async fn reserve(&mut self) -> Result<(), Refused> {
-        self.0.reserve().await
     }
 
     /// How long the request waited; `None`: not noticeably.
@@ -127,38 +138,79 @@ impl Turn {
         if self.has_exchange() { Ok(()) } else { self.0.seat.wait_for_exchange(limit).await }
     }
 
-    /// Waits until the request may start. To be called when it can be written at once.
+    /// Starts the request, if its time at the origin has come.
+    pub(super) fn start(&mut self) -> bool {
+        let Some((cell, id)) = self.in_lane() else { return true };
+        let now = cell.shared.ticks.now();
+        let has_started =
+            !self.0.has_missed_slot(now) && cell.state.lock().lane.start(id, now).is_ok();
+        if has_started {
+            self.0.note_start();
+            self.0.note_slot(SlotEnd::Used);
+        }
+        has_started
+    }
+
+    /// Waits until the request may start at its origin. The turn at its address is given back if that
+    /// is not soon: the other origins there must not wait for this one.
     ///
     /// # Errors
     ///
     /// A hold has begun that is longer than the request may wait.
-    pub async fn ready(&mut self) -> Result<(), Refused> {
-        let granted = &mut *self.0;
-        let Some(id) = granted.seat.id else { return Ok(()) };
-        let now = granted.seat.cell.shared.ticks.now();
-        let is_missed = granted.has_missed_slot(now);
-        if is_missed || granted.seat.cell.state.lock().lane.start(id, now).is_err() {
-            Box::pin(granted.wait(id)).await?;
+    pub(super) async fn wait_for_origin(&mut self) -> Result<(), Refused> {
+        let since = self.now();
+        while let Some((at, hold)) = self.origin_starts_at() {
+            let wait = at.since(self.now());
+            if wait > ADDRESS_KEPT_MAX {
+                self.leave_address();
+            }
+            if at > self.0.terms.deadline
+                && let Some(Hold { status, cause, .. }) = hold
+            {
+                return Err(Refused::Resting { wait, status, cause });
+            }
+            sleep_until(self.0.seat.cell.shared.ticks.instant(at)).await;
         }
-        granted.note_start();
-        granted.note_slot(SlotEnd::Used);
+        self.0.note_waited(since);
         Ok(())
+    }
+
+    /// When the request may start at its origin, if that is later than now, and the hold meanwhile.
+    fn origin_starts_at(&self) -> Option<(Tick, Option<Hold>)> {
+        let (cell, id) = self.in_lane()?;
+        let now = cell.shared.ticks.now();
+        let state = cell.state.lock();
+        let at = state.lane.starts_at(id).filter(|at| *at > now)?;
+        Some((at, state.lane.hold_of(id, now)))
+    }
+
+    fn now(&self) -> Tick {
+        self.0.seat.cell.shared.ticks.now()
     }
 
     /// The head of the request has been written: the distance to the next start counts from now.
     pub fn written(&self) {
-        if self.0.role == Role::Delayed
+        if self.0.terms.role == Role::Delayed
             && let Some((cell, id)) = self.in_lane()
         {
             let now = cell.shared.ticks.now();
             cell.update(now, |state| state.lane.begin(id, now));
         }
+        if let Some(seat) = &self.0.address {
+            seat.update(|lane, id, now| lane.begin(id, now));
+        }
     }
 
-    /// The request is to be sent a second time. To be followed by [`Self::ready`].
+    /// The request is to be sent a second time: it starts again.
     pub fn again(&mut self) {
+        if self.0.terms.is_observed {
+            return;
+        }
         if let Some((cell, id)) = self.in_lane() {
             cell.state.lock().lane.start_again(id);
+        }
+        if let Some(seat) = &self.0.address {
+            seat.update(|lane, id, _| lane.start_again(id));
         }
         // The slot has been used.
         self.0.slot_end = self.0.slot_end.map(|_| Tick::default());
@@ -171,6 +223,9 @@ impl Turn {
 
     /// The head of the response has come: what it says about the pace applies.
     pub fn answered(&self, status: StatusCode, headers: &HeaderMap) {
+        if let Some(seat) = &self.0.address {
+            seat.update(|lane, id, now| lane.note_head(id, now));
+        }
         let Some((cell, id)) = self.in_lane() else { return };
         let now = cell.shared.ticks.now();
         if !concerns_pace(status, headers) {
@@ -181,7 +236,7 @@ impl Turn {
             }
         }
         let (config, date) = (cell.shared.config.load(), cell.shared.ticks.date());
-        let is_robots_txt = self.0.role == Role::RobotsTxt;
+        let is_robots_txt = self.0.terms.role == Role::RobotsTxt;
         let (outcome, limit) = outcome((status, headers), is_robots_txt, &config, date);
         if limit != RateLimit::default() {
             cell.update(now, |state| {
@@ -199,7 +254,7 @@ impl Turn {
 
     /// There was no response: after a timeout the origin may be overloaded.
     pub fn failed(&self, is_timeout: bool) {
-        self.note(if is_timeout && self.0.role != Role::RobotsTxt {
+        self.note(if is_timeout && self.0.terms.role != Role::RobotsTxt {
             Outcome::Failure { status: 503 }
         } else {
             Outcome::NoResponse
@@ -231,69 +286,7 @@ impl Turn {
 }
 
 impl Granted {
-    /// Waits until the turn may start, and starts it.
-    async fn wait(&mut self, id: TurnId) -> Result<(), Refused> {
-        let since = self.seat.cell.shared.ticks.now();
-        loop {
-            if self.has_missed_slot(self.seat.cell.shared.ticks.now()) {
-                self.note_slot(SlotEnd::Missed);
-                self.slot_end = self.seat.reserve(id, self.deadline).await?;
-                self.is_slot_noted = false;
-            }
-            let cell = &self.seat.cell;
-            let ticks = &cell.shared.ticks;
-            let now = ticks.now();
-            let (at, hold) = {
-                let mut state = cell.state.lock();
-                match state.lane.start(id, now) {
-                    Ok(()) => break,
-                    Err(at) => (at, state.lane.hold_of(id, now)),
-                }
-            };
-            if at > self.deadline
-                && let Some(Hold { until, status, cause }) = hold
-            {
-                let refused = Refused::Resting { wait: until.since(now), status, cause };
-                cell.shared.stats.note_refused(&refused);
-                return Err(refused);
-            }
-            sleep_until(ticks.instant(at)).await;
-        }
-        self.note_waited(since);
-        Ok(())
-    }
-
-    async fn reserve(&mut self) -> Result<(), Refused> {
-        let Some(id) = self.seat.id else { return Ok(()) };
-        let since = self.seat.cell.shared.ticks.now();
-        self.slot_end = self.seat.reserve(id, self.deadline).await?;
-        if self.slot_end.is_some() {
-            let Cell { shared, state, .. } = &*self.seat.cell;
-            let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
-            if let Some(near) = near.filter(|near| *near > shared.ticks.now()) {
-                sleep_until(shared.ticks.instant(near)).await;
-            }
-            self.note_waited(since);
-        }
-        Ok(())
-    }
-
-    /// Whether its slot ends before it has started.
-    fn has_missed_slot(&self, now: Tick) -> bool {
-        self.slot_end.is_some_and(|end| end <= now)
-    }
-
-    /// Notes how its slot ended, if it has one that has not ended.
-    fn note_slot(&mut self, end: SlotEnd) {
-        if self.slot_end.is_some_and(|slot_end| slot_end > Tick::default())
-            && !self.is_slot_noted
-            && let Some(engine) = self.seat.cell.shared.cluster.engine()
-        {
-            self.is_slot_noted = true;
-            engine.stats().note_slot(end);
-        }
-    }
-
+    /// Adds the wait since that moment.
     fn note_waited(&mut self, since: Tick) {
         let now = self.seat.cell.shared.ticks.now();
         if let Some(waited) = &mut self.waited {

@@ -19,7 +19,6 @@ mod response;
 pub mod test_hooks;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::USER_AGENT;
 use http::{Method, Response, Version, request as http_request};
@@ -40,6 +39,7 @@ pub use exchange::connection_context::ConnectionContext;
 use exchange::footprint;
 use exchange::target_form::TargetForm;
 use forward::ClientSide;
+use forward::ForwardError;
 pub use forward::Forwarding;
 use framing::head;
 pub use instance::{Current, Proxy};
@@ -65,14 +65,12 @@ pub use request::via::Via;
 use response::respond;
 
 use crate::clients::{BodyMemory, Client, RejectReason};
+use crate::egress::PERMISSION_AGE_MAX;
 use crate::egress::boxed_request::BoxedRequest;
 use crate::pace::Entry;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::Scheme;
-
-/// A decision after which a request waits for so long is made again.
-pub(in crate::proxy) const DECISION_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// A client's request.
 type Received = BoxedRequest<Incoming>;
@@ -250,21 +248,25 @@ impl Proxy {
         let turn = turn.map_err(|refused| Refusal::paced(&refused, permit.pace().status()))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| entry.note_waited(waited));
-        if waited.is_some_and(|waited| waited.time > DECISION_AGE_MAX) {
+        if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
             box_future(|| self.gate.confirm(&permit, info)).await?;
         }
         let ConnectionContext { state, shutdown, .. } = context;
         let client =
             ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
-        let forwarded = self.forwarding.forward(&permit, turn, (request, set), client).await;
-        let status = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
-        self.gate.note_response(&permit, status);
-        match forwarded {
-            Ok(response) => Ok((End::Forwarded, response)),
-            Err(error) => {
-                let subject = Subject::Resource(permit.target());
-                Err(self.gate.on_egress_error(subject, info, error).await.into())
+        let error = match self.forwarding.forward(&permit, turn, (request, set), client).await {
+            Ok(response) => {
+                self.gate.note_response(&permit, Ok(response.status()));
+                return Ok((End::Forwarded, response));
             }
+            Err(ForwardError::Withdrawn(error)) => return Err(error.into()),
+            Err(ForwardError::Failed(error)) => error,
+        };
+        if let Some(refused) = &error.refused {
+            return Err(Refusal::paced(refused, permit.pace().status()).into());
         }
+        self.gate.note_response(&permit, Err(error.failure));
+        let subject = Subject::Resource(permit.target());
+        Err(self.gate.on_egress_error(subject, info, error).await.into())
     }
 }

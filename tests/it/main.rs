@@ -34,6 +34,7 @@ mod metrics;
 mod mint;
 mod origins_tls;
 mod pace;
+mod pace_address;
 mod pace_clients;
 mod pace_crawlers;
 mod pace_hour;

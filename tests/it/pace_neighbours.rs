@@ -59,7 +59,7 @@ impl World {
     /// One request, as the path has it.
     async fn request(&self, client: &str) -> Result<(), Refused> {
         let mut turn = self.take(client).await?;
-        turn.ready().await?;
+        self.lanes.started(&mut turn, None, &self.shutdown).await?;
         turn.written();
         Ok(())
     }

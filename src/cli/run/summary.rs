@@ -201,6 +201,7 @@ fn waited(pace: &Counts) -> Option<String> {
         WaitReason::Concurrency => "pace.concurrency".into(),
         WaitReason::Adapt => "slow".into(),
         WaitReason::Share => "engine away".into(),
+        WaitReason::Address => "pace.address_delay".into(),
     };
     Some(format!("waited {seconds} s ({why} at {})", origin.authority()))
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::config::rules::OriginRule;
@@ -60,6 +61,14 @@ pub struct Pace {
     /// So long after the head of its response a request does not count any more.
     #[serde(with = "units::duration")]
     pub long_transfer: Duration,
+    /// Between two requests to an address, over all its origins.
+    #[serde(with = "units::delay")]
+    pub address_delay: Duration,
+    /// Requests under way to an address that count; 0: any number.
+    pub address_concurrency: usize,
+    /// Networks that serve many sites: their addresses have neither.
+    #[serde(with = "units::blocks")]
+    pub shared_addresses: Vec<IpNet>,
 }
 
 impl Default for Pace {
@@ -82,6 +91,9 @@ impl Default for Pace {
             holds: HoldScope::Origin,
             rate_limit_fields: true,
             long_transfer: Duration::from_secs(30),
+            address_delay: Duration::ZERO,
+            address_concurrency: 0,
+            shared_addresses: Vec::new(),
         }
     }
 }
@@ -117,6 +129,11 @@ impl Pace {
             rate_limit_fields: self.rate_limit_fields,
             subresources: self.subresources,
             origins: origins.iter().map(origin_pace).collect(),
+            addresses: pace::AddressLimits {
+                delay: self.address_delay,
+                concurrency: self.address_concurrency,
+                shared: self.shared_addresses.clone(),
+            },
             ..pace::Config::off()
         }
     }

@@ -142,6 +142,13 @@ impl Http1Connection {
         self.sender.is_ready()
     }
 
+    /// Checks whether it can take an exchange now, and be it its first: drives it once.
+    pub fn is_open(&mut self) -> bool {
+        self.relay.mute();
+        self.drive(Waker::noop());
+        self.is_idle()
+    }
+
     /// Prepares for idling: no task is woken for what happens to the connection until it is used
     /// again.
     pub fn park(&mut self) {

@@ -41,15 +41,12 @@ impl Lease {
     /// Returns the connection to its pool, if it can serve another exchange. One of HTTP/2 has
     /// never left it.
     pub fn give_back(self) {
-        if let Link::Http1(mut connection) = self.link
+        if let Link::Http1(connection) = self.link
             && self.is_reusable
             && connection.is_idle()
-            && !connection.closes_when_idle()
             && let Some(home) = self.home.upgrade()
-            && (!connection.has_large_buffer() || home.memory().is_ample())
         {
-            connection.park();
-            home.put(self.turn.origin(), connection);
+            home.keep(self.turn.origin(), connection);
         }
     }
 }

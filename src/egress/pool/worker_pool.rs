@@ -120,8 +120,13 @@ impl Pool {
         self.idle.lock().take(origin, &self.current.load(), clock::monotonic())
     }
 
-    /// Keeps an idle connection, if there is room for it.
-    pub fn put(&self, origin: &Origin, connection: Box<Http1Connection>) {
+    /// Keeps an idle connection, if there is room for it and memory for its buffer.
+    pub fn keep(&self, origin: &Origin, mut connection: Box<Http1Connection>) {
+        if connection.closes_when_idle() || connection.has_large_buffer() && !self.memory.is_ample()
+        {
+            return;
+        }
+        connection.park();
         if self.make_room() {
             self.idle.lock().put(origin, connection, clock::monotonic());
         }

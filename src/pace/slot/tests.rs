@@ -1,5 +1,7 @@
 //! Several proxies over one engine in memory.
 
+use std::net::IpAddr;
+
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -106,8 +108,13 @@ async fn take(lanes: &Lanes, delay: Duration) -> Result<Turn, Refused> {
 
 /// Starts, and when that was.
 async fn start(lanes: &Lanes) -> std::time::Instant {
-    let mut turn = take(lanes, DELAY).await.expect("a turn");
-    turn.ready().await.expect("no hold");
+    start_over(lanes, DELAY, None).await
+}
+
+/// Starts over a connection to `address`.
+async fn start_over(lanes: &Lanes, delay: Duration, address: Option<IpAddr>) -> std::time::Instant {
+    let mut turn = take(lanes, delay).await.expect("a turn");
+    lanes.started(&mut turn, address, &CancellationToken::new()).await.expect("no hold");
     turn.written();
     monotonic()
 }
@@ -132,6 +139,31 @@ async fn starts_of_all_proxies_are_a_delay_apart() {
     let starts = starts(&proxies, 3).await;
     let gaps: Vec<_> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // What is noted is a moment after the write.
+    let least = DELAY - Duration::from_millis(5);
+    assert!(gaps.iter().all(|gap| *gap >= least), "{gaps:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_waits_at_its_address_has_a_slot_when_it_starts() {
+    // Longer than a slot lasts.
+    let proxies = Proxies::new(2, |config| config.addresses.delay = 2 * DELAY);
+    let address = Some([192, 0, 2, 1].into());
+    let mut tasks = tokio::task::JoinSet::new();
+    for lanes in &proxies.lanes {
+        for _ in 0..3 {
+            for delay in [DELAY, Duration::ZERO] {
+                let lanes = Arc::clone(lanes);
+                tasks.spawn(async move {
+                    let at = start_over(&lanes, delay, address).await;
+                    (!delay.is_zero()).then_some(at)
+                });
+            }
+        }
+    }
+    let mut starts: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
+    starts.sort();
+    assert_eq!(starts.len(), 6);
+    let gaps: Vec<_> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let least = DELAY - Duration::from_millis(5);
     assert!(gaps.iter().all(|gap| *gap >= least), "{gaps:?}");
 }
@@ -194,7 +226,7 @@ async fn a_hold_is_obeyed_by_all() {
 async fn what_one_proxy_is_answered_holds_the_others() {
     let proxies = Proxies::new(2, |_| ());
     let mut turn = take(&proxies.lanes[0], DELAY).await.expect("a turn");
-    turn.ready().await.expect("no hold");
+    assert!(proxies.lanes[0].start(&mut turn, None));
     let mut headers = http::HeaderMap::new();
     headers.insert("retry-after", http::HeaderValue::from_static("100"));
     turn.answered(http::StatusCode::TOO_MANY_REQUESTS, &headers);

@@ -12,8 +12,8 @@ use super::granted_tunnel::Tunnel;
 use super::intercept::Interception;
 use super::tunnel::IdleTimer;
 use crate::clients::{Client, Held};
+use crate::egress::PERMISSION_AGE_MAX;
 use crate::egress::boxed_request::BoxedRequest;
-use crate::proxy::DECISION_AGE_MAX;
 use crate::proxy::decision::recheck::Recheck;
 use crate::proxy::decision::request_info::{RequestInfo, Subject};
 use crate::proxy::decision::rules::Mixed;
@@ -108,18 +108,22 @@ impl Proxy {
         let mut turn = turn.map_err(|refused| Refusal::paced(&refused, permit.pace().status()))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
-        if waited.is_some_and(|waited| waited.time > DECISION_AGE_MAX) {
+        if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
             self.gate.confirm_host(&permit, info, mixed).await?;
         }
         let held = self.admission.keep(info.client, footprint::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
-        let connected = egress.connect_plain(permit.origin(), &key, &mut turn).await;
+        let shutdown = &context.shutdown;
+        let connected = egress.connect_plain(permit.origin(), &key, &mut turn, shutdown).await;
         turn.waited().iter().for_each(|waited| info.entry.note_waited(waited));
         // What runs inside takes no place.
         drop(turn);
         let stream = match connected {
             Ok(stream) => stream,
             Err(error) => {
+                if let Some(refused) = &error.refused {
+                    return Err(Refusal::paced(refused, permit.pace().status()).into());
+                }
                 let subject = Subject::Host(permit.origin());
                 return Err(self.gate.on_egress_error(subject, info, error).await.into());
             }

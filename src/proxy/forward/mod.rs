@@ -1,6 +1,7 @@
 //! Forwards a permitted request to its origin. The request line and `Host` are made from the
 //! permit, never from what was received; bodies are streamed.
 
+mod renewal;
 mod rewrite;
 mod upgrade;
 
@@ -31,6 +32,8 @@ use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::upgrade_protocol::{self, Protocol};
 use crate::proxy::request::via::Via;
 use crate::proxy::response::respond;
+pub use renewal::ForwardError;
+use renewal::Renewable;
 use tokio_util::sync::CancellationToken;
 
 /// How long an origin may take to send 100 (Continue) before the body is sent without it.
@@ -69,14 +72,15 @@ impl Forwarding {
     /// response, still streaming.
     ///
     /// # Errors
-    /// If the origin cannot be reached, or breaks the protocol before its response has begun.
+    /// If the origin cannot be reached, or breaks the protocol before its response has begun; or if
+    /// the request is not permitted any more when its turn comes.
     pub async fn forward(
         &self,
         permit: &Permit,
         turn: Turn,
         (request, set): (BoxedRequest<Incoming>, HeaderSet),
         client: ClientSide<'_>,
-    ) -> Result<Response<Body>, egress::Error> {
+    ) -> Result<Response<Body>, ForwardError> {
         let BoxedRequest { mut head, body } = request;
         let received = head.version;
         let protocol = if set.has(HeaderSet::UPGRADE) && received == Version::HTTP_11 {
@@ -110,15 +114,16 @@ impl Forwarding {
                 upgrade_protocol::switches_to_one_of(&requested, response.headers())
             });
             let Some(on_upgrade) = on_upgrade.filter(|_| is_requested) else {
-                return Err(breach("the origin switched to a protocol that was not requested"));
+                let detail = "the origin switched to a protocol that was not requested";
+                return Err(breach(detail).into());
             };
             if !is_complete {
                 // The rest of the content would be taken for the new protocol.
-                return Err(breach(
-                    "the origin switched to another protocol before it had the whole request",
-                ));
+                let detail =
+                    "the origin switched to another protocol before it had the whole request";
+                return Err(breach(detail).into());
             }
-            return self.switch(permit, response, on_upgrade, client);
+            return Ok(self.switch(permit, response, on_upgrade, client)?);
         }
         let (mut head, body) = response.into_parts();
         rewrite::response(&mut head, &self.via);
@@ -139,15 +144,17 @@ impl Forwarding {
         outgoing: BoxedRequest<RequestBody>,
         client: ClientSide<'_>,
         interim: &Interim,
-    ) -> Result<Response<Box<ResponseBody>>, egress::Error> {
-        let key = client.info.client.key();
-        let mut sending = pin!(self.egress.send(&permit.target().origin, outgoing, &key, turn));
+    ) -> Result<Response<Box<ResponseBody>>, ForwardError> {
+        let (key, origin) = (client.info.client.key(), &permit.target().origin);
+        let permission = Renewable { permit, client };
+        let mut sending = pin!(self.egress.send(origin, outgoing, &key, turn, &permission));
         poll_fn(|cx| {
             let sent = sending.as_mut().poll(cx);
             // Interim responses are read in this poll. Too many are an error, whatever follows
             // them.
             if interim.is_flood() {
-                return Poll::Ready(Err(breach("the origin sent too many interim responses")));
+                let detail = "the origin sent too many interim responses";
+                return Poll::Ready(Err(breach(detail).into()));
             }
             sent
         })

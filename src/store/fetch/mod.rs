@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use http::{Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 
-use crate::egress::{self, Egress, Failure, RequestBody, Requester};
+use crate::egress::{self, Egress, Failure, RequestBody, Requester, Unconditional};
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
@@ -71,7 +71,9 @@ impl FetchRobots for RobotsFetcher {
                 let asker = Requester::Robots(&client, &progress.queued);
                 let turn = egress.lanes().take_for_robots_txt(&origin, timeout).await;
                 let turn = turn.map_err(egress::Error::paced)?;
-                let response = egress.send(&origin, Request::into(request), asker, turn).await?;
+                let response = egress
+                    .send(&origin, Request::into(request), asker, turn, &Unconditional::default())
+                    .await?;
                 let peer = response.body().peer();
                 Ok((response, peer))
             }

@@ -254,7 +254,8 @@ pub async fn send(
     request: Request<RequestBody>,
 ) -> Result<Response<Box<ResponseBody>>, egress::Error> {
     let turn = egress.lanes().take_for_robots_txt(origin, Duration::ZERO).await.unwrap();
-    egress.send(origin, request.into(), &ClientKey::Proxy, turn).await
+    let permission = egress::Unconditional::default();
+    egress.send(origin, request.into(), &ClientKey::Proxy, turn, &permission).await
 }
 
 pub async fn get(

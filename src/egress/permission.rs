@@ -1,0 +1,42 @@
+//! What permits a request while it waits in egress.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::error::Error;
+
+/// A permission that was granted so long before its request starts is renewed.
+pub const PERMISSION_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// The outcome of a renewal, when it is known.
+pub type Renewal<'a, E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send + 'a>>;
+
+/// What permits a request.
+pub trait Permission: Sync {
+    /// Why a request has no response: a failure of egress, or no permission any more.
+    type Error: From<Error>;
+
+    /// Decides on the request again, which has waited for more than [`PERMISSION_AGE_MAX`].
+    fn renew(&self) -> Renewal<'_, Self::Error>;
+
+    /// Triggered when the proxy stops.
+    fn shutdown(&self) -> &CancellationToken;
+}
+
+/// The permission of a request of the proxy itself, which is never renewed.
+#[derive(Debug, Default)]
+pub struct Unconditional(CancellationToken);
+
+impl Permission for Unconditional {
+    type Error = Error;
+
+    fn renew(&self) -> Renewal<'_, Error> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn shutdown(&self) -> &CancellationToken {
+        &self.0
+    }
+}

@@ -1,0 +1,215 @@
+//! The lanes of addresses: limits that all origins of one address have in common
+//! (`pace.address_delay`, `pace.address_concurrency`).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use foldhash::HashMap;
+use tokio_util::sync::CancellationToken;
+
+use super::cell::{Cell, Granted, Seat, State, hand_over};
+use super::lane::{Arrival, Lane};
+use super::limits::LANES_MAX;
+use super::refused::{Refused, WaitReason};
+use super::shared::Shared;
+use super::tick::Tick;
+use super::waiting::{NotQueued, Waiting};
+use crate::runtime::lock::Lock;
+
+/// The lanes are swept when there are twice as many as after the last sweep, and this many.
+const SWEEP_MIN: usize = 64;
+
+/// A place in a queue, and what is granted meanwhile.
+type Queued<'a> = Result<(Waiting<'a, IpAddr>, Granted<IpAddr>), NotQueued>;
+
+/// The lanes of the addresses in use.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    shared: Arc<Shared>,
+    /// Whether there are limits: mostly there are none, and this is all that is looked at.
+    has_limits: AtomicBool,
+    /// A process before this one may have used an address: its lanes are not kept.
+    is_unknown: AtomicBool,
+    table: Lock<Table>,
+}
+
+#[derive(Debug)]
+struct Table {
+    cells: HashMap<IpAddr, Arc<Cell<IpAddr>>>,
+    sweep_at: usize,
+}
+
+impl Addresses {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let has_limits = AtomicBool::new(shared.config.load().addresses.are_set());
+        let table = Lock::new(Table { cells: HashMap::default(), sweep_at: SWEEP_MIN });
+        Self { shared, has_limits, is_unknown: AtomicBool::new(false), table }
+    }
+
+    /// Lets the first start at each address wait for the delay after the start of this process.
+    pub(super) fn follow_another_process(&self) {
+        self.is_unknown.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any address has limits.
+    pub(super) fn have_limits(&self) -> bool {
+        self.has_limits.load(Ordering::Relaxed)
+    }
+
+    /// The address whose lane a request over a connection to `address` takes a turn in; `None`: it
+    /// has no limits.
+    pub(super) fn limited(&self, address: IpAddr) -> Option<IpAddr> {
+        let address = address.to_canonical();
+        self.shared.config.load().addresses.apply_to(address).then_some(address)
+    }
+
+    /// A turn at `address`, if the request need not wait.
+    ///
+    /// # Errors
+    ///
+    /// There are too many addresses.
+    pub(super) fn enter(
+        &self,
+        address: IpAddr,
+        arrival: &Arrival<'_>,
+    ) -> Result<Option<Seat<IpAddr>>, Refused> {
+        let now = self.shared.ticks.now();
+        self.with(address, |cell, state| {
+            let id = state.lane.enter(arrival, now)?;
+            Some(cell.seat(state, Some(id), arrival.client.clone()))
+        })
+    }
+
+    /// A turn at `address` that has started, where the mode is to observe, and how long the request
+    /// would have waited.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::enter`].
+    pub(super) fn observe(
+        &self,
+        address: IpAddr,
+        arrival: &Arrival<'_>,
+    ) -> Result<(Seat<IpAddr>, Duration), Refused> {
+        let now = self.shared.ticks.now();
+        self.with(address, |cell, state| {
+            let wait = state.lane.estimate(arrival, now);
+            let id = state.lane.observe(arrival, now);
+            (cell.seat(state, Some(id), arrival.client.clone()), wait)
+        })
+    }
+
+    /// Waits for a turn at `address`. `None`: the address has no limits any more.
+    ///
+    /// # Errors
+    ///
+    /// There will be none within the patience of the request, or before the proxy stops.
+    pub(super) async fn wait(
+        &self,
+        address: IpAddr,
+        arrival: &Arrival<'_>,
+        shutdown: &CancellationToken,
+    ) -> Result<Option<Seat<IpAddr>>, Refused> {
+        let now = self.shared.ticks.now();
+        let queued: Queued<'_> =
+            self.with(address, |cell, state| cell.queue(state, arrival, now))?;
+        let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
+            NotQueued::TooLong { wait, .. } => self.too_long(wait),
+            NotQueued::Full => Refused::Full,
+        })?;
+        hand_over(granted);
+        let seat = waiting.granted(shutdown).await?;
+        let state = waiting.cell.state.lock();
+        if seat.is_some() || state.is_removed {
+            return Ok(seat);
+        }
+        let wait = state.lane.estimate(arrival, self.shared.ticks.now());
+        Err(self.too_long(wait.max(Duration::from_secs(1))))
+    }
+
+    /// The refusal of a request that would wait for so long.
+    pub(super) fn too_long(&self, wait: Duration) -> Refused {
+        Refused::TooLong { wait, by: WaitReason::Address, line: None, delay: self.delay() }
+    }
+
+    /// The delay between two starts at an address.
+    pub(super) fn delay(&self) -> Duration {
+        self.shared.config.load().addresses.delay
+    }
+
+    /// Applies the settings. The requests that wait at an address that has no limits any more need
+    /// not wait.
+    pub(super) fn change(&self) {
+        let (limits, lane) = {
+            let config = self.shared.config.load();
+            (config.addresses.clone(), config.address_lane())
+        };
+        self.has_limits.store(limits.are_set(), Ordering::Relaxed);
+        let now = self.shared.ticks.now();
+        let cells: Vec<_> = self.table.lock().cells.values().cloned().collect();
+        for cell in cells {
+            if limits.apply_to(cell.key) {
+                cell.update(now, |state| state.lane.change(lane));
+            } else {
+                self.table.lock().cells.remove(&cell.key);
+                let mut state = cell.state.lock();
+                state.is_removed = true;
+                let waiters = std::mem::take(&mut state.waiters);
+                drop(state);
+                drop(waiters);
+            }
+        }
+    }
+
+    /// Acts on the lane of `address`, made if need be.
+    fn with<T>(
+        &self,
+        address: IpAddr,
+        act: impl FnOnce(&Arc<Cell<IpAddr>>, &mut State<IpAddr>) -> T,
+    ) -> Result<T, Refused> {
+        loop {
+            let cell = self.cell(address)?;
+            let mut state = cell.state.lock();
+            if !state.is_removed {
+                return Ok(act(&cell, &mut state));
+            }
+        }
+    }
+
+    fn cell(&self, address: IpAddr) -> Result<Arc<Cell<IpAddr>>, Refused> {
+        let mut table = self.table.lock();
+        if let Some(cell) = table.cells.get(&address) {
+            return Ok(Arc::clone(cell));
+        }
+        table.sweep(self.shared.ticks.now());
+        if table.cells.len() >= LANES_MAX {
+            return Err(Refused::Full);
+        }
+        let config = self.shared.config.load().address_lane();
+        let lane = Lane::new(config, self.is_unknown.load(Ordering::Relaxed));
+        // The exchanges with an origin are counted in the lane of the origin.
+        let cell = Cell::new(address, lane, 0, &self.shared);
+        table.cells.insert(address, Arc::clone(&cell));
+        Ok(cell)
+    }
+}
+
+impl Table {
+    /// Removes the lanes of which nothing need be remembered, if there have come to be many.
+    fn sweep(&mut self, now: Tick) {
+        if self.cells.len() < self.sweep_at {
+            return;
+        }
+        self.cells.retain(|_, cell| {
+            let mut state = cell.state.lock();
+            state.is_removed = state.is_unused() && state.lane.is_idle(now);
+            !state.is_removed
+        });
+        self.sweep_at = SWEEP_MIN.max(2 * self.cells.len());
+    }
+}
+
+#[cfg(test)]
+mod tests;

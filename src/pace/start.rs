@@ -1,0 +1,87 @@
+//! A request starts over its connection: when its time has come at the origin, and at the address
+//! that the connection leads to.
+//!
+//! The lanes are entered in this order, and a turn at an address never waits for an origin: a
+//! request that has to wait for its origin, or for an engine, gives the turn at the address back
+//! within a second.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::lanes::Lanes;
+use super::refused::Refused;
+use super::turn::Turn;
+
+impl Lanes {
+    /// Whether starts at addresses have limits. Where they have none, no address need be given.
+    pub fn limit_addresses(&self) -> bool {
+        self.addresses.have_limits()
+    }
+
+    /// Starts the request of `turn` over a connection to `address`, unless it has to wait. It is to
+    /// be written at once.
+    pub fn start(&self, turn: &mut Turn, address: Option<IpAddr>) -> bool {
+        if let Some(address) = self.limited(turn, address) {
+            return turn.start_at(&self.addresses, address);
+        }
+        turn.leave_address();
+        turn.start()
+    }
+
+    /// Waits until [`Self::start`] is likely to start the request. Returns how long it took.
+    ///
+    /// # Errors
+    ///
+    /// The request would wait for longer than it may, or the proxy stops first.
+    pub async fn ready(
+        &self,
+        turn: &mut Turn,
+        address: Option<IpAddr>,
+        shutdown: &CancellationToken,
+    ) -> Result<Duration, Refused> {
+        let since = self.now();
+        let waited = self.wait_for_both(turn, address, shutdown).await;
+        waited.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
+        Ok(self.now().since(since))
+    }
+
+    async fn wait_for_both(
+        &self,
+        turn: &mut Turn,
+        address: Option<IpAddr>,
+        shutdown: &CancellationToken,
+    ) -> Result<(), Refused> {
+        turn.wait_for_origin().await?;
+        if let Some(address) = self.limited(turn, address) {
+            turn.wait_at(&self.addresses, address, shutdown).await?;
+        }
+        turn.replace_missed_slot().await
+    }
+
+    /// Waits until the request has started.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ready`].
+    pub async fn started(
+        &self,
+        turn: &mut Turn,
+        address: Option<IpAddr>,
+        shutdown: &CancellationToken,
+    ) -> Result<(), Refused> {
+        while !self.start(turn, address) {
+            self.ready(turn, address, shutdown).await?;
+        }
+        Ok(())
+    }
+
+    /// The address at which the request takes a turn, if it has limits.
+    fn limited(&self, turn: &Turn, address: Option<IpAddr>) -> Option<IpAddr> {
+        if !self.limit_addresses() || !turn.counts_at_addresses() {
+            return None;
+        }
+        self.addresses.limited(address?)
+    }
+}

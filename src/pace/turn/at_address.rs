@@ -1,0 +1,143 @@
+//! The turn of a request at the address that its connection leads to.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use super::{Role, Turn, WAIT_NOTICEABLE};
+use crate::pace::addresses::Addresses;
+use crate::pace::cell::Seat;
+use crate::pace::lane::{Arrival, Kind, LEAD_MAX, Lane, TurnId};
+use crate::pace::refused::{Refused, WaitReason};
+use crate::pace::tick::Tick;
+use crate::pace::waited::Waited;
+
+impl Turn {
+    /// Whether the request takes a turn at its address: it is paced, and no robots.txt.
+    pub(in crate::pace) fn counts_at_addresses(&self) -> bool {
+        self.0.seat.id.is_some() && self.0.terms.role != Role::RobotsTxt
+    }
+
+    /// Ends the turn at the address.
+    pub fn leave_address(&mut self) {
+        self.0.address = None;
+    }
+
+    /// Starts the request at `address` and at its origin, if the time of both has come.
+    pub(in crate::pace) fn start_at(&mut self, addresses: &Addresses, address: IpAddr) -> bool {
+        if self.origin_starts_at().is_some() || self.0.has_missed_slot(self.now()) {
+            return false;
+        }
+        self.enter(addresses, address);
+        let Some(seat) = &self.0.address else { return false };
+        if !seat.start() {
+            return false;
+        }
+        let has_started = self.start();
+        if !has_started {
+            // A hold has begun meanwhile.
+            self.leave_address();
+        }
+        has_started
+    }
+
+    /// Takes a turn at `address`, if the request need not wait for it.
+    fn enter(&mut self, addresses: &Addresses, address: IpAddr) {
+        if self.is_at(address) {
+            return;
+        }
+        self.leave_address();
+        let arrival = self.arrival();
+        // Where there are too many addresses, the wait for a turn fails.
+        self.0.address = if self.0.terms.is_observed {
+            let observed = addresses.observe(address, &arrival).ok();
+            observed.map(|(seat, wait)| {
+                if !wait.is_zero() {
+                    self.0.seat.cell.shared.stats.note_would_wait(wait);
+                }
+                seat
+            })
+        } else {
+            addresses.enter(address, &arrival).ok().flatten()
+        };
+    }
+
+    /// Waits for the turn at `address`, and for the time of its start.
+    ///
+    /// # Errors
+    ///
+    /// It does not come within the patience of the request, or before the proxy stops.
+    pub(in crate::pace) async fn wait_at(
+        &mut self,
+        addresses: &Addresses,
+        address: IpAddr,
+        shutdown: &CancellationToken,
+    ) -> Result<(), Refused> {
+        let since = self.now();
+        if !self.is_at(address) {
+            self.leave_address();
+            self.0.address = addresses.wait(address, &self.arrival(), shutdown).await?;
+        }
+        if let Some(at) = self.0.address.as_ref().and_then(Seat::starts_at) {
+            // A turn is granted shortly before its start; that of a second sending may be far.
+            let now = self.now();
+            if at > self.0.terms.deadline && at.since(now) > LEAD_MAX {
+                return Err(addresses.too_long(at.since(now)));
+            }
+            sleep_until(self.0.seat.cell.shared.ticks.instant(at)).await;
+        }
+        self.note_wait_at_address(self.now().since(since), addresses.delay());
+        Ok(())
+    }
+
+    fn is_at(&self, address: IpAddr) -> bool {
+        self.0.address.as_ref().is_some_and(|seat| seat.cell.key == address)
+    }
+
+    /// The request as the lane of an address sees it: what sites ask for concerns their origins.
+    fn arrival(&self) -> Arrival<'_> {
+        let kind = match self.0.terms.role {
+            Role::Subresource => Kind::Subresource,
+            _ => Kind::Page { group: "", delay: Duration::ZERO, opens: None },
+        };
+        let patience = self.0.terms.deadline.since(self.now());
+        Arrival { client: self.client(), kind, patience }
+    }
+
+    /// Adds a wait at the address; the longer wait is the reason that is told.
+    fn note_wait_at_address(&mut self, time: Duration, delay: Duration) {
+        if time < WAIT_NOTICEABLE {
+            return;
+        }
+        let waited = self.0.waited.get_or_insert(Waited {
+            time: Duration::ZERO,
+            by: WaitReason::Address,
+            line: None,
+            delay,
+        });
+        if time > waited.time {
+            (waited.by, waited.line, waited.delay) = (WaitReason::Address, None, delay);
+        }
+        waited.time += time;
+    }
+}
+
+impl Seat<IpAddr> {
+    /// Starts the turn, if its time has come.
+    fn start(&self) -> bool {
+        self.update(|lane, id, now| lane.start(id, now).is_ok()).unwrap_or(true)
+    }
+
+    /// When the turn may start, if that is later than now.
+    fn starts_at(&self) -> Option<Tick> {
+        self.update(|lane, id, now| lane.starts_at(id).filter(|at| *at > now)).flatten()
+    }
+
+    /// Changes the lane at this moment, and grants what may be granted then.
+    pub(super) fn update<T>(&self, change: impl FnOnce(&mut Lane, TurnId, Tick) -> T) -> Option<T> {
+        let (id, now) = (self.id?, self.cell.shared.ticks.now());
+        Some(self.cell.update(now, |state| change(&mut state.lane, id, now)))
+    }
+}

@@ -1,0 +1,100 @@
+//! The slot of a turn, where several proxies share the pace of its origin.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::{sleep, sleep_until};
+
+use super::{ADDRESS_KEPT_MAX, Granted, Turn};
+use crate::engine::SlotEnd;
+use crate::pace::cell::Cell;
+use crate::pace::refused::Refused;
+use crate::pace::tick::Tick;
+
+/// So long before the slot of a turn its connection is made.
+const CONNECT_LEAD: Duration = Duration::from_secs(1);
+
+impl Turn {
+    /// Reserves a slot at the engine, where there is one, and waits until it is near.
+    ///
+    /// # Errors
+    ///
+    /// There is none in time.
+    pub(in crate::pace) async fn reserve(&mut self) -> Result<(), Refused> {
+        self.0.reserve().await
+    }
+
+    /// Has a slot reserved before the start, as one that was missed.
+    pub(in crate::pace) fn reserve_later(&mut self) {
+        self.0.slot_end = Some(Tick::default());
+    }
+
+    /// Reserves another slot, if the turn has missed its own. The turn at the address is given back
+    /// if that takes long.
+    ///
+    /// # Errors
+    ///
+    /// There is none in time.
+    pub(in crate::pace) async fn replace_missed_slot(&mut self) -> Result<(), Refused> {
+        let since = self.now();
+        let Some(id) = self.0.seat.id.filter(|_| self.0.has_missed_slot(since)) else {
+            return Ok(());
+        };
+        self.0.note_slot(SlotEnd::Missed);
+        self.0.slot_end = {
+            let Granted { seat, address, terms, .. } = &mut *self.0;
+            let mut reserved = pin!(seat.reserve(id, terms.deadline));
+            tokio::select! {
+                biased;
+                end = &mut reserved => end?,
+                () = sleep(ADDRESS_KEPT_MAX) => {
+                    *address = None;
+                    reserved.await?
+                }
+            }
+        };
+        self.0.is_slot_noted = false;
+        self.0.note_waited(since);
+        Ok(())
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        self.note_slot(SlotEnd::Idle);
+    }
+}
+
+impl Granted {
+    async fn reserve(&mut self) -> Result<(), Refused> {
+        let Some(id) = self.seat.id else { return Ok(()) };
+        let since = self.seat.cell.shared.ticks.now();
+        self.slot_end = self.seat.reserve(id, self.terms.deadline).await?;
+        if self.slot_end.is_some() {
+            let Cell { shared, state, .. } = &*self.seat.cell;
+            let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
+            if let Some(near) = near.filter(|near| *near > shared.ticks.now()) {
+                sleep_until(shared.ticks.instant(near)).await;
+            }
+            self.note_waited(since);
+        }
+        Ok(())
+    }
+
+    /// Counts how its slot ended, if it has one that is not counted.
+    pub(super) fn note_slot(&mut self, end: SlotEnd) {
+        let has_slot = self.slot_end.is_some_and(|slot_end| slot_end > Tick::default());
+        if has_slot
+            && !self.is_slot_noted
+            && let Some(engine) = self.seat.cell.shared.cluster.engine()
+        {
+            self.is_slot_noted = true;
+            engine.stats().note_slot(end);
+        }
+    }
+
+    /// Whether its slot ends before it has started.
+    pub(super) fn has_missed_slot(&self, now: Tick) -> bool {
+        self.slot_end.is_some_and(|end| end <= now)
+    }
+}
