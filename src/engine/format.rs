@@ -185,7 +185,8 @@ mod tests {
         let plain = encode_known(KEY, Token(7), b"text", None).unwrap();
         let sealed = encode_known(KEY, Token(7), b"text", Some(&seal)).unwrap();
         let text = Ok(b"text".to_vec());
-        let cases: [(&[u8], &[u8], Option<&SealKey>, Result<Vec<u8>, Damage>); 7] = [
+        type Case<'a> = (&'a [u8], &'a [u8], Option<&'a SealKey>, Result<Vec<u8>, Damage>);
+        let cases: [Case<'_>; 7] = [
             (KEY, &plain, None, text.clone()),
             (KEY, &sealed, None, text.clone()),
             (KEY, &sealed, Some(&seal), text),

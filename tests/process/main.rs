@@ -15,7 +15,6 @@ mod clients;
 mod demo;
 mod doctor;
 mod durability;
-#[cfg(feature = "engine")]
 mod engine;
 mod evidence;
 mod faults;
