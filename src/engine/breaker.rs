@@ -37,8 +37,9 @@ impl Breaker {
         self.in_a_row >= IN_A_ROW || self.count == RECENT && 2 * failures >= RECENT
     }
 
-    /// Opens. The pause is from half to all (`jitter`, from 0 to 1) of one second, doubled with each
-    /// pause in a row up to thirty, and of a hundredth of a second for each of the `members`.
+    /// Opens. The pause is from half to all (`jitter`, from 0 to 1) of one second, doubled with
+    /// each pause in a row up to thirty, or of a hundredth of a second for each of the `members`
+    /// if that is longer.
     pub fn open(&mut self, members: usize, jitter: f64) -> Duration {
         let doubled = PAUSE_MIN.saturating_mul(2_u32.saturating_pow(self.pauses)).min(PAUSE_MAX);
         let members = u32::try_from(members).unwrap_or(u32::MAX);
@@ -94,7 +95,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_opens_just_when_the_rule_says(results in prop::collection::vec(any::<bool>(), 0..200)) {
+        fn it_opens_just_when_the_rule_says(
+            results in prop::collection::vec(any::<bool>(), 0..200)
+        ) {
             let mut breaker = Breaker::default();
             let mut seen: Vec<bool> = Vec::new();
             for is_good in results {

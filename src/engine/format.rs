@@ -1,12 +1,12 @@
-//! How values are stored: a byte for the format, and deflated text with a dictionary that is part of
-//! the format.
+//! How values are stored: a byte for the format, and deflated text with a dictionary that is part
+//! of the format.
 //!
 //! ```text
-//! known   format · token (8 bytes, big endian) · seal (32 bytes, if the first bit of the format says so) · text
+//! known   format · token (8 bytes, big endian) · seal (32 bytes, or none) · text
 //! file    format · text
 //! ```
-
-use std::borrow::Cow;
+//!
+//! The first bit of the format says whether there is a seal.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -142,11 +142,6 @@ fn inflate(deflated: &[u8], max: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// A value of unknown origin, as text for messages.
-pub fn shown(value: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(&value[..value.len().min(64)])
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -155,10 +150,13 @@ mod tests {
 
     const KEY: &[u8] = b"courtesy:1:{https://example.com}:known";
 
+    /// Key, value, key of the seal, and the text.
+    type Case<'a> = (&'a [u8], &'a [u8], Option<&'a SealKey>, Result<Vec<u8>, Damage>);
+
     /// Values in hexadecimal, which every later version must read.
     const PLAIN: &str = "010000000000000007832519482183cbe5b1b500";
-    const SEALED_VALUE: &str = "810000000000000007bb63eb5121115e660fa65e81f281e9a7a8d75d91c6df73de5524\
-         d5d85042912b832519482183cbe5b1b500";
+    const SEALED_VALUE: &str = "810000000000000007bb63eb5121115e660fa65e81f281e9a7a8d75d91c6df73\
+        de5524d5d85042912b832519482183cbe5b1b500";
     const FILE: &str = "01c3d9f42a28ca2c4b2c49d5e70200";
 
     fn seal_key(byte: u8) -> SealKey {
@@ -185,7 +183,6 @@ mod tests {
         let plain = encode_known(KEY, Token(7), b"text", None).unwrap();
         let sealed = encode_known(KEY, Token(7), b"text", Some(&seal)).unwrap();
         let text = Ok(b"text".to_vec());
-        type Case<'a> = (&'a [u8], &'a [u8], Option<&'a SealKey>, Result<Vec<u8>, Damage>);
         let cases: [Case<'_>; 7] = [
             (KEY, &plain, None, text.clone()),
             (KEY, &sealed, None, text.clone()),

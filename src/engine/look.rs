@@ -38,8 +38,8 @@ pub struct Looked {
 pub enum Known {
     /// Another proxy has landed this.
     Newer { token: Token, value: Bytes },
-    /// There is nothing newer, and the caller is to fetch: [`super::Engine::renew`] each second, then
-    /// [`super::Engine::land`] or [`super::Engine::release`].
+    /// There is nothing newer, and the caller is to fetch: [`super::Engine::renew`] each second,
+    /// then [`super::Engine::land`] or [`super::Engine::release`].
     Lease(Token),
     /// Another proxy fetches; its lease lasts so long, if it is not renewed.
     Wait(Duration),

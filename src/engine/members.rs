@@ -62,8 +62,8 @@ impl Members {
         }
     }
 
-    /// Notes that a run of a server responds in a place, at this time of its clock. Another run than
-    /// before may lack what that had. Returns whether that is so.
+    /// Notes that a run of a server responds in a place, at this time of its clock. Another run
+    /// than before may lack what that had. Returns whether that is so.
     pub fn note_run(&mut self, place: &str, run: &str, now: Micros) -> bool {
         let before = self.runs.insert(place.to_owned(), run.to_owned());
         let is_lost = before.is_some_and(|before| before != run);

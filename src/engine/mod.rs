@@ -2,9 +2,9 @@
 //! request to an origin may start, how long it is left alone, how many proxies there are.
 //!
 //! [`Engine`] is the seam: each operation is one request and one response, and either fails within
-//! `engine.timeout`. [`MemoryEngine`] is a shared state within one process. Values are bytes to an
-//! engine, and times are microseconds of the engine's own clock, which callers see as durations from
-//! now only: proxies need not agree on the time.
+//! `engine.timeout`. [`MemoryEngine`] is a shared state within one process; a `RedisEngine` is on a
+//! server. Values are bytes to an engine, and times are microseconds of the engine's own clock,
+//! which callers see as durations from now only: proxies need not agree on the time.
 //!
 //! An [`Error`] of any kind means that the engine is away: the caller goes on with what it has.
 
@@ -81,8 +81,8 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Reserves the next slots of a lane.
     fn turn(&self, request: TurnRequest<'_>) -> Response<Turned>;
 
-    /// Holds all starts at an origin. The response is the hold that applies: the one that was there,
-    /// if it is longer, or if this is another failure of the same event.
+    /// Holds all starts at an origin. The response is the hold that applies: the one that was
+    /// there, if it is longer, or if this is another failure of the same event.
     fn hold(&self, request: HoldRequest<'_>) -> Response<Hold>;
 
     /// Ends the back-offs in a row of an origin that responds again, unless a hold lasts. Whether

@@ -55,8 +55,8 @@ pub struct HoldRequest<'a> {
 pub enum HoldLength {
     /// As the site says. The longer of this and a hold that is there applies.
     For(Duration),
-    /// A failure. While a hold lasts, it belongs to that; else the hold doubles with each failure in
-    /// a row, from `first` up to `max`, and up to a tenth more: `jitter` parts of a thousand of that.
+    /// A failure. While a hold lasts, it belongs to that; else the hold doubles with each failure
+    /// in a row, from `first` up to `max`, and up to a tenth more: `jitter` thousandths of that.
     BackOff { first: Duration, max: Duration, jitter: u16 },
 }
 

@@ -18,7 +18,8 @@ pub struct Status {
     pub was_reached: bool,
     /// Why it is not up; or, until the next beat, the last error of one that is.
     pub fault: Option<Error>,
-    /// How many proxies there are: the largest count of the last ten minutes of contact; at least 1.
+    /// How many proxies there are: the largest count of the last ten minutes of contact; at least
+    /// 1.
     /// While the engine is away, each takes this part of the pace.
     pub members: usize,
     /// How many of them have the same shared settings.

@@ -2,6 +2,7 @@
 
 mod holds;
 mod leases;
+mod network;
 mod slots;
 mod together;
 

@@ -21,7 +21,8 @@ pub fn slack(round_trip: Duration, horizon: Duration) -> Duration {
 
 /// When a request may start that has a slot beginning `slot` from the engine's decision, which was
 /// some time between `sent` and `received`: from the first value until before the second, by the
-/// clock of these. `None` if the response took too long: the slot is lost, and another is requested.
+/// clock of these. `None` if the response took too long: the slot is lost, and another is
+/// requested.
 pub fn start_window(
     sent: Duration,
     received: Duration,

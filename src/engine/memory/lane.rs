@@ -1,4 +1,5 @@
-//! Next starts and holds of one origin. `scripts/turn.lua`, `hold.lua` and `calm.lua` compute the same.
+//! Next starts and holds of one origin. `scripts/turn.lua`, `hold.lua` and `calm.lua` compute the
+//! same.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What is shared of one origin. `scripts/look.lua`, `land.lua`, `lease.lua` and `here.lua` compute the
-//! same.
+//! What is shared of one origin. `scripts/look.lua`, `land.lua`, `lease.lua` and `here.lua` compute
+//! the same.
 
 use std::collections::BTreeMap;
 
@@ -90,12 +90,12 @@ impl Site {
     pub(super) fn here(&mut self, proxy: Option<&str>, marks: Marks) -> usize {
         let Marks { now, presence } = marks;
         let first = now.saturating_sub(2 * presence);
-        self.here.retain(|_, seen| (first..=now + 2 * presence).contains(seen));
+        self.here.retain(|_, seen| *seen >= first);
         if let Some(proxy) = proxy {
             self.here.insert(proxy.to_owned(), now);
             self.here_expires = now + 3 * presence;
         }
-        self.here.len()
+        self.here.values().filter(|seen| **seen <= now + 2 * presence).count()
     }
 
     /// Whether nothing of it matters any more.

@@ -114,7 +114,7 @@ mod tests {
             ("TRYAGAIN Multiple keys request during rehashing of slot", ErrorKind::Moving),
             // Redis 6.2, within a script.
             (
-                "ERR Error running script (call to f_4a): @user_script:1: @user_script: 1: -READONLY You can't write",
+                "ERR Error running script (call to f_4a): @user_script: 1: -READONLY You can't write",
                 ErrorKind::ReadOnly,
             ),
             (

@@ -29,6 +29,15 @@ pub(super) struct Node {
     breaker: Breaker,
 }
 
+/// Why a connection is given up.
+enum End {
+    Fault(Error),
+    /// The settings have changed.
+    Changed,
+    /// No caller has the handle any more.
+    Unused,
+}
+
 /// How calls end: with an error or without.
 type Results = mpsc::UnboundedSender<Option<Error>>;
 
@@ -46,14 +55,15 @@ impl Node {
                 opened = open(&self.shared, address.as_ref()) => opened,
                 () = self.inbox.refuse() => return,
             };
-            let error = match opened {
-                Ok(opened) => match self.serve(opened, &mut changes).await {
-                    Some(error) => error,
-                    None => return,
-                },
-                Err(error) => error,
+            let end = match opened {
+                Ok(opened) => self.serve(opened, &mut changes).await,
+                Err(error) => End::Fault(error),
             };
-            let pause = self.down(error);
+            let pause = match end {
+                End::Fault(error) => self.down(error),
+                End::Changed => continue,
+                End::Unused => return,
+            };
             tokio::select! {
                 () = sleep(pause) => {}
                 _ = changes.changed() => {}
@@ -62,9 +72,8 @@ impl Node {
         }
     }
 
-    /// Runs calls on the connection until it is to be given up: returns why. `None`: no caller has
-    /// the handle any more.
-    async fn serve(&mut self, opened: Opened, changes: &mut watch::Receiver<u64>) -> Option<Error> {
+    /// Runs calls on the connection until it is to be given up: returns why.
+    async fn serve(&mut self, opened: Opened, changes: &mut watch::Receiver<u64>) -> End {
         let (link, mut driver) = (Arc::new(opened.link), opened.driver);
         let permits = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
         let (results, mut ended) = mpsc::unbounded_channel();
@@ -72,14 +81,19 @@ impl Node {
         self.shared.note_up();
         loop {
             tokio::select! {
-                job = self.inbox.jobs.recv() => self.start(job?, &link, &permits, &results),
+                job = self.inbox.jobs.recv() => match job {
+                    Some(job) => self.start(job, &link, &permits, &results),
+                    None => return End::Unused,
+                },
                 Some(result) = ended.recv() => {
                     if let Some(error) = self.note(result) {
-                        return Some(error);
+                        return End::Fault(error);
                     }
                 }
-                _ = &mut driver => return Some(ErrorKind::Connection.with("connection lost")),
-                _ = changes.changed() => return Some(ErrorKind::Broken.with("settings changed")),
+                _ = &mut driver => {
+                    return End::Fault(ErrorKind::Connection.with("connection lost"));
+                },
+                _ = changes.changed() => return End::Changed,
             }
         }
     }

@@ -61,6 +61,8 @@ struct Seen {
     may_evict: bool,
     offset: Option<i64>,
     away_since: Option<Instant>,
+    /// The kind of fault that was logged since the engine was reached.
+    logged: Option<ErrorKind>,
 }
 
 impl Shared {
@@ -200,6 +202,7 @@ impl Shared {
         if is_up {
             self.count_away(&mut seen);
             (seen.was_reached, seen.fault, seen.away_since) = (true, None, None);
+            seen.logged = None;
             tracing::info!(server = seen.server.as_deref().unwrap_or(""), "shared engine reached");
         }
         drop(seen);
@@ -210,8 +213,9 @@ impl Shared {
     /// Notes why a node cannot be reached.
     pub(super) fn note_down(&self, error: Error) {
         let mut seen = self.seen.lock();
-        if seen.fault.as_ref() != Some(&error) {
+        if seen.logged != Some(error.kind) {
             tracing::warn!(%error, "shared engine away");
+            seen.logged = Some(error.kind);
         }
         self.count_away(&mut seen);
         seen.away_since = Some(monotonic());

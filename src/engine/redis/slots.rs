@@ -99,7 +99,8 @@ mod tests {
     #[test]
     fn ranges_are_in_order_and_nonsense_is_refused() {
         let asked = Address::Tcp { host: "seed".into(), port: 7000, is_tls: false };
-        let text = b"*2\r\n*3\r\n:8192\r\n:16383\r\n*2\r\n$1\r\nb\r\n:2\r\n*3\r\n:0\r\n:8191\r\n*2\r\n$1\r\na\r\n:1\r\n";
+        let text = b"*2\r\n*3\r\n:8192\r\n:16383\r\n*2\r\n$1\r\nb\r\n:2\r\n\
+            *3\r\n:0\r\n:8191\r\n*2\r\n$1\r\na\r\n:1\r\n";
         let ranges = ranges(redis::parse_redis_value(text).unwrap(), &asked).unwrap();
         let node = |host: &str, port| Address::Tcp { host: host.into(), port, is_tls: false };
         assert_eq!(ranges, [(0, 8191, node("a", 1)), (8192, 16383, node("b", 2))]);

@@ -40,8 +40,8 @@ async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Beats for as long as the thread lives: at its interval, and when a node was reached. Where a test
-/// gives the time, it also says when there is a beat.
+/// Beats for as long as the thread lives: at its interval, and when a node was reached. Where a
+/// test gives the time, it also says when there is a beat.
 async fn beats(shared: &Shared) {
     if shared.redis.load().clock.is_some() {
         return;

@@ -27,10 +27,11 @@ if redis.call('ZCARD', KEYS[2]) ~= members then
     if not redis.call('ZSCORE', KEYS[1], other) then redis.call('ZREM', KEYS[2], other) end
   end
 end
-local oldest = math.floor(tonumber(redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]) / FORMAT_PART)
+local lowest = tonumber(redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
+local oldest = math.floor(lowest / FORMAT_PART)
 if not (oldest >= 0 and oldest <= format) then oldest = format end
 local same = 0
-for other = math.max(format - 8, 0), format + 8 do
+for other = math.max(format - 1, 0), format + 1 do
   local score = digits(other * FORMAT_PART + settings)
   same = same + redis.call('ZCOUNT', KEYS[2], score, score)
 end

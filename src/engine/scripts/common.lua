@@ -74,12 +74,11 @@ end
 -- How many proxies are here; `proxy`, if it is not empty, is one of them. What takes memory goes
 -- first, here and elsewhere: a server without memory refuses that only before the first write.
 local function count_here(key, presence, proxy)
-  read('ZCARD', key)
+  local first = digits(now - 2 * presence)
   if proxy ~= '' then
-    redis.call('ZADD', key, digits(now), proxy)
-    keep(key, 3 * presence)
+    read('ZADD', key, digits(now), proxy)
+    redis.call('PEXPIRE', key, digits(math.ceil(3 * presence / 1000)))
   end
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. digits(now - 2 * presence))
-  redis.call('ZREMRANGEBYSCORE', key, '(' .. digits(now + 2 * presence), '+inf')
-  return redis.call('ZCARD', key)
+  read('ZREMRANGEBYSCORE', key, '-inf', '(' .. first)
+  return redis.call('ZCOUNT', key, first, digits(now + 2 * presence))
 end

@@ -1,5 +1,6 @@
 -- KEYS pace
--- ARGV kind, length or first, longest back-off, jitter in thousandths, status, cause, longest hold, time
+-- ARGV kind, length or first, longest back-off, jitter in thousandths, status, cause, longest hold,
+--      time
 -- Returns hold, status, cause
 
 local hold_max = tonumber(ARGV[7])

@@ -63,44 +63,47 @@ fn operations_follow_the_slots_also_while_one_is_moved() {
             assert!(matches!(node.command(&["DBSIZE"]), Reply::Int(2..)), "keys on each node");
         }
         get(engine.beat());
-
-        let key = format!("courtesy:1:{{https://{SITE}}}:here");
-        let Reply::Int(slot) = nodes[0].command(&["CLUSTER", "KEYSLOT", &key]) else { panic!() };
-        let from = (slot / 5461).min(2) as usize;
-        let (from, to) = (&nodes[from], &nodes[(from + 1) % 3]);
-        let slot = slot.to_string();
-        assert_eq!(to.command(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]), ok());
-        assert_eq!(from.command(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]), ok());
-        // No key of it is there: the node names the other one for this once. Operations on several
-        // keys have to wait until the slot has moved.
-        let (origin, second) = (&site(SITE), Duration::from_secs(1));
-        let turn = TurnRequest {
-            origin,
-            group: "",
-            own_delay: second,
-            asked_delay: second,
-            slack: second / 20,
-            horizon: 100 * second,
-            count: 1,
-            left: Duration::ZERO,
-        };
-        get(engine.turn(turn));
-        let moving = wait(engine.here(origin)).err().map(|error| error.kind);
-        assert!(moving.is_none_or(|kind| kind == ErrorKind::Moving), "{moving:?}");
-        assert!(engine.status().is_up);
-        assert_eq!(to.command(&["CLUSTER", "COUNTKEYSINSLOT", &slot]), Reply::Int(1));
-        for node in [to, from] {
-            assert_eq!(node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", &id(to)]), ok());
-        }
-        // The node names the other one for good.
-        assert_eq!(get(engine.here(&site(SITE))).here, 1);
-        assert_eq!(get(engine.here(&site(SITE))).here, 1);
+        move_slot(&nodes, &engine);
         // A node that is asked for the map may not have heard of it yet; each such reply asks anew.
         until("the map is looked up anew", || {
             assert_eq!(get(engine.here(&site(SITE))).here, 1);
             engine.stats().counts().lost > 0
         });
     });
+}
+
+/// Moves the slot of the site, step by step.
+fn move_slot(nodes: &[RedisServer], engine: &RedisEngine) {
+    let origin = &site(SITE);
+    let key = format!("courtesy:1:{{{origin}}}:here");
+    let Reply::Int(slot) = nodes[0].command(&["CLUSTER", "KEYSLOT", &key]) else { panic!() };
+    let from = (slot / 5461).min(2) as usize;
+    let (from, to) = (&nodes[from], &nodes[(from + 1) % 3]);
+    let slot = slot.to_string();
+    assert_eq!(to.command(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]), ok());
+    assert_eq!(from.command(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]), ok());
+    // No key of it is there: the node names the other one for this once. Operations on several
+    // keys have to wait until the slot has moved.
+    let second = Duration::from_secs(1);
+    get(engine.turn(TurnRequest {
+        origin,
+        group: "",
+        own_delay: second,
+        asked_delay: second,
+        slack: second / 20,
+        horizon: 100 * second,
+        count: 1,
+        left: Duration::ZERO,
+    }));
+    let moving = wait(engine.here(origin)).err().map(|error| error.kind);
+    assert!(moving.is_none_or(|kind| kind == ErrorKind::Moving), "{moving:?}");
+    assert!(engine.status().is_up);
+    assert_eq!(to.command(&["CLUSTER", "COUNTKEYSINSLOT", &slot]), Reply::Int(1));
+    for node in [to, from] {
+        assert_eq!(node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", &id(to)]), ok());
+    }
+    // The node names the other one for good.
+    assert_eq!(get(engine.here(origin)).here, 1);
 }
 
 #[test]

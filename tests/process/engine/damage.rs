@@ -48,6 +48,14 @@ fn keys() -> Vec<String> {
 fn check(engine: &RedisEngine, what: &str) {
     println!("{what}");
     let origin = &site("example.com");
+    check_pace(engine, origin);
+    check_known(engine, origin, what);
+    let beat = get(engine.beat());
+    assert!(beat.members >= 1 && beat.format == 1 && beat.epoch <= beat.now, "{what}: {beat:?}");
+    get(engine.heads());
+}
+
+fn check_pace(engine: &RedisEngine, origin: &Origin) {
     let turn = TurnRequest {
         origin,
         group: "bot",
@@ -69,6 +77,15 @@ fn check(engine: &RedisEngine, what: &str) {
         presence.hold.is_none_or(|hold| hold.left <= hour && hold.status >= 100),
         "{presence:?}"
     );
+    let length = HoldLength::BackOff { first: hour / 60, max: hour / 2, jitter: 0 };
+    let hold = HoldRequest { origin, length, status: 429, cause: HoldCause::BackOff };
+    let held = get(engine.hold(hold));
+    assert!(!held.left.is_zero() && held.left <= hour, "{held:?}");
+    get(engine.end_hold(origin));
+    get(engine.calm(origin));
+}
+
+fn check_known(engine: &RedisEngine, origin: &Origin, what: &str) {
     let look = Look { origin, have: Token::default(), may_fetch: true, is_used: true };
     let token = match get(engine.look(look)).known {
         Known::Lease(token) => token,
@@ -82,15 +99,6 @@ fn check(engine: &RedisEngine, what: &str) {
     );
     let known = get(engine.look(look)).known;
     assert_eq!(known, Known::Newer { token, value: Bytes::from_static(b"found") }, "{what}");
-    let length = HoldLength::BackOff { first: hour / 60, max: hour / 2, jitter: 0 };
-    let hold = HoldRequest { origin, length, status: 429, cause: HoldCause::BackOff };
-    let held = get(engine.hold(hold));
-    assert!(!held.left.is_zero() && held.left <= hour, "{what}: {held:?}");
-    get(engine.end_hold(origin));
-    get(engine.calm(origin));
-    let beat = get(engine.beat());
-    assert!(beat.members >= 1 && beat.format == 1 && beat.epoch <= beat.now, "{what}: {beat:?}");
-    get(engine.heads());
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_wrong_password_is_named_and_shown_nowhere() {
 }
 
 /// The rights that the pages name, and no others.
-const RIGHTS: &str = "-@all +hello +auth +ping +info +time +client|setname +script|load +eval +evalsha \
+const RIGHTS: &str = "-@all +hello +info +time +script|load +evalsha \
     +get +set +getrange +strlen +del +pttl +pexpire +hget +hset +hmget +hgetall +hdel +hlen +hscan \
     +hrandfield +zadd +zrem +zremrangebyscore +zcard +zcount +zrange +zscore";
 
@@ -125,7 +125,7 @@ fn lacking_rights_are_named() {
     set_user(&server, RIGHTS);
     comes_back(&engine);
     // A right that only a script lacks.
-    set_user(&server, &RIGHTS.replace("+zcard", ""));
+    set_user(&server, &RIGHTS.replace("+pexpire", ""));
     fails(&engine, ErrorKind::Permission);
     set_user(&server, RIGHTS);
     comes_back(&engine);
@@ -178,6 +178,40 @@ fn a_server_that_reads_its_data_is_waited_for() {
     server.spawn(&slow);
     fault(&engine, ErrorKind::Loading);
     comes_back(&engine);
+}
+
+#[test]
+fn a_server_that_another_script_keeps_busy_is_named() {
+    let server = RedisServer::start(&["--busy-reply-threshold", "50"]);
+    let engine = reached("a", on(&server));
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.command(&["EVAL", "while true do end", "0"]));
+        until(
+            "it is busy",
+            || matches!(server.command(&["PING"]), Reply::Error(text) if text.starts_with("BUSY")),
+        );
+        fails(&engine, ErrorKind::Busy);
+        server.command(&["SCRIPT", "KILL"]);
+    });
+    comes_back(&engine);
+}
+
+#[test]
+fn settings_that_change_cost_one_connection_and_no_pause() {
+    let server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    // The line of its connection begins with the number of that.
+    let connection = || {
+        let clients = server.command(&["CLIENT", "LIST"]);
+        let line = clients.text().lines().find(|line| line.contains("name=courtesy:a"));
+        line.and_then(|line| line.split(' ').next()).map(str::to_owned)
+    };
+    let (first, before) = (connection(), engine.stats().counts().broken);
+    assert!(first.is_some());
+    engine.change(RedisConfig { timeout: TIMEOUT / 2, ..on(&server) });
+    until("it has connected anew", || connection().is_some_and(|now| Some(now) != first));
+    comes_back(&engine);
+    assert_eq!(engine.stats().counts().broken, before);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use courtesy::engine::{
-    EngineClock, HoldCause, HoldLength, HoldRequest, Landing, LogHead, Look, ManualEngineClock,
-    MemoryEngine, Micros, Token, TurnRequest,
+    EngineClock, HoldCause, HoldLength, HoldRequest, Known, Landing, LogHead, Look,
+    ManualEngineClock, MemoryEngine, Micros, Token, TurnRequest,
 };
 use courtesy::types::timestamp::Timestamp;
 use proptest::prelude::*;
@@ -59,25 +59,24 @@ enum Have {
     Far,
 }
 
-fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
-    let have = || prop_oneof![8 => (0_usize..4).prop_map(Have::Seen), 2 => Just(Have::Nothing), 1 => Just(Have::Far)];
+fn have() -> impl Strategy<Value = Have> {
+    let seen = (0_usize..4).prop_map(Have::Seen);
+    prop_oneof![8 => seen, 2 => Just(Have::Nothing), 1 => Just(Have::Far)]
+}
+
+fn turn() -> impl Strategy<Value = Step> {
     let millis = |max: u64| (0..max).prop_map(|length| length * 1000);
+    // Half of all delays are none.
+    let delay = || prop_oneof![Just(0), millis(20_000)];
     let group = prop::sample::select(&["", "examplebot", "otherbot"][..]);
-    let turn = (
-        group,
-        millis(20_000),
-        millis(20_000),
-        40_000_u64..200_000,
-        millis(150_000),
-        1_u8..5,
-        millis(3000),
-    );
-    let turn = turn.prop_map(|(group, own, asked, slack, horizon, count, left)| {
-        // Half of all delays are none.
-        let delay = |delay: u64| if delay.is_multiple_of(2000) { 0 } else { delay };
-        let (own, asked) = (delay(own), delay(asked));
+    let lengths = (delay(), delay(), 40_000_u64..200_000, millis(150_000), millis(3000));
+    (group, lengths, 1_u8..5).prop_map(|(group, lengths, count)| {
+        let (own, asked, slack, horizon, left) = lengths;
         Step::Turn { group, own, asked, slack, horizon, count, left }
-    });
+    })
+}
+
+fn hold() -> impl Strategy<Value = Step> {
     let length = prop_oneof![
         (0_u64..5_000_000).prop_map(|millis| HoldLength::For(Duration::from_millis(millis))),
         (1_u64..60, 1_u64..600, 0_u16..1200).prop_map(|(first, max, jitter)| {
@@ -85,18 +84,44 @@ fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
             HoldLength::BackOff { first, max, jitter }
         }),
     ];
-    let causes = [HoldCause::RetryAfter, HoldCause::RateLimit, HoldCause::BackOff];
-    let hold =
-        (length, prop::sample::select(&[429, 503][..]), prop::sample::select(causes.to_vec()));
+    let causes = vec![HoldCause::RetryAfter, HoldCause::RateLimit, HoldCause::BackOff];
+    let statuses = prop::sample::select(&[429, 503][..]);
+    (length, statuses, prop::sample::select(causes))
+        .prop_map(|(length, status, cause)| Step::Hold(length, status, cause))
+}
+
+fn look() -> impl Strategy<Value = Step> {
+    (have(), any::<bool>(), any::<bool>()).prop_map(|(have, may_fetch, is_used)| Step::Look {
+        have,
+        may_fetch,
+        is_used,
+    })
+}
+
+fn land() -> impl Strategy<Value = Step> {
+    (have(), prop::collection::vec(any::<u8>(), 0..50))
+        .prop_map(|(token, value)| Step::Land { token, value })
+}
+
+/// Mostly a few seconds, seldom minutes, seldom an hour back, seldom a day.
+fn time() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => 0_i64..20_000_000,
+        2 => 0_i64..200_000_000,
+        1 => -3_700_000_000_i64..0,
+        1 => 0_i64..100_000_000_000,
+    ]
+    .prop_map(Step::Time)
+}
+
+fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
     let step = prop_oneof![
-        4 => (have(), any::<bool>(), any::<bool>())
-            .prop_map(|(have, may_fetch, is_used)| Step::Look { have, may_fetch, is_used }),
-        3 => (have(), prop::collection::vec(any::<u8>(), 0..50))
-            .prop_map(|(token, value)| Step::Land { token, value }),
+        4 => look(),
+        3 => land(),
         1 => have().prop_map(Step::Renew),
         1 => have().prop_map(Step::Release),
-        6 => turn,
-        2 => hold.prop_map(|(length, status, cause)| Step::Hold(length, status, cause)),
+        6 => turn(),
+        2 => hold(),
         1 => Just(Step::Calm),
         1 => Just(Step::EndHold),
         2 => Just(Step::Here),
@@ -104,12 +129,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
         1 => any::<u64>().prop_map(Step::Head),
         1 => any::<u8>().prop_map(Step::File),
         1 => Just(Step::Lose),
-        6 => prop_oneof![
-            8 => 0_i64..20_000_000,
-            2 => 0_i64..200_000_000,
-            1 => -3_700_000_000_i64..0,
-            1 => 0_i64..100_000_000_000,
-        ].prop_map(Step::Time),
+        6 => time(),
     ];
     prop::collection::vec((0_usize..3, 0_usize..2, step), 1..60)
 }
@@ -175,7 +195,8 @@ fn names() -> impl Iterator<Item = &'static str> {
     ["a", "b", "c"].into_iter()
 }
 
-/// Does a step, and tells in words what came of it. Tokens that were seen are added to `seen`.
+/// Does a step of a proxy, and tells in words what came of it. Tokens that were seen are added to
+/// `seen`.
 fn act(engine: &dyn Engine, origin: &Origin, step: &Step, seen: &mut Vec<Token>) -> String {
     let token = |have: Have| match have {
         Have::Seen(back) => seen.iter().rev().nth(back).copied().unwrap_or_default(),
@@ -186,8 +207,7 @@ fn act(engine: &dyn Engine, origin: &Origin, step: &Step, seen: &mut Vec<Token>)
         Step::Look { have, may_fetch, is_used } => {
             let (have, may_fetch, is_used) = (token(*have), *may_fetch, *is_used);
             let looked = get(engine.look(Look { origin, have, may_fetch, is_used }));
-            use courtesy::engine::Known::{Lease, Newer};
-            if let Newer { token, .. } | Lease(token) = &looked.known {
+            if let Known::Newer { token, .. } | Known::Lease(token) = &looked.known {
                 seen.push(*token);
             }
             format!("{looked:?}")
@@ -197,22 +217,14 @@ fn act(engine: &dyn Engine, origin: &Origin, step: &Step, seen: &mut Vec<Token>)
         }
         Step::Renew(have) => format!("{:?}", get(engine.renew(origin, token(*have)))),
         Step::Release(have) => format!("{:?}", get(engine.release(origin, token(*have)))),
-        Step::Turn { group, own, asked, slack, horizon, count, left } => {
-            let micros = Duration::from_micros;
-            format!(
-                "{:?}",
-                get(engine.turn(TurnRequest {
-                    origin,
-                    group,
-                    own_delay: micros(*own),
-                    asked_delay: micros(*asked),
-                    slack: micros(*slack),
-                    horizon: micros(*horizon),
-                    count: *count,
-                    left: micros(*left),
-                }))
-            )
-        }
+        Step::Lose | Step::Time(_) => String::new(),
+        other => act_without_token(engine, origin, other),
+    }
+}
+
+fn act_without_token(engine: &dyn Engine, origin: &Origin, step: &Step) -> String {
+    match step {
+        Step::Turn { .. } => format!("{:?}", get(engine.turn(turn_of(origin, step)))),
         Step::Hold(length, status, cause) => {
             let (length, status, cause) = (*length, *status, *cause);
             format!("{:?}", get(engine.hold(HoldRequest { origin, length, status, cause })))
@@ -233,7 +245,24 @@ fn act(engine: &dyn Engine, origin: &Origin, step: &Step, seen: &mut Vec<Token>)
             get(engine.put_file(digest, content));
             format!("{before:?} {:?}", get(engine.get_file(digest)))
         }
-        Step::Lose | Step::Time(_) => String::new(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn turn_of<'a>(origin: &'a Origin, step: &Step) -> TurnRequest<'a> {
+    let Step::Turn { group, own, asked, slack, horizon, count, left } = step else {
+        panic!("{step:?}")
+    };
+    let micros = Duration::from_micros;
+    TurnRequest {
+        origin,
+        group,
+        own_delay: micros(*own),
+        asked_delay: micros(*asked),
+        slack: micros(*slack),
+        horizon: micros(*horizon),
+        count: *count,
+        left: micros(*left),
     }
 }
 
