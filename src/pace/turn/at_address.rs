@@ -106,7 +106,7 @@ impl Turn {
         Arrival { client: self.client(), kind, patience }
     }
 
-    /// Adds a wait at the address; the longer wait is the reason that is told.
+    /// Adds a wait at the address; the response names the reason of the longer one.
     fn note_wait_at_address(&mut self, time: Duration, delay: Duration) {
         if time < WAIT_NOTICEABLE {
             return;

@@ -1,6 +1,7 @@
 //! Forwards a permitted request to its origin. The request line and `Host` are made from the
 //! permit, never from what was received; bodies are streamed.
 
+mod client_side;
 mod renewal;
 mod rewrite;
 mod upgrade;
@@ -16,25 +17,22 @@ use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::oneshot;
 
-use crate::clients::ClientAdmission;
 use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::{self, Egress, Error, Failure, RequestBody, ResponseBody, TimeoutBody};
 use crate::pace::Turn;
 use crate::proxy::connect::tunnel::Pipes;
-use crate::proxy::decision::gate::{Gate, Permit};
+use crate::proxy::decision::gate::Permit;
 use crate::proxy::decision::recheck::Recheck;
-use crate::proxy::decision::request_info::RequestInfo;
 use crate::proxy::exchange::body::Body;
-use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::exchange::footprint;
 use crate::proxy::exchange::interim::Interim;
 use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::upgrade_protocol::{self, Protocol};
 use crate::proxy::request::via::Via;
 use crate::proxy::response::respond;
+pub use client_side::ClientSide;
 pub use renewal::ForwardError;
 use renewal::Renewable;
-use tokio_util::sync::CancellationToken;
 
 /// How long an origin may take to send 100 (Continue) before the body is sent without it.
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
@@ -52,19 +50,6 @@ pub struct Forwarding {
     pub body_idle_timeout: Duration,
     /// Without data in either direction of an upgraded connection.
     pub tunnel_idle_timeout: Duration,
-}
-
-/// The client's side of an exchange.
-#[derive(Clone, Copy, Debug)]
-pub struct ClientSide<'a> {
-    pub info: RequestInfo<'a>,
-    /// Rechecks what outlives the response.
-    pub gate: &'a Arc<Gate>,
-    pub state: &'a Arc<ConnectionState>,
-    /// Triggered when the proxy stops.
-    pub shutdown: &'a CancellationToken,
-    /// Grants memory to the client.
-    pub admission: &'a Arc<ClientAdmission>,
 }
 
 impl Forwarding {

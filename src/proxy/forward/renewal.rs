@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::ClientSide;
+use super::client_side::ClientSide;
 use crate::egress::{self, Permission, Renewal};
 use crate::proxy::decision::gate::Permit;
 use crate::proxy::outcome::rejection::GateError;
