@@ -5,6 +5,7 @@ use crate::ordinary::{Histogram, raise_descriptors};
 use crate::site::Site;
 use crate::testkit::parties::Client;
 use crate::testkit::processes::{Place, scale, until};
+use crate::turn::Turn;
 
 /// What one may cost, and all of 10,000 with everything else (safety row L1).
 const BYTES_EACH: usize = 10 << 10;
@@ -13,6 +14,7 @@ const BYTES_IN_ALL: usize = 200 << 20;
 /// Every second one has asked for something before.
 #[test]
 fn l1_idle_clients_cost_little_disturb_nobody_and_are_let_go() {
+    let _turn = Turn::wait();
     let count = scale("COURTESY_TEST_IDLE", 1000);
     raise_descriptors();
     let site = Site::plain();

@@ -25,3 +25,4 @@ mod slow_heads;
 mod slow_readers;
 mod soak;
 mod stalled;
+mod turn;

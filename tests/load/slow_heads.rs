@@ -12,6 +12,7 @@ use crate::ordinary::Histogram;
 use crate::site::Site;
 use crate::testkit::parties::DEADLINE;
 use crate::testkit::processes::{Place, until};
+use crate::turn::Turn;
 
 const CLIENTS: usize = 200;
 
@@ -24,6 +25,7 @@ const SLACK: Duration = Duration::from_secs(8);
 
 #[test]
 fn l10_clients_that_never_finish_a_head_disturb_nobody_and_are_told_so() {
+    let _turn = Turn::wait();
     let site = Site::plain();
     let place = Place::new(&format!("[limits]\nheader_timeout = \"{}s\"", HEAD.as_secs()));
     let serve = place.serve();

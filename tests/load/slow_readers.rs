@@ -13,6 +13,7 @@ use crate::gauge::Gauge;
 use crate::ordinary::{Histogram, raise_descriptors};
 use crate::site::{HUGE_BYTES, Site};
 use crate::testkit::processes::{Place, Serve, scale, until};
+use crate::turn::Turn;
 
 /// What each reads in a second.
 const RATE: usize = 1000;
@@ -28,6 +29,7 @@ const BYTES_BESIDE: usize = 4 << 20;
 
 #[test]
 fn l8_slow_readers_hold_up_the_origin_and_not_the_proxy() {
+    let _turn = Turn::wait();
     let count = scale("COURTESY_TEST_READERS", 100);
     raise_descriptors();
     let site = Site::plain();

@@ -15,6 +15,7 @@ use crate::gauge::Gauge;
 use crate::site::Site;
 use crate::testkit::parties::tls;
 use crate::testkit::processes::{Log, Place, Serve, until};
+use crate::turn::Turn;
 use traffic::{Field, TRAFFIC};
 use watch::Watch;
 
@@ -43,6 +44,7 @@ fn settings(ports: [u16; 2], turn: usize) -> String {
 
 #[test]
 fn l9_mixed_traffic_and_faults_leave_nothing_behind() {
+    let _turn = Turn::wait();
     let length = length();
     let (plain, secure) = (Site::plain(), Site::secure());
     let ports = [plain.port(), secure.port()];

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use crate::group::Group;
 use crate::testkit::parties::{Client, tls};
 use crate::testkit::processes::{Place, Serve, scale, until};
+use crate::turn::Turn;
 use client::Attack;
 use origin::{Origins, address};
 
@@ -177,10 +178,12 @@ fn outlives_all(bytes: usize, settings: &str) {
 
 #[test]
 fn l14_one_client_cannot_use_up_the_memory_of_a_sidecar() {
+    let _turn = Turn::wait();
     outlives_all(SIDECAR, "[robots]\ncache_size = \"64MiB\"\n[pace]\nmode = \"off\"\n");
 }
 
 #[test]
 fn l14_one_client_cannot_use_up_the_memory_of_the_unit() {
+    let _turn = Turn::wait();
     outlives_all(UNIT, "[pace]\nmode = \"off\"\n");
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
+use std::thread;
 
 use crate::testkit::processes::{Answer, Hang, Log, Place, RULES, Robots, Serve, Site, until};
 
@@ -230,21 +231,30 @@ fn a_denial_waits_for_its_own_evidence_only() {
 
 #[test]
 fn what_is_known_of_origins_is_no_reason_to_wait_for_a_disk_that_hangs() {
-    for call in ["write", "fsync", "read"] {
-        let site = Site::with_rules(RULES);
-        let place = Place::new(&format!("[audit]\n{TIMEOUT}"));
-        let hang = Hang::new(&place);
-        let serve = hang.serve(&place);
-        hang.begin(call, "/store.redb");
-        for last in 1..=20 {
-            let address = Ipv4Addr::new(127, 0, 2, last);
-            assert_eq!(serve.get(&site.url_at(address, "/private/a")).status, 403, "{call}");
-            assert_eq!(serve.get(&site.url_at(address, "/open")).status, 200, "{call}");
+    // Each proxy waits ten seconds at its end, so they end together.
+    thread::scope(|scope| {
+        for call in ["write", "fsync", "read"] {
+            scope.spawn(move || no_client_waits_for_the_store(call));
         }
-        assert!(serve.is_ready(), "{call}");
-        // Which the end of the proxy waits for no longer than it may.
-        serve.stop();
+    });
+}
+
+/// While `call` hangs for the file of the store, decisions go on.
+#[track_caller]
+fn no_client_waits_for_the_store(call: &str) {
+    let site = Site::with_rules(RULES);
+    let place = Place::new(&format!("[audit]\n{TIMEOUT}"));
+    let hang = Hang::new(&place);
+    let serve = hang.serve(&place);
+    hang.begin(call, "/store.redb");
+    for last in 1..=20 {
+        let address = Ipv4Addr::new(127, 0, 2, last);
+        assert_eq!(serve.get(&site.url_at(address, "/private/a")).status, 403, "{call}");
+        assert_eq!(serve.get(&site.url_at(address, "/open")).status, 200, "{call}");
     }
+    assert!(serve.is_ready(), "{call}");
+    // Which the end of the proxy waits for no longer than it may.
+    serve.stop();
 }
 
 #[test]
