@@ -53,7 +53,10 @@ fn value_of(example: &Json) -> Value {
     let kind = match example {
         Json::Null => ValueKind::Nil,
         Json::Bool(truth) => ValueKind::Boolean(*truth),
-        Json::Number(number) => ValueKind::I64(number.as_i64().unwrap_or(i64::MAX)),
+        Json::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(number) => ValueKind::Float(number),
+            None => ValueKind::I64(number.as_i64().unwrap_or(i64::MAX)),
+        },
         Json::String(text) => ValueKind::String(text.clone()),
         Json::Array(items) => ValueKind::Array(items.iter().map(value_of).collect()),
         Json::Object(table) => {

@@ -71,7 +71,10 @@ fn as_toml(value: &Json) -> toml::Value {
             let set = table.iter().filter(|(_, value)| !value.is_null());
             set.map(|(name, value)| (name.clone(), as_toml(value))).collect::<toml::Table>().into()
         }
-        Json::Number(number) => number.as_i64().unwrap_or(i64::MAX).into(),
+        Json::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(number) => number.into(),
+            None => number.as_i64().unwrap_or(i64::MAX).into(),
+        },
         Json::String(text) => text.as_str().into(),
         Json::Null => unreachable!("a list has no gaps"),
     }

@@ -105,6 +105,34 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "courtesy.toml:2: robots.max_redirects: expected a whole number from 0 to 255",
         ),
         (
+            "[pace]\nadapt_factor = \"2\"",
+            "courtesy.toml:2: pace.adapt_factor: expected a number, found the text \"2\"",
+        ),
+        (
+            "[pace]\nadapt_factor = 0",
+            "courtesy.toml:2: pace.adapt_factor: expected a number above 0, at most 100",
+        ),
+        (
+            "[pace]\nadapt_factor = 100.5",
+            "courtesy.toml:2: pace.adapt_factor: expected a number above 0, at most 100",
+        ),
+        (
+            "[pace]\nadapt_factor = nan",
+            "courtesy.toml:2: pace.adapt_factor: expected a number above 0, at most 100",
+        ),
+        (
+            "[pace]\nconcurrency = 1.0",
+            "courtesy.toml:2: pace.concurrency: expected a whole number, found the number 1",
+        ),
+        (
+            "[pace]\nshared_addresses = [\"cdn\"]",
+            "courtesy.toml:2: pace.shared_addresses: \"cdn\" is not an address block; write it as \"10.0.0.0/8\" or \"192.0.2.7\"",
+        ),
+        (
+            "[pace]\naddress_concurrency = 100000",
+            "courtesy.toml:2: pace.address_concurrency: 100000 is too many; it takes at most 65536",
+        ),
+        (
             "[robots]\nserve_cached = 1",
             "courtesy.toml:2: robots.serve_cached: expected true or false, found the number 1",
         ),
@@ -316,6 +344,16 @@ fn what_is_wrong_in_the_environment_is_named_by_its_variable() {
         ),
         ("COURTESY__AGENTS__REQUIRE", "1", ": agents.require: expected true or false, found \"1\""),
         ("COURTESY__WORKERS", "0", ": workers: expected a whole number of at least 1"),
+        (
+            "COURTESY__PACE__ADAPT_FACTOR",
+            "much",
+            ": pace.adapt_factor: expected a number, found \"much\"",
+        ),
+        (
+            "COURTESY__PACE__ADAPT_FACTOR",
+            "inf",
+            ": pace.adapt_factor: expected a number above 0, at most 100",
+        ),
         (
             "COURTESY__ROBOTS__MODE",
             "Observe",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::hold::Bounds;
-use super::lane::{self, Adapt, HoldScope};
+use super::lane::{self, Adapt, AdaptFactor, HoldScope};
 use crate::types::origin::Origin;
 use crate::types::words::words;
 
@@ -113,6 +113,7 @@ impl Config {
             hold_scope: HoldScope::Origin,
             long_transfer: Duration::ZERO,
             adapt: Adapt::Off,
+            adapt_factor: AdaptFactor::default(),
             adapt_max: Duration::ZERO,
         };
         Self {

@@ -19,7 +19,7 @@ use super::hold::{Hold, Outcome};
 pub use super::queue::WaiterId;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
-pub use adapt::Adapt;
+pub use adapt::{Adapt, AdaptFactor};
 pub use config::Config;
 pub use folded::Folded;
 use group::{Group, GroupKey};

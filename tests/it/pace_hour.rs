@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use courtesy::pace::hold::{Bounds, Cause, Outcome};
 use courtesy::pace::lane::{
-    Adapt, Admission, Arrival, Config, HoldScope, Kind, Lane, TurnId, WaiterId,
+    Adapt, AdaptFactor, Admission, Arrival, Config, HoldScope, Kind, Lane, TurnId, WaiterId,
 };
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
@@ -71,6 +71,7 @@ impl Site {
             hold_scope: HoldScope::Origin,
             long_transfer: HOUR,
             adapt: Adapt::Off,
+            adapt_factor: AdaptFactor::default(),
             adapt_max: Duration::ZERO,
         };
         Self {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::rules::OriginRule;
 use crate::config::units;
-use crate::pace::lane::{self, Adapt, HoldScope};
+use crate::pace::lane::{self, Adapt, AdaptFactor, HoldScope};
 use crate::pace::{self, PaceMode, Subresources, hold};
 use crate::policy::mode::Mode;
 use crate::types::origin::Origin;
@@ -42,6 +42,9 @@ pub struct Pace {
     pub status: StatusCode,
     pub subresources: Subresources,
     pub adapt: Adapt,
+    /// How many times an origin's response times the delay is that follows from them.
+    #[serde(with = "units::factor")]
+    pub adapt_factor: AdaptFactor,
     /// The longest delay that follows from an origin's response times.
     #[serde(with = "units::duration")]
     pub adapt_max: Duration,
@@ -84,6 +87,7 @@ impl Default for Pace {
             status: StatusCode::TOO_MANY_REQUESTS,
             subresources: Subresources::Visit,
             adapt: Adapt::Paced,
+            adapt_factor: AdaptFactor::default(),
             adapt_max: Duration::from_secs(30),
             max_retry_after: Duration::from_hours(1),
             backoff_min: Duration::from_secs(10),
@@ -119,6 +123,7 @@ impl Pace {
                 hold_scope: self.holds,
                 long_transfer: self.long_transfer,
                 adapt: self.adapt,
+                adapt_factor: self.adapt_factor,
                 adapt_max: self.adapt_max,
             },
             max_wait: self.max_wait,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::adapt::Adapt;
+use super::adapt::{Adapt, AdaptFactor};
 use super::lane_holds::HoldScope;
 use crate::pace::hold::Bounds;
 
@@ -17,8 +17,9 @@ pub struct Config {
     pub hold_scope: HoldScope,
     /// So long after the head of its response a request does not count any more.
     pub long_transfer: Duration,
-    /// Which lanes slow down with the site: the delay is at least the mean time to the head of a
-    /// response, and at most `adapt_max`.
+    /// Which lanes slow down with the site: the delay is at least `adapt_factor` times the mean time
+    /// to the head of a response, and at most `adapt_max`.
     pub adapt: Adapt,
+    pub adapt_factor: AdaptFactor,
     pub adapt_max: Duration,
 }

@@ -79,12 +79,66 @@ impl Rate {
             Adapt::All => true,
         };
         let latency = self.latency.filter(|_| adapts).unwrap_or_default();
-        latency.min(config.adapt_max)
+        config.adapt_factor.times(latency).min(config.adapt_max)
     }
 
     /// Whether nothing need be remembered at `now`.
     pub(super) fn is_over(&self, now: Tick) -> bool {
         self.spread.is_none_or(|(_, until)| until <= now)
             && self.places.is_none_or(|(_, until)| until <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::adapt::AdaptFactor;
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn the_delay_is_so_many_times_the_mean_response_time() {
+        for (adapt, factor, own, latency, expected) in [
+            (Adapt::Paced, 1.0, 100, 400, 400),
+            (Adapt::Paced, 2.5, 100, 400, 1000),
+            (Adapt::Paced, 0.5, 100, 400, 200),
+            (Adapt::Paced, 0.1, 100, 400, 100),
+            (Adapt::Paced, 100.0, 100, 400, 5000),
+            (Adapt::Paced, 2.5, 0, 400, 0),
+            (Adapt::All, 2.5, 0, 400, 1000),
+            (Adapt::All, 2.5, 0, 0, 0),
+            (Adapt::Off, 2.5, 100, 400, 100),
+        ] {
+            let config = Config {
+                delay: ms(own),
+                adapt,
+                adapt_factor: AdaptFactor::new(factor).unwrap(),
+                adapt_max: ms(5000),
+                ..crate::pace::Config::off().lane
+            };
+            let mut rate = Rate::new();
+            rate.note_latency(ms(latency), true);
+            let delay = rate.delay(&config, Tick::default());
+            assert_eq!(delay, ms(expected), "{adapt:?} {factor} {own}");
+        }
+    }
+
+    #[test]
+    fn a_factor_is_a_number_within_bounds() {
+        for (factor, is_one) in [
+            (0.001, true),
+            (1.0, true),
+            (100.0, true),
+            (100.1, false),
+            (0.0, false),
+            (-1.0, false),
+            (f64::NAN, false),
+            (f64::INFINITY, false),
+            (f64::NEG_INFINITY, false),
+        ] {
+            assert_eq!(AdaptFactor::new(factor).is_some(), is_one, "{factor}");
+        }
     }
 }

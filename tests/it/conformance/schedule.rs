@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use courtesy::pace::hold::{Bounds, Cause, Hold, Outcome};
 use courtesy::pace::lane::{
-    Adapt, Admission, Arrival, Config, HoldScope, Kind, Lane, TurnId, WaiterId,
+    Adapt, AdaptFactor, Admission, Arrival, Config, HoldScope, Kind, Lane, TurnId, WaiterId,
 };
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
@@ -99,6 +99,7 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
         hold_scope: HoldScope::Origin,
         long_transfer: Duration::from_secs(3_600),
         adapt: Adapt::Off,
+        adapt_factor: AdaptFactor::default(),
         adapt_max: Duration::ZERO,
     };
     let mut lane = Lane::new(config, false);
