@@ -26,7 +26,7 @@
 //! | [`clients`] | admission of clients: addresses, users and passwords, limits per client, memory of bodies |
 //! | [`ca`] | the local certificate authority: files, rotation, a leaf for each intercepted host |
 //! | [`audit`] | the denial record, its chain, its files, its writer thread; evidence; readers: filter, verify, replay, report |
-//! | [`pace`] | when a request may start: the delays, places and holds of an origin; its lanes are pure |
+//! | [`pace`] | when a request may start: the delays, places and holds of an origin, the limits of an address; its lanes are pure |
 //! | [`egress`] | connections to origins: DNS, address policy, TLS, HTTP/1.1, HTTP/2, pool |
 //! | [`store`] | what is known of each origin; robots.txt fetches, one at a time per origin and agent; memory and disk |
 //! | [`watch`] | notices of robots.txt files that changed |

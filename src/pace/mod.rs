@@ -4,6 +4,7 @@
 //! under way, and none starts while the origin asks for rest ([`hold`]). A lane takes no lock and
 //! reads no clock: time is passed in, and the caller acts on what it returns. [`Lanes`] has the
 //! lanes of all origins, and gives each request its [`Turn`], without which egress sends nothing.
+//! Where addresses have limits, each has a lane as well, which a request enters with its connection.
 
 mod addresses;
 mod cell;

@@ -171,7 +171,7 @@ fn robots(page: &mut Exposition, watched: &Watched) {
 fn pace(page: &mut Exposition, watched: &Watched) {
     let counts = watched.egress.lanes().counts();
     let waits = WaitReason::ALL.map(WaitReason::as_str).into_iter().zip(counts.waits);
-    let help = "Waits of requests for their turn at an origin, by the reason";
+    let help = "Waits of requests for their turn at an origin or its address, by the reason";
     page.latencies("courtesy_pace_waits", help, "by", waits.collect());
     let help = "Waits that there would have been, where pace.mode is observe";
     page.latencies("courtesy_pace_would_wait", help, "mode", vec![("observe", counts.would_wait)]);
@@ -186,7 +186,7 @@ fn pace(page: &mut Exposition, watched: &Watched) {
     page.gauge("courtesy_pace_lanes", help, counts.lanes as u64);
     let help = "Origins at which nothing starts for now";
     page.gauge("courtesy_pace_holds", help, counts.holds as u64);
-    let help = "Requests that wait for their turn at an origin";
+    let help = "Requests that wait for their turn at an origin or its address";
     page.gauge("courtesy_pace_waiting", help, counts.waiting as u64);
 }
 
