@@ -17,6 +17,9 @@ const SETTING_BYTES_MAX: usize = 2 << 10;
 /// Bytes of all values in one notice: it has to be a line of at most `RECORD_LINE_BYTES_MAX`.
 const SETTINGS_BYTES_MAX: usize = 16 << 10;
 
+/// Whole numbers below it are exact.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
 impl Settings {
     /// The SHA-256, in hexadecimal, of one JSON object in canonical form (RFC 8785) with the value of every
     /// setting in effect by its dotted key: what `courtesy config show --format json` has as `key` and `value`.
@@ -59,6 +62,13 @@ fn canonical(value: &Json) -> Json {
         }
         Json::Array(items) => items.iter().map(canonical).collect::<Vec<_>>().into(),
         Json::String(text) => without_credentials(text).into(),
+        Json::Number(number) => match number.as_f64() {
+            // §3.2.2.3: as ECMAScript writes them, 1.0 is 1.
+            Some(whole) if number.is_f64() && whole.fract() == 0.0 && whole.abs() < WHOLE_MAX => {
+                (whole as i64).into()
+            }
+            _ => value.clone(),
+        },
         _ => value.clone(),
     }
 }
