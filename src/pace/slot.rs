@@ -13,8 +13,8 @@ use super::shared_holds::take_up;
 use super::tick::Tick;
 use crate::engine::{self, Engine, SlotEnd, TurnRequest};
 
-/// So many slots may be lost to slow responses before the engine is taken to be away.
-const LOST_MAX: u32 = 3;
+/// When to come back where the engine responds too late for any slot.
+const LATE_RETRY: Duration = Duration::from_secs(1);
 
 /// What became of a request for a slot.
 enum Reserved {
@@ -41,7 +41,6 @@ impl Seat {
     ) -> Result<Option<Tick>, Refused> {
         let shared = &self.cell.shared;
         let Some(engine) = shared.cluster.engine() else { return Ok(None) };
-        let mut lost = 0;
         loop {
             match self.try_reserve(engine, id, deadline).await {
                 Some(Reserved::Until(end)) => return Ok(Some(end)),
@@ -57,10 +56,11 @@ impl Seat {
                     sleep_until(shared.ticks.instant(now + wait / 2)).await;
                 }
                 Some(Reserved::Lost) => {
+                    // The engine responds too late: without a slot other proxies may start as well.
                     engine.stats().note_slot(SlotEnd::Missed);
-                    lost += 1;
-                    if lost >= LOST_MAX {
-                        return Ok(None);
+                    if shared.ticks.now() >= deadline {
+                        let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
+                        return Err(Refused::TooLong { wait: LATE_RETRY, by, line, delay });
                     }
                 }
             }
