@@ -120,7 +120,7 @@ impl Asker {
         let origin = Origin::from_authority(Scheme::Https, &host(number)).expect("an authority");
         let client = Client::at(std::net::Ipv4Addr::LOCALHOST.into());
         self.runtime
-            .block_on(self.store.known(&origin, &self.profile, None, &client))
+            .block_on(self.store.lookup(&origin, &self.profile, None, &client))
             .expect("it is known");
     }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use courtesy::config::Settings;
-use courtesy::pace::{Call, Lanes, Refused, Turn, Visit};
+use courtesy::pace::{Lanes, Refused, Turn, TurnRequest, Visit};
 use courtesy::policy::pace::AskedPace;
 use courtesy::robots::DelayRecord;
 use courtesy::runtime::clock::{SystemClock, monotonic};
@@ -94,9 +94,9 @@ fn time(count: usize) {
                 let call = world.call(&world.origins[number]);
                 for _ in 0..STARTS {
                     let mut turn = world.lanes.take(&call).await.expect("a turn");
-                    let started = world.lanes.started(&mut turn, None, &world.shutdown);
+                    let started = world.lanes.wait_and_start(&mut turn, None, &world.shutdown);
                     started.await.expect("no hold");
-                    turn.written();
+                    turn.note_head_sent();
                 }
             });
         }
@@ -128,8 +128,8 @@ impl World {
         }
     }
 
-    fn call<'a>(&'a self, origin: &'a Origin) -> Call<'a> {
-        Call {
+    fn call<'a>(&'a self, origin: &'a Origin) -> TurnRequest<'a> {
+        TurnRequest {
             origin,
             client: &self.client,
             mode: None,

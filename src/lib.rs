@@ -3,9 +3,9 @@
 //! answers 403 itself where the path is disallowed, forwards the rest, and writes one audit record
 //! per denial.
 //!
-//! # The floors
+//! # The layers
 //!
-//! A module names only modules on floors below its own, or to its left on its own floor.
+//! A module names only modules on layers below its own, or to its left on its own layer.
 //! `tests/architecture` checks the source.
 //!
 //! ```text
@@ -50,7 +50,7 @@
 //!     request         absolute-form, CONNECT, or a request inside one → Destination
 //!     clients         407, or the client of the request and the memory it may take
 //!     decision        User-Agent → agent, profile, mode (rules)
-//!                     store.known(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
+//!                     store.lookup(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
 //!                     policy::decide       ── disallow ─▶ Denial ─▶ audit.write ─▶ Recorded<Denial>
 //!     forward         Permit → egress → response, streamed
 //!     response        403 and the proxy's other responses

@@ -85,8 +85,8 @@ pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> AdminRespons
 /// not speak it. Without CORS headers no web page can read the responses.
 fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
     let bad = |what| (StatusCode::BAD_REQUEST, format!("Host is {what} (RFC 9112, 3.2).\n"));
-    let mut fields = request.headers().get_all(HOST).iter();
-    let host = match (request.uri().authority(), fields.next()) {
+    let mut headers = request.headers().get_all(HOST).iter();
+    let host = match (request.uri().authority(), headers.next()) {
         (Some(authority), _) => authority.clone(),
         (None, Some(field)) => {
             Authority::try_from(field.as_bytes()).map_err(|_| bad("malformed"))?
@@ -94,7 +94,7 @@ fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
         (None, None) if request.version() < Version::HTTP_11 => return Ok(()),
         (None, None) => return Err(bad("missing")),
     };
-    if fields.next().is_some() {
+    if headers.next().is_some() {
         return Err(bad("given twice"));
     }
     let host = host.host();

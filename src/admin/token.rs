@@ -104,10 +104,10 @@ impl Token {
     }
 
     /// Whether a request brings it (RFC 6750 §2.1), where one is asked for.
-    pub(super) fn is_in(&self, fields: &HeaderMap) -> bool {
+    pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
         let secret = self.0.load();
         let Some(secret) = &*secret else { return true };
-        let mut given = fields.get_all(AUTHORIZATION).iter();
+        let mut given = headers.get_all(AUTHORIZATION).iter();
         let (Some(field), None) = (given.next(), given.next()) else { return false };
         // RFC 9110 §11.1: the scheme in any case, then blanks.
         let Some((scheme, token)) = field.as_bytes().split_at_checked("Bearer ".len()) else {
@@ -132,12 +132,12 @@ mod tests {
     const TOKEN: &str = "0123456789abcdef";
 
     #[track_caller]
-    fn is_in(fields: &[&str]) -> bool {
+    fn is_in(values: &[&str]) -> bool {
         let token = Token::default();
         token.change(Some(Secret::of(TOKEN)));
         let mut headers = HeaderMap::new();
-        for field in fields {
-            headers.append(AUTHORIZATION, field.parse().unwrap());
+        for value in values {
+            headers.append(AUTHORIZATION, value.parse().unwrap());
         }
         token.is_in(&headers)
     }

@@ -8,7 +8,7 @@ use crate::audit::OpenError;
 use crate::audit::read::ScanError;
 use crate::ca::CaError;
 use crate::clients::UsersError;
-use crate::config::Refusal;
+use crate::config::InvalidSettings;
 use crate::egress::RootsError;
 use crate::server::{self, SetupError, SetupErrors};
 use crate::store::disk;
@@ -114,8 +114,8 @@ impl From<Exit> for ExitCode {
     }
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<InvalidSettings> for Failure {
+    fn from(refusal: InvalidSettings) -> Self {
         let is_denied = refusal.0.iter().any(|complaint| complaint.is_denied);
         let exit = if is_denied { Exit::Permission } else { Exit::Configuration };
         Self { exit, error: refusal.into() }

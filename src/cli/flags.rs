@@ -9,8 +9,8 @@ use clap::Args;
 use super::environment;
 use super::output::quoted;
 use crate::config::{
-    AdminAddress, Change, Examined, Loaded, Override, Refusal, Whereabouts, examine, load,
-    parse_proxy, whereabouts,
+    AdminAddress, Change, Examined, InvalidSettings, Loaded, Location, Override, examine, load,
+    locate, parse_proxy,
 };
 
 /// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
@@ -85,12 +85,12 @@ impl StateFlags {
     }
 
     /// Loads the settings with these flags.
-    pub fn load(&self) -> Result<Loaded, Refusal> {
+    pub fn load(&self) -> Result<Loaded, InvalidSettings> {
         self.load_with(&[])
     }
 
     /// The same, with what goes before these flags.
-    pub fn load_with(&self, more: &[Override]) -> Result<Loaded, Refusal> {
+    pub fn load_with(&self, more: &[Override]) -> Result<Loaded, InvalidSettings> {
         let overrides = [&self.overrides(), more].concat();
         load(self.config.as_deref(), environment::variables(), &overrides)
     }
@@ -102,8 +102,8 @@ impl StateFlags {
     }
 
     /// Where a proxy by these settings would be found, as far as they can be read.
-    pub fn whereabouts(&self) -> Whereabouts {
-        whereabouts(self.config.as_deref(), environment::variables(), self.state_dir.as_deref())
+    pub fn locate(&self) -> Location {
+        locate(self.config.as_deref(), environment::variables(), self.state_dir.as_deref())
     }
 
     fn overrides(&self) -> Vec<Override> {
@@ -113,7 +113,7 @@ impl StateFlags {
 
 impl ConfigFlags {
     /// Loads the settings with these flags, and those of `serve` where there are any.
-    pub fn load(&self, serve: Option<&ServeFlags>) -> Result<Loaded, Refusal> {
+    pub fn load(&self, serve: Option<&ServeFlags>) -> Result<Loaded, InvalidSettings> {
         self.load_with(serve, &[])
     }
 
@@ -122,7 +122,7 @@ impl ConfigFlags {
         &self,
         serve: Option<&ServeFlags>,
         more: &[Override],
-    ) -> Result<Loaded, Refusal> {
+    ) -> Result<Loaded, InvalidSettings> {
         let overrides = [&self.overrides_of(serve), more].concat();
         self.state.load_with(&overrides)
     }

@@ -15,7 +15,7 @@ use super::flags::StateFlags;
 use super::http;
 use super::output::print;
 use crate::admin::{RunFile, read_token, run_file};
-use crate::config::{AdminAddress, Whereabouts, parse_admin};
+use crate::config::{AdminAddress, Location, parse_admin};
 
 /// The arguments of `courtesy health`.
 #[derive(Args, Debug)]
@@ -70,7 +70,7 @@ struct Target {
 
 /// Runs `courtesy health`.
 pub fn run(args: &HealthArgs) -> Result<Exit, Failure> {
-    let found = args.config.whereabouts();
+    let found = args.config.locate();
     let targets = targets(args.admin, &found);
     let mut failed = Vec::new();
     for target in &targets {
@@ -97,7 +97,7 @@ pub fn run(args: &HealthArgs) -> Result<Exit, Failure> {
 }
 
 /// What to ask, in this order.
-fn targets(flag: Option<SocketAddr>, found: &Whereabouts) -> Vec<Target> {
+fn targets(flag: Option<SocketAddr>, found: &Location) -> Vec<Target> {
     let running =
         found.state_dirs.iter().find_map(|dir| Some((dir, RunFile::read(dir).ok().flatten()?)));
     let token_file = match &running {

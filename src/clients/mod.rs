@@ -34,7 +34,7 @@ pub use counts::Counts;
 pub use file::{Change, UsersError};
 pub use password::{Hash, Password};
 pub use reject_reason::RejectReason;
-pub use semaphore::{FairSemaphore, Permit};
+pub use semaphore::{FairSemaphore, SemaphorePermit};
 pub use turns::Turns;
 pub use users::{User, Users, check_name};
 

@@ -15,12 +15,12 @@ pub struct FairSemaphore(Lock<Table>);
 #[derive(Debug)]
 struct Table {
     max: usize,
-    turns: Turns<oneshot::Sender<Permit>>,
+    turns: Turns<oneshot::Sender<SemaphorePermit>>,
 }
 
 /// One permit; released when dropped.
 #[derive(Debug)]
-pub struct Permit {
+pub struct SemaphorePermit {
     client: ClientKey,
     semaphore: Arc<FairSemaphore>,
 }
@@ -32,20 +32,20 @@ impl FairSemaphore {
     }
 
     /// A permit, if `client` may have one without waiting.
-    pub fn try_acquire(self: &Arc<Self>, client: &ClientKey) -> Option<Permit> {
+    pub fn try_acquire(self: &Arc<Self>, client: &ClientKey) -> Option<SemaphorePermit> {
         let mut table = self.table();
         let Table { max, turns } = &mut *table;
         turns.take(client, *max).then(|| self.permit(client.clone()))
     }
 
     /// Waits for a permit. Dropping the future leaves the queue.
-    pub async fn acquire(self: &Arc<Self>, client: &ClientKey) -> Permit {
+    pub async fn acquire(self: &Arc<Self>, client: &ClientKey) -> SemaphorePermit {
         loop {
             if let Some(permit) = self.try_acquire(client) {
                 return permit;
             }
             let (sender, receiver) = oneshot::channel();
-            self.table().turns.enter(client, sender, oneshot::Sender::is_closed);
+            self.table().turns.enqueue(client, sender, oneshot::Sender::is_closed);
             // A permit may have been released in between.
             self.grant();
             if let Ok(permit) = receiver.await {
@@ -79,8 +79,8 @@ impl FairSemaphore {
         }
     }
 
-    fn permit(self: &Arc<Self>, client: ClientKey) -> Permit {
-        Permit { client, semaphore: Arc::clone(self) }
+    fn permit(self: &Arc<Self>, client: ClientKey) -> SemaphorePermit {
+        SemaphorePermit { client, semaphore: Arc::clone(self) }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -89,7 +89,7 @@ impl FairSemaphore {
     }
 }
 
-impl Drop for Permit {
+impl Drop for SemaphorePermit {
     fn drop(&mut self) {
         let is_contended = {
             let mut table = self.semaphore.table();

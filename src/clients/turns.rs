@@ -52,7 +52,7 @@ impl<W> Turns<W> {
 
     /// Queues `waiter`. Cancelled waiters are removed meanwhile: at once at the front of their
     /// client's queue, elsewhere with the next sweep.
-    pub fn enter(&mut self, client: &ClientKey, waiter: W, has_left: impl Fn(&W) -> bool) {
+    pub fn enqueue(&mut self, client: &ClientKey, waiter: W, has_left: impl Fn(&W) -> bool) {
         self.entered += 1;
         if self.entered > self.sweep_after {
             self.sweep(&has_left);
@@ -194,7 +194,7 @@ mod tests {
     fn the_newest_waiter_of_the_client_with_most_of_them_goes_first() {
         let mut turns = Turns::default();
         for (number, waiter) in [(1, 10), (2, 20), (1, 11), (1, 12), (2, 21)] {
-            turns.enter(&client(number), waiter, |_| false);
+            turns.enqueue(&client(number), waiter, |_| false);
         }
         let dropped = || turns.drop_newest_of_most().map(|(_, waiter)| waiter);
         let dropped: Vec<u8> = std::iter::from_fn(dropped).collect();
@@ -206,7 +206,7 @@ mod tests {
     fn waiters_that_have_left_are_forgotten() {
         let mut turns = Turns::default();
         for waiter in 0..10 {
-            turns.enter(&client(waiter % 2), waiter, |_| false);
+            turns.enqueue(&client(waiter % 2), waiter, |_| false);
         }
         turns.sweep(|waiter| waiter % 2 == 0);
         assert_eq!(turns.waiting().copied().collect::<Vec<_>>(), [1, 3, 5, 7, 9]);

@@ -16,7 +16,7 @@ use ulid::Ulid;
 
 use super::attempts::Attempts;
 use super::credentials::Credentials;
-use super::semaphore::{FairSemaphore, Permit};
+use super::semaphore::{FairSemaphore, SemaphorePermit};
 use super::{RejectReason, User, Users};
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
@@ -49,8 +49,8 @@ pub struct Verifier {
 
 /// Permission for one verification; released when dropped.
 struct Turn {
-    _of_failed: Option<Permit>,
-    _under_way: Permit,
+    _of_failed: Option<SemaphorePermit>,
+    _under_way: SemaphorePermit,
 }
 
 /// Results verified against one version of the users. Wrong credentials have a cache of their own,
@@ -139,13 +139,13 @@ impl Verifier {
 
     /// Takes permits, for a test in which none is left.
     #[cfg(test)]
-    pub fn turns(&self, count: usize) -> Vec<Permit> {
+    pub fn turns(&self, count: usize) -> Vec<SemaphorePermit> {
         (0..count).map(|_| self.under_way.try_acquire(&ClientKey::Proxy).unwrap()).collect()
     }
 
     /// The same for addresses that failed before.
     #[cfg(test)]
-    pub fn turns_of_failed(&self, count: usize) -> Vec<Permit> {
+    pub fn turns_of_failed(&self, count: usize) -> Vec<SemaphorePermit> {
         (0..count).map(|_| self.of_failed.try_acquire(&ClientKey::Proxy).unwrap()).collect()
     }
 

@@ -18,7 +18,7 @@ pub struct Complaint {
 
 /// All problems; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Refusal(pub Vec<Complaint>);
+pub struct InvalidSettings(pub Vec<Complaint>);
 
 impl Complaint {
     /// A problem of the setting `key`, at `place` in its source.
@@ -54,7 +54,7 @@ impl fmt::Display for Complaint {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for InvalidSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the configuration cannot be used")?;
         for complaint in &self.0 {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use config::builder::DefaultState;
 use config::{Config, ConfigBuilder, ConfigError, Value, ValueKind};
 
-use super::diagnostics::{Complaint, Refusal};
+use super::diagnostics::{Complaint, InvalidSettings};
 use super::host_defaults::{body_memory, named_file, state_dir};
 use super::layers::{FileLayer, Override, from_environment, from_flag};
 use super::loaded::Loaded;
@@ -30,12 +30,12 @@ pub struct Examined {
 }
 
 /// Reads the settings. `named` is the file of `--config`; `environment` is the process's, handed in
-/// because only the program floor reads it.
+/// because only the program layer reads it.
 pub fn load(
     named: Option<&Path>,
     environment: impl IntoIterator<Item = (String, String)>,
     flags: &[Override],
-) -> Result<Loaded, Refusal> {
+) -> Result<Loaded, InvalidSettings> {
     examine(named, environment, flags).sound()
 }
 
@@ -57,18 +57,19 @@ pub fn load_text(
     path: &Path,
     text: &str,
     environment: impl IntoIterator<Item = (String, String)>,
-) -> Result<Loaded, Refusal> {
+) -> Result<Loaded, InvalidSettings> {
     let variables: Vec<_> = environment.into_iter().collect();
-    let layer = FileLayer::parse(path, text).map_err(|complaint| Refusal(vec![complaint]))?;
+    let layer =
+        FileLayer::parse(path, text).map_err(|complaint| InvalidSettings(vec![complaint]))?;
     from_layers(Some(path.to_owned()), layer, &variables, &[]).sound()
 }
 
 impl Examined {
     /// The settings, if there are no problems.
-    pub fn sound(self) -> Result<Loaded, Refusal> {
+    pub fn sound(self) -> Result<Loaded, InvalidSettings> {
         match self.loaded {
             Some(loaded) if self.complaints.is_empty() => Ok(loaded),
-            _ => Err(Refusal(self.complaints)),
+            _ => Err(InvalidSettings(self.complaints)),
         }
     }
 
@@ -125,7 +126,7 @@ fn settings(
     for _ in 0..COMPLAINTS_MAX {
         match Settings::from_merged(merged) {
             Ok(settings) => return Some(settings),
-            Err(Refusal(found)) => {
+            Err(InvalidSettings(found)) => {
                 let key = found.first()?.key.clone();
                 let is_known = complaints.iter().any(|complaint| complaint.key == key);
                 if !is_known || complaints.is_empty() {
@@ -141,8 +142,11 @@ fn settings(
 }
 
 impl Settings {
-    pub(super) fn from_merged(merged: &Value) -> Result<Self, Refusal> {
-        merged.clone().try_deserialize().map_err(|error| Refusal(vec![explain(error, merged)]))
+    pub(super) fn from_merged(merged: &Value) -> Result<Self, InvalidSettings> {
+        merged
+            .clone()
+            .try_deserialize()
+            .map_err(|error| InvalidSettings(vec![explain(error, merged)]))
     }
 }
 

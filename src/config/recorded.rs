@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use config::Config;
 
-use super::diagnostics::{Complaint, Refusal};
+use super::diagnostics::{Complaint, InvalidSettings};
 use super::layers::typed;
 use super::schema::Schema;
 use super::settings::Settings;
@@ -16,11 +16,11 @@ pub fn recorded_profile(
     name: &str,
     version: u32,
     changes: &BTreeMap<String, String>,
-) -> Result<Profile, Refusal> {
+) -> Result<Profile, InvalidSettings> {
     const PLACE: &str = "the record's profile";
     let complaint = |key: &str, problem| Complaint::new(key, Some(PLACE), problem);
     let name: ProfileName =
-        name.parse().map_err(|problem| Refusal(vec![complaint("", problem)]))?;
+        name.parse().map_err(|problem| InvalidSettings(vec![complaint("", problem)]))?;
     let schema = Schema::new();
     let (mut builder, mut complaints) = (Config::builder(), Vec::new());
     for (key, text) in changes {
@@ -31,10 +31,10 @@ pub fn recorded_profile(
         }
     }
     if !complaints.is_empty() {
-        return Err(Refusal(complaints));
+        return Err(InvalidSettings(complaints));
     }
     let merged =
-        builder.build().map_err(|error| Refusal(vec![complaint("", error.to_string())]))?;
+        builder.build().map_err(|error| InvalidSettings(vec![complaint("", error.to_string())]))?;
     let row = name.row_in(version);
     let profile = Settings::from_merged(&merged.cache)?.changed(row.clone());
     let made = profile.changes_of(&row);
@@ -42,7 +42,7 @@ pub fn recorded_profile(
     let unused: Vec<_> = unused
         .map(|(key, text)| complaint(key, format!("\"{text}\" changes no profile")))
         .collect();
-    if unused.is_empty() { Ok(profile) } else { Err(Refusal(unused)) }
+    if unused.is_empty() { Ok(profile) } else { Err(InvalidSettings(unused)) }
 }
 
 #[cfg(test)]

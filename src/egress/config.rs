@@ -32,13 +32,13 @@ pub struct Config {
 }
 
 /// The configuration at one moment.
-pub struct Snapshot {
+pub struct ConfigSnapshot {
     pub config: Config,
     pub policy: AddressPolicy,
     pub tls: Tls,
 }
 
-impl Snapshot {
+impl ConfigSnapshot {
     /// Whether a connection to `origin` at `peer`, made under `before`, could also have been made
     /// under this configuration.
     fn permits(&self, before: &Self, origin: &Origin, peer: IpAddr) -> bool {
@@ -48,9 +48,9 @@ impl Snapshot {
     }
 }
 
-impl fmt::Debug for Snapshot {
+impl fmt::Debug for ConfigSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snapshot").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("ConfigSnapshot").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
@@ -58,12 +58,12 @@ impl fmt::Debug for Snapshot {
 #[derive(Debug)]
 pub(super) struct Revalidation {
     peer: Option<IpAddr>,
-    snapshot: Arc<Snapshot>,
+    snapshot: Arc<ConfigSnapshot>,
 }
 
 impl Revalidation {
     /// For a new connection.
-    pub const fn new(peer: Option<IpAddr>, snapshot: Arc<Snapshot>) -> Self {
+    pub const fn new(peer: Option<IpAddr>, snapshot: Arc<ConfigSnapshot>) -> Self {
         Self { peer, snapshot }
     }
 
@@ -79,7 +79,7 @@ impl Revalidation {
 
     /// Checks whether the connection, which leads to `origin`, may be used under `current`. When
     /// the configuration has not changed, this costs one comparison of pointers.
-    pub fn revalidate(&mut self, origin: &Origin, current: &Arc<Snapshot>) -> bool {
+    pub fn revalidate(&mut self, origin: &Origin, current: &Arc<ConfigSnapshot>) -> bool {
         if Arc::ptr_eq(&self.snapshot, current) {
             return true;
         }

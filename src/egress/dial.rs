@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::config::{Revalidation, Snapshot};
+use super::config::{ConfigSnapshot, Revalidation};
 use super::connection::{Connection, Link};
 use super::error::{Error, Failure};
 use super::happy_eyeballs;
@@ -216,7 +216,7 @@ async fn secure(
     origin: &Origin,
     stream: TcpStream,
     (versions, window): (Versions, Window),
-    snapshot: Arc<Snapshot>,
+    snapshot: Arc<ConfigSnapshot>,
     home: Weak<Pool>,
 ) -> Result<Connection, Error> {
     let limit = snapshot.config.connect_timeout;
@@ -237,6 +237,6 @@ async fn secure(
     Ok(Connection::new(link, home, certificate_requested))
 }
 
-fn revalidation(stream: &TcpStream, snapshot: Arc<Snapshot>) -> Revalidation {
+fn revalidation(stream: &TcpStream, snapshot: Arc<ConfigSnapshot>) -> Revalidation {
     Revalidation::new(stream.peer_addr().ok().map(|address| address.ip()), snapshot)
 }

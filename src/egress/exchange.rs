@@ -42,12 +42,12 @@ pub async fn exchange(
         Some(Ok(response)) => response,
         Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, turn)),
         None => {
-            turn.failed(true);
+            turn.note_failure(true);
             let detail = format!("no response within {response_timeout:?}");
             return Err(Failed::finally(Error::new(Failure::ResponseTimeout, detail), turn));
         }
     };
-    turn.answered(response.status(), response.headers());
+    turn.note_response(response.status(), response.headers());
     if let Err(error) = check_head(origin, response.headers(), max_headers) {
         return Err(Failed::finally(error, turn));
     }
@@ -85,7 +85,7 @@ async fn respond(
         let polled = link.poll_driven(cx, |cx| response.as_mut().poll(cx));
         // The first poll writes the head.
         if !std::mem::replace(&mut is_written, true) {
-            turn.written();
+            turn.note_head_sent();
         }
         match polled {
             Poll::Ready(response) => Poll::Ready(Some(response)),

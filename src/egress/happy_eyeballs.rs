@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::error::{Error, Failure};
 use super::os_error;
 use super::requester::Requester;
-use crate::clients::{FairSemaphore, Permit};
+use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::runtime::clock;
 
 /// Head start of one attempt before the next address is tried besides it (RFC 8305 §5).
@@ -38,7 +38,7 @@ struct Attempts<'a> {
 /// An attempt; dropped, it is given up.
 struct Attempt {
     connecting: Pin<Box<dyn Future<Output = Result<TcpStream, Error>> + Send>>,
-    permit: Option<Permit>,
+    permit: Option<SemaphorePermit>,
 }
 
 /// Connects to the first of `addresses` that answers within `limit`. An attempt besides another
@@ -115,7 +115,7 @@ impl Attempts<'_> {
     }
 
     /// Gives up the oldest attempt, and returns its permit.
-    fn give_up_oldest(&mut self) -> Option<Permit> {
+    fn give_up_oldest(&mut self) -> Option<SemaphorePermit> {
         self.under_way.pop_front()?.permit
     }
 

@@ -42,7 +42,7 @@ use crate::runtime::box_future::box_future;
 use crate::types::origin::Origin;
 pub use body::{InformationalListener, ReadAllowance, RequestBody, ResponseBody, TimeoutBody};
 use boxed_request::BoxedRequest;
-pub use config::{Config, Snapshot};
+pub use config::{Config, ConfigSnapshot};
 use dial::{Dialer, Wanted};
 pub use error::{Error, Failure};
 use exchange::exchange;
@@ -126,12 +126,13 @@ impl Egress {
     ) -> Result<TcpStream, Error> {
         let (dialer, lanes) = (self.dialer(), self.lanes());
         let route = dialer.route(origin, requester.into()).await?;
-        lanes.ready(turn, None, shutdown).await.map_err(Error::paced)?;
+        lanes.wait_to_start(turn, None, shutdown).await.map_err(Error::paced)?;
         let connected = dialer.connect(&route).await;
-        let stream = connected.inspect_err(|error| turn.failed(error.failure.is_timeout()))?;
+        let stream =
+            connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
         let address = stream.peer_addr().ok().map(|address| address.ip());
-        lanes.started(turn, address, shutdown).await.map_err(Error::paced)?;
-        turn.written();
+        lanes.wait_and_start(turn, address, shutdown).await.map_err(Error::paced)?;
+        turn.note_head_sent();
         Ok(stream)
     }
 
@@ -187,9 +188,9 @@ impl Egress {
         let wanted = Wanted { versions, ..wanted };
         let connected = self.dialer().shared_or_new(origin, wanted).await;
         let mut connection =
-            connected.inspect_err(|error| turn.failed(error.failure.is_timeout()))?;
+            connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
         // The origin may have seen the first one.
-        turn.again();
+        turn.start_again();
         if !self.start(&mut turn, &connection) {
             let to = (origin, wanted);
             connection = self.start_later(connection, to, &mut turn, permission).await?;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::config::Snapshot;
+use super::config::ConfigSnapshot;
 use super::dns::Resolver;
 use super::error::{Error, Failure};
 use super::policy::Prohibited;
@@ -16,7 +16,7 @@ use crate::types::origin::{Host, Origin};
 /// The permitted addresses of an origin, and the configuration under which they were judged.
 pub struct Route<'a> {
     pub addresses: Vec<SocketAddr>,
-    pub snapshot: Arc<Snapshot>,
+    pub snapshot: Arc<ConfigSnapshot>,
     pub requester: Requester<'a>,
     /// When the DNS lookup began.
     pub since: Instant,
@@ -27,7 +27,7 @@ impl<'a> Route<'a> {
     pub async fn find(
         origin: &Origin,
         resolver: &Resolver,
-        snapshot: Arc<Snapshot>,
+        snapshot: Arc<ConfigSnapshot>,
         requester: Requester<'a>,
     ) -> Result<Self, Error> {
         let since = clock::monotonic();
@@ -41,7 +41,7 @@ impl<'a> Route<'a> {
 async fn permitted_addresses(
     origin: &Origin,
     resolver: &Resolver,
-    snapshot: &Snapshot,
+    snapshot: &ConfigSnapshot,
     requester: Requester<'_>,
 ) -> Result<Vec<SocketAddr>, Error> {
     snapshot.config.hosts.judge(origin.host())?;
@@ -122,7 +122,7 @@ mod tests {
     use crate::types::client_key::ClientKey;
     use crate::types::origin::split_url;
 
-    fn snapshot(own: &[SocketAddr]) -> Snapshot {
+    fn snapshot(own: &[SocketAddr]) -> ConfigSnapshot {
         let second = Duration::from_secs(1);
         let config = Config {
             connect_timeout: second,
@@ -138,7 +138,7 @@ mod tests {
             under_run: false,
         };
         let tls = crate::egress::tls_connector(Roots::Bundled, &[]).unwrap();
-        Snapshot { config, policy: AddressPolicy::new(vec![], vec![], own.to_vec()), tls }
+        ConfigSnapshot { config, policy: AddressPolicy::new(vec![], vec![], own.to_vec()), tls }
     }
 
     async fn permitted(answer: &[&str], url: &str) -> Result<Vec<String>, Failure> {

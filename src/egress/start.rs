@@ -21,7 +21,7 @@ impl Egress {
         turn: &Turn,
     ) -> Result<Connection, Error> {
         let connected = self.dialer().kept_or_new(origin, wanted).await;
-        connected.inspect_err(|error| turn.failed(error.failure.is_timeout()))
+        connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))
     }
 
     /// Starts the request of `turn` over `connection`, unless it has to wait.
@@ -67,7 +67,7 @@ impl Egress {
         waited: &mut Duration,
         permission: &P,
     ) -> Result<(), P::Error> {
-        let ready = self.lanes().ready(turn, address, permission.shutdown());
+        let ready = self.lanes().wait_to_start(turn, address, permission.shutdown());
         *waited += ready.await.map_err(Error::paced)?;
         if *waited <= PERMISSION_AGE_MAX {
             return Ok(());

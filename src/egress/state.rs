@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Semaphore;
 
-use super::config::{Config, Snapshot};
+use super::config::{Config, ConfigSnapshot};
 use super::dns::Resolver;
 use super::http1::BUFFER_PERMITS_MAX;
 use super::pool::{Pool, Pools};
@@ -16,7 +16,7 @@ use crate::pace::Lanes;
 
 /// What all workers share: the configuration, DNS, the registry of pools.
 pub struct EgressState {
-    current: Arc<ArcSwap<Snapshot>>,
+    current: Arc<ArcSwap<ConfigSnapshot>>,
     pub(super) resolver: Resolver,
     /// Permits for connection attempts besides the first one of a request.
     pub(super) attempts: Arc<FairSemaphore>,
@@ -31,13 +31,13 @@ pub struct EgressState {
 
 impl EgressState {
     /// With a memory budget of its own.
-    pub fn new(snapshot: Snapshot, lanes: Arc<Lanes>) -> Arc<Self> {
+    pub fn new(snapshot: ConfigSnapshot, lanes: Arc<Lanes>) -> Arc<Self> {
         Self::with_memory(snapshot, lanes, Arc::default())
     }
 
     /// With `memory` as the budget of requests.
     pub fn with_memory(
-        snapshot: Snapshot,
+        snapshot: ConfigSnapshot,
         lanes: Arc<Lanes>,
         memory: Arc<BodyMemory>,
     ) -> Arc<Self> {
@@ -56,7 +56,7 @@ impl EgressState {
 
     /// Replaces the configuration for everything that begins from now on. Exchanges under way end
     /// as they began.
-    pub fn change(&self, snapshot: Snapshot) {
+    pub fn change(&self, snapshot: ConfigSnapshot) {
         let Config { max_lookups, max_attempts_beside, .. } = snapshot.config;
         self.current.store(Arc::new(snapshot));
         self.resolver.resize(max_lookups);
@@ -69,13 +69,13 @@ impl EgressState {
     }
 
     /// The current configuration, to be kept.
-    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+    pub(super) fn snapshot(&self) -> Arc<ConfigSnapshot> {
         self.current.load_full()
     }
 
     /// The current configuration, for a short read: without a reference count that all workers
     /// would write to. A thread can hold only a few of these guards cheaply.
-    pub(super) fn load(&self) -> Guard<Arc<Snapshot>> {
+    pub(super) fn load(&self) -> Guard<Arc<ConfigSnapshot>> {
         self.current.load()
     }
 

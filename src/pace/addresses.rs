@@ -9,8 +9,8 @@ use std::time::Duration;
 use foldhash::HashMap;
 use tokio_util::sync::CancellationToken;
 
-use super::cell::{Cell, Granted, Seat, State, hand_over};
 use super::lane::{Arrival, Lane};
+use super::lane_cell::{Grants, LaneCell, State, TurnGuard, hand_over};
 use super::limits::LANES_MAX;
 use super::refused::{Refused, WaitReason};
 use super::shared::Shared;
@@ -22,7 +22,7 @@ use crate::runtime::lock::Lock;
 const SWEEP_MIN: usize = 64;
 
 /// A place in a queue, and what is granted meanwhile.
-type Queued<'a> = Result<(Waiting<'a, IpAddr>, Granted<IpAddr>), NotQueued>;
+type Queued<'a> = Result<(Waiting<'a, IpAddr>, Grants<IpAddr>), NotQueued>;
 
 /// The lanes of the addresses in use.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) struct Addresses {
 
 #[derive(Debug)]
 struct Table {
-    cells: HashMap<IpAddr, Arc<Cell<IpAddr>>>,
+    cells: HashMap<IpAddr, Arc<LaneCell<IpAddr>>>,
     sweep_at: usize,
 }
 
@@ -74,11 +74,11 @@ impl Addresses {
         &self,
         address: IpAddr,
         arrival: &Arrival<'_>,
-    ) -> Result<Option<Seat<IpAddr>>, Refused> {
+    ) -> Result<Option<TurnGuard<IpAddr>>, Refused> {
         let now = self.shared.ticks.now();
         self.with(address, |cell, state| {
-            let id = state.lane.enter(arrival, now)?;
-            Some(cell.seat(state, Some(id), arrival.client.clone()))
+            let id = state.lane.try_take(arrival, now)?;
+            Some(cell.guard(state, Some(id), arrival.client.clone()))
         })
     }
 
@@ -92,12 +92,12 @@ impl Addresses {
         &self,
         address: IpAddr,
         arrival: &Arrival<'_>,
-    ) -> Result<(Seat<IpAddr>, Duration), Refused> {
+    ) -> Result<(TurnGuard<IpAddr>, Duration), Refused> {
         let now = self.shared.ticks.now();
         self.with(address, |cell, state| {
             let wait = state.lane.estimate(arrival, now);
             let id = state.lane.observe(arrival, now);
-            (cell.seat(state, Some(id), arrival.client.clone()), wait)
+            (cell.guard(state, Some(id), arrival.client.clone()), wait)
         })
     }
 
@@ -111,7 +111,7 @@ impl Addresses {
         address: IpAddr,
         arrival: &Arrival<'_>,
         shutdown: &CancellationToken,
-    ) -> Result<Option<Seat<IpAddr>>, Refused> {
+    ) -> Result<Option<TurnGuard<IpAddr>>, Refused> {
         let now = self.shared.ticks.now();
         let queued: Queued<'_> =
             self.with(address, |cell, state| cell.queue(state, arrival, now))?;
@@ -120,10 +120,10 @@ impl Addresses {
             NotQueued::Full => Refused::Full,
         })?;
         hand_over(granted);
-        let seat = waiting.granted(shutdown).await?;
+        let guard = waiting.granted(shutdown).await?;
         let state = waiting.cell.state.lock();
-        if seat.is_some() || state.is_removed {
-            return Ok(seat);
+        if guard.is_some() || state.is_removed {
+            return Ok(guard);
         }
         let wait = state.lane.estimate(arrival, self.shared.ticks.now());
         Err(self.too_long(wait.max(Duration::from_secs(1))))
@@ -167,7 +167,7 @@ impl Addresses {
     fn with<T>(
         &self,
         address: IpAddr,
-        act: impl FnOnce(&Arc<Cell<IpAddr>>, &mut State<IpAddr>) -> T,
+        act: impl FnOnce(&Arc<LaneCell<IpAddr>>, &mut State<IpAddr>) -> T,
     ) -> Result<T, Refused> {
         loop {
             let cell = self.cell(address)?;
@@ -178,7 +178,7 @@ impl Addresses {
         }
     }
 
-    fn cell(&self, address: IpAddr) -> Result<Arc<Cell<IpAddr>>, Refused> {
+    fn cell(&self, address: IpAddr) -> Result<Arc<LaneCell<IpAddr>>, Refused> {
         let mut table = self.table.lock();
         if let Some(cell) = table.cells.get(&address) {
             return Ok(Arc::clone(cell));
@@ -190,7 +190,7 @@ impl Addresses {
         let config = self.shared.config.load().address_lane();
         let lane = Lane::new(config, self.is_unknown.load(Ordering::Relaxed));
         // The exchanges with an origin are counted in the lane of the origin.
-        let cell = Cell::new(address, lane, 0, &self.shared);
+        let cell = LaneCell::new(address, lane, 0, &self.shared);
         table.cells.insert(address, Arc::clone(&cell));
         Ok(cell)
     }

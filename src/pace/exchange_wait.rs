@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::cell::Seat;
 use super::exchanges::NoExchange;
+use super::lane_cell::TurnGuard;
 use crate::runtime::clock;
 
 /// A request that waits for an exchange.
 struct Waiting<'a> {
-    seat: &'a mut Seat,
+    guard: &'a mut TurnGuard,
     granted: oneshot::Receiver<()>,
 }
 
-impl Seat {
+impl TurnGuard {
     /// Waits for an exchange, at most for `limit`.
     ///
     /// # Errors
@@ -27,13 +27,13 @@ impl Seat {
         let (sender, granted) = oneshot::channel();
         let new = {
             let mut state = self.cell.state.lock();
-            state.exchanges.enter(&self.client, sender);
+            state.exchanges.enqueue(&self.client, sender);
             state.exchanges.grant()
         };
         self.cell.hand_over_exchanges(new);
-        let mut waiting = Waiting { seat: self, granted };
+        let mut waiting = Waiting { guard: self, granted };
         let in_time = timeout(limit, &mut waiting.granted).await;
-        waiting.seat.has_exchange = matches!(in_time, Ok(Ok(())));
+        waiting.guard.has_exchange = matches!(in_time, Ok(Ok(())));
         drop(waiting);
         let stats = &self.cell.shared.stats;
         stats.exchange_waits.note(clock::monotonic() - since);
@@ -46,10 +46,10 @@ impl Seat {
 }
 
 impl Drop for Waiting<'_> {
-    /// An exchange that has been granted and not noticed is the seat's, and ends with it.
+    /// An exchange that has been granted and not noticed is the guard's, and ends with it.
     fn drop(&mut self) {
         self.granted.close();
-        self.seat.has_exchange |= self.granted.try_recv().is_ok();
+        self.guard.has_exchange |= self.granted.try_recv().is_ok();
     }
 }
 

@@ -31,8 +31,8 @@ impl Exchanges {
     }
 
     /// Queues a request of `client`. To be followed by [`Self::grant`].
-    pub(super) fn enter(&mut self, client: &ClientKey, waiter: oneshot::Sender<()>) {
-        self.turns.enter(client, waiter, oneshot::Sender::is_closed);
+    pub(super) fn enqueue(&mut self, client: &ClientKey, waiter: oneshot::Sender<()>) {
+        self.turns.enqueue(client, waiter, oneshot::Sender::is_closed);
     }
 
     /// How many may be under way.

@@ -48,7 +48,7 @@ pub struct Arrival<'a> {
 
 /// What becomes of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum Arrived {
     /// It waits; [`Lane::grant`] says when it may start.
     Waits(WaiterId),
     /// It would wait for so long, which is longer than its patience.
@@ -104,7 +104,7 @@ impl Lane {
     }
 
     /// A turn for a request that need not wait: the common case. `None`: it has to arrive.
-    pub fn enter(&mut self, arrival: &Arrival<'_>, now: Tick) -> Option<TurnId> {
+    pub fn try_take(&mut self, arrival: &Arrival<'_>, now: Tick) -> Option<TurnId> {
         if !self.groups.is_empty() {
             self.forget_groups(now);
         }
@@ -129,11 +129,11 @@ impl Lane {
     }
 
     /// Queues a request, if its time is likely to come within its patience.
-    pub fn arrive(&mut self, arrival: &Arrival<'_>, now: Tick) -> Admission {
+    pub fn arrive(&mut self, arrival: &Arrival<'_>, now: Tick) -> Arrived {
         self.forget_groups(now);
         let wait = self.estimate(arrival, now);
         if wait > arrival.patience {
-            return Admission::TooLong { wait, hold: self.holds.at(arrival.client, now) };
+            return Arrived::TooLong { wait, hold: self.holds.at(arrival.client, now) };
         }
         let waiter = WaiterId(self.id());
         let unknown_until = Tick::default() + arrival.kind.delay();
@@ -145,7 +145,7 @@ impl Lane {
             group.next = group.next.max(opens.unwrap_or_default()).max(unknown_until);
         }
         group.queue.push(arrival.client, waiter);
-        Admission::Waits(waiter)
+        Arrived::Waits(waiter)
     }
 
     /// Removes a waiter whose client has left, or whose patience is over.

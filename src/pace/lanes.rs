@@ -9,9 +9,9 @@ use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Addresses;
-use super::cell::{Cell, State};
 use super::config::Config;
 use super::lane::{Lane, kept::KeptLane};
+use super::lane_cell::{LaneCell, State};
 use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, LANES_MAX};
 use super::refused::Refused;
 use super::shard::Shard;
@@ -139,7 +139,7 @@ impl Lanes {
     pub(super) fn with_lane<T>(
         &self,
         origin: &Origin,
-        act: impl FnOnce(&Arc<Cell>, &mut State) -> T,
+        act: impl FnOnce(&Arc<LaneCell>, &mut State) -> T,
     ) -> Result<T, Refused> {
         loop {
             let cell = self.cell(origin)?;
@@ -150,7 +150,7 @@ impl Lanes {
         }
     }
 
-    fn cell(&self, origin: &Origin) -> Result<Arc<Cell>, Refused> {
+    fn cell(&self, origin: &Origin) -> Result<Arc<LaneCell>, Refused> {
         let mut shard = self.shard(origin).lock();
         if let Some(cell) = shard.cells.get(origin) {
             return Ok(Arc::clone(cell));
@@ -169,7 +169,7 @@ impl Lanes {
         };
         lane.set_share(self.shared.cluster.share());
         let max_exchanges = self.shared.config.load().max_exchanges;
-        let cell = Cell::new(origin.clone(), lane, max_exchanges, &self.shared);
+        let cell = LaneCell::new(origin.clone(), lane, max_exchanges, &self.shared);
         shard.cells.insert(origin.clone(), Arc::clone(&cell));
         Ok(cell)
     }
@@ -179,7 +179,7 @@ impl Lanes {
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Cell>> {
+    pub(super) fn all(&self) -> Vec<Arc<LaneCell>> {
         let cells = |shard: &Lock<Shard>| shard.lock().cells.values().cloned().collect::<Vec<_>>();
         self.shards.iter().flat_map(cells).collect()
     }

@@ -7,13 +7,13 @@
 //! Where addresses have limits, each has a lane as well, which a request enters with its connection.
 
 mod addresses;
-mod cell;
 mod cluster;
 mod config;
 mod exchange_wait;
 mod exchanges;
 pub mod hold;
 pub mod lane;
+mod lane_cell;
 mod lanes;
 mod limits;
 mod outcome;
@@ -41,7 +41,7 @@ pub use lane::kept::KeptLane;
 pub use lanes::{LaneView, Lanes};
 pub use refused::{Refused, WaitReason};
 pub use stats::{Counts, WaitTotals};
-pub use take::{Call, Entry, Wait};
+pub use take::{TurnOrWait, TurnRequest, Wait};
 pub use turn::Turn;
 pub use visits::Visit;
 pub use waited::Waited;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::Cell;
 use super::lane::Share;
+use super::lane_cell::LaneCell;
 use super::lanes::Lanes;
 use super::shared_holds::take_up;
 use crate::engine::Engine;
@@ -42,7 +42,7 @@ impl Lanes {
         let status = engine.status();
         if status.is_up {
             let interval = status.presence.max(PRESENCE_MIN);
-            let is_due = |cell: &Arc<Cell>| cell.state.lock().take_mark(now, interval);
+            let is_due = |cell: &Arc<LaneCell>| cell.state.lock().take_mark(now, interval);
             let due: Vec<_> = self.all().into_iter().filter(is_due).collect();
             mark(engine, &due).await;
         }
@@ -50,7 +50,7 @@ impl Lanes {
 }
 
 /// Marks this proxy at the origins of `cells`, and takes up what the engine says of them.
-async fn mark(engine: &Arc<dyn Engine>, cells: &[Arc<Cell>]) {
+async fn mark(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
     for cells in cells.chunks(MARKS_AT_ONCE) {
         // The calls are sent at once; only their responses are awaited in turn.
         let calls: Vec<_> = cells.iter().map(|cell| engine.here(&cell.key)).collect();

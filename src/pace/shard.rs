@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
-use super::cell::Cell;
 use super::hold::Bounds;
 use super::lane::Folded;
+use super::lane_cell::LaneCell;
 use super::tick::Tick;
 use crate::types::origin::Origin;
 
@@ -17,7 +17,7 @@ const SWEEP_MIN: usize = 64;
 /// Some origins, by the hash of their names.
 #[derive(Debug)]
 pub(super) struct Shard {
-    pub cells: HashMap<Origin, Arc<Cell>>,
+    pub cells: HashMap<Origin, Arc<LaneCell>>,
     pub folded: HashMap<Origin, Folded>,
     fold_at: usize,
     forget_at: usize,
@@ -96,10 +96,10 @@ mod tests {
             if number % 2 == 0 {
                 lane.set_hold(Hold { until, status: 429, cause: Cause::RetryAfter }, now);
             }
-            let cell = Cell::new(origin(number), lane, usize::MAX, &shared);
+            let cell = LaneCell::new(origin(number), lane, usize::MAX, &shared);
             if number < 2 {
                 let client = crate::types::client_key::ClientKey::Proxy;
-                used.push(cell.seat(&mut cell.state.lock(), None, client));
+                used.push(cell.guard(&mut cell.state.lock(), None, client));
             }
             shard.sweep(now, bounds);
             shard.cells.insert(origin(number), cell);

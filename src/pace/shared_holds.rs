@@ -3,27 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::Cell;
 use super::hold::{Bounds, Cause, Hold, Outcome};
 use super::lane::HoldScope;
+use super::lane_cell::LaneCell;
 use super::tick::Tick;
 use crate::engine::{self, HoldCause, HoldLength, HoldRequest};
 
 /// Holds the origin as the engine says.
-pub(super) fn take_up(cell: &Arc<Cell>, hold: Option<engine::Hold>, now: Tick) {
+pub(super) fn take_up(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tick) {
     let Some(engine::Hold { left, status, cause }) = hold else { return };
     let hold = Hold { until: now + left, status, cause: cause_of(cause) };
     cell.update(now, |state| {
         if state.lane.hold_at(now).is_none_or(|own| own.until < hold.until) {
             state.lane.set_hold(hold, now);
-            Cell::refuse_late(state, now);
+            LaneCell::refuse_late(state, now);
         }
     });
 }
 
 /// Says to the engine what has begun a hold here, and takes up the hold that applies to all. In a
 /// task of its own: no request waits for it.
-pub(super) fn announce(cell: &Arc<Cell>, outcome: Outcome, jitter: f64) {
+pub(super) fn announce(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
     let Some(engine) = cell.shared.cluster.engine().cloned() else { return };
     let lane = cell.shared.config.load().lane;
     if lane.hold_scope == HoldScope::Client {
@@ -57,7 +57,7 @@ pub(super) fn announce(cell: &Arc<Cell>, outcome: Outcome, jitter: f64) {
 }
 
 /// Says to the engine that the origin responds again.
-pub(super) fn calm(cell: &Arc<Cell>) {
+pub(super) fn calm(cell: &Arc<LaneCell>) {
     let Some(engine) = cell.shared.cluster.engine() else { return };
     let calm = engine.calm(&cell.key);
     spawn(async move {
@@ -66,7 +66,7 @@ pub(super) fn calm(cell: &Arc<Cell>) {
 }
 
 /// Ends the hold for all.
-pub(super) fn end_hold(cell: &Arc<Cell>) {
+pub(super) fn end_hold(cell: &Arc<LaneCell>) {
     let Some(engine) = cell.shared.cluster.engine() else { return };
     let end = engine.end_hold(&cell.key);
     spawn(async move {

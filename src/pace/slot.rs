@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::sleep_until;
 
-use super::cell::Seat;
 use super::lane::TurnId;
+use super::lane_cell::TurnGuard;
 use super::refused::{Refused, WaitReason};
 use super::shared_holds::take_up;
 use super::tick::Tick;
@@ -27,7 +27,7 @@ enum Reserved {
     Lost,
 }
 
-impl Seat {
+impl TurnGuard {
     /// Reserves a slot for the turn, which does not start before it. Returns its end; `None` where
     /// there is no engine, or no delay.
     ///

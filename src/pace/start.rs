@@ -35,7 +35,7 @@ impl Lanes {
     /// # Errors
     ///
     /// The request would wait for longer than it may, or the proxy stops first.
-    pub async fn ready(
+    pub async fn wait_to_start(
         &self,
         turn: &mut Turn,
         address: Option<IpAddr>,
@@ -64,15 +64,15 @@ impl Lanes {
     ///
     /// # Errors
     ///
-    /// As [`Self::ready`].
-    pub async fn started(
+    /// As [`Self::wait_to_start`].
+    pub async fn wait_and_start(
         &self,
         turn: &mut Turn,
         address: Option<IpAddr>,
         shutdown: &CancellationToken,
     ) -> Result<(), Refused> {
         while !self.start(turn, address) {
-            self.ready(turn, address, shutdown).await?;
+            self.wait_to_start(turn, address, shutdown).await?;
         }
         Ok(())
     }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::cell::{Cell, Seat, hand_over};
 use super::config::{PaceMode, Subresources};
 use super::hold::Hold;
 use super::lane::{Arrival, Kind, WaitsBy};
+use super::lane_cell::{LaneCell, TurnGuard, hand_over};
 use super::lanes::Lanes;
 use super::refused::{Refused, WaitReason};
 use super::tick::Tick;
@@ -22,7 +22,7 @@ use crate::types::origin::Origin;
 
 /// What a turn is wanted for.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct TurnRequest<'a> {
     pub origin: &'a Origin,
     pub client: &'a ClientKey,
     /// The agent's; `None`: the origin's or the default.
@@ -40,9 +40,9 @@ pub struct Call<'a> {
     pub shutdown: &'a CancellationToken,
 }
 
-/// What becomes of a call.
+/// What becomes of a request.
 #[derive(Debug)]
-pub enum Entry<'a> {
+pub enum TurnOrWait<'a> {
     Turn(Turn),
     Wait(Wait<'a>),
 }
@@ -61,10 +61,10 @@ impl Lanes {
     /// # Errors
     ///
     /// Why there will be none in time.
-    pub async fn take(&self, call: &Call<'_>) -> Result<Turn, Refused> {
-        match self.enter(call)? {
-            Entry::Turn(turn) => Ok(turn),
-            Entry::Wait(wait) => box_future(|| self.wait(call, wait)).await,
+    pub async fn take(&self, request: &TurnRequest<'_>) -> Result<Turn, Refused> {
+        match self.try_take(request)? {
+            TurnOrWait::Turn(turn) => Ok(turn),
+            TurnOrWait::Wait(wait) => box_future(|| self.wait(request, wait)).await,
         }
     }
 
@@ -73,20 +73,20 @@ impl Lanes {
     /// # Errors
     ///
     /// [`Refused::Full`]: the pace of no more origins can be remembered.
-    pub fn enter<'a>(&self, call: &Call<'a>) -> Result<Entry<'a>, Refused> {
+    pub fn try_take<'a>(&self, request: &TurnRequest<'a>) -> Result<TurnOrWait<'a>, Refused> {
         let now = self.now();
-        let (arrival, mode, begins_visit) = self.arrival(call, now);
+        let (arrival, mode, begins_visit) = self.arrival(request, now);
         let begins_visit = begins_visit && mode != PaceMode::Off;
         let (deadline, visitor) =
-            (now + arrival.patience, begins_visit.then(|| call.client.clone()));
+            (now + arrival.patience, begins_visit.then(|| request.client.clone()));
         // Without a delay the next starts do not depend on this one.
         let role = Role::of(arrival.kind, false);
         let terms = Terms { role, deadline, is_observed: mode == PaceMode::Observe };
-        self.with_lane(call.origin, |cell, state| {
+        self.with_lane(request.origin, |cell, state| {
             let id = match mode {
-                PaceMode::Enforce => match state.lane.enter(&arrival, now) {
+                PaceMode::Enforce => match state.lane.try_take(&arrival, now) {
                     Some(id) => Some(id),
-                    None => return Entry::Wait(Wait { arrival, visitor }),
+                    None => return TurnOrWait::Wait(Wait { arrival, visitor }),
                 },
                 PaceMode::Observe => {
                     let wait = state.lane.estimate(&arrival, now);
@@ -97,8 +97,8 @@ impl Lanes {
                 }
                 PaceMode::Off => None,
             };
-            let seat = cell.seat(state, id, call.client.clone());
-            Entry::Turn(Turn::granted(seat, terms, visitor, None))
+            let guard = cell.guard(state, id, request.client.clone());
+            TurnOrWait::Turn(Turn::granted(guard, terms, visitor, None))
         })
     }
 
@@ -107,16 +107,16 @@ impl Lanes {
     /// # Errors
     ///
     /// As [`Self::take`].
-    pub async fn wait(&self, call: &Call<'_>, wait: Wait<'_>) -> Result<Turn, Refused> {
+    pub async fn wait(&self, request: &TurnRequest<'_>, wait: Wait<'_>) -> Result<Turn, Refused> {
         let Wait { arrival, visitor } = wait;
         let deadline = self.now() + arrival.patience;
         let terms = Terms { role: Role::of(arrival.kind, true), deadline, is_observed: false };
-        let granted = self.wait_in(call, &arrival).await;
-        let (seat, waited) =
+        let granted = self.wait_in(request, &arrival).await;
+        let (guard, waited) =
             granted.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
-        let mut turn = Turn::granted(seat, terms, visitor, Some(waited));
+        let mut turn = Turn::granted(guard, terms, visitor, Some(waited));
         if terms.role == Role::Delayed && self.shared.cluster.engine().is_some() {
-            self.reserve(&mut turn, call, deadline).await?;
+            self.reserve(&mut turn, request, deadline).await?;
         }
         Ok(turn)
     }
@@ -126,7 +126,7 @@ impl Lanes {
     async fn reserve(
         &self,
         turn: &mut Turn,
-        call: &Call<'_>,
+        request: &TurnRequest<'_>,
         deadline: Tick,
     ) -> Result<(), Refused> {
         let reserved = if self.shared.cluster.is_stopped(self.config().away) {
@@ -138,7 +138,7 @@ impl Lanes {
             tokio::select! {
                 biased;
                 reserved = turn.reserve() => reserved,
-                () = self.shared.stopped_before(call.shutdown, deadline) => Err(Refused::Stopping),
+                () = self.shared.stopped_before(request.shutdown, deadline) => Err(Refused::Stopping),
             }
         };
         reserved.inspect_err(|refused| self.shared.stats.note_refused(refused))
@@ -155,7 +155,7 @@ impl Lanes {
         origin: &Origin,
         max_wait: Duration,
     ) -> Result<Turn, Refused> {
-        let call = Call {
+        let request = TurnRequest {
             origin,
             client: &ClientKey::Proxy,
             mode: None,
@@ -167,81 +167,93 @@ impl Lanes {
             max_wait: Some(max_wait),
             shutdown: &CancellationToken::new(),
         };
-        self.take(&call).await
+        self.take(&request).await
     }
 
     /// The arrival of a request, the mode that applies, and whether its start begins a visit.
-    fn arrival<'a>(&self, call: &Call<'a>, now: Tick) -> (Arrival<'a>, PaceMode, bool) {
+    fn arrival<'a>(&self, request: &TurnRequest<'a>, now: Tick) -> (Arrival<'a>, PaceMode, bool) {
         let config = self.shared.config.load();
-        let mode = call.mode.unwrap_or_else(|| config.mode(call.origin));
+        let mode = request.mode.unwrap_or_else(|| config.mode(request.origin));
         let has_visits = config.subresources == Subresources::Visit;
         let is_of_visit = has_visits
-            && call.visit == Visit::Subresource
-            && self.shared.visits.count(call.client, now);
-        if call.asked.is_some_and(|asked| asked.clamped) {
+            && request.visit == Visit::Subresource
+            && self.shared.visits.count(request.client, now);
+        if request.asked.is_some_and(|asked| asked.clamped) {
             self.shared.stats.note_clamped();
         }
-        let delay = call.asked.map_or(Duration::ZERO, |asked| asked.delay);
-        let opens = call.closed.map(|(wait, _)| now + wait);
+        let delay = request.asked.map_or(Duration::ZERO, |asked| asked.delay);
+        let opens = request.closed.map(|(wait, _)| now + wait);
         // Without a delay of their own all groups are one.
-        let group = if delay.is_zero() && opens.is_none() { "" } else { call.group };
-        let kind = if call.is_robots_txt {
+        let group = if delay.is_zero() && opens.is_none() { "" } else { request.group };
+        let kind = if request.is_robots_txt {
             Kind::RobotsTxt
         } else if is_of_visit {
             Kind::Subresource
         } else {
             Kind::Page { group, delay, opens }
         };
-        let patience = call.max_wait.unwrap_or(config.max_wait).min(config.max_wait);
-        let arrival = Arrival { client: call.client, kind, patience };
-        (arrival, mode, has_visits && call.visit == Visit::Document)
+        let patience = request.max_wait.unwrap_or(config.max_wait).min(config.max_wait);
+        let arrival = Arrival { client: request.client, kind, patience };
+        (arrival, mode, has_visits && request.visit == Visit::Document)
     }
 
     async fn wait_in(
         &self,
-        call: &Call<'_>,
+        request: &TurnRequest<'_>,
         arrival: &Arrival<'_>,
-    ) -> Result<(Seat, Waited), Refused> {
+    ) -> Result<(TurnGuard, Waited), Refused> {
         let now = self.now();
-        if let Some((wait, line)) = call.closed.filter(|(wait, _)| *wait > arrival.patience) {
+        if let Some((wait, line)) = request.closed.filter(|(wait, _)| *wait > arrival.patience) {
             return Err(Refused::Closed { wait, line });
         }
-        let queued = self.with_lane(call.origin, |cell, state| cell.queue(state, arrival, now))?;
+        let queued =
+            self.with_lane(request.origin, |cell, state| cell.queue(state, arrival, now))?;
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
             NotQueued::TooLong { wait, hold, waits_by } => {
-                too_long(call, waits_by, wait, hold, (now, arrival.patience))
+                too_long(request, waits_by, wait, hold, (now, arrival.patience))
             }
             NotQueued::Full => Refused::Full,
         })?;
         hand_over(granted);
         let (waits_by, own_delay) = (waiting.waits_by, waiting.own_delay);
-        if let Some(seat) = waiting.at_once() {
+        if let Some(guard) = waiting.at_once() {
             // What the queue itself takes is no wait.
-            return Ok((seat, waited(call, waits_by, own_delay, Duration::ZERO)));
+            return Ok((guard, waited(request, waits_by, own_delay, Duration::ZERO)));
         }
         // Without a turn the patience is over, or a hold has begun that is longer.
-        let Some(seat) = waiting.granted(call.shutdown).await? else {
+        let Some(guard) = waiting.granted(request.shutdown).await? else {
             let end = now + arrival.patience;
-            return Err(self.too_late(&waiting.cell, call, arrival, end));
+            return Err(self.too_late(&waiting.cell, request, arrival, end));
         };
-        Ok((seat, waited(call, waits_by, own_delay, self.now().since(now))))
+        Ok((guard, waited(request, waits_by, own_delay, self.now().since(now))))
     }
 
     /// Why a request that has waited has no turn; its patience is over at `end`.
-    fn too_late(&self, cell: &Cell, call: &Call<'_>, arrival: &Arrival<'_>, end: Tick) -> Refused {
+    fn too_late(
+        &self,
+        cell: &LaneCell,
+        request: &TurnRequest<'_>,
+        arrival: &Arrival<'_>,
+        end: Tick,
+    ) -> Refused {
         let now = self.now();
         let state = cell.state.lock();
         let wait = state.lane.estimate(arrival, now).max(Duration::from_secs(1));
         let waits_by = state.lane.waits_by(arrival, now);
-        let hold = state.lane.hold_for(call.client, now);
-        too_long(call, waits_by, wait, hold, (now, end.since(now)))
+        let hold = state.lane.hold_for(request.client, now);
+        too_long(request, waits_by, wait, hold, (now, end.since(now)))
     }
 }
 
-fn waited(call: &Call<'_>, waits_by: WaitsBy, own_delay: Duration, time: Duration) -> Waited {
-    let by = WaitReason::of(waits_by, call.asked.map(|asked| asked.record));
+fn waited(
+    request: &TurnRequest<'_>,
+    waits_by: WaitsBy,
+    own_delay: Duration,
+    time: Duration,
+) -> Waited {
+    let by = WaitReason::of(waits_by, request.asked.map(|asked| asked.record));
     let is_asked = matches!(by, WaitReason::CrawlDelay | WaitReason::RequestRate);
-    let asked = call.asked.filter(|_| is_asked);
+    let asked = request.asked.filter(|_| is_asked);
     let own_delay = if by == WaitReason::Delay { own_delay } else { Duration::ZERO };
     Waited {
         time,
@@ -254,7 +266,7 @@ fn waited(call: &Call<'_>, waits_by: WaitsBy, own_delay: Duration, time: Duratio
 /// At `now` the request may wait for another `patience`. If the hold is shorter than that, what is
 /// too long is the queue.
 fn too_long(
-    call: &Call<'_>,
+    request: &TurnRequest<'_>,
     waits_by: WaitsBy,
     wait: Duration,
     hold: Option<Hold>,
@@ -264,6 +276,6 @@ fn too_long(
     if let Some(Hold { until, status, cause }) = hold {
         return Refused::Resting { wait: until.since(now), status, cause };
     }
-    let Waited { by, line, delay, .. } = waited(call, waits_by, Duration::ZERO, Duration::ZERO);
+    let Waited { by, line, delay, .. } = waited(request, waits_by, Duration::ZERO, Duration::ZERO);
     Refused::TooLong { wait, by, line, delay }
 }

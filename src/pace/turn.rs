@@ -1,4 +1,4 @@
-//! The right to one start at an origin. Only this floor makes one, and egress sends no request
+//! The right to one start at an origin. Only this layer makes one, and egress sends no request
 //! without one.
 
 mod at_address;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use tokio::time::sleep_until;
 
-use super::cell::{Cell, Seat};
 use super::exchanges::NoExchange;
 use super::hold::{Hold, Outcome};
 use super::lane::{Kind, TurnId};
+use super::lane_cell::{LaneCell, TurnGuard};
 use super::limits::KEPT_HOLD_MIN;
 use super::outcome::{concerns_pace, jitter, outcome};
 use super::refused::Refused;
@@ -38,14 +38,14 @@ const WAIT_NOTICEABLE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Turn(
     /// Boxed, because it is moved through many functions.
-    Box<Granted>,
+    Box<Inner>,
 );
 
 #[derive(Debug)]
-struct Granted {
-    seat: Seat,
+struct Inner {
+    guard: TurnGuard,
     /// At the address that the connection of the request leads to, where addresses have limits.
-    address: Option<Seat<IpAddr>>,
+    address: Option<TurnGuard<IpAddr>>,
     terms: Terms,
     /// The client whose visit begins with the start.
     begins_visit: Option<ClientKey>,
@@ -92,13 +92,13 @@ impl Role {
 
 impl Turn {
     pub(super) fn granted(
-        seat: Seat,
+        guard: TurnGuard,
         terms: Terms,
         begins_visit: Option<ClientKey>,
         waited: Option<Waited>,
     ) -> Self {
-        Self(Box::new(Granted {
-            seat,
+        Self(Box::new(Inner {
+            guard,
             address: None,
             terms,
             begins_visit,
@@ -116,17 +116,17 @@ impl Turn {
 
     /// Whose request it is for.
     pub fn client(&self) -> &ClientKey {
-        &self.0.seat.client
+        &self.0.guard.client
     }
 
     /// Where it may start.
     pub fn origin(&self) -> &Origin {
-        &self.0.seat.cell.key
+        &self.0.guard.cell.key
     }
 
     /// Whether the request has one of the origin's exchanges (`egress.max_per_origin`).
     pub fn has_exchange(&self) -> bool {
-        self.0.seat.has_exchange
+        self.0.guard.has_exchange
     }
 
     /// Waits for an exchange, at most for `limit`, if the request has none.
@@ -135,7 +135,7 @@ impl Turn {
     ///
     /// There was none in time.
     pub async fn wait_for_exchange(&mut self, limit: Duration) -> Result<(), NoExchange> {
-        if self.has_exchange() { Ok(()) } else { self.0.seat.wait_for_exchange(limit).await }
+        if self.has_exchange() { Ok(()) } else { self.0.guard.wait_for_exchange(limit).await }
     }
 
     /// Starts the request, if its time at the origin has come.
@@ -169,7 +169,7 @@ impl Turn {
             {
                 return Err(Refused::Resting { wait, status, cause });
             }
-            sleep_until(self.0.seat.cell.shared.ticks.instant(at)).await;
+            sleep_until(self.0.guard.cell.shared.ticks.instant(at)).await;
         }
         self.0.note_waited(since);
         Ok(())
@@ -185,46 +185,46 @@ impl Turn {
     }
 
     fn now(&self) -> Tick {
-        self.0.seat.cell.shared.ticks.now()
+        self.0.guard.cell.shared.ticks.now()
     }
 
     /// The head of the request has been written: the distance to the next start counts from now.
-    pub fn written(&self) {
+    pub fn note_head_sent(&self) {
         if self.0.terms.role == Role::Delayed
             && let Some((cell, id)) = self.in_lane()
         {
             let now = cell.shared.ticks.now();
             cell.update(now, |state| state.lane.begin(id, now));
         }
-        if let Some(seat) = &self.0.address {
-            seat.update(|lane, id, now| lane.begin(id, now));
+        if let Some(guard) = &self.0.address {
+            guard.update(|lane, id, now| lane.begin(id, now));
         }
     }
 
     /// The request is to be sent a second time: it starts again.
-    pub fn again(&mut self) {
+    pub fn start_again(&mut self) {
         if self.0.terms.is_observed {
             return;
         }
         if let Some((cell, id)) = self.in_lane() {
             cell.state.lock().lane.start_again(id);
         }
-        if let Some(seat) = &self.0.address {
-            seat.update(|lane, id, _| lane.start_again(id));
+        if let Some(guard) = &self.0.address {
+            guard.update(|lane, id, _| lane.start_again(id));
         }
         // The slot has been used.
         self.0.slot_end = self.0.slot_end.map(|_| Tick::default());
     }
 
     /// Its lane, and its place there; `None`: the pace is off.
-    fn in_lane(&self) -> Option<(&Arc<Cell>, TurnId)> {
-        Some((&self.0.seat.cell, self.0.seat.id?))
+    fn in_lane(&self) -> Option<(&Arc<LaneCell>, TurnId)> {
+        Some((&self.0.guard.cell, self.0.guard.id?))
     }
 
     /// The head of the response has come: what it says about the pace applies.
-    pub fn answered(&self, status: StatusCode, headers: &HeaderMap) {
-        if let Some(seat) = &self.0.address {
-            seat.update(|lane, id, now| lane.note_head(id, now));
+    pub fn note_response(&self, status: StatusCode, headers: &HeaderMap) {
+        if let Some(guard) = &self.0.address {
+            guard.update(|lane, id, now| lane.note_head(id, now));
         }
         let Some((cell, id)) = self.in_lane() else { return };
         let now = cell.shared.ticks.now();
@@ -253,7 +253,7 @@ impl Turn {
     }
 
     /// There was no response: after a timeout the origin may be overloaded.
-    pub fn failed(&self, is_timeout: bool) {
+    pub fn note_failure(&self, is_timeout: bool) {
         self.note(if is_timeout && self.0.terms.role != Role::RobotsTxt {
             Outcome::Failure { status: 503 }
         } else {
@@ -268,7 +268,7 @@ impl Turn {
             let had_streak = state.lane.has_streak();
             let is_held = state.lane.note(id, outcome, now, jitter);
             if is_held {
-                Cell::refuse_late(state, now);
+                LaneCell::refuse_late(state, now);
                 let hold = state.lane.hold_at(now);
                 if hold.is_some_and(|hold| hold.until.since(now) >= KEPT_HOLD_MIN) {
                     cell.shared.has_new_holds.store(true, Ordering::Relaxed);
@@ -285,10 +285,10 @@ impl Turn {
     }
 }
 
-impl Granted {
+impl Inner {
     /// Adds the wait since that moment.
     fn note_waited(&mut self, since: Tick) {
-        let now = self.seat.cell.shared.ticks.now();
+        let now = self.guard.cell.shared.ticks.now();
         if let Some(waited) = &mut self.waited {
             waited.time += now.since(since);
         }
@@ -296,7 +296,7 @@ impl Granted {
 
     /// Counts the wait, and begins the visit, of a turn that has started for the first time.
     fn note_start(&mut self) {
-        let Cell { shared, key: origin, .. } = &*self.seat.cell;
+        let LaneCell { shared, key: origin, .. } = &*self.guard.cell;
         let waited = self.waited.filter(|waited| waited.time >= WAIT_NOTICEABLE);
         if let Some(waited) = waited.filter(|_| !self.is_counted) {
             shared.stats.note_wait(origin, waited);

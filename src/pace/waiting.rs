@@ -8,9 +8,9 @@ use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::cell::{Cell, Granted, Key, Seat, State, Waiter, hand_over};
 use super::hold::Hold;
-use super::lane::{Admission, Arrival, WaiterId, WaitsBy};
+use super::lane::{Arrival, Arrived, WaiterId, WaitsBy};
+use super::lane_cell::{Grants, Key, LaneCell, State, TurnGuard, Waiter, hand_over};
 use super::refused::Refused;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
@@ -19,10 +19,10 @@ use crate::types::origin::Origin;
 /// A request in a queue; it leaves when dropped.
 #[derive(Debug)]
 pub(super) struct Waiting<'a, K: Key = Origin> {
-    pub cell: Arc<Cell<K>>,
+    pub cell: Arc<LaneCell<K>>,
     client: &'a ClientKey,
     waiter: WaiterId,
-    seat: oneshot::Receiver<Seat<K>>,
+    guard: oneshot::Receiver<TurnGuard<K>>,
     /// When its patience is over.
     deadline: Tick,
     /// The reason for the wait, and the time at which it is likely to end.
@@ -41,14 +41,14 @@ pub(super) enum NotQueued {
     Full,
 }
 
-impl<K: Key> Cell<K> {
+impl<K: Key> LaneCell<K> {
     /// Queues a request that has to wait. What is granted is to be handed over without the lock.
     pub(super) fn queue<'a>(
         self: &Arc<Self>,
         state: &mut State<K>,
         arrival: &Arrival<'a>,
         now: Tick,
-    ) -> Result<(Waiting<'a, K>, Granted<K>), NotQueued> {
+    ) -> Result<(Waiting<'a, K>, Grants<K>), NotQueued> {
         let Arrival { client, patience, .. } = *arrival;
         let (max, max_per_lane) = {
             let config = self.shared.config.load();
@@ -61,23 +61,23 @@ impl<K: Key> Cell<K> {
             return Err(NotQueued::Full);
         }
         let waiter = match state.lane.arrive(arrival, now) {
-            Admission::TooLong { wait, hold } => {
+            Arrived::TooLong { wait, hold } => {
                 return Err(NotQueued::TooLong { wait, hold, waits_by });
             }
-            Admission::Waits(waiter) => waiter,
+            Arrived::Waits(waiter) => waiter,
         };
         if self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= max {
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
             state.lane.leave(client, waiter);
             return Err(NotQueued::Full);
         }
-        let (sender, seat) = oneshot::channel();
+        let (sender, guard) = oneshot::channel();
         let deadline = now + patience;
-        state.waiters.insert(waiter, Waiter { client: client.clone(), seat: sender, deadline });
+        state.waiters.insert(waiter, Waiter { client: client.clone(), guard: sender, deadline });
         let granted = self.grant(state, now);
         let cell = Arc::clone(self);
         Ok((
-            Waiting { cell, client, waiter, seat, deadline, waits_by, expected, own_delay },
+            Waiting { cell, client, waiter, guard, deadline, waits_by, expected, own_delay },
             granted,
         ))
     }
@@ -91,8 +91,8 @@ fn has_room<K: Key>(state: &State<K>, client: &ClientKey, max: usize) -> bool {
 
 impl<K: Key> Waiting<'_, K> {
     /// The turn, if it has been granted.
-    pub(super) fn at_once(&mut self) -> Option<Seat<K>> {
-        self.seat.try_recv().ok()
+    pub(super) fn at_once(&mut self) -> Option<TurnGuard<K>> {
+        self.guard.try_recv().ok()
     }
 
     /// Waits for the turn. `None`: the patience of the request is over, or it was removed from the
@@ -104,11 +104,11 @@ impl<K: Key> Waiting<'_, K> {
     pub(super) async fn granted(
         &mut self,
         shutdown: &CancellationToken,
-    ) -> Result<Option<Seat<K>>, Refused> {
+    ) -> Result<Option<TurnGuard<K>>, Refused> {
         let shared = &self.cell.shared;
         tokio::select! {
             biased;
-            granted = &mut self.seat => Ok(granted.ok()),
+            granted = &mut self.guard => Ok(granted.ok()),
             () = sleep_until(shared.ticks.instant(self.deadline)) => Ok(None),
             () = shared.stopped_before(shutdown, self.expected) => Err(Refused::Stopping),
         }

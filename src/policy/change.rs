@@ -12,7 +12,7 @@ mod rules;
 mod tests;
 
 use super::profile::{Meaning, Profile};
-use super::state::{Copy, RobotsState};
+use super::state::{RobotsCopy, RobotsState};
 use crate::robots::RobotsTxt;
 pub use kind::{Change, Kind, TOUCHED_MAX};
 pub use lines::line_counts;
@@ -20,11 +20,11 @@ pub use lines::line_counts;
 /// The state of a robots.txt, as far as kinds of changes distinguish it.
 #[derive(Clone, Copy, Debug)]
 enum Stand<'a> {
-    Rules(&'a Copy),
+    Rules(&'a RobotsCopy),
     /// The origin states that there is none, and that allows everything.
     NoFile,
     /// It is unreachable or access to it is denied. With the earlier copy, if there is one.
-    Closed(Option<&'a Copy>),
+    Closed(Option<&'a RobotsCopy>),
 }
 
 impl<'a> Stand<'a> {
@@ -51,7 +51,7 @@ pub fn change(
     profile: &Profile,
     seen: &[Option<&str>],
 ) -> Option<Change> {
-    let of = |kind, before: Option<&Copy>, after: Option<&Copy>| {
+    let of = |kind, before: Option<&RobotsCopy>, after: Option<&RobotsCopy>| {
         let compared =
             compare(before.map(|copy| &*copy.rules), after.map(|copy| &*copy.rules), seen);
         Some(Change { kind, ..compared })
@@ -77,7 +77,7 @@ pub fn change(
 
 /// Whether two copies are of one file: equal or, if one is truncated, equal as far as both reach.
 /// Another size limit makes no other file.
-pub fn is_same_file(one: &Copy, other: &Copy) -> bool {
+pub fn is_same_file(one: &RobotsCopy, other: &RobotsCopy) -> bool {
     let (one, other) = (&*one.snapshot, &*other.snapshot);
     if one.sha256 == other.sha256 {
         return true;

@@ -25,7 +25,7 @@ pub enum RobotsState {
     /// Never fetched.
     Unknown,
     Successful {
-        copy: Copy,
+        copy: RobotsCopy,
         at: Timestamp,
         fresh_until: Timestamp,
     },
@@ -33,14 +33,14 @@ pub enum RobotsState {
         cause: Cause,
         at: Timestamp,
         fresh_until: Timestamp,
-        copy: Option<Copy>,
+        copy: Option<RobotsCopy>,
     },
     Unreachable(Unreachable),
 }
 
 /// A robots.txt, as parsed and as received.
 #[derive(Clone, Debug)]
-pub struct Copy {
+pub struct RobotsCopy {
     pub rules: Arc<RobotsTxt>,
     pub snapshot: Arc<Snapshot>,
     /// When the origin last confirmed this file.
@@ -56,7 +56,7 @@ pub struct Unreachable {
     /// Failed attempts so far.
     pub failures: u32,
     pub next_try: Timestamp,
-    pub copy: Option<Copy>,
+    pub copy: Option<RobotsCopy>,
     /// Whether the site's pages responded when the file last did not.
     pub site_up: bool,
 }
@@ -105,7 +105,7 @@ impl RobotsState {
     }
 
     /// The last good copy, if there is one.
-    pub const fn copy(&self) -> Option<&Copy> {
+    pub const fn copy(&self) -> Option<&RobotsCopy> {
         match self {
             Self::Unknown => None,
             Self::Successful { copy, .. } => Some(copy),

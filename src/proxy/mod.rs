@@ -28,7 +28,7 @@ pub use connect::tunnel::Pipes;
 pub use connect::{Https, HttpsMode};
 pub use connection::client_io::Timeouts;
 pub use connection::{Limits, Service, serve};
-use decision::gate::Admission;
+use decision::gate::Admitted;
 pub use decision::gate::Gate;
 use decision::request_info::{RequestInfo, Subject};
 pub use decision::robots_summary_cache::RobotsSummaryCache;
@@ -51,8 +51,8 @@ use observe::request_metrics::End;
 pub use observe::request_metrics::{RequestCounts, RequestMetrics};
 use outcome::foreign_protocol::ForeignProtocol;
 pub use outcome::problem::{OWN_NAME, Problem};
-pub use outcome::refusal::Refusal;
-use outcome::rejection::Rejection;
+use outcome::refusal::Refusal;
+pub use outcome::rejection::Rejection;
 use request::destination::{Destination, destination};
 use request::expect::check_expectation;
 use request::header_set::HeaderSet;
@@ -67,7 +67,7 @@ use response::respond;
 use crate::clients::{BodyMemory, Client, RejectReason};
 use crate::egress::PERMISSION_AGE_MAX;
 use crate::egress::boxed_request::BoxedRequest;
-use crate::pace::Entry;
+use crate::pace::TurnOrWait;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::Scheme;
@@ -113,15 +113,15 @@ impl Proxy {
             context.state.note_unread_content();
         }
         let closes = may_be_unread && request.head.version < Version::HTTP_2;
-        let answered = self.respond(request, context, current, &mut exchange, &entry).await;
+        let answered = self.dispatch(request, context, current, &mut exchange, &entry).await;
         let mut response = match answered {
             Ok(response) => {
                 entry.emit(context, response.status(), None);
                 response
             }
-            Err(rejection) => {
-                let response = respond::rejected(&rejection, format, context.client.address);
-                entry.emit(context, response.status(), Some(&rejection));
+            Err(refusal) => {
+                let response = respond::refused(&refusal, format, context.client.address);
+                entry.emit(context, response.status(), Some(&refusal));
                 // RFC 9112 §9.6: the client might send the next request on it, and lose it.
                 if closes { respond::with_close(response) } else { response }
             }
@@ -143,17 +143,17 @@ impl Proxy {
         }
     }
 
-    async fn respond(
+    async fn dispatch(
         &self,
         mut request: Received,
         context: &ConnectionContext,
         current: &Current,
         exchange: &mut Exchange,
         entry: &AccessEntry,
-    ) -> Result<Response<Body>, Rejection> {
+    ) -> Result<Response<Body>, Refusal> {
         let (is_pathless, received) = if request.head.version == Version::HTTP_2 {
-            let Limits { fields_max, strict_target, .. } = self.limits;
-            (false, head::http2::check(&mut request.head, fields_max, strict_target)?)
+            let Limits { headers_max, strict_target, .. } = self.limits;
+            (false, head::http2::check(&mut request.head, headers_max, strict_target)?)
         } else {
             match context.state.target_form().take() {
                 TargetForm::Plain => (false, None),
@@ -185,7 +185,7 @@ impl Proxy {
         }
         if set.has(HeaderSet::VIA) && self.forwarding.via.is_looping(&request.head.headers) {
             let detail = "the request has been through this proxy before (Via)";
-            return Err(Refusal::looping(detail).into());
+            return Err(Rejection::looping(detail).into());
         }
         match max_forwards::count_down(&mut request.head) {
             Some(LastForward::Options) => return Ok(respond::options()),
@@ -193,7 +193,8 @@ impl Proxy {
             None => {}
         }
         let pending = self.metrics.begin(&target.origin);
-        pending.finish(self.fetch((request, set), target, &client, context, entry).await)
+        pending
+            .finish(self.decide_and_forward((request, set), target, &client, context, entry).await)
     }
 
     /// The client of a request. Credentials are required of requests to the proxy as a proxy: not
@@ -218,34 +219,34 @@ impl Proxy {
     }
 
     /// Decides on a resource, waits for its turn, and forwards the request.
-    async fn fetch(
+    async fn decide_and_forward(
         &self,
         (request, set): (Received, HeaderSet),
         target: Target,
         client: &Client,
         context: &ConnectionContext,
         entry: &AccessEntry,
-    ) -> Result<(End, Response<Body>), Rejection> {
+    ) -> Result<(End, Response<Body>), Refusal> {
         let head = &request.head;
         let method = head.method.clone();
         let user_agent = head.headers.get(USER_AGENT).cloned();
         let info = RequestInfo { client, method: &method, user_agent: user_agent.as_ref(), entry };
         let permit = match self.gate.admit(target, info).await? {
-            Admission::Permit(permit) => permit,
-            Admission::RobotsTxt { snapshot, age } => {
+            Admitted::Permit(permit) => permit,
+            Admitted::RobotsTxt { snapshot, age } => {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
         let origin = &permit.target().origin;
         let headers = set.has(HeaderSet::PACE).then_some(&head.headers);
         let (key, lanes) = (client.key(), self.forwarding.egress.lanes());
-        let call = permit.pace().call(origin, &key, headers, &context.shutdown);
-        let turn = match lanes.enter(&call) {
-            Ok(Entry::Turn(turn)) => Ok(turn),
-            Ok(Entry::Wait(wait)) => box_future(|| lanes.wait(&call, wait)).await,
+        let call = permit.pace().turn_request(origin, &key, headers, &context.shutdown);
+        let turn = match lanes.try_take(&call) {
+            Ok(TurnOrWait::Turn(turn)) => Ok(turn),
+            Ok(TurnOrWait::Wait(wait)) => box_future(|| lanes.wait(&call, wait)).await,
             Err(refused) => Err(refused),
         };
-        let turn = turn.map_err(|refused| Refusal::paced(&refused, permit.pace().status()))?;
+        let turn = turn.map_err(|refused| Rejection::paced(&refused, permit.pace().status()))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
@@ -263,7 +264,7 @@ impl Proxy {
             Err(ForwardError::Failed(error)) => error,
         };
         if let Some(refused) = &error.refused {
-            return Err(Refusal::paced(refused, permit.pace().status()).into());
+            return Err(Rejection::paced(refused, permit.pace().status()).into());
         }
         self.gate.note_response(&permit, Err(error.failure));
         let subject = Subject::Resource(permit.target());

@@ -31,7 +31,7 @@ const KEPT_AHEAD_MAX: usize = 4;
 pub(super) struct Acceptor {
     pub admission: Arc<ClientAdmission>,
     /// Permits for connections, as many as there are descriptors for.
-    pub places: Arc<Semaphore>,
+    pub permits: Arc<Semaphore>,
     /// Permits that one client may have.
     pub share: usize,
     /// The workers; that of this thread first.
@@ -59,11 +59,11 @@ impl Acceptor {
                 () = self.stop.cancelled() => return,
             };
             match accepted {
-                Ok((stream, client, place)) => {
+                Ok((stream, client, permit)) => {
                     if self.is_short.swap(false, Relaxed) {
                         info!("connections are accepted again");
                     }
-                    self.let_in(stream, client, place);
+                    self.hand_to_worker(stream, client, permit);
                 }
                 // The client left, or a signal interrupted the call: waiting would not help.
                 Err(error) if is_passing(&error) => {}
@@ -88,19 +88,19 @@ impl Acceptor {
         &self,
         listener: &Listener,
     ) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(io::Error::other)?;
         let (stream, client) = listener.accept().await?;
-        Ok((stream, client, place))
+        Ok((stream, client, permit))
     }
 
     /// Sends the connection to a running worker. A failure closes this connection only.
-    fn let_in(&self, stream: TcpStream, client: SocketAddr, place: OwnedSemaphorePermit) {
+    fn hand_to_worker(&self, stream: TcpStream, client: SocketAddr, permit: OwnedSemaphorePermit) {
         let received =
             catch_unwind(AssertUnwindSafe(|| self.admission.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
         // Rejected connections have their own reserve of descriptors.
-        let place = reception.reject_reason.is_none().then_some(place);
-        let mut arrival = Accepted { stream, client, reception, place };
+        let permit = reception.reject_reason.is_none().then_some(permit);
+        let mut arrival = Accepted { stream, client, reception, permit };
         let chosen = choose(self.workers.iter().map(WorkerHandle::connections));
         for at in chosen.into_iter().chain(0..self.workers.len()) {
             match self.workers[at].send(arrival) {

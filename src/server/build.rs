@@ -18,7 +18,7 @@ use crate::audit::Writer;
 use crate::ca::{self, Leaves};
 use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
-use crate::egress::{self, AddressPolicy, Egress, Snapshot, Tls};
+use crate::egress::{self, AddressPolicy, ConfigSnapshot, Egress, Tls};
 use crate::engine::{Engine, RedisEngine};
 use crate::pace::Lanes;
 use crate::proxy::{
@@ -216,7 +216,7 @@ impl Components {
     }
 
     /// The configuration of the egress by these settings.
-    pub(super) fn terms(&self, settings: &Settings, tls: Tls) -> Snapshot {
+    pub(super) fn terms(&self, settings: &Settings, tls: Tls) -> ConfigSnapshot {
         terms(settings, tls, self.own.clone())
     }
 
@@ -237,10 +237,10 @@ pub fn build_egress(
     Ok(egress::EgressState::new(terms, Lanes::off(Arc::new(SystemClock))))
 }
 
-fn terms(settings: &Settings, tls: Tls, own: Vec<SocketAddr>) -> Snapshot {
+fn terms(settings: &Settings, tls: Tls, own: Vec<SocketAddr>) -> ConfigSnapshot {
     let policy =
         AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
-    Snapshot { config: descriptors::bound(settings.egress()), policy, tls }
+    ConfigSnapshot { config: descriptors::bound(settings.egress()), policy, tls }
 }
 
 /// The store, with fetches through `egress`. Without a `disk` it does not outlive the process.

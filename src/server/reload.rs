@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::descriptors;
 use super::prepare::{self, Prepared, SetupErrors, finish, note};
-use super::serving::Server;
+use super::running::Server;
 use crate::ca;
 use crate::config::Settings;
 
@@ -67,7 +67,7 @@ impl Server {
         components.admission.memory().change(settings.body_memory());
         let token = components.token.change(secret);
         if settings.clients.max_connections != components.settings().clients.max_connections {
-            descriptors::say_if_short(settings.clients.max_connections, self.places);
+            descriptors::say_if_short(settings.clients.max_connections, self.permits);
         }
         components.watch.change(
             settings.watch.changes,

@@ -137,11 +137,11 @@ async fn receive(
     proxy: Current,
     stop: CancellationToken,
 ) {
-    let Accepted { stream, client, reception, place } = arrival;
+    let Accepted { stream, client, reception, permit } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
     let context = Arc::new(ConnectionContext::of_client(client, stop));
     proxy::serve(stream, context, proxy, reception.reject_reason.map(Into::into)).await;
-    drop((reception, place, held));
+    drop((reception, permit, held));
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub struct Accepted {
     pub client: SocketAddr,
     pub reception: ConnectionPermit,
     /// Descriptors for the connection and for its requests; none if it is rejected.
-    pub place: Option<OwnedSemaphorePermit>,
+    pub permit: Option<OwnedSemaphorePermit>,
 }
 
 /// The queue of a worker. The channel is unbounded: admission limits the connections, each of which

@@ -15,7 +15,7 @@ use super::states::{Read, States};
 use crate::engine::Token;
 use crate::policy::access::{AccessResult, Capture, Cause, Fetched};
 use crate::policy::profile::Profile;
-use crate::policy::state::{Copy, RobotsState, Unreachable};
+use crate::policy::state::{RobotsCopy, RobotsState, Unreachable};
 
 /// Files and captures by digest.
 pub(super) type Blobs = HashMap<Digest, Bytes>;
@@ -167,7 +167,7 @@ impl Entry {
         read: Read<'_>,
     ) -> Option<RobotsState> {
         let copy = match (&self.good, self.snapshot()) {
-            (Some(good), Some(snapshot)) if kept.has_copy => Some(Copy {
+            (Some(good), Some(snapshot)) if kept.has_copy => Some(RobotsCopy {
                 rules: read(snapshot, &profile.dialect),
                 snapshot: Arc::clone(snapshot),
                 confirmed_at: good.at,

@@ -145,7 +145,7 @@ impl Store {
     /// # Errors
     ///
     /// Why the origin is undecided.
-    pub async fn known(
+    pub async fn lookup(
         &self,
         origin: &Origin,
         profile: &Arc<Profile>,
@@ -188,7 +188,7 @@ impl Store {
 
     /// What the proxies that share an engine know of `origin`.
     pub async fn get_shared(&self, origin: &Origin) -> Option<Persisted> {
-        Some(self.fetches.sharing.known(origin).await?.known)
+        Some(self.fetches.sharing.lookup(origin).await?.known)
     }
 
     /// Removes `origin` from memory and disk, and from what proxies share. Returns whether it was known. A fetch in flight stores

@@ -103,7 +103,7 @@ impl Sharing {
     }
 
     /// What the other proxies know of `origin`; `None`: nothing, or the engine is away.
-    pub(super) async fn known(&self, origin: &Origin) -> Option<SharedEntry> {
+    pub(super) async fn lookup(&self, origin: &Origin) -> Option<SharedEntry> {
         let look = Look { origin, have: Token::default(), may_fetch: false, is_used: false };
         match self.0.get()?.look(look).await.ok()?.known {
             Known::Newer { value, .. } => SharedEntry::read(&value),

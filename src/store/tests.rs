@@ -128,7 +128,7 @@ impl House {
 
     async fn verdict(&self, host: &str, profile: &Arc<Profile>) -> &'static str {
         let known =
-            self.store.known(&origin(host), profile, None, &client(1)).await.expect("it is known");
+            self.store.lookup(&origin(host), profile, None, &client(1)).await.expect("it is known");
         match known.policy(self.clock.wall()) {
             Policy::Rules(_) => "rules",
             Policy::AllowAll(_) => "allow",
@@ -152,7 +152,7 @@ impl House {
     }
 
     async fn has_copy(&self, host: &str, profile: &Arc<Profile>) -> bool {
-        let known = self.store.known(&origin(host), profile, None, &client(1)).await;
+        let known = self.store.lookup(&origin(host), profile, None, &client(1)).await;
         known.expect("it is known").state().copy().is_some()
     }
 
@@ -213,7 +213,7 @@ async fn ask_as(
     profile: &Arc<Profile>,
     client: &Client,
 ) -> &'static str {
-    match store.known(&origin(host), profile, None, client).await {
+    match store.lookup(&origin(host), profile, None, client).await {
         Ok(known) => known.state().word(),
         Err(Undecided::Refused(_)) => "refused",
         Err(Undecided::TimedOut) => "timed out",

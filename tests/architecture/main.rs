@@ -1,11 +1,11 @@
-//! What the source must not become, read from its text: the floors of `src/lib.rs`, circles of
+//! What the source must not become, read from its text: the layers of `src/lib.rs`, circles of
 //! imports, retired words; and the pages that are held against it. A binary of its own, because it is built and
 //! run in seconds, before each commit.
 
 mod circles;
 mod docs;
-mod floors;
 mod imports;
+mod layers;
 mod readme;
 mod safety_rows;
 mod source;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use courtesy::config::Settings;
-use courtesy::pace::{Call, Lanes, Refused, Turn, Visit};
+use courtesy::pace::{Lanes, Refused, Turn, TurnRequest, Visit};
 use courtesy::policy::pace::AskedPace;
 use courtesy::robots::DelayRecord;
 use courtesy::runtime::clock::SystemClock;
@@ -41,7 +41,7 @@ impl World {
     async fn take(&self, client: &str) -> Result<Turn, Refused> {
         let asked =
             AskedPace { delay: DELAY, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
-        let call = Call {
+        let call = TurnRequest {
             origin: &self.origin,
             client: &ClientKey::User(client.into()),
             mode: None,
@@ -59,8 +59,8 @@ impl World {
     /// One request, as the path has it.
     async fn request(&self, client: &str) -> Result<(), Refused> {
         let mut turn = self.take(client).await?;
-        self.lanes.started(&mut turn, None, &self.shutdown).await?;
-        turn.written();
+        self.lanes.wait_and_start(&mut turn, None, &self.shutdown).await?;
+        turn.note_head_sent();
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use courtesy::audit::read::replay::{Outcome, Replay};
+use courtesy::audit::read::replay::{Replay, Replayed};
 use courtesy::config::{ProfileName, recorded_profile};
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ fn a4_every_profile_judges_what_is_sent_and_decides_the_records_again() {
         let mut replay = Replay::recorded(&proxy.audit_dir(), make);
         for record in records.iter().filter(|record| record.get("url_as_received").is_some()) {
             let again = replay.again(&serde_json::from_value(record.clone()).expect("a record"));
-            assert_eq!(again, Outcome::Same, "{profile:?}: {record:#}");
+            assert_eq!(again, Replayed::Same, "{profile:?}: {record:#}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use courtesy::audit::read::replay::{Outcome, Replay};
+use courtesy::audit::read::replay::{Replay, Replayed};
 use courtesy::config::{ProfileName, Spellings, recorded_profile};
 
 use crate::testkit::parties::{Origin, Proxy};
@@ -69,7 +69,7 @@ fn is_proved(proxy: &Proxy, records: &[serde_json::Value]) {
     let mut replay = Replay::recorded(&proxy.audit_dir(), make);
     for record in records {
         let record = serde_json::from_value(record.clone()).expect("a record");
-        assert_eq!(replay.again(&record), Outcome::Same);
+        assert_eq!(replay.again(&record), Replayed::Same);
     }
     let show = Command::new(env!("CARGO_BIN_EXE_courtesy"))
         .args(["audit", "show", "1", "--dir"])

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use courtesy::audit::read::replay::{Outcome, Replay};
+use courtesy::audit::read::replay::{Replay, Replayed};
 use courtesy::config::{Mode, Settings, recorded_profile};
 
 use crate::testkit::hostile::{self, Shape};
@@ -71,7 +71,7 @@ fn l7_what_was_undecided_for_too_many_steps_is_so_again() {
     let mut replay = Replay::recorded(&proxy.audit_dir(), |name, version, changes| {
         recorded_profile(name, version, changes).map_err(|refusal| refusal.to_string())
     });
-    assert_eq!(replay.again(&record), Outcome::Same);
+    assert_eq!(replay.again(&record), Replayed::Same);
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("robots.txt");
     fs::write(&file, &shape.file).expect("a file");

@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use courtesy::config::{Effective, Loaded, Refusal, load_text};
+use courtesy::config::{Effective, InvalidSettings, Loaded, load_text};
 
 /// The text of a file.
 pub fn holds(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let loaded = match load(text) {
         Ok(loaded) => loaded,
-        Err(Refusal(complaints)) => {
+        Err(InvalidSettings(complaints)) => {
             assert!(!complaints.is_empty());
             for complaint in complaints {
                 assert!(complaint.place.is_some() || !complaint.key.is_empty(), "{complaint}");
@@ -25,7 +25,7 @@ pub fn holds(bytes: &[u8]) {
     }
 }
 
-fn load(text: &str) -> Result<Loaded, Refusal> {
+fn load(text: &str) -> Result<Loaded, InvalidSettings> {
     load_text(Path::new("courtesy.toml"), text, [("HOME".into(), "/home/somebody".into())])
 }
 

@@ -35,8 +35,8 @@ pub(super) fn answer(watched: &Watched, request: &AdminRequest<'_>) -> AdminResp
 }
 
 /// OpenMetrics if `Accept` names it, else the older text format of Prometheus.
-fn format(fields: &HeaderMap) -> Format {
-    let accepted = fields.get_all(ACCEPT).iter().filter_map(|field| field.to_str().ok());
+fn format(headers: &HeaderMap) -> Format {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|field| field.to_str().ok());
     let names_it = |field: &str| field.contains("application/openmetrics-text");
     if accepted.into_iter().any(names_it) { Format::OpenMetrics } else { Format::Prometheus }
 }

@@ -34,7 +34,7 @@ pub struct Evidence<'a> {
 
 /// The outcome of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Replayed {
     Same,
     Differs {
         was: Box<Answer>,
@@ -61,16 +61,16 @@ pub enum Answer {
 }
 
 /// Decides `record` again.
-pub fn again(record: &Record, evidence: &Evidence<'_>) -> Outcome {
+pub fn again(record: &Record, evidence: &Evidence<'_>) -> Replayed {
     if !record.is_of_robots() {
-        return Outcome::NotOfRobots(record.reason);
+        return Replayed::NotOfRobots(record.reason);
     }
     match decide(record, evidence) {
         Ok(is) => {
             let was = Box::new(Answer::recorded(record));
-            if *was == is { Outcome::Same } else { Outcome::Differs { was, is } }
+            if *was == is { Replayed::Same } else { Replayed::Differs { was, is } }
         }
-        Err(Unknown(why)) => Outcome::Undecidable(why.to_owned()),
+        Err(Unknown(why)) => Replayed::Undecidable(why.to_owned()),
     }
 }
 

@@ -11,7 +11,7 @@ use super::filters::FilterFlags;
 use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use crate::audit::read::Log;
-use crate::audit::read::replay::{Count, Outcome, Replay};
+use crate::audit::read::replay::{Count, Replay, Replayed};
 use crate::audit::{Content, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::known_words::KnownWords;
@@ -104,31 +104,33 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     Ok(if differs || count.no_evidence > 0 { Exit::No } else { read })
 }
 
-const fn is_worth_a_line(outcome: &Outcome) -> bool {
-    !matches!(outcome, Outcome::Same | Outcome::NotOfRobots(_))
+const fn is_worth_a_line(outcome: &Replayed) -> bool {
+    !matches!(outcome, Replayed::Same | Replayed::NotOfRobots(_))
 }
 
-fn line_of(record: &Record, outcome: &Outcome) -> String {
+fn line_of(record: &Record, outcome: &Replayed) -> String {
     let Record { seq, id, url, agent, .. } = record;
     let agent = agent.as_deref().unwrap_or("-");
     match outcome {
-        Outcome::Differs { was, is } => format!("{seq} {id} {agent} {url}: {was} → {is}"),
-        Outcome::Undecidable(why) => {
+        Replayed::Differs { was, is } => format!("{seq} {id} {agent} {url}: {was} → {is}"),
+        Replayed::Undecidable(why) => {
             format!("{seq} {id} {agent} {url}: cannot be decided again: {why}")
         }
-        Outcome::NoEvidence(what) => format!("{seq} {id} {agent} {url}: no evidence: {what}"),
-        Outcome::Same | Outcome::NotOfRobots(_) => format!("{seq} {id} {agent} {url}: as recorded"),
+        Replayed::NoEvidence(what) => format!("{seq} {id} {agent} {url}: no evidence: {what}"),
+        Replayed::Same | Replayed::NotOfRobots(_) => {
+            format!("{seq} {id} {agent} {url}: as recorded")
+        }
     }
 }
 
-fn object(record: &Record, outcome: &Outcome) -> Value {
+fn object(record: &Record, outcome: &Replayed) -> Value {
     let (word, was, is, why) = match outcome {
-        Outcome::Differs { was, is } => {
+        Replayed::Differs { was, is } => {
             ("differs", Some(was.to_string()), Some(is.to_string()), None)
         }
-        Outcome::Undecidable(why) => ("undecidable", None, None, Some(why)),
-        Outcome::NoEvidence(what) => ("no_evidence", None, None, Some(what)),
-        Outcome::Same | Outcome::NotOfRobots(_) => ("as_recorded", None, None, None),
+        Replayed::Undecidable(why) => ("undecidable", None, None, Some(why)),
+        Replayed::NoEvidence(what) => ("no_evidence", None, None, Some(what)),
+        Replayed::Same | Replayed::NotOfRobots(_) => ("as_recorded", None, None, None),
     };
     json!({
         "seq": record.seq, "id": record.id, "time": print_time(record.time), "url": record.url,

@@ -146,7 +146,7 @@ impl Question {
         };
         let profile = self.profile.as_ref().unwrap_or_else(|| rules.profile(&agent, &self.origin));
         let client = Client::at(Ipv4Addr::LOCALHOST.into());
-        let known = store.known(&self.origin, profile, token, &client).await;
+        let known = store.lookup(&self.origin, profile, token, &client).await;
         let now = SystemClock.wall();
         let (ruling, robots) = match &known {
             Ok(known) => self.decided(known, token, now),

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::cli::flags::{ConfigFlags, ServeFlags};
-use crate::config::{Loaded, Override, Refusal};
+use crate::config::{InvalidSettings, Loaded, Override};
 
 /// The arguments of `courtesy serve args`.
 #[derive(Args, Debug)]
@@ -40,7 +40,7 @@ pub struct ServeArgs {
 
 impl ServeArgs {
     /// Loads the settings; `overrides` go before the flags.
-    pub fn load(&self, overrides: &[Override]) -> Result<Loaded, Refusal> {
+    pub fn load(&self, overrides: &[Override]) -> Result<Loaded, InvalidSettings> {
         self.config.load_with(Some(&self.serve), overrides)
     }
 }

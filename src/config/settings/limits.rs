@@ -73,7 +73,7 @@ impl Limits {
                 write: self.body_idle_timeout,
             },
             head_max: bytes(self.max_header_bytes),
-            fields_max: self.max_headers,
+            headers_max: self.max_headers,
             strict_target: self.strict_target,
         }
     }

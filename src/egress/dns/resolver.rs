@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::hosts_file;
-use crate::clients::{FairSemaphore, Permit};
+use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::egress::error::{Error, Failure};
 use crate::egress::os_error;
 use crate::egress::requester::Requester;
@@ -147,7 +147,7 @@ impl Resolver {
         }
     }
 
-    async fn permit(&self, requester: Requester<'_>) -> Permit {
+    async fn permit(&self, requester: Requester<'_>) -> SemaphorePermit {
         match self.permits.try_acquire(requester.client()) {
             Some(permit) => permit,
             None => {
@@ -158,7 +158,7 @@ impl Resolver {
     }
 
     /// Starts a lookup of `name`, or joins the one that runs.
-    fn start(&self, name: &str, permit: Permit) -> Lookup {
+    fn start(&self, name: &str, permit: SemaphorePermit) -> Lookup {
         let mut names = self.names.lock();
         if let Some(lookup) = names.running(name) {
             return lookup;

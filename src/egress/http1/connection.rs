@@ -22,7 +22,7 @@ use super::read_limit::ReadLimited;
 use super::wake_relay::WakeRelay;
 use crate::clients::{BodyMemory, Held};
 use crate::egress::body::{IoState, RequestBody};
-use crate::egress::config::{Revalidation, Snapshot};
+use crate::egress::config::{ConfigSnapshot, Revalidation};
 use crate::egress::error::Error;
 use crate::egress::hyper_error::setup_error;
 use crate::egress::limits::{
@@ -94,7 +94,7 @@ impl Http1Connection {
     }
 
     /// Checks whether it may be used under `current`.
-    pub fn revalidate(&mut self, origin: &Origin, current: &Arc<Snapshot>) -> bool {
+    pub fn revalidate(&mut self, origin: &Origin, current: &Arc<ConfigSnapshot>) -> bool {
         self.revalidation.revalidate(origin, current)
     }
 

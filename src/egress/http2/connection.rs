@@ -9,7 +9,7 @@ use hyper::client::conn::http2::SendRequest;
 use super::window::Window;
 use crate::clients::Held;
 use crate::egress::body::RequestBody;
-use crate::egress::config::{Revalidation, Snapshot};
+use crate::egress::config::{ConfigSnapshot, Revalidation};
 use crate::egress::limits::HTTP2_STREAMS_MAX;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
@@ -83,7 +83,7 @@ impl Http2Connection {
     }
 
     /// Checks whether it may be used under `current`. If not, it takes no further exchange.
-    pub fn revalidate(&self, origin: &Origin, current: &Arc<Snapshot>) -> bool {
+    pub fn revalidate(&self, origin: &Origin, current: &Arc<ConfigSnapshot>) -> bool {
         let mut usage = self.usage.lock();
         let is_permitted = usage.revalidation.revalidate(origin, current);
         usage.is_retired |= !is_permitted;

@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 
 use super::connection::{Http2Connection, Http2Stream};
 use super::window::Window;
-use crate::egress::config::Snapshot;
+use crate::egress::config::ConfigSnapshot;
 use crate::egress::error::Error;
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
@@ -65,7 +65,7 @@ impl Http2Pool {
         &self,
         origin: &Origin,
         window: Window,
-        current: &Arc<Snapshot>,
+        current: &Arc<ConfigSnapshot>,
     ) -> Option<Http2Stream> {
         let state = self.state.lock();
         let connections = state.connections.get(origin)?.iter();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
 
-use crate::egress::config::Snapshot;
+use crate::egress::config::ConfigSnapshot;
 use crate::egress::http1::Http1Connection;
 use crate::egress::limits::BORROWED_MAX;
 use crate::types::origin::Origin;
@@ -40,7 +40,7 @@ impl Idle {
     pub fn take(
         &mut self,
         origin: &Origin,
-        current: &Arc<Snapshot>,
+        current: &Arc<ConfigSnapshot>,
         now: Instant,
     ) -> Option<Box<Http1Connection>> {
         let connections = self.by_origin.get_mut(origin)?;

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 
 use super::idle::Idle;
 use crate::clients::BodyMemory;
-use crate::egress::config::Snapshot;
+use crate::egress::config::ConfigSnapshot;
 use crate::egress::http1::Http1Connection;
 use crate::egress::http2::{Http2Connection, Http2Pool};
 use crate::runtime::clock;
@@ -21,7 +21,7 @@ use crate::types::origin::{Origin, Scheme};
 /// The kept connections of one worker.
 #[derive(Debug)]
 pub struct Pool {
-    current: Arc<ArcSwap<Snapshot>>,
+    current: Arc<ArcSwap<ConfigSnapshot>>,
     memory: Arc<BodyMemory>,
     /// The pools of all workers.
     siblings: Arc<Pools>,
@@ -50,7 +50,7 @@ impl Pools {
 impl Pool {
     /// A pool that keeps connections.
     pub fn new(
-        current: Arc<ArcSwap<Snapshot>>,
+        current: Arc<ArcSwap<ConfigSnapshot>>,
         memory: Arc<BodyMemory>,
         siblings: &Arc<Pools>,
     ) -> Arc<Self> {
@@ -59,7 +59,7 @@ impl Pool {
 
     /// A pool that keeps nothing.
     pub fn keeping_none(
-        current: Arc<ArcSwap<Snapshot>>,
+        current: Arc<ArcSwap<ConfigSnapshot>>,
         memory: Arc<BodyMemory>,
         siblings: &Arc<Pools>,
     ) -> Arc<Self> {
@@ -67,7 +67,7 @@ impl Pool {
     }
 
     fn build(
-        current: Arc<ArcSwap<Snapshot>>,
+        current: Arc<ArcSwap<ConfigSnapshot>>,
         memory: Arc<BodyMemory>,
         siblings: &Arc<Pools>,
         keeps: bool,

@@ -6,7 +6,7 @@ use http::{HeaderValue, StatusCode};
 use super::*;
 use crate::pace::config::{AddressLimits, Config, PaceMode};
 use crate::pace::lanes::Lanes;
-use crate::pace::take::Call;
+use crate::pace::take::TurnRequest;
 use crate::pace::turn::Turn;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::{SystemClock, monotonic};
@@ -57,7 +57,7 @@ impl World {
     }
 
     async fn turn_of(&self, request: Request, origin: &str, client: u8) -> Turn {
-        let call = Call {
+        let request = TurnRequest {
             origin: &Origin::new(Scheme::Http, Host::Name(origin.into()), 80),
             client: &ClientKey::of([192, 0, 2, client].into()),
             mode: None,
@@ -72,14 +72,14 @@ impl World {
             max_wait: None,
             shutdown: &self.shutdown,
         };
-        self.lanes.take(&call).await.expect("nothing to wait for at the origin")
+        self.lanes.take(&request).await.expect("nothing to wait for at the origin")
     }
 
     /// Whether the request starts at once.
     async fn starts(&self, turn: &mut Turn, address: IpAddr) -> bool {
         let has_started = self.lanes.start(turn, Some(address)) || {
             // Where there is a delay, a turn is always granted in the queue.
-            let mut ready = Box::pin(self.lanes.ready(turn, Some(address), &self.shutdown));
+            let mut ready = Box::pin(self.lanes.wait_to_start(turn, Some(address), &self.shutdown));
             let is_ready = tokio::select! {
                 biased;
                 ready = &mut ready => ready.is_ok(),
@@ -89,14 +89,14 @@ impl World {
             is_ready && self.lanes.start(turn, Some(address))
         };
         if has_started {
-            turn.written();
+            turn.note_head_sent();
         }
         has_started
     }
 
     async fn started(&self, turn: &mut Turn, address: IpAddr) -> Result<(), Refused> {
-        self.lanes.started(turn, Some(address), &self.shutdown).await?;
-        turn.written();
+        self.lanes.wait_and_start(turn, Some(address), &self.shutdown).await?;
+        turn.note_head_sent();
         Ok(())
     }
 
@@ -219,10 +219,10 @@ async fn a_request_that_waits_for_its_origin_takes_no_address() {
     assert!(world.starts(&mut first, HERE).await);
     // The second waits for its address, and has a turn there when its origin asks for rest.
     let (ready, ()) =
-        tokio::join!(world.lanes.ready(&mut second, Some(HERE), &world.shutdown), async {
+        tokio::join!(world.lanes.wait_to_start(&mut second, Some(HERE), &world.shutdown), async {
             tokio::task::yield_now().await;
             let rest = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("2"))]);
-            first.answered(StatusCode::TOO_MANY_REQUESTS, &rest);
+            first.note_response(StatusCode::TOO_MANY_REQUESTS, &rest);
             drop(first);
         });
     assert!(ready.unwrap() >= DELAY / 2);
@@ -250,7 +250,7 @@ async fn a_second_sending_starts_again_at_its_address() {
         let mut turn = world.turn("a.example", 1).await;
         let begun = monotonic();
         assert!(world.starts(&mut turn, HERE).await);
-        turn.again();
+        turn.start_again();
         assert_eq!(!world.starts(&mut turn, address).await, must_wait);
         world.started(&mut turn, address).await.unwrap();
         assert_eq!(begun.elapsed() >= DELAY, must_wait);
@@ -266,7 +266,7 @@ async fn a_second_sending_does_not_wait_longer_than_it_may() {
     let world = World::new(config(MINUTE, 0));
     let mut turn = world.turn("a.example", 1).await;
     assert!(world.starts(&mut turn, HERE).await);
-    turn.again();
+    turn.start_again();
     let refused = world.started(&mut turn, HERE).await.unwrap_err();
     assert!(matches!(refused, Refused::TooLong { by: WaitReason::Address, .. }), "{refused:?}");
 }
@@ -309,8 +309,8 @@ async fn where_the_mode_is_to_observe_the_wait_is_counted() {
     for _ in 0..3 {
         let mut turn = world.turn("a.example", 1).await;
         assert!(world.lanes.start(&mut turn, Some(HERE)));
-        turn.written();
-        turn.again();
+        turn.note_head_sent();
+        turn.start_again();
         assert!(world.lanes.start(&mut turn, Some(HERE)));
     }
     assert_eq!(world.lanes.counts().would_wait.count(), 2);

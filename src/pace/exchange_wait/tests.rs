@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::pace::config::Config;
 use crate::pace::lanes::Lanes;
-use crate::pace::take::Call;
+use crate::pace::take::TurnRequest;
 use crate::pace::turn::Turn;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::SystemClock;
@@ -29,7 +29,7 @@ fn lanes(max: usize) -> Arc<Lanes> {
 }
 
 async fn within(lanes: &Lanes, client: &ClientKey, limit: Duration) -> Result<Turn, NoExchange> {
-    let call = Call {
+    let request = TurnRequest {
         origin: &origin(),
         client,
         mode: None,
@@ -41,7 +41,7 @@ async fn within(lanes: &Lanes, client: &ClientKey, limit: Duration) -> Result<Tu
         max_wait: None,
         shutdown: &CancellationToken::new(),
     };
-    let mut turn = lanes.take(&call).await.unwrap();
+    let mut turn = lanes.take(&request).await.unwrap();
     turn.wait_for_exchange(limit).await.map(|()| turn)
 }
 

@@ -89,7 +89,7 @@ impl Folded {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Admission, Arrival, Kind};
+    use super::super::{Arrival, Arrived, Kind};
     use super::*;
     use crate::pace::hold::{Cause, Outcome};
     use crate::types::client_key::ClientKey;
@@ -112,7 +112,7 @@ mod tests {
     /// A lane in which one request of the group `a` has started at `now`, and ended with `outcome`.
     fn used(now: Tick, outcome: Outcome) -> Lane {
         let mut lane = Lane::new(config(), false);
-        assert!(matches!(lane.arrive(&page("a"), now), Admission::Waits(_)));
+        assert!(matches!(lane.arrive(&page("a"), now), Arrived::Waits(_)));
         let grant = lane.grant(now).expect("a turn");
         assert_eq!(lane.start(grant.turn, now), Ok(()));
         lane.begin(grant.turn, now);

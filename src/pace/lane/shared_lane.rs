@@ -82,7 +82,7 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Admission, Arrival, Config, Kind};
+    use super::super::{Arrival, Arrived, Config, Kind};
     use super::*;
     use crate::types::client_key::ClientKey;
 
@@ -103,7 +103,7 @@ mod tests {
 
     /// The next turn, granted as soon as it may be.
     fn granted(lane: &mut Lane, now: Tick) -> TurnId {
-        assert!(matches!(lane.arrive(&page(), now), Admission::Waits(_)));
+        assert!(matches!(lane.arrive(&page(), now), Arrived::Waits(_)));
         lane.grant(now).expect("a turn").turn
     }
 
@@ -150,7 +150,7 @@ mod tests {
         for (here, most) in [(1, 7), (2, 4), (3, 2), (8, 1), (100, 1)] {
             let mut lane = lane(8);
             lane.set_share(Share { delays: 1, here });
-            let granted = (0..8).filter(|_| lane.enter(&undelayed, at(1)).is_some()).count();
+            let granted = (0..8).filter(|_| lane.try_take(&undelayed, at(1)).is_some()).count();
             assert_eq!(granted, most, "{here}");
         }
         let mut lane = lane(8);

@@ -10,7 +10,7 @@ use crate::engine::{Config as EngineConfig, HoldCause, HoldLength, HoldRequest, 
 use crate::pace::config::{Away, Config};
 use crate::pace::hold::Bounds;
 use crate::pace::lanes::Lanes;
-use crate::pace::take::Call;
+use crate::pace::take::TurnRequest;
 use crate::pace::turn::Turn;
 use crate::pace::visits::Visit;
 use crate::pace::{LaneView, PaceMode, lane};
@@ -91,7 +91,7 @@ fn origin() -> Origin {
 
 async fn take(lanes: &Lanes, delay: Duration) -> Result<Turn, Refused> {
     let asked = AskedPace { delay, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
-    let call = Call {
+    let request = TurnRequest {
         origin: &origin(),
         client: &ClientKey::Proxy,
         mode: None,
@@ -103,7 +103,7 @@ async fn take(lanes: &Lanes, delay: Duration) -> Result<Turn, Refused> {
         max_wait: None,
         shutdown: &CancellationToken::new(),
     };
-    lanes.take(&call).await
+    lanes.take(&request).await
 }
 
 /// Starts, and when that was.
@@ -114,8 +114,8 @@ async fn start(lanes: &Lanes) -> std::time::Instant {
 /// Starts over a connection to `address`.
 async fn start_over(lanes: &Lanes, delay: Duration, address: Option<IpAddr>) -> std::time::Instant {
     let mut turn = take(lanes, delay).await.expect("a turn");
-    lanes.started(&mut turn, address, &CancellationToken::new()).await.expect("no hold");
-    turn.written();
+    lanes.wait_and_start(&mut turn, address, &CancellationToken::new()).await.expect("no hold");
+    turn.note_head_sent();
     monotonic()
 }
 
@@ -229,7 +229,7 @@ async fn what_one_proxy_is_answered_holds_the_others() {
     assert!(proxies.lanes[0].start(&mut turn, None));
     let mut headers = http::HeaderMap::new();
     headers.insert("retry-after", http::HeaderValue::from_static("100"));
-    turn.answered(http::StatusCode::TOO_MANY_REQUESTS, &headers);
+    turn.note_response(http::StatusCode::TOO_MANY_REQUESTS, &headers);
     tokio::task::yield_now().await;
     assert!(take(&proxies.lanes[1], DELAY).await.is_err());
     // An operator ends it, for both.

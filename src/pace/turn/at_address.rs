@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Role, Turn, WAIT_NOTICEABLE};
 use crate::pace::addresses::Addresses;
-use crate::pace::cell::Seat;
 use crate::pace::lane::{Arrival, Kind, LEAD_MAX, Lane, TurnId};
+use crate::pace::lane_cell::TurnGuard;
 use crate::pace::refused::{Refused, WaitReason};
 use crate::pace::tick::Tick;
 use crate::pace::waited::Waited;
@@ -17,7 +17,7 @@ use crate::pace::waited::Waited;
 impl Turn {
     /// Whether the request takes a turn at its address: it is paced, and no robots.txt.
     pub(in crate::pace) fn counts_at_addresses(&self) -> bool {
-        self.0.seat.id.is_some() && self.0.terms.role != Role::RobotsTxt
+        self.0.guard.id.is_some() && self.0.terms.role != Role::RobotsTxt
     }
 
     /// Ends the turn at the address.
@@ -31,8 +31,8 @@ impl Turn {
             return false;
         }
         self.enter(addresses, address);
-        let Some(seat) = &self.0.address else { return false };
-        if !seat.start() {
+        let Some(guard) = &self.0.address else { return false };
+        if !guard.start() {
             return false;
         }
         let has_started = self.start();
@@ -53,11 +53,11 @@ impl Turn {
         // Where there are too many addresses, the wait for a turn fails.
         self.0.address = if self.0.terms.is_observed {
             let observed = addresses.observe(address, &arrival).ok();
-            observed.map(|(seat, wait)| {
+            observed.map(|(guard, wait)| {
                 if !wait.is_zero() {
-                    self.0.seat.cell.shared.stats.note_would_wait(wait);
+                    self.0.guard.cell.shared.stats.note_would_wait(wait);
                 }
-                seat
+                guard
             })
         } else {
             addresses.enter(address, &arrival).ok().flatten()
@@ -80,20 +80,20 @@ impl Turn {
             self.leave_address();
             self.0.address = addresses.wait(address, &self.arrival(), shutdown).await?;
         }
-        if let Some(at) = self.0.address.as_ref().and_then(Seat::starts_at) {
+        if let Some(at) = self.0.address.as_ref().and_then(TurnGuard::starts_at) {
             // A turn is granted shortly before its start; that of a second sending may be far.
             let now = self.now();
             if at > self.0.terms.deadline && at.since(now) > LEAD_MAX {
                 return Err(addresses.too_long(at.since(now)));
             }
-            sleep_until(self.0.seat.cell.shared.ticks.instant(at)).await;
+            sleep_until(self.0.guard.cell.shared.ticks.instant(at)).await;
         }
         self.note_wait_at_address(self.now().since(since), addresses.delay());
         Ok(())
     }
 
     fn is_at(&self, address: IpAddr) -> bool {
-        self.0.address.as_ref().is_some_and(|seat| seat.cell.key == address)
+        self.0.address.as_ref().is_some_and(|guard| guard.cell.key == address)
     }
 
     /// The request as the lane of an address sees it: what sites ask for concerns their origins.
@@ -124,7 +124,7 @@ impl Turn {
     }
 }
 
-impl Seat<IpAddr> {
+impl TurnGuard<IpAddr> {
     /// Starts the turn, if its time has come.
     fn start(&self) -> bool {
         self.update(|lane, id, now| lane.start(id, now).is_ok()).unwrap_or(true)

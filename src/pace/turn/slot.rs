@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{sleep, sleep_until};
 
-use super::{ADDRESS_KEPT_MAX, Granted, Turn};
+use super::{ADDRESS_KEPT_MAX, Inner, Turn};
 use crate::engine::SlotEnd;
-use crate::pace::cell::Cell;
+use crate::pace::lane_cell::LaneCell;
 use crate::pace::refused::Refused;
 use crate::pace::tick::Tick;
 
@@ -37,13 +37,13 @@ impl Turn {
     /// There is none in time.
     pub(in crate::pace) async fn replace_missed_slot(&mut self) -> Result<(), Refused> {
         let since = self.now();
-        let Some(id) = self.0.seat.id.filter(|_| self.0.has_missed_slot(since)) else {
+        let Some(id) = self.0.guard.id.filter(|_| self.0.has_missed_slot(since)) else {
             return Ok(());
         };
         self.0.note_slot(SlotEnd::Missed);
         self.0.slot_end = {
-            let Granted { seat, address, terms, .. } = &mut *self.0;
-            let mut reserved = pin!(seat.reserve(id, terms.deadline));
+            let Inner { guard, address, terms, .. } = &mut *self.0;
+            let mut reserved = pin!(guard.reserve(id, terms.deadline));
             tokio::select! {
                 biased;
                 end = &mut reserved => end?,
@@ -59,19 +59,19 @@ impl Turn {
     }
 }
 
-impl Drop for Granted {
+impl Drop for Inner {
     fn drop(&mut self) {
         self.note_slot(SlotEnd::Idle);
     }
 }
 
-impl Granted {
+impl Inner {
     async fn reserve(&mut self) -> Result<(), Refused> {
-        let Some(id) = self.seat.id else { return Ok(()) };
-        let since = self.seat.cell.shared.ticks.now();
-        self.slot_end = self.seat.reserve(id, self.terms.deadline).await?;
+        let Some(id) = self.guard.id else { return Ok(()) };
+        let since = self.guard.cell.shared.ticks.now();
+        self.slot_end = self.guard.reserve(id, self.terms.deadline).await?;
         if self.slot_end.is_some() {
-            let Cell { shared, state, .. } = &*self.seat.cell;
+            let LaneCell { shared, state, .. } = &*self.guard.cell;
             let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
             if let Some(near) = near.filter(|near| *near > shared.ticks.now()) {
                 sleep_until(shared.ticks.instant(near)).await;
@@ -86,7 +86,7 @@ impl Granted {
         let has_slot = self.slot_end.is_some_and(|slot_end| slot_end > Tick::default());
         if has_slot
             && !self.is_slot_noted
-            && let Some(engine) = self.seat.cell.shared.cluster.engine()
+            && let Some(engine) = self.guard.cell.shared.cluster.engine()
         {
             self.is_slot_noted = true;
             engine.stats().note_slot(end);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::access::Cause;
 use super::super::profile::{Access, Meaning, Outage, OutageCopy, Profile};
-use super::{Copy, RobotsState, Unreachable};
+use super::{RobotsCopy, RobotsState, Unreachable};
 use crate::types::timestamp::Timestamp;
 
 /// Failed tries without which no outage has been observed, however long ago it began.
@@ -22,7 +22,7 @@ pub enum PolicyStatus<'a> {
 /// What applies to the requests of an origin.
 #[derive(Clone, Copy, Debug)]
 pub enum Policy<'a> {
-    Rules(&'a Copy),
+    Rules(&'a RobotsCopy),
     AllowAll(Absence<'a>),
     DisallowAll(Absence<'a>),
 }

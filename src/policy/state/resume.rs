@@ -1,7 +1,7 @@
 //! Restores a state after a restart, or derives it under another profile.
 
 use super::super::profile::{Meaning, Profile};
-use super::{Copy, RobotsState, Unreachable};
+use super::{RobotsCopy, RobotsState, Unreachable};
 use crate::policy::limits::RETRY_AFTER_MAX;
 
 impl RobotsState {
@@ -36,7 +36,7 @@ impl Unreachable {
     /// The outage before its last failure, with the copy of another profile. Where two profiles
     /// give every status the same meaning, they have observed the same outage: applying that
     /// failure again continues it, and changing an unrelated knob does not restart it.
-    pub fn before_last_failure(&self, copy: Option<Copy>) -> Self {
+    pub fn before_last_failure(&self, copy: Option<RobotsCopy>) -> Self {
         Self { failures: self.failures.saturating_sub(1), copy, ..self.clone() }
     }
 

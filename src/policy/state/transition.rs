@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::access::{AccessResult, Cause, Freshness, Snapshot};
 use super::super::profile::{Meaning, Outage, Profile};
-use super::{Copy, RobotsState, Unreachable};
+use super::{RobotsCopy, RobotsState, Unreachable};
 use crate::policy::limits::{CLOCK_SET_BACK_MAX, RETRY_AFTER_MAX};
 use crate::robots::RobotsTxt;
 use crate::types::timestamp::Timestamp;
@@ -37,7 +37,7 @@ impl RobotsState {
         let now = circumstances.now;
         match (result, self.copy()) {
             (AccessResult::Successful { snapshot, freshness }, _) => {
-                let copy = Copy {
+                let copy = RobotsCopy {
                     rules: read(snapshot),
                     snapshot: Arc::clone(snapshot),
                     confirmed_at: now,
@@ -45,7 +45,7 @@ impl RobotsState {
                 Self::successful(copy, profile, freshness, now)
             }
             (AccessResult::NotModified { freshness }, Some(copy)) => {
-                let copy = Copy { confirmed_at: now, ..copy.clone() };
+                let copy = RobotsCopy { confirmed_at: now, ..copy.clone() };
                 Self::successful(copy, profile, freshness, now)
             }
             // An unsolicited 304 says nothing about any file.
@@ -58,7 +58,12 @@ impl RobotsState {
         }
     }
 
-    fn successful(copy: Copy, profile: &Profile, freshness: &Freshness, now: Timestamp) -> Self {
+    fn successful(
+        copy: RobotsCopy,
+        profile: &Profile,
+        freshness: &Freshness,
+        now: Timestamp,
+    ) -> Self {
         let fresh_until = now.plus(profile.lifetimes.of_copy(freshness));
         Self::Successful { copy, at: now, fresh_until }
     }
@@ -77,9 +82,9 @@ impl RobotsState {
     /// The site has removed the file, so the copy is dropped, unless the profile lets it expire.
     fn unavailable(&self, profile: &Profile, cause: &Cause, now: Timestamp) -> Self {
         let serves_until =
-            |copy: &Copy| copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable);
+            |copy: &RobotsCopy| copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable);
         // A copy from the future has an unknown age: the clock was set back.
-        let is_dated = |copy: &Copy| copy.confirmed_at <= now.plus(CLOCK_SET_BACK_MAX);
+        let is_dated = |copy: &RobotsCopy| copy.confirmed_at <= now.plus(CLOCK_SET_BACK_MAX);
         let copy = self.copy().filter(|copy| is_dated(copy) && now < serves_until(copy)).cloned();
         let fresh_until = now.plus(profile.lifetimes.unavailable);
         let fresh_until =

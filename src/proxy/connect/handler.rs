@@ -39,7 +39,7 @@ impl Proxy {
         context: &ConnectionContext,
         current: &Current,
         entry: &AccessEntry,
-    ) -> Result<Response<Body>, Rejection> {
+    ) -> Result<Response<Body>, Refusal> {
         let mut request = request.whole();
         let upgrade = hyper::upgrade::on(&mut request);
         let (head, _) = request.into_parts();
@@ -72,13 +72,13 @@ impl Proxy {
         info: RequestInfo<'_>,
         context: &ConnectionContext,
         current: &Current,
-    ) -> Result<Response<Body>, Rejection> {
+    ) -> Result<Response<Body>, Refusal> {
         // Port 80 is for plain HTTP, as of WebSockets, which needs no certificate.
         if origin.port() != 80
             && let Some(invalidity) = self.leaves.refusal()
         {
-            let refusal = Refusal::ca_not_valid(&invalidity);
-            return self.metrics.begin(&origin).finish(Err(refusal.into()));
+            let rejection = Rejection::ca_not_valid(&invalidity);
+            return self.metrics.begin(&origin).finish(Err(rejection.into()));
         }
         let since = clock::monotonic();
         let egress = &self.forwarding.egress;
@@ -100,12 +100,14 @@ impl Proxy {
         mixed: Mixed,
         (info, headers): (RequestInfo<'_>, &HeaderMap),
         context: &ConnectionContext,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), Refusal> {
         let permit = self.gate.admit_host(origin, info, mixed).await?;
         let key = info.client.key();
-        let call = permit.pace().call(permit.origin(), &key, Some(headers), &context.shutdown);
+        let call =
+            permit.pace().turn_request(permit.origin(), &key, Some(headers), &context.shutdown);
         let turn = self.forwarding.egress.lanes().take(&call).await;
-        let mut turn = turn.map_err(|refused| Refusal::paced(&refused, permit.pace().status()))?;
+        let mut turn =
+            turn.map_err(|refused| Rejection::paced(&refused, permit.pace().status()))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
@@ -122,7 +124,7 @@ impl Proxy {
             Ok(stream) => stream,
             Err(error) => {
                 if let Some(refused) = &error.refused {
-                    return Err(Refusal::paced(refused, permit.pace().status()).into());
+                    return Err(Rejection::paced(refused, permit.pace().status()).into());
                 }
                 let subject = Subject::Host(permit.origin());
                 return Err(self.gate.on_egress_error(subject, info, error).await.into());

@@ -15,7 +15,7 @@ pub mod tunnel;
 use http::{Method, request};
 
 use crate::proxy::decision::rules::Mixed;
-use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::target::Scope;
 use crate::types::origin::{HostPattern, Origin, Scheme};
 use crate::types::words::words;
@@ -61,10 +61,10 @@ impl Https {
     }
 
     /// Reads the CONNECT in `request`. Inside a CONNECT there is none.
-    pub fn connect(&self, request: &request::Parts, scope: &Scope) -> Result<Connect, Refusal> {
+    pub fn connect(&self, request: &request::Parts, scope: &Scope) -> Result<Connect, Rejection> {
         debug_assert_eq!(request.method, Method::CONNECT);
         if *scope != Scope::Proxy {
-            return Err(Refusal::bad_request("a CONNECT inside a CONNECT is not served"));
+            return Err(Rejection::bad_request("a CONNECT inside a CONNECT is not served"));
         }
         let origin = authority(request)?;
         if !self.ports.contains(&origin.port()) {
@@ -83,18 +83,18 @@ impl Https {
 
 /// The target, which is host and port and nothing else (RFC 9112 §3.2.3): an empty or missing port
 /// is refused (RFC 9110 §9.3.6).
-fn authority(request: &request::Parts) -> Result<Origin, Refusal> {
+fn authority(request: &request::Parts) -> Result<Origin, Rejection> {
     let uri = &request.uri;
     let authority =
         uri.authority().filter(|_| uri.scheme().is_none() && uri.path_and_query().is_none());
     let with_port = authority.filter(|authority| authority.port_u16().is_some());
     let Some(authority) = with_port else {
-        return Err(Refusal::bad_request(
+        return Err(Rejection::bad_request(
             "the target of CONNECT must be a host and a port, as in example.com:443",
         ));
     };
     Origin::from_authority(Scheme::Https, authority.as_str())
-        .map_err(|error| Refusal::bad_request(error.to_string()))
+        .map_err(|error| Rejection::bad_request(error.to_string()))
 }
 
 #[cfg(test)]
@@ -110,7 +110,9 @@ mod tests {
 
     fn connect(mode: HttpsMode, target: &str) -> Result<Connect, u16> {
         let parts = Request::connect(target).body(()).unwrap().into_parts().0;
-        settings(mode).connect(&parts, &Scope::Proxy).map_err(|refusal| refusal.status().as_u16())
+        settings(mode)
+            .connect(&parts, &Scope::Proxy)
+            .map_err(|rejection| rejection.status().as_u16())
     }
 
     fn origin(authority: &str) -> Origin {

@@ -21,14 +21,14 @@ use crate::proxy::exchange::body::Body;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::connection_state::AfterUpgrade;
 use crate::proxy::exchange::drain::drain_begins;
-use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::response::respond;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 
 /// How the engine ended its turn.
-pub enum Outcome<S> {
+pub enum ConnectionEnd<S> {
     /// No request is under way: the connection waits without an engine.
     Rests(Box<ClientIo<S>>),
     /// The connection is to be closed.
@@ -39,13 +39,13 @@ pub enum Outcome<S> {
     Lost,
 }
 
-/// Serves the requests that come by `client_io`. With `refusal`, that is the response to each.
+/// Serves the requests that come by `client_io`. With `rejection`, that is the response to each.
 pub async fn run<S, P>(
     mut client_io: Box<ClientIo<S>>,
     context: &Arc<ConnectionContext>,
     service: &P,
-    refusal: Option<Arc<Refusal>>,
-) -> Outcome<S>
+    rejection: Option<Arc<Rejection>>,
+) -> ConnectionEnd<S>
 where
     S: ClientStream + Send + 'static,
     P: Service,
@@ -59,11 +59,11 @@ where
             *last_upgrade.lock() = Some(wanted.clone());
         }
         let context = Arc::clone(&responder_context);
-        respond_to(request.into(), context, responder.clone(), refusal.clone())
+        respond_to(request.into(), context, responder.clone(), rejection.clone())
     });
     let mut builder = http1::Builder::new();
-    if limits.fields_max != ENGINES_FIELDS_MAX {
-        builder.max_headers(limits.fields_max);
+    if limits.headers_max != ENGINES_FIELDS_MAX {
+        builder.max_headers(limits.headers_max);
     }
     let mut connection = builder
         .half_close(true)
@@ -88,12 +88,14 @@ where
     if let Some(parts) = connection.into_parts() {
         let client_io = parts.io.into_inner();
         return match ended {
-            Ok(()) if client_io.rests() && parts.read_buf.is_empty() => Outcome::Rests(client_io),
-            ended => Outcome::Ended(client_io, ended),
+            Ok(()) if client_io.rests() && parts.read_buf.is_empty() => {
+                ConnectionEnd::Rests(client_io)
+            }
+            ended => ConnectionEnd::Ended(client_io, ended),
         };
     }
     if let Some(after) = context.state.take_after_upgrade() {
-        return Outcome::Upgraded(after);
+        return ConnectionEnd::Upgraded(after);
     }
     // The request asked for an upgrade and got none: the engine gives the connection away all the
     // same.
@@ -102,9 +104,9 @@ where
         && let Ok(unused) = unused.await
         && let Ok(parts) = unused.downcast::<TokioIo<Box<ClientIo<S>>>>()
     {
-        return Outcome::Ended(parts.io.into_inner(), ended);
+        return ConnectionEnd::Ended(parts.io.into_inner(), ended);
     }
-    Outcome::Lost
+    ConnectionEnd::Lost
 }
 
 /// Responds to one request, over HTTP/1 or HTTP/2.
@@ -112,11 +114,11 @@ pub async fn respond_to(
     request: BoxedRequest<Incoming>,
     context: Arc<ConnectionContext>,
     service: impl Service,
-    refusal: Option<Arc<Refusal>>,
+    rejection: Option<Arc<Rejection>>,
 ) -> Result<Response<Body>, Infallible> {
-    let mut response = if let Some(refusal) = refusal {
+    let mut response = if let Some(rejection) = rejection {
         context.state.note_unread_content();
-        respond::connection_refused(&refusal, &request.head)
+        respond::connection_rejected(&rejection, &request.head)
     } else {
         let head = &request.head;
         let may_close = head.version < Version::HTTP_2 && head.method != Method::CONNECT;

@@ -26,7 +26,7 @@ use crate::proxy::limits::{
 };
 
 /// The concurrent streams of a connection. A stream that is refused takes memory until its client
-/// has read the refusal, so memory is held for all of them.
+/// has read the rejection, so memory is held for all of them.
 struct Streams {
     max: u32,
     _held: Option<Held>,

@@ -11,33 +11,33 @@ use tracing::debug;
 
 use super::client_io::{ClientIo, LargeHeads};
 use super::client_stream::ClientStream;
-use super::http1::{self, Outcome};
+use super::http1::{self, ConnectionEnd};
 use super::service::{Limits, Service};
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::drain::drain_begins;
 use crate::proxy::framing::Framing;
 use crate::proxy::limits::LINGER;
-use crate::proxy::outcome::refusal::Refusal;
-use crate::proxy::response::respond::raw_refusal;
+use crate::proxy::outcome::rejection::Rejection;
+use crate::proxy::response::respond::raw_rejection;
 use crate::runtime::box_future::box_future;
 
 /// Bytes read, and discarded, from a connection that is being closed.
 const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Serves HTTP/1 on `stream` until either side ends it, or the shutdown lets the request under way
-/// be the last. With `refusal`, that is the response to every request.
+/// be the last. With `rejection`, that is the response to every request.
 ///
 /// What an idle client does not need is boxed, and freed while it idles.
 pub async fn serve<S, P>(
     stream: S,
     context: Arc<ConnectionContext>,
     service: P,
-    refusal: Option<Refusal>,
+    rejection: Option<Rejection>,
 ) where
     S: ClientStream + Send + 'static,
     P: Service,
 {
-    let refusal = refusal.map(Arc::new);
+    let rejection = rejection.map(Arc::new);
     let mut client_io = new_client_io(stream, &context, &service);
     loop {
         let came = tokio::select! {
@@ -49,16 +49,16 @@ pub async fn serve<S, P>(
         if !matches!(came, Ok(true)) {
             return box_future(|| close(client_io, came.map(drop), &context, &service)).await;
         }
-        match box_future(|| http1::run(client_io, &context, &service, refusal.clone())).await {
-            Outcome::Rests(resting) => client_io = resting,
-            Outcome::Ended(client_io, ended) => {
+        match box_future(|| http1::run(client_io, &context, &service, rejection.clone())).await {
+            ConnectionEnd::Rests(resting) => client_io = resting,
+            ConnectionEnd::Ended(client_io, ended) => {
                 return box_future(|| close(client_io, ended, &context, &service)).await;
             }
-            Outcome::Upgraded(after) => {
-                drop((context, service, refusal));
+            ConnectionEnd::Upgraded(after) => {
+                drop((context, service, rejection));
                 return after.await;
             }
-            Outcome::Lost => return,
+            ConnectionEnd::Lost => return,
         }
     }
 }
@@ -69,8 +69,8 @@ fn new_client_io<S: ClientStream>(
     context: &ConnectionContext,
     service: &impl Service,
 ) -> Box<ClientIo<S>> {
-    let Limits { timeouts, head_max, fields_max, strict_target } = service.limits();
-    let framing = Framing::new(head_max, fields_max, strict_target);
+    let Limits { timeouts, head_max, headers_max, strict_target } = service.limits();
+    let framing = Framing::new(head_max, headers_max, strict_target);
     let heads = LargeHeads::new(context.client.key(), &service.memory(), head_max);
     Box::new(ClientIo::new(stream, Arc::clone(&context.state), timeouts, framing).holding(heads))
 }
@@ -88,11 +88,11 @@ async fn close<S: ClientStream, E: Display>(
         debug!(client = %client.address, "a connection ended: {error}");
     }
     // Nothing follows a response that was cut off.
-    let refusal = state.take_refusal().filter(|_| ended.is_ok());
-    if let Some(protocol) = refusal.as_ref().and_then(|refusal| refusal.foreign) {
+    let rejection = state.take_rejection().filter(|_| ended.is_ok());
+    if let Some(protocol) = rejection.as_ref().and_then(|rejection| rejection.foreign) {
         service.log_foreign_protocol(client, protocol);
     }
-    let last = refusal.map(|refusal| raw_refusal(&refusal));
+    let last = rejection.map(|rejection| raw_rejection(&rejection));
     let is_shut = client_io.is_shut();
     let mut stream = client_io.into_inner();
     if let Some(response) = &last {

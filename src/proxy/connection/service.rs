@@ -19,7 +19,7 @@ pub struct Limits {
     /// Bytes of a request's head.
     pub head_max: usize,
     /// Headers of a request.
-    pub fields_max: usize,
+    pub headers_max: usize,
     /// Whether a target is refused that has bytes no URL has unencoded.
     pub strict_target: bool,
 }

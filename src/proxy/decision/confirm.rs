@@ -1,12 +1,12 @@
 //! The second decision on a request that has waited for its turn: what was decided before a wait may
 //! not hold after it.
 
-use super::denial_builder::DenialBuilder;
+use super::decision_context::DecisionContext;
 use super::gate::{Gate, HostPermit, Permit};
 use super::recheck::finding;
 use super::request_info::{RequestInfo, Subject};
 use super::rules::Mixed;
-use crate::proxy::outcome::rejection::GateError;
+use crate::proxy::outcome::refusal::GateError;
 
 impl Gate {
     /// Decides again on what `permit` is for.
@@ -42,12 +42,13 @@ impl Gate {
         (is_waived, mixed): (bool, Mixed),
     ) -> Result<(), GateError> {
         self.enforcer().check_audit()?;
-        let builder = self.builder(subject, info);
-        let known = self.known(&builder).await?;
-        let builder = DenialBuilder { at: Some(known.at()), ..builder };
-        match finding(&builder, &known) {
-            Some(finding) if !(is_waived && self.enforcer().waives(&builder, &finding, mixed)) => {
-                self.enforcer().enforce(&builder, finding, mixed).await
+        let context = self.context(subject, info);
+        self.require_agent(&context).await?;
+        let known = self.lookup(&context).await?;
+        let context = DecisionContext { at: Some(known.at()), ..context };
+        match finding(&context, &known) {
+            Some(finding) if !(is_waived && self.enforcer().waives(&context, &finding, mixed)) => {
+                self.enforcer().enforce(&context, finding, mixed).await
             }
             _ => Ok(()),
         }

@@ -4,7 +4,7 @@
 
 use std::pin::Pin;
 
-use super::denial_builder::DenialBuilder;
+use super::decision_context::DecisionContext;
 use super::request_info::{RequestInfo, Subject};
 use super::rules::{Mixed, Mode, Rules};
 use crate::audit::{Event, Record, Writer};
@@ -12,7 +12,7 @@ use crate::policy::exemption::Exemption;
 use crate::proxy::observe::decision_metrics::DecisionMetrics;
 use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::recorded::Recorded;
-use crate::proxy::outcome::rejection::GateError;
+use crate::proxy::outcome::refusal::GateError;
 use crate::runtime::box_future::box_future;
 
 /// What a request is denied for.
@@ -38,7 +38,7 @@ impl<'a> Enforcer<'a> {
     /// `mixed` hosts are tunnelled.
     pub fn enforce(
         self,
-        builder: &DenialBuilder<'_>,
+        context: &DecisionContext<'_>,
         finding: Finding,
         mixed: Mixed,
     ) -> Pin<Box<impl Future<Output = Result<(), GateError>>>> {
@@ -48,35 +48,35 @@ impl<'a> Enforcer<'a> {
                     denial.record.event = Event::Tunnelled;
                     let denial = self.record(denial).await;
                     self.check_audit()?;
-                    self.allow_despite_denial(builder.info, &denial);
+                    self.allow_despite_denial(context.info, &denial);
                     Ok(())
                 }
                 (Finding::Disallowed(denial) | Finding::Unseen(denial), _) => {
-                    self.deny_unless_waived(builder, denial).await
+                    self.deny_unless_waived(context, denial).await
                 }
             }
         })
     }
 
-    /// Whether settings allow the subject of `builder` despite `finding`.
-    pub fn waives(self, builder: &DenialBuilder<'_>, finding: &Finding, mixed: Mixed) -> bool {
+    /// Whether settings allow the subject of `context` despite `finding`.
+    pub fn waives(self, context: &DecisionContext<'_>, finding: &Finding, mixed: Mixed) -> bool {
         matches!((finding, mixed), (Finding::Unseen(_), Mixed::Tunnel))
-            || self.exemption(builder).is_some()
-            || self.is_observed(builder)
+            || self.exemption(context).is_some()
+            || self.is_observed(context)
     }
 
     /// Denies the request, unless an exemption or the observe mode allows it despite `denial`: `Ok`.
     pub fn deny_unless_waived(
         self,
-        builder: &DenialBuilder<'_>,
+        context: &DecisionContext<'_>,
         denial: Denial,
     ) -> Pin<Box<impl Future<Output = Result<(), GateError>>>> {
         box_future(move || async move {
-            if let Some(exemption) = self.exemption(builder) {
-                return self.exempt(builder.info, denial, exemption).await;
+            if let Some(exemption) = self.exemption(context) {
+                return self.exempt(context.info, denial, exemption).await;
             }
-            if self.is_observed(builder) {
-                return self.observe(builder.info, denial).await;
+            if self.is_observed(context) {
+                return self.observe(context.info, denial).await;
             }
             Err(self.deny(denial).await)
         })
@@ -137,21 +137,21 @@ impl<'a> Enforcer<'a> {
         self.count(denial);
     }
 
-    /// The exemption that applies to the subject of `builder`.
-    fn exemption(self, builder: &DenialBuilder<'_>) -> Option<&'a Exemption> {
+    /// The exemption that applies to the subject of `context`.
+    fn exemption(self, context: &DecisionContext<'_>) -> Option<&'a Exemption> {
         let exemptions = &self.rules.exemptions;
-        let (origin, token) = (builder.subject.origin(), builder.agent.token);
-        match builder.subject {
+        let (origin, token) = (context.subject.origin(), context.agent.token);
+        match context.subject {
             Subject::Resource(target) => {
                 let path = target.judged_path().as_bytes();
-                exemptions.find(origin, path, token, builder.now())
+                exemptions.find(origin, path, token, context.now())
             }
-            Subject::Host(_) => exemptions.find_for_host(origin, token, builder.now()),
+            Subject::Host(_) => exemptions.find_for_host(origin, token, context.now()),
         }
     }
 
-    fn is_observed(self, builder: &DenialBuilder<'_>) -> bool {
-        self.rules.mode(&builder.agent, builder.subject.origin()) == Mode::Observe
+    fn is_observed(self, context: &DecisionContext<'_>) -> bool {
+        self.rules.mode(&context.agent, context.subject.origin()) == Mode::Observe
     }
 
     fn count(self, denial: &Denial) {

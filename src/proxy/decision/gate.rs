@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 
-use super::denial_builder::DenialBuilder;
+use super::decision_context::DecisionContext;
 use super::enforce::{Enforcer, Finding};
 use super::permit_pace::{self, PermitPace};
 use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
@@ -21,7 +21,7 @@ use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, de
 use crate::policy::state::{Policy, RobotsState};
 use crate::proxy::observe::decision_metrics::DecisionMetrics;
 use crate::proxy::outcome::problem::Problem;
-use crate::proxy::outcome::rejection::GateError;
+use crate::proxy::outcome::refusal::GateError;
 use crate::proxy::request::target::Target;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
@@ -86,7 +86,7 @@ impl HostPermit {
 
 /// What the gate grants.
 #[derive(Debug)]
-pub enum Admission {
+pub enum Admitted {
     /// The request may be forwarded.
     Permit(Permit),
     /// The client requests the robots.txt itself, and gets the copy that decides.
@@ -116,28 +116,30 @@ impl Gate {
         &self,
         target: Target,
         info: RequestInfo<'_>,
-    ) -> Result<Admission, GateError> {
+    ) -> Result<Admitted, GateError> {
         self.enforcer().check_audit()?;
-        let builder = self.builder(Subject::Resource(&target), info);
-        let known = self.known(&builder).await?;
+        let context = self.context(Subject::Resource(&target), info);
+        self.require_agent(&context).await?;
+        self.require_agent(&context).await?;
+        let known = self.lookup(&context).await?;
         // A fetch may have taken its time: the decision is of the time when it ended.
         let now = known.at();
-        let builder = DenialBuilder { at: Some(now), ..builder };
+        let context = DecisionContext { at: Some(now), ..context };
         let policy = known.policy(now);
-        let decision = decide(&policy, builder.agent.token, target.judged_path().as_bytes());
+        let decision = decide(&policy, context.agent.token, target.judged_path().as_bytes());
         match decision.verdict {
             Verdict::Allow => {
                 self.metrics.count_allowed(&decision.basis, true);
                 info.entry.note_allowed(&decision, &known, now);
                 if decision.basis != Basis::RobotsTxtItself {
-                    let (path, token) = (target.judged_path(), builder.agent.token);
+                    let (path, token) = (target.judged_path(), context.agent.token);
                     let client = || info.client.key();
                     self.watch.allowed(&target.origin, path, token, known.profile(), client);
                 }
             }
             Verdict::Disallow => {
-                let denial = builder.by_policy(&known, &decision);
-                self.enforcer().deny_unless_waived(&builder, denial).await?;
+                let denial = context.by_policy(&known, &decision);
+                self.enforcer().deny_unless_waived(&context, denial).await?;
             }
         }
         if let Some(copy) = self.robots_txt(&decision, &policy, info.method, now) {
@@ -146,8 +148,8 @@ impl Gate {
         let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
         let is_waived = decision.verdict == Verdict::Disallow;
         let path = target.judged_path().as_bytes();
-        let pace = PermitPace::of(&builder, &known, &policy, path, &self.watch);
-        Ok(Admission::Permit(Permit { target, in_outage, is_waived, pace }))
+        let pace = PermitPace::of(&context, &known, &policy, path, &self.watch);
+        Ok(Admitted::Permit(Permit { target, in_outage, is_waived, pace }))
     }
 
     /// Decides on a tunnel to `origin`, of which no path will be seen.
@@ -158,40 +160,42 @@ impl Gate {
         mixed: Mixed,
     ) -> Result<HostPermit, GateError> {
         self.enforcer().check_audit()?;
-        let builder = self.builder(Subject::Host(&origin), info);
-        let known = self.known(&builder).await?;
+        let context = self.context(Subject::Host(&origin), info);
+        self.require_agent(&context).await?;
+        self.require_agent(&context).await?;
+        let known = self.lookup(&context).await?;
         let now = known.at();
-        let builder = DenialBuilder { at: Some(now), ..builder };
+        let context = DecisionContext { at: Some(now), ..context };
         let policy = known.policy(now);
-        let finding = match decide_host(&policy, builder.agent.token) {
+        let finding = match decide_host(&policy, context.agent.token) {
             HostDecision::Whole(decision) if decision.verdict == Verdict::Allow => {
                 self.metrics.count_allowed(&decision.basis, false);
                 info.entry.note_allowed(&decision, &known, now);
                 None
             }
             HostDecision::Whole(decision) => {
-                Some(Finding::Disallowed(builder.by_policy(&known, &decision)))
+                Some(Finding::Disallowed(context.by_policy(&known, &decision)))
             }
             HostDecision::Mixed(group) => {
-                let mut denial = builder.path_not_seen(&known, group);
+                let mut denial = context.path_not_seen(&known, group);
                 let is_tunnel = mixed == Mixed::Tunnel;
-                let is_paced = is_tunnel && permit_pace::has_delay(&builder, &known, &policy);
+                let is_paced = is_tunnel && permit_pace::has_delay(&context, &known, &policy);
                 denial.record.pace_seen = is_paced.then_some(false);
                 Some(Finding::Unseen(denial))
             }
         };
         let is_waived = finding.is_some();
         if let Some(finding) = finding {
-            self.enforcer().enforce(&builder, finding, mixed).await?;
+            self.enforcer().enforce(&context, finding, mixed).await?;
         }
-        let pace = PermitPace::of(&builder, &known, &policy, b"/", &self.watch);
+        let pace = PermitPace::of(&context, &known, &policy, b"/", &self.watch);
         Ok(HostPermit { origin, is_waived, pace })
     }
 
     /// Denies a CONNECT to a port that is not listed.
     pub async fn deny_port(&self, origin: &Origin, info: RequestInfo<'_>) -> GateError {
         self.metrics.count_closed_port();
-        let denial = self.builder(Subject::Host(origin), info).port_not_allowed();
+        let denial = self.context(Subject::Host(origin), info).port_not_allowed();
         self.enforcer().deny(denial).await
     }
 
@@ -223,7 +227,7 @@ impl Gate {
         box_future(move || async move {
             self.metrics.count_failure(error.failure);
             if error.failure.is_prohibition() {
-                let denial = self.builder(subject, info).origin_refused(&error);
+                let denial = self.context(subject, info).origin_refused(&error);
                 self.enforcer().deny(denial).await
             } else {
                 GateError::Failed(error)
@@ -240,8 +244,8 @@ impl Gate {
         reason: Reason,
         sni: Option<&str>,
     ) {
-        let builder = self.builder(Subject::Host(origin), info.borrow());
-        let mut denial = builder.denial(reason, Problem::NotServed);
+        let context = self.context(Subject::Host(origin), info.borrow());
+        let mut denial = context.denial(reason, Problem::NotServed);
         denial.record.sni = sni.map(|name| Record::text(name.as_bytes()));
         self.enforcer().record_unanswered(denial).await;
     }
@@ -259,13 +263,13 @@ impl Gate {
     }
 
     /// For denials of the request `info`.
-    pub(super) fn builder<'a>(
+    pub(super) fn context<'a>(
         &'a self,
         subject: Subject<'a>,
         info: RequestInfo<'a>,
-    ) -> DenialBuilder<'a> {
+    ) -> DecisionContext<'a> {
         let agent = self.rules.agent(info.user_agent, info.client.user.as_deref());
-        DenialBuilder {
+        DecisionContext {
             subject,
             info,
             agent,
@@ -280,15 +284,23 @@ impl Gate {
         Enforcer { rules: &self.rules, audit: &self.audit, metrics: &self.metrics }
     }
 
-    /// What is known of the origin, under the profile that applies to the agent.
-    pub(super) async fn known(&self, builder: &DenialBuilder<'_>) -> Result<Known, GateError> {
-        let DenialBuilder { agent, subject, rules, info, .. } = builder;
-        if rules.agent_required && agent.identification.is_none() {
-            let denial = builder.denial(Reason::AgentRequired, Problem::AgentRequired);
-            return Err(self.enforcer().deny(denial).await);
+    /// Denies a request without an identification, where one is required (`agents.require`).
+    pub(super) async fn require_agent(
+        &self,
+        context: &DecisionContext<'_>,
+    ) -> Result<(), GateError> {
+        if !context.rules.agent_required || context.agent.identification.is_some() {
+            return Ok(());
         }
+        let denial = context.denial(Reason::AgentRequired, Problem::AgentRequired);
+        Err(self.enforcer().deny(denial).await)
+    }
+
+    /// What is known of the origin's robots.txt, under the profile that applies to the agent.
+    pub(super) async fn lookup(&self, context: &DecisionContext<'_>) -> Result<Known, GateError> {
+        let DecisionContext { agent, subject, rules, info, .. } = context;
         let profile = rules.profile(agent, subject.origin());
-        match self.store.known(subject.origin(), profile, agent.token, info.client).await {
+        match self.store.lookup(subject.origin(), profile, agent.token, info.client).await {
             Ok(known) => Ok(known),
             Err(Undecided::Refused(error))
                 if !error.failure.is_ours() || error.failure == Failure::Paced =>
@@ -299,7 +311,7 @@ impl Gate {
                 if let Undecided::Refused(error) = &undecided {
                     self.metrics.count_failure(error.failure);
                 }
-                Err(self.enforcer().deny(builder.undecided(&undecided)).await)
+                Err(self.enforcer().deny(context.undecided(&undecided)).await)
             }
         }
     }
@@ -312,12 +324,12 @@ impl Gate {
         policy: &Policy<'_>,
         method: &Method,
         now: Timestamp,
-    ) -> Option<Admission> {
+    ) -> Option<Admitted> {
         let Policy::Rules(copy) = policy else { return None };
         let is_served = decision.basis == Basis::RobotsTxtItself
             && self.rules.serves_robots_txt
             && matches!(*method, Method::GET | Method::HEAD);
-        is_served.then(|| Admission::RobotsTxt {
+        is_served.then(|| Admitted::RobotsTxt {
             snapshot: Arc::clone(&copy.snapshot),
             age: now.since(copy.confirmed_at),
         })

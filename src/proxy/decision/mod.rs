@@ -2,7 +2,7 @@
 //! denials.
 
 mod confirm;
-pub mod denial_builder;
+pub mod decision_context;
 pub mod enforce;
 pub mod gate;
 mod paced_notice;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::denial_builder::DenialBuilder;
+use super::decision_context::DecisionContext;
 use super::request_info::Subject;
 use crate::audit::evidence::Blob;
 use crate::audit::{self, Paced, PacedEvent, Record};
@@ -10,7 +10,7 @@ use crate::pace::PaceMode;
 use crate::policy::decision::Named;
 use crate::policy::exemption::Exemption;
 use crate::policy::pace::AskedPace;
-use crate::policy::state::Copy;
+use crate::policy::state::RobotsCopy;
 use crate::proxy::outcome::denial::blobs;
 use crate::robots::{self, Group};
 use crate::store::Known;
@@ -18,9 +18,9 @@ use crate::watch::{PacedKey, Watch};
 
 /// What applies to a request that a robots.txt asks a delay of.
 pub(super) struct PacedRequest<'a> {
-    pub builder: &'a DenialBuilder<'a>,
+    pub context: &'a DecisionContext<'a>,
     pub known: &'a Known,
-    pub copy: &'a Copy,
+    pub copy: &'a RobotsCopy,
     pub group: Option<&'a Group<'a>>,
     /// What the file asks.
     pub asked: AskedPace,
@@ -37,7 +37,7 @@ impl PacedRequest<'_> {
         }
         let snapshot = &self.copy.snapshot;
         let key = PacedKey {
-            origin: self.builder.subject.origin(),
+            origin: self.context.subject.origin(),
             group: self.group.map_or("", Group::name),
             delay: self.delay(),
             is_exempted: self.exempted.is_some(),
@@ -45,12 +45,12 @@ impl PacedRequest<'_> {
             sha256: snapshot.sha256,
         };
         let bytes = snapshot.body.len() + snapshot.capture.json.len();
-        let client = || self.builder.info.client.key();
-        watch.paced(&key, client, (bytes, self.builder.now()), || (self.notice(), self.evidence()));
+        let client = || self.context.info.client.key();
+        watch.paced(&key, client, (bytes, self.context.now()), || (self.notice(), self.evidence()));
     }
 
     fn is_tunnel(&self) -> bool {
-        matches!(self.builder.subject, Subject::Host(_))
+        matches!(self.context.subject, Subject::Host(_))
     }
 
     fn delay(&self) -> Duration {
@@ -58,11 +58,11 @@ impl PacedRequest<'_> {
     }
 
     fn notice(&self) -> Paced {
-        let Self { builder, asked, .. } = self;
-        let origin = builder.subject.origin();
+        let Self { context, asked, .. } = self;
+        let origin = context.subject.origin();
         let group = self.group.map(|group| Named { name: group.name(), line: group.line() });
         Paced {
-            agent: builder.agent.token.map(|token| Record::text(token.as_bytes())),
+            agent: context.agent.token.map(|token| Record::text(token.as_bytes())),
             clamped: asked.clamped && self.exempted.is_none(),
             delay_ms: u64::try_from(self.delay().as_millis()).unwrap_or(u64::MAX),
             event: PacedEvent::It,
@@ -77,11 +77,11 @@ impl PacedRequest<'_> {
             pace_seen: self.is_tunnel().then_some(false),
             prev: String::new(),
             profile: audit::Profile::of(self.known.profile()).into(),
-            robots: builder.summary(self.known, None).record.clone(),
+            robots: context.summary(self.known, None).record.clone(),
             seq: 0,
             source: asked.record.as_str().to_owned(),
             text: self.line(),
-            time: builder.now(),
+            time: context.now(),
         }
     }
 

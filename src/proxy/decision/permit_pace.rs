@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use super::denial_builder::DenialBuilder;
+use super::decision_context::DecisionContext;
 use super::paced_notice::PacedRequest;
 use super::rules::AgentPace;
 use crate::pace::{self, PaceMode, Visit};
 use crate::policy::exemption::Exemption;
 use crate::policy::pace::{AskedPace, asked, closed};
-use crate::policy::state::{Copy, Policy};
+use crate::policy::state::{Policy, RobotsCopy};
 use crate::proxy::request::prefer;
 use crate::robots::{Closed, Group};
 use crate::store::Known;
@@ -35,27 +35,27 @@ struct SitePace {
 }
 
 impl PermitPace {
-    /// For the request of `builder`, at the moment of its decision.
+    /// For the request of `context`, at the moment of its decision.
     pub(super) fn of(
-        builder: &DenialBuilder<'_>,
+        context: &DecisionContext<'_>,
         known: &Known,
         policy: &Policy<'_>,
         path: &[u8],
         watch: &Watch,
     ) -> Self {
-        let agent = builder.rules.pace(&builder.agent);
+        let agent = context.rules.pace(&context.agent);
         let Policy::Rules(copy) = policy else { return Self { agent, site: None } };
         if !copy.rules.has_pace() {
             return Self { agent, site: None };
         }
-        let (token, now) = (builder.agent.token, builder.now());
+        let (token, now) = (context.agent.token, context.now());
         let group = copy.rules.group(token);
         let (robots, profile) = (&copy.rules, known.profile());
-        let (asked, exempted) = asked_by_site(builder, known, copy, (group.as_ref(), path));
+        let (asked, exempted) = asked_by_site(context, known, copy, (group.as_ref(), path));
         if let Some(asked) = asked {
-            let mode = mode(builder, &agent);
+            let mode = mode(context, &agent);
             let group = group.as_ref();
-            PacedRequest { builder, known, copy, group, asked, exempted, mode }.note(watch);
+            PacedRequest { context, known, copy, group, asked, exempted, mode }.note(watch);
         }
         let asked = asked.and_then(|asked| kept(asked, exempted));
         let closed = closed(robots, group.as_ref(), profile, now);
@@ -69,16 +69,16 @@ impl PermitPace {
     }
 
     /// The call for the turn of a request with these headers; `None`: they say nothing about it.
-    pub fn call<'a>(
+    pub fn turn_request<'a>(
         &'a self,
         origin: &'a Origin,
         client: &'a ClientKey,
         headers: Option<&HeaderMap>,
         shutdown: &'a CancellationToken,
-    ) -> pace::Call<'a> {
+    ) -> pace::TurnRequest<'a> {
         let site = self.site.as_deref();
         let preferred = headers.and_then(prefer::wait);
-        pace::Call {
+        pace::TurnRequest {
             origin,
             client,
             mode: self.agent.mode,
@@ -93,34 +93,34 @@ impl PermitPace {
     }
 }
 
-/// Whether requests to the origin of `builder` are a delay apart.
-pub(super) fn has_delay(builder: &DenialBuilder<'_>, known: &Known, policy: &Policy<'_>) -> bool {
-    if mode(builder, &builder.rules.pace(&builder.agent)) != PaceMode::Enforce {
+/// Whether requests to the origin of `context` are a delay apart.
+pub(super) fn has_delay(context: &DecisionContext<'_>, known: &Known, policy: &Policy<'_>) -> bool {
+    if mode(context, &context.rules.pace(&context.agent)) != PaceMode::Enforce {
         return false;
     }
-    let is_own = !builder.rules.pace.delay(builder.subject.origin()).is_zero();
+    let is_own = !context.rules.pace.delay(context.subject.origin()).is_zero();
     is_own
         || matches!(policy, Policy::Rules(copy) if {
-            let group = copy.rules.group(builder.agent.token);
-            let (asked, exempted) = asked_by_site(builder, known, copy, (group.as_ref(), b"/"));
+            let group = copy.rules.group(context.agent.token);
+            let (asked, exempted) = asked_by_site(context, known, copy, (group.as_ref(), b"/"));
             asked.is_some_and(|asked| kept(asked, exempted).is_some())
         })
 }
 
 /// The mode that applies to the agent at the origin.
-fn mode(builder: &DenialBuilder<'_>, agent: &AgentPace) -> PaceMode {
-    agent.mode.unwrap_or_else(|| builder.rules.pace.mode(builder.subject.origin()))
+fn mode(context: &DecisionContext<'_>, agent: &AgentPace) -> PaceMode {
+    agent.mode.unwrap_or_else(|| context.rules.pace.mode(context.subject.origin()))
 }
 
 /// What the robots.txt asks of `group`, and the exemption with a delay of its own.
 fn asked_by_site<'a>(
-    builder: &DenialBuilder<'a>,
+    context: &DecisionContext<'a>,
     known: &Known,
-    copy: &Copy,
+    copy: &RobotsCopy,
     (group, path): (Option<&Group<'_>>, &[u8]),
 ) -> (Option<AskedPace>, Option<(&'a Exemption, Duration)>) {
-    let DenialBuilder { rules, subject, agent, .. } = *builder;
-    let (token, now) = (agent.token, builder.now());
+    let DecisionContext { rules, subject, agent, .. } = *context;
+    let (token, now) = (agent.token, context.now());
     let delay_max = rules.pace.max_crawl_delay;
     (
         asked(&copy.rules, group, known.profile(), delay_max, now),

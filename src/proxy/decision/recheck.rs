@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::denial_builder::DenialBuilder;
+use super::decision_context::DecisionContext;
 use super::enforce::Finding;
 use super::gate::Gate;
 use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
@@ -68,20 +68,20 @@ impl Recheck {
             Permitted::Resource(target) => (Subject::Resource(target), Mixed::Refuse),
             Permitted::Host(origin, mixed) => (Subject::Host(origin), *mixed),
         };
-        let builder = self.gate.builder(subject, self.info.borrow());
+        let context = self.gate.context(subject, self.info.borrow());
         let enforcer = self.gate.enforcer();
-        let profile = self.gate.rules.profile(&builder.agent, subject.origin());
+        let profile = self.gate.rules.profile(&context.agent, subject.origin());
         let changes = self.gate.store.changes(subject.origin());
         // What was allowed despite a denial has its record from when it began.
         let mut was_disallowed = true;
         loop {
-            let known = changes.next(profile, builder.agent.token, builder.info.client).await;
-            let builder = DenialBuilder { at: Some(known.at()), ..builder };
-            let finding = finding(&builder, &known);
+            let known = changes.next(profile, context.agent.token, context.info.client).await;
+            let context = DecisionContext { at: Some(known.at()), ..context };
+            let finding = finding(&context, &known);
             let is_disallowed = finding.is_some();
             if let Some(finding) = finding
-                && !(was_disallowed && enforcer.waives(&builder, &finding, mixed))
-                && enforcer.enforce(&builder, finding, mixed).await.is_err()
+                && !(was_disallowed && enforcer.waives(&context, &finding, mixed))
+                && enforcer.enforce(&context, finding, mixed).await.is_err()
             {
                 return;
             }
@@ -90,25 +90,25 @@ impl Recheck {
     }
 }
 
-/// What `known` disallows of the subject of `builder`; `None`: nothing, which is noted for the
+/// What `known` disallows of the subject of `context`; `None`: nothing, which is noted for the
 /// access log.
-pub(super) fn finding(builder: &DenialBuilder<'_>, known: &Known) -> Option<Finding> {
-    let policy = known.policy(builder.now());
-    let token = builder.agent.token;
-    let decision = match builder.subject {
+pub(super) fn finding(context: &DecisionContext<'_>, known: &Known) -> Option<Finding> {
+    let policy = known.policy(context.now());
+    let token = context.agent.token;
+    let decision = match context.subject {
         Subject::Resource(target) => decide(&policy, token, target.judged_path().as_bytes()),
         Subject::Host(_) => match decide_host(&policy, token) {
             HostDecision::Whole(decision) => decision,
             HostDecision::Mixed(group) => {
-                return Some(Finding::Unseen(builder.path_not_seen(known, group)));
+                return Some(Finding::Unseen(context.path_not_seen(known, group)));
             }
         },
     };
     match decision.verdict {
         Verdict::Allow => {
-            builder.info.entry.note_allowed(&decision, known, builder.now());
+            context.info.entry.note_allowed(&decision, known, context.now());
             None
         }
-        Verdict::Disallow => Some(Finding::Disallowed(builder.by_policy(known, &decision))),
+        Verdict::Disallow => Some(Finding::Disallowed(context.by_policy(known, &decision))),
     }
 }

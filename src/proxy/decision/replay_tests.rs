@@ -6,7 +6,7 @@ mod site;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::audit::read::replay::{Answer, Outcome, Replay};
+use crate::audit::read::replay::{Answer, Replay, Replayed};
 use crate::audit::{self, Reason};
 use crate::policy::access::NetworkFailure;
 use crate::policy::profile::Profile;
@@ -55,7 +55,7 @@ fn an_unreachable_file_with_a_copy_is_decided_again_by_the_copy() {
         let unreachable = |is: &Answer| {
             matches!(is, Answer::Disallowed { reason: Reason::RobotsUnreachable, .. })
         };
-        assert!(matches!(&outcome, Outcome::Differs { is, .. } if unreachable(is)), "{outcome:?}");
+        assert!(matches!(&outcome, Replayed::Differs { is, .. } if unreachable(is)), "{outcome:?}");
     }
 }
 
@@ -139,7 +139,7 @@ fn a_changed_record_or_evidence_is_decided_differently() {
             Replay::recorded(site.dir.path(), |name, _, _| Ok(Profile::named(name).unwrap()));
         replay.again(&record)
     };
-    let differs = |outcome: &Outcome| matches!(outcome, Outcome::Differs { .. });
+    let differs = |outcome: &Replayed| matches!(outcome, Replayed::Differs { .. });
     for change in [
         (|record| record.rule.as_mut().unwrap().line = 3) as fn(&mut audit::Record),
         |record| record.rule.as_mut().unwrap().pattern = "/private".into(),
@@ -152,14 +152,14 @@ fn a_changed_record_or_evidence_is_decided_differently() {
     }
     let overdue = changed(|record| record.time = record.time.plus(3 * DAY));
     assert!(
-        matches!(&overdue, Outcome::Undecidable(why) if why.contains("asked for again")),
+        matches!(&overdue, Replayed::Undecidable(why) if why.contains("asked for again")),
         "{overdue:?}"
     );
     let refused = changed(|record| record.reason = Reason::OriginRefused);
-    assert_eq!(refused, Outcome::NotOfRobots(Reason::OriginRefused));
+    assert_eq!(refused, Replayed::NotOfRobots(Reason::OriginRefused));
     let missing = changed(|record| record.robots.as_mut().unwrap().sha256 = Some("ab".repeat(32)));
     assert!(
-        matches!(&missing, Outcome::NoEvidence(what) if what.ends_with("is missing")),
+        matches!(&missing, Replayed::NoEvidence(what) if what.ends_with("is missing")),
         "{missing:?}"
     );
 }
@@ -177,7 +177,7 @@ fn a_cut_or_redacted_url_is_decided_again_if_the_rest_does_not_matter() {
     let hash = "~0123456789abcdef";
     assert_eq!(
         redacted("/private/?q=a", &format!("/private/?q={hash}")),
-        Outcome::Undecidable("the values of its query are redacted".into())
+        Replayed::Undecidable("the values of its query are redacted".into())
     );
     let site = Site::under("rfc9309").answers(Answers::File(FILE));
     let redacted = |path: &str, shown: &str| {
@@ -185,13 +185,13 @@ fn a_cut_or_redacted_url_is_decided_again_if_the_rest_does_not_matter() {
         record.url = format!("http://example.com{shown}");
         site.again(&record)
     };
-    assert_eq!(redacted("/private/?q=a", &format!("/private/?q={hash}")), Outcome::Same);
+    assert_eq!(redacted("/private/?q=a", &format!("/private/?q={hash}")), Replayed::Same);
     let long = format!("/private/a?{}", "b".repeat(9000));
     let denial = site.denies(&long);
     assert!(denial.record.url.contains("…["), "it is too long");
     site.is_same(&denial, Reason::DisallowRule);
     let long = format!("/private/{}", "b".repeat(9000));
     assert!(
-        matches!(site.again(&site.denies(&long).record), Outcome::Undecidable(why) if why.contains("too long"))
+        matches!(site.again(&site.denies(&long).record), Replayed::Undecidable(why) if why.contains("too long"))
     );
 }

@@ -7,7 +7,7 @@
 //!                               │ upgrade
 //!                               └───────────▶ Upgraded                    (final)
 //!
-//!   input     Open ─ end_input ─▶ Ended       Open ─ refuse_input ─▶ Refused
+//!   input     Open ─ end_input ─▶ Ended       Open ─ reject_input ─▶ Refused
 //!   output    Ready ─ block_output ─▶ Blocked ─ unblock_output ─▶ Ready
 //! ```
 //!
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use super::interim_queue::InterimQueue;
 use super::target_form::NextTargetForm;
 use crate::egress::ReadAllowance;
-use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
 use crate::runtime::lock::Lock;
 
 /// Bytes of responses that a client has to take before it counts as one that reads.
@@ -57,7 +57,7 @@ pub struct ConnectionState {
     phase: AtomicU8,
     /// [`OPEN`], [`ENDED`] or [`REFUSED`].
     input: AtomicU8,
-    refusal: Lock<Option<Refusal>>,
+    rejection: Lock<Option<Rejection>>,
     /// A request with a body has come, which may be answered before it is read.
     may_leave_unread: AtomicBool,
     target_form: NextTargetForm,
@@ -142,9 +142,9 @@ impl ConnectionState {
         let _ = self.input.compare_exchange(OPEN, ENDED, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Open → Refused: nothing more is read, and `refusal` is the last response.
-    pub fn refuse_input(&self, refusal: Refusal) {
-        *self.refusal.lock() = Some(refusal);
+    /// Open → Refused: nothing more is read, and `rejection` is the last response.
+    pub fn reject_input(&self, rejection: Rejection) {
+        *self.rejection.lock() = Some(rejection);
         self.input.store(REFUSED, Ordering::Release);
     }
 
@@ -159,8 +159,8 @@ impl ConnectionState {
     }
 
     /// Takes the reason that the input is refused for.
-    pub fn take_refusal(&self) -> Option<Refusal> {
-        self.refusal.lock().take()
+    pub fn take_rejection(&self) -> Option<Rejection> {
+        self.rejection.lock().take()
     }
 
     /// A request with a body has come, which may be answered before it is read.

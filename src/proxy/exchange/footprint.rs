@@ -32,7 +32,7 @@ const FIELD_BYTES: usize = 64;
 /// An intercepted connection between requests: the client's TLS and an idle HTTP engine.
 pub const INTERCEPTED_BYTES: usize = 40 << 10;
 
-/// A refused HTTP/2 stream whose client does not read the refusal.
+/// A refused HTTP/2 stream whose client does not read the rejection.
 pub const REFUSED_STREAM_BYTES: usize = 3 << 10;
 
 /// An intercepted HTTP/2 connection, beside the admitted requests: a head that is arriving, and as

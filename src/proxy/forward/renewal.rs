@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::client_side::ClientSide;
 use crate::egress::{self, Permission, Renewal};
 use crate::proxy::decision::gate::Permit;
-use crate::proxy::outcome::rejection::GateError;
+use crate::proxy::outcome::refusal::GateError;
 use crate::runtime::box_future::box_future;
 
 /// A permit, and what the gate needs to decide again.

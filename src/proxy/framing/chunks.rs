@@ -41,13 +41,13 @@ struct Trailers {
     bytes: usize,
     fields: usize,
     bytes_max: usize,
-    fields_max: usize,
+    headers_max: usize,
 }
 
 impl Chunks {
     /// The beginning of a body, with limits for its trailers.
-    pub const fn new(bytes_max: usize, fields_max: usize) -> Self {
-        let trailers = Trailers { line: Vec::new(), bytes: 0, fields: 0, bytes_max, fields_max };
+    pub const fn new(bytes_max: usize, headers_max: usize) -> Self {
+        let trailers = Trailers { line: Vec::new(), bytes: 0, fields: 0, bytes_max, headers_max };
         Self { at: At::Begin, size: 0, extensions: 0, trailers }
     }
 
@@ -136,7 +136,7 @@ impl Trailers {
         head::field(&self.line)?;
         self.line.clear();
         self.fields += 1;
-        if self.fields > self.fields_max {
+        if self.fields > self.headers_max {
             return Err("the trailers are more than limits.max_headers allows");
         }
         Ok(At::Trailer)

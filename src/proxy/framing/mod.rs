@@ -9,14 +9,14 @@ mod tests;
 use crate::proxy::framing::chunks::Chunks;
 use crate::proxy::framing::head::encoded::{self, Encoded};
 use crate::proxy::framing::head::{Content, Fields, RequestLine};
-use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::char_class::{TOKEN, is};
 
 /// Splits the bytes of one client into requests.
 #[derive(Debug)]
 pub struct Framing {
     bytes_max: usize,
-    fields_max: usize,
+    headers_max: usize,
     strict_target: bool,
     state: State,
     /// The request line of the last request whose head has come.
@@ -54,18 +54,18 @@ pub enum Admit {
 /// Why bytes are not passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    Head(Refusal),
+    Head(Rejection),
     Content(&'static str),
 }
 
 impl Framing {
     /// For heads, and trailers, of at most so many bytes and fields. With `strict_target`, a target
     /// that would have to be percent-encoded is refused.
-    pub fn new(bytes_max: usize, fields_max: usize, strict_target: bool) -> Self {
+    pub fn new(bytes_max: usize, headers_max: usize, strict_target: bool) -> Self {
         let state = State::Head(Search::default());
         Self {
             bytes_max,
-            fields_max,
+            headers_max,
             strict_target,
             state,
             line: None,
@@ -116,7 +116,7 @@ impl Framing {
         self.encoded.take()
     }
 
-    fn head(&mut self, bytes: &mut [u8], search: Search) -> Result<Admit, Refusal> {
+    fn head(&mut self, bytes: &mut [u8], search: Search) -> Result<Admit, Rejection> {
         match empty_lines(bytes) {
             0 if bytes == b"\r" => return Ok(Admit::More),
             0 => {}
@@ -140,7 +140,11 @@ impl Framing {
     }
 
     /// Searches for the empty line, and checks the first line as soon as it is whole.
-    fn search(&self, bytes: &[u8], mut search: Search) -> Result<(Search, Option<usize>), Refusal> {
+    fn search(
+        &self,
+        bytes: &[u8],
+        mut search: Search,
+    ) -> Result<(Search, Option<usize>), Rejection> {
         for at in memchr::memchr_iter(b'\n', &bytes[search.searched..]) {
             let at = search.searched + at;
             if search.line.is_none() {
@@ -162,7 +166,7 @@ impl Framing {
     }
 
     /// Checks a whole head, and begins the content that follows it.
-    fn begin(&mut self, line: RequestLine, head: &mut [u8]) -> Result<(), Refusal> {
+    fn begin(&mut self, line: RequestLine, head: &mut [u8]) -> Result<(), Rejection> {
         let mut begin = 0;
         let mut lines = memchr::memchr_iter(b'\n', head).map(|end| {
             let line = &head[begin..end];
@@ -171,7 +175,7 @@ impl Framing {
         });
         let length = lines.next().map_or(0, <[u8]>::len);
         let lines = lines.take_while(|line| !line.is_empty());
-        let Fields { content, in_title_case } = head::fields(line, lines, self.fields_max)?;
+        let Fields { content, in_title_case } = head::fields(line, lines, self.headers_max)?;
         // A higher minor version is treated as the highest known one (RFC 9110 §6.2).
         head[length - 1] = line.minor.min(b'1');
         if line.is_unencoded {
@@ -185,7 +189,7 @@ impl Framing {
         (self.line, self.in_title_case) = (Some(line), in_title_case);
         self.state = match content {
             Content::Length(length) => State::Length(length),
-            Content::Chunked => State::Chunked(Chunks::new(self.bytes_max, self.fields_max)),
+            Content::Chunked => State::Chunked(Chunks::new(self.bytes_max, self.headers_max)),
         };
         self.end_content();
         Ok(())

@@ -28,7 +28,7 @@ fn passed(bytes: &str, pieces: &[usize]) -> (Vec<String>, Option<u16>) {
                 }
                 Ok(Admit::Drop(count)) => count,
                 Ok(Admit::More) => break,
-                Err(Fault::Head(refusal)) => return (all, Some(refusal.status().as_u16())),
+                Err(Fault::Head(rejection)) => return (all, Some(rejection.status().as_u16())),
                 Err(Fault::Content(_)) => return (all, Some(0)),
             };
             held.drain(..count);

@@ -15,7 +15,7 @@ use crate::policy::decision::Decision;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::recorded::Recorded;
-use crate::proxy::outcome::rejection::Rejection;
+use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::request::target::Scope;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
@@ -131,22 +131,17 @@ impl AccessEntry {
     }
 
     /// Writes the line of a request that was answered with `status`, or rejected.
-    pub fn emit(
-        &self,
-        context: &ConnectionContext,
-        status: StatusCode,
-        rejection: Option<&Rejection>,
-    ) {
+    pub fn emit(&self, context: &ConnectionContext, status: StatusCode, refusal: Option<&Refusal>) {
         let Some(line) = &self.line else { return };
-        if let Some(Rejection::Denial(denial)) = rejection {
+        if let Some(Refusal::Denial(denial)) = refusal {
             self.note_denial(denial);
         }
-        let error = match rejection {
-            Some(Rejection::Refusal(refusal)) => {
-                if refusal.is_delay() {
+        let error = match refusal {
+            Some(Refusal::Rejection(rejection)) => {
+                if rejection.is_delay() {
                     line.decision.lock().outcome = Some("delay");
                 }
-                Some(refusal.proxy_error)
+                Some(rejection.proxy_error)
             }
             _ => None,
         };

@@ -35,7 +35,7 @@ const ALLOWING: [&str; 7] = [
 /// The events that have a record. Their basis is that of the reason.
 const RECORDED: [Event; 4] = [Event::Denied, Event::WouldDeny, Event::Exempted, Event::Tunnelled];
 
-/// Errors of egress that are a refusal by the proxy.
+/// Errors of egress that are a rejection by the proxy.
 const REFUSALS: [Failure; 3] = [Failure::AddressProhibited, Failure::HostProhibited, Failure::Loop];
 
 /// Decisions by a path, and by a host as a whole.
@@ -138,8 +138,8 @@ impl DecisionMetrics {
     /// How often egress failed, by the proxy error type of RFC 9209 §2.3.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counted = Failure::PROXY_ERRORS.into_iter().zip(self.failures.values()).enumerate();
-        let failed =
-            counted.filter(|(place, _)| !REFUSALS.iter().any(|refusal| refusal.place() == *place));
+        let failed = counted
+            .filter(|(place, _)| !REFUSALS.iter().any(|rejection| rejection.place() == *place));
         failed.map(|(_, failure)| failure)
     }
 }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn each_failure_is_told_once_and_a_prohibition_as_a_refusal() {
         let decisions = DecisionMetrics::default();
-        REFUSALS.into_iter().for_each(|refusal| decisions.count_failure(refusal));
+        REFUSALS.into_iter().for_each(|rejection| decisions.count_failure(rejection));
         decisions.count_closed_port();
         assert_eq!(decisions.refusals(), [("address", 1), ("host", 1), ("port", 1), ("loop", 1)]);
         assert!(decisions.failures().all(|(_, count)| count == 0));

@@ -11,7 +11,7 @@ use super::tls_metrics::TlsMetrics;
 use crate::audit::Reason;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
-use crate::proxy::outcome::rejection::Rejection;
+use crate::proxy::outcome::refusal::Refusal;
 use crate::runtime::clock;
 use crate::runtime::counters::Counters;
 use crate::runtime::histogram::{Histogram, HistogramCounts};
@@ -95,12 +95,12 @@ impl PendingRequest<'_> {
     /// Counts the request by how it ended; one that was refused has failed.
     pub fn finish(
         self,
-        ended: Result<(End, Response<Body>), Rejection>,
-    ) -> Result<Response<Body>, Rejection> {
+        ended: Result<(End, Response<Body>), Refusal>,
+    ) -> Result<Response<Body>, Refusal> {
         match &ended {
             Ok((end, response)) => self.answered(response.body().request_sent_at()).ended(*end),
-            Err(Rejection::Denial(denial)) => self.ended(End::Denied(denial.record.reason)),
-            Err(Rejection::Refusal(_)) => drop(self),
+            Err(Refusal::Denial(denial)) => self.ended(End::Denied(denial.record.reason)),
+            Err(Refusal::Rejection(_)) => drop(self),
         }
         ended.map(|(_, response)| response)
     }

@@ -1,46 +1,235 @@
-//! Why a request is not forwarded.
+//! An error response that is no denial: the client sent something wrong, or something failed.
 
-use super::denial::Denial;
-use super::recorded::Recorded;
-use super::refusal::Refusal;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::foreign_protocol::ForeignProtocol;
+use super::problem::Problem;
+use crate::audit::limits::AUDIT_RETRY_INTERVAL;
+use crate::ca::CURE;
 use crate::clients::RejectReason;
 use crate::egress;
+use crate::pace::Refused;
 
-/// Why a request is not forwarded: refused for an error, or denied by policy.
-pub enum Rejection {
-    Refusal(Refusal),
-    Denial(Box<Recorded<Denial>>),
+/// Why a request, or a connection, is answered with an error that is no denial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// Its type, with title and remedy.
+    pub(in crate::proxy) problem: Problem,
+    pub(in crate::proxy) status: StatusCode,
+    /// The `error` of `Proxy-Status` (RFC 9209 §2.3).
+    pub(in crate::proxy) proxy_error: &'static str,
+    pub(in crate::proxy) detail: String,
+    /// The value of `Retry-After`.
+    pub(in crate::proxy) retry_after: Option<Duration>,
+    /// The protocol that the client speaks instead of HTTP.
+    pub(in crate::proxy) foreign: Option<ForeignProtocol>,
 }
 
-impl From<Refusal> for Rejection {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refusal(refusal)
+impl Rejection {
+    fn new(
+        problem: Problem,
+        status: StatusCode,
+        proxy_error: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            problem,
+            status,
+            proxy_error,
+            detail: detail.into(),
+            retry_after: None,
+            foreign: None,
+        }
+    }
+
+    /// A malformed request. The connection is closed after the response: what follows may not be
+    /// the request that it looks like (RFC 9112 §2.2).
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(Problem::BadRequest, StatusCode::BAD_REQUEST, "http_request_error", detail)
+    }
+
+    /// As [`Self::bad_request`], for bytes of another protocol.
+    pub fn foreign(foreign: ForeignProtocol) -> Self {
+        Self { foreign: Some(foreign), ..Self::bad_request(foreign.detail()) }
+    }
+
+    /// As [`Self::bad_request`], with a more specific status: 408, 414, 431.
+    pub fn bad_request_as(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, ..Self::bad_request(detail) }
+    }
+
+    /// A method, scheme or expectation that the proxy does not support.
+    pub fn not_served(detail: impl Into<String>) -> Self {
+        Self::new(Problem::NotServed, StatusCode::NOT_IMPLEMENTED, "http_request_error", detail)
+    }
+
+    /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
+    pub fn expectation_failed() -> Self {
+        let detail = "the only expectation served is \"100-continue\"";
+        Self { status: StatusCode::EXPECTATION_FAILED, ..Self::not_served(detail) }
+    }
+
+    /// A request whose destination is this proxy, or that has passed through it before.
+    pub fn looping(detail: impl Into<String>) -> Self {
+        Self::new(Problem::Loop, StatusCode::BAD_GATEWAY, "proxy_loop_detected", detail)
+    }
+
+    /// A limit of the proxy or of its machine is reached.
+    pub fn busy(detail: impl Into<String>) -> Self {
+        let rejection = Self::new(
+            Problem::Busy,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "connection_limit_reached",
+            detail,
+        );
+        Self { retry_after: Some(Duration::from_secs(1)), ..rejection }
+    }
+
+    /// As [`Self::busy`], for a limit of this client (RFC 6585 §4).
+    fn too_many(detail: impl Into<String>, wait: Option<Duration>) -> Self {
+        let rejection = Self::busy(detail);
+        let retry_after = wait.or(rejection.retry_after);
+        Self { status: StatusCode::TOO_MANY_REQUESTS, retry_after, ..rejection }
+    }
+
+    /// The request did not get its turn; `status` is that of one that would wait too long.
+    pub fn paced(refused: &Refused, status: StatusCode) -> Self {
+        let detail = refused.to_string();
+        let rejection = match refused {
+            Refused::TooLong { .. } => {
+                Self::new(Problem::Paced, status, "http_request_error", detail)
+            }
+            Refused::Resting { status, .. } => {
+                // The origin's own, or the one for its other failures.
+                let status = match status {
+                    429 => StatusCode::TOO_MANY_REQUESTS,
+                    _ => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
+            }
+            Refused::Closed { .. } | Refused::EngineAway => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
+            }
+            Refused::Full | Refused::Stopping => return Self::busy(detail),
+        };
+        Self { retry_after: Some(refused.retry_after()), ..rejection }
+    }
+
+    /// Records cannot be written, and nothing is served without them (`audit.on_failure`).
+    pub fn audit_unavailable() -> Self {
+        let rejection = Self::new(
+            Problem::AuditUnavailable,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "proxy_internal_error",
+            "the audit log cannot be written, and nothing is served without it (audit.on_failure)",
+        );
+        Self { retry_after: Some(AUDIT_RETRY_INTERVAL), ..rejection }
+    }
+
+    /// The CA has expired or is not valid yet, so HTTPS cannot be intercepted. Sent in place of the
+    /// 200: after it the client would see a failed handshake and no reason.
+    pub fn ca_not_valid(invalidity: &str) -> Self {
+        Self::new(
+            Problem::CaNotValid,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "proxy_configuration_error",
+            format!("HTTPS cannot be intercepted: {invalidity}; {CURE}"),
+        )
+    }
+
+    /// An exchange with the origin that failed: a 502 or 504, except for an incomplete request body
+    /// (the client) and exhausted resources (this machine).
+    pub fn origin(error: &egress::Error) -> Self {
+        use egress::Failure;
+        let proxy_error = error.failure.proxy_error();
+        match error.failure {
+            Failure::Loop => Self::looping(error.detail.clone()),
+            Failure::Paced => error.refused.as_ref().map_or_else(
+                || Self::busy(error.detail.clone()),
+                |refused| Self::paced(refused, StatusCode::TOO_MANY_REQUESTS),
+            ),
+            Failure::RequestIncomplete => Self::bad_request(error.detail.clone()),
+            Failure::RequestTimeout => {
+                Self::bad_request_as(StatusCode::REQUEST_TIMEOUT, error.detail.clone())
+            }
+            Failure::ConnectionLimit | Failure::Exhausted => {
+                Self { proxy_error, ..Self::busy(error.detail.clone()) }
+            }
+            Failure::NameNotFound => {
+                let proxy_error = error.failure.proxy_error_parameters();
+                Self::new(
+                    Problem::HostNotFound,
+                    StatusCode::BAD_GATEWAY,
+                    proxy_error,
+                    error.detail.clone(),
+                )
+            }
+            Failure::DnsTimeout | Failure::ConnectionTimeout | Failure::ResponseTimeout => {
+                Self::new(
+                    Problem::OriginTimeout,
+                    StatusCode::GATEWAY_TIMEOUT,
+                    proxy_error,
+                    error.detail.clone(),
+                )
+            }
+            _ => Self::new(
+                Problem::OriginFailed,
+                StatusCode::BAD_GATEWAY,
+                proxy_error,
+                error.detail.clone(),
+            ),
+        }
+    }
+
+    /// The status of the response.
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// What happened, for the client.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Whether the request is allowed, and its time has not come.
+    pub const fn is_delay(&self) -> bool {
+        matches!(self.problem, Problem::Paced | Problem::OriginResting)
+    }
+
+    /// Whether the connection is closed after the response.
+    pub const fn closes(&self) -> bool {
+        matches!(self.problem, Problem::BadRequest)
+    }
+
+    /// Whether the client is asked for credentials.
+    pub fn challenges(&self) -> bool {
+        self.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
     }
 }
 
 impl From<RejectReason> for Rejection {
     fn from(reason: RejectReason) -> Self {
-        Self::Refusal(reason.into())
-    }
-}
-
-/// Why the gate grants no permit.
-#[derive(Debug)]
-pub enum GateError {
-    Denial(Box<Recorded<Denial>>),
-    /// No decision: the destination is this proxy, so its robots.txt was not requested; or a
-    /// permitted request failed in egress.
-    Failed(egress::Error),
-    /// Records cannot be written, and nothing is served without them (`audit.on_failure`).
-    Unrecorded,
-}
-
-impl From<GateError> for Rejection {
-    fn from(error: GateError) -> Self {
-        match error {
-            GateError::Denial(denial) => Self::Denial(denial),
-            GateError::Failed(error) => Self::Refusal(Refusal::origin(&error)),
-            GateError::Unrecorded => Self::Refusal(Refusal::audit_unavailable()),
+        let detail = reason.to_string();
+        let denied =
+            |problem, status, detail| Self::new(problem, status, "http_request_denied", detail);
+        match reason {
+            RejectReason::NotAllowed(_) | RejectReason::NoLongerUser => {
+                denied(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, detail)
+            }
+            RejectReason::NoCredentials | RejectReason::WrongCredentials => {
+                let status = StatusCode::PROXY_AUTHENTICATION_REQUIRED;
+                denied(Problem::CredentialsRequired, status, detail)
+            }
+            RejectReason::Full(_)
+            | RejectReason::Memory(_)
+            | RejectReason::TooManyVerifications => Self::busy(detail),
+            RejectReason::TooManyConnections(_)
+            | RejectReason::TooManyRequests(_)
+            | RejectReason::ClientMemory(_) => Self::too_many(detail, None),
+            RejectReason::TooManyAttempts(wait) => Self::too_many(detail, Some(wait)),
         }
     }
 }

@@ -9,7 +9,7 @@ use http::{Method, Version, request};
 
 use super::target::{Scope, Target, WHOLE};
 use crate::proxy::outcome::problem::OWN_NAME;
-use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
 use crate::types::origin::{Host, Origin, Recent, Scheme, UrlError};
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ pub fn destination(
     request: &request::Parts,
     scope: &Scope,
     is_pathless: bool,
-) -> Result<Destination, Refusal> {
+) -> Result<Destination, Rejection> {
     check_host(request, scope)?;
     check_agent(request)?;
     if request.method == Method::CONNECT {
@@ -90,8 +90,8 @@ pub fn destination(
 
 /// Supplies the path that `http://a?b` lacks (RFC 9112 §3.2.1). Anything else that does not begin
 /// with "/", such as the "*" of a method other than OPTIONS, is not corrected (RFC 9112 §3).
-fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Refusal> {
-    let invalid = || Refusal::bad_request("the URL has no valid path");
+fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Rejection> {
+    let invalid = || Rejection::bad_request("the URL has no valid path");
     match path.as_str() {
         text if text.starts_with('/') => Ok(path),
         text if text.starts_with('?') => {
@@ -108,7 +108,7 @@ fn within(
     request: &request::Parts,
     origin: &Origin,
     is_pathless: bool,
-) -> Result<Destination, Refusal> {
+) -> Result<Destination, Rejection> {
     let uri = &request.uri;
     let same = |authority: &str| {
         origin.has_authority(authority.as_bytes())
@@ -118,7 +118,7 @@ fn within(
     let scheme = uri.scheme_str().map(|scheme| Scheme::parse(scheme) == Ok(origin.scheme()));
     let authority = uri.authority().map(|authority| same(authority.as_str()));
     if [host, scheme, authority].contains(&Some(false)) {
-        return Err(Refusal::bad_request(format!(
+        return Err(Rejection::bad_request(format!(
             "this connection is for {origin}, and the request names another host or scheme"
         )));
     }
@@ -135,16 +135,16 @@ fn within(
 
 /// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400,
 /// even though the request target decides.
-fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
+fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Rejection> {
     let mut values = request.headers.get_all(HOST).iter();
     match (values.next(), values.next()) {
         // HTTP/2 has `:authority` in its place (RFC 9113 §8.3.1).
         (None, _) if request.version != Version::HTTP_11 => Ok(()),
-        (None, _) => {
-            Err(Refusal::bad_request("an HTTP/1.1 request must have a Host header (RFC 9112 §3.2)"))
-        }
+        (None, _) => Err(Rejection::bad_request(
+            "an HTTP/1.1 request must have a Host header (RFC 9112 §3.2)",
+        )),
         (Some(_), Some(_)) => {
-            Err(Refusal::bad_request("the request has more than one Host header (RFC 9112 §3.2)"))
+            Err(Rejection::bad_request("the request has more than one Host header (RFC 9112 §3.2)"))
         }
         (Some(value), None) => {
             let bytes = value.as_bytes();
@@ -164,7 +164,7 @@ fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
             if same || valid() {
                 Ok(())
             } else {
-                Err(Refusal::bad_request("the Host header is not valid (RFC 9112 §3.2)"))
+                Err(Rejection::bad_request("the Host header is not valid (RFC 9112 §3.2)"))
             }
         }
     }
@@ -172,10 +172,10 @@ fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
 
 /// The agent that is decided on must be the one that the origin sees. `User-Agent` is no list (RFC
 /// 9110 §5.3, §10.1.5): of two, this proxy and an origin may each use a different one.
-fn check_agent(request: &request::Parts) -> Result<(), Refusal> {
+fn check_agent(request: &request::Parts) -> Result<(), Rejection> {
     match request.headers.get_all(USER_AGENT).iter().nth(1) {
         None => Ok(()),
-        Some(_) => Err(Refusal::bad_request(
+        Some(_) => Err(Rejection::bad_request(
             "the request has more than one User-Agent header (RFC 9110 §5.3)",
         )),
     }
@@ -187,7 +187,7 @@ fn has_valid_port(authority: &Authority) -> bool {
     matches!(&authority.as_str()[host..], "" | ":") || authority.port_u16().is_some()
 }
 
-fn without_authority(request: &request::Parts) -> Result<Destination, Refusal> {
+fn without_authority(request: &request::Parts) -> Result<Destination, Rejection> {
     if request.uri.path() == WHOLE && request.method == Method::OPTIONS {
         return Ok(Destination::Proxy);
     }
@@ -195,7 +195,7 @@ fn without_authority(request: &request::Parts) -> Result<Destination, Refusal> {
         // The proxy's address, opened in a browser.
         return Ok(Destination::OwnPage(PathAndQuery::from_static("/")));
     }
-    Err(Refusal::bad_request(
+    Err(Rejection::bad_request(
         "this is a proxy: the request line must have an absolute URL, as in \"GET http://example.com/ HTTP/1.1\". \
          Set the client's HTTP_PROXY to this address instead of requesting from it",
     ))
@@ -213,9 +213,9 @@ fn names_this_machine(request: &request::Parts) -> bool {
     }
 }
 
-fn refuse_url(error: &UrlError) -> Refusal {
+fn refuse_url(error: &UrlError) -> Rejection {
     match error {
-        UrlError::Scheme(_) => Refusal::not_served(error.to_string()),
-        _ => Refusal::bad_request(error.to_string()),
+        UrlError::Scheme(_) => Rejection::not_served(error.to_string()),
+        _ => Rejection::bad_request(error.to_string()),
     }
 }

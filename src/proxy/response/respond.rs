@@ -50,46 +50,46 @@ pub fn note_waited(headers: &mut HeaderMap, waited: &Waited) {
 }
 
 /// The response to a request of the client at `address` that is not forwarded.
-pub fn rejected(rejection: &Rejection, format: ErrorFormat, address: IpAddr) -> Response<Body> {
-    match rejection {
-        Rejection::Refusal(refusal) => {
-            debug!(client = %address, status = refusal.status.as_u16(), "{}", refusal.detail);
-            refused(refusal, format)
+pub fn refused(refusal: &Refusal, format: ErrorFormat, address: IpAddr) -> Response<Body> {
+    match refusal {
+        Refusal::Rejection(rejection) => {
+            debug!(client = %address, status = rejection.status.as_u16(), "{}", rejection.detail);
+            rejected(rejection, format)
         }
-        Rejection::Denial(denial) => denied(denial, format),
+        Refusal::Denial(denial) => denied(denial, format),
     }
 }
 
 /// The response to a refused request.
-pub fn refused(refusal: &Refusal, format: ErrorFormat) -> Response<Body> {
-    refused_content(refusal, format).map(Body::own)
+pub fn rejected(rejection: &Rejection, format: ErrorFormat) -> Response<Body> {
+    rejected_content(rejection, format).map(Body::own)
 }
 
-fn refused_content(refusal: &Refusal, format: ErrorFormat) -> Response<Bytes> {
-    let mut proxy_status = format!("courtesy; error={}", refusal.proxy_error);
-    if refusal.is_delay() {
+fn rejected_content(rejection: &Rejection, format: ErrorFormat) -> Response<Bytes> {
+    let mut proxy_status = format!("courtesy; error={}", rejection.proxy_error);
+    if rejection.is_delay() {
         // Written by the proxy alone: ASCII without quotes (RFC 9651 §3.3.3).
-        proxy_status.push_str(&format!("; details=\"{}\"", refusal.detail));
+        proxy_status.push_str(&format!("; details=\"{}\"", rejection.detail));
     }
-    let json = ProblemJson::of(refusal.problem, refusal.status, &refusal.detail);
+    let json = ProblemJson::of(rejection.problem, rejection.status, &rejection.detail);
     let mut response =
-        problem(refusal.problem, refusal.status, &refusal.detail, &json, None, format);
+        problem(rejection.problem, rejection.status, &rejection.detail, &json, None, format);
     insert(&mut response, PROXY_STATUS, &proxy_status);
-    finish(&mut response, refusal.retry_after);
-    if refusal.closes() {
+    finish(&mut response, rejection.retry_after);
+    if rejection.closes() {
         insert(&mut response, CONNECTION, "close");
     }
-    if refusal.challenges() {
+    if rejection.challenges() {
         insert(&mut response, PROXY_AUTHENTICATE, CHALLENGE);
     }
     response
 }
 
 /// The response to bytes that are no request, as bytes: the HTTP engine cannot write it.
-pub fn raw_refusal(refusal: &Refusal) -> Vec<u8> {
-    let response = refused_content(refusal, ErrorFormat::DEFAULT);
+pub fn raw_rejection(rejection: &Rejection) -> Vec<u8> {
+    let response = rejected_content(rejection, ErrorFormat::DEFAULT);
     let status = response.status();
-    let title = refusal.problem.row().title;
+    let title = rejection.problem.row().title;
     let mut bytes = format!("HTTP/1.1 {} {title}\r\n", status.as_u16()).into_bytes();
     for (name, value) in response.headers() {
         bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
@@ -155,9 +155,9 @@ pub fn trace_ends_here() -> Response<Body> {
     response
 }
 
-/// A refusal of the connection itself, whose requests are all answered with it.
-pub fn connection_refused(refusal: &Refusal, head: &request::Parts) -> Response<Body> {
-    with_close(refused(refusal, ErrorFormat::of(head)))
+/// A rejection of the connection itself, whose requests are all answered with it.
+pub fn connection_rejected(rejection: &Rejection, head: &request::Parts) -> Response<Body> {
+    with_close(rejected(rejection, ErrorFormat::of(head)))
 }
 
 /// The same response, as the last of its connection (RFC 9112 §9.6).

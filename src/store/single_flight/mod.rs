@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
 use super::fetch::Progress;
-use crate::clients::{FairSemaphore, Permit};
+use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 use queue::{Cancel, Cancelled, Id, Interest, Queue, Ticket};
@@ -44,7 +44,7 @@ pub struct Flight<K: Eq + Hash, I: Eq + Hash, T, E> {
     landed: watch::Sender<Option<Result<T, E>>>,
     is_forgotten: Arc<AtomicBool>,
     ticket: Ticket,
-    permit: Permit,
+    permit: SemaphorePermit,
 }
 
 /// A flight that has been unregistered, and whose waiters are still to be woken.
@@ -52,7 +52,7 @@ pub struct Flight<K: Eq + Hash, I: Eq + Hash, T, E> {
 pub struct Landed<T, E> {
     landed: watch::Sender<Option<Result<T, E>>>,
     _ticket: Ticket,
-    _permit: Permit,
+    _permit: SemaphorePermit,
 }
 
 /// A caller that waits for a flight.

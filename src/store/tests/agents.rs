@@ -15,7 +15,7 @@ impl House {
     async fn told_under(&self, agent: &str, profile: &Arc<Profile>) -> &'static str {
         let known = self
             .store
-            .known(&origin(HOST), profile, Some(agent), &client(1))
+            .lookup(&origin(HOST), profile, Some(agent), &client(1))
             .await
             .expect("it is known");
         match known.policy(self.clock.wall()) {
@@ -286,7 +286,7 @@ async fn what_was_observed_for_long_keeps_its_place() {
 fn ask_as(house: &House, agent: String) -> tokio::task::JoinHandle<&'static str> {
     let store = Arc::clone(&house.store);
     tokio::spawn(async move {
-        match store.known(&origin(HOST), &rfc9309(), Some(&agent), &client(1)).await {
+        match store.lookup(&origin(HOST), &rfc9309(), Some(&agent), &client(1)).await {
             Ok(known) => known.state().word(),
             Err(_) => "undecided",
         }

@@ -45,7 +45,7 @@ impl House {
     }
 
     async fn body(&self, number: usize) -> Bytes {
-        let known = self.store.known(&origin(&host(number)), &rfc9309(), None, &client(1)).await;
+        let known = self.store.lookup(&origin(&host(number)), &rfc9309(), None, &client(1)).await;
         let known = known.expect("it is known");
         known.state().copy().expect("there is a file").snapshot.body.clone()
     }

@@ -56,7 +56,7 @@ async fn one_fetch_serves_every_profile() {
     let verdict = async |profile: &Arc<Profile>| {
         let known = house
             .store
-            .known(&origin("example.com"), profile, None, &client(1))
+            .lookup(&origin("example.com"), profile, None, &client(1))
             .await
             .expect("it is known");
         match known.policy(house.clock.wall()) {
@@ -98,7 +98,7 @@ async fn a_large_file_is_read_too_and_without_the_line_that_was_cut() {
     let house = House::new(vec![Some(large)]);
     let known = house
         .store
-        .known(&origin("example.com"), &rfc9309(), None, &client(1))
+        .lookup(&origin("example.com"), &rfc9309(), None, &client(1))
         .await
         .expect("it is known");
     let Policy::Rules(copy) = known.policy(house.clock.wall()) else { panic!("{known:?}") };
@@ -127,8 +127,10 @@ async fn a_refused_origin_is_remembered_by_nobody() {
 #[tokio::test]
 async fn the_fetch_is_made_for_the_agent_that_is_judged() {
     let house = House::new(vec![rules()]);
-    let known =
-        house.store.known(&origin("example.com"), &rfc9309(), Some("ExampleBot"), &client(1)).await;
+    let known = house
+        .store
+        .lookup(&origin("example.com"), &rfc9309(), Some("ExampleBot"), &client(1))
+        .await;
     assert!(known.is_ok());
     assert_eq!(lock(&house.origins.asked)[0].identity, FetchIdentity::of_agent(Some("ExampleBot")));
 }

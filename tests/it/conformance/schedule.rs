@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use courtesy::pace::hold::{Bounds, Cause, Hold, Outcome};
 use courtesy::pace::lane::{
-    Adapt, AdaptFactor, Admission, Arrival, Config, HoldScope, Kind, Lane, TurnId, WaiterId,
+    Adapt, AdaptFactor, Arrival, Arrived, Config, HoldScope, Kind, Lane, TurnId, WaiterId,
 };
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
@@ -125,14 +125,14 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
                     let kind = Kind::Page { group: &it.group, delay, opens: None };
                     let arrival = Arrival { client: &client, kind, patience };
                     states[call] = Some(match lane.arrive(&arrival, tick(now)) {
-                        Admission::Waits(waiter) => {
+                        Arrived::Waits(waiter) => {
                             by_waiter.insert(format!("{waiter:?}"), call);
                             if let Some(patience) = it.patience {
                                 events.insert((now + patience, Event::Leave(call)));
                             }
                             State::Waiting(waiter)
                         }
-                        Admission::TooLong { .. } => State::Refused,
+                        Arrived::TooLong { .. } => State::Refused,
                     });
                 }
                 Event::Leave(call) => match states[call] {

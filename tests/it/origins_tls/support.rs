@@ -8,7 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use courtesy::egress::{self, AddressPolicy, Egress, RequestBody, ResponseBody, Roots, Snapshot};
+use courtesy::egress::{
+    self, AddressPolicy, ConfigSnapshot, Egress, RequestBody, ResponseBody, Roots,
+};
 use courtesy::pace::{self, Lanes};
 use courtesy::runtime::clock::SystemClock;
 use courtesy::types::client_key::ClientKey;
@@ -204,14 +206,14 @@ pub fn shared_with(
     change: impl FnOnce(&mut egress::Config),
     tls: impl FnOnce(egress::Tls) -> egress::Tls,
 ) -> Arc<egress::EgressState> {
-    let Snapshot { mut config, policy, tls: connector } = terms(authority);
+    let ConfigSnapshot { mut config, policy, tls: connector } = terms(authority);
     change(&mut config);
     let lanes = Lanes::off(Arc::new(SystemClock));
-    egress::EgressState::new(Snapshot { config, policy, tls: tls(connector) }, lanes)
+    egress::EgressState::new(ConfigSnapshot { config, policy, tls: tls(connector) }, lanes)
 }
 
 /// What [`shared`] begins with.
-pub fn terms(authority: &Authority) -> Snapshot {
+pub fn terms(authority: &Authority) -> ConfigSnapshot {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("root.pem");
     std::fs::write(&file, &authority.pem).unwrap();
@@ -230,7 +232,7 @@ pub fn terms(authority: &Authority) -> Snapshot {
         hosts: egress::HostRules::default(),
         under_run: false,
     };
-    Snapshot { config, policy, tls: connector }
+    ConfigSnapshot { config, policy, tls: connector }
 }
 
 pub fn way_out(authority: &Authority) -> Egress {

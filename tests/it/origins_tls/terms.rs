@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use courtesy::egress::{AddressPolicy, Egress, EgressState, Failure, HostRules, Snapshot, Tls};
+use courtesy::egress::{
+    AddressPolicy, ConfigSnapshot, Egress, EgressState, Failure, HostRules, Tls,
+};
 use courtesy::types::origin::HostPattern;
 use http::Response;
 
@@ -29,7 +31,7 @@ impl WayOut {
         Self { egress: Egress::new(Arc::clone(&shared)), shared }
     }
 
-    fn change(&self, authority: &Authority, edit: impl FnOnce(&mut Snapshot)) {
+    fn change(&self, authority: &Authority, edit: impl FnOnce(&mut ConfigSnapshot)) {
         let mut terms = terms(authority);
         edit(&mut terms);
         self.shared.change(terms);
@@ -154,7 +156,7 @@ async fn the_bounds_follow() {
     way_out.works(&site).await;
     assert_eq!(site.seen.connections(), 2, "the kept one, and then one that was not kept");
 
-    way_out.change(&authority, |Snapshot { config, .. }| {
+    way_out.change(&authority, |ConfigSnapshot { config, .. }| {
         config.connect_timeout = Duration::from_millis(10);
     });
     way_out.egress.lanes().change(of_exchanges(1));

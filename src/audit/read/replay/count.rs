@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Answer, Outcome};
+use super::{Answer, Replayed};
 use crate::audit::Record;
 use crate::policy::profile::VERSION;
 
@@ -31,22 +31,22 @@ pub struct Count {
 
 impl Count {
     /// Adds `outcome`, which came of `record`.
-    pub fn add(&mut self, record: &Record, outcome: &Outcome) {
+    pub fn add(&mut self, record: &Record, outcome: &Replayed) {
         self.records += 1;
         self.other_version += u64::from(record.profile.version > VERSION);
         match outcome {
-            Outcome::Same => self.same += 1,
-            Outcome::Differs { is: Answer::Allowed(_), .. } => self.allowed += 1,
-            Outcome::Differs { .. } => self.other_basis += 1,
-            Outcome::NotOfRobots(reason) => {
+            Replayed::Same => self.same += 1,
+            Replayed::Differs { is: Answer::Allowed(_), .. } => self.allowed += 1,
+            Replayed::Differs { .. } => self.other_basis += 1,
+            Replayed::NotOfRobots(reason) => {
                 let word = serde_json::to_value(reason).expect("a reason is a word");
                 *self
                     .not_of_robots
                     .entry(word.as_str().unwrap_or_default().to_owned())
                     .or_default() += 1;
             }
-            Outcome::Undecidable(_) => self.undecidable += 1,
-            Outcome::NoEvidence(_) => self.no_evidence += 1,
+            Replayed::Undecidable(_) => self.undecidable += 1,
+            Replayed::NoEvidence(_) => self.no_evidence += 1,
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use super::state::needs_capture;
-use super::{Evidence, Outcome, again};
+use super::{Evidence, Replayed, again};
 use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
 use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
 use crate::audit::{self, Record, Robots};
@@ -74,12 +74,12 @@ impl Replay {
     }
 
     /// Decides `record` of the first log again.
-    pub fn again(&mut self, record: &Record) -> Outcome {
+    pub fn again(&mut self, record: &Record) -> Replayed {
         self.again_of(0, record)
     }
 
     /// Decides `record` of that log again.
-    pub fn again_of(&mut self, log: usize, record: &Record) -> Outcome {
+    pub fn again_of(&mut self, log: usize, record: &Record) -> Replayed {
         let Some(robots) = record.robots.as_ref().filter(|_| record.is_of_robots()) else {
             // Without robots.txt no profile makes a difference.
             return again(
@@ -89,7 +89,7 @@ impl Replay {
         };
         let profile = match self.under.profile(&record.profile) {
             Ok(profile) => profile,
-            Err(why) => return Outcome::Undecidable(why),
+            Err(why) => return Replayed::Undecidable(why),
         };
         match self.evidence(log, robots, &profile.dialect) {
             Ok((file, failed)) => {
@@ -97,7 +97,7 @@ impl Replay {
                     Evidence { profile: &profile, file: file.as_ref(), failed: failed.as_ref() };
                 again(record, &evidence)
             }
-            Err(what) => Outcome::NoEvidence(what),
+            Err(what) => Replayed::NoEvidence(what),
         }
     }
 

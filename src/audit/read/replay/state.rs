@@ -7,7 +7,7 @@ use crate::audit::Robots;
 use crate::audit::evidence::CaptureRecord;
 use crate::policy::access::{Capture, Cause, NetworkFailure, Snapshot};
 use crate::policy::profile::{Meaning, Profile};
-use crate::policy::state::{Copy, Policy, PolicyStatus, RobotsState, Unreachable};
+use crate::policy::state::{Policy, PolicyStatus, RobotsCopy, RobotsState, Unreachable};
 use crate::robots::RobotsTxt;
 use crate::types::sanitize::digest;
 use crate::types::timestamp::Timestamp;
@@ -42,7 +42,7 @@ pub(super) fn state(
     };
     Ok(match profile.meaning(&cause) {
         Meaning::Unavailable | Meaning::Forbidden => {
-            let serves = |copy: &Copy| {
+            let serves = |copy: &RobotsCopy| {
                 tried < copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable)
             };
             RobotsState::Unavailable {
@@ -80,7 +80,7 @@ pub(super) fn policy<'a>(
     }
 }
 
-fn copy(robots: &Robots, file: &Arc<RobotsTxt>, tried: Timestamp) -> Copy {
+fn copy(robots: &Robots, file: &Arc<RobotsTxt>, tried: Timestamp) -> RobotsCopy {
     let fetched_at = robots.fetched_at.unwrap_or(tried);
     let snapshot = Snapshot {
         // The rules have been read from it; nothing else asks for it.
@@ -96,7 +96,7 @@ fn copy(robots: &Robots, file: &Arc<RobotsTxt>, tried: Timestamp) -> Copy {
         last_modified: None,
         capture: Capture::none(),
     };
-    Copy {
+    RobotsCopy {
         rules: Arc::clone(file),
         snapshot: Arc::new(snapshot),
         confirmed_at: robots.confirmed_at.unwrap_or(fetched_at),

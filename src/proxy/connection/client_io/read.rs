@@ -15,7 +15,7 @@ use crate::proxy::exchange::target_form::TargetForm;
 use crate::proxy::framing::head;
 use crate::proxy::framing::head::encoded::Encoded;
 use crate::proxy::framing::{Admit, Fault};
-use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
 
 /// Bytes of a request's content that are read at once, until larger reads are allowed
 /// ([`ConnectionState::content_reads`]). One less than the engine's buffer for them, which doubles
@@ -61,7 +61,7 @@ impl<S: ClientStream> ClientIo<S> {
             }
             if self.ended {
                 if self.phase == Phase::Head {
-                    self.refuse(Refusal::bad_request(
+                    self.refuse(Rejection::bad_request(
                         "the connection ended inside the request head",
                     ));
                 }
@@ -91,7 +91,7 @@ impl<S: ClientStream> ClientIo<S> {
 
     /// Checks the held bytes. After a fault in them, nothing more of this client is taken for a
     /// request (RFC 9112 §11.2). After a faulty head, the engine sees the end of the input, and
-    /// `connection::serve` sends the refusal; a faulty body ends in an error.
+    /// `connection::serve` sends the rejection; a faulty body ends in an error.
     fn admit_held(&mut self) -> io::Result<()> {
         while self.granted == 0 {
             let is_head = self.framing.is_between();
@@ -112,8 +112,8 @@ impl<S: ClientStream> ClientIo<S> {
                 }
                 Ok(Admit::Drop(count)) => self.held.advance(count),
                 Ok(Admit::More) => break,
-                Err(Fault::Head(refusal)) => {
-                    self.refuse(refusal);
+                Err(Fault::Head(rejection)) => {
+                    self.refuse(rejection);
                     break;
                 }
                 Err(Fault::Content(rule)) => {
@@ -142,9 +142,9 @@ impl<S: ClientStream> ClientIo<S> {
         self.state.target_form().set(TargetForm::Encoded(received));
     }
 
-    /// Reads nothing more. The client gets the refusal after the responses that are still due.
-    fn refuse(&mut self, refusal: Refusal) {
-        self.state.refuse_input(refusal);
+    /// Reads nothing more. The client gets the rejection after the responses that are still due.
+    fn refuse(&mut self, rejection: Rejection) {
+        self.state.reject_input(rejection);
         self.end();
     }
 

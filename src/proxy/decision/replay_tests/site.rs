@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::audit::evidence::{self, BlobStore, Body, CaptureRecord};
-use crate::audit::read::replay::{Answer, Outcome, Replay};
+use crate::audit::read::replay::{Answer, Replay, Replayed};
 use crate::audit::{self, Reason, Writer};
 use crate::clients::Client;
 use crate::policy::access::{AccessResult, Cause, Fetched, Freshness, NetworkFailure, Snapshot};
@@ -23,7 +23,7 @@ use crate::proxy::decision::rules::{Mixed, Mode, Rules};
 use crate::proxy::observe::access_log::AccessEntry;
 use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::recorded::Recorded;
-use crate::proxy::outcome::rejection::GateError;
+use crate::proxy::outcome::refusal::GateError;
 use crate::proxy::request::target::Target;
 use crate::runtime::clock::{Clock, ManualClock};
 use crate::store::fetch::{self, FetchRobots, Refused};
@@ -222,26 +222,26 @@ impl Site {
         denial
     }
 
-    pub fn again(&self, record: &audit::Record) -> Outcome {
+    pub fn again(&self, record: &audit::Record) -> Replayed {
         let mut replay = Replay::recorded(self.dir.path(), |name, _, _| {
             Ok(Profile::named(name).expect("a profile"))
         });
         replay.again(record)
     }
 
-    pub fn again_under(&self, profile: &str, denial: &Recorded<Denial>) -> Outcome {
+    pub fn again_under(&self, profile: &str, denial: &Recorded<Denial>) -> Replayed {
         Replay::under(self.dir.path(), Profile::named(profile).unwrap()).again(&denial.record)
     }
 
     #[track_caller]
     pub fn is_same(&self, denial: &Recorded<Denial>, reason: Reason) {
         assert_eq!(denial.record.reason, reason);
-        assert_eq!(self.again(&denial.record), Outcome::Same, "{:#?}", denial.record);
+        assert_eq!(self.again(&denial.record), Replayed::Same, "{:#?}", denial.record);
     }
 
     #[track_caller]
     pub fn is_allowed_under(&self, profile: &str, denial: &Recorded<Denial>) {
         let outcome = self.again_under(profile, denial);
-        assert!(matches!(outcome, Outcome::Differs { is: Answer::Allowed(_), .. }), "{outcome:?}");
+        assert!(matches!(outcome, Replayed::Differs { is: Answer::Allowed(_), .. }), "{outcome:?}");
     }
 }

@@ -30,8 +30,8 @@ fn an_upgrade_is_final() {
 fn input_ends_or_is_refused_and_never_both() {
     let (ended, refused) = (ConnectionState::default(), ConnectionState::default());
     ended.end_input();
-    refused.refuse_input(Refusal::bad_request("x"));
+    refused.reject_input(Rejection::bad_request("x"));
     assert!(ended.has_ended_input() && !ended.has_refused_input());
     assert!(refused.has_refused_input() && !refused.has_ended_input());
-    assert!(ended.take_refusal().is_none() && refused.take_refusal().is_some());
+    assert!(ended.take_rejection().is_none() && refused.take_rejection().is_some());
 }

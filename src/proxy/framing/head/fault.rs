@@ -1,32 +1,32 @@
-//! Faults of a request head, as its refusal describes them.
+//! Faults of a request head, as its rejection describes them.
 
 use http::StatusCode;
 
-use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
 
 /// Bytes of a malformed line that the response repeats.
 const DETAIL_BYTES_MAX: usize = 120;
 
-/// The refusal of a head that is longer, or has more fields, than is allowed.
-pub fn too_large() -> Refusal {
-    Refusal::bad_request_as(
+/// The rejection of a head that is longer, or has more fields, than is allowed.
+pub fn too_large() -> Rejection {
+    Rejection::bad_request_as(
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         "the request head is longer, or has more fields, than limits.max_header_bytes and \
          limits.max_headers allow",
     )
 }
 
-/// The refusal of a head that takes too long to arrive.
-pub fn too_slow() -> Refusal {
-    Refusal::bad_request_as(
+/// The rejection of a head that takes too long to arrive.
+pub fn too_slow() -> Rejection {
+    Rejection::bad_request_as(
         StatusCode::REQUEST_TIMEOUT,
         "the request head did not come to its end in time (limits.header_timeout)",
     )
 }
 
-/// The refusal of a target, or a request line, that is longer than is allowed.
-pub fn target_too_long() -> Refusal {
-    Refusal::bad_request_as(
+/// The rejection of a target, or a request line, that is longer than is allowed.
+pub fn target_too_long() -> Rejection {
+    Rejection::bad_request_as(
         StatusCode::URI_TOO_LONG,
         "the request line is longer than limits.max_header_bytes allows, or its target than 65,534 bytes",
     )
@@ -41,7 +41,7 @@ pub(super) fn field_fault(line: &[u8], fault: &str) -> String {
     format!("the field line {} {fault}", if is_framing { quoted(line) } else { quoted(name) })
 }
 
-/// The beginning of `line` for a detail of a refusal, in quotation marks.
+/// The beginning of `line` for a detail of a rejection, in quotation marks.
 pub(super) fn quoted(line: &[u8]) -> String {
     let cut = &line[..line.len().min(DETAIL_BYTES_MAX)];
     let more = if cut.len() < line.len() { "…" } else { "" };

@@ -12,53 +12,54 @@ use http::{HeaderValue, Uri, request};
 use super::line::{NO_VALID_TARGET, target_fault};
 use super::{encoded, target_too_long, too_large};
 use crate::proxy::limits::TARGET_BYTES_MAX;
-use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
 use crate::types::origin::percent_encoded;
 
 /// Refuses a head that would be refused in HTTP/1, or would mean something else there.
 /// Percent-encodes the path if necessary, and then returns it as it came.
 pub fn check(
     request: &mut request::Parts,
-    fields_max: usize,
+    headers_max: usize,
     strict_target: bool,
-) -> Result<Option<Box<str>>, Refusal> {
-    if request.headers.len() > fields_max {
+) -> Result<Option<Box<str>>, Rejection> {
+    if request.headers.len() > headers_max {
         return Err(too_large());
     }
     let received = if strict_target { None } else { encode(&mut request.uri)? };
     if let Some(target) = request.uri.path_and_query() {
         let fault = target_fault(target.as_str().as_bytes());
-        fault.map_or(Ok(()), |fault| Err(Refusal::bad_request(format!("the request {fault}"))))?;
+        fault
+            .map_or(Ok(()), |fault| Err(Rejection::bad_request(format!("the request {fault}"))))?;
     }
     check_fields(request).map(|()| received)
 }
 
 /// As [`encoded::head`]. Of the bytes that need encoding, the engine accepts UTF-8 and, in a path,
 /// `"`.
-fn encode(uri: &mut Uri) -> Result<Option<Box<str>>, Refusal> {
+fn encode(uri: &mut Uri) -> Result<Option<Box<str>>, Rejection> {
     let Some(path) = uri.path_and_query().map(PathAndQuery::as_str) else { return Ok(None) };
     let Cow::Owned(target) = percent_encoded(path.as_bytes()) else { return Ok(None) };
     if target.len() > TARGET_BYTES_MAX {
         return Err(target_too_long());
     }
     let received = encoded::received(path.as_bytes());
-    let invalid = || Refusal::bad_request(format!("the request {NO_VALID_TARGET}"));
+    let invalid = || Rejection::bad_request(format!("the request {NO_VALID_TARGET}"));
     let mut parts = mem::take(uri).into_parts();
     parts.path_and_query = Some(PathAndQuery::try_from(target).map_err(|_| invalid())?);
     *uri = Uri::from_parts(parts).map_err(|_| invalid())?;
     Ok(Some(received))
 }
 
-fn check_fields(request: &request::Parts) -> Result<(), Refusal> {
+fn check_fields(request: &request::Parts) -> Result<(), Rejection> {
     let fields = &request.headers;
     if fields.values().any(is_blank_at_an_end) {
-        return Err(Refusal::bad_request(
+        return Err(Rejection::bad_request(
             "the request has a field value with a blank at its beginning or end (RFC 9113 §8.2.1)",
         ));
     }
     match fields.get_all(CONTENT_LENGTH).iter().nth(1) {
         None => Ok(()),
-        Some(_) => Err(Refusal::bad_request(
+        Some(_) => Err(Rejection::bad_request(
             "the request has more than one Content-Length (RFC 9110 §8.6)",
         )),
     }
@@ -89,7 +90,7 @@ mod tests {
         }
         let mut parts = request.body(()).unwrap().into_parts().0;
         let received =
-            check(&mut parts, 3, strict_target).map_err(|refusal| refusal.status().as_u16())?;
+            check(&mut parts, 3, strict_target).map_err(|rejection| rejection.status().as_u16())?;
         Ok((parts.uri.to_string(), received.map(String::from)))
     }
 

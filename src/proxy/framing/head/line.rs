@@ -6,7 +6,7 @@ use super::encoded;
 use super::fault::{quoted, target_too_long};
 use crate::proxy::limits::TARGET_BYTES_MAX;
 use crate::proxy::outcome::foreign_protocol::ForeignProtocol;
-use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::char_class::{HOST, PATH, TOKEN, is};
 
 pub(super) const NO_VALID_TARGET: &str = "has no valid target";
@@ -26,12 +26,12 @@ pub struct RequestLine {
 
 /// Reads a request line, without its line end. With `strict_target`, a target that would have to be
 /// percent-encoded is refused.
-pub fn request_line(line: &[u8], strict_target: bool) -> Result<RequestLine, Refusal> {
+pub fn request_line(line: &[u8], strict_target: bool) -> Result<RequestLine, Rejection> {
     if let Some(foreign) = ForeignProtocol::by(line) {
-        return Err(Refusal::foreign(foreign));
+        return Err(Rejection::foreign(foreign));
     }
     let fault =
-        |fault: &str| Refusal::bad_request(format!("the request line {} {fault}", quoted(line)));
+        |fault: &str| Rejection::bad_request(format!("the request line {} {fault}", quoted(line)));
     let mut parts = line.split(|byte| *byte == b' ');
     let (Some(method), Some(target), Some(version), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())

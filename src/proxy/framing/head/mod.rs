@@ -12,7 +12,7 @@ use self::fault::field_fault;
 pub use self::fault::{target_too_long, too_large, too_slow};
 pub use self::field::{Field, field};
 pub use self::line::{RequestLine, request_line};
-use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
 
 /// The content that follows a head (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +33,15 @@ pub struct Fields {
 pub fn fields<'a>(
     line: RequestLine,
     lines: impl Iterator<Item = &'a [u8]>,
-    fields_max: usize,
-) -> Result<Fields, Refusal> {
+    headers_max: usize,
+) -> Result<Fields, Rejection> {
     let (mut length, mut codings, mut count, mut in_title_case) = (None, false, 0, true);
     for field_line in lines {
         count += 1;
-        if count > fields_max {
+        if count > headers_max {
             return Err(too_large());
         }
-        let fault = |fault| Refusal::bad_request(field_fault(field_line, fault));
+        let fault = |fault| Rejection::bad_request(field_fault(field_line, fault));
         let Field { name, value, in_title_case: is_in_title_case } =
             field(field_line).map_err(fault)?;
         in_title_case &= is_in_title_case;
@@ -65,15 +65,15 @@ pub fn fields<'a>(
 }
 
 /// The content by its length and transfer coding (RFC 9112 §6.3).
-fn content(line: RequestLine, length: Option<u64>, codings: bool) -> Result<Content, Refusal> {
+fn content(line: RequestLine, length: Option<u64>, codings: bool) -> Result<Content, Rejection> {
     match (length, codings) {
-        (Some(_), true) => Err(Refusal::bad_request(
+        (Some(_), true) => Err(Rejection::bad_request(
             "the request has both Content-Length and Transfer-Encoding: one of them lies (RFC 9112 §6.1)",
         )),
         (None, true) if line.minor == b'0' => {
-            Err(Refusal::bad_request("HTTP/1.0 has no Transfer-Encoding (RFC 9112 §6.1)"))
+            Err(Rejection::bad_request("HTTP/1.0 has no Transfer-Encoding (RFC 9112 §6.1)"))
         }
-        (_, true) | (Some(1..), _) if line.is_connect => Err(Refusal::bad_request(
+        (_, true) | (Some(1..), _) if line.is_connect => Err(Rejection::bad_request(
             "a CONNECT has no content: what follows it would be taken out of the tunnel (RFC 9110 §9.3.6)",
         )),
         (None, true) => Ok(Content::Chunked),
@@ -98,7 +98,7 @@ mod tests {
         let mut lines = head.split("\r\n").map(str::as_bytes);
         let read = request_line(lines.next().unwrap_or_default(), true)
             .and_then(|line| fields(line, lines.take_while(|line| !line.is_empty()), 100));
-        read.map(|fields| fields.content).map_err(|refusal| refusal.detail().to_owned())
+        read.map(|fields| fields.content).map_err(|rejection| rejection.detail().to_owned())
     }
 
     #[test]

@@ -13,7 +13,7 @@ fn of(method: &str, uri: &str, hosts: &[&str]) -> Result<String, u16> {
     match destination(&parts, &Scope::Proxy, false) {
         Ok(Destination::Resource(target)) => Ok(target.to_string()),
         Ok(other) => Ok(format!("{other:?}")),
-        Err(refusal) => Err(refusal.status().as_u16()),
+        Err(rejection) => Err(rejection.status().as_u16()),
     }
 }
 
@@ -52,7 +52,7 @@ fn inside_a_connect_nothing_names_another_host() {
         match destination(&parts, &scope, false) {
             Ok(Destination::Resource(target)) => Ok(target.to_string()),
             Ok(other) => panic!("{other:?}"),
-            Err(refusal) => Err(refusal.status().as_u16()),
+            Err(rejection) => Err(rejection.status().as_u16()),
         }
     };
     let (h1, h2) = (Version::HTTP_11, Version::HTTP_2);
@@ -84,7 +84,7 @@ fn two_user_agents_are_refused() {
         let parts = request.body(()).unwrap().into_parts().0;
         destination(&parts, &Scope::Proxy, false)
             .map(drop)
-            .map_err(|refusal| refusal.status().as_u16())
+            .map_err(|rejection| rejection.status().as_u16())
     };
     for (method, uri) in [("GET", "http://a/"), ("CONNECT", "a:443"), ("OPTIONS", "*")] {
         assert_eq!(of(method, uri, &[]), Ok(()), "{method}");

@@ -184,7 +184,7 @@ impl Table {
     /// Adds a fetch to the queue of one client.
     fn queue(&mut self, id: Id, client: &ClientKey) {
         let Self { turns, fetches, .. } = self;
-        turns.enter(client, Turn { id, client: client.clone() }, |turn| !turn.is_good(fetches));
+        turns.enqueue(client, Turn { id, client: client.clone() }, |turn| !turn.is_good(fetches));
     }
 
     /// Grants free slots.

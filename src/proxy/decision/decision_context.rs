@@ -21,7 +21,7 @@ use crate::types::timestamp::Timestamp;
 
 /// What all denials of one request have in common.
 #[derive(Clone, Copy, Debug)]
-pub struct DenialBuilder<'a> {
+pub struct DecisionContext<'a> {
     pub subject: Subject<'a>,
     pub info: RequestInfo<'a>,
     pub agent: Agent<'a>,
@@ -32,7 +32,7 @@ pub struct DenialBuilder<'a> {
     pub clock: &'a dyn Clock,
 }
 
-impl DenialBuilder<'_> {
+impl DecisionContext<'_> {
     /// The time of the decision, or of the clock.
     pub fn now(&self) -> Timestamp {
         self.at.unwrap_or_else(|| self.clock.wall())

@@ -13,7 +13,7 @@ use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 
 /// The location of a proxy with these settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Whereabouts {
+pub struct Location {
     /// Directories that may be its state directory, the likeliest first.
     pub state_dirs: Vec<PathBuf>,
     pub admin: AdminAddress,
@@ -23,11 +23,11 @@ pub struct Whereabouts {
 }
 
 /// Reads them. `named` is the file of `--config`, `state_dir` that of `--state-dir`.
-pub fn whereabouts(
+pub fn locate(
     named: Option<&Path>,
     environment: impl IntoIterator<Item = (String, String)>,
     state_dir_flag: Option<&str>,
-) -> Whereabouts {
+) -> Location {
     let variables: Vec<_> = environment.into_iter().collect();
     let (path, by) = named_file(named, &variables);
     let (file, problem) = match files::read(path, NAMED_FILE_BYTES_MAX) {
@@ -52,7 +52,7 @@ pub fn whereabouts(
             in_file("state_dir").into_iter().chain(by_default).collect()
         }
     };
-    Whereabouts {
+    Location {
         state_dirs: state_dirs.into_iter().map(PathBuf::from).collect(),
         admin: set("listen.admin").and_then(|text| text.parse().ok()).unwrap_or_default(),
         token_file: set("admin.token_file").map(PathBuf::from),
@@ -88,13 +88,13 @@ fn text_at(table: &DeTable<'_>, key: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(text: &str, variables: &[(&str, &str)], flag: Option<&str>) -> Whereabouts {
+    fn of(text: &str, variables: &[(&str, &str)], flag: Option<&str>) -> Location {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.toml");
         std::fs::write(&file, text).unwrap();
         let variables =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        whereabouts(Some(&file), variables, flag)
+        locate(Some(&file), variables, flag)
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_the_default_and_said() {
-        let found = whereabouts(Some(Path::new("/nowhere/at/all")), [], None);
+        let found = locate(Some(Path::new("/nowhere/at/all")), [], None);
         assert_eq!(found.admin, AdminAddress::default());
         assert!(found.problem.unwrap().starts_with("cannot read /nowhere/at/all: "));
         assert_eq!(of("listen.admin = 7", &[], None).admin, AdminAddress::default());

@@ -27,7 +27,7 @@ impl Key for IpAddr {}
 
 /// One lane under its lock.
 #[derive(Debug)]
-pub(super) struct Cell<K: Key = Origin> {
+pub(super) struct LaneCell<K: Key = Origin> {
     pub key: K,
     /// Its place among the cells that are due at the same time.
     number: u64,
@@ -54,15 +54,15 @@ pub(super) struct State<K: Key = Origin> {
 #[derive(Debug)]
 pub(super) struct Waiter<K: Key = Origin> {
     pub client: ClientKey,
-    pub seat: oneshot::Sender<Seat<K>>,
+    pub guard: oneshot::Sender<TurnGuard<K>>,
     /// When its patience is over.
     pub deadline: Tick,
 }
 
 /// A turn that was granted, and an exchange with the origin; they end when this is dropped.
 #[derive(Debug)]
-pub(super) struct Seat<K: Key = Origin> {
-    pub cell: Arc<Cell<K>>,
+pub(super) struct TurnGuard<K: Key = Origin> {
+    pub cell: Arc<LaneCell<K>>,
     pub client: ClientKey,
     /// `None`: the pace is off.
     pub id: Option<TurnId>,
@@ -72,9 +72,9 @@ pub(super) struct Seat<K: Key = Origin> {
 
 /// Turns that were granted, to be sent without the lock: one that is not received ends at once,
 /// which takes it.
-pub(super) type Granted<K = Origin> = Vec<(oneshot::Sender<Seat<K>>, Seat<K>)>;
+pub(super) type Grants<K = Origin> = Vec<(oneshot::Sender<TurnGuard<K>>, TurnGuard<K>)>;
 
-impl<K: Key> Cell<K> {
+impl<K: Key> LaneCell<K> {
     /// With at most `max_exchanges` under way at a time.
     pub(super) fn new(key: K, lane: Lane, max_exchanges: usize, shared: &Arc<Shared>) -> Arc<Self> {
         let exchanges = Exchanges::new(max_exchanges);
@@ -93,15 +93,15 @@ impl<K: Key> Cell<K> {
     }
 
     /// Grants what may be granted at `now`.
-    pub(super) fn grant(self: &Arc<Self>, state: &mut State<K>, now: Tick) -> Granted<K> {
-        let mut granted = Granted::new();
+    pub(super) fn grant(self: &Arc<Self>, state: &mut State<K>, now: Tick) -> Grants<K> {
+        let mut granted = Grants::new();
         if state.waiters.is_empty() {
             return granted;
         }
         while let Some(grant) = state.lane.grant(now) {
             match state.waiters.remove(&grant.waiter) {
-                Some(Waiter { client, seat, .. }) => {
-                    granted.push((seat, self.seat(state, Some(grant.turn), client)));
+                Some(Waiter { client, guard, .. }) => {
+                    granted.push((guard, self.guard(state, Some(grant.turn), client)));
                 }
                 None => state.lane.end(grant.turn),
             }
@@ -144,16 +144,16 @@ impl<K: Key> Cell<K> {
         changed
     }
 
-    /// The seat of `client` with the turn `id`, and with an exchange if one is free.
-    pub(super) fn seat(
+    /// The guard of `client` with the turn `id`, and with an exchange if one is free.
+    pub(super) fn guard(
         self: &Arc<Self>,
         state: &mut State<K>,
         id: Option<TurnId>,
         client: ClientKey,
-    ) -> Seat<K> {
+    ) -> TurnGuard<K> {
         state.is_used = true;
         let has_exchange = state.exchanges.take(&client);
-        Seat { cell: Arc::clone(self), client, id, has_exchange }
+        TurnGuard { cell: Arc::clone(self), client, id, has_exchange }
     }
 
     /// Tells requests that they have an exchange. Must be called without the lock: one whose request
@@ -169,7 +169,7 @@ impl<K: Key> Cell<K> {
     }
 }
 
-impl<K: Key> Sleeper for Cell<K> {
+impl<K: Key> Sleeper for LaneCell<K> {
     fn wake(self: Arc<Self>, now: Tick) {
         self.update(now, |state| state.wake = None);
     }
@@ -192,22 +192,27 @@ impl<K: Key> State<K> {
         true
     }
 
-    /// Ends what a seat has. Returns what others have instead.
-    fn end(&mut self, seat: &Seat<K>, now: impl FnOnce() -> Tick) -> (Granted<K>, NewExchanges) {
-        if let Some(id) = seat.id {
+    /// Ends what a guard has. Returns what others have instead.
+    fn end(
+        &mut self,
+        guard: &TurnGuard<K>,
+        now: impl FnOnce() -> Tick,
+    ) -> (Grants<K>, NewExchanges) {
+        if let Some(id) = guard.id {
             self.lane.end(id);
         }
-        if seat.has_exchange {
-            self.exchanges.release(&seat.client);
+        if guard.has_exchange {
+            self.exchanges.release(&guard.client);
         }
         let exchanges =
             if self.exchanges.is_contended() { self.exchanges.grant() } else { Vec::new() };
-        let turns = if self.waiters.is_empty() { Vec::new() } else { seat.cell.grant(self, now()) };
+        let turns =
+            if self.waiters.is_empty() { Vec::new() } else { guard.cell.grant(self, now()) };
         (turns, exchanges)
     }
 }
 
-impl<K: Key> Drop for Seat<K> {
+impl<K: Key> Drop for TurnGuard<K> {
     fn drop(&mut self) {
         let cell = &self.cell;
         let (turns, exchanges) = cell.state.lock().end(self, || cell.shared.ticks.now());
@@ -217,8 +222,8 @@ impl<K: Key> Drop for Seat<K> {
 }
 
 /// Sends turns to their requests. Must be called without the lock.
-pub(super) fn hand_over<K: Key>(granted: Granted<K>) {
-    for (sender, seat) in granted {
-        let _ = sender.send(seat);
+pub(super) fn hand_over<K: Key>(granted: Grants<K>) {
+    for (sender, guard) in granted {
+        let _ = sender.send(guard);
     }
 }

@@ -35,7 +35,7 @@ pub struct Server {
     pub(super) totals: Totals,
     pace_keeper: PaceKeeper,
     /// The number of clients that there are descriptors for.
-    pub(super) places: usize,
+    pub(super) permits: usize,
     pub(super) components: Components,
 }
 
@@ -49,8 +49,8 @@ impl Server {
             (0..acceptors).map(|_| listeners.try_clone()).collect::<io::Result<Vec<_>>>()?;
         // Each of them holds a place for whom it waits, at each listener.
         let waiting = acceptors * listeners.sockets.len();
-        let (settings, places) = (components.settings(), descriptors::places().max(waiting + 1));
-        descriptors::say_if_short(settings.clients.max_connections, places);
+        let (settings, permits) = (components.settings(), descriptors::places().max(waiting + 1));
+        descriptors::say_if_short(settings.clients.max_connections, permits);
         let gate = components.gate(&settings);
         let connections = TaskTracker::new();
         let started = (0..components.workers).map(|number| {
@@ -65,8 +65,8 @@ impl Server {
         let pace_keeper = PaceKeeper::start(&components.store, lanes, &components.clock)?;
         let mut acceptor = Acceptor {
             admission: Arc::clone(&components.admission),
-            places: Arc::new(Semaphore::new(places)),
-            share: descriptors::share(places - waiting),
+            permits: Arc::new(Semaphore::new(permits)),
+            share: descriptors::share(permits - waiting),
             workers: posts,
             stop: stop.clone(),
             is_short: Arc::default(),
@@ -85,7 +85,7 @@ impl Server {
             watching,
             totals,
             pace_keeper,
-            places,
+            permits,
             components,
         })
     }
