@@ -16,6 +16,7 @@ mod world;
 mod addresses;
 mod egress;
 mod memory;
+mod pace;
 mod random;
 mod resolver;
 mod rotated;

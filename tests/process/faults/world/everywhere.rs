@@ -1,11 +1,14 @@
-//! An origin on every address there is. It notes to which each connection came, before a word is said.
+//! An origin on every address there is. It notes to which each connection came, before a word is said,
+//! and when each page was requested.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
+use courtesy::runtime::clock::monotonic;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -38,6 +41,8 @@ pub struct Everywhere {
 
 struct Shared {
     contacts: Mutex<Vec<Contact>>,
+    /// When pages were requested, by the first byte of each request.
+    pages: Mutex<Vec<Instant>>,
     /// Where a host and path lead.
     redirects: Mutex<HashMap<String, String>>,
     tls: Arc<ServerConfig>,
@@ -46,7 +51,12 @@ struct Shared {
 impl Everywhere {
     pub fn start() -> Self {
         let (ca, tls) = certified();
-        let shared = Shared { contacts: Mutex::default(), redirects: Mutex::default(), tls };
+        let shared = Shared {
+            contacts: Mutex::default(),
+            pages: Mutex::default(),
+            redirects: Mutex::default(),
+            tls,
+        };
         let everywhere = Self { shared: Arc::new(shared), ca };
         for port in PORTS {
             // On Linux it answers IPv4 too, as mapped addresses.
@@ -66,6 +76,13 @@ impl Everywhere {
     /// From now on this host and path lead elsewhere.
     pub fn redirect(&self, from: &str, location: &str) {
         self.shared.redirects().insert(from.to_owned(), location.to_owned());
+    }
+
+    /// When pages were requested, in order.
+    pub fn pages(&self) -> Vec<Instant> {
+        let mut pages = self.shared.pages().clone();
+        pages.sort();
+        pages
     }
 
     /// All contacts that were made so far, which are forgotten.
@@ -96,6 +113,10 @@ impl Shared {
         self.contacts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn pages(&self) -> std::sync::MutexGuard<'_, Vec<Instant>> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn redirects(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
         self.redirects.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,6 +144,8 @@ impl Shared {
     fn answer<S: Read + Write>(&self, mut stream: BufReader<S>) -> io::Result<()> {
         loop {
             let (mut path, mut host) = (String::new(), String::new());
+            stream.fill_buf()?;
+            let begun = monotonic();
             for number in 0.. {
                 let mut line = String::new();
                 if stream.read_line(&mut line)? == 0 {
@@ -138,6 +161,9 @@ impl Shared {
                     }
                     _ => {}
                 }
+            }
+            if path != "/robots.txt" {
+                self.pages().push(begun);
             }
             let location = self.redirects().get(&format!("{host}{path}")).cloned();
             let (status, fields, body) = match location {

@@ -1,12 +1,19 @@
 //! A name server in which a name says what is answered for it: `0a000001.names.test` has the address
 //! 10.0.0.1. Its labels are addresses in hexadecimal, words of [`Word`], and others that mean nothing.
-//! Whatever it says may be kept for no time at all (RFC 1035 §3.2.1: a TTL of 0).
+//! Whatever it says may be kept for no time at all (RFC 1035 §3.2.1: a TTL of 0). With the label `slow` it
+//! takes [`SLOW`].
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
+
+use courtesy::runtime::clock::monotonic;
+
+/// How long a slow answer takes.
+pub const SLOW: Duration = Duration::from_millis(400);
 
 /// What all names end in.
 pub const ZONE: &str = "names.test";
@@ -86,9 +93,19 @@ impl Names {
     fn serve_udp(&self, socket: &UdpSocket) {
         let mut bytes = [0; UDP_BYTES_MAX];
         while let Ok((length, from)) = socket.recv_from(&mut bytes) {
-            if let Some(answer) = self.answer(&bytes[..length], Over::Udp) {
+            let Some(answer) = self.answer(&bytes[..length], Over::Udp) else { continue };
+            if !is_slow(&bytes[..length]) {
                 let _ = socket.send_to(&answer, from);
+                continue;
             }
+            let socket = socket.try_clone().expect("a descriptor");
+            thread::spawn(move || {
+                let begun = monotonic();
+                while begun.elapsed() < SLOW {
+                    thread::park_timeout(SLOW);
+                }
+                let _ = socket.send_to(&answer, from);
+            });
         }
     }
 
@@ -121,6 +138,11 @@ impl Names {
         }
         Some(whole)
     }
+}
+
+/// Whether a question has the label `slow`.
+fn is_slow(bytes: &[u8]) -> bool {
+    Question::read(bytes).is_some_and(|question| question.name.split('.').any(|it| it == "slow"))
 }
 
 impl Question {
