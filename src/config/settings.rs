@@ -2,30 +2,44 @@
 //! the two equal. Values are parsed types, which need not be checked again. Each section has its
 //! settings and their defaults in one file.
 
+mod admin;
 mod agents;
 mod audit;
+mod clients;
+mod deny;
 mod egress;
 mod engine;
 mod https;
 mod limits;
 mod listen;
+mod log;
 mod pace;
 mod robots;
+mod store;
+mod tls;
+mod watch;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use agents::{Agents, Deny};
-pub use audit::{Audit, Log, Store, Watch};
+pub use admin::Admin;
+pub use agents::Agents;
+pub use audit::Audit;
+pub use clients::Clients;
+pub use deny::Deny;
 pub use egress::Egress;
 pub use engine::Engine;
-pub use https::{Https, Tls};
+pub use https::Https;
 pub use limits::Limits;
-pub use listen::{Admin, Clients, Listen};
+pub use listen::Listen;
+pub use log::Log;
 pub use pace::Pace;
 pub use robots::{Knobs, Outage, Robots};
 pub(super) use robots::{apply_knobs, fill_knobs};
+pub use store::Store;
+pub use tls::Tls;
+pub use watch::Watch;
 
 use super::rules::{Exemption, OriginRule};
 use super::units;

@@ -1,4 +1,4 @@
-//! Output to disk and standard error: records, notices of changes, the store, log lines.
+//! The log of denials.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,14 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{self, OnFailure, Sync};
-use crate::config::enums::LogFormat;
-use crate::config::enums::LogLevel;
 use crate::config::names::NodeName;
 use crate::config::units;
 use crate::config::values::Retain;
 use crate::config::values::RetainSize;
-use crate::store::disk;
-use crate::watch::{Changes, PaceRecords};
+use crate::watch::PaceRecords;
 
 const MIB: u64 = 1 << 20;
 
@@ -91,60 +88,5 @@ impl Audit {
             redact_query: self.redact_query,
             node: Some(self.node().as_str().into()),
         }
-    }
-}
-
-/// Changes of robots.txt files.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Watch {
-    /// The changes that have a notice in the log of denials.
-    pub changes: Changes,
-}
-
-impl Default for Watch {
-    fn default() -> Self {
-        Self { changes: Changes::Meaning }
-    }
-}
-
-/// `[store]`: the store on disk.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Store {
-    pub enabled: bool,
-    /// Bytes on the disk.
-    #[serde(with = "units::size")]
-    pub max_size: u64,
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        Self { enabled: true, max_size: 1024 * MIB }
-    }
-}
-
-impl Store {
-    /// The store on disk, if it is enabled. `pending_max` are the bytes of its write queue.
-    pub fn build(&self, state_dir: &Path, pending_max: usize) -> Option<disk::Config> {
-        self.enabled.then(|| disk::Config {
-            size_max: self.max_size,
-            pending_max,
-            ..disk::Config::new(state_dir.join(disk::FILE_NAME))
-        })
-    }
-}
-
-/// `[log]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    pub format: LogFormat,
-    pub level: LogLevel,
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self { format: LogFormat::Text, level: LogLevel::Info }
     }
 }

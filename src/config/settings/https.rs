@@ -1,4 +1,4 @@
-//! Interception of HTTPS, and trust in the certificates of origins.
+//! Interception of HTTPS.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ca;
 use crate::config::units;
-use crate::egress::Roots;
 use crate::proxy::{self, HttpsMode, Mixed};
-use crate::types::origin::Host;
 use crate::types::origin::HostPattern;
 
 /// `[https]`.
@@ -66,23 +64,5 @@ impl Https {
             ports: ports.to_vec(),
             under_run,
         }
-    }
-}
-
-/// `[tls]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Tls {
-    pub roots: Roots,
-    /// Files of further certificate authorities, PEM.
-    pub extra_roots: Vec<PathBuf>,
-    /// Hosts whose certificates are not verified.
-    #[serde(with = "units::hosts")]
-    pub insecure_origins: Vec<Host>,
-}
-
-impl Default for Tls {
-    fn default() -> Self {
-        Self { roots: Roots::System, extra_roots: Vec::new(), insecure_origins: Vec::new() }
     }
 }
