@@ -45,7 +45,7 @@ fn p1_a_slow_name_lets_no_request_start_early() {
 
 /// A turn at an address is taken after the name has been resolved, so each name may come late to it.
 #[test]
-fn p1_slow_names_of_one_address_beside_fast_ones_let_no_request_start_early() {
+fn p1_slow_names_of_one_address_let_no_request_start_early() {
     inside(|| {
         let hosts: Vec<_> = (0..8)
             .map(|number| {
