@@ -21,15 +21,15 @@ pub mod test_hooks;
 use std::sync::Arc;
 
 use http::header::USER_AGENT;
-use http::{Method, Response, Version, request as http_request};
+use http::{HeaderMap, Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 
 pub use connect::tunnel::Pipes;
 pub use connect::{Https, HttpsMode};
 pub use connection::client_io::Timeouts;
 pub use connection::{Limits, Service, serve};
-use decision::gate::Admitted;
 pub use decision::gate::Gate;
+use decision::gate::{Admitted, Permit};
 use decision::request_info::{RequestInfo, Subject};
 pub use decision::robots_summary_cache::RobotsSummaryCache;
 pub use decision::rules::{AgentRule, Mixed, Mode, OriginRule, Rules};
@@ -67,7 +67,7 @@ use response::respond;
 use crate::clients::{BodyMemory, Client, RejectReason};
 use crate::egress::PERMISSION_AGE_MAX;
 use crate::egress::boxed_request::BoxedRequest;
-use crate::pace::TurnOrWait;
+use crate::pace::{Turn, TurnOrWait};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::Scheme;
@@ -143,6 +143,7 @@ impl Proxy {
         }
     }
 
+    /// Responds to the request itself, connects, or forwards it.
     async fn dispatch(
         &self,
         mut request: Received,
@@ -151,18 +152,7 @@ impl Proxy {
         exchange: &mut Exchange,
         entry: &AccessEntry,
     ) -> Result<Response<Body>, Refusal> {
-        let (is_pathless, received) = if request.head.version == Version::HTTP_2 {
-            let Limits { headers_max, strict_target, .. } = self.limits;
-            (false, head::http2::check(&mut request.head, headers_max, strict_target)?)
-        } else {
-            match context.state.target_form().take() {
-                TargetForm::Plain => (false, None),
-                TargetForm::Pathless => (true, None),
-                TargetForm::Encoded(target) => (false, Some(target)),
-            }
-        };
-        let destination = destination(&request.head, &context.scope, is_pathless)?;
-        let destination = destination.received_as(received);
+        let destination = self.destination(&mut request.head, context)?;
         let client = self.identify(&request.head, context).await?;
         let scheme = destination.scheme();
         let bytes = footprint::of(&request.head, !request.body.is_end_stream(), scheme);
@@ -180,21 +170,51 @@ impl Proxy {
             Destination::Proxy => return Ok(respond::options()),
         };
         let set = HeaderSet::of(&request.head.headers);
-        if set.has(HeaderSet::EXPECT) {
-            check_expectation(&request.head.headers, request.head.version)?;
-        }
-        if set.has(HeaderSet::VIA) && self.forwarding.via.is_looping(&request.head.headers) {
-            let detail = "the request has been through this proxy before (Via)";
-            return Err(Rejection::looping(detail).into());
-        }
-        match max_forwards::count_down(&mut request.head) {
-            Some(LastForward::Options) => return Ok(respond::options()),
-            Some(LastForward::Trace) => return Ok(respond::trace_ends_here()),
-            None => {}
+        if let Some(response) = self.respond_in_place(&mut request.head, set)? {
+            return Ok(response);
         }
         let pending = self.metrics.begin(&target.origin);
         pending
             .finish(self.decide_and_forward((request, set), target, &client, context, entry).await)
+    }
+
+    /// Where a request leads. Its head is checked first.
+    fn destination(
+        &self,
+        head: &mut http_request::Parts,
+        context: &ConnectionContext,
+    ) -> Result<Destination, Refusal> {
+        let (is_pathless, received) = if head.version == Version::HTTP_2 {
+            let Limits { headers_max, strict_target, .. } = self.limits;
+            (false, head::http2::check(head, headers_max, strict_target)?)
+        } else {
+            match context.state.target_form().take() {
+                TargetForm::Plain => (false, None),
+                TargetForm::Pathless => (true, None),
+                TargetForm::Encoded(target) => (false, Some(target)),
+            }
+        };
+        Ok(destination(head, &context.scope, is_pathless)?.received_as(received))
+    }
+
+    /// The response to a request that goes no further (RFC 9110 §7.6.2), if it is one.
+    fn respond_in_place(
+        &self,
+        head: &mut http_request::Parts,
+        set: HeaderSet,
+    ) -> Result<Option<Response<Body>>, Refusal> {
+        if set.has(HeaderSet::EXPECT) {
+            check_expectation(&head.headers, head.version)?;
+        }
+        if set.has(HeaderSet::VIA) && self.forwarding.via.is_looping(&head.headers) {
+            let detail = "the request has been through this proxy before (Via)";
+            return Err(Rejection::looping(detail).into());
+        }
+        Ok(match max_forwards::count_down(head) {
+            Some(LastForward::Options) => Some(respond::options()),
+            Some(LastForward::Trace) => Some(respond::trace_ends_here()),
+            None => None,
+        })
     }
 
     /// The client of a request. Credentials are required of requests to the proxy as a proxy: not
@@ -237,21 +257,8 @@ impl Proxy {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
-        let origin = &permit.target().origin;
         let headers = set.has(HeaderSet::PACE).then_some(&head.headers);
-        let (key, lanes) = (client.key(), self.forwarding.egress.lanes());
-        let call = permit.pace().turn_request(origin, &key, headers, &context.shutdown);
-        let turn = match lanes.try_take(&call) {
-            Ok(TurnOrWait::Turn(turn)) => Ok(turn),
-            Ok(TurnOrWait::Wait(wait)) => box_future(|| lanes.wait(&call, wait)).await,
-            Err(refused) => Err(refused),
-        };
-        let turn = turn.map_err(|refused| Rejection::paced(&refused, permit.pace().status()))?;
-        let waited = turn.waited();
-        waited.iter().for_each(|waited| entry.note_waited(waited));
-        if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
-            box_future(|| self.gate.confirm(&permit, info)).await?;
-        }
+        let turn = self.take_turn(&permit, info, headers, context).await?;
         let ConnectionContext { state, shutdown, .. } = context;
         let client =
             ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
@@ -269,5 +276,30 @@ impl Proxy {
         self.gate.note_response(&permit, Err(error.failure));
         let subject = Subject::Resource(permit.target());
         Err(self.gate.on_egress_error(subject, info, error).await.into())
+    }
+
+    /// Waits for the turn of a permitted request. After a noticeable wait the permit is confirmed.
+    async fn take_turn(
+        &self,
+        permit: &Permit,
+        info: RequestInfo<'_>,
+        headers: Option<&HeaderMap>,
+        context: &ConnectionContext,
+    ) -> Result<Turn, Refusal> {
+        let (key, lanes) = (info.client.key(), self.forwarding.egress.lanes());
+        let origin = &permit.target().origin;
+        let request = permit.pace().turn_request(origin, &key, headers, &context.shutdown);
+        let turn = match lanes.try_take(&request) {
+            Ok(TurnOrWait::Turn(turn)) => Ok(turn),
+            Ok(TurnOrWait::Wait(wait)) => box_future(|| lanes.wait(&request, wait)).await,
+            Err(refused) => Err(refused),
+        };
+        let turn = turn.map_err(|refused| Rejection::paced(&refused, permit.pace().status()))?;
+        let waited = turn.waited();
+        waited.iter().for_each(|waited| info.entry.note_waited(waited));
+        if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
+            box_future(|| self.gate.confirm(permit, info)).await?;
+        }
+        Ok(turn)
     }
 }

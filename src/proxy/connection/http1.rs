@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 
 use super::client_io::ClientIo;
 use super::client_stream::ClientStream;
-use super::service::Service;
+use super::service::{Limits, Service};
 use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::limits::ENGINES_FIELDS_MAX;
 use crate::proxy::exchange::body::Body;
@@ -61,19 +61,8 @@ where
         let context = Arc::clone(&responder_context);
         respond_to(request.into(), context, responder.clone(), rejection.clone())
     });
-    let mut builder = http1::Builder::new();
-    if limits.headers_max != ENGINES_FIELDS_MAX {
-        builder.max_headers(limits.headers_max);
-    }
-    let mut connection = builder
-        .half_close(true)
-        // The proxy's own date is valid whatever the clock says.
-        .auto_date_header(false)
-        .preserve_header_case(client_io.choose_case())
-        // `ClientIo` has the timeouts: the engine's own would also count the time between requests.
-        .header_read_timeout(None)
-        .max_header_size(limits.head_max)
-        .max_buf_size(limits.head_max)
+    let preserves_case = client_io.choose_case();
+    let mut connection = engine(limits, preserves_case)
         .serve_connection(TokioIo::new(client_io), hyper_service)
         .with_upgrades();
     let ended = tokio::select! {
@@ -97,16 +86,39 @@ where
     if let Some(after) = context.state.take_after_upgrade() {
         return ConnectionEnd::Upgraded(after);
     }
-    // The request asked for an upgrade and got none: the engine gives the connection away all the
-    // same.
     let unused = upgrade.lock().take();
-    if let Some(unused) = unused
-        && let Ok(unused) = unused.await
-        && let Ok(parts) = unused.downcast::<TokioIo<Box<ClientIo<S>>>>()
-    {
-        return ConnectionEnd::Ended(parts.io.into_inner(), ended);
+    match reclaim(unused).await {
+        Some(client_io) => ConnectionEnd::Ended(client_io, ended),
+        None => ConnectionEnd::Lost,
     }
-    ConnectionEnd::Lost
+}
+
+/// The HTTP engine for one connection.
+fn engine(limits: Limits, preserves_case: bool) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    if limits.headers_max != ENGINES_FIELDS_MAX {
+        builder.max_headers(limits.headers_max);
+    }
+    builder
+        .half_close(true)
+        // The proxy's own date is valid whatever the clock says.
+        .auto_date_header(false)
+        .preserve_header_case(preserves_case)
+        // `ClientIo` has the timeouts: the engine's own would also count the time between requests.
+        .header_read_timeout(None)
+        .max_header_size(limits.head_max)
+        .max_buf_size(limits.head_max);
+    builder
+}
+
+/// The connection of a request that asked for an upgrade and got none: the engine gives it away all
+/// the same.
+async fn reclaim<S: ClientStream + Send + 'static>(
+    unused: Option<OnUpgrade>,
+) -> Option<Box<ClientIo<S>>> {
+    let upgraded = unused?.await.ok()?;
+    let parts = upgraded.downcast::<TokioIo<Box<ClientIo<S>>>>().ok()?;
+    Some(parts.io.into_inner())
 }
 
 /// Responds to one request, over HTTP/1 or HTTP/2.

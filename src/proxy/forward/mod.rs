@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::{Response, StatusCode, Version};
+use http::{HeaderValue, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::oneshot;
@@ -94,20 +94,7 @@ impl Forwarding {
         response.body().waited().iter().for_each(|waited| client.info.entry.note_waited(waited));
         let is_complete = progress.is_complete();
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            // A 101 switches only to what was requested (RFC 9110 §7.8).
-            let is_requested = protocol.is_some_and(|requested| {
-                upgrade_protocol::switches_to_one_of(&requested, response.headers())
-            });
-            let Some(on_upgrade) = on_upgrade.filter(|_| is_requested) else {
-                let detail = "the origin switched to a protocol that was not requested";
-                return Err(breach(detail).into());
-            };
-            if !is_complete {
-                // The rest of the content would be taken for the new protocol.
-                let detail =
-                    "the origin switched to another protocol before it had the whole request";
-                return Err(breach(detail).into());
-            }
+            let on_upgrade = requested_upgrade(&response, protocol, on_upgrade, is_complete)?;
             return Ok(self.switch(permit, response, on_upgrade, client)?);
         }
         let (mut head, body) = response.into_parts();
@@ -183,4 +170,27 @@ impl Forwarding {
 
 fn breach(detail: &str) -> egress::Error {
     egress::Error::new(egress::Failure::Protocol, detail)
+}
+
+/// The client's connection, for the protocol that the origin switches to. A 101 switches only to what
+/// was requested (RFC 9110 §7.8).
+fn requested_upgrade<B>(
+    response: &Response<B>,
+    protocol: Option<HeaderValue>,
+    on_upgrade: Option<OnUpgrade>,
+    is_complete: bool,
+) -> Result<OnUpgrade, egress::Error> {
+    let is_requested = protocol.is_some_and(|requested| {
+        upgrade_protocol::switches_to_one_of(&requested, response.headers())
+    });
+    let Some(on_upgrade) = on_upgrade.filter(|_| is_requested) else {
+        return Err(breach("the origin switched to a protocol that was not requested"));
+    };
+    if !is_complete {
+        // The rest of the content would be taken for the new protocol.
+        return Err(breach(
+            "the origin switched to another protocol before it had the whole request",
+        ));
+    }
+    Ok(on_upgrade)
 }
