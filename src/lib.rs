@@ -52,7 +52,8 @@
 //!     decision        User-Agent → agent, profile, mode (rules)
 //!                     store.lookup(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
 //!                     policy::decide       ── disallow ─▶ Denial ─▶ audit.write ─▶ Recorded<Denial>
-//!     forward         Permit → egress → response, streamed
+//!     pace            Permit → take_turn → Turn, after a wait, or 429 or 503
+//!     forward         Permit, Turn → egress → response, streamed
 //!     response        403 and the proxy's other responses
 //! ```
 //!
@@ -62,7 +63,8 @@
 //! # Invariants
 //!
 //! 1. No request reaches an origin without a `Permit`, which only `proxy/decision/gate.rs` can make. It
-//!    owns the target it was granted for; what was checked is what is sent.
+//!    owns the target it was granted for; what was checked is what is sent. None is sent without a
+//!    `Turn`, which only `pace` can make.
 //! 2. No denial without its record: it is with the operating system before the 403 is sent. Only
 //!    `proxy/decision/enforce.rs` turns a `Denial` into a `Recorded` one, which alone has a response.
 //! 3. A decision is data, verdict and basis; the response, the record and the terminal print it.

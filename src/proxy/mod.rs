@@ -21,7 +21,7 @@ pub mod test_hooks;
 use std::sync::Arc;
 
 use http::header::USER_AGENT;
-use http::{HeaderMap, Method, Response, Version, request as http_request};
+use http::{Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 
 pub use connect::tunnel::Pipes;
@@ -67,7 +67,7 @@ use response::respond;
 use crate::clients::{BodyMemory, Client, RejectReason};
 use crate::egress::PERMISSION_AGE_MAX;
 use crate::egress::boxed_request::BoxedRequest;
-use crate::pace::{Turn, TurnOrWait};
+use crate::pace::{Turn, TurnOrWait, TurnRequest, Wait};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::Scheme;
@@ -258,7 +258,16 @@ impl Proxy {
             }
         };
         let headers = set.has(HeaderSet::PACE).then_some(&head.headers);
-        let turn = self.take_turn(&permit, info, headers, context).await?;
+        let (key, lanes) = (client.key(), self.forwarding.egress.lanes());
+        let origin = &permit.target().origin;
+        let turn_request = permit.pace().turn_request(origin, &key, headers, &context.shutdown);
+        let turn = match lanes.try_take(&turn_request) {
+            Ok(TurnOrWait::Turn(turn)) => turn,
+            Ok(TurnOrWait::Wait(wait)) => {
+                box_future(|| self.wait_for_turn(&permit, info, (&turn_request, wait))).await?
+            }
+            Err(refused) => return Err(Rejection::paced(&refused, permit.pace().status()).into()),
+        };
         let ConnectionContext { state, shutdown, .. } = context;
         let client =
             ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
@@ -278,27 +287,20 @@ impl Proxy {
         Err(self.gate.on_egress_error(subject, info, error).await.into())
     }
 
-    /// Waits for the turn of a permitted request. After a noticeable wait the permit is confirmed.
-    async fn take_turn(
+    /// Waits for the turn of a permitted request. After a wait of more than [`PERMISSION_AGE_MAX`] the
+    /// request is decided on again.
+    async fn wait_for_turn(
         &self,
         permit: &Permit,
         info: RequestInfo<'_>,
-        headers: Option<&HeaderMap>,
-        context: &ConnectionContext,
+        (request, wait): (&TurnRequest<'_>, Wait<'_>),
     ) -> Result<Turn, Refusal> {
-        let (key, lanes) = (info.client.key(), self.forwarding.egress.lanes());
-        let origin = &permit.target().origin;
-        let request = permit.pace().turn_request(origin, &key, headers, &context.shutdown);
-        let turn = match lanes.try_take(&request) {
-            Ok(TurnOrWait::Turn(turn)) => Ok(turn),
-            Ok(TurnOrWait::Wait(wait)) => box_future(|| lanes.wait(&request, wait)).await,
-            Err(refused) => Err(refused),
-        };
+        let turn = self.forwarding.egress.lanes().wait(request, wait).await;
         let turn = turn.map_err(|refused| Rejection::paced(&refused, permit.pace().status()))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
-            box_future(|| self.gate.confirm(permit, info)).await?;
+            self.gate.confirm(permit, info).await?;
         }
         Ok(turn)
     }

@@ -23,7 +23,7 @@ use crate::clients::ClientAdmission;
 use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 use tokio_util::sync::CancellationToken;
 
-/// A worker keeps what it accepts while it has at most so many connections more than another.
+/// The lead at which a worker hands connections to another is an eighth of the fewest, at most this.
 const KEPT_AHEAD_MAX: usize = 4;
 
 /// The state that the loops of all listeners share.

@@ -8,9 +8,8 @@
 //! because it was evicted. The store makes no decisions: those are up to `policy`.
 //!
 //! A `lookup` reads the `entries` (in memory, then on disk). What is not current
-//! there takes a lease from `single_flight`; the task in `fetches` that holds it fetches, lands
-//! the new entry there, and wakes the waiters. What proxies are to share goes into these
-//! three places.
+//! there starts or joins a flight in `single_flight`; the task in `fetches` that flies it fetches,
+//! stores the new entry, and wakes the waiters. `sharing` adds what other proxies have fetched.
 
 mod agents;
 mod background;

@@ -36,7 +36,7 @@ pub struct Egress {
     /// Concurrent requests to one origin.
     #[serde(with = "units::count")]
     pub max_per_origin: usize,
-    /// Idle connections to all origins.
+    /// Idle connections to origins that each worker keeps.
     pub max_idle: usize,
     /// Concurrent DNS lookups.
     #[serde(with = "units::count")]

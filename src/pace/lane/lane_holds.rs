@@ -125,7 +125,10 @@ fn own_of<'a>(
 }
 
 fn longer(one: Option<Hold>, other: Option<Hold>) -> Option<Hold> {
-    [one, other].into_iter().flatten().max_by_key(|hold| hold.until)
+    match (one, other) {
+        (Some(one), Some(other)) if one.until > other.until => Some(one),
+        (one, other) => other.or(one),
+    }
 }
 
 #[cfg(test)]

@@ -78,8 +78,8 @@ impl Rate {
             Adapt::Paced => !own.is_zero(),
             Adapt::All => true,
         };
-        let latency = self.latency.filter(|_| adapts).unwrap_or_default();
-        config.adapt_factor.times(latency).min(config.adapt_max)
+        let latency = self.latency.filter(|_| adapts);
+        latency.map_or(Duration::ZERO, |it| config.adapt_factor.times(it).min(config.adapt_max))
     }
 
     /// Whether nothing need be remembered at `now`.

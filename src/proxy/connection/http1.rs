@@ -1,5 +1,4 @@
-//! The turn of the HTTP/1 engine with a connection: from a request to the next idle moment, or to
-//! the end.
+//! Runs hyper on the connection of a client, from a request to the next idle moment, or to the end.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -62,11 +61,12 @@ where
         respond_to(request.into(), context, responder.clone(), rejection.clone())
     });
     let preserves_case = client_io.choose_case();
-    let mut connection = engine(limits, preserves_case)
+    let mut connection = hyper_builder(limits, preserves_case)
         .serve_connection(TokioIo::new(client_io), hyper_service)
         .with_upgrades();
     let ended = tokio::select! {
-        // First: the request that the engine was made for is under way at a shutdown.
+        // hyper must have read the request before `graceful_shutdown`, or it closes without a
+        // response.
         biased;
         ended = &mut connection => ended,
         () = drain_begins(context) => {
@@ -93,8 +93,8 @@ where
     }
 }
 
-/// The HTTP engine for one connection.
-fn engine(limits: Limits, preserves_case: bool) -> http1::Builder {
+/// hyper's settings for one connection.
+fn hyper_builder(limits: Limits, preserves_case: bool) -> http1::Builder {
     let mut builder = http1::Builder::new();
     if limits.headers_max != ENGINES_FIELDS_MAX {
         builder.max_headers(limits.headers_max);
@@ -111,8 +111,8 @@ fn engine(limits: Limits, preserves_case: bool) -> http1::Builder {
     builder
 }
 
-/// The connection of a request that asked for an upgrade and got none: the engine gives it away all
-/// the same.
+/// The connection of a request that asked for an upgrade and got none: hyper gives it away all the
+/// same, and it is to be closed.
 async fn reclaim<S: ClientStream + Send + 'static>(
     unused: Option<OnUpgrade>,
 ) -> Option<Box<ClientIo<S>>> {

@@ -24,8 +24,8 @@ pub enum Finding {
     Unseen(Denial),
 }
 
-/// Records denials and applies exemptions and modes to them. Its futures are boxed: they are rare,
-/// and every request would have room for them otherwise.
+/// Records denials and applies exemptions and modes to them. Its futures are boxed, because they are
+/// rare: inline, they would enlarge the future of every request.
 #[derive(Clone, Copy, Debug)]
 pub struct Enforcer<'a> {
     pub rules: &'a Rules,
@@ -34,7 +34,7 @@ pub struct Enforcer<'a> {
 }
 
 impl<'a> Enforcer<'a> {
-    /// `Ok`: the request is allowed despite `finding`, as in [`Self::disallowed`] or because
+    /// `Ok`: the request is allowed despite `finding`, as in [`Self::deny_unless_waived`] or because
     /// `mixed` hosts are tunnelled.
     pub fn enforce(
         self,

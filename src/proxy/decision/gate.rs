@@ -120,7 +120,6 @@ impl Gate {
         self.enforcer().check_audit()?;
         let context = self.context(Subject::Resource(&target), info);
         self.require_agent(&context).await?;
-        self.require_agent(&context).await?;
         let known = self.lookup(&context).await?;
         // A fetch may have taken its time: the decision is of the time when it ended.
         let now = known.at();
@@ -161,7 +160,6 @@ impl Gate {
     ) -> Result<HostPermit, GateError> {
         self.enforcer().check_audit()?;
         let context = self.context(Subject::Host(&origin), info);
-        self.require_agent(&context).await?;
         self.require_agent(&context).await?;
         let known = self.lookup(&context).await?;
         let now = known.at();
@@ -216,8 +214,8 @@ impl Gate {
     }
 
     /// Counts an error of egress. Where the operator prohibits the destination, it is a denial,
-    /// with its record; boxed, because it is rare, and each request would have room for it
-    /// otherwise.
+    /// with its record; boxed, because it is rare: inline, it would enlarge the future of
+    /// every request.
     pub fn on_egress_error(
         &self,
         subject: Subject<'_>,
@@ -262,7 +260,7 @@ impl Gate {
         self.store.note_site(&permit.target.origin, is_up);
     }
 
-    /// For denials of the request `info`.
+    /// The context of one decision: its agent, rules and subject, and what a denial would record.
     pub(super) fn context<'a>(
         &'a self,
         subject: Subject<'a>,
