@@ -21,6 +21,7 @@ pub mod limits;
 pub mod logging;
 mod man;
 mod no_proxy;
+mod observer;
 pub mod output;
 mod paint;
 mod programs;

@@ -54,12 +54,14 @@ impl Settings {
 
     /// The configuration of the log of denials.
     pub fn audit(&self) -> audit::Config {
-        self.audit.build(&self.state_dir)
+        let node = Some(self.node().as_str().into());
+        audit::Config { node, ..self.audit.build(&self.state_dir) }
     }
 
-    /// The name of this proxy in its records.
+    /// The name of this proxy in its records: `audit.node`, else `engine.name`, else the host's.
     pub fn node(&self) -> NodeName {
-        self.audit.node()
+        let of_engine = || self.engine.name.as_deref()?.parse().ok();
+        self.audit.node.clone().or_else(of_engine).unwrap_or_else(NodeName::of_host)
     }
 
     /// The location of the CA: the operator's as set, else that of systemd in the directory

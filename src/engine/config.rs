@@ -9,6 +9,8 @@ use super::error::{Error, ErrorKind};
 pub struct Config {
     /// Name of this proxy among those that share the engine; unique.
     pub name: String,
+    /// Whether it counts among the members: it beats. A command that only looks does not.
+    pub is_member: bool,
     /// Version of this program.
     pub version: String,
     /// Digest of the settings that are to be equal in all proxies.
@@ -29,6 +31,7 @@ impl Config {
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
+            is_member: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             settings: [0; 32],
             keep: Duration::from_secs(45 * 24 * 60 * 60),

@@ -13,6 +13,7 @@ use super::engine;
 use super::lifecycle::Lifecycle;
 use super::pace_keeper;
 use super::prepare::{self, Prepared, SetupError, SetupErrors, prepare};
+use super::witness::Witness;
 use crate::admin::{Reloads, Token, Watched};
 use crate::audit::Writer;
 use crate::ca::{self, Leaves};
@@ -153,6 +154,12 @@ impl Components {
             started,
             draining: AtomicBool::new(false),
         }
+    }
+
+    /// The log and its witness, if there is an engine.
+    pub(super) fn witness(&self) -> Option<Witness> {
+        let engine = self.engine.clone()?;
+        Some(Witness { audit: Arc::clone(&self.audit), engine })
     }
 
     /// Shares what the settings say through the engine, if there is one.

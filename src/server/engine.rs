@@ -15,6 +15,9 @@ use crate::engine::{
 use crate::runtime::clock::Clock;
 use crate::runtime::secret_file::{self, Found};
 
+/// Random letters at the end of a name.
+const LETTERS: usize = 4;
+
 /// Why no engine can be built from the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -73,6 +76,29 @@ pub(super) fn client(settings: &Settings) -> Result<Option<RedisConfig>, EngineE
     }))
 }
 
+/// An engine that looks at what the proxies share, and is no member; `None`: none is set. Its
+/// operations may take as long as a connection may. With `scratch`, it is about keys of that name
+/// below the prefix, which no proxy uses.
+///
+/// # Errors
+///
+/// A file that the settings name cannot be used.
+pub fn observer(
+    settings: &Settings,
+    scratch: Option<&str>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Arc<RedisEngine>>, EngineError> {
+    let Some(mut client) = client(settings)? else { return Ok(None) };
+    client.timeout = client.timeout.max(client.connect_timeout);
+    if let Some(scratch) = scratch {
+        client.prefix = format!("{}:{scratch}", client.prefix);
+    }
+    let name = own_name(settings);
+    let config = engine::Config { is_member: false, ..engine::Config::named(name) };
+    let engine = RedisEngine::start(config, client, Arc::clone(clock));
+    engine.map(Arc::new).map(Some).map_err(EngineError::Thread)
+}
+
 /// Starts the engine of `client`.
 pub(super) fn start(
     settings: &Settings,
@@ -105,10 +131,17 @@ pub(super) fn addresses(client: &RedisConfig) -> Vec<SocketAddr> {
     client.addresses.iter().flat_map(of).collect()
 }
 
-/// The name of the host and four random letters: two proxies on one host have different names.
+/// The name of the node and four random letters: two proxies on one host have different names.
 fn own_name(settings: &Settings) -> String {
     let random = ulid::Ulid::new().to_string().to_lowercase();
-    format!("{}-{}", settings.node(), &random[random.len() - 4..])
+    format!("{}-{}", settings.node(), &random[random.len() - LETTERS..])
+}
+
+/// Whether the proxy of this name writes records with this node: it is named after it, with
+/// random letters unless `engine.name` is set.
+pub fn is_name_of(name: &str, node: &str) -> bool {
+    let letters = name.strip_prefix(node).and_then(|rest| rest.strip_prefix('-'));
+    name == node || letters.is_some_and(|letters| letters.len() == LETTERS)
 }
 
 /// The digest of the settings that are to be the same for all proxies.
@@ -131,4 +164,28 @@ fn secret(setting: &'static str, file: &Path) -> Result<String, EngineError> {
 
 fn file_error(setting: &'static str, file: &Path, reason: String) -> EngineError {
     EngineError::File { setting, path: file.display().to_string(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_that_of_its_node_and_no_other() {
+        let mut settings = Settings::default();
+        settings.audit.node = Some("pod-7".parse().unwrap());
+        assert!(is_name_of(&own_name(&settings), "pod-7"));
+        settings.audit.node = None;
+        settings.engine.name = Some("crawler".to_owned());
+        assert!(is_name_of("crawler", settings.node().as_str()), "records name the proxy so, too");
+        for (name, node, is_so) in [
+            ("pod-7-ab1c", "pod-7", true),
+            ("pod-7", "pod-7", true),
+            ("pod-7-ab1c", "pod", false),
+            ("pod-70-ab1c", "pod-7", false),
+            ("pod-7-", "pod-7", false),
+        ] {
+            assert_eq!(is_name_of(name, node), is_so, "{name}");
+        }
+    }
 }

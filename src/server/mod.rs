@@ -13,10 +13,12 @@ mod prepare;
 mod reload;
 mod running;
 mod totals;
+mod witness;
 mod worker;
 mod worker_handle;
 
 pub use build::{Components, build, build_egress, build_prepared, store};
+pub use engine::{EngineError, is_name_of, observer};
 pub use lifecycle::Lifecycle;
 pub use listeners::{BindError, Listeners};
 pub use liveness::Liveness;

@@ -1,5 +1,5 @@
 //! Keeps the pace of origins beyond a restart: long holds when they begin, and all that lies ahead
-//! at an end in order.
+//! at an end in order. Keeps the pace and the log in touch with the shared engine meanwhile.
 
 use std::io;
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::build::Components;
+use super::witness::Witness;
 use crate::pace::{KeptLane, Lanes};
 use crate::runtime::clock::{Clock, Uptime, uptime};
 use crate::runtime::lock::Lock;
@@ -34,17 +36,18 @@ struct Kept {
     store: Arc<Store>,
     lanes: Arc<Lanes>,
     clock: Arc<dyn Clock>,
+    witness: Option<Witness>,
 }
 
 impl PaceKeeper {
     /// Starts the thread.
-    pub fn start(
-        store: &Arc<Store>,
-        lanes: &Arc<Lanes>,
-        clock: &Arc<dyn Clock>,
-    ) -> io::Result<Self> {
-        let kept =
-            Kept { store: Arc::clone(store), lanes: Arc::clone(lanes), clock: Arc::clone(clock) };
+    pub fn start(components: &Components) -> io::Result<Self> {
+        let kept = Kept {
+            store: Arc::clone(&components.store),
+            lanes: Arc::clone(components.egress.lanes()),
+            clock: Arc::clone(&components.clock),
+            witness: components.witness(),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();
         let (ended, (sender, written)) = (end.clone(), channel());
@@ -52,6 +55,7 @@ impl PaceKeeper {
             let wait = async || timeout(HOLDS_INTERVAL, ended.cancelled()).await;
             while runtime.block_on(wait()).is_err() {
                 runtime.block_on(kept.lanes.sync());
+                kept.witness.iter().for_each(Witness::pass_on);
                 if kept.lanes.has_new_holds() {
                     kept.keep(false);
                 }

@@ -61,8 +61,7 @@ impl Server {
         let liveness = Liveness::of(workers.iter().map(Worker::named));
         let watching = Watching::start(&components.watch, &components.audit, &components.clock)?;
         let (totals, components) = (Totals::start(components)?, components.clone());
-        let lanes = components.egress.lanes();
-        let pace_keeper = PaceKeeper::start(&components.store, lanes, &components.clock)?;
+        let pace_keeper = PaceKeeper::start(&components)?;
         let mut acceptor = Acceptor {
             admission: Arc::clone(&components.admission),
             permits: Arc::new(Semaphore::new(permits)),

@@ -21,7 +21,7 @@ use chain::Chain;
 use evidence::Checked;
 pub use fault::{At, Fault, Faults, Problem};
 pub use findings::{Findings, Notices};
-pub use heads::{HeadState, HeldHead, NotedHead};
+pub use heads::{GivenHead, HeadSource, HeadState, HeldHead, NotedHead};
 pub use note::{Note, Notes, Unusual};
 use reader::Reader;
 use recorded::Counted;
@@ -37,14 +37,14 @@ const VERIFY_READINGS_MAX: u32 = 3;
 /// beginning has been removed in between, that may explain missing lines, and it is read again.
 pub fn verify(
     log: &Log,
-    published: &[Head],
+    heads: &[GivenHead],
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<Findings, ScanError> {
     let mut readings = 1;
     loop {
         let (findings, begins_later) =
-            read(log.clone(), Chain::new, published.to_vec(), with_evidence, progress)?;
+            read(log.clone(), Chain::new, heads.to_vec(), with_evidence, progress)?;
         if !begins_later || findings.faults.count == 0 || readings == VERIFY_READINGS_MAX {
             return Ok(findings);
         }
@@ -56,19 +56,19 @@ pub fn verify(
 /// not held against it.
 pub(super) fn verify_part(
     log: &Log,
-    published: &[Head],
+    heads: &[GivenHead],
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<Findings, ScanError> {
-    read(log.clone(), Chain::of_part, published.to_vec(), with_evidence, progress)
+    read(log.clone(), Chain::of_part, heads.to_vec(), with_evidence, progress)
         .map(|(findings, _)| findings)
 }
 
 /// Reads the log once. Also returns whether it begins later now than before.
 fn read(
     log: Log,
-    chain: fn(Vec<Head>, Option<Head>) -> Chain,
-    published: Vec<Head>,
+    chain: fn(Vec<GivenHead>, Option<Head>) -> Chain,
+    heads: Vec<GivenHead>,
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<(Findings, bool), ScanError> {
@@ -77,7 +77,7 @@ fn read(
     let (noted, unread) = heads::noted(&log)
         .map_or_else(|unread| (None, unread), |it| (Some(it), NotedHead::default()));
     let mut reader = Reader {
-        chain: chain(published, noted.clone()),
+        chain: chain(heads, noted.clone()),
         counted: Counted::default(),
         times: Times::default(),
         evidence: with_evidence.then(|| Checked::new(&dir)),
@@ -85,7 +85,6 @@ fn read(
         entered: None,
         findings: Findings { noted: unread, ..Findings::default() },
         is_running: false,
-        is_noted: noted.is_some(),
     };
     let mut scan = Scan::new(log)?;
     let first_seq = scan.first_seq();

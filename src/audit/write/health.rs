@@ -25,6 +25,9 @@ pub struct Health {
     pub failing: Option<String>,
     /// The last line.
     pub head: Head,
+    /// The head in `head.json`, which is on the disk, and when it was noted there; none before the
+    /// first of this process.
+    pub noted_head: Option<(Head, Timestamp)>,
     /// Records that could not be written. A `gap` counts them in the log later.
     pub lost: u64,
     /// Files of the log that were closed.

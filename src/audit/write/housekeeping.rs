@@ -125,7 +125,10 @@ impl WriterThread {
     }
 
     fn write_head(&self) -> io::Result<()> {
-        write_head(&self.config.load().dir, &self.head, self.clock.wall())
+        let now = self.clock.wall();
+        write_head(&self.config.load().dir, &self.head, now)?;
+        self.status.update(|health| health.noted_head = Some((self.head.clone(), now)));
+        Ok(())
     }
 
     fn is_old(&self) -> bool {

@@ -9,7 +9,7 @@ use super::progress::Progress;
 use super::time_arg;
 use crate::audit::Head;
 use crate::audit::read::bundle::{self, Lacks, Manifest, ReadError, WriteError};
-use crate::audit::read::verify::Findings;
+use crate::audit::read::verify::{Findings, GivenHead};
 use crate::audit::read::{Filter, Log};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::create_private;
@@ -82,7 +82,7 @@ pub struct Checked {
 }
 
 /// Unpacks a bundle and checks it.
-pub fn check(path: &Path, heads: &[Head], with_evidence: bool) -> Result<Checked, Failure> {
+pub fn check(path: &Path, heads: &[GivenHead], with_evidence: bool) -> Result<Checked, Failure> {
     let dir = TemporaryDir::new("bundle")?;
     let unpacked = bundle::unpack(path, dir.path()).map_err(|error| {
         let Failure { exit, error } = Failure::from(error);

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::log_source::LogSourceFlags;
 use super::table::printable;
+use super::witnesses::{Witnesses, head_of};
 use crate::audit::read::{Log, Scan, ScanError, ScanItem};
 use crate::audit::{Content, Head, print_time, split};
 use crate::cli::exit::{Exit, Failure, OrExit};
@@ -24,13 +25,17 @@ then asks for it. It is read from the files; the proxy may be running.
 Examples:
   courtesy audit head
   courtesy audit head --format json | tee -a heads.jsonl
+  courtesy audit head --engine                            those of all proxies that share an engine
   courtesy audit head | mail -s 'head of the denial log' auditor@example.org
 
-Exit codes: 0 done · 69 there is no line yet")]
+Exit codes: 0 done · 2 usage · 69 there is no line yet, or the engine cannot be reached")]
 pub struct HeadArgs {
     /// Read these files instead
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
+    /// Print the heads of all logs that the shared engine of the settings has seen
+    #[arg(long, conflicts_with_all = ["files", "run", "dir"])]
+    engine: bool,
     #[arg(long, value_enum, default_value_t)]
     format: Form,
     #[command(flatten)]
@@ -39,6 +44,9 @@ pub struct HeadArgs {
 
 /// Runs `courtesy audit head`.
 pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
+    if args.engine {
+        return print_witnessed(args);
+    }
     let logs = args.place.logs(&args.files)?;
     let is_alone = logs.len() == 1;
     let mut text = String::new();
@@ -63,6 +71,27 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The heads that the engine has seen, each with the name of its proxy.
+fn print_witnessed(args: &HeadArgs) -> Result<Exit, Failure> {
+    let witnesses = Witnesses::ask(args.place.settings()?)?;
+    let mut text = String::new();
+    for (proxy, log_head) in &witnesses.heads {
+        let (Head { hash, seq }, time) = (head_of(log_head), print_time(log_head.time));
+        text.push_str(&match args.format {
+            Form::Text => format!("{seq}:{hash}  {time}  {}\n", printable(proxy)),
+            Form::Json => {
+                format!("{}\n", json!({ "hash": hash, "proxy": proxy, "seq": seq, "time": time }))
+            }
+        });
+    }
+    print(text)?;
+    if witnesses.heads.is_empty() {
+        return Err(anyhow::anyhow!("the engine has seen no head of a log yet"))
+            .or_exit(Exit::Unavailable);
+    }
+    Ok(Exit::Done)
+}
+
 /// The last line of the last segment, and when it was written.
 fn find(log: Log) -> Result<(Head, Timestamp), Failure> {
     last(log)?.ok_or_else(|| anyhow::anyhow!("the log has no line yet")).or_exit(Exit::Unavailable)
@@ -70,6 +99,21 @@ fn find(log: Log) -> Result<(Head, Timestamp), Failure> {
 
 /// None in a log that has no line.
 pub fn last(log: Log) -> Result<Option<(Head, Timestamp)>, ScanError> {
+    Ok(last_line(log)?.map(|line| (line.head, line.time)))
+}
+
+/// The last line of a log.
+#[derive(Debug)]
+pub struct LastLine {
+    pub head: Head,
+    /// When it was written.
+    pub time: Timestamp,
+    /// The proxy that wrote it.
+    pub node: Option<String>,
+}
+
+/// None in a log that has no line.
+pub fn last_line(log: Log) -> Result<Option<LastLine>, ScanError> {
     let mut scan = Scan::new(log)?.from_last_segment();
     let mut last = None;
     while let Some(piece) = scan.next()? {
@@ -78,7 +122,9 @@ pub fn last(log: Log) -> Result<Option<(Head, Timestamp)>, ScanError> {
         let found = block.bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').find_map(|line| {
             let content = Content::parse(line).ok()?;
             let (_, hash) = split(line)?;
-            Some((Head { hash: hash.to_owned(), seq: content.seq() }, content.time()))
+            let head = Head { hash: hash.to_owned(), seq: content.seq() };
+            let node = content.node().map(|node| node.to_string());
+            Some(LastLine { head, time: content.time(), node })
         });
         last = found.or(last);
     }

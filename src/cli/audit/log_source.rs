@@ -10,6 +10,7 @@ use crate::audit::read::Log;
 use crate::audit::{HEAD_NAME, segment};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
+use crate::config::Settings;
 
 /// Logs that are read together: each takes two descriptors and the memory for a few lines.
 const LOGS_MAX: usize = 400;
@@ -29,6 +30,11 @@ pub struct LogSourceFlags {
 }
 
 impl LogSourceFlags {
+    /// The settings.
+    pub fn settings(&self) -> Result<Settings, Failure> {
+        Ok(self.config.load()?.settings)
+    }
+
     /// The logs, at least one, each once; `files`, where there are any, are one.
     pub fn logs(&self, files: &[PathBuf]) -> Result<Vec<Log>, Failure> {
         self.logs_if(files, is_log)

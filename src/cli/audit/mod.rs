@@ -19,6 +19,7 @@ mod sources;
 mod table;
 mod time_arg;
 mod verify;
+mod witnesses;
 
 use clap::{Args, Subcommand};
 

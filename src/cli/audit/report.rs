@@ -18,7 +18,7 @@ use super::time_arg;
 use super::verify::{Heads, heads, only_of_one};
 use crate::audit::read::filter::{Filter, Place, PlaceError};
 use crate::audit::read::report::{Report, Request, Survey, Verified};
-use crate::audit::read::verify::verify;
+use crate::audit::read::verify::{GivenHead, verify};
 use crate::audit::read::{Log, Scan, ScanItem};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output;
@@ -135,11 +135,12 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
 /// Verifies each log for itself, the evidence too, against the published heads that are given.
 fn verified(logs: &[Log], heads: &[Heads]) -> Result<Verified, Failure> {
     let published: Vec<_> = heads.iter().flat_map(|heads| heads.0.clone()).collect();
-    only_of_one(logs, &published)?;
+    let given: Vec<_> = published.iter().cloned().map(GivenHead::published).collect();
+    only_of_one(logs, &given)?;
     let mut progress = Progress::new();
     let each = logs.iter().map(|log| {
         let findings =
-            verify(log, &published, true, &mut |extent, lines| progress.at(|| extent, lines))?;
+            verify(log, &given, true, &mut |extent, lines| progress.at(|| extent, lines))?;
         Ok(Verified::of(&findings, &published))
     });
     let each = each.collect::<Result<Vec<_>, Failure>>()?;

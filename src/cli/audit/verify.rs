@@ -15,14 +15,15 @@ use super::bundle;
 use super::log_source::LogSourceFlags;
 use super::progress::Progress;
 use super::table::printable;
-use crate::audit::Head;
+use super::witnesses::Witnesses;
 use crate::audit::read::Log;
 use crate::audit::read::bundle::is_bundle;
-use crate::audit::read::verify::{Findings, verify};
+use crate::audit::read::verify::{Findings, GivenHead, verify};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
 use findings::{object, text};
 pub use heads::{Heads, heads};
+use published::witnessed;
 
 /// The arguments of `courtesy audit verify`.
 #[derive(Args, Debug)]
@@ -35,6 +36,10 @@ Without --head a log holds in itself, at most. With it, it is said up to which l
 was found, and how many lines come after it. head.json beside the log, which the proxy writes, is
 checked, too, but is no published head.
 
+With --engine it is held against the heads that the shared engine of the settings has seen: those of
+the proxies whose node (audit.node) is that of the log's last line. Each proxy passes on its head
+with its beats, so an end that was cut off at one shows at the others.
+
 A FILE ending in .tar is a bundle (courtesy audit export --format bundle): a part of a log, with its
 evidence. That it begins later than line 1 is no fault; a head of a line before or after it says
 nothing of it. It is unpacked into a private directory among the temporary files (TMPDIR), which is
@@ -44,13 +49,14 @@ Examples:
   courtesy audit verify
   courtesy audit verify november.tar --head heads.txt
   courtesy audit verify --run last
+  courtesy audit verify --engine --dir pod-1/audit --dir pod-2/audit
   courtesy audit verify --head 1234:9f86d081…
   courtesy audit verify --dir /mnt/backup/audit --format json | jq .faults
   courtesy audit verify --head heads.txt --format json | jq .published
 
 Exit codes: 0 the log holds, under a published head or in itself · 1 it does not: the first fault is
-printed first, or why it is no bundle · 69 there is no log, or the bundle is of a later version · 74
-it cannot be read")]
+printed first, or why it is no bundle · 69 there is no log, the bundle is of a later version, or the
+engine cannot be reached · 74 it cannot be read")]
 pub struct VerifyArgs {
     /// Check these files alone, as the log they are together, or one bundle [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
@@ -58,6 +64,9 @@ pub struct VerifyArgs {
     /// The log must have this line: its number and its hash, or a file with such heads (may be repeated)
     #[arg(long, value_name = "SEQ:HASH|FILE", value_parser = heads)]
     head: Vec<Heads>,
+    /// The log must have the lines of which the shared engine of the settings has seen the heads
+    #[arg(long, conflicts_with = "files")]
+    engine: bool,
     /// Leave the evidence alone: check the lines only
     #[arg(long)]
     no_evidence: bool,
@@ -70,30 +79,52 @@ pub struct VerifyArgs {
 /// Runs `courtesy audit verify`.
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
+    let heads: Vec<_> = heads.into_iter().map(GivenHead::published).collect();
     if args.files.iter().any(|file| is_bundle(file)) {
         return check_bundle(args, &heads);
     }
     let logs = args.place.logs(&args.files)?;
+    let witnesses = args.engine.then(|| Witnesses::ask(args.place.settings()?)).transpose()?;
+    let against = Against { published: heads, witnesses };
     match logs.as_slice() {
         [log] => {
-            let findings = check(args, log, &heads)?;
+            let findings = check(args, log, &against)?;
             print(match args.format {
-                Form::Text => text(&findings),
+                Form::Text => against.text(&findings),
                 Form::Json => format!("{:#}\n", object(&findings)),
             })?;
             Ok(exit(&findings))
         }
-        logs => check_each(args, logs, &heads),
+        logs => check_each(args, logs, &against),
     }
 }
 
-fn check(args: &VerifyArgs, log: &Log, heads: &[Head]) -> Result<Findings, Failure> {
-    let mut progress = Progress::new();
-    let mut tell = |extent, lines| progress.at(|| extent, lines);
-    Ok(verify(log, heads, !args.no_evidence, &mut tell)?)
+/// What logs are held against.
+struct Against {
+    published: Vec<GivenHead>,
+    /// What the engine has seen, where that is asked for.
+    witnesses: Option<Witnesses>,
 }
 
-fn check_bundle(args: &VerifyArgs, heads: &[Head]) -> Result<Exit, Failure> {
+impl Against {
+    fn heads_of(&self, log: &Log) -> Vec<GivenHead> {
+        let witnessed = self.witnesses.iter().flat_map(|witnesses| witnesses.of(log));
+        self.published.iter().cloned().chain(witnessed).collect()
+    }
+
+    fn text(&self, findings: &Findings) -> String {
+        let witnessed = self.witnesses.as_ref().map(|_| witnessed(findings));
+        text(findings) + &witnessed.unwrap_or_default()
+    }
+}
+
+fn check(args: &VerifyArgs, log: &Log, against: &Against) -> Result<Findings, Failure> {
+    let mut progress = Progress::new();
+    let mut tell = |extent, lines| progress.at(|| extent, lines);
+    Ok(verify(log, &against.heads_of(log), !args.no_evidence, &mut tell)?)
+}
+
+fn check_bundle(args: &VerifyArgs, heads: &[GivenHead]) -> Result<Exit, Failure> {
     let [file] = args.files.as_slice() else {
         return Err(anyhow::anyhow!("a bundle is checked by itself: name one at a time"))
             .or_exit(Exit::Usage);
@@ -111,7 +142,7 @@ const fn exit(findings: &Findings) -> Exit {
 }
 
 /// A published head belongs to one log, and does not name which.
-pub fn only_of_one(logs: &[Log], heads: &[Head]) -> Result<(), Failure> {
+pub fn only_of_one(logs: &[Log], heads: &[GivenHead]) -> Result<(), Failure> {
     if logs.len() > 1 && !heads.is_empty() {
         Err(anyhow::anyhow!("a published head is of one log: give --head with one --dir at a time"))
             .or_exit(Exit::Usage)
@@ -122,18 +153,18 @@ pub fn only_of_one(logs: &[Log], heads: &[Head]) -> Result<(), Failure> {
 
 /// Each log for itself, under its name. A log that cannot be read keeps no other from being checked; the code is
 /// that of the worst.
-fn check_each(args: &VerifyArgs, logs: &[Log], heads: &[Head]) -> Result<Exit, Failure> {
-    only_of_one(logs, heads)?;
+fn check_each(args: &VerifyArgs, logs: &[Log], against: &Against) -> Result<Exit, Failure> {
+    only_of_one(logs, &against.published)?;
     let (mut objects, mut is_whole, mut holds) = (Vec::new(), true, true);
     for log in logs {
         let dir = log.dir();
         let dir = dir.to_string_lossy();
-        let outcome = check(args, log, &[]);
+        let outcome = check(args, log, against);
         is_whole &= outcome.is_ok();
         holds &= outcome.as_ref().is_ok_and(|findings| findings.faults.count == 0);
         match (args.format, outcome) {
             (Form::Text, Ok(findings)) => {
-                print(format!("{}:\n{}\n", printable(&dir), text(&findings)))?
+                print(format!("{}:\n{}\n", printable(&dir), against.text(&findings)))?
             }
             (Form::Text, Err(failure)) => {
                 print(format!("{}:\n{:#}\n\n", printable(&dir), failure.error))?

@@ -69,12 +69,8 @@ impl Audit {
         self.dir.clone().unwrap_or_else(|| state_dir.join("audit"))
     }
 
-    /// The name of this proxy in its records.
-    pub fn node(&self) -> NodeName {
-        self.node.clone().unwrap_or_else(NodeName::of_host)
-    }
-
-    /// The configuration of the log of denials, where `state_dir` is the directory of the state.
+    /// The configuration of the log of denials, where `state_dir` is the directory of the state. Its
+    /// node is to be set.
     pub fn build(&self, state_dir: &Path) -> audit::Config {
         audit::Config {
             dir: self.dir(state_dir),
@@ -86,7 +82,7 @@ impl Audit {
             retain: self.retain.0,
             retain_size: self.retain_size.0,
             redact_query: self.redact_query,
-            node: Some(self.node().as_str().into()),
+            node: None,
         }
     }
 }

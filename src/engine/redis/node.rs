@@ -187,14 +187,14 @@ impl Running {
 }
 
 /// Connects, and probes with a beat, which writes. A node of a cluster may not have the keys of
-/// that.
+/// that, and a command that only looks does not beat.
 async fn open(shared: &Shared, address: Option<&Address>) -> Result<Opened, Error> {
     let config = shared.redis.load_full();
     let open = async {
         let opened = connect::open(address, &config, &shared.config.name).await?;
         let place = address.map(Address::to_string).unwrap_or_default();
         shared.note_greeting(&place, &opened.greeting);
-        if address.is_none() {
+        if address.is_none() && shared.config.is_member {
             let beat = shared.with_time(shared.beat_call());
             let reply = opened.link.call(&beat, false).await.map_err(|error| error_of(&error))?;
             let beat = shared.note_beat(reply);

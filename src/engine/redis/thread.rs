@@ -41,9 +41,9 @@ async fn run(shared: Arc<Shared>) {
 }
 
 /// Beats for as long as the thread lives: at its interval, and when a node was reached. Where a
-/// test gives the time, it also says when there is a beat.
+/// test gives the time, it also says when there is a beat. A command that only looks does not beat.
 async fn beats(shared: &Shared) {
-    if shared.redis.load().clock.is_some() {
+    if shared.redis.load().clock.is_some() || !shared.config.is_member {
         return;
     }
     loop {

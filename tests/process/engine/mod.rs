@@ -8,6 +8,7 @@ mod known;
 mod same;
 mod sentinel;
 mod tls;
+mod witness;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{First, Manifest, Unpacked, evidence_name};
-use crate::audit::read::verify::{Fault, Findings, NotedHead, Problem, verify_part};
+use crate::audit::read::verify::{Fault, Findings, GivenHead, NotedHead, Problem, verify_part};
 use crate::audit::read::{Extent, Log, Scan, ScanError, ScanItem};
 use crate::audit::{Content, Head, split};
 
@@ -18,12 +18,12 @@ use crate::audit::{Content, Head, split};
 pub fn verify(
     dir: &Path,
     Unpacked { manifest, evidence }: Unpacked,
-    published: &[Head],
+    heads: &[GivenHead],
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<Findings, ScanError> {
     let log = Log::Dir(dir.to_owned());
-    let mut findings = verify_part(&log, published, with_evidence, progress)?;
+    let mut findings = verify_part(&log, heads, with_evidence, progress)?;
     // A bundle has no head.json; bundle.json has its content.
     findings.noted = NotedHead::NotRead;
     let mut ends = Ends { first: None, last: None, noted: None, unnamed: evidence };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fault::{At, Fault, Faults, Problem};
-use super::heads::{Heads, HeldHead};
+use super::heads::{GivenHead, Heads, HeldHeads};
 use crate::audit::Head;
 
 /// Runs of missing lines that are remembered, to recognize moved lines.
@@ -66,7 +66,7 @@ struct Start {
 
 impl Chain {
     /// `noted`: the head that the proxy notes beside the log.
-    pub(super) fn new(published: Vec<Head>, noted: Option<Head>) -> Self {
+    pub(super) fn new(given: Vec<GivenHead>, noted: Option<Head>) -> Self {
         Self {
             start: None,
             seq: 0,
@@ -76,13 +76,13 @@ impl Chain {
             holes: Vec::new(),
             is_excused: false,
             is_part: false,
-            heads: Heads::new(published, noted),
+            heads: Heads::new(given, noted),
         }
     }
 
     /// Of a part of a log.
-    pub(super) fn of_part(published: Vec<Head>, noted: Option<Head>) -> Self {
-        Self { is_part: true, ..Self::new(published, noted) }
+    pub(super) fn of_part(given: Vec<GivenHead>, noted: Option<Head>) -> Self {
+        Self { is_part: true, ..Self::new(given, noted) }
     }
 
     /// A line that is not trusted. Its own hash is one of `hashes`; unknown if that is empty.
@@ -154,7 +154,7 @@ impl Chain {
 
     /// The last line, and the heads in the order in which they were given; faults of the whole go
     /// to `faults`.
-    pub(super) fn end(mut self, faults: &mut Faults) -> (Head, Vec<HeldHead>) {
+    pub(super) fn end(mut self, faults: &mut Faults) -> (Head, HeldHeads) {
         match self.early.take() {
             Some(early) if early.is_passed => {
                 faults.push(early.link.fault(Problem::Inserted { after: early.after }));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use super::heads::HeadSource;
 use crate::audit::limits::FAULTS_DESCRIBED_MAX;
 use crate::audit::{Event, LineError, Recorded};
 
@@ -85,15 +86,14 @@ pub enum Problem {
         list: String,
         why: String,
     },
-    /// Not published: noted in `head.json`.
     HeadCutOff {
         seq: u64,
         last: u64,
-        is_published: bool,
+        source: HeadSource,
     },
     HeadOther {
         seq: u64,
-        is_published: bool,
+        source: HeadSource,
     },
     NoEvidence {
         path: String,
@@ -233,7 +233,7 @@ impl fmt::Display for Problem {
             Self::BadList { list, why } => {
                 write!(f, "its list of evidence was changed: {list}: {why}")
             }
-            Self::HeadCutOff { seq, last, is_published } => {
+            Self::HeadCutOff { seq, last, source } => {
                 write!(
                     f,
                     "cut off: {}, and line {seq} {}",
@@ -242,11 +242,11 @@ impl fmt::Display for Problem {
                     } else {
                         format!("the log ends with line {last}")
                     },
-                    if *is_published { "was published" } else { "is noted in head.json" }
+                    known(*source)
                 )
             }
-            Self::HeadOther { seq, is_published } => {
-                let known = if *is_published { "was published" } else { "is noted in head.json" };
+            Self::HeadOther { seq, source } => {
+                let known = known(*source);
                 write!(f, "another history: line {seq} does not have the hash that {known}")
             }
             Self::NoEvidence { path } => write!(f, "its evidence is missing: {path}"),
@@ -256,6 +256,15 @@ impl fmt::Display for Problem {
             Self::Bundle(why) => f.write_str(why),
             Self::OtherEvidence { why } => write!(f, "its evidence does not belong to it: {why}"),
         }
+    }
+}
+
+/// How a head became known, as the end of a sentence about it.
+const fn known(source: HeadSource) -> &'static str {
+    match source {
+        HeadSource::Published => "was published",
+        HeadSource::Witnessed => "was seen by the shared engine",
+        HeadSource::Noted => "is noted in head.json",
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Findings {
     pub head: Option<Head>,
     /// The published heads that were given, in that order.
     pub published: Vec<HeldHead>,
+    /// The heads of this log that a shared engine has seen, of those that were given.
+    pub witnessed: Vec<HeldHead>,
     /// The head that the proxy notes beside the log.
     pub noted: NotedHead,
 }

@@ -1,4 +1,5 @@
-//! Heads to check a log against: published ones, and the one that the proxy notes beside it.
+//! Heads to check a log against: published ones, those that a shared engine has seen, and the one
+//! that the proxy notes beside it.
 
 use std::ops::RangeInclusive;
 
@@ -7,6 +8,44 @@ use serde::Serialize;
 use super::fault::{Fault, Faults, Problem};
 use crate::audit::read::Log;
 use crate::audit::{Head, read_head};
+
+/// Where a head comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadSource {
+    /// It was published out of reach of those who write to the log.
+    Published,
+    /// A shared engine has seen it, with the beats of the proxy.
+    Witnessed,
+    /// It is in `head.json` beside the log, and can be forged together with it.
+    Noted,
+}
+
+/// A head that a log is to be held against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenHead {
+    pub head: Head,
+    pub source: HeadSource,
+}
+
+impl GivenHead {
+    /// A head that was published.
+    pub const fn published(head: Head) -> Self {
+        Self { head, source: HeadSource::Published }
+    }
+
+    /// A head that a shared engine has seen.
+    pub const fn witnessed(head: Head) -> Self {
+        Self { head, source: HeadSource::Witnessed }
+    }
+}
+
+/// The heads that a log was held against, by their source, in the order in which they were given.
+#[derive(Debug, Default)]
+pub(super) struct HeldHeads {
+    pub published: Vec<HeldHead>,
+    pub witnessed: Vec<HeldHead>,
+    pub noted: Option<HeldHead>,
+}
 
 /// How a head compares with the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -57,8 +96,8 @@ pub(super) fn noted(log: &Log) -> Result<Head, NotedHead> {
     }
 }
 
-/// The heads that a log is held against while its lines are read: published ones, then perhaps the
-/// one that the proxy notes beside the log.
+/// The heads that a log is held against while its lines are read: those given, then perhaps the one
+/// that the proxy notes beside the log.
 #[derive(Debug)]
 pub(super) struct Heads(Vec<Known>);
 
@@ -66,7 +105,7 @@ pub(super) struct Heads(Vec<Known>);
 #[derive(Debug)]
 struct Known {
     head: Head,
-    is_published: bool,
+    source: HeadSource,
     state: Seen,
 }
 
@@ -78,10 +117,10 @@ enum Seen {
 }
 
 impl Heads {
-    pub(super) fn new(published: Vec<Head>, noted: Option<Head>) -> Self {
-        let known = |is_published| move |head| Known { head, is_published, state: Seen::NotYet };
-        let published = published.into_iter().map(known(true));
-        Self(published.chain(noted.into_iter().map(known(false))).collect())
+    pub(super) fn new(given: Vec<GivenHead>, noted: Option<Head>) -> Self {
+        let noted = noted.map(|head| GivenHead { head, source: HeadSource::Noted });
+        let known = |GivenHead { head, source }| Known { head, source, state: Seen::NotYet };
+        Self(given.into_iter().chain(noted).map(known).collect())
     }
 
     /// Takes note that the log begins with line `seq`; `prev` is the hash of the line before it, if
@@ -103,33 +142,39 @@ impl Heads {
         }
     }
 
-    /// The heads in the order in which they were given, where the log has these `lines`; faults go
-    /// to `faults`.
+    /// The heads, where the log has these `lines`; faults go to `faults`.
     pub(super) fn end(
         self,
         lines: RangeInclusive<u64>,
         is_part: bool,
         faults: &mut Faults,
-    ) -> Vec<HeldHead> {
-        for known in self.0.iter().filter(|known| !self.is_published_too(known)) {
-            let (seq, is_published) = (known.head.seq, known.is_published);
+    ) -> HeldHeads {
+        for known in self.0.iter().filter(|known| !self.is_given_too(known)) {
+            let (seq, source) = (known.head.seq, known.source);
             let problem = match known.state(&lines, is_part) {
                 HeadState::Found | HeadState::Removed | HeadState::Beyond => continue,
-                HeadState::Other => Problem::HeadOther { seq, is_published },
-                HeadState::CutOff => Problem::HeadCutOff { seq, last: *lines.end(), is_published },
+                HeadState::Other => Problem::HeadOther { seq, source },
+                HeadState::CutOff => Problem::HeadCutOff { seq, last: *lines.end(), source },
             };
             faults.push(Fault { at: None, seq: None, id: None, problem });
         }
-        let held = self.0.into_iter().map(|known| {
+        let mut all = HeldHeads::default();
+        for known in self.0 {
             let state = known.state(&lines, is_part);
-            HeldHead { head: known.head, state }
-        });
-        held.collect()
+            let held = HeldHead { head: known.head, state };
+            match known.source {
+                HeadSource::Published => all.published.push(held),
+                HeadSource::Witnessed => all.witnessed.push(held),
+                HeadSource::Noted => all.noted = Some(held),
+            }
+        }
+        all
     }
 
-    /// Whether the head is the noted one, and also published, where its fault is reported.
-    fn is_published_too(&self, known: &Known) -> bool {
-        !known.is_published && self.0.iter().any(|it| it.is_published && it.head == known.head)
+    /// Whether the head is the noted one, and was also given, where its fault is reported.
+    fn is_given_too(&self, known: &Known) -> bool {
+        let is_given = |it: &Known| it.source != HeadSource::Noted && it.head == known.head;
+        known.source == HeadSource::Noted && self.0.iter().any(is_given)
     }
 }
 

@@ -34,8 +34,6 @@ pub(super) struct Reader {
     pub(super) findings: Findings,
     /// A `started` without a `stopped` after it.
     pub(super) is_running: bool,
-    /// The last of the heads is the one that the proxy notes beside the log.
-    pub(super) is_noted: bool,
 }
 
 /// The members that every line has.
@@ -248,12 +246,11 @@ impl Reader {
         self.leave();
         let mut findings = self.findings;
         self.times.end().into_iter().for_each(|note| findings.notes.push(note));
-        let is_noted = self.is_noted;
-        let (head, mut held) = self.chain.end(&mut findings.faults);
-        if let Some(noted) = is_noted.then(|| held.pop()).flatten() {
+        let (head, held) = self.chain.end(&mut findings.faults);
+        if let Some(noted) = held.noted {
             findings.noted = NotedHead::Read(noted);
         }
-        findings.published = held;
+        (findings.published, findings.witnessed) = (held.published, held.witnessed);
         findings.head = Some(head).filter(|head| head.seq > 0);
         findings.evidence = self.evidence.map(|evidence| evidence.count());
         findings

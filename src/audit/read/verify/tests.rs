@@ -59,6 +59,7 @@ impl Keep {
     }
 
     fn verify_against(&self, heads: Vec<Head>) -> Findings {
+        let heads: Vec<_> = heads.into_iter().map(GivenHead::published).collect();
         verify(&Log::Dir(self.dir.path().to_owned()), &heads, true, &mut |_, _| {}).unwrap()
     }
 
@@ -358,7 +359,7 @@ fn an_end_that_was_cut_off_shows_against_the_head_that_the_proxy_noted() {
     let faults = keep.verify_against(Vec::new()).faults;
     assert_eq!(
         faults.described[0].problem,
-        Problem::HeadCutOff { seq: 14, last: 12, is_published: false }
+        Problem::HeadCutOff { seq: 14, last: 12, source: HeadSource::Noted }
     );
     // Where the whole log is gone, too.
     for name in [FIRST, SECOND, ACTIVE] {
@@ -367,7 +368,7 @@ fn an_end_that_was_cut_off_shows_against_the_head_that_the_proxy_noted() {
     let faults = keep.verify_against(Vec::new()).faults;
     assert_eq!(
         faults.described[0].problem,
-        Problem::HeadCutOff { seq: 14, last: 0, is_published: false }
+        Problem::HeadCutOff { seq: 14, last: 0, source: HeadSource::Noted }
     );
 }
 
@@ -380,12 +381,33 @@ fn an_end_that_was_cut_off_shows_only_against_a_published_head() {
     let faults = keep.verify_against(vec![keep.head(12)]).faults;
     assert_eq!(
         faults.described[0].problem,
-        Problem::HeadCutOff { seq: 12, last: 9, is_published: true }
+        Problem::HeadCutOff { seq: 12, last: 9, source: HeadSource::Published }
     );
     let other = Head { hash: "ab".repeat(32), seq: 3 };
     assert_eq!(
         keep.verify_against(vec![other]).faults.described[0].problem,
-        Problem::HeadOther { seq: 3, is_published: true }
+        Problem::HeadOther { seq: 3, source: HeadSource::Published }
+    );
+}
+
+#[test]
+fn an_end_that_was_cut_off_shows_against_a_head_that_an_engine_has_seen() {
+    let keep = Keep::new();
+    let log = Log::Dir(keep.dir.path().to_owned());
+    let against = |seq| {
+        let heads = [GivenHead::witnessed(keep.head(seq))];
+        verify(&log, &heads, true, &mut |_, _| {}).unwrap()
+    };
+    let whole = against(12);
+    assert_eq!((whole.faults.count, whole.witnessed[0].state), (0, HeadState::Found));
+    assert_eq!(whole.published, [], "what an engine has seen was not published");
+    fs::write(keep.path(ACTIVE), &keep.lines[8]).unwrap();
+    let cut = against(12).faults;
+    let source = HeadSource::Witnessed;
+    assert_eq!(cut.described[0].problem, Problem::HeadCutOff { seq: 12, last: 9, source });
+    assert_eq!(
+        cut.described[0].to_string(),
+        "cut off: the log ends with line 9, and line 12 was seen by the shared engine"
     );
 }
 

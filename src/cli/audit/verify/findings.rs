@@ -128,6 +128,7 @@ pub(super) fn object(findings: &Findings) -> Value {
             "lines_after": published::lines_after(findings),
             "up_to": findings.published_up_to().map(|head| head.seq),
         },
+        "witnessed": findings.witnessed,
     })
 }
 

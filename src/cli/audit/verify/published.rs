@@ -10,6 +10,10 @@ pub fn verdict(findings: &Findings) -> String {
         (0, Some(Head { seq, .. })) => {
             format!("The log holds, up to line {seq} under a published head")
         }
+        (0, None) if findings.published.is_empty() && up_to(&findings.witnessed).is_some() => {
+            let seq = up_to(&findings.witnessed).map_or(0, |head| head.seq);
+            format!("The log holds, up to line {seq} under a head that the shared engine has seen")
+        }
         (0, None) if findings.published.is_empty() => {
             "The log holds in itself; no published head was given".into()
         }
@@ -36,7 +40,7 @@ pub fn lines(findings: &Findings) -> String {
         ));
     }
     text.push_str(&others(findings));
-    if findings.published.is_empty() {
+    if findings.published.is_empty() && up_to(&findings.witnessed).is_none() {
         text.push_str(
             "\nWithout a published head it cannot be seen whether lines were cut off at the end, or the whole log \
              written anew: keep what courtesy audit head prints elsewhere, and give it with --head.",
@@ -44,6 +48,22 @@ pub fn lines(findings: &Findings) -> String {
     }
     text.push_str(&noted(findings));
     text
+}
+
+/// A line for people: the heads that the shared engine has seen.
+pub fn witnessed(findings: &Findings) -> String {
+    let held = &findings.witnessed;
+    let found = held.iter().filter(|held| held.state == HeadState::Found).count();
+    match held.len() {
+        0 => "The shared engine has seen no head of this log.\n".into(),
+        count => format!("Heads that the shared engine has seen: {count}, found: {found}.\n"),
+    }
+}
+
+/// The last line that is under one of the heads.
+fn up_to(held: &[HeldHead]) -> Option<&Head> {
+    let found = held.iter().filter(|held| held.state == HeadState::Found);
+    found.map(|held| &held.head).max_by_key(|head| head.seq)
 }
 
 /// Lines behind the last one that is under a published head; none without such a head.

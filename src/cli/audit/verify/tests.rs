@@ -1,4 +1,5 @@
 use super::*;
+use crate::audit::Head;
 
 #[test]
 fn heads_are_read_as_they_are_published() {
