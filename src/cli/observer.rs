@@ -62,4 +62,9 @@ impl Observer {
     pub fn wait<T>(&self, response: Response<T>) -> Result<T, Error> {
         self.runtime.block_on(response)
     }
+
+    /// What `future` comes to.
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
 }

@@ -9,6 +9,7 @@ mod connect;
 mod fault;
 mod link;
 mod node;
+mod probe;
 mod reply;
 mod router;
 mod script;

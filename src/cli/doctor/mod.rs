@@ -1,8 +1,10 @@
 //! `courtesy doctor`: is everything there that a crawl needs, and does each client of this machine
-//! follow the variables. It makes its own site on loopback, and contacts no other.
+//! follow the variables. It makes its own site on loopback, and contacts no other, but the shared
+//! engine of the settings.
 
 mod attempt;
 mod clients;
+mod engine;
 mod finding;
 mod kept;
 mod machine;
@@ -64,6 +66,9 @@ fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failur
         report.add(machine::state_dir(&settings))?;
         report.add(kept::records(&settings))?;
         report.add(kept::store(&settings))?;
+        for finding in engine::engine(&settings) {
+            report.add(finding)?;
+        }
         report.add(machine::authority(&settings))?;
         match trial::Trial::begin(&settings) {
             Ok(trial) => {

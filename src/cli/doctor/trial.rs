@@ -18,7 +18,7 @@ use super::finding::Finding;
 use super::site::{DELAY, DISALLOWED, PACED_AGENT, PROXY_NAME, Site};
 use crate::audit;
 use crate::ca::{CaError, Leaves, Source};
-use crate::config::{Agents, Deny, Egress, Pace, Robots, Settings, Via};
+use crate::config::{Agents, Deny, Egress, Engine, Pace, Robots, Settings, Via};
 use crate::pace::PaceMode;
 use crate::proxy::HttpsMode;
 use crate::runtime::clock::{Clock, SystemClock};
@@ -141,6 +141,8 @@ fn settings_for(settings: &Settings, site: &Site, root: PathBuf) -> Settings {
         exemptions: Vec::new(),
         robots: Robots::default(),
         deny: Deny::default(),
+        // Other proxies are not to count one that lives for the occasion.
+        engine: Engine::default(),
         pace: Pace { mode: Some(settings.pace().mode), ..Pace::default() },
         egress: Egress {
             allow: vec![site.address(Scheme::Http).ip().into()],

@@ -124,7 +124,12 @@ impl Node {
         let is_over = result.as_ref().is_some_and(|error| ends_connection(error.kind));
         // What concerns single keys says nothing about the server.
         let of_keys = [ErrorKind::Moving, ErrorKind::WrongType];
-        let is_failure = result.as_ref().is_some_and(|error| !of_keys.contains(&error.kind));
+        // A command that looks goes on, to name all rights that are missing.
+        let is_named = |kind: ErrorKind| {
+            of_keys.contains(&kind)
+                || kind == ErrorKind::Permission && !self.shared.config.is_member
+        };
+        let is_failure = result.as_ref().is_some_and(|error| !is_named(error.kind));
         let opens = self.breaker.note(!is_failure);
         result.filter(|_| is_over || opens)
     }

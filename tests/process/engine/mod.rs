@@ -3,6 +3,7 @@
 
 mod cluster;
 mod damage;
+mod doctor;
 mod faults;
 mod known;
 mod same;
