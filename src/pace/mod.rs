@@ -37,7 +37,7 @@ mod waiting;
 
 pub use config::{AddressLimits, Away, Config, OriginPace, PaceMode, Subresources};
 pub use exchanges::NoExchange;
-pub use lane::kept::KeptLane;
+pub use lane::kept::{KeptHold, KeptLane};
 pub use lanes::{LaneView, Lanes};
 pub use refused::{Refused, WaitReason};
 pub use stats::{Counts, WaitTotals};

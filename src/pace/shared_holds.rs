@@ -12,7 +12,7 @@ use crate::engine::{self, HoldCause, HoldLength, HoldRequest};
 /// Holds the origin as the engine says.
 pub(super) fn take_up(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tick) {
     let Some(engine::Hold { left, status, cause }) = hold else { return };
-    let hold = Hold { until: now + left, status, cause: cause_of(cause) };
+    let hold = Hold { until: now + left, status, cause: cause.into() };
     cell.update(now, |state| {
         if state.lane.hold_at(now).is_none_or(|own| own.until < hold.until) {
             state.lane.set_hold(hold, now);
@@ -81,10 +81,12 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-const fn cause_of(cause: HoldCause) -> Cause {
-    match cause {
-        HoldCause::RetryAfter => Cause::RetryAfter,
-        HoldCause::RateLimit => Cause::RateLimit,
-        HoldCause::BackOff => Cause::BackOff,
+impl From<HoldCause> for Cause {
+    fn from(cause: HoldCause) -> Self {
+        match cause {
+            HoldCause::RetryAfter => Self::RetryAfter,
+            HoldCause::RateLimit => Self::RateLimit,
+            HoldCause::BackOff => Self::BackOff,
+        }
     }
 }

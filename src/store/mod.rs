@@ -71,7 +71,7 @@ use memory::Memory;
 pub use persisted::{
     Digest, Failed, FieldValue, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
 };
-pub use report::Report;
+pub use report::{Report, SharedReport};
 use sharing::Sharing;
 use single_flight::SingleFlight;
 use subscribers::Subscribers;
@@ -185,13 +185,13 @@ impl Store {
         self.fetches.entries.report(origin).await
     }
 
-    /// What the proxies that share an engine know of `origin`.
-    pub async fn get_shared(&self, origin: &Origin) -> Option<Persisted> {
-        Some(self.fetches.sharing.lookup(origin).await?.known)
+    /// What the proxies that share an engine know of `origin`; `None`: no engine is set.
+    pub async fn get_shared(&self, origin: &Origin) -> Option<SharedReport> {
+        self.fetches.sharing.lookup(origin).await
     }
 
-    /// Removes `origin` from memory and disk, and from what proxies share. Returns whether it was known. A fetch in flight stores
-    /// its own result, and nothing of what was known before.
+    /// Removes `origin` from memory and disk, and from what proxies share. Returns whether it was
+    /// known. A fetch in flight stores its own result, and nothing of what was known before.
     pub async fn forget(&self, origin: &Origin) -> bool {
         let was_known = self.get(origin).await.is_some();
         self.fetches.sharing.forget(origin).await;

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::convert::Blobs;
 use super::persisted::Persisted;
-use crate::pace::LaneView;
+use crate::pace::{KeptHold, LaneView};
 use crate::robots::{self, Dialect};
+use crate::types::origin::Origin;
 
 /// What is known of one origin, as shown to operators.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,12 +20,39 @@ pub struct Report {
     /// When requests may start there, if that is not at once; of a running proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<LaneView>,
+    /// What the engine knows beside it; of a running proxy that shares one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<SharedReport>,
+}
+
+/// What the proxies that share an engine know of one origin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SharedReport {
+    /// Why the engine does not respond; the rest says nothing then.
+    pub fault: Option<String>,
+    /// What one of them has landed last.
+    pub known: Option<Persisted>,
+    /// How many send requests there.
+    pub here: usize,
+    /// The hold that all obey.
+    pub hold: Option<KeptHold>,
 }
 
 impl Report {
+    /// Of an origin of which this proxy knows nothing by itself.
+    pub fn unknown(origin: &Origin) -> Self {
+        Self::new(origin.to_string(), Persisted::default(), &Blobs::default())
+    }
+
     pub(super) fn new(origin: String, persisted: Persisted, blobs: &Blobs) -> Self {
         let file = persisted.good.as_ref().and_then(|good| blobs.get(&good.file.sha256));
-        Self { origin, lines: file.map(|file| line_count(file)), persisted, pace: None }
+        Self {
+            origin,
+            lines: file.map(|file| line_count(file)),
+            persisted,
+            pace: None,
+            shared: None,
+        }
     }
 }
 

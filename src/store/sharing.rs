@@ -8,8 +8,11 @@ use tokio::time::sleep;
 
 use super::entries::Entries;
 use super::entry::Entry;
+use super::persisted::Persisted;
+use super::report::SharedReport;
 use super::shared_entry::SharedEntry;
 use crate::engine::{CLOCK_OFFSET_MAX_MICROS, Engine, Known, Landing, Look, Looked, Token};
+use crate::pace::KeptHold;
 use crate::policy::profile::Profile;
 use crate::runtime::clock::monotonic;
 use crate::types::origin::Origin;
@@ -102,13 +105,25 @@ impl Sharing {
         }
     }
 
-    /// What the other proxies know of `origin`; `None`: nothing, or the engine is away.
-    pub(super) async fn lookup(&self, origin: &Origin) -> Option<SharedEntry> {
+    /// What the proxies know of `origin` together; `None`: no engine is set.
+    pub(super) async fn lookup(&self, origin: &Origin) -> Option<SharedReport> {
         let look = Look { origin, have: Token::default(), may_fetch: false, is_used: false };
-        match self.0.get()?.look(look).await.ok()?.known {
-            Known::Newer { value, .. } => SharedEntry::read(&value),
-            _ => None,
-        }
+        Some(match self.0.get()?.look(look).await {
+            Ok(Looked { known, presence }) => {
+                let known = match known {
+                    Known::Newer { value, .. } => SharedEntry::read(&value),
+                    _ => None,
+                };
+                let known = known.map(|entry| entry.known).filter(|it| *it != Persisted::default());
+                let hold = presence.hold.map(|hold| KeptHold {
+                    rest: hold.left,
+                    status: hold.status,
+                    cause: hold.cause.into(),
+                });
+                SharedReport { fault: None, known, here: presence.here, hold }
+            }
+            Err(fault) => SharedReport { fault: Some(fault.to_string()), ..Default::default() },
+        })
     }
 
     /// Lets all proxies forget `origin`. Whether that worked.

@@ -76,8 +76,11 @@ impl StoreAdmin for Running {
 
     /// What is stored of `origin`.
     fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError> {
-        let report = Handle::current().block_on(Store::get(&self.store, origin));
-        Ok(report.map(|report| Report { pace: self.lanes.view(origin), ..report }))
+        let look = async { (self.store.get(origin).await, self.store.get_shared(origin).await) };
+        let (report, shared) = Handle::current().block_on(look);
+        let is_shared = shared.as_ref().is_some_and(|it| it.known.is_some() || it.hold.is_some());
+        let report = report.or_else(|| is_shared.then(|| Report::unknown(origin)));
+        Ok(report.map(|report| Report { pace: self.lanes.view(origin), shared, ..report }))
     }
 
     /// Removes what is stored of `origin`; returns whether there was anything.

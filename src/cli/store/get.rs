@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::holder::Holder;
 use super::origin_arg::origin;
-use super::shown::{Attempt, File, OfAgent, Pace, Shown, State, size};
+use super::shown::{Attempt, File, Hold, OfAgent, OfEngine, Pace, Shown, State, size};
 use crate::admin::control::Question;
 use crate::audit::parse_time;
 use crate::cli::exit::{Exit, Failure};
@@ -26,6 +26,7 @@ Examples:
   courtesy store get https://example.com
   courtesy store get --format json http://example.com:8080 | jq '.states[].next_try'
 
+A running proxy that shares an engine also says what that knows, and how many proxies are there.
 Ends with 1 when nothing is known of the origin. What its robots.txt says to a crawler is for
 courtesy check.")]
 pub struct GetArgs {
@@ -64,6 +65,7 @@ fn text(shown: &Shown, now: Timestamp, paint: Paint) -> String {
     lines.extend(shown.file.iter().flat_map(|file| of_file(file, now)));
     lines.extend(shown.failed.iter().flat_map(|failed| of_failure(failed, now)));
     lines.extend(shown.pace.iter().flat_map(of_pace));
+    lines.extend(shown.engine.iter().flat_map(|engine| of_engine(engine, now)));
     lines.extend(shown.agents.iter().flat_map(|agent| of_agent(agent, now, paint)));
     if shown.others_ask {
         lines.push("  any other agent is asked for before it goes by what is above".into());
@@ -115,19 +117,51 @@ fn of_failure(failed: &Attempt, now: Timestamp) -> Vec<String> {
 }
 
 fn of_pace(pace: &Pace) -> Vec<String> {
-    let seconds = |millis: u64| span(Duration::from_millis(millis));
     let mut lines = Vec::new();
-    lines.extend(pace.hold.as_ref().map(|hold| {
-        let why = match hold.cause {
-            Cause::RetryAfter => format!("it answered {} with Retry-After", hold.status),
-            Cause::RateLimit => "its quota is exhausted (RateLimit)".into(),
-            Cause::BackOff => format!("it failed, or answered {}", hold.status),
-        };
-        format!("nothing starts for {}: {why}", seconds(hold.rest_ms))
-    }));
+    lines.extend(pace.hold.as_ref().map(of_hold));
     lines.extend((pace.next_ms > 0).then(|| format!("next start in {}", seconds(pace.next_ms))));
     lines.extend((pace.waiting > 0).then(|| format!("{} requests wait", pace.waiting)));
     block("pace", lines)
+}
+
+fn of_hold(hold: &Hold) -> String {
+    let why = match hold.cause {
+        Cause::RetryAfter => format!("it answered {} with Retry-After", hold.status),
+        Cause::RateLimit => "its quota is exhausted (RateLimit)".into(),
+        Cause::BackOff => format!("it failed, or answered {}", hold.status),
+    };
+    format!("nothing starts for {}: {why}", seconds(hold.rest_ms))
+}
+
+fn seconds(millis: u64) -> String {
+    span(Duration::from_millis(millis))
+}
+
+/// What the proxies of the engine know, in fewer words: most of it stands above as well.
+fn of_engine(engine: &OfEngine, now: Timestamp) -> Vec<String> {
+    if let Some(fault) = &engine.fault {
+        return block("engine", vec![format!("away: {fault}")]);
+    }
+    let mut lines = Vec::new();
+    lines.extend(engine.states.iter().map(|state| {
+        let next_try = when(&state.next_try, now);
+        format!("{} ({}), asked again {next_try}", state.state, state.profile)
+    }));
+    lines.extend(engine.file.iter().map(|file| {
+        format!("file sha256 {}, still so {}", file.sha256, when(&file.confirmed_at, now))
+    }));
+    lines.extend(
+        engine.failed.iter().map(|it| format!("last try: {}, {}", it.why, when(&it.at, now))),
+    );
+    if lines.is_empty() {
+        lines.push("nothing is shared of it".to_owned());
+    }
+    lines.extend(engine.hold.as_ref().map(of_hold));
+    lines.push(match engine.here {
+        1 => "1 proxy sends requests there".to_owned(),
+        here => format!("{here} proxies send requests there"),
+    });
+    block("engine", lines)
 }
 
 fn of_agent(agent: &OfAgent, now: Timestamp, paint: Paint) -> Vec<String> {

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::print_time;
-use crate::pace::LaneView;
 use crate::pace::hold::Cause;
-use crate::store::{self, Failed, Good, PersistedState, Report};
+use crate::pace::{KeptHold, LaneView};
+use crate::store::{self, Failed, Good, PersistedState, Report, SharedReport};
 use crate::types::sanitize::{self, hex};
 
 /// What is known of an origin, as `courtesy store get --format json` prints it.
@@ -32,6 +32,38 @@ pub struct Shown {
     pub others_ask: bool,
     /// When requests may start there, if that is not at once; of a running proxy.
     pub pace: Option<Pace>,
+    /// What the proxies that share an engine know; of a running proxy that has one.
+    pub engine: Option<OfEngine>,
+}
+
+/// What proxies know together.
+#[derive(Serialize)]
+pub struct OfEngine {
+    /// Why the engine does not respond.
+    pub fault: Option<String>,
+    /// One per profile.
+    pub states: Vec<State>,
+    /// The last file.
+    pub file: Option<File>,
+    /// The last fetch, if it returned no file.
+    pub failed: Option<Attempt>,
+    /// Proxies that send requests there.
+    pub here: usize,
+    pub hold: Option<Hold>,
+}
+
+impl OfEngine {
+    fn of(shared: SharedReport) -> Self {
+        let known = shared.known.unwrap_or_default();
+        Self {
+            fault: shared.fault,
+            states: known.states.into_iter().map(State::of).collect(),
+            file: known.good.map(|good| File::of(good, None)),
+            failed: known.failed.map(Attempt::of),
+            here: shared.here,
+            hold: shared.hold.map(Hold::of),
+        }
+    }
 }
 
 /// The pace at an origin.
@@ -58,12 +90,14 @@ impl Pace {
     fn of(view: LaneView) -> Self {
         let groups = view.ahead.groups.iter().map(|(_, next)| *next);
         let next = groups.chain([view.ahead.next]).max().unwrap_or_default();
-        let hold = view.ahead.hold.map(|hold| Hold {
-            rest_ms: millis(hold.rest),
-            status: hold.status,
-            cause: hold.cause,
-        });
+        let hold = view.ahead.hold.map(Hold::of);
         Self { waiting: view.waiting, next_ms: millis(next), hold }
+    }
+}
+
+impl Hold {
+    fn of(hold: KeptHold) -> Self {
+        Self { rest_ms: millis(hold.rest), status: hold.status, cause: hold.cause }
     }
 }
 
@@ -142,6 +176,7 @@ impl Shown {
             agents: knowledge.agents.into_iter().map(OfAgent::of).collect(),
             others_ask: knowledge.others.is_some(),
             pace: report.pace.map(Pace::of),
+            engine: report.shared.map(OfEngine::of),
         }
     }
 }

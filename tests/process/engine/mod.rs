@@ -8,6 +8,7 @@ mod faults;
 mod known;
 mod same;
 mod sentinel;
+mod store;
 mod tls;
 mod witness;
 
