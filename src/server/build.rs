@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use super::descriptors;
 use super::engine;
 use super::lifecycle::Lifecycle;
+use super::membership::Membership;
 use super::pace_keeper;
 use super::prepare::{self, Prepared, SetupError, SetupErrors, prepare};
 use super::witness::Witness;
@@ -108,7 +109,8 @@ pub fn build_prepared(
         Watch::new(settings.watch.changes, settings.audit.pace, settings.audit.redact_query);
     store.follow(Arc::clone(&watch) as _);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
-    let engine = client.map(|client| engine::start(settings, client, &clock)).transpose();
+    let members = store.disk().map_or(0, Disk::members);
+    let engine = client.map(|client| engine::start(settings, client, members, &clock)).transpose();
     let engine = engine.map_err(SetupError::from)?;
     let components = Components {
         workers: settings.workers.unwrap_or_else(cores),
@@ -160,6 +162,11 @@ impl Components {
     pub(super) fn witness(&self) -> Option<Witness> {
         let engine = self.engine.clone()?;
         Some(Witness { audit: Arc::clone(&self.audit), engine })
+    }
+
+    /// The members of the engine and the store that keeps their count, if there is an engine.
+    pub(super) fn membership(&self) -> Option<Membership> {
+        Some(Membership::new(self.engine.clone()?, Arc::clone(&self.store)))
     }
 
     /// Shares what the settings say through the engine, if there is one.

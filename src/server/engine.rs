@@ -99,10 +99,12 @@ pub fn observer(
     engine.map(Arc::new).map(Some).map_err(EngineError::Thread)
 }
 
-/// Starts the engine of `client`.
+/// Starts the engine of `client`; `members_before`: how many shared it when the process before
+/// ended, 0 if that is not known.
 pub(super) fn start(
     settings: &Settings,
     client: RedisConfig,
+    members_before: usize,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<RedisEngine>, EngineError> {
     let name = settings.engine.name.clone().unwrap_or_else(|| own_name(settings));
@@ -111,6 +113,7 @@ pub(super) fn start(
     let backoff_max = settings.pace.backoff_max + settings.pace.backoff_max / 10;
     let config = engine::Config {
         settings: shared_settings(settings),
+        members_before,
         keep: settings.engine.keep,
         hold_max: settings.pace.max_retry_after.max(backoff_max),
         file_max: usize::try_from(settings.robots.max_size).unwrap_or(usize::MAX),

@@ -8,6 +8,7 @@ mod engine;
 mod lifecycle;
 mod listeners;
 mod liveness;
+mod membership;
 mod pace_keeper;
 mod prepare;
 mod reload;

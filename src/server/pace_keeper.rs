@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::build::Components;
+use super::membership::Membership;
 use super::witness::Witness;
 use crate::pace::{KeptLane, Lanes};
 use crate::runtime::clock::{Clock, Uptime, uptime};
@@ -37,16 +38,18 @@ struct Kept {
     lanes: Arc<Lanes>,
     clock: Arc<dyn Clock>,
     witness: Option<Witness>,
+    membership: Option<Membership>,
 }
 
 impl PaceKeeper {
     /// Starts the thread.
     pub fn start(components: &Components) -> io::Result<Self> {
-        let kept = Kept {
+        let mut kept = Kept {
             store: Arc::clone(&components.store),
             lanes: Arc::clone(components.egress.lanes()),
             clock: Arc::clone(&components.clock),
             witness: components.witness(),
+            membership: components.membership(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();
@@ -56,10 +59,12 @@ impl PaceKeeper {
             while runtime.block_on(wait()).is_err() {
                 runtime.block_on(kept.lanes.sync());
                 kept.witness.iter().for_each(Witness::pass_on);
+                kept.membership.iter_mut().for_each(Membership::keep);
                 if kept.lanes.has_new_holds() {
                     kept.keep(false);
                 }
             }
+            kept.membership.iter_mut().for_each(Membership::keep);
             kept.keep(true);
             drop(sender);
         };

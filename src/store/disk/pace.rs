@@ -18,6 +18,9 @@ const PACE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("pace");
 /// In the table of totals: 1 after an end in order, 0 while a process runs.
 const PACE_IS_WHOLE: &str = "pace_is_whole";
 
+/// In the same table: how many proxies shared the engine.
+const MEMBERS: &str = "members";
+
 /// What the process before has left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptPace {
@@ -71,6 +74,19 @@ impl Disk {
                 tables.set_number(PACE_IS_WHOLE, u64::from(is_whole))
             })
         });
+    }
+
+    /// How many proxies shared the engine when this was last written; 0: it is not known.
+    pub fn members(&self) -> usize {
+        let members = self.pace_file(|file| file.number(MEMBERS)).flatten();
+        members.and_then(|members| usize::try_from(members).ok()).unwrap_or(0)
+    }
+
+    /// Writes how many proxies share the engine: a process that starts while that is away takes its
+    /// part of the pace. Blocks until it is on the disk.
+    pub fn keep_members(&self, members: usize) {
+        let members = u64::try_from(members).unwrap_or(u64::MAX);
+        self.pace_file(|file| file.write(|tables, _| tables.set_number(MEMBERS, members)));
     }
 
     /// Runs `work` on the file, if there is one. An error makes it as if there was none: it costs

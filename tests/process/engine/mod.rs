@@ -6,6 +6,7 @@ mod damage;
 mod doctor;
 mod faults;
 mod known;
+mod members;
 mod same;
 mod sentinel;
 mod store;

@@ -1,0 +1,38 @@
+//! How many proxies there are, over a restart.
+
+use super::*;
+use crate::testkit::parties::{Client, Origin};
+use crate::testkit::processes::{Place, Serve};
+
+fn place(server: &RedisServer) -> Place {
+    let url = format!("redis+unix://{}", server.socket().display());
+    Place::new(&format!("[engine]\nurl = \"{url}\"\n"))
+}
+
+fn members(proxy: &Serve) -> usize {
+    proxy.metric("courtesy_engine_members")
+}
+
+#[test]
+fn a_proxy_that_starts_while_the_engine_is_away_takes_its_part_of_the_pace() {
+    let mut server = RedisServer::start(&[]);
+    let places = [(); 3].map(|()| place(&server));
+    let running: Vec<_> = places.iter().map(Place::serve).collect();
+    until("each knows of all", || running.iter().all(|proxy| members(proxy) == 3));
+    server.kill();
+    running.into_iter().for_each(|proxy| drop(proxy.stop()));
+
+    let alone = places[0].serve();
+    assert_eq!(members(&alone), 3);
+    let ready = alone.admin("/readyz");
+    assert!(ready.body.contains("this proxy is one of 3"), "{}", ready.body);
+    let site = Origin::with_robots("User-agent: *\nCrawl-delay: 1\n");
+    for path in ["/1", "/2"] {
+        let page = Client::connect(alone.address()).get(&site.url(path));
+        assert_eq!(page.status(), 200);
+        let waited = page.field("courtesy-waited");
+        assert!(waited.is_some_and(|waited| waited.contains("by=share")), "{waited:?}");
+    }
+    let arrivals = site.arrivals();
+    assert!(arrivals[1] - arrivals[0] >= Duration::from_millis(2980), "{arrivals:?}");
+}
