@@ -8,7 +8,7 @@ mod site;
 mod state;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -43,6 +43,8 @@ pub struct MemoryEngine {
     members: Lock<Members>,
     head: Lock<Option<LogHead>>,
     is_away: AtomicBool,
+    /// So many operations are to fail, though the engine counts as up.
+    failures: AtomicUsize,
     stats: Stats,
 }
 
@@ -72,6 +74,7 @@ impl MemoryEngine {
             config,
             head: Lock::default(),
             is_away: AtomicBool::new(false),
+            failures: AtomicUsize::new(0),
             stats: Stats::default(),
         }
     }
@@ -79,6 +82,12 @@ impl MemoryEngine {
     /// Takes the engine away from this proxy, or gives it back.
     pub fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::SeqCst);
+    }
+
+    /// Lets the next operations of this proxy fail, as if responses were lost. The engine counts as
+    /// up meanwhile.
+    pub fn fail(&self, operations: usize) {
+        self.failures.store(operations, Ordering::SeqCst);
     }
 
     /// Loses all data, as a server that restarts without any.
@@ -94,6 +103,12 @@ impl MemoryEngine {
         if self.is_away.load(Ordering::SeqCst) {
             self.stats.note_error(ErrorKind::Broken);
             return Err(ErrorKind::Broken.with("taken away"));
+        }
+        let one_less = |failures: usize| failures.checked_sub(1);
+        let is_lost = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        if is_lost.is_ok() {
+            self.stats.note_error(ErrorKind::Timeout);
+            return Err(ErrorKind::Timeout.with("lost"));
         }
         Ok(())
     }

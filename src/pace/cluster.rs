@@ -1,24 +1,25 @@
 //! The engine through which several proxies share the pace of origins, and this proxy's part of the
 //! pace while it is away.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::config::Away;
+use super::config::{Away, Config};
 use super::lane::Share;
+use super::tick::Tick;
 use crate::engine::Engine;
+use crate::runtime::lock::Lock;
 
 /// The engine, once it is set, and this proxy's part while it is away.
 #[derive(Debug)]
 pub(super) struct Cluster {
     engine: OnceLock<Arc<dyn Engine>>,
-    /// So many times as long are the delays at present.
-    delays: AtomicU32,
+    /// The part of a lane that is new.
+    share: Lock<Share>,
 }
 
 impl Default for Cluster {
     fn default() -> Self {
-        Self { engine: OnceLock::new(), delays: AtomicU32::new(1) }
+        Self { engine: OnceLock::new(), share: Lock::new(Share::ALONE) }
     }
 }
 
@@ -34,21 +35,31 @@ impl Cluster {
 
     /// The part of a lane that is new.
     pub(super) fn share(&self) -> Share {
-        Share { delays: self.delays.load(Ordering::Relaxed), here: 1 }
+        *self.share.lock()
     }
 
-    /// Brings the part of this proxy up to date with what is known of the engine. Returns the factor
-    /// of delays if it has changed.
-    pub(super) fn update(&self, away: Away, share: u32) -> Option<u32> {
-        let status = self.engine.get()?.status();
-        let members = u32::try_from(status.members).unwrap_or(u32::MAX).max(1);
-        let delays = match away {
-            _ if status.is_up => 1,
-            Away::Share if share > 0 => share,
-            Away::Share => members,
-            Away::Alone | Away::Stop => 1,
-        };
-        (self.delays.swap(delays, Ordering::Relaxed) != delays).then_some(delays)
+    /// So many times as long are the delays of a proxy that cannot reach the engine.
+    pub(super) fn parts(&self, config: &Config) -> u32 {
+        let members = self.engine.get().map_or(1, |engine| engine.status().members);
+        match (config.away, config.share) {
+            (Away::Share, 0) => u32::try_from(members).unwrap_or(u32::MAX).max(1),
+            (Away::Share, share) => share,
+            (Away::Alone | Away::Stop, _) => 1,
+        }
+    }
+
+    /// Brings the part of this proxy up to date with what is known of the engine. Returns it if it
+    /// has changed.
+    pub(super) fn update(&self, config: &Config, now: Tick) -> Option<Share> {
+        let is_up = self.engine.get()?.status().is_up;
+        let delays = if is_up { 1 } else { self.parts(config) };
+        let mut share = self.share.lock();
+        if share.delays == delays {
+            return None;
+        }
+        let since = if share.delays == 1 { now } else { share.since };
+        *share = Share::away(delays, since);
+        Some(*share)
     }
 
     /// Whether paced requests are refused, because the engine is away and the settings say so.

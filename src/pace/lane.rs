@@ -166,9 +166,9 @@ impl Lane {
             (!counts || turns.has_place(client, places)) && holds.until(client) <= now
         })?;
         group.granted = now;
-        let (key, delay, next) = (group.key.clone(), group.delay, group.next);
+        let (key, delay) = (group.key.clone(), group.delay);
         let turn = self.add_turn(client, key, delay, now);
-        let start_at = self.starts_at(turn).unwrap_or(next).max(now);
+        let start_at = self.starts_at(turn).unwrap_or(now).max(now);
         Some(Grant { waiter, turn, start_at })
     }
 
@@ -186,10 +186,11 @@ impl Lane {
     /// The moment at which the turn may start: later than granted, if a hold has begun meanwhile.
     /// `None`: it has started or ended.
     pub fn starts_at(&self, turn: TurnId) -> Option<Tick> {
-        let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
-        let next = self.groups.iter().find(|group| group.key == turn.key).map(|group| group.next);
-        let own = if turn.key.is_delayed() { self.next } else { Tick::default() };
-        Some(self.holds.until(&turn.client).max(own).max(next.unwrap_or_default()))
+        let it = self.turns.get(turn).filter(|turn| !turn.has_started)?;
+        match it.settled {
+            Some(settled) => Some(self.holds.until(&it.client).max(settled)),
+            None => self.starts_at_by(turn, self.share),
+        }
     }
 
     /// Starts the turn: its request is written next.
@@ -228,7 +229,7 @@ impl Lane {
     /// The turn is to start once more: its request is sent a second time.
     pub fn start_again(&mut self, turn: TurnId) {
         if let Some(turn) = self.turns.get_mut(turn) {
-            turn.has_started = false;
+            (turn.has_started, turn.settled) = (false, None);
         }
     }
 
@@ -329,10 +330,10 @@ impl Lane {
     /// Whether nothing need be remembered at `now`.
     pub fn is_idle(&self, now: Tick) -> bool {
         self.turns.0.is_empty()
-            && self.next <= now
+            && !self.has_next_own(now)
             && self.holds.is_over(now, self.config.holds)
             && self.rate.is_over(now)
-            && self.groups.iter().all(|group| group.is_over(now))
+            && self.groups.iter().all(|group| self.is_over(group, now))
     }
 
     /// Requests that wait.
@@ -352,8 +353,9 @@ impl Lane {
             return self.holds.until(arrival.client).since(now);
         };
         let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
-        let next = group.map_or(self.next, |group| self.next.max(group.next));
         let (own, asked) = (self.own(now), self.asked(delay));
+        let of_group = group.map_or(Tick::default(), |group| group.next);
+        let next = self.next_own().max(self.share.extended(of_group, asked));
         let unstarted = match group {
             _ if !own.is_zero() => self.turns.unstarted(None),
             Some(group) => self.turns.unstarted(Some(&group.key)),
@@ -365,7 +367,7 @@ impl Lane {
         let unknown = if self.is_unknown { Tick::default() + delay } else { Tick::default() };
         let first =
             next.max(self.holds.until(arrival.client)).max(opens.unwrap_or_default()).max(unknown);
-        first.since(now).saturating_add(own.max(asked).saturating_mul(ahead))
+        first.since(now).saturating_add(self.of_part(own.max(asked)).saturating_mul(ahead))
     }
 
     /// The lane's own delay, whatever the site asks of a group.
@@ -379,7 +381,7 @@ impl Lane {
         let group = self.groups.iter().find(|group| group.key.is_of(kind));
         let next = group.map_or(Tick::default(), |group| group.next);
         let hold = self.holds.at(arrival.client, now).map(|hold| hold.until);
-        let own = self.rate.delay(&self.config, now);
+        let own = self.own(now);
         if hold.is_some_and(|until| until >= self.next.max(next)) {
             WaitsBy::Hold
         } else if !kind.is_delayed() || own.is_zero() && kind.delay().is_zero() {
@@ -387,7 +389,7 @@ impl Lane {
         } else if self.share.delays > 1 {
             WaitsBy::Share
         } else if own.is_zero() || next > self.next {
-            WaitsBy::Asked
+            self.asked_by(kind.delay())
         } else if own > self.rate.unadapted(&self.config, now) {
             WaitsBy::Adapt
         } else {
@@ -418,8 +420,8 @@ impl Lane {
         if !group.key.is_delayed() {
             return Tick::default();
         }
-        let by_lane = self.next - lead(own);
-        let by_group = group.next - lead(group.delay);
+        let by_lane = self.next_own() - lead(own);
+        let by_group = self.next_of(group) - lead(group.delay);
         by_lane.max(by_group)
     }
 
@@ -431,8 +433,15 @@ impl Lane {
 
     /// Forgets the groups of which nothing need be remembered: a file may name very many.
     fn forget_groups(&mut self, now: Tick) {
-        let turns = &self.turns;
-        self.groups.retain(|group| !group.is_over(now) || turns.unstarted(Some(&group.key)) > 0);
+        let groups = std::mem::take(&mut self.groups);
+        let is_needed =
+            |group: &Group| !self.is_over(group, now) || self.turns.unstarted(Some(&group.key)) > 0;
+        self.groups = groups.into_iter().filter(is_needed).collect();
+    }
+
+    /// Whether nothing need be remembered of a group at `now`.
+    fn is_over(&self, group: &Group, now: Tick) -> bool {
+        group.queue.len() == 0 && !self.has_next_of(group, now)
     }
 
     fn group(&mut self, key: GroupKey) -> &mut Group {
@@ -448,7 +457,9 @@ impl Lane {
 
     fn add_turn(&mut self, client: ClientKey, key: GroupKey, delay: Duration, now: Tick) -> TurnId {
         let id = TurnId(self.id());
-        let turn = Turn { id, client, key, delay, has_started: false, began: now, head: None };
+        let has_started = false;
+        let turn =
+            Turn { id, client, key, delay, has_started, settled: None, began: now, head: None };
         self.turns.0.push(turn);
         id
     }

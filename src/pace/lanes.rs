@@ -157,7 +157,8 @@ impl Lanes {
         }
         let config = self.shared.config.load().lane(origin);
         let before = shard.len();
-        shard.sweep(self.now(), config.holds);
+        let share = self.shared.cluster.share();
+        shard.sweep(self.now(), config.holds, share);
         self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
         let mut lane = match shard.folded.remove(origin) {
             Some(folded) => folded.unfold(config),
@@ -167,7 +168,7 @@ impl Lanes {
             }
             None => Lane::new(config, self.is_unknown.load(Ordering::Relaxed)),
         };
-        lane.set_share(self.shared.cluster.share());
+        lane.set_share(share);
         let max_exchanges = self.shared.config.load().max_exchanges;
         let cell = LaneCell::new(origin.clone(), lane, max_exchanges, &self.shared);
         shard.cells.insert(origin.clone(), Arc::clone(&cell));
@@ -224,10 +225,11 @@ impl Lanes {
         let mut counts = self.shared.stats.counts();
         counts.waiting = self.shared.waiting.load(Ordering::Relaxed);
         let bounds = self.shared.config.load().lane.holds;
+        let share = self.shared.cluster.share();
         for shard in &self.shards {
             let shard = shard.lock();
             let folded = shard.folded.values();
-            counts.lanes += folded.clone().filter(|lane| !lane.is_over(now, bounds)).count();
+            counts.lanes += folded.clone().filter(|lane| !lane.is_over(now, bounds, share)).count();
             counts.holds += folded.filter(|lane| lane.hold_at(now).is_some()).count();
         }
         for cell in self.all() {

@@ -20,26 +20,30 @@ impl Lanes {
     /// Shares the pace with the other proxies of `engine`. Only the first call has an effect.
     pub fn share(&self, engine: Arc<dyn Engine>) {
         self.shared.cluster.set(engine);
+        // It may be away from the start.
+        self.update_share();
+    }
+
+    /// Brings this proxy's part of the pace up to date.
+    fn update_share(&self) {
+        let now = self.now();
+        let Some(share) = self.shared.cluster.update(&self.shared.config.load(), now) else {
+            return;
+        };
+        for cell in self.all() {
+            cell.update(now, |state| {
+                let here = state.lane.share().here;
+                state.lane.set_share(Share { here, ..share });
+            });
+        }
     }
 
     /// Brings this proxy's part of the pace up to date, and marks it where it sends requests. To be
     /// called each second, where there is an engine.
     pub async fn sync(&self) {
         let Some(engine) = self.shared.cluster.engine() else { return };
-        let (away, share) = {
-            let config = self.shared.config.load();
-            (config.away, config.share)
-        };
-        let now = self.now();
-        if let Some(delays) = self.shared.cluster.update(away, share) {
-            for cell in self.all() {
-                cell.update(now, |state| {
-                    let here = state.lane.share().here;
-                    state.lane.set_share(Share { delays, here });
-                });
-            }
-        }
-        let status = engine.status();
+        self.update_share();
+        let (now, status) = (self.now(), engine.status());
         if status.is_up {
             let interval = status.presence.max(PRESENCE_MIN);
             let is_due = |cell: &Arc<LaneCell>| cell.state.lock().take_mark(now, interval);
@@ -59,8 +63,7 @@ async fn mark(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
             let here = u32::try_from(presence.here).unwrap_or(u32::MAX).max(1);
             let now = cell.shared.ticks.now();
             cell.update(now, |state| {
-                let delays = cell.shared.cluster.share().delays;
-                state.lane.set_share(Share { delays, here });
+                state.lane.set_share(Share { here, ..cell.shared.cluster.share() });
             });
             take_up(cell, presence.hold, now);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::hold::Bounds;
-use super::lane::Folded;
+use super::lane::{Folded, Share};
 use super::lane_cell::LaneCell;
 use super::tick::Tick;
 use crate::types::origin::Origin;
@@ -42,25 +42,25 @@ impl Shard {
 
     /// Folds the lanes that are not in use, and forgets those of which nothing need be remembered, if
     /// there have come to be many.
-    pub(super) fn sweep(&mut self, now: Tick, bounds: Bounds) {
+    pub(super) fn sweep(&mut self, now: Tick, bounds: Bounds, share: Share) {
         if self.cells.len() >= self.fold_at {
-            self.fold(now, bounds);
+            self.fold(now, bounds, share);
             self.fold_at = SWEEP_MIN.max(2 * self.cells.len());
         }
         if self.folded.len() >= self.forget_at {
-            self.folded.retain(|_, lane| !lane.is_over(now, bounds));
+            self.folded.retain(|_, lane| !lane.is_over(now, bounds, share));
             self.forget_at = SWEEP_MIN.max(2 * self.folded.len());
         }
     }
 
-    fn fold(&mut self, now: Tick, bounds: Bounds) {
+    fn fold(&mut self, now: Tick, bounds: Bounds, share: Share) {
         let folded = &mut self.folded;
         self.cells.retain(|origin, cell| {
             let mut state = cell.state.lock();
             let lane = if state.is_unused() { state.lane.fold(now) } else { None };
             let Some(lane) = lane else { return true };
             state.is_removed = true;
-            if !lane.is_over(now, bounds) {
+            if !lane.is_over(now, bounds, share) {
                 folded.insert(origin.clone(), lane);
             }
             false
@@ -101,16 +101,16 @@ mod tests {
                 let client = crate::types::client_key::ClientKey::Proxy;
                 used.push(cell.guard(&mut cell.state.lock(), None, client));
             }
-            shard.sweep(now, bounds);
+            shard.sweep(now, bounds, Share::ALONE);
             shard.cells.insert(origin(number), cell);
         }
         assert_eq!((shard.cells.len(), shard.folded.len()), (SWEEP_MIN, 0));
-        shard.sweep(now, bounds);
+        shard.sweep(now, bounds, Share::ALONE);
         // The two with an exchange stay, and of the others those on hold.
         assert_eq!((shard.cells.len(), shard.folded.len()), (2, SWEEP_MIN / 2 - 1));
         assert_eq!(shard.len(), 2 + SWEEP_MIN / 2 - 1);
         shard.forget_at = 0;
-        shard.sweep(until, bounds);
+        shard.sweep(until, bounds, Share::ALONE);
         assert_eq!(shard.folded.len(), 0);
     }
 }

@@ -6,51 +6,77 @@ use std::time::Duration;
 
 use tokio::time::sleep_until;
 
-use super::lane::TurnId;
+use super::config::Away;
+use super::lane::{Share, TurnId, WaitsBy};
 use super::lane_cell::TurnGuard;
 use super::refused::{Refused, WaitReason};
 use super::shared_holds::take_up;
 use super::tick::Tick;
+use super::turn::{CONNECT_LEAD, Terms};
+use super::waited::Waited;
 use crate::engine::{self, Engine, SlotEnd, TurnRequest};
 
 /// When to come back where the engine responds too late for any slot.
 const LATE_RETRY: Duration = Duration::from_secs(1);
+/// When the engine is asked again while a turn waits for its part of the pace.
+const AWAY_RETRY: Duration = Duration::from_millis(250);
+
+/// How the start of a turn was settled with the other proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// It has no delay, or there is no engine.
+    Free,
+    /// A start before this moment keeps the distance to those of other proxies.
+    Until(Tick),
+    /// The engine is away: this proxy takes its part of the pace by itself.
+    Share,
+}
 
 /// What became of a request for a slot.
 enum Reserved {
-    /// A start before this moment keeps the distance to those of other proxies.
     Until(Tick),
-    /// The engine is away: this proxy keeps its part of the pace by itself.
     Away,
     /// The next slot is so far ahead.
     Beyond(Duration),
     Lost,
 }
 
+/// How a turn goes on without the engine.
+enum Alone {
+    Settled(Settled),
+    /// Its part of the pace comes then.
+    Waits(Tick),
+}
+
 impl TurnGuard {
-    /// Reserves a slot for the turn, which does not start before it. Returns its end; `None` where
-    /// there is no engine, or no delay.
+    /// Reserves a slot for the turn, which does not start before it.
     ///
     /// # Errors
     ///
     /// There is none until `deadline`.
-    pub(super) async fn reserve(
-        &self,
-        id: TurnId,
-        deadline: Tick,
-    ) -> Result<Option<Tick>, Refused> {
-        let shared = &self.cell.shared;
-        let Some(engine) = shared.cluster.engine() else { return Ok(None) };
+    pub(super) async fn reserve(&self, id: TurnId, terms: &Terms) -> Result<Settled, Refused> {
+        let (shared, deadline) = (&self.cell.shared, terms.deadline);
+        let Some(engine) = shared.cluster.engine() else { return Ok(Settled::Free) };
+        let mut away_since = None;
         loop {
             match self.try_reserve(engine, id, deadline).await {
-                Some(Reserved::Until(end)) => return Ok(Some(end)),
-                None | Some(Reserved::Away) => return Ok(None),
+                Some(Reserved::Until(end)) => return Ok(Settled::Until(end)),
+                None => return Ok(Settled::Free),
+                Some(Reserved::Away) => {
+                    let since = *away_since.get_or_insert_with(|| shared.ticks.now());
+                    match self.settle_alone(id, since, deadline)? {
+                        Alone::Settled(settled) => return Ok(settled),
+                        Alone::Waits(start) => {
+                            let retry = shared.ticks.now() + AWAY_RETRY;
+                            sleep_until(shared.ticks.instant(start.min(retry))).await;
+                        }
+                    }
+                }
                 Some(Reserved::Beyond(wait)) => {
                     let now = shared.ticks.now();
                     self.cell.state.lock().lane.put_off(id, now + wait);
                     if now + wait > deadline {
-                        let (by, line, delay) = (WaitReason::CrawlDelay, None, Duration::ZERO);
-                        return Err(Refused::TooLong { wait, by, line, delay });
+                        return Err(self.beyond(id, terms, wait));
                     }
                     // Not worth another request before half of it is over.
                     sleep_until(shared.ticks.instant(now + wait / 2)).await;
@@ -65,6 +91,59 @@ impl TurnGuard {
                 }
             }
         }
+    }
+
+    /// Settles the start of a turn for which the engine has no slot since that moment: it takes this
+    /// proxy's part of the pace, also where a single operation has failed. Where that is not soon,
+    /// the engine is worth another request until then.
+    ///
+    /// # Errors
+    ///
+    /// The time does not come before `deadline`, or nothing starts without the engine.
+    fn settle_alone(&self, id: TurnId, since: Tick, deadline: Tick) -> Result<Alone, Refused> {
+        let shared = &self.cell.shared;
+        let (cluster, config) = (&shared.cluster, shared.config.load());
+        let is_up = cluster.engine().is_some_and(|engine| engine.status().is_up);
+        let now = shared.ticks.now();
+        if config.away == Away::Stop {
+            let goes_on = is_up && now < deadline;
+            return if goes_on {
+                Ok(Alone::Waits(now + AWAY_RETRY))
+            } else {
+                Err(Refused::EngineAway)
+            };
+        }
+        let mut state = self.cell.state.lock();
+        let known = state.lane.share();
+        let share =
+            if known.delays > 1 { known } else { Share::away(cluster.parts(&config), since) };
+        let settled = if share.delays > 1 { Settled::Share } else { Settled::Free };
+        let Some(at) = state.lane.starts_at_by(id, share) else {
+            return Ok(Alone::Settled(settled));
+        };
+        if at <= now + CONNECT_LEAD {
+            state.lane.settle(id, share);
+            return Ok(Alone::Settled(settled));
+        }
+        // An engine that has failed once may respond in time for a slot.
+        if at > deadline && (!is_up || now >= deadline) {
+            let (wait, by) = (at.since(now), WaitReason::Share);
+            return Err(Refused::TooLong { wait, by, line: None, delay: Duration::ZERO });
+        }
+        Ok(Alone::Waits(at))
+    }
+
+    /// Why there is no slot until the deadline: the hold of the origin, or the delay that is longer.
+    fn beyond(&self, id: TurnId, terms: &Terms, wait: Duration) -> Refused {
+        let now = self.cell.shared.ticks.now();
+        let state = self.cell.state.lock();
+        if let Some(hold) = state.lane.hold_of(id, now).filter(|hold| hold.until > terms.deadline) {
+            return Refused::Resting { wait, status: hold.status, cause: hold.cause };
+        }
+        let waits_by = state.lane.delayed_by(id, now).unwrap_or(WaitsBy::Delay);
+        let Waited { by, line, delay, .. } =
+            Waited::of(waits_by, terms.asked, state.lane.own_delay(now), Duration::ZERO);
+        Refused::TooLong { wait, by, line, delay }
     }
 
     async fn try_reserve(

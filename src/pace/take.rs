@@ -9,7 +9,7 @@ use super::hold::Hold;
 use super::lane::{Arrival, Kind, WaitsBy};
 use super::lane_cell::{LaneCell, TurnGuard, hand_over};
 use super::lanes::Lanes;
-use super::refused::{Refused, WaitReason};
+use super::refused::Refused;
 use super::tick::Tick;
 use super::turn::{Role, Terms, Turn};
 use super::visits::Visit;
@@ -81,7 +81,8 @@ impl Lanes {
             (now + arrival.patience, begins_visit.then(|| request.client.clone()));
         // Without a delay the next starts do not depend on this one.
         let role = Role::of(arrival.kind, false);
-        let terms = Terms { role, deadline, is_observed: mode == PaceMode::Observe };
+        let is_observed = mode == PaceMode::Observe;
+        let terms = Terms { role, deadline, is_observed, asked: request.asked };
         self.with_lane(request.origin, |cell, state| {
             let id = match mode {
                 PaceMode::Enforce => match state.lane.try_take(&arrival, now) {
@@ -110,7 +111,8 @@ impl Lanes {
     pub async fn wait(&self, request: &TurnRequest<'_>, wait: Wait<'_>) -> Result<Turn, Refused> {
         let Wait { arrival, visitor } = wait;
         let deadline = self.now() + arrival.patience;
-        let terms = Terms { role: Role::of(arrival.kind, true), deadline, is_observed: false };
+        let role = Role::of(arrival.kind, true);
+        let terms = Terms { role, deadline, is_observed: false, asked: request.asked };
         let granted = self.wait_in(request, &arrival).await;
         let (guard, waited) =
             granted.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
@@ -218,14 +220,14 @@ impl Lanes {
         let (waits_by, own_delay) = (waiting.waits_by, waiting.own_delay);
         if let Some(guard) = waiting.at_once() {
             // What the queue itself takes is no wait.
-            return Ok((guard, waited(request, waits_by, own_delay, Duration::ZERO)));
+            return Ok((guard, Waited::of(waits_by, request.asked, own_delay, Duration::ZERO)));
         }
         // Without a turn the patience is over, or a hold has begun that is longer.
         let Some(guard) = waiting.granted(request.shutdown).await? else {
             let end = now + arrival.patience;
             return Err(self.too_late(&waiting.cell, request, arrival, end));
         };
-        Ok((guard, waited(request, waits_by, own_delay, self.now().since(now))))
+        Ok((guard, Waited::of(waits_by, request.asked, own_delay, self.now().since(now))))
     }
 
     /// Why a request that has waited has no turn; its patience is over at `end`.
@@ -245,24 +247,6 @@ impl Lanes {
     }
 }
 
-fn waited(
-    request: &TurnRequest<'_>,
-    waits_by: WaitsBy,
-    own_delay: Duration,
-    time: Duration,
-) -> Waited {
-    let by = WaitReason::of(waits_by, request.asked.map(|asked| asked.record));
-    let is_asked = matches!(by, WaitReason::CrawlDelay | WaitReason::RequestRate);
-    let asked = request.asked.filter(|_| is_asked);
-    let own_delay = if by == WaitReason::Delay { own_delay } else { Duration::ZERO };
-    Waited {
-        time,
-        by,
-        line: asked.map(|asked| asked.line),
-        delay: asked.map_or(own_delay, |asked| asked.delay),
-    }
-}
-
 /// At `now` the request may wait for another `patience`. If the hold is shorter than that, what is
 /// too long is the queue.
 fn too_long(
@@ -276,6 +260,7 @@ fn too_long(
     if let Some(Hold { until, status, cause }) = hold {
         return Refused::Resting { wait: until.since(now), status, cause };
     }
-    let Waited { by, line, delay, .. } = waited(request, waits_by, Duration::ZERO, Duration::ZERO);
+    let Waited { by, line, delay, .. } =
+        Waited::of(waits_by, request.asked, Duration::ZERO, Duration::ZERO);
     Refused::TooLong { wait, by, line, delay }
 }

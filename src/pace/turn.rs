@@ -4,6 +4,8 @@
 mod at_address;
 mod slot;
 
+pub(super) use slot::CONNECT_LEAD;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,7 +25,7 @@ use super::shared_holds;
 use super::tick::Tick;
 use super::waited::Waited;
 use crate::engine::SlotEnd;
-use crate::policy::pace::RateLimit;
+use crate::policy::pace::{AskedPace, RateLimit};
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
@@ -66,6 +68,8 @@ pub(super) struct Terms {
     pub deadline: Tick,
     /// Its waits are only counted.
     pub is_observed: bool,
+    /// What the site asks of it.
+    pub asked: Option<AskedPace>,
 }
 
 /// What a start means for the next ones.

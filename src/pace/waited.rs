@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use super::lane::WaitsBy;
 use super::refused::WaitReason;
+use crate::policy::pace::AskedPace;
 
 /// How long a request waited for its turn, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,4 +15,25 @@ pub struct Waited {
     pub line: Option<u32>,
     /// The delay between two starts, if that is the reason.
     pub delay: Duration,
+}
+
+impl Waited {
+    /// A wait of a request of which the site asks that; `own_delay` is that of the lane itself.
+    pub(super) fn of(
+        waits_by: WaitsBy,
+        asked: Option<AskedPace>,
+        own_delay: Duration,
+        time: Duration,
+    ) -> Self {
+        let by = WaitReason::of(waits_by, asked.map(|asked| asked.record));
+        let is_asked = matches!(by, WaitReason::CrawlDelay | WaitReason::RequestRate);
+        let asked = asked.filter(|_| is_asked);
+        let own_delay = if by == WaitReason::Delay { own_delay } else { Duration::ZERO };
+        Self {
+            time,
+            by,
+            line: asked.map(|asked| asked.line),
+            delay: asked.map_or(own_delay, |asked| asked.delay),
+        }
+    }
 }

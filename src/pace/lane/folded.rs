@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::config::Config;
 use super::group::{Group, GroupKey};
 use super::kept::{KeptHold, KeptLane};
-use super::{Lane, LaneHolds};
+use super::{Lane, LaneHolds, Share};
 use crate::pace::hold::{Bounds, Hold, Holds};
 use crate::pace::tick::Tick;
 
@@ -14,12 +14,23 @@ use crate::pace::tick::Tick;
 #[derive(Debug)]
 pub struct Folded {
     next: Tick,
-    groups: Box<[(Box<str>, Tick)]>,
+    /// The lane's own delay.
+    own_delay: Duration,
+    groups: Box<[FoldedGroup]>,
     holds: Holds,
     latency: Option<Duration>,
     /// The requests that may be under way, if these are few after a hold.
     allowed: Option<usize>,
     is_unknown: bool,
+}
+
+/// What is remembered of a group.
+#[derive(Debug)]
+struct FoldedGroup {
+    name: Box<str>,
+    /// The delay that the site asks of it.
+    delay: Duration,
+    next: Tick,
 }
 
 impl Lane {
@@ -30,14 +41,20 @@ impl Lane {
         if is_in_use || !self.rate.is_over(now) || !self.holds.are_for_all() {
             return None;
         }
-        let groups = self.groups.drain(..).filter(|group| group.next > now);
+        let groups = std::mem::take(&mut self.groups).into_iter();
+        let groups = groups.filter(|group| self.has_next_of(group, now));
         let groups = groups.filter_map(|group| match group.key {
-            GroupKey::Page(name) => Some((name, group.next)),
+            GroupKey::Page(name) => {
+                let (delay, next) = (self.asked(group.delay), group.next);
+                Some(FoldedGroup { name, delay, next })
+            }
             GroupKey::Subresource | GroupKey::RobotsTxt => None,
         });
+        let groups = groups.collect();
         Some(Folded {
             next: self.next,
-            groups: groups.collect(),
+            own_delay: self.own(now),
+            groups,
             holds: self.holds.for_all(),
             latency: self.rate.latency(),
             allowed: Some(self.allowed).filter(|allowed| *allowed < self.config.concurrency),
@@ -49,12 +66,16 @@ impl Lane {
 impl Folded {
     /// The lane, to be used again, under `config`.
     pub fn unfold(self, config: Config) -> Lane {
-        let Self { next, groups, holds, latency, allowed, is_unknown } = self;
+        let Self { next, groups, holds, latency, allowed, is_unknown, .. } = self;
         let mut lane = Lane::new(config, false);
         lane.next = next;
         lane.groups = groups
             .into_iter()
-            .map(|(name, next)| Group { next, ..Group::new(GroupKey::Page(name)) })
+            .map(|FoldedGroup { name, delay, next }| Group {
+                delay,
+                next,
+                ..Group::new(GroupKey::Page(name))
+            })
             .collect();
         lane.holds = LaneHolds::for_all_clients(holds);
         lane.rate.set_latency(latency);
@@ -63,11 +84,11 @@ impl Folded {
         lane
     }
 
-    /// Whether nothing need be remembered at `now`.
-    pub fn is_over(&self, now: Tick, bounds: Bounds) -> bool {
-        self.next <= now
+    /// Whether nothing need be remembered at `now`, in this part of the pace.
+    pub fn is_over(&self, now: Tick, bounds: Bounds, share: Share) -> bool {
+        !share.lasts(self.next, self.own_delay, now)
             && self.holds.is_over(now, bounds)
-            && self.groups.iter().all(|(_, next)| *next <= now)
+            && self.groups.iter().all(|group| !share.lasts(group.next, group.delay, now))
     }
 
     /// The hold at `now`, if there is one.
@@ -77,10 +98,11 @@ impl Folded {
 
     /// What lies ahead at `now`; `None`: nothing.
     pub fn kept(&self, now: Tick) -> Option<KeptLane> {
-        let groups = self.groups.iter().filter(|(_, next)| *next > now);
+        let groups = self.groups.iter().filter(|group| group.next > now);
+        let ahead = |group: &FoldedGroup| (group.name.clone(), group.next.since(now));
         let kept = KeptLane {
             next: self.next.since(now),
-            groups: groups.map(|(name, next)| (name.clone(), next.since(now))).collect(),
+            groups: groups.map(ahead).collect(),
             hold: self.holds.at(now).map(|hold| KeptHold::of(hold, now)),
         };
         (kept != KeptLane::default()).then_some(kept)
@@ -131,8 +153,8 @@ mod tests {
             let (kept, allowed) = (lane.kept(at(2)), lane.allowed);
             let folded = lane.fold(at(2)).expect("no request waits or is under way");
             assert_eq!(folded.kept(at(2)), kept);
-            assert!(!folded.is_over(at(2), config().holds));
-            assert!(folded.is_over(at(27), config().holds));
+            assert!(!folded.is_over(at(2), config().holds, Share::ALONE));
+            assert!(folded.is_over(at(27), config().holds, Share::ALONE));
             let lane = folded.unfold(config());
             assert_eq!((lane.kept(at(2)), lane.allowed), (kept, allowed));
             let until = |group| lane.estimate(&page(group), at(1));
@@ -145,6 +167,31 @@ mod tests {
         let mut lane = used(at(1), Outcome::Good);
         let folded = lane.fold(at(2)).expect("no request waits or is under way");
         assert_eq!(folded.unfold(Config { concurrency: 16, ..config() }).allowed, 16);
+    }
+
+    #[test]
+    fn a_folded_lane_extends_by_the_factor_while_the_engine_is_away() {
+        let away = Share::away(4, at(2));
+        // Folded before the engine went, or while it was away: four delays from its last start.
+        for at_fold in [Share::ALONE, away] {
+            let mut lane = used(at(1), Outcome::Good);
+            lane.set_share(at_fold);
+            let folded = lane.fold(at(3)).expect("no request waits or is under way");
+            assert!(!folded.is_over(at(40), config().holds, away), "a part of the pace is longer");
+            assert!(folded.is_over(at(43), config().holds, away));
+            let mut lane = folded.unfold(config());
+            lane.set_share(away);
+            assert_eq!(lane.estimate(&page("a"), at(3)), secs(39), "after the engine went at 2 s");
+            lane.set_share(Share::ALONE);
+            assert_eq!(lane.estimate(&page("a"), at(3)), secs(8));
+        }
+        // While it is away a lane is remembered for as long as its part matters.
+        let mut lane = used(at(21), Outcome::Good);
+        lane.set_share(away);
+        let folded = lane.fold(at(50)).expect("no request waits or is under way");
+        let mut lane = folded.unfold(config());
+        lane.set_share(away);
+        assert_eq!(lane.estimate(&page("a"), at(50)), secs(11));
     }
 
     const fn secs(seconds: u64) -> Duration {

@@ -65,9 +65,4 @@ impl Group {
             queue: Queue::default(),
         }
     }
-
-    /// Whether nothing need be remembered of it at `now`.
-    pub(super) fn is_over(&self, now: Tick) -> bool {
-        self.queue.len() == 0 && self.next <= now
-    }
 }

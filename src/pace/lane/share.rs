@@ -1,16 +1,44 @@
 //! This proxy's part of the pace of an origin that several proxies request.
 
+use std::time::Duration;
+
+use crate::pace::tick::Tick;
+
 /// This proxy's part of the pace of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// So many times as long are the delays: while the engine is away, each of the proxies takes its
     /// part of the pace.
     pub delays: u32,
+    /// From then on: what others have started just before is not known.
+    pub since: Tick,
     /// So many proxies are at the origin: each has its part of the places, and they take turns.
     pub here: u32,
 }
 
 impl Share {
     /// Of one proxy alone.
-    pub const ALONE: Self = Self { delays: 1, here: 1 };
+    pub const ALONE: Self = Self { delays: 1, since: Tick::from_micros(0), here: 1 };
+
+    /// Of one of so many proxies that cannot reach the engine since then.
+    pub const fn away(delays: u32, since: Tick) -> Self {
+        Self { delays, since, here: 1 }
+    }
+
+    /// When the next start may be, where it might be at `next` if this proxy had the whole pace: so
+    /// many delays after its last one, and after the engine was away.
+    pub(super) fn extended(self, next: Tick, delay: Duration) -> Tick {
+        if self.delays <= 1 || delay.is_zero() {
+            return next;
+        }
+        let first = self.since + delay.saturating_mul(self.delays);
+        // At the start of the clock nothing has started.
+        let more = if next > Tick::default() { self.delays - 1 } else { 0 };
+        first.max(next + delay.saturating_mul(more))
+    }
+
+    /// Whether a start at `next` lies ahead at `now`, and is to be remembered.
+    pub(super) fn lasts(self, next: Tick, delay: Duration, now: Tick) -> bool {
+        next > Tick::default() && self.extended(next, delay) > now
+    }
 }

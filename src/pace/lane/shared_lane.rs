@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::group::GroupKey;
+use super::group::{Group, GroupKey};
 use super::share::Share;
-use super::{Lane, TurnId};
+use super::{Lane, TurnId, WaitsBy};
 use crate::pace::tick::Tick;
 
 /// What the engine has to know for a slot of a turn.
@@ -25,65 +25,118 @@ impl Lane {
         self.share
     }
 
-    /// Takes another part of the pace. The next starts move by what the delays become longer or
-    /// shorter, from the last one.
-    pub fn set_share(&mut self, share: Share) {
-        let (before, after) = (self.share.delays, share.delays);
-        let moved = |next: Tick, delay: Duration| {
-            let by = delay.saturating_mul(before.abs_diff(after));
-            if after > before { next + by } else { next - by }
-        };
-        if before != after {
-            if self.next > Tick::default() {
-                self.next = moved(self.next, self.config.delay);
-            }
-            for group in self.groups.iter_mut().filter(|group| group.next > Tick::default()) {
-                group.next = moved(group.next, group.delay);
-            }
-        }
+    /// Takes another part of the pace, which counts from the last starts on.
+    pub const fn set_share(&mut self, share: Share) {
         self.share = share;
     }
 
     /// What the engine has to know for a slot of the turn; `None`: it has no delay, has started or
     /// has ended.
     pub fn slot_request(&self, turn: TurnId, now: Tick) -> Option<SlotRequest> {
-        let left = self.starts_at(turn)?.since(now);
+        // The engine knows what the other proxies have started.
+        let left = self.starts_at_by(turn, Share::ALONE)?.since(now);
         let turn = self.turns.get(turn)?;
         let GroupKey::Page(group) = &turn.key else { return None };
-        let own_delay = self.rate.delay(&self.config, now);
-        let asked_delay = turn.delay.max(self.rate.adapted(&self.config, turn.delay));
+        let own_delay = self.own(now);
+        let asked_delay = self.asked(turn.delay);
         let has_delay = !own_delay.is_zero() || !asked_delay.is_zero();
         has_delay.then(|| SlotRequest { group: group.clone(), own_delay, asked_delay, left })
     }
 
-    /// The turn, and those after it, do not start before `begin`: other proxies do.
+    /// The turn does not start before `begin`, nor do those after it: other proxies do. It may start
+    /// then, whatever becomes of the engine.
     pub fn put_off(&mut self, turn: TurnId, begin: Tick) {
-        let Some(turn) = self.turns.get(turn) else { return };
-        if turn.delay.is_zero() {
+        let Some(turn) = self.turns.get_mut(turn) else { return };
+        turn.settled = Some(begin);
+        let (key, delay) = (turn.key.clone(), turn.delay);
+        if delay.is_zero() {
             self.next = self.next.max(begin);
         } else {
-            let key = turn.key.clone();
             let group = self.group(key);
             group.next = group.next.max(begin);
         }
     }
 
-    /// The lane's own delay, as this proxy keeps it.
-    pub(super) fn own(&self, now: Tick) -> Duration {
-        self.rate.delay(&self.config, now).saturating_mul(self.share.delays)
+    /// Which delay is the longer one for the turn.
+    pub fn delayed_by(&self, turn: TurnId, now: Tick) -> Option<WaitsBy> {
+        let asked = self.turns.get(turn)?.delay;
+        let own = self.own(now);
+        Some(if self.asked(asked) >= own {
+            self.asked_by(asked)
+        } else if own > self.rate.unadapted(&self.config, now) {
+            WaitsBy::Adapt
+        } else {
+            WaitsBy::Delay
+        })
     }
 
-    /// What the site asks of a group, as this proxy keeps it.
+    /// Whether what the site asks is the delay that is kept, or less because it is slow.
+    pub(super) fn asked_by(&self, asked: Duration) -> WaitsBy {
+        if self.asked(asked) > asked { WaitsBy::Adapt } else { WaitsBy::Asked }
+    }
+
+    /// When the turn may start without a slot, by a part of the pace; it may start then, whatever
+    /// becomes of the engine. `None`: it has started or has ended.
+    pub fn settle(&mut self, turn: TurnId, share: Share) -> Option<Tick> {
+        let at = self.starts_at_by(turn, share)?;
+        self.turns.get_mut(turn)?.settled = Some(at);
+        Some(at)
+    }
+
+    /// When the turn may start, by its delays as they are in this part of the pace, and holds.
+    pub fn starts_at_by(&self, turn: TurnId, share: Share) -> Option<Tick> {
+        let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
+        let held_until = self.holds.until(&turn.client);
+        if !turn.key.is_delayed() {
+            return Some(held_until);
+        }
+        let group = self.groups.iter().find(|group| group.key == turn.key);
+        let next = group.map_or(Tick::default(), |group| group.next);
+        let by_lane = share.extended(self.next, self.own(share.since));
+        Some(held_until.max(by_lane).max(share.extended(next, self.asked(turn.delay))))
+    }
+
+    /// The next start by the lane's own delay, in this proxy's part of the pace.
+    pub(super) fn next_own(&self) -> Tick {
+        self.share.extended(self.next, self.own(self.share.since))
+    }
+
+    /// The next start of a group, likewise.
+    pub(super) fn next_of(&self, group: &Group) -> Tick {
+        self.share.extended(group.next, self.asked(group.delay))
+    }
+
+    /// Whether something lies ahead by the lane's own delay.
+    pub(super) fn has_next_own(&self, now: Tick) -> bool {
+        self.share.lasts(self.next, self.own(now), now)
+    }
+
+    /// Whether something lies ahead by the delay of a group.
+    pub(super) fn has_next_of(&self, group: &Group, now: Tick) -> bool {
+        self.share.lasts(group.next, self.asked(group.delay), now)
+    }
+
+    /// The lane's own delay.
+    pub(super) fn own(&self, now: Tick) -> Duration {
+        self.rate.delay(&self.config, now)
+    }
+
+    /// What the site asks of a group, and more if the site is slow.
     pub(super) fn asked(&self, delay: Duration) -> Duration {
-        let delay = delay.max(self.rate.adapted(&self.config, delay));
+        delay.max(self.rate.adapted(&self.config, delay))
+    }
+
+    /// How much longer a delay is in this proxy's part.
+    pub(super) const fn of_part(&self, delay: Duration) -> Duration {
         delay.saturating_mul(self.share.delays)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Arrival, Arrived, Config, Kind};
+    use super::super::{Adapt, Arrival, Arrived, Config, Kind};
     use super::*;
+    use crate::pace::hold::Outcome;
     use crate::types::client_key::ClientKey;
 
     const DELAY: Duration = Duration::from_secs(10);
@@ -115,9 +168,9 @@ mod tests {
         lane.end(turn);
         let wait = |lane: &Lane| lane.estimate(&page(), at(104)).as_secs();
         assert_eq!(wait(&lane), 6);
-        lane.set_share(Share { delays: 4, here: 1 });
+        lane.set_share(Share::away(4, at(100)));
         assert_eq!(wait(&lane), 36, "from the last start on");
-        lane.set_share(Share { delays: 2, here: 1 });
+        lane.set_share(Share::away(2, at(100)));
         assert_eq!(wait(&lane), 16);
         let turn = granted(&mut lane, at(120));
         lane.begin(turn, at(120));
@@ -149,13 +202,87 @@ mod tests {
         };
         for (here, most) in [(1, 7), (2, 4), (3, 2), (8, 1), (100, 1)] {
             let mut lane = lane(8);
-            lane.set_share(Share { delays: 1, here });
+            lane.set_share(Share { here, ..Share::ALONE });
             let granted = (0..8).filter(|_| lane.try_take(&undelayed, at(1)).is_some()).count();
             assert_eq!(granted, most, "{here}");
         }
         let mut lane = lane(8);
-        lane.set_share(Share { delays: 1, here: 3 });
+        lane.set_share(Share { here: 3, ..Share::ALONE });
         granted(&mut lane, at(1));
         assert_eq!(lane.estimate(&page(), at(1)), 3 * DELAY, "the others start in between");
+    }
+
+    #[test]
+    fn the_first_start_of_a_lane_while_the_engine_is_away_waits_its_part() {
+        for (delays, arrives, wait) in [(4, 1000, 40), (4, 1030, 10), (4, 1041, 0), (1, 1000, 0)] {
+            let mut lane = lane(8);
+            lane.set_share(Share::away(delays, at(1000)));
+            let estimate = lane.estimate(&page(), at(arrives));
+            assert_eq!(estimate.as_secs(), wait, "{delays} {arrives}");
+            assert!(matches!(lane.arrive(&page(), at(arrives)), Arrived::Waits(_)));
+            let now = at(arrives) + estimate;
+            let turn = lane.grant(now).expect("a turn").turn;
+            assert_eq!(lane.start(turn, now), Ok(()));
+            lane.begin(turn, now);
+            lane.end(turn);
+            assert_eq!(lane.estimate(&page(), now), delays * DELAY, "and so do those after it");
+        }
+    }
+
+    #[test]
+    fn what_others_started_just_before_the_engine_went_is_waited_for() {
+        let mut lane = lane(8);
+        let turn = granted(&mut lane, at(100));
+        lane.begin(turn, at(100));
+        lane.end(turn);
+        // Its own last start is long ago; that of another proxy may not be.
+        lane.set_share(Share::away(4, at(500)));
+        assert_eq!(lane.estimate(&page(), at(501)).as_secs(), 39);
+    }
+
+    #[test]
+    fn a_turn_keeps_its_slot_when_the_engine_goes_and_one_without_keeps_its_part() {
+        let mut lane = lane(8);
+        let turn = granted(&mut lane, at(100));
+        lane.put_off(turn, at(130));
+        lane.set_share(Share::away(4, at(110)));
+        assert_eq!(lane.start(turn, at(129)), Err(at(130)));
+        assert_eq!(lane.start(turn, at(130)), Ok(()));
+        lane.begin(turn, at(130));
+        lane.end(turn);
+        let next = at(170);
+        assert_eq!(lane.estimate(&page(), at(130)), next.since(at(130)));
+
+        assert!(matches!(lane.arrive(&page(), at(169)), Arrived::Waits(_)));
+        let turn = lane.grant(next).expect("a turn").turn;
+        assert_eq!(lane.settle(turn, lane.share()), Some(next));
+        // The engine is there again: what has no slot is no earlier for that.
+        lane.set_share(Share::ALONE);
+        assert_eq!(lane.starts_at(turn), Some(next));
+        assert_eq!(lane.slot_request(turn, at(140)).map(|it| it.left), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_delay_of_a_group_that_grew_because_the_site_is_slow_is_told_as_adapt() {
+        let adapt_max = 10 * DELAY;
+        for (adapt, latency, by) in [
+            (Adapt::Paced, 1, WaitsBy::Asked),
+            (Adapt::Paced, 30, WaitsBy::Adapt),
+            (Adapt::Off, 30, WaitsBy::Asked),
+        ] {
+            let config =
+                Config { concurrency: 8, adapt, adapt_max, ..crate::pace::Config::off().lane };
+            let mut lane = Lane::new(config, false);
+            let turn = granted(&mut lane, at(100));
+            lane.begin(turn, at(100));
+            lane.note(turn, Outcome::Good, at(100 + latency), 0.0);
+            lane.end(turn);
+            let now = at(100 + latency);
+            let turn = granted(&mut lane, now.max(at(110)));
+            lane.begin(turn, now);
+            assert_eq!(lane.waits_by(&page(), now), by, "{adapt:?} {latency}");
+            let next = lane.add_turn(ClientKey::Proxy, GroupKey::Page("*".into()), DELAY, now);
+            assert_eq!(lane.delayed_by(next, now), Some(by));
+        }
     }
 }

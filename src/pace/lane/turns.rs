@@ -22,6 +22,8 @@ pub(super) struct Turn {
     /// The delay that the site asks of it.
     pub delay: Duration,
     pub has_started: bool,
+    /// It may start then, as was settled with the other proxies or for want of them.
+    pub settled: Option<Tick>,
     /// When it started; before that, when it was granted.
     pub began: Tick,
     /// When the head of its response came.

@@ -254,3 +254,80 @@ async fn the_proxies_at_an_origin_share_its_places() {
         tokio::time::timeout(Duration::from_millis(100), take(&proxies.lanes[3], Duration::ZERO));
     assert!(third.await.is_err(), "two of eight places are its part");
 }
+
+#[tokio::test]
+async fn a_single_failed_operation_lets_no_start_go_before_its_part_of_the_pace() {
+    let proxies = Proxies::new(3, |_| ());
+    proxies.beat().await;
+    start(&proxies.lanes[0]).await;
+    proxies.engines[1].fail(1);
+    assert!(proxies.engines[1].status().is_up);
+    let before = monotonic();
+    let mut turn = take(&proxies.lanes[1], DELAY).await.expect("a turn");
+    while !proxies.lanes[1].start(&mut turn, None) {
+        turn.wait_for_origin().await.expect("no hold");
+    }
+    assert!(before.elapsed() >= 3 * DELAY - Duration::from_millis(5), "{:?}", before.elapsed());
+    assert_eq!(turn.waited().map(|waited| waited.by), Some(WaitReason::Share));
+}
+
+#[tokio::test]
+async fn where_its_part_is_far_a_failed_operation_is_repeated() {
+    let delay = Duration::from_secs(1);
+    let proxies = Proxies::new(4, |_| ());
+    proxies.beat().await;
+    let first = start_over(&proxies.lanes[0], delay, None).await;
+    proxies.engines[1].fail(1);
+    let second = start_over(&proxies.lanes[1], delay, None).await;
+    let gap = second - first;
+    assert!(gap >= delay - Duration::from_millis(5) && gap < 3 * delay, "{gap:?}");
+}
+
+#[tokio::test]
+async fn while_single_operations_fail_stop_starts_nothing() {
+    let proxies = Proxies::new(2, |config| {
+        (config.away, config.max_wait) = (Away::Stop, Duration::from_millis(400));
+    });
+    proxies.engines[0].fail(usize::MAX);
+    assert_eq!(take(&proxies.lanes[0], DELAY).await.unwrap_err(), Refused::EngineAway);
+}
+
+#[tokio::test]
+async fn the_first_start_while_the_engine_is_away_waits_its_part_of_the_pace() {
+    let proxies = Proxies::new(3, |_| ());
+    proxies.beat().await;
+    proxies.set_away(true);
+    let away = monotonic();
+    proxies.sync().await;
+    let first = start(&proxies.lanes[0]).await;
+    assert!(first - away >= 3 * DELAY - Duration::from_millis(5), "{:?}", first - away);
+}
+
+#[tokio::test]
+async fn a_refusal_beyond_the_horizon_names_what_really_applies() {
+    let far = Duration::from_secs(5);
+    let short = |config: &mut Config| config.max_wait = Duration::from_secs(1);
+    let proxies = Proxies::new(2, short);
+    start_over(&proxies.lanes[0], far, None).await;
+    let refused = take(&proxies.lanes[1], far).await.unwrap_err();
+    let Refused::TooLong { by, line, delay, .. } = refused else { panic!("{refused:?}") };
+    assert_eq!((by, line, delay), (WaitReason::CrawlDelay, Some(2), far));
+
+    let proxies = Proxies::new(2, |config| {
+        short(config);
+        config.lane.delay = far;
+    });
+    start_over(&proxies.lanes[0], Duration::ZERO, None).await;
+    let refused = take(&proxies.lanes[1], Duration::ZERO).await.unwrap_err();
+    let Refused::TooLong { by, line, delay, .. } = refused else { panic!("{refused:?}") };
+    assert_eq!((by, line, delay), (WaitReason::Delay, None, far));
+
+    let proxies = Proxies::new(2, short);
+    let of_site = origin();
+    let length = HoldLength::For(Duration::from_secs(100));
+    let (status, cause) = (503, HoldCause::RetryAfter);
+    let request = HoldRequest { origin: &of_site, length, status, cause };
+    proxies.engines[0].hold(request).await.expect("it is there");
+    let refused = take(&proxies.lanes[1], DELAY).await.unwrap_err();
+    assert!(matches!(refused, Refused::Resting { status: 503, .. }), "{refused:?}");
+}

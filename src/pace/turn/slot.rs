@@ -8,11 +8,13 @@ use tokio::time::{sleep, sleep_until};
 use super::{ADDRESS_KEPT_MAX, Inner, Turn};
 use crate::engine::SlotEnd;
 use crate::pace::lane_cell::LaneCell;
-use crate::pace::refused::Refused;
+use crate::pace::refused::{Refused, WaitReason};
+use crate::pace::slot::Settled;
 use crate::pace::tick::Tick;
+use crate::pace::waited::Waited;
 
 /// So long before the slot of a turn its connection is made.
-const CONNECT_LEAD: Duration = Duration::from_secs(1);
+pub(in crate::pace) const CONNECT_LEAD: Duration = Duration::from_secs(1);
 
 impl Turn {
     /// Reserves a slot at the engine, where there is one, and waits until it is near.
@@ -41,9 +43,9 @@ impl Turn {
             return Ok(());
         };
         self.0.note_slot(SlotEnd::Missed);
-        self.0.slot_end = {
+        let settled = {
             let Inner { guard, address, terms, .. } = &mut *self.0;
-            let mut reserved = pin!(guard.reserve(id, terms.deadline));
+            let mut reserved = pin!(guard.reserve(id, terms));
             tokio::select! {
                 biased;
                 end = &mut reserved => end?,
@@ -53,7 +55,7 @@ impl Turn {
                 }
             }
         };
-        self.0.is_slot_noted = false;
+        self.0.take(settled);
         self.0.note_waited(since);
         Ok(())
     }
@@ -69,8 +71,9 @@ impl Inner {
     async fn reserve(&mut self) -> Result<(), Refused> {
         let Some(id) = self.guard.id else { return Ok(()) };
         let since = self.guard.cell.shared.ticks.now();
-        self.slot_end = self.guard.reserve(id, self.terms.deadline).await?;
-        if self.slot_end.is_some() {
+        let settled = self.guard.reserve(id, &self.terms).await?;
+        self.take(settled);
+        if settled != Settled::Free {
             let LaneCell { shared, state, .. } = &*self.guard.cell;
             let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
             if let Some(near) = near.filter(|near| *near > shared.ticks.now()) {
@@ -79,6 +82,19 @@ impl Inner {
             self.note_waited(since);
         }
         Ok(())
+    }
+
+    /// Takes up how its start was settled.
+    fn take(&mut self, settled: Settled) {
+        self.is_slot_noted = false;
+        self.slot_end = match settled {
+            Settled::Until(end) => Some(end),
+            Settled::Free | Settled::Share => None,
+        };
+        if let Some(waited) = self.waited.as_mut().filter(|_| settled == Settled::Share) {
+            let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
+            *waited = Waited { by, line, delay, ..*waited };
+        }
     }
 
     /// Counts how its slot ended, if it has one that is not counted.
