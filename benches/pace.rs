@@ -96,7 +96,7 @@ fn time(count: usize) {
                     let mut turn = world.lanes.take(&call).await.expect("a turn");
                     let started = world.lanes.wait_and_start(&mut turn, None, &world.shutdown);
                     started.await.expect("no hold");
-                    turn.note_head_sent();
+                    turn.note_request_written();
                 }
             });
         }

@@ -10,7 +10,7 @@ use http::HeaderMap;
 
 use super::client_limits::ClientLimits;
 use super::verifier::Verifier;
-use super::{BodyMemory, Client, ClientPermit, Clients, Counts, Held, RejectReason, User};
+use super::{BodyMemory, Client, ClientPermit, Clients, Counts, MemoryPermit, RejectReason, User};
 use crate::clients::limits::REJECTED_MAX;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
@@ -158,14 +158,14 @@ impl ClientAdmission {
     }
 
     /// A permit for one more request of `client`, which reserves at least this many bytes.
-    pub fn request(&self, client: &Client, bytes: usize) -> Result<Held, RejectReason> {
+    pub fn request(&self, client: &Client, bytes: usize) -> Result<MemoryPermit, RejectReason> {
         let of_user = client.user.as_ref().and_then(|user| user.max_requests);
         let max = of_user.unwrap_or_else(|| self.clients.load().requests_max);
         self.counts.note(self.memory.begin(client.key(), bytes, max))
     }
 
     /// Reserves bytes for what outlasts a request of `client`, such as a tunnel.
-    pub fn keep(&self, client: &Client, bytes: usize) -> Result<Held, RejectReason> {
+    pub fn keep(&self, client: &Client, bytes: usize) -> Result<MemoryPermit, RejectReason> {
         self.counts.note(self.memory.keep(&client.key(), bytes))
     }
 

@@ -65,7 +65,7 @@ enum Short {
 
 /// Bytes reserved for a client; released when dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct MemoryPermit {
     key: ClientKey,
     bytes: usize,
     /// Whether it is the minimum of a request.
@@ -103,10 +103,10 @@ impl BodyMemory {
         key: ClientKey,
         bytes: usize,
         requests_max: usize,
-    ) -> Result<Held, RejectReason> {
+    ) -> Result<MemoryPermit, RejectReason> {
         let taken = self.state().take(&key, bytes, LEAST_SHARE, Some(requests_max));
         match taken {
-            Ok(()) => Ok(Held { key, bytes, is_request: true, memory: Arc::clone(self) }),
+            Ok(()) => Ok(MemoryPermit { key, bytes, is_request: true, memory: Arc::clone(self) }),
             Err(Short::Requests) => Err(RejectReason::TooManyRequests(requests_max)),
             Err(Short::Memory) => Err(self.refusal(&key)),
         }
@@ -117,13 +117,17 @@ impl BodyMemory {
     /// # Errors
     ///
     /// As [`Self::begin`].
-    pub fn keep(self: &Arc<Self>, key: &ClientKey, bytes: usize) -> Result<Held, RejectReason> {
+    pub fn keep(
+        self: &Arc<Self>,
+        key: &ClientKey,
+        bytes: usize,
+    ) -> Result<MemoryPermit, RejectReason> {
         self.hold(key, bytes, LEAST_SHARE).ok_or_else(|| self.refusal(key))
     }
 
     /// Reserves more than the minimum for a request of `key`, if there is room; the request
     /// continues without it otherwise.
-    pub fn more(self: &Arc<Self>, key: &ClientKey, bytes: usize) -> Option<Held> {
+    pub fn more(self: &Arc<Self>, key: &ClientKey, bytes: usize) -> Option<MemoryPermit> {
         let held = self.hold(key, bytes, MORE_SHARE);
         if held.is_none() {
             self.note_shortage();
@@ -131,9 +135,9 @@ impl BodyMemory {
         held
     }
 
-    fn hold(self: &Arc<Self>, key: &ClientKey, bytes: usize, times: usize) -> Option<Held> {
+    fn hold(self: &Arc<Self>, key: &ClientKey, bytes: usize, times: usize) -> Option<MemoryPermit> {
         self.state().take(key, bytes, times, None).ok()?;
-        Some(Held { key: key.clone(), bytes, is_request: false, memory: Arc::clone(self) })
+        Some(MemoryPermit { key: key.clone(), bytes, is_request: false, memory: Arc::clone(self) })
     }
 
     /// The reason for which there is no room for `key`.
@@ -176,7 +180,7 @@ impl BodyMemory {
         }
     }
 
-    fn give_back(&self, held: &Held) {
+    fn give_back(&self, held: &MemoryPermit) {
         let mut state = self.state();
         state.give_back(&held.key, held.bytes, usize::from(held.is_request));
         if self.is_short.load(Ordering::Relaxed) && state.held <= state.limit / SHORTAGE_OVER {
@@ -232,7 +236,7 @@ impl State {
     }
 }
 
-impl Held {
+impl MemoryPermit {
     /// Releases what exceeds this many bytes.
     pub fn shrink_to(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
@@ -243,7 +247,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for MemoryPermit {
     fn drop(&mut self) {
         self.memory.give_back(self);
     }

@@ -12,12 +12,12 @@ mod body_memory;
 mod client_limits;
 mod counts;
 mod credentials;
+mod fair_queue;
 mod file;
 pub mod limits;
 mod password;
 mod reject_reason;
 mod semaphore;
-mod turns;
 mod users;
 mod verifier;
 
@@ -28,14 +28,14 @@ use crate::types::client_key::ClientKey;
 use ipnet::IpNet;
 
 pub use admission::{ClientAdmission, ConnectionPermit};
-pub use body_memory::{BodyMemory, Held};
+pub use body_memory::{BodyMemory, MemoryPermit};
 pub use client_limits::ClientPermit;
 pub use counts::Counts;
+pub use fair_queue::FairQueue;
 pub use file::{Change, UsersError};
 pub use password::{Hash, Password};
 pub use reject_reason::RejectReason;
 pub use semaphore::{FairSemaphore, SemaphorePermit};
-pub use turns::Turns;
 pub use users::{User, Users, check_name};
 
 /// The settings of admission.

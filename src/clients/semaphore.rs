@@ -4,18 +4,18 @@ use std::sync::{Arc, MutexGuard};
 
 use tokio::sync::oneshot;
 
-use super::turns::Turns;
+use super::fair_queue::FairQueue;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 
-/// A semaphore that is fair between clients (see [`Turns`]).
+/// A semaphore that is fair between clients (see [`FairQueue`]).
 #[derive(Debug)]
 pub struct FairSemaphore(Lock<Table>);
 
 #[derive(Debug)]
 struct Table {
     max: usize,
-    turns: Turns<oneshot::Sender<SemaphorePermit>>,
+    turns: FairQueue<oneshot::Sender<SemaphorePermit>>,
 }
 
 /// One permit; released when dropped.
@@ -28,7 +28,7 @@ pub struct SemaphorePermit {
 impl FairSemaphore {
     /// With `max` permits.
     pub fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self(Lock::new(Table { max, turns: Turns::default() })))
+        Arc::new(Self(Lock::new(Table { max, turns: FairQueue::default() })))
     }
 
     /// A permit, if `client` may have one without waiting.

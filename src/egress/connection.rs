@@ -34,7 +34,7 @@ pub struct Connection {
     /// The pool that keeps the connection between exchanges.
     pub home: Weak<Pool>,
     /// Whether it was kept from an earlier exchange: the origin may have closed it meanwhile.
-    pub is_kept: bool,
+    pub is_reused: bool,
     /// Whether the origin asked for a client certificate in the handshake.
     pub certificate_requested: bool,
 }
@@ -144,24 +144,24 @@ fn with_informational_listener(mut request: BoxedRequest<RequestBody>) -> Reques
 impl Connection {
     /// A connection that was idle in the pool `home`.
     pub const fn idle(connection: Box<Http1Connection>, home: Weak<Pool>) -> Self {
-        Self { link: Link::Http1(connection), home, is_kept: true, certificate_requested: false }
+        Self { link: Link::Http1(connection), home, is_reused: true, certificate_requested: false }
     }
 
     /// A new stream of a connection that other exchanges share.
     pub fn shared(stream: Http2Stream, home: Weak<Pool>) -> Self {
         let certificate_requested = stream.certificate_requested();
-        Self { link: Link::Http2(stream), home, is_kept: true, certificate_requested }
+        Self { link: Link::Http2(stream), home, is_reused: true, certificate_requested }
     }
 
     /// A connection that was made for this exchange.
     pub const fn new(link: Link, home: Weak<Pool>, certificate_requested: bool) -> Self {
-        Self { link, home, is_kept: false, certificate_requested }
+        Self { link, home, is_reused: false, certificate_requested }
     }
 
     /// Whether a request without a response may be sent again: the origin may have closed a kept
     /// connection, or refuse a stream of HTTP/2 (RFC 9113 §8.7).
     pub const fn may_need_retry(&self) -> bool {
-        self.is_kept || matches!(self.link, Link::Http2(_))
+        self.is_reused || matches!(self.link, Link::Http2(_))
     }
 
     /// Notes that the origin has responded: it does without a client certificate.

@@ -18,7 +18,7 @@ use super::requester::Requester;
 use super::route::Route;
 use super::state::EgressState;
 use super::tls::{PlaintextStream, Secured, Versions};
-use crate::clients::Held;
+use crate::clients::MemoryPermit;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::{Origin, Scheme};
@@ -77,7 +77,7 @@ impl<'a> Dialer<'a> {
     }
 
     /// Memory for an HTTP/2 stream with a large window, if the client reads and there is any.
-    fn large_window(self, origin: &Origin, wanted: Wanted<'_>) -> Option<Held> {
+    fn large_window(self, origin: &Origin, wanted: Wanted<'_>) -> Option<MemoryPermit> {
         if !wanted.client_reads || self.pool.http2.is_http1(origin) {
             return None;
         }

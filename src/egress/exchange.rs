@@ -36,17 +36,18 @@ pub async fn exchange(
     let Config { response_timeout, body_idle_timeout, max_headers, .. } = state.load().config;
     let response_guard = request.body.response_guard();
     let progress = request.body.progress();
-    progress.wait_for_origin();
+    progress.start_origin_timer();
     let link = &mut connection.link;
-    let response = match respond(link, origin, request, &progress, &turn, response_timeout).await {
-        Some(Ok(response)) => response,
-        Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, turn)),
-        None => {
-            turn.note_failure(true);
-            let detail = format!("no response within {response_timeout:?}");
-            return Err(Failed::finally(Error::new(Failure::ResponseTimeout, detail), turn));
-        }
-    };
+    let response =
+        match send_and_wait(link, origin, request, &progress, &turn, response_timeout).await {
+            Some(Ok(response)) => response,
+            Some(Err(failed)) => return Err(classify_failure(&connection, origin, failed, turn)),
+            None => {
+                turn.note_failure(true);
+                let detail = format!("no response within {response_timeout:?}");
+                return Err(Failed::finally(Error::new(Failure::ResponseTimeout, detail), turn));
+            }
+        };
     turn.note_response(response.status(), response.headers());
     if let Err(error) = check_head(origin, response.headers(), max_headers) {
         return Err(Failed::finally(error, turn));
@@ -64,13 +65,14 @@ pub async fn exchange(
     // (RFC 9110 §6.2), on another connection.
     let is_reusable = !goes_on && response.version() > Version::HTTP_10;
     let lease = Lease { link, home, is_reusable, turn, _response_guard: response_guard };
-    let asked_at = progress.waiting_since();
-    Ok(response
-        .map(|body| ResponseBody::boxed(body, body_idle_timeout, lease, large_read, asked_at)))
+    let request_sent_at = progress.waiting_since();
+    Ok(response.map(|body| {
+        ResponseBody::boxed(body, body_idle_timeout, lease, large_read, request_sent_at)
+    }))
 }
 
 /// The response to `request`; `None` when the origin did not respond in time.
-async fn respond(
+async fn send_and_wait(
     link: &mut Link,
     origin: &Origin,
     request: BoxedRequest<RequestBody>,
@@ -85,7 +87,7 @@ async fn respond(
         let polled = link.poll_driven(cx, |cx| response.as_mut().poll(cx));
         // The first poll writes the head.
         if !std::mem::replace(&mut is_written, true) {
-            turn.note_head_sent();
+            turn.note_request_written();
         }
         match polled {
             Poll::Ready(response) => Poll::Ready(Some(response)),
@@ -96,14 +98,14 @@ async fn respond(
 }
 
 /// Classifies the error of `connection`, and retires a shared connection that has ended.
-fn unanswered(
+fn classify_failure(
     connection: &Connection,
     origin: &Origin,
     mut failed: TrySendError<Request<RequestBody>>,
     turn: Turn,
 ) -> Failed {
-    let is_kept = connection.is_kept;
-    let unsent = failed.take_message().filter(|_| is_kept).map(BoxedRequest::from);
+    let is_reused = connection.is_reused;
+    let unsent = failed.take_message().filter(|_| is_reused).map(BoxedRequest::from);
     let cause = failed.error();
     if let Link::Http2(stream) = &connection.link
         && ends_connection(cause)
@@ -111,7 +113,7 @@ fn unanswered(
         stream.retire();
     }
     let error = exchange_error(origin, cause, connection.certificate_requested);
-    let was_closed = is_kept && error.failure == Failure::ConnectionTerminated;
+    let was_closed = is_reused && error.failure == Failure::ConnectionTerminated;
     Failed { rule: RetryRule::of(cause, was_closed), error, unsent, turn }
 }
 

@@ -103,7 +103,7 @@ impl Egress {
     ///
     /// [`Failure::HostProhibited`], [`Failure::AddressProhibited`] or [`Failure::Loop`] when it may
     /// not; another failure when its name cannot be resolved.
-    pub async fn permits<'a>(
+    pub async fn check_permitted<'a>(
         &self,
         origin: &Origin,
         requester: impl Into<Requester<'a>>,
@@ -132,7 +132,7 @@ impl Egress {
             connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
         let address = stream.peer_addr().ok().map(|address| address.ip());
         lanes.wait_and_start(turn, address, shutdown).await.map_err(Error::paced)?;
-        turn.note_head_sent();
+        turn.note_request_written();
         Ok(stream)
     }
 
@@ -190,7 +190,7 @@ impl Egress {
         let mut connection =
             connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
         // The origin may have seen the first one.
-        turn.start_again();
+        turn.rearm();
         if !self.start(&mut turn, &connection) {
             let to = (origin, wanted);
             connection = self.start_later(connection, to, &mut turn, permission).await?;

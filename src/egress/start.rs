@@ -88,6 +88,6 @@ impl Egress {
 
     /// The address that `connection` leads to, where addresses have limits.
     fn address(&self, connection: &Connection) -> Option<IpAddr> {
-        if self.lanes().limit_addresses() { connection.link.peer() } else { None }
+        if self.lanes().has_address_limits() { connection.link.peer() } else { None }
     }
 }

@@ -204,7 +204,7 @@ impl Table {
         }
         self.cells.retain(|_, cell| {
             let mut state = cell.state.lock();
-            state.is_removed = state.is_unused() && state.lane.is_idle(now);
+            state.is_removed = state.has_no_requests() && state.lane.is_idle(now);
             !state.is_removed
         });
         self.sweep_at = SWEEP_MIN.max(2 * self.cells.len());

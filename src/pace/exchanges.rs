@@ -4,13 +4,13 @@
 
 use tokio::sync::oneshot;
 
-use crate::clients::Turns;
+use crate::clients::FairQueue;
 use crate::types::client_key::ClientKey;
 
 /// The exchanges with one origin that are under way, and the requests that wait for one.
 #[derive(Debug)]
 pub(super) struct Exchanges {
-    turns: Turns<oneshot::Sender<()>>,
+    turns: FairQueue<oneshot::Sender<()>>,
     max: usize,
 }
 
@@ -27,7 +27,7 @@ pub struct NoExchange {
 impl Exchanges {
     /// Of at most `max` at a time.
     pub(super) fn new(max: usize) -> Self {
-        Self { turns: Turns::default(), max }
+        Self { turns: FairQueue::default(), max }
     }
 
     /// Queues a request of `client`. To be followed by [`Self::grant`].

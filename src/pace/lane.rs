@@ -30,7 +30,7 @@ use rate::Rate;
 pub use share::Share;
 pub use shared_lane::SlotRequest;
 pub use turns::TurnId;
-use turns::{Turn, Turns};
+use turns::{LaneTurn, LaneTurns};
 
 /// A turn is granted at most so long before its start: the time to connect.
 pub(super) const LEAD_MAX: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub struct Arrival<'a> {
 
 /// What becomes of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrived {
+pub enum Enqueued {
     /// It waits; [`Lane::grant`] says when it may start.
     Waits(WaiterId),
     /// It would wait for so long, which is longer than its patience.
@@ -73,7 +73,7 @@ pub struct Lane {
     groups: Vec<Group>,
     holds: LaneHolds,
     rate: Rate,
-    turns: Turns,
+    turns: LaneTurns,
     /// Requests under way that may count at present: few after a hold.
     allowed: usize,
     ids: u64,
@@ -95,7 +95,7 @@ impl Lane {
             groups: Vec::new(),
             holds: LaneHolds::new(),
             rate: Rate::new(),
-            turns: Turns::new(),
+            turns: LaneTurns::new(),
             allowed: config.concurrency,
             ids: 0,
             share: Share::ALONE,
@@ -124,16 +124,16 @@ impl Lane {
     pub fn observe(&mut self, arrival: &Arrival<'_>, now: Tick) -> TurnId {
         let key = GroupKey::of(arrival.kind);
         let turn = self.add_turn(arrival.client.clone(), key, arrival.kind.delay(), now);
-        self.begin(turn, now);
+        self.record_start(turn, now);
         turn
     }
 
     /// Queues a request, if its time is likely to come within its patience.
-    pub fn arrive(&mut self, arrival: &Arrival<'_>, now: Tick) -> Arrived {
+    pub fn enqueue(&mut self, arrival: &Arrival<'_>, now: Tick) -> Enqueued {
         self.forget_groups(now);
         let wait = self.estimate(arrival, now);
         if wait > arrival.patience {
-            return Arrived::TooLong { wait, hold: self.holds.at(arrival.client, now) };
+            return Enqueued::TooLong { wait, hold: self.holds.at(arrival.client, now) };
         }
         let waiter = WaiterId(self.id());
         let unknown_until = Tick::default() + arrival.kind.delay();
@@ -145,7 +145,7 @@ impl Lane {
             group.next = group.next.max(opens.unwrap_or_default()).max(unknown_until);
         }
         group.queue.push(arrival.client, waiter);
-        Arrived::Waits(waiter)
+        Enqueued::Waits(waiter)
     }
 
     /// Removes a waiter whose client has left, or whose patience is over.
@@ -202,7 +202,7 @@ impl Lane {
         match self.starts_at(turn) {
             Some(at) if at > now => Err(at),
             Some(_) => {
-                self.begin(turn, now);
+                self.record_start(turn, now);
                 Ok(())
             }
             None => Ok(()),
@@ -210,16 +210,16 @@ impl Lane {
     }
 
     /// The head of the turn's request was written at `start`: the next ones are a delay later.
-    pub fn begin(&mut self, turn: TurnId, start: Tick) {
+    pub fn record_start(&mut self, turn: TurnId, start: Tick) {
         let Some(turn) = self.turns.get_mut(turn) else { return };
         (turn.began, turn.has_started) = (start, true);
         let (key, delay) = (turn.key.clone(), turn.delay);
-        let own = self.own(start);
-        if !key.is_delayed() || own.is_zero() && delay.is_zero() {
+        let own = self.scaled_own_delay(start);
+        if !key.is_page() || own.is_zero() && delay.is_zero() {
             return;
         }
         self.next = self.next.max(start + own);
-        let delay = self.asked(delay);
+        let delay = self.scaled_asked_delay(delay);
         if !delay.is_zero() {
             let group = self.group(key);
             group.next = group.next.max(start + delay);
@@ -227,7 +227,7 @@ impl Lane {
     }
 
     /// The turn is to start once more: its request is sent a second time.
-    pub fn start_again(&mut self, turn: TurnId) {
+    pub fn rearm(&mut self, turn: TurnId) {
         if let Some(turn) = self.turns.get_mut(turn) {
             (turn.has_started, turn.settled) = (false, None);
         }
@@ -264,7 +264,7 @@ impl Lane {
     }
 
     /// Notes that the turn's response has begun, where that says nothing else.
-    pub fn note_head(&mut self, turn: TurnId, now: Tick) {
+    pub fn note_response_head(&mut self, turn: TurnId, now: Tick) {
         if let Some(turn) = self.turns.get_mut(turn) {
             turn.head = Some(now);
         }
@@ -353,7 +353,7 @@ impl Lane {
             return self.holds.until(arrival.client).since(now);
         };
         let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
-        let (own, asked) = (self.own(now), self.asked(delay));
+        let (own, asked) = (self.scaled_own_delay(now), self.scaled_asked_delay(delay));
         let of_group = group.map_or(Tick::default(), |group| group.next);
         let next = self.next_own().max(self.share.extended(of_group, asked));
         let unstarted = match group {
@@ -381,10 +381,10 @@ impl Lane {
         let group = self.groups.iter().find(|group| group.key.is_of(kind));
         let next = group.map_or(Tick::default(), |group| group.next);
         let hold = self.holds.at(arrival.client, now).map(|hold| hold.until);
-        let own = self.own(now);
+        let own = self.scaled_own_delay(now);
         if hold.is_some_and(|until| until >= self.next.max(next)) {
             WaitsBy::Hold
-        } else if !kind.is_delayed() || own.is_zero() && kind.delay().is_zero() {
+        } else if !kind.is_page() || own.is_zero() && kind.delay().is_zero() {
             WaitsBy::Concurrency
         } else if self.share.delays > 1 {
             WaitsBy::Share
@@ -400,11 +400,11 @@ impl Lane {
     /// The groups with a waiter that may have a place: the moment from which each may have a turn,
     /// and its index. Where there is a delay, a turn that has not started is the only one.
     fn ready_groups(&self, now: Tick) -> impl Iterator<Item = (Tick, usize)> {
-        let own = self.own(now);
+        let own = self.scaled_own_delay(now);
         let is_taken = !own.is_zero() && self.turns.unstarted(None) > 0;
         let places = self.places(now);
         self.groups.iter().enumerate().filter_map(move |(at, group)| {
-            let is_taken = group.key.is_delayed()
+            let is_taken = group.key.is_page()
                 && (is_taken
                     || !group.delay.is_zero() && self.turns.unstarted(Some(&group.key)) > 0);
             let counts = group.key.counts();
@@ -417,7 +417,7 @@ impl Lane {
 
     /// The moment from which delays let the group have a turn: the lead before its start.
     fn ready_at(&self, group: &Group, own: Duration) -> Tick {
-        if !group.key.is_delayed() {
+        if !group.key.is_page() {
             return Tick::default();
         }
         let by_lane = self.next_own() - lead(own);
@@ -459,7 +459,7 @@ impl Lane {
         let id = TurnId(self.id());
         let has_started = false;
         let turn =
-            Turn { id, client, key, delay, has_started, settled: None, began: now, head: None };
+            LaneTurn { id, client, key, delay, has_started, settled: None, began: now, head: None };
         self.turns.0.push(turn);
         id
     }

@@ -45,7 +45,7 @@ pub(super) struct State<K: Key = Origin> {
     /// When this proxy was last marked at the origin, for the others.
     marked: Option<Tick>,
     /// Whether a request has had a turn since then.
-    is_used: bool,
+    had_turn_since_mark: bool,
     /// It has been removed: a request that found it before looks again.
     pub is_removed: bool,
 }
@@ -86,7 +86,7 @@ impl<K: Key> LaneCell<K> {
             waiters,
             wake: None,
             marked: None,
-            is_used: false,
+            had_turn_since_mark: false,
             is_removed: false,
         };
         Arc::new(Self { key, number, shared: Arc::clone(shared), state: Lock::new(state) })
@@ -151,7 +151,7 @@ impl<K: Key> LaneCell<K> {
         id: Option<TurnId>,
         client: ClientKey,
     ) -> TurnGuard<K> {
-        state.is_used = true;
+        state.had_turn_since_mark = true;
         let has_exchange = state.exchanges.take(&client);
         TurnGuard { cell: Arc::clone(self), client, id, has_exchange }
     }
@@ -177,7 +177,7 @@ impl<K: Key> Sleeper for LaneCell<K> {
 
 impl<K: Key> State<K> {
     /// Whether no request waits here or is under way.
-    pub(super) fn is_unused(&self) -> bool {
+    pub(super) fn has_no_requests(&self) -> bool {
         self.waiters.is_empty() && self.exchanges.counts() == (0, 0)
     }
 
@@ -185,10 +185,10 @@ impl<K: Key> State<K> {
     /// `interval` ago.
     pub(super) fn take_mark(&mut self, now: Tick, interval: Duration) -> bool {
         let is_due = self.marked.is_none_or(|marked| marked + interval <= now);
-        if !is_due || !self.is_used && self.is_unused() {
+        if !is_due || !self.had_turn_since_mark && self.has_no_requests() {
             return false;
         }
-        (self.marked, self.is_used) = (Some(now), false);
+        (self.marked, self.had_turn_since_mark) = (Some(now), false);
         true
     }
 

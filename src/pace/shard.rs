@@ -57,7 +57,7 @@ impl Shard {
         let folded = &mut self.folded;
         self.cells.retain(|origin, cell| {
             let mut state = cell.state.lock();
-            let lane = if state.is_unused() { state.lane.fold(now) } else { None };
+            let lane = if state.has_no_requests() { state.lane.fold(now) } else { None };
             let Some(lane) = lane else { return true };
             state.is_removed = true;
             if !lane.is_over(now, bounds, share) {

@@ -16,7 +16,7 @@ use super::turn::Turn;
 
 impl Lanes {
     /// Whether starts at addresses have limits. Where they have none, no address need be given.
-    pub fn limit_addresses(&self) -> bool {
+    pub fn has_address_limits(&self) -> bool {
         self.addresses.have_limits()
     }
 
@@ -79,7 +79,7 @@ impl Lanes {
 
     /// The address at which the request takes a turn, if it has limits.
     fn limited(&self, turn: &Turn, address: Option<IpAddr>) -> Option<IpAddr> {
-        if !self.limit_addresses() || !turn.counts_at_addresses() {
+        if !self.has_address_limits() || !turn.counts_at_addresses() {
             return None;
         }
         self.addresses.limited(address?)

@@ -133,7 +133,7 @@ impl Lanes {
     ) -> Result<(), Refused> {
         let reserved = if self.shared.cluster.is_stopped(self.config().away) {
             Err(Refused::EngineAway)
-        } else if self.limit_addresses() {
+        } else if self.has_address_limits() {
             turn.reserve_later();
             Ok(())
         } else {

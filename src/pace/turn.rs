@@ -193,28 +193,28 @@ impl Turn {
     }
 
     /// The head of the request has been written: the distance to the next start counts from now.
-    pub fn note_head_sent(&self) {
+    pub fn note_request_written(&self) {
         if self.0.terms.role == Role::Delayed
             && let Some((cell, id)) = self.in_lane()
         {
             let now = cell.shared.ticks.now();
-            cell.update(now, |state| state.lane.begin(id, now));
+            cell.update(now, |state| state.lane.record_start(id, now));
         }
         if let Some(guard) = &self.0.address {
-            guard.update(|lane, id, now| lane.begin(id, now));
+            guard.update(|lane, id, now| lane.record_start(id, now));
         }
     }
 
     /// The request is to be sent a second time: it starts again.
-    pub fn start_again(&mut self) {
+    pub fn rearm(&mut self) {
         if self.0.terms.is_observed {
             return;
         }
         if let Some((cell, id)) = self.in_lane() {
-            cell.state.lock().lane.start_again(id);
+            cell.state.lock().lane.rearm(id);
         }
         if let Some(guard) = &self.0.address {
-            guard.update(|lane, id, _| lane.start_again(id));
+            guard.update(|lane, id, _| lane.rearm(id));
         }
         // The slot has been used.
         self.0.slot_end = self.0.slot_end.map(|_| Tick::default());
@@ -228,14 +228,14 @@ impl Turn {
     /// The head of the response has come: what it says about the pace applies.
     pub fn note_response(&self, status: StatusCode, headers: &HeaderMap) {
         if let Some(guard) = &self.0.address {
-            guard.update(|lane, id, now| lane.note_head(id, now));
+            guard.update(|lane, id, now| lane.note_response_head(id, now));
         }
         let Some((cell, id)) = self.in_lane() else { return };
         let now = cell.shared.ticks.now();
         if !concerns_pace(status, headers) {
             let mut state = cell.state.lock();
             if !state.lane.follows_responses(now) {
-                state.lane.note_head(id, now);
+                state.lane.note_response_head(id, now);
                 return;
             }
         }

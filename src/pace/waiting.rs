@@ -9,7 +9,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::hold::Hold;
-use super::lane::{Arrival, Arrived, WaiterId, WaitsBy};
+use super::lane::{Arrival, Enqueued, WaiterId, WaitsBy};
 use super::lane_cell::{Grants, Key, LaneCell, State, TurnGuard, Waiter, hand_over};
 use super::refused::Refused;
 use super::tick::Tick;
@@ -60,11 +60,11 @@ impl<K: Key> LaneCell<K> {
         if !has_room(state, client, max_per_lane) {
             return Err(NotQueued::Full);
         }
-        let waiter = match state.lane.arrive(arrival, now) {
-            Arrived::TooLong { wait, hold } => {
+        let waiter = match state.lane.enqueue(arrival, now) {
+            Enqueued::TooLong { wait, hold } => {
                 return Err(NotQueued::TooLong { wait, hold, waits_by });
             }
-            Arrived::Waits(waiter) => waiter,
+            Enqueued::Waits(waiter) => waiter,
         };
         if self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= max {
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);

@@ -156,7 +156,7 @@ impl Proxy {
         let client = self.identify(&request.head, context).await?;
         let scheme = destination.scheme();
         let bytes = footprint::of(&request.head, !request.body.is_end_stream(), scheme);
-        exchange.holds(self.admission.request(&client, bytes)?);
+        exchange.attach_permit(self.admission.request(&client, bytes)?);
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {

@@ -32,9 +32,9 @@ struct Table {
 struct Body(Box<[u8]>);
 
 /// The bytes as a snapshot holds them.
-struct Held(Arc<Body>);
+struct MemoryPermit(Arc<Body>);
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for MemoryPermit {
     fn as_ref(&self) -> &[u8] {
         &self.0.0
     }
@@ -66,7 +66,7 @@ impl ParseCache {
     pub(super) fn share(&self, sha256: [u8; 32], body: &Bytes) -> Bytes {
         let mut table = self.table();
         let known = table.body(&sha256);
-        Bytes::from_owner(Held(known.unwrap_or_else(|| {
+        Bytes::from_owner(MemoryPermit(known.unwrap_or_else(|| {
             // Copied to their exact length: the read buffer may be longer.
             let body = Arc::new(Body(body.as_ref().into()));
             table.sweep();

@@ -126,7 +126,7 @@ impl Watch {
 
     /// A request that `token` was allowed under `profile`: it may become a part of the sample.
     #[inline]
-    pub fn allowed(
+    pub fn sample_allowed(
         &self,
         origin: &Origin,
         path: &str,

@@ -176,7 +176,7 @@ fn f17_a_rotation_under_load_fails_nobody_who_trusts_both() {
         for _ in 0..3 {
             scope.spawn(|| {
                 while !over.load(Ordering::Acquire) {
-                    // Held to the end: nobody is between two trusts.
+                    // MemoryPermit to the end: nobody is between two trusts.
                     let trusted = trust.read().expect("no panic");
                     let tunnel = proxy.client().tunnel(&authority);
                     let client = tunnel.secured(Arc::clone(&trusted), "127.0.0.1");

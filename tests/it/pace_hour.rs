@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use courtesy::pace::hold::{Bounds, Cause, Outcome};
 use courtesy::pace::lane::{
-    Adapt, AdaptFactor, Arrival, Arrived, Config, HoldScope, Kind, Lane, TurnId, WaiterId,
+    Adapt, AdaptFactor, Arrival, Config, Enqueued, HoldScope, Kind, Lane, TurnId, WaiterId,
 };
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
@@ -116,7 +116,7 @@ impl World {
         let client = client_of(worker);
         let kind = Kind::Page { group: "*", delay: site.delay, opens: None };
         let arrival = Arrival { client: &client, kind, patience: HOUR };
-        let Arrived::Waits(waiter) = site.lane.arrive(&arrival, now) else {
+        let Enqueued::Waits(waiter) = site.lane.enqueue(&arrival, now) else {
             panic!("it would wait for an hour")
         };
         site.waiting.insert(waiter, (worker, now));

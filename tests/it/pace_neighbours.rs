@@ -60,7 +60,7 @@ impl World {
     async fn request(&self, client: &str) -> Result<(), Refused> {
         let mut turn = self.take(client).await?;
         self.lanes.wait_and_start(&mut turn, None, &self.shutdown).await?;
-        turn.note_head_sent();
+        turn.note_request_written();
         Ok(())
     }
 

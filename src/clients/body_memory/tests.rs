@@ -8,7 +8,7 @@ fn client(number: u8) -> ClientKey {
 }
 
 /// Reserves in pieces until `key` is refused.
-fn all(memory: &Arc<BodyMemory>, key: &ClientKey) -> Vec<Held> {
+fn all(memory: &Arc<BodyMemory>, key: &ClientKey) -> Vec<MemoryPermit> {
     let next = || memory.begin(key.clone(), EACH, usize::MAX).ok();
     std::iter::from_fn(next).collect()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::io_state::IoState;
-use crate::clients::{BodyMemory, Held};
+use crate::clients::{BodyMemory, MemoryPermit};
 use crate::egress::limits::{
     ORIGIN_READ_SMALL_BYTES, ORIGIN_WAITING_BYTES_MAX, ORIGIN_WAITING_SMALL_BYTES,
 };
@@ -80,7 +80,7 @@ impl Backpressure {
 pub struct MemoryCharge {
     client: ClientKey,
     memory: Arc<BodyMemory>,
-    held: Option<Held>,
+    held: Option<MemoryPermit>,
     /// Bytes that the origin has been given.
     given: usize,
     /// At so many bytes given, memory is asked for.

@@ -23,7 +23,7 @@ use super::timeout_body::TimeoutBody;
 use crate::clients::BodyMemory;
 use crate::types::client_key::ClientKey;
 
-/// Held with the response; its drop tells a body that was not wanted that the exchange is over.
+/// MemoryPermit with the response; its drop tells a body that was not wanted that the exchange is over.
 pub type ResponseGuard = oneshot::Sender<Infallible>;
 
 /// Receives the interim responses to a request (RFC 9110 §15.2), from origins of HTTP/1.1.
@@ -212,7 +212,7 @@ impl Streamed {
         }
         if let Some(backpressure) = &mut self.backpressure {
             if backpressure.update() {
-                progress.wait_for_origin();
+                progress.start_origin_timer();
             }
             if backpressure.wait_if_full() {
                 return Poll::Pending;
@@ -222,7 +222,7 @@ impl Streamed {
             progress.wait_for_client();
             return Poll::Pending;
         };
-        progress.wait_for_origin();
+        progress.start_origin_timer();
         self.count(&frame);
         if frame.is_none() || self.body.is_end_stream() {
             progress.note_complete();

@@ -46,7 +46,7 @@ impl RequestProgress {
     }
 
     /// Starts the origin's time anew.
-    pub fn wait_for_origin(&self) {
+    pub fn start_origin_timer(&self) {
         *self.waiting_since.lock() = Some(clock::monotonic());
     }
 

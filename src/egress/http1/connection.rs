@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::large_read::{BufferPermit, LargeRead};
 use super::read_limit::ReadLimited;
 use super::wake_relay::WakeRelay;
-use crate::clients::{BodyMemory, Held};
+use crate::clients::{BodyMemory, MemoryPermit};
 use crate::egress::body::{IoState, RequestBody};
 use crate::egress::config::{ConfigSnapshot, Revalidation};
 use crate::egress::error::Error;
@@ -51,7 +51,7 @@ pub struct Http1Connection {
     /// after the exchange.
     permit: Option<BufferPermit>,
     /// Memory for larger reads and, while the connection idles, for the buffer that hyper keeps.
-    memory: Option<Held>,
+    memory: Option<MemoryPermit>,
 }
 
 impl Http1Connection {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hyper::client::conn::http2::SendRequest;
 
 use super::window::Window;
-use crate::clients::Held;
+use crate::clients::MemoryPermit;
 use crate::egress::body::RequestBody;
 use crate::egress::config::{ConfigSnapshot, Revalidation};
 use crate::egress::limits::HTTP2_STREAMS_MAX;
@@ -40,7 +40,7 @@ pub struct Http2Stream {
     pub sender: SendRequest<RequestBody>,
     connection: Http2Connection,
     /// Memory for a large window.
-    pub memory: Option<Held>,
+    pub memory: Option<MemoryPermit>,
 }
 
 impl Http2Connection {

@@ -89,14 +89,14 @@ impl World {
             is_ready && self.lanes.start(turn, Some(address))
         };
         if has_started {
-            turn.note_head_sent();
+            turn.note_request_written();
         }
         has_started
     }
 
     async fn started(&self, turn: &mut Turn, address: IpAddr) -> Result<(), Refused> {
         self.lanes.wait_and_start(turn, Some(address), &self.shutdown).await?;
-        turn.note_head_sent();
+        turn.note_request_written();
         Ok(())
     }
 
@@ -250,7 +250,7 @@ async fn a_second_sending_starts_again_at_its_address() {
         let mut turn = world.turn("a.example", 1).await;
         let begun = monotonic();
         assert!(world.starts(&mut turn, HERE).await);
-        turn.start_again();
+        turn.rearm();
         assert_eq!(!world.starts(&mut turn, address).await, must_wait);
         world.started(&mut turn, address).await.unwrap();
         assert_eq!(begun.elapsed() >= DELAY, must_wait);
@@ -266,7 +266,7 @@ async fn a_second_sending_does_not_wait_longer_than_it_may() {
     let world = World::new(config(MINUTE, 0));
     let mut turn = world.turn("a.example", 1).await;
     assert!(world.starts(&mut turn, HERE).await);
-    turn.start_again();
+    turn.rearm();
     let refused = world.started(&mut turn, HERE).await.unwrap_err();
     assert!(matches!(refused, Refused::TooLong { by: WaitReason::Address, .. }), "{refused:?}");
 }
@@ -309,8 +309,8 @@ async fn where_the_mode_is_to_observe_the_wait_is_counted() {
     for _ in 0..3 {
         let mut turn = world.turn("a.example", 1).await;
         assert!(world.lanes.start(&mut turn, Some(HERE)));
-        turn.note_head_sent();
-        turn.start_again();
+        turn.note_request_written();
+        turn.rearm();
         assert!(world.lanes.start(&mut turn, Some(HERE)));
     }
     assert_eq!(world.lanes.counts().would_wait.count(), 2);

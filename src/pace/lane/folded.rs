@@ -45,7 +45,7 @@ impl Lane {
         let groups = groups.filter(|group| self.has_next_of(group, now));
         let groups = groups.filter_map(|group| match group.key {
             GroupKey::Page(name) => {
-                let (delay, next) = (self.asked(group.delay), group.next);
+                let (delay, next) = (self.scaled_asked_delay(group.delay), group.next);
                 Some(FoldedGroup { name, delay, next })
             }
             GroupKey::Subresource | GroupKey::RobotsTxt => None,
@@ -53,7 +53,7 @@ impl Lane {
         let groups = groups.collect();
         Some(Folded {
             next: self.next,
-            own_delay: self.own(now),
+            own_delay: self.scaled_own_delay(now),
             groups,
             holds: self.holds.for_all(),
             latency: self.rate.latency(),
@@ -111,7 +111,7 @@ impl Folded {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Arrival, Arrived, Kind};
+    use super::super::{Arrival, Enqueued, Kind};
     use super::*;
     use crate::pace::hold::{Cause, Outcome};
     use crate::types::client_key::ClientKey;
@@ -134,10 +134,10 @@ mod tests {
     /// A lane in which one request of the group `a` has started at `now`, and ended with `outcome`.
     fn used(now: Tick, outcome: Outcome) -> Lane {
         let mut lane = Lane::new(config(), false);
-        assert!(matches!(lane.arrive(&page("a"), now), Arrived::Waits(_)));
+        assert!(matches!(lane.enqueue(&page("a"), now), Enqueued::Waits(_)));
         let grant = lane.grant(now).expect("a turn");
         assert_eq!(lane.start(grant.turn, now), Ok(()));
-        lane.begin(grant.turn, now);
+        lane.record_start(grant.turn, now);
         assert!(lane.fold(now).is_none(), "it is in use");
         lane.note(grant.turn, outcome, now, 0.0);
         lane.end(grant.turn);

@@ -45,7 +45,7 @@ impl GroupKey {
     }
 
     /// Whether its requests start a delay apart.
-    pub(super) const fn is_delayed(&self) -> bool {
+    pub(super) const fn is_page(&self) -> bool {
         matches!(self, Self::Page(_))
     }
 

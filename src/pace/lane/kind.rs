@@ -25,7 +25,7 @@ impl Kind<'_> {
         }
     }
 
-    pub(super) const fn is_delayed(self) -> bool {
+    pub(super) const fn is_page(self) -> bool {
         matches!(self, Self::Page { .. })
     }
 }

@@ -15,7 +15,7 @@ const HELD_PER_FREE: usize = 7;
 pub struct TurnId(pub(super) u64);
 
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct LaneTurn {
     pub id: TurnId,
     pub client: ClientKey,
     pub key: GroupKey,
@@ -32,18 +32,18 @@ pub(super) struct Turn {
 
 /// All turns that have not ended.
 #[derive(Debug, Default)]
-pub(super) struct Turns(pub Vec<Turn>);
+pub(super) struct LaneTurns(pub Vec<LaneTurn>);
 
-impl Turns {
+impl LaneTurns {
     pub(super) const fn new() -> Self {
         Self(Vec::new())
     }
 
-    pub(super) fn get_mut(&mut self, id: TurnId) -> Option<&mut Turn> {
+    pub(super) fn get_mut(&mut self, id: TurnId) -> Option<&mut LaneTurn> {
         self.0.iter_mut().find(|turn| turn.id == id)
     }
 
-    pub(super) fn get(&self, id: TurnId) -> Option<&Turn> {
+    pub(super) fn get(&self, id: TurnId) -> Option<&LaneTurn> {
         self.0.iter().find(|turn| turn.id == id)
     }
 
@@ -59,7 +59,7 @@ impl Turns {
 
     /// The last start of a page, of those that have not ended.
     pub(super) fn last_start(&self) -> Option<Tick> {
-        let has_started = |turn: &&Turn| turn.has_started && turn.key.is_delayed();
+        let has_started = |turn: &&LaneTurn| turn.has_started && turn.key.is_page();
         self.0.iter().filter(has_started).map(|turn| turn.began).max()
     }
 
@@ -74,10 +74,10 @@ impl Turns {
         own < free.saturating_mul(HELD_PER_FREE).max(1)
     }
 
-    /// Turns that have not started and are to be a delay apart, of one group or of all.
+    /// LaneTurns that have not started and are to be a delay apart, of one group or of all.
     pub(super) fn unstarted(&self, key: Option<&GroupKey>) -> usize {
-        let is_it = |turn: &&Turn| {
-            !turn.has_started && turn.key.is_delayed() && key.is_none_or(|key| turn.key == *key)
+        let is_it = |turn: &&LaneTurn| {
+            !turn.has_started && turn.key.is_page() && key.is_none_or(|key| turn.key == *key)
         };
         self.0.iter().filter(is_it).count()
     }

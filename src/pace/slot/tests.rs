@@ -115,7 +115,7 @@ async fn start(lanes: &Lanes) -> std::time::Instant {
 async fn start_over(lanes: &Lanes, delay: Duration, address: Option<IpAddr>) -> std::time::Instant {
     let mut turn = take(lanes, delay).await.expect("a turn");
     lanes.wait_and_start(&mut turn, address, &CancellationToken::new()).await.expect("no hold");
-    turn.note_head_sent();
+    turn.note_request_written();
     monotonic()
 }
 

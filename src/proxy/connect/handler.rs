@@ -11,7 +11,7 @@ use super::Connect;
 use super::granted_tunnel::Tunnel;
 use super::intercept::Interception;
 use super::tunnel::IdleTimer;
-use crate::clients::{Client, Held};
+use crate::clients::{Client, MemoryPermit};
 use crate::egress::PERMISSION_AGE_MAX;
 use crate::egress::boxed_request::BoxedRequest;
 use crate::proxy::decision::recheck::Recheck;
@@ -143,7 +143,7 @@ impl Proxy {
 }
 
 /// Runs `next`, and holds `held` until it ends.
-async fn holding(held: Held, next: impl Future<Output = ()>) {
+async fn holding(held: MemoryPermit, next: impl Future<Output = ()>) {
     next.await;
     drop(held);
 }

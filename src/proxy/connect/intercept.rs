@@ -16,7 +16,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tracing::{info, warn};
 
 use crate::audit::Reason;
-use crate::clients::Held;
+use crate::clients::MemoryPermit;
 use crate::egress::PlaintextStream;
 use crate::proxy::connect::inside_stream::{Secured, Stream};
 use crate::proxy::connect::rewind::Rewind;
@@ -64,7 +64,7 @@ impl Interception {
         self,
         upgrade: OnUpgrade,
         context: ConnectionContext,
-        held: Held,
+        held: MemoryPermit,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         box_future(|| run(self, upgrade, context, held))
     }
@@ -196,7 +196,7 @@ async fn run(
     interception: Interception,
     upgrade: OnUpgrade,
     context: ConnectionContext,
-    mut held: Held,
+    mut held: MemoryPermit,
 ) {
     let current = Arc::clone(&interception.current);
     // Boxed, so that the memory of the handshake is free while the connection is served.

@@ -19,7 +19,7 @@ use crate::egress::limits::ENGINES_FIELDS_MAX;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::connection_state::AfterUpgrade;
-use crate::proxy::exchange::drain::drain_begins;
+use crate::proxy::exchange::drain::wait_for_drain;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::response::respond;
 use crate::runtime::box_future::box_future;
@@ -29,7 +29,7 @@ use crate::runtime::lock::Lock;
 /// How the engine ended its turn.
 pub enum ConnectionEnd<S> {
     /// No request is under way: the connection waits without an engine.
-    Rests(Box<ClientIo<S>>),
+    Idle(Box<ClientIo<S>>),
     /// The connection is to be closed.
     Ended(Box<ClientIo<S>>, hyper::Result<()>),
     /// The connection has left HTTP: a tunnel goes on, or what runs inside a CONNECT.
@@ -69,7 +69,7 @@ where
         // response.
         biased;
         ended = &mut connection => ended,
-        () = drain_begins(context) => {
+        () = wait_for_drain(context) => {
             Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
@@ -78,7 +78,7 @@ where
         let client_io = parts.io.into_inner();
         return match ended {
             Ok(()) if client_io.rests() && parts.read_buf.is_empty() => {
-                ConnectionEnd::Rests(client_io)
+                ConnectionEnd::Idle(client_io)
             }
             ended => ConnectionEnd::Ended(client_io, ended),
         };

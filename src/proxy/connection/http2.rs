@@ -15,11 +15,11 @@ use tracing::debug;
 use super::http1::respond_to;
 use super::http2_stall::Watch;
 use super::service::{Limits, Service};
-use crate::clients::Held;
+use crate::clients::MemoryPermit;
 use crate::egress::limits::HTTP2_SEND_BUFFER_BYTES;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::connection_state::ConnectionState;
-use crate::proxy::exchange::drain::drain_begins;
+use crate::proxy::exchange::drain::wait_for_drain;
 use crate::proxy::exchange::footprint;
 use crate::proxy::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_FEW, H2_STREAMS_MAX,
@@ -29,7 +29,7 @@ use crate::proxy::limits::{
 /// has read the rejection, so memory is held for all of them.
 struct Streams {
     max: u32,
-    _held: Option<Held>,
+    _held: Option<MemoryPermit>,
 }
 
 impl Streams {
@@ -71,7 +71,7 @@ where
         .serve_connection(TokioIo::new(stream), hyper_service);
     let is_over = async {
         tokio::select! {
-            () = drain_begins(&context) => {}
+            () = wait_for_drain(&context) => {}
             () = unused(&context.state, timeouts.idle) => {}
         }
     };

@@ -14,7 +14,7 @@ use super::client_stream::ClientStream;
 use super::http1::{self, ConnectionEnd};
 use super::service::{Limits, Service};
 use crate::proxy::exchange::connection_context::ConnectionContext;
-use crate::proxy::exchange::drain::drain_begins;
+use crate::proxy::exchange::drain::wait_for_drain;
 use crate::proxy::framing::Framing;
 use crate::proxy::limits::LINGER;
 use crate::proxy::outcome::rejection::Rejection;
@@ -44,13 +44,13 @@ pub async fn serve<S, P>(
             // A request that came before the shutdown gets its response.
             biased;
             came = client_io.request() => came,
-            () = drain_begins(&context) => Ok(false),
+            () = wait_for_drain(&context) => Ok(false),
         };
         if !matches!(came, Ok(true)) {
             return box_future(|| close(client_io, came.map(drop), &context, &service)).await;
         }
         match box_future(|| http1::run(client_io, &context, &service, rejection.clone())).await {
-            ConnectionEnd::Rests(resting) => client_io = resting,
+            ConnectionEnd::Idle(resting) => client_io = resting,
             ConnectionEnd::Ended(client_io, ended) => {
                 return box_future(|| close(client_io, ended, &context, &service)).await;
             }

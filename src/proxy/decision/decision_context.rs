@@ -56,7 +56,7 @@ impl DecisionContext<'_> {
     }
 
     /// For a robots.txt of which it could not be decided what it says.
-    pub fn undecided(&self, why: &Undecided) -> Denial {
+    pub fn undecided_denial(&self, why: &Undecided) -> Denial {
         Denial {
             cause: Some(why.to_string()),
             ..self.denial(Reason::Undecided, Problem::Undecided)
@@ -64,7 +64,7 @@ impl DecisionContext<'_> {
     }
 
     /// For a destination that the operator prohibits.
-    pub fn origin_refused(&self, error: &egress::Error) -> Denial {
+    pub fn refused_origin_denial(&self, error: &egress::Error) -> Denial {
         Denial {
             proxy_error: error.failure.proxy_error(),
             cause: Some(error.detail.clone()),
@@ -73,7 +73,7 @@ impl DecisionContext<'_> {
     }
 
     /// For a CONNECT to a port that is not listed.
-    pub fn port_not_allowed(&self) -> Denial {
+    pub fn closed_port_denial(&self) -> Denial {
         let port = self.subject.origin().port();
         let cause =
             format!("CONNECT to port {port} is not allowed: list it in egress.connect_ports");
@@ -81,7 +81,7 @@ impl DecisionContext<'_> {
     }
 
     /// For a host of which some paths are disallowed, where the path is not seen.
-    pub fn path_not_seen(&self, known: &Known, group: Named<'_>) -> Denial {
+    pub fn unseen_path_denial(&self, known: &Known, group: Named<'_>) -> Denial {
         let mut denial = self.denial(Reason::PathNotSeen, Problem::PathNotSeen);
         denial.record.group = Some(audit::Group::of(&group));
         denial.set_evidence(known, self.summary(known, None));
@@ -89,7 +89,7 @@ impl DecisionContext<'_> {
     }
 
     /// For what `decision` disallows, by the robots.txt or by its absence.
-    pub fn by_policy(&self, known: &Known, decision: &Decision<'_>) -> Denial {
+    pub fn policy_denial(&self, known: &Known, decision: &Decision<'_>) -> Denial {
         let reason = Reason::of(&decision.basis);
         let absence = decision.basis.absence();
         let failure = absence.and_then(|absence| absence.cause.failure());

@@ -86,7 +86,7 @@ impl<'a> Enforcer<'a> {
     pub fn deny(self, denial: Denial) -> Pin<Box<impl Future<Output = GateError>>> {
         box_future(move || async move {
             self.count(&denial);
-            self.denied(self.record(denial).await)
+            self.denial_error(self.record(denial).await)
         })
     }
 
@@ -118,7 +118,7 @@ impl<'a> Enforcer<'a> {
         let denial = denial.without_exemption();
         self.metrics.log.log(&denial.record);
         self.count(&denial);
-        Err(self.denied(denial))
+        Err(self.denial_error(denial))
     }
 
     /// In observe mode nothing is denied, even if the record is lost: the writer counts that.
@@ -160,7 +160,7 @@ impl<'a> Enforcer<'a> {
     }
 
     /// A denial stands without its record, unless nothing is served without records.
-    fn denied(self, denial: Recorded<Denial>) -> GateError {
+    fn denial_error(self, denial: Recorded<Denial>) -> GateError {
         match self.check_audit() {
             Err(error) if !denial.is_in_log() => error,
             _ => GateError::Denial(Box::new(denial)),

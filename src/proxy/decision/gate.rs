@@ -133,11 +133,11 @@ impl Gate {
                 if decision.basis != Basis::RobotsTxtItself {
                     let (path, token) = (target.judged_path(), context.agent.token);
                     let client = || info.client.key();
-                    self.watch.allowed(&target.origin, path, token, known.profile(), client);
+                    self.watch.sample_allowed(&target.origin, path, token, known.profile(), client);
                 }
             }
             Verdict::Disallow => {
-                let denial = context.by_policy(&known, &decision);
+                let denial = context.policy_denial(&known, &decision);
                 self.enforcer().deny_unless_waived(&context, denial).await?;
             }
         }
@@ -172,10 +172,10 @@ impl Gate {
                 None
             }
             HostDecision::Whole(decision) => {
-                Some(Finding::Disallowed(context.by_policy(&known, &decision)))
+                Some(Finding::Disallowed(context.policy_denial(&known, &decision)))
             }
             HostDecision::Mixed(group) => {
-                let mut denial = context.path_not_seen(&known, group);
+                let mut denial = context.unseen_path_denial(&known, group);
                 let is_tunnel = mixed == Mixed::Tunnel;
                 let is_paced = is_tunnel && permit_pace::has_delay(&context, &known, &policy);
                 denial.record.pace_seen = is_paced.then_some(false);
@@ -193,7 +193,7 @@ impl Gate {
     /// Denies a CONNECT to a port that is not listed.
     pub async fn deny_port(&self, origin: &Origin, info: RequestInfo<'_>) -> GateError {
         self.metrics.count_closed_port();
-        let denial = self.context(Subject::Host(origin), info).port_not_allowed();
+        let denial = self.context(Subject::Host(origin), info).closed_port_denial();
         self.enforcer().deny(denial).await
     }
 
@@ -205,7 +205,7 @@ impl Gate {
         info: RequestInfo<'_>,
         egress: &Egress,
     ) -> Result<(), GateError> {
-        match egress.permits(origin, &info.client.key()).await {
+        match egress.check_permitted(origin, &info.client.key()).await {
             Err(error) if error.failure.is_prohibition() || error.failure == Failure::Loop => {
                 Err(self.on_egress_error(Subject::Host(origin), info, error).await)
             }
@@ -225,7 +225,7 @@ impl Gate {
         box_future(move || async move {
             self.metrics.count_failure(error.failure);
             if error.failure.is_prohibition() {
-                let denial = self.context(subject, info).origin_refused(&error);
+                let denial = self.context(subject, info).refused_origin_denial(&error);
                 self.enforcer().deny(denial).await
             } else {
                 GateError::Failed(error)
@@ -309,7 +309,7 @@ impl Gate {
                 if let Undecided::Refused(error) = &undecided {
                     self.metrics.count_failure(error.failure);
                 }
-                Err(self.enforcer().deny(context.undecided(&undecided)).await)
+                Err(self.enforcer().deny(context.undecided_denial(&undecided)).await)
             }
         }
     }

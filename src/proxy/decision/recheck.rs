@@ -100,7 +100,7 @@ pub(super) fn finding(context: &DecisionContext<'_>, known: &Known) -> Option<Fi
         Subject::Host(_) => match decide_host(&policy, token) {
             HostDecision::Whole(decision) => decision,
             HostDecision::Mixed(group) => {
-                return Some(Finding::Unseen(context.path_not_seen(known, group)));
+                return Some(Finding::Unseen(context.unseen_path_denial(known, group)));
             }
         },
     };
@@ -109,6 +109,6 @@ pub(super) fn finding(context: &DecisionContext<'_>, known: &Known) -> Option<Fi
             context.info.entry.note_allowed(&decision, known, context.now());
             None
         }
-        Verdict::Disallow => Some(Finding::Disallowed(context.by_policy(known, &decision))),
+        Verdict::Disallow => Some(Finding::Disallowed(context.policy_denial(known, &decision))),
     }
 }

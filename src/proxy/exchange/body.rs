@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use crate::clients::Held;
+use crate::clients::MemoryPermit;
 use crate::egress::ResponseBody;
 use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::request::header_set::HeaderSet;
@@ -38,7 +38,7 @@ enum Content {
 pub struct Exchange {
     state: Arc<ConnectionState>,
     /// The client's permit for the request, and the memory that the request has at least.
-    held: Option<Held>,
+    held: Option<MemoryPermit>,
 }
 
 impl Exchange {
@@ -49,7 +49,7 @@ impl Exchange {
     }
 
     /// Gives `held` back when the exchange is over.
-    pub fn holds(&mut self, held: Held) {
+    pub fn attach_permit(&mut self, held: MemoryPermit) {
         self.held = Some(held);
     }
 }

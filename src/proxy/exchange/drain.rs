@@ -14,7 +14,7 @@ const FIRST_REQUEST_POLL: Duration = Duration::from_millis(10);
 /// Returns when the proxy shuts down, and the request under way is to be the last. A client that
 /// has just connected has a first request on its way, which no other process can take: it is waited
 /// for a little.
-pub async fn drain_begins(context: &ConnectionContext) {
+pub async fn wait_for_drain(context: &ConnectionContext) {
     context.shutdown.cancelled().await;
     let first = Box::pin(timeout(FIRST_REQUEST_GRACE, first_request(&context.state)));
     first.await.unwrap_or_default();

@@ -10,7 +10,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tracing::debug;
 
-use crate::clients::Held;
+use crate::clients::MemoryPermit;
 use crate::egress::ResponseBody;
 use crate::proxy::connect::tunnel::{self, IdleTimer};
 use crate::proxy::decision::recheck::Recheck;
@@ -27,7 +27,7 @@ pub fn switch(
     idle_timeout: Duration,
     via: &Via,
     (state, shutdown): (&Arc<ConnectionState>, &CancellationToken),
-    (recheck, held): (Recheck, Held),
+    (recheck, held): (Recheck, MemoryPermit),
 ) -> Response<Body> {
     let origin_side = hyper::upgrade::on(&mut response);
     let (mut parts, _) = response.into_parts();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use courtesy::pace::hold::{Bounds, Cause, Hold, Outcome};
 use courtesy::pace::lane::{
-    Adapt, AdaptFactor, Arrival, Arrived, Config, HoldScope, Kind, Lane, TurnId, WaiterId,
+    Adapt, AdaptFactor, Arrival, Config, Enqueued, HoldScope, Kind, Lane, TurnId, WaiterId,
 };
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
@@ -124,15 +124,15 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
                     let delay = Duration::from_millis(case.delay_ms);
                     let kind = Kind::Page { group: &it.group, delay, opens: None };
                     let arrival = Arrival { client: &client, kind, patience };
-                    states[call] = Some(match lane.arrive(&arrival, tick(now)) {
-                        Arrived::Waits(waiter) => {
+                    states[call] = Some(match lane.enqueue(&arrival, tick(now)) {
+                        Enqueued::Waits(waiter) => {
                             by_waiter.insert(format!("{waiter:?}"), call);
                             if let Some(patience) = it.patience {
                                 events.insert((now + patience, Event::Leave(call)));
                             }
                             State::Waiting(waiter)
                         }
-                        Arrived::TooLong { .. } => State::Refused,
+                        Enqueued::TooLong { .. } => State::Refused,
                     });
                 }
                 Event::Leave(call) => match states[call] {

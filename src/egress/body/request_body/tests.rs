@@ -101,12 +101,12 @@ async fn an_origin_that_takes_a_little_is_not_waited_for_in_vain() {
     with_upload(|mut body, io| async move {
         let progress = body.progress();
         while asked(&mut body).await.is_some() {}
-        let asked_at = progress.waiting_since().expect("it is the origin's turn");
+        let request_sent_at = progress.waiting_since().expect("it is the origin's turn");
         assert_eq!(asked(&mut body).await, None);
-        assert_eq!(progress.waiting_since(), Some(asked_at), "it has taken nothing");
+        assert_eq!(progress.waiting_since(), Some(request_sent_at), "it has taken nothing");
         take(&io, 1);
         assert_eq!(asked(&mut body).await, None, "as much waits as may");
-        assert!(progress.waiting_since().unwrap() > asked_at);
+        assert!(progress.waiting_since().unwrap() > request_sent_at);
         take(&io, ORIGIN_WAITING_BYTES_MAX);
         assert!(asked(&mut body).await.is_some(), "there is room");
     })

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::clients::{BodyMemory, Held, RejectReason};
+use crate::clients::{BodyMemory, MemoryPermit, RejectReason};
 use crate::types::client_key::ClientKey;
 
 /// Bytes of a head that every connection may hold. Most heads are a tenth of that.
@@ -19,7 +19,7 @@ pub struct LargeHeads {
     client: ClientKey,
     memory: Arc<BodyMemory>,
     head_max: usize,
-    held: Option<Held>,
+    held: Option<MemoryPermit>,
 }
 
 impl LargeHeads {

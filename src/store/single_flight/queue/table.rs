@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::fetch::{Bounds, Cancel, Cancelled, Entered, Fetch, Id, Stage, Turn};
 use super::preemption::{Holdings, candidates, choose};
-use crate::clients::Turns;
+use crate::clients::FairQueue;
 use crate::runtime::clock;
 use crate::store::fetch::Progress;
 use crate::types::client_key::ClientKey;
@@ -22,7 +22,7 @@ pub const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Table {
     bounds: Bounds,
-    turns: Turns<Turn>,
+    turns: FairQueue<Turn>,
     fetches: HashMap<Id, Fetch>,
     /// The running fetches in the order of their start.
     running: VecDeque<Id>,
@@ -42,7 +42,7 @@ impl Table {
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
-            turns: Turns::default(),
+            turns: FairQueue::default(),
             fetches: HashMap::new(),
             running: VecDeque::new(),
             queued: 0,

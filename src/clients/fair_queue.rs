@@ -12,7 +12,7 @@ const HELD_PER_FREE: usize = 7;
 
 /// Units held and waiters queued, by client. Takes no lock, and treats a waiter `W` as opaque.
 #[derive(Debug)]
-pub struct Turns<W> {
+pub struct FairQueue<W> {
     /// A list, because few clients hold units at a time and scanning it is faster than a hash
     /// table. A client that holds none has no entry.
     held: Vec<(ClientKey, usize)>,
@@ -28,14 +28,14 @@ pub struct Turns<W> {
 /// At least this many waiters are queued between two sweeps.
 const SWEEP_AFTER_MIN: usize = 1024;
 
-impl<W> Default for Turns<W> {
+impl<W> Default for FairQueue<W> {
     fn default() -> Self {
         let (entered, sweep_after) = (0, SWEEP_AFTER_MIN);
         Self { held: Vec::new(), in_use: 0, waiting: VecDeque::new(), entered, sweep_after }
     }
 }
 
-impl<W> Turns<W> {
+impl<W> FairQueue<W> {
     /// Takes one of `max` units for `client`, unless others already wait.
     pub fn take(&mut self, client: &ClientKey, max: usize) -> bool {
         let is_free = self.has_free(client, max);
@@ -166,7 +166,7 @@ mod tests {
         ClientKey::of([192, 0, 2, number].into())
     }
 
-    fn taken(turns: &mut Turns<u8>, client: &ClientKey, max: usize) -> usize {
+    fn taken(turns: &mut FairQueue<u8>, client: &ClientKey, max: usize) -> usize {
         std::iter::repeat_with(|| turns.take(client, max)).take_while(|taken| *taken).count()
     }
 
@@ -175,16 +175,16 @@ mod tests {
         for (max, most) in
             [(1, 1), (2, 2), (8, 7), (9, 8), (16, 14), (17, 15), (256, 224), (4096, 3584)]
         {
-            assert_eq!(taken(&mut Turns::default(), &client(1), max), most, "{max}");
+            assert_eq!(taken(&mut FairQueue::default(), &client(1), max), most, "{max}");
         }
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         let counts = [1, 2, 3, 4].map(|number| taken(&mut turns, &client(number), 256));
         assert_eq!(counts, [224, 28, 4, 0], "three clients that take all they may");
     }
 
     #[test]
     fn the_proxy_itself_may_take_what_is_left() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         taken(&mut turns, &client(1), 16);
         assert_eq!(taken(&mut turns, &ClientKey::Proxy, 16), 2);
         assert!(!turns.take(&client(2), 16));
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_newest_waiter_of_the_client_with_most_of_them_goes_first() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for (number, waiter) in [(1, 10), (2, 20), (1, 11), (1, 12), (2, 21)] {
             turns.enqueue(&client(number), waiter, |_| false);
         }
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn waiters_that_have_left_are_forgotten() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for waiter in 0..10 {
             turns.enqueue(&client(waiter % 2), waiter, |_| false);
         }
