@@ -10,6 +10,7 @@ use super::exit::{Exit, Failure, OrExit};
 use crate::audit::{Health, How, Writer};
 use crate::ca::CURE;
 use crate::config::Settings;
+use crate::engine::Engine;
 use crate::pace::{self, Lanes};
 use crate::proxy::{RequestCounts, RequestMetrics};
 use crate::runtime::clock::{Clock, SystemClock};
@@ -39,7 +40,16 @@ pub struct ProxyReport {
 
 impl EphemeralProxy {
     /// Starts with these settings, its records in `audit_dir`.
-    pub fn start(mut settings: Settings, audit_dir: &Path) -> Result<Self, Failure> {
+    pub fn start(settings: Settings, audit_dir: &Path) -> Result<Self, Failure> {
+        Self::start_with(settings, audit_dir, None)
+    }
+
+    /// The same, as one of those that share `engine`.
+    pub fn start_with(
+        mut settings: Settings,
+        audit_dir: &Path,
+        engine: Option<Arc<dyn Engine>>,
+    ) -> Result<Self, Failure> {
         settings.listen.proxy = vec![(Ipv4Addr::LOCALHOST, 0).into()];
         // The clients of the machine's proxy have no access: this one is for its own command.
         settings.clients.open = false;
@@ -52,6 +62,9 @@ impl EphemeralProxy {
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
         let mut components = build(&settings, listeners.addresses(), ca, clock)?;
         components.request_metrics = Arc::new(RequestMetrics::with_origins());
+        if let Some(engine) = engine {
+            components.join(engine);
+        }
         // With an invalid authority each CONNECT of the command would fail.
         if let Some(invalidity) = components.leaves.invalidity() {
             return Err(anyhow::anyhow!("{invalidity}; {CURE}")).or_exit(Exit::Configuration);

@@ -59,8 +59,10 @@ pub struct Components {
     pub egress: Arc<egress::EgressState>,
     /// The addresses that the proxy listens on: it never connects to them.
     own: Vec<SocketAddr>,
-    /// The engine, if there is one.
-    pub(super) engine: Option<Arc<RedisEngine>>,
+    /// What several proxies share, if they do.
+    pub(super) engine: Option<Arc<dyn Engine>>,
+    /// The same, as the settings name it.
+    pub(super) redis: Option<Arc<RedisEngine>>,
     /// The mark by which this process finds itself in `Via`.
     mark: String,
 }
@@ -110,8 +112,8 @@ pub fn build_prepared(
     store.follow(Arc::clone(&watch) as _);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     let members = store.disk().map_or(0, Disk::members);
-    let engine = client.map(|client| engine::start(settings, client, members, &clock)).transpose();
-    let engine = engine.map_err(SetupError::from)?;
+    let redis = client.map(|client| engine::start(settings, client, members, &clock)).transpose();
+    let redis = redis.map_err(SetupError::from)?;
     let components = Components {
         workers: settings.workers.unwrap_or_else(cores),
         admission: Arc::new(ClientAdmission::new(clients, memory)),
@@ -130,9 +132,10 @@ pub fn build_prepared(
         egress,
         own,
         mark: mark(),
-        engine,
+        engine: redis.clone().map(|engine| engine as Arc<dyn Engine>),
+        redis,
     };
-    components.share(settings);
+    components.share();
     Ok(components)
 }
 
@@ -149,7 +152,7 @@ impl Components {
             leaves: Arc::clone(&self.leaves),
             reloads: Arc::clone(&self.reloads),
             admission: Arc::clone(&self.admission),
-            engine: self.engine.clone().map(|engine| engine as Arc<dyn Engine>),
+            engine: self.engine.clone(),
             is_engine_required: self.settings().engine.required,
             token: Arc::clone(&self.token),
             clock: Arc::clone(&self.clock),
@@ -169,15 +172,21 @@ impl Components {
         Some(Membership::new(self.engine.clone()?, Arc::clone(&self.store)))
     }
 
+    /// Shares an engine with other proxies, in place of one of the settings. To be called before the
+    /// proxy starts, where the settings name none.
+    pub fn join(&mut self, engine: Arc<dyn Engine>) {
+        self.engine = Some(engine);
+        self.share();
+    }
+
     /// Shares what the settings say through the engine, if there is one.
-    fn share(&self, settings: &Settings) {
-        let Some(engine) = &self.engine else { return };
-        let engine = Arc::clone(engine) as Arc<dyn Engine>;
+    fn share(&self) {
+        let (Some(engine), settings) = (&self.engine, self.settings()) else { return };
         if settings.engine.share_policies {
-            self.store.share(Arc::clone(&engine));
+            self.store.share(Arc::clone(engine));
         }
         if settings.engine.share_pace {
-            self.egress.lanes().share(engine);
+            self.egress.lanes().share(Arc::clone(engine));
         }
     }
 

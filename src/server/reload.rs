@@ -56,7 +56,7 @@ impl Server {
         components.leaves.resize(settings.leaves_max());
         components.egress.change(terms);
         components.egress.lanes().change(settings.pace());
-        if let (Some(running), Some(engine)) = (&components.engine, engine) {
+        if let (Some(running), Some(engine)) = (&components.redis, engine) {
             running.change(engine);
         }
         components.store.change(settings.store(), components.fetcher(&settings));

@@ -28,6 +28,8 @@ fn the_account_is_complete_and_fits_a_terminal() {
         "Line 2 of http://shop.example/robots.txt, \"Disallow: /private/\", applies to",
         "audit record 2: denied · disallow_rule · line 2 · sha256 ",
         "20 of 20 crawlers",
+        "robots.txt was asked for, by both together",
+        "the engine is away: the least distance of two of proxy two",
         "kept.example   ▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤\n",
         "never.example  ·■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■□□▤\n",
         " as expected\n",

@@ -1,6 +1,7 @@
 //! `courtesy demo`: runs the real proxy with scripted sites on loopback, and reports what it does with
 //! a crawler's requests. Needs no network and leaves no files.
 
+mod cluster;
 mod crawler;
 mod origin;
 mod outage;
@@ -59,6 +60,7 @@ fn play(stage: &mut Stage<impl Write>) -> io::Result<bool> {
     pace::asks_for_time(stage)?;
     pace::has_had_enough(stage)?;
     pace::page_with_pictures(stage)?;
+    cluster::play(stage)?;
     outage::play(stage)?;
     record(stage)?;
     stage.report.summary()

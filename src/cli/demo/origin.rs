@@ -73,8 +73,8 @@ pub struct Origin {
 struct Script {
     replies: HashMap<String, Reply>,
     asked: HashMap<String, u32>,
-    /// When its pages were requested.
-    arrivals: Vec<Instant>,
+    /// When its pages were requested, and which.
+    arrivals: Vec<(Instant, String)>,
 }
 
 impl Origin {
@@ -105,7 +105,14 @@ impl Origin {
 
     /// When its pages were requested, in order.
     pub fn arrivals(&self) -> Vec<Instant> {
-        self.script.lock().arrivals.clone()
+        self.arrivals_below("/")
+    }
+
+    /// When those of its pages were requested whose paths begin so, in order.
+    pub fn arrivals_below(&self, path: &str) -> Vec<Instant> {
+        let script = self.script.lock();
+        let below = script.arrivals.iter().filter(|(_, page)| page.starts_with(path));
+        below.map(|(at, _)| *at).collect()
     }
 
     /// How often it has been asked for `path`.
@@ -123,7 +130,7 @@ fn serve(mut stream: TcpStream, script: &Lock<Script>) -> io::Result<()> {
     let reply = {
         let mut script = script.lock();
         if path != "/robots.txt" {
-            script.arrivals.push(now);
+            script.arrivals.push((now, path.to_owned()));
         }
         *script.asked.entry(path.to_owned()).or_default() += 1;
         let page = || Reply::new("200 OK", "a page\n");

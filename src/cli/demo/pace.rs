@@ -9,9 +9,9 @@ use super::origin::{Origin, Reply};
 use super::stage::{CRAWLER, Stage};
 
 /// How exactly a site on this machine observes a distance.
-const ACCURACY: Duration = Duration::from_millis(20);
+pub(super) const ACCURACY: Duration = Duration::from_millis(20);
 /// Characters of the ruler for a second.
-const RULER_SECOND: usize = 16;
+pub(super) const RULER_SECOND: usize = 16;
 
 const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64) DemoBrowser/1.0";
 
