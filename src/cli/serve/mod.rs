@@ -3,6 +3,7 @@
 mod args;
 mod manager;
 mod reload;
+mod replicas;
 mod signals;
 mod sockets;
 mod watch;
@@ -64,6 +65,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = components.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
     );
+    replicas::warn_without_engine(&settings);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let socket = Socket::bind(&settings.state_dir)
         .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))

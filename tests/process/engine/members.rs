@@ -36,3 +36,20 @@ fn a_proxy_that_starts_while_the_engine_is_away_takes_its_part_of_the_pace() {
     let arrivals = site.arrivals();
     assert!(arrivals[1] - arrivals[0] >= Duration::from_millis(2980), "{arrivals:?}");
 }
+
+#[test]
+fn a_pod_that_looks_replicated_warns_where_no_engine_is_set() {
+    let server = RedisServer::start(&[]);
+    let (alone, shared) = (Place::new(""), place(&server));
+    for (place, host, warns) in [
+        (&alone, "courtesy-6d4cf56db6-x7k2p", true),
+        (&alone, "courtesy-1", true),
+        (&alone, "crawler.example.com", false),
+        (&shared, "courtesy-6d4cf56db6-x7k2p", false),
+    ] {
+        let mut command = place.command("serve");
+        command.env("KUBERNETES_SERVICE_HOST", "10.0.0.1").env("HOSTNAME", host);
+        let said = Serve::start(command).stop();
+        assert_eq!(said.contains("this pod looks like one of several"), warns, "{host}: {said}");
+    }
+}
