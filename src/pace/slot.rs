@@ -12,10 +12,12 @@ use super::lane_cell::TurnGuard;
 use super::refused::{Refused, WaitReason};
 use super::shared_holds::take_up;
 use super::tick::Tick;
-use super::turn::{CONNECT_LEAD, Terms};
+use super::turn::Terms;
 use super::waited::Waited;
 use crate::engine::{self, Engine, SlotEnd, TurnRequest};
 
+/// So long before the slot of a turn its connection is made.
+pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
 /// When to come back where the engine responds too late for any slot.
 const LATE_RETRY: Duration = Duration::from_secs(1);
 /// When the engine is asked again while a turn waits for its part of the pace.

@@ -4,8 +4,6 @@
 mod at_address;
 mod slot;
 
-pub(super) use slot::CONNECT_LEAD;
-
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -161,9 +161,10 @@ impl Components {
         }
     }
 
-    /// The log and its witness, if there is an engine.
+    /// The log and its witness, if there is an engine. The log of a `courtesy run` is none that
+    /// goes on: its head would be taken for that of the proxy on this host.
     pub(super) fn witness(&self) -> Option<Witness> {
-        let engine = self.engine.clone()?;
+        let engine = self.engine.clone().filter(|_| !self.settings().under_run)?;
         Some(Witness { audit: Arc::clone(&self.audit), engine })
     }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::build::Components;
 use super::membership::Membership;
 use super::witness::Witness;
 use crate::pace::{KeptLane, Lanes};
@@ -43,13 +42,17 @@ struct Kept {
 
 impl PaceKeeper {
     /// Starts the thread.
-    pub fn start(components: &Components) -> io::Result<Self> {
+    pub fn start(
+        (store, lanes): (&Arc<Store>, &Arc<Lanes>),
+        clock: &Arc<dyn Clock>,
+        (witness, membership): (Option<Witness>, Option<Membership>),
+    ) -> io::Result<Self> {
         let mut kept = Kept {
-            store: Arc::clone(&components.store),
-            lanes: Arc::clone(components.egress.lanes()),
-            clock: Arc::clone(&components.clock),
-            witness: components.witness(),
-            membership: components.membership(),
+            store: Arc::clone(store),
+            lanes: Arc::clone(lanes),
+            clock: Arc::clone(clock),
+            witness,
+            membership,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();

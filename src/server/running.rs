@@ -61,7 +61,9 @@ impl Server {
         let liveness = Liveness::of(workers.iter().map(Worker::named));
         let watching = Watching::start(&components.watch, &components.audit, &components.clock)?;
         let (totals, components) = (Totals::start(components)?, components.clone());
-        let pace_keeper = PaceKeeper::start(&components)?;
+        let of_pace = (&components.store, components.egress.lanes());
+        let of_engine = (components.witness(), components.membership());
+        let pace_keeper = PaceKeeper::start(of_pace, &components.clock, of_engine)?;
         let mut acceptor = Acceptor {
             admission: Arc::clone(&components.admission),
             permits: Arc::new(Semaphore::new(permits)),

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
+use super::last_line::last;
 use super::log_source::LogSourceFlags;
 use super::table::printable;
 use super::witnesses::{Witnesses, head_of};
-use crate::audit::read::{Log, Scan, ScanError, ScanItem};
-use crate::audit::{Content, Head, print_time, split};
+use crate::audit::read::Log;
+use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
 use crate::types::timestamp::Timestamp;
@@ -95,38 +96,4 @@ fn print_witnessed(args: &HeadArgs) -> Result<Exit, Failure> {
 /// The last line of the last segment, and when it was written.
 fn find(log: Log) -> Result<(Head, Timestamp), Failure> {
     last(log)?.ok_or_else(|| anyhow::anyhow!("the log has no line yet")).or_exit(Exit::Unavailable)
-}
-
-/// None in a log that has no line.
-pub fn last(log: Log) -> Result<Option<(Head, Timestamp)>, ScanError> {
-    Ok(last_line(log)?.map(|line| (line.head, line.time)))
-}
-
-/// The last line of a log.
-#[derive(Debug)]
-pub struct LastLine {
-    pub head: Head,
-    /// When it was written.
-    pub time: Timestamp,
-    /// The proxy that wrote it.
-    pub node: Option<String>,
-}
-
-/// None in a log that has no line.
-pub fn last_line(log: Log) -> Result<Option<LastLine>, ScanError> {
-    let mut scan = Scan::new(log)?.from_last_segment();
-    let mut last = None;
-    while let Some(piece) = scan.next()? {
-        let ScanItem::Lines(block) = piece else { continue };
-        // A damaged line is no head; `verify` reports it.
-        let found = block.bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').find_map(|line| {
-            let content = Content::parse(line).ok()?;
-            let (_, hash) = split(line)?;
-            let head = Head { hash: hash.to_owned(), seq: content.seq() };
-            let node = content.node().map(|node| node.to_string());
-            Some(LastLine { head, time: content.time(), node })
-        });
-        last = found.or(last);
-    }
-    Ok(last)
 }

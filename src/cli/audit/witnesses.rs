@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 
-use super::head;
+use super::last_line::last_line;
 use crate::audit::Head;
 use crate::audit::read::Log;
 use crate::audit::read::verify::GivenHead;
@@ -36,7 +36,7 @@ impl Witnesses {
     /// of the settings, those of their node, too, whatever its lines say.
     pub fn of(&self, log: &Log) -> Vec<GivenHead> {
         // What cannot be read is a fault that reading the lines reports.
-        let node = head::last_line(log.clone()).ok().flatten().and_then(|line| line.node);
+        let node = last_line(log.clone()).ok().flatten().and_then(|line| line.node);
         let is_own = matches!(log, Log::Dir(dir) if *dir == self.settings.audit_dir());
         let own = is_own.then(|| self.settings.node().as_str().to_owned());
         let is_of = |name: &str| {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
 
-use super::super::audit::head;
+use super::super::audit::last_line::last;
 use super::super::store::size;
 use super::finding::Finding;
 use crate::audit::read::Log;
@@ -30,7 +30,7 @@ pub fn records(settings: &Settings) -> Finding {
     }
     let is_written = is_written(&dir);
     let noted = read_head(&dir);
-    let last = match head::last(Log::Dir(dir.clone())) {
+    let last = match last(Log::Dir(dir.clone())) {
         Ok(last) => last.map_or(0, |(head, _)| head.seq),
         Err(error) => {
             return Finding::bad(subject, format!("{:#}", anyhow::Error::from(error)), VERIFY);

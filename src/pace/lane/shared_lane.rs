@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_keeps_its_slot_when_the_engine_goes_and_one_without_keeps_its_part() {
+    fn a_turn_keeps_its_slot_or_its_part_when_the_engine_goes_or_comes() {
         let mut lane = lane(8);
         let turn = granted(&mut lane, at(100));
         lane.put_off(turn, at(130));

@@ -9,12 +9,9 @@ use super::{ADDRESS_KEPT_MAX, Inner, Turn};
 use crate::engine::SlotEnd;
 use crate::pace::lane_cell::LaneCell;
 use crate::pace::refused::{Refused, WaitReason};
-use crate::pace::slot::Settled;
+use crate::pace::slot::{CONNECT_LEAD, Settled};
 use crate::pace::tick::Tick;
 use crate::pace::waited::Waited;
-
-/// So long before the slot of a turn its connection is made.
-pub(in crate::pace) const CONNECT_LEAD: Duration = Duration::from_secs(1);
 
 impl Turn {
     /// Reserves a slot at the engine, where there is one, and waits until it is near.

@@ -14,7 +14,7 @@ fn members(proxy: &Serve) -> usize {
 }
 
 #[test]
-fn a_proxy_that_starts_while_the_engine_is_away_takes_its_part_of_the_pace() {
+fn a_proxy_that_starts_without_the_engine_takes_its_part_of_the_pace() {
     let mut server = RedisServer::start(&[]);
     let places = [(); 3].map(|()| place(&server));
     let running: Vec<_> = places.iter().map(Place::serve).collect();

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fault::{At, Fault, Faults, Problem};
-use super::heads::{GivenHead, Heads, HeldHeads};
+use super::given_head::GivenHead;
+use super::heads::{Heads, HeldHeads};
 use crate::audit::Head;
 
 /// Runs of missing lines that are remembered, to recognize moved lines.

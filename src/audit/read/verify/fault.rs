@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use super::heads::HeadSource;
+use super::given_head::HeadSource;
 use crate::audit::limits::FAULTS_DESCRIBED_MAX;
 use crate::audit::{Event, LineError, Recorded};
 
