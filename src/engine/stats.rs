@@ -201,6 +201,11 @@ impl Stats {
         self.others.add(LOST, 1);
     }
 
+    /// How often the engine had lost its data, as [`Counts::lost`].
+    pub fn losses(&self) -> u64 {
+        self.others.value(LOST)
+    }
+
     /// The current counters.
     pub fn counts(&self) -> Counts {
         Counts {
@@ -211,7 +216,7 @@ impl Stats {
             broken: self.others.value(BROKEN),
             away: Duration::from_micros(self.others.value(AWAY)),
             damaged: self.others.value(DAMAGED),
-            lost: self.others.value(LOST),
+            lost: self.losses(),
         }
     }
 }
@@ -252,6 +257,7 @@ mod tests {
         stats.note_away(Duration::from_millis(1500));
         stats.note_damaged();
         stats.note_lost();
+        assert_eq!(stats.losses(), 1);
         let counts = stats.counts();
         assert_eq!((counts.slots, counts.lookups), ([0, 1, 0], [0, 0, 0, 1]));
         assert_eq!(counts.seconds[Operation::Heads.index()].count(), 1);

@@ -23,20 +23,43 @@ const LATE_RETRY: Duration = Duration::from_secs(1);
 /// When the engine is asked again while a turn waits for its part of the pace.
 const AWAY_RETRY: Duration = Duration::from_millis(250);
 
+/// A span in which a turn may start, and keeps the distance to those of other proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    end: Tick,
+    /// How often the engine had lost its data before.
+    losses: u64,
+}
+
+impl Slot {
+    /// One that is over.
+    pub(super) const MISSED: Self = Self { end: Tick::from_micros(0), losses: 0 };
+
+    /// Whether a turn that has not started may not start any more: the slot is over, or the engine
+    /// has lost its data, and may have given the time to others.
+    pub(super) fn is_over(&self, now: Tick, engine: Option<&Arc<dyn Engine>>) -> bool {
+        self.end <= now || engine.is_some_and(|engine| engine.stats().losses() != self.losses)
+    }
+
+    /// Whether it was reserved, and not only made to be replaced.
+    pub(super) fn is_real(&self) -> bool {
+        self.end > Self::MISSED.end
+    }
+}
+
 /// How the start of a turn was settled with the other proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     /// It has no delay, or there is no engine.
     Free,
-    /// A start before this moment keeps the distance to those of other proxies.
-    Until(Tick),
+    Slot(Slot),
     /// The engine is away: this proxy takes its part of the pace by itself.
     Share,
 }
 
 /// What became of a request for a slot.
 enum Reserved {
-    Until(Tick),
+    Slot(Slot),
     Away,
     /// The next slot is so far ahead.
     Beyond(Duration),
@@ -62,7 +85,7 @@ impl TurnGuard {
         let mut away_since = None;
         loop {
             match self.try_reserve(engine, id, deadline).await {
-                Some(Reserved::Until(end)) => return Ok(Settled::Until(end)),
+                Some(Reserved::Slot(slot)) => return Ok(Settled::Slot(slot)),
                 None => return Ok(Settled::Free),
                 Some(Reserved::Away) => {
                     let since = *away_since.get_or_insert_with(|| shared.ticks.now());
@@ -159,6 +182,7 @@ impl TurnGuard {
         let request = cell.state.lock().lane.slot_request(id, sent)?;
         let horizon = deadline.since(sent);
         let slack = engine::slack(engine.status().round_trip, horizon);
+        let losses = engine.stats().losses();
         let turned = engine.turn(TurnRequest {
             origin: &cell.key,
             group: &request.group,
@@ -180,7 +204,7 @@ impl TurnGuard {
         let window = engine::start_window(from_start(sent), from_start(received), *slot, slack);
         let Some((begin, end)) = window else { return Some(Reserved::Lost) };
         cell.state.lock().lane.put_off(id, Tick::after(begin));
-        Some(Reserved::Until(Tick::after(end)))
+        Some(Reserved::Slot(Slot { end: Tick::after(end), losses }))
     }
 }
 

@@ -20,6 +20,7 @@ use super::limits::KEPT_HOLD_MIN;
 use super::outcome::{concerns_pace, jitter, outcome};
 use super::refused::Refused;
 use super::shared_holds;
+use super::slot::Slot;
 use super::tick::Tick;
 use super::waited::Waited;
 use crate::engine::SlotEnd;
@@ -52,8 +53,8 @@ struct Inner {
     waited: Option<Waited>,
     /// The wait is in the metrics.
     is_counted: bool,
-    /// The end of the slot that was reserved for it at the engine: it does not start later.
-    slot_end: Option<Tick>,
+    /// The slot that was reserved for it at the engine: it does not start later.
+    slot: Option<Slot>,
     /// The end of that slot is in the metrics.
     is_slot_noted: bool,
 }
@@ -106,7 +107,7 @@ impl Turn {
             begins_visit,
             waited,
             is_counted: false,
-            slot_end: None,
+            slot: None,
             is_slot_noted: false,
         }))
     }
@@ -215,7 +216,7 @@ impl Turn {
             guard.update(|lane, id, _| lane.rearm(id));
         }
         // The slot has been used.
-        self.0.slot_end = self.0.slot_end.map(|_| Tick::default());
+        self.0.slot = self.0.slot.map(|_| Slot::MISSED);
     }
 
     /// Its lane, and its place there; `None`: the pace is off.

@@ -184,6 +184,57 @@ async fn while_the_engine_is_away_each_proxy_takes_its_part() {
 }
 
 #[tokio::test]
+async fn a_proxy_that_misses_the_engine_takes_its_part_with_the_same_start() {
+    let proxies = Proxies::new(3, |_| ());
+    proxies.beat().await;
+    let first = start(&proxies.lanes[0]).await;
+    proxies.set_away(true);
+    let second = start(&proxies.lanes[0]).await;
+    assert!(second - first >= 3 * DELAY - Duration::from_millis(5), "{:?}", second - first);
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_without_an_engine_has_a_slot_when_that_is_back() {
+    let proxies = Proxies::new(20, |_| ());
+    proxies.beat().await;
+    let first = start(&proxies.lanes[0]).await;
+    proxies.set_away(true);
+    let lanes = Arc::clone(&proxies.lanes[0]);
+    let second = tokio::spawn(async move { start(&lanes).await });
+    tokio::task::yield_now().await;
+    proxies.set_away(false);
+    let second = second.await.expect("no panic");
+    assert!(second - first < 20 * DELAY, "{:?}", second - first);
+    assert_eq!(proxies.engines[0].stats().counts().slots, [2, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_turn_whose_part_of_the_pace_comes_too_late_is_refused() {
+    let proxies = Proxies::new(20, |config| config.max_wait = 10 * DELAY);
+    proxies.beat().await;
+    start(&proxies.lanes[0]).await;
+    proxies.set_away(true);
+    let refused = take(&proxies.lanes[0], DELAY).await.expect_err("it would wait for long");
+    assert!(matches!(refused, Refused::TooLong { by: WaitReason::Share, .. }), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_slot_of_before_a_loss_is_replaced() {
+    let proxies = Proxies::new(2, |_| ());
+    proxies.beat().await;
+    start(&proxies.lanes[0]).await;
+    let mut turn = take(&proxies.lanes[1], DELAY).await.expect("a turn");
+    proxies.engines[0].lose();
+    proxies.beat().await;
+    let lost = monotonic();
+    let none = CancellationToken::new();
+    proxies.lanes[1].wait_and_start(&mut turn, None, &none).await.expect("no hold");
+    let waited = monotonic() - lost;
+    assert!(waited >= DELAY - Duration::from_millis(5), "{waited:?}");
+    assert_eq!(proxies.engines[1].stats().counts().slots, [1, 1, 0]);
+}
+
+#[tokio::test]
 async fn alone_keeps_the_whole_pace_and_stop_refuses_what_has_a_delay() {
     let alone = Proxies::new(2, |config| config.away = Away::Alone);
     alone.beat().await;

@@ -9,7 +9,7 @@ use super::{ADDRESS_KEPT_MAX, Inner, Turn};
 use crate::engine::SlotEnd;
 use crate::pace::lane_cell::LaneCell;
 use crate::pace::refused::{Refused, WaitReason};
-use crate::pace::slot::{CONNECT_LEAD, Settled};
+use crate::pace::slot::{CONNECT_LEAD, Settled, Slot};
 use crate::pace::tick::Tick;
 use crate::pace::waited::Waited;
 
@@ -25,7 +25,7 @@ impl Turn {
 
     /// Has a slot reserved before the start, as one that was missed.
     pub(in crate::pace) fn reserve_later(&mut self) {
-        self.0.slot_end = Some(Tick::default());
+        self.0.slot = Some(Slot::MISSED);
     }
 
     /// Reserves another slot, if the turn has missed its own. The turn at the address is given back
@@ -84,8 +84,8 @@ impl Inner {
     /// Takes up how its start was settled.
     fn take(&mut self, settled: Settled) {
         self.is_slot_noted = false;
-        self.slot_end = match settled {
-            Settled::Until(end) => Some(end),
+        self.slot = match settled {
+            Settled::Slot(slot) => Some(slot),
             Settled::Free | Settled::Share => None,
         };
         if let Some(waited) = self.waited.as_mut().filter(|_| settled == Settled::Share) {
@@ -96,8 +96,7 @@ impl Inner {
 
     /// Counts how its slot ended, if it has one that is not counted.
     pub(super) fn note_slot(&mut self, end: SlotEnd) {
-        let has_slot = self.slot_end.is_some_and(|slot_end| slot_end > Tick::default());
-        if has_slot
+        if self.slot.is_some_and(|slot| slot.is_real())
             && !self.is_slot_noted
             && let Some(engine) = self.guard.cell.shared.cluster.engine()
         {
@@ -108,6 +107,6 @@ impl Inner {
 
     /// Whether its slot ends before it has started.
     pub(super) fn has_missed_slot(&self, now: Tick) -> bool {
-        self.slot_end.is_some_and(|end| end <= now)
+        self.slot.is_some_and(|slot| slot.is_over(now, self.guard.cell.shared.cluster.engine()))
     }
 }

@@ -4,9 +4,12 @@
 mod cluster;
 mod damage;
 mod doctor;
+mod eight;
 mod faults;
 mod known;
+mod lease;
 mod members;
+mod round_trips;
 mod same;
 mod sentinel;
 mod store;
@@ -14,6 +17,7 @@ mod tls;
 mod witness;
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +51,16 @@ fn refused<T: std::fmt::Debug>(response: Response<T>) -> Error {
 fn on(server: &RedisServer) -> RedisConfig {
     let timeouts = RedisConfig::at(Address::Unix(server.socket()));
     RedisConfig { timeout: TIMEOUT, connect_timeout: TIMEOUT, ..timeouts }
+}
+
+/// The settings of a program with the engine at this socket.
+fn settings(socket: &Path) -> String {
+    let url = format!("redis+unix://{}", socket.display());
+    // A machine of tests may be slow.
+    format!(
+        "[engine]\nurl = \"{url}\"\ntimeout = \"1s\"\nconnect_timeout = \"5s\"\n\
+         [pace]\nadapt = \"off\"\n"
+    )
 }
 
 fn start(name: &str, config: RedisConfig) -> RedisEngine {

@@ -1,11 +1,12 @@
 //! A state [`Place`], the process that [`Serve`]s from it, a [`Site`] on every loopback address, the
-//! [`Crawler`]s that go there, and a [`RedisServer`].
+//! [`Crawler`]s that go there, and a [`RedisServer`] with a [`Relay`] before it.
 
 mod crawler;
 mod hang;
 mod log;
 mod place;
 mod redis_server;
+mod relay;
 mod serve;
 mod site;
 
@@ -16,8 +17,9 @@ pub use hang::Hang;
 pub use log::Log;
 pub use place::Place;
 pub use redis_server::{RedisServer, Reply};
+pub use relay::{Command, Relay};
 pub use serve::Serve;
-pub use site::{Robots, Site};
+pub use site::{Page, Robots, Site};
 
 /// How long anything that must happen may take. Only a failing test takes so long.
 pub const DEADLINE: Duration = Duration::from_secs(60);

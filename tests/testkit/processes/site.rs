@@ -1,11 +1,12 @@
 //! One server that is a million sites: it answers on every address of 127.0.0.0/8, and counts for
-//! each how often its robots.txt was asked for.
+//! each how often its robots.txt was asked for. What it says of pages may depend on the page.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,7 +19,23 @@ pub enum Robots {
     Status(u16),
 }
 
+/// What a site says when a page is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    pub status: u16,
+    /// Header lines, each with its end.
+    pub headers: &'static str,
+    /// It says so after this time.
+    pub after: Duration,
+}
+
+impl Page {
+    /// The page is there.
+    pub const FOUND: Self = Self { status: 200, headers: "", after: Duration::ZERO };
+}
+
 type Script = dyn Fn(Ipv4Addr) -> Robots + Send + Sync;
+type PageScript = dyn Fn(Ipv4Addr, &str) -> Page + Send + Sync;
 
 /// A running server; it ends when dropped.
 pub struct Site {
@@ -29,6 +46,7 @@ pub struct Site {
 
 struct Shared {
     robots: RwLock<Box<Script>>,
+    page: Box<PageScript>,
     /// How often each address was asked for its robots.txt.
     fetches: Mutex<HashMap<Ipv4Addr, u32>>,
     pages: AtomicUsize,
@@ -37,6 +55,15 @@ struct Shared {
 impl Site {
     /// One whose every page is there, and whose robots.txt is as `robots` says of the address.
     pub fn start(robots: impl Fn(Ipv4Addr) -> Robots + Send + Sync + 'static) -> Self {
+        Self::with_pages(robots, |_, _| Page::FOUND)
+    }
+
+    /// One that says of each path of an address what `page` does, which is asked when the request
+    /// has come.
+    pub fn with_pages(
+        robots: impl Fn(Ipv4Addr) -> Robots + Send + Sync + 'static,
+        page: impl Fn(Ipv4Addr, &str) -> Page + Send + Sync + 'static,
+    ) -> Self {
         let runtime =
             Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
         let listener =
@@ -45,6 +72,7 @@ impl Site {
         let robots: Box<Script> = Box::new(robots);
         let shared = Shared {
             robots: RwLock::new(robots),
+            page: Box::new(page),
             fetches: Mutex::default(),
             pages: AtomicUsize::new(0),
         };
@@ -119,14 +147,23 @@ impl Shared {
         stream.set_nodelay(true)?;
         let mut stream = BufReader::new(stream);
         while let Some(path) = request(&mut stream).await? {
-            let answer = self.answer(address, &path);
+            let (page, body) = self.answer(address, &path);
+            if !page.after.is_zero() {
+                tokio::time::sleep(page.after).await;
+            }
+            let Page { status, headers, .. } = page;
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 {status} Said\r\nContent-Type: text/plain\r\n{headers}\
+                 Content-Length: {length}\r\n\r\n{body}"
+            );
             stream.get_mut().write_all(answer.as_bytes()).await?;
         }
         Ok(())
     }
 
-    fn answer(&self, address: Ipv4Addr, path: &str) -> String {
-        let (status, body) = if path == "/robots.txt" {
+    fn answer(&self, address: Ipv4Addr, path: &str) -> (Page, String) {
+        if path == "/robots.txt" {
             *self
                 .fetches
                 .lock()
@@ -135,17 +172,13 @@ impl Shared {
                 .or_default() += 1;
             let robots = self.robots.read().unwrap_or_else(PoisonError::into_inner);
             match robots(address) {
-                Robots::File(file) => (200, file),
-                Robots::Status(status) => (status, String::new()),
+                Robots::File(file) => (Page::FOUND, file),
+                Robots::Status(status) => (Page { status, ..Page::FOUND }, String::new()),
             }
         } else {
             self.pages.fetch_add(1, Ordering::SeqCst);
-            (200, format!("{path} of {address}\n"))
-        };
-        let length = body.len();
-        format!(
-            "HTTP/1.1 {status} Said\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{body}"
-        )
+            ((self.page)(address, path), format!("{path} of {address}\n"))
+        }
     }
 }
 
