@@ -52,7 +52,7 @@ pub use seal::{SealKey, SealKeyError};
 pub use stats::{Counts, LookupResult, Operation, SlotEnd, Stats};
 pub use status::{CLOCK_OFFSET_MAX_MICROS, Status};
 pub use token::Token;
-pub use window::{slack, start_window};
+pub use window::{HORIZON_MAX, slack, start_window};
 
 use std::fmt;
 

@@ -12,6 +12,10 @@ const HORIZON_PART: u32 = 4000;
 /// Two clocks differ in rate by less than this part: four times what crystals do (25 ppm).
 const RATE_PART: u32 = 10_000;
 
+/// Slots further ahead would be over by one clock before they begin by another: two clocks may be
+/// apart by twice the ten-thousandth part, and a slot lasts [`SLACK_MAX`] at most.
+pub const HORIZON_MAX: Duration = Duration::from_secs(600);
+
 /// How long a slot is to last, for a mean round trip to the engine ([`super::Status::round_trip`])
 /// and the longest time ahead of which slots are reserved.
 pub fn slack(round_trip: Duration, horizon: Duration) -> Duration {
@@ -60,6 +64,13 @@ mod tests {
             Some((ms(10_102), ms(10_139)))
         );
         assert_eq!(start_window(ms(100), ms(140), ms(0), ms(40)), None);
+    }
+
+    #[test]
+    fn the_slot_that_is_furthest_ahead_has_a_window() {
+        let slack = slack(ms(10), HORIZON_MAX);
+        assert!(start_window(ms(0), ms(10), HORIZON_MAX, slack).is_some());
+        assert_eq!(start_window(ms(0), ms(10), 2 * HORIZON_MAX, SLACK_MAX), None);
     }
 
     proptest! {

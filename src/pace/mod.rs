@@ -23,6 +23,8 @@ mod refused;
 mod shard;
 mod shared;
 mod shared_holds;
+#[cfg(test)]
+mod simulation;
 mod slot;
 mod start;
 mod stats;

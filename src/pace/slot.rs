@@ -180,7 +180,7 @@ impl TurnGuard {
         let (cell, ticks) = (&self.cell, &self.cell.shared.ticks);
         let sent = ticks.now();
         let request = cell.state.lock().lane.slot_request(id, sent)?;
-        let horizon = deadline.since(sent);
+        let horizon = deadline.since(sent).min(engine::HORIZON_MAX);
         let slack = engine::slack(engine.status().round_trip, horizon);
         let losses = engine.stats().losses();
         let turned = engine.turn(TurnRequest {
