@@ -72,6 +72,7 @@ pub use persisted::{
     Digest, Failed, FieldValue, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
 };
 pub use report::{Report, SharedReport};
+pub use shared_entry::SharedEntry;
 use sharing::Sharing;
 use single_flight::SingleFlight;
 use subscribers::Subscribers;

@@ -11,7 +11,8 @@ use super::persisted::{Digest, Persisted};
 
 /// What one proxy shares with the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct SharedEntry {
+pub struct SharedEntry {
+    /// The JSON of the database.
     pub known: Persisted,
     /// Each as it is hashed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -29,12 +30,12 @@ impl SharedEntry {
     }
 
     /// As it is written; the engine deflates it.
-    pub(super) fn write(&self) -> Vec<u8> {
+    pub fn write(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("it has no map without text as keys")
     }
 
     /// As it was written; `None`: it is damaged, or of a later version that says other things.
-    pub(super) fn read(value: &[u8]) -> Option<Self> {
+    pub fn read(value: &[u8]) -> Option<Self> {
         serde_json::from_slice(value).ok()
     }
 

@@ -17,6 +17,7 @@ pub mod pattern;
 pub mod record;
 pub mod redirect;
 pub mod robots;
+pub mod shared;
 pub mod speech;
 pub mod stored;
 pub mod target;
@@ -48,6 +49,7 @@ pub const ALL: &[(&str, Property)] = &[
     ("record", record::holds),
     ("redirect", redirect::holds),
     ("robots", robots::holds),
+    ("shared", shared::holds),
     ("speech", speech::holds),
     ("stored", stored::holds),
     ("target", target::holds),

@@ -79,15 +79,54 @@ fn a_value_that_was_changed_or_is_not_sealed_is_fetched_again() {
 }
 
 #[test]
-fn a_value_of_an_unknown_format_is_as_absent_and_replaced() {
+fn values_of_the_formats_before_and_after_are_as_absent_and_replaced() {
     let server = RedisServer::start(&[]);
-    let a = reached("a", on(&server));
-    let token = lease(&a, Token::default());
-    land(&a, token, b"found");
-    server.command(&["SETRANGE", KNOWN, "0", "\u{5}"]);
-    let again = lease(&a, Token::default());
-    assert_eq!((land(&a, again, b"found"), a.stats().counts().damaged), (Landed::Kept, 1));
-    assert!(matches!(look(&a, Token::default()), Known::Newer { .. }));
+    let (a, b) = (reached("a", on(&server)), reached("b", on(&server)));
+    let mut have = lease(&a, Token::default());
+    land(&a, have, b"found");
+    for (count, format) in ["\0", "\u{2}", "\u{5}"].into_iter().enumerate() {
+        server.command(&["SETRANGE", KNOWN, "0", format]);
+        let again = lease(&a, Token::default());
+        assert!(again > have, "{format:?}");
+        assert_eq!(a.stats().counts().damaged as usize, count + 1, "{format:?}");
+        assert_eq!(land(&a, again, b"again"), Landed::Kept, "{format:?}");
+        let newer = Known::Newer { token: again, value: Bytes::from_static(b"again") };
+        assert_eq!(look(&b, have), newer, "{format:?}");
+        have = again;
+    }
+}
+
+#[test]
+fn a_file_of_another_format_is_as_absent_and_replaced() {
+    use sha2::Digest;
+    let server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    let file = Bytes::from_static(b"User-agent: *\nDisallow: /private/\n");
+    let digest: [u8; 32] = sha2::Sha256::digest(&file).into();
+    let key = format!("courtesy:1:file:{}", courtesy::types::sanitize::hex(&digest));
+    for format in ["\0", "\u{2}"] {
+        get(engine.put_file(digest, file.clone()));
+        server.command(&["SETRANGE", &key, "0", format]);
+        assert_eq!(get(engine.get_file(digest)), None, "{format:?}");
+        get(engine.put_file(digest, file.clone()));
+        assert_eq!(get(engine.get_file(digest)), Some(file.clone()), "{format:?}");
+    }
+}
+
+#[test]
+fn a_beat_returns_the_oldest_format_that_a_member_reads() {
+    let server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    let time = server.command(&["TIME"]);
+    let now = time.texts().concat();
+    // The score of a member is its format and 32 bits of the digest of its settings.
+    for (format, oldest) in [(0_u64, 0), (2, 1)] {
+        server.command(&["ZADD", "courtesy:1:{cluster}:members", &now, "another"]);
+        let about = ((format << 32) + 7).to_string();
+        server.command(&["ZADD", "courtesy:1:{cluster}:about", &about, "another"]);
+        let beat = get(engine.beat());
+        assert_eq!((beat.members, beat.format), (2, oldest), "{format}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod damage;
 mod doctor;
 mod eight;
 mod faults;
+mod hostile;
 mod known;
 mod lease;
 mod members;

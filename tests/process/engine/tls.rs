@@ -18,6 +18,11 @@ struct Files {
 }
 
 fn files(dir: &Path, name: &str) -> Files {
+    files_until(dir, name, (4096, 1, 1))
+}
+
+/// The same; the certificate ends on this date.
+fn files_until(dir: &Path, name: &str, (year, month, day): (i32, u8, u8)) -> Files {
     let mut params = CertificateParams::new(vec![]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -25,6 +30,7 @@ fn files(dir: &Path, name: &str) -> Files {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     // With the name of its issuer it would be taken for one that has signed itself.
     params.distinguished_name.push(DnType::CommonName, "localhost");
+    params.not_after = rcgen::date_time_ymd(year, month, day);
     let certificate = params.signed_by(&key, &ca).unwrap();
     let write = |kind: &str, pem: String| {
         let file = dir.join(format!("{name}-{kind}.pem"));
@@ -73,6 +79,34 @@ fn a_server_and_a_client_know_each_other_by_their_certificates() {
         assert!(wrong.detail.contains("certificate"), "{wrong}");
         let unknown = start(&own.ca, None);
         fault(&unknown, ErrorKind::Tls);
+    });
+}
+
+#[test]
+fn a_certificate_that_has_lapsed_is_named() {
+    inside(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let own = files_until(dir.path(), "own", (2020, 1, 1));
+        let text = |path: &PathBuf| path.to_str().unwrap().to_owned();
+        let (ca, certificate, key) = (text(&own.ca), text(&own.certificate), text(&own.key));
+        let _server = RedisServer::start(&[
+            "--tls-port",
+            "7000",
+            "--tls-ca-cert-file",
+            &ca,
+            "--tls-cert-file",
+            &certificate,
+            "--tls-key-file",
+            &key,
+            "--tls-auth-clients",
+            "no",
+        ]);
+        let address = Address::Tcp { host: "localhost".into(), port: 7000, is_tls: true };
+        let tls = Some(tls_config(Some(&own.ca), None).unwrap());
+        let config = RedisConfig::at(address);
+        let config = RedisConfig { tls, timeout: TIMEOUT, connect_timeout: TIMEOUT, ..config };
+        let error = fault(&super::start("a", config), ErrorKind::Tls);
+        assert!(error.detail.to_lowercase().contains("expired"), "{error}");
     });
 }
 
