@@ -24,7 +24,7 @@ pub struct SealKey(Hmac<Sha256>);
 pub enum SealKeyError {
     #[error(transparent)]
     File(#[from] io::Error),
-    #[error("others can read it: its mode must be 0600")]
+    #[error("others can read it: its mode must be 0600, or 0640 for its group")]
     Exposed,
     #[error("it has less than {KEY_BYTES_MIN} bytes")]
     Short,
@@ -33,7 +33,7 @@ pub enum SealKeyError {
 impl SealKey {
     /// Reads `engine.seal_key_file`. Its content is the key, without a line end.
     pub fn read(file: &Path) -> Result<Self, SealKeyError> {
-        let Found::Content(content) = secret_file::read(file)? else {
+        let Found::Content(content) = secret_file::read_of_group(file)? else {
             return Err(SealKeyError::Exposed);
         };
         let key = content.trim_ascii_end();

@@ -22,6 +22,11 @@ pub fn read(file: &Path) -> io::Result<Found<Vec<u8>>> {
     read_unless(file, 0o077, NAMED_FILE_BYTES_MAX)
 }
 
+/// [`read`], of a file that its group may read, too: as Kubernetes gives the files of a Secret.
+pub fn read_of_group(file: &Path) -> io::Result<Found<Vec<u8>>> {
+    read_unless(file, 0o027, NAMED_FILE_BYTES_MAX)
+}
+
 /// Checks the mode of the open file, because the name may be another file's a moment later.
 fn read_unless(file: &Path, exposed: u32, max: usize) -> io::Result<Found<Vec<u8>>> {
     let opened = files::open(file)?;

@@ -155,10 +155,10 @@ fn shared_settings(settings: &Settings) -> [u8; 32] {
 }
 
 fn secret(setting: &'static str, file: &Path) -> Result<String, EngineError> {
-    match secret_file::read_text(file) {
+    match secret_file::read_text_of_group(file) {
         Ok(Found::Content(text)) => Ok(text.trim_end().to_owned()),
         Ok(Found::Exposed) => {
-            let reason = "others than its owner can read it; chmod 600".to_owned();
+            let reason = "others than its owner and its group can read it; chmod 640".to_owned();
             Err(file_error(setting, file, reason))
         }
         Err(error) => Err(file_error(setting, file, error.to_string())),

@@ -5,7 +5,7 @@ import yaml
 from support import ROOT
 
 KUBERNETES = ROOT / "deploy/kubernetes"
-OVERLAYS = ["sidecar", "shared"]
+OVERLAYS = ["sidecar", "shared", "cluster"]
 
 
 def render(directory):

@@ -48,7 +48,7 @@ class Manifests(Case):
     def test_every_pod_is_restricted(self):
         """The level "restricted" of the Pod Security Standards, and no key to the cluster."""
         owners = [it for found in self.rendered.values() for it in found if pod(it)]
-        self.assertEqual(len(owners), 3)
+        self.assertEqual(len(owners), 5)
         for owner in owners:
             spec = pod(owner)
             self.assertIs(spec["automountServiceAccountToken"], False)
@@ -64,7 +64,7 @@ class Manifests(Case):
                 self.assertIn("cpu", container["resources"]["requests"])
 
     def test_what_a_pod_mounts_is_there(self):
-        made_by_hand = {"courtesy-ca", "courtesy-admin", "courtesy-trust"}
+        made_by_hand = {"courtesy-ca", "courtesy-admin", "courtesy-trust", "courtesy-engine"}
         for overlay, found in self.rendered.items():
             maps = {it["metadata"]["name"] for it in found if it["kind"] == "ConfigMap"} | made_by_hand
             for owner in filter(pod, found):
@@ -73,6 +73,8 @@ class Manifests(Case):
                 for volume in volumes.values():
                     if "configMap" in volume:
                         self.assertIn(volume["configMap"]["name"], maps)
+                    if "secret" in volume:
+                        self.assertIn(volume["secret"]["secretName"], made_by_hand)
                 for container in containers(owner):
                     mounted = {it["name"] for it in container["volumeMounts"]}
                     self.assertLessEqual(mounted, set(volumes) | claims, f"{overlay}: {container['name']}")
@@ -101,7 +103,8 @@ class Manifests(Case):
         self.assertEqual((trust["mountPath"], shared["state"] + "/clients"), (shared["trust"], shared["trust"]))
         for overlay in OVERLAYS:
             given = environment(self.container(overlay, "Job", "crawler", "crawler"))
-            address = {"sidecar": "http://127.0.0.1:3128", "shared": "http://courtesy:3128"}[overlay]
+            host = "courtesy" if overlay == "shared" else "127.0.0.1"
+            address = f"http://{host}:3128"
             for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"]:
                 self.assertEqual(given[name], address)
             self.assertEqual((given["no_proxy"], given["NO_PROXY"]), ("", ""))
@@ -138,10 +141,14 @@ class Manifests(Case):
 
     def test_no_proxy_goes_to_the_cluster_or_the_clouds_secrets(self):
         closed = ["10.96.0.1", "172.16.5.4", "192.168.1.1", "169.254.169.254", "100.64.0.1", "fd00::1", "fe80::1"]
-        for overlay, kind, name in [("sidecar", "Job", "crawler"), ("shared", "StatefulSet", "courtesy")]:
+        for overlay, kind, name in [
+            ("sidecar", "Job", "crawler"),
+            ("shared", "StatefulSet", "courtesy"),
+            ("cluster", "Job", "crawler"),
+        ]:
             policies = self.policy_of(overlay, self.find(overlay, kind, name))
-            (outward,) = (it for it in policies if "Egress" in it["policyTypes"])
-            blocks = [to["ipBlock"] for rule in outward["egress"] for to in rule["to"] if "ipBlock" in to]
+            rules = [rule for it in policies if "Egress" in it["policyTypes"] for rule in it["egress"]]
+            blocks = [to["ipBlock"] for rule in rules for to in rule["to"] if "ipBlock" in to]
             reached = lambda address: any(
                 address in ipaddress.ip_network(block["cidr"])
                 and not any(address in ipaddress.ip_network(it) for it in block.get("except", []))
@@ -150,6 +157,49 @@ class Manifests(Case):
             self.assertEqual([it for it in closed if reached(ipaddress.ip_address(it))], [])
             self.assertTrue(reached(ipaddress.ip_address("93.184.215.14")))
             self.assertTrue(reached(ipaddress.ip_address("2606:2800:21f::1")))
+
+    def test_the_crawlers_of_a_cluster_have_proxies_with_its_engine(self):
+        proxy = self.container("cluster", "Job", "crawler", "courtesy")
+        alone = self.container("sidecar", "Job", "crawler", "courtesy")
+        given = environment(proxy)
+        service = self.find("cluster", "Service", "engine")
+        (port,) = service["spec"]["ports"]
+        self.assertEqual(given["COURTESY__ENGINE__URL"], f"redis://{service['metadata']['name']}:{port['port']}")
+        self.assertEqual(given["COURTESY__ENGINE__REQUIRED"], "true")
+        mounted = {it["name"]: it["mountPath"] for it in proxy["volumeMounts"]}
+        self.assertEqual(given["COURTESY__ENGINE__PASSWORD_FILE"], mounted["engine"] + "/password")
+        # But for the engine it is the sidecar.
+        of_engine = lambda it: it.get("name") == "engine"
+        kept = {name: value for name, value in proxy.items() if name not in ["env", "volumeMounts"]}
+        self.assertEqual(kept, {name: value for name, value in alone.items() if name != "volumeMounts"})
+        others = [it for it in proxy["volumeMounts"] if not of_engine(it)]
+        self.assertEqual(others, alone["volumeMounts"])
+
+    def test_the_engine_forgets_nothing_and_is_one(self):
+        engine = self.find("cluster", "StatefulSet", "engine")
+        self.assertEqual(engine["spec"]["replicas"], 1)
+        (container,) = containers(engine)
+        words = container["args"]
+        given = dict(zip(words[::2], words[1::2]))
+        self.assertEqual((given["--appendonly"], given["--appendfsync"]), ("yes", "everysec"))
+        self.assertEqual((given["--maxmemory"], given["--maxmemory-policy"]), ("1gb", "noeviction"))
+        mounted = {it["name"]: it["mountPath"] for it in container["volumeMounts"]}
+        self.assertEqual(given["--aclfile"], mounted["users"] + "/users.acl")
+        self.assertEqual(given["--dir"], mounted["data"])
+
+    def test_proxies_alone_reach_the_engine(self):
+        engine = self.find("cluster", "StatefulSet", "engine")
+        (policy,) = self.policy_of("cluster", engine)
+        (rule,) = policy["ingress"]
+        self.assertEqual(rule["from"], [{"podSelector": {"matchLabels": {"courtesy": "proxy"}}}])
+        self.assertEqual([it["port"] for it in rule["ports"]], [6379])
+        self.assertEqual((sorted(policy["policyTypes"]), policy["egress"]), (["Egress", "Ingress"], []))
+        of_proxies = self.policy_of("cluster", self.find("cluster", "Job", "crawler"))
+        to_pods = [rule for it in of_proxies for rule in it["egress"] if "podSelector" in rule["to"][0]]
+        (way,) = [it for it in to_pods if "namespaceSelector" not in it["to"][0]]
+        labels = engine["spec"]["template"]["metadata"]["labels"]
+        self.assertLessEqual(way["to"][0]["podSelector"]["matchLabels"].items(), labels.items())
+        self.assertEqual([it["port"] for it in way["ports"]], [6379])
 
     def test_the_log_has_one_writer(self):
         self.assertEqual(self.find("shared", "StatefulSet", "courtesy")["spec"]["replicas"], 1)

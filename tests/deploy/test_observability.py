@@ -50,9 +50,9 @@ class Rules(Case):
 
 
 class Dashboard(Case):
-    def test_it_has_four_rows_and_its_data_source_is_a_variable(self):
+    def test_it_has_five_rows_and_its_data_source_is_a_variable(self):
         rows = [it["title"] for it in panels() if it["type"] == "row"]
-        self.assertEqual(rows, ["Decisions", "Politeness", "robots.txt", "Health"])
+        self.assertEqual(rows, ["Decisions", "Politeness", "robots.txt", "Health", "Shared engine"])
         for panel in panels():
             if panel["type"] != "row":
                 self.assertEqual(panel["datasource"]["uid"], "${datasource}")
@@ -82,6 +82,8 @@ class Dashboard(Case):
 class Offered(Case):
     def test_every_metric_and_label_that_is_asked_for_is_offered(self):
         environment = {"STATE_DIRECTORY": str(self.directory), "COURTESY__TLS__ROOTS": "bundled"}
+        # Its metrics are offered where there is one, if it can be reached or not.
+        environment["COURTESY__ENGINE__URL"] = f"redis+unix://{self.directory}/engine.sock"
         lines = [it for it in Served(self, environment).metrics().splitlines() if not it.startswith("#")]
         offered = {}
         for line in lines:

@@ -16,6 +16,7 @@ class Packages(Case):
         deb = {source: target for source, target, _ in metadata["deb"]["assets"]}
         rpm = {it["source"]: it["dest"] for it in metadata["generate-rpm"]["assets"]}
         self.assertEqual(set(deb), set(rpm))
+        self.assertEqual(metadata["deb"]["suggests"], "redis-server | valkey-server")
         for source in ["systemd/courtesy.service", "systemd/courtesy.socket"]:
             self.assertTrue(rpm[source].startswith("/usr/lib/systemd/system/"))
             self.assertEqual(deb[source], "usr/lib/systemd/system/")

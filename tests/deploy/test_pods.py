@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 
 from manifests import KUBERNETES, OVERLAYS, containers, environment, pod, render
-from support import COURTESY, DEADLINE, Case, Served
+from support import COURTESY, DEADLINE, Case, Served, read, tool, until
 
 
 class Pods(Case):
@@ -75,6 +75,38 @@ class Pods(Case):
         self.probe(proxy)
         self.assertEqual(served.end(), 0)
         self.assertEqual((self.directory / "state/ca/ca.pem").read_text(), certificate)
+
+    def test_a_sidecar_of_a_cluster_reaches_the_engine_with_the_rights_of_its_secret(self):
+        rights = (KUBERNETES / "overlays/cluster/rights").read_text().strip()
+        self.assertIn(rights.split("script|load")[0].split("-@all ")[1], read("docs/operate/cluster.md").replace("\n", " "))
+        of_engine = self.directory / "engine"
+        of_engine.mkdir()
+        (of_engine / "users.acl").write_text(f"user default off\nuser courtesy on >the-password {rights}\n")
+        (of_engine / "password").write_text("the-password")
+        volumes = next(pod(it)["volumes"] for it in self.rendered["cluster"] if it["kind"] == "Job")
+        (volume,) = (it for it in volumes if it["name"] == "engine")
+        self.give(of_engine / "password", volume["secret"]["defaultMode"])
+        arguments = [it.replace("/run/engine", str(of_engine)) for it in self.container("cluster", "valkey")["args"]]
+        arguments[arguments.index("--dir") + 1] = str(of_engine)
+        socket = self.directory / "engine.sock"
+        # Debian has redis-server in the place of valkey-server.
+        command = [tool("redis-server"), *arguments, "--port", "0", "--unixsocket", socket, "--unixsocketperm", "777"]
+        engine = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL)
+        self.addCleanup(engine.wait, DEADLINE)
+        self.addCleanup(engine.terminate)
+        until("the engine listens", socket.exists)
+        trust, proxy = self.container("cluster", "trust"), self.container("cluster", "courtesy")
+        self.run_as(trust, *trust["args"])
+        of_proxy = self.environment(proxy) | {
+            "COURTESY__ENGINE__URL": f"redis+unix://{socket}",
+            "COURTESY__ENGINE__PASSWORD_FILE": str(of_engine / "password"),
+        }
+        command = [self.courtesy, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        served = Served(self, of_proxy, command=command, **self.as_nobody)
+        until("the engine is reached", lambda: "\ncourtesy_engine_up 1\n" in served.metrics())
+        # Requests that share what they find leave no fault of rights.
+        self.assertIn('courtesy_engine_errors_total{kind="permission"} 0', served.metrics())
+        self.assertIn("\ncourtesy_engine_may_evict 0\n", served.metrics())
 
     def test_the_shared_proxy_starts_by_its_secrets(self):
         credentials = self.directory / "credentials"

@@ -19,6 +19,8 @@ pub(super) fn engine(page: &mut Exposition, watched: &Watched) {
     let help = "How far the engine's clock and this machine's differ";
     let offset = status.clock_offset.unwrap_or_default().unsigned_abs();
     page.seconds("courtesy_engine_clock_offset", help, offset as f64 / 1e6);
+    let help = "Whether the engine may forget holds and outages (maxmemory-policy)";
+    page.gauge("courtesy_engine_may_evict", help, u64::from(status.may_evict));
     let seconds = Operation::ALL.map(Operation::word).into_iter().zip(counts.seconds).collect();
     let help = "Time of operations of the engine";
     page.latencies("courtesy_engine_operation", help, "op", seconds);
