@@ -78,7 +78,9 @@ fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
     let fault = |reason: String| TlsConfigError::Key(reason);
     match secret_file::read_of_group(file).map_err(|error| fault(error.to_string()))? {
-        Found::Exposed => Err(fault("others can read it: its mode must be 0600, or 0640 for its group".to_owned())),
+        Found::Exposed => Err(fault(
+            "others can read it: its mode must be 0600, or 0640 for its group".to_owned(),
+        )),
         Found::Content(pem) => {
             PrivateKeyDer::from_pem_slice(&pem).map_err(|error| fault(error.to_string()))
         }

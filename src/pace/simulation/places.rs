@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{Agenda, Chance, OwnClock, SECOND, Truth, now, site};
 use crate::engine::{Config, Engine, ManualEngineClock, MemoryEngine};
-use crate::pace::lane::{Arrival, Arrived, Config as LaneConfig, Kind, Lane, Share, TurnId};
+use crate::pace::lane::{Arrival, Config as LaneConfig, Enqueued, Kind, Lane, Share, TurnId};
 use crate::types::client_key::ClientKey;
 
 const START: u64 = 1_800_000_000_000_000;
@@ -82,7 +82,7 @@ impl Proxies {
                 self.agenda.add(at + MARKS, Next::Mark(proxy));
             }
             Next::Marked(proxy, here) => {
-                self.all[proxy].2.set_share(Share { delays: 1, here });
+                self.all[proxy].2.set_share(Share { here, ..Share::ALONE });
                 self.fill(proxy, at);
             }
             Next::End(proxy, turn) => {
@@ -101,7 +101,7 @@ impl Proxies {
         let arrival =
             Arrival { client: &ClientKey::Proxy, kind, patience: Duration::from_secs(1000) };
         while lane.waiting() < REQUESTS {
-            assert!(matches!(lane.arrive(&arrival, own), Arrived::Waits(_)));
+            assert!(matches!(lane.enqueue(&arrival, own), Enqueued::Waits(_)));
         }
         while let Some(grant) = lane.grant(own) {
             lane.start(grant.turn, own).expect("it has no delay");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Chance, OwnClock, Truth, now, site};
 use crate::engine::{Engine, HORIZON_MAX, MemoryEngine, TurnRequest, slack, start_window};
-use crate::pace::lane::{Arrival, Arrived, Config, Kind, Lane, Share, TurnId};
+use crate::pace::lane::{Arrival, Config, Enqueued, Kind, Lane, Share, TurnId};
 use crate::pace::tick::Tick;
 use crate::types::client_key::ClientKey;
 
@@ -76,7 +76,7 @@ impl Proxy {
                     Err(at) => (self.clock.truth(at), Next::Start),
                     Ok(()) => {
                         self.used += usize::from(self.slot.take().is_some());
-                        self.lane.begin(turn, own);
+                        self.lane.record_start(turn, own);
                         self.lane.end(turn);
                         self.turn = None;
                         return (truth, Next::Grant, true);
@@ -97,7 +97,7 @@ impl Proxy {
         if self.lane.waiting() == 0 {
             let kind = Kind::Page { group: "*", delay, opens: None };
             let arrival = Arrival { client: &ClientKey::Proxy, kind, patience: PATIENCE };
-            if let Arrived::TooLong { .. } = self.lane.arrive(&arrival, own) {
+            if let Enqueued::TooLong { .. } = self.lane.enqueue(&arrival, own) {
                 return (truth + 10 * super::SECOND, Next::Grant);
             }
         }
@@ -117,7 +117,7 @@ impl Proxy {
     fn ask(&mut self, truth: Truth, chance: &mut Chance) -> (Truth, Next) {
         self.slot = None;
         if self.engine.status().is_up {
-            self.set_parts(1);
+            self.set_parts(1, truth);
         }
         match chance.one_in(200) {
             is_lost if is_lost || !self.engine.status().is_up => (truth + TIMEOUT, Next::Missed),
@@ -179,14 +179,18 @@ impl Proxy {
             // The next operation need not fail.
             return self.ask(truth + AWAY_RETRY, chance);
         }
-        self.set_parts(u32::try_from(status.members).expect("a thousand"));
+        self.set_parts(u32::try_from(status.members).expect("a thousand"), truth);
         let at = self.lane.starts_at(self.turn.expect("it was granted")).expect("not started");
         let at = self.clock.truth(at);
         if at <= truth { (truth, Next::Start) } else { (at.min(truth + AWAY_RETRY), Next::Missed) }
     }
 
-    /// The delays are so many times as long.
-    pub(super) fn set_parts(&mut self, delays: u32) {
-        self.lane.set_share(Share { delays, here: 1 });
+    /// The delays are so many times as long from this time on.
+    fn set_parts(&mut self, delays: u32, truth: Truth) {
+        if self.lane.share().delays == delays {
+            return;
+        }
+        let away = Share::away(delays, self.clock.at(truth));
+        self.lane.set_share(if delays > 1 { away } else { Share::ALONE });
     }
 }

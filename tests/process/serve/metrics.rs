@@ -1,12 +1,22 @@
 //! The numbers of a running proxy, as the documentation and Prometheus' own tools have them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::serve::support::{Served, state_dir};
 
 const PAGE: &str = include_str!("../../../docs/reference/metrics.md");
+
+/// One with an engine, whose metrics there are only then; that it is not there matters not.
+fn start(dir: &Path) -> Served {
+    let config = dir.join("courtesy.toml");
+    let engine = format!("[engine]\nurl = \"redis+unix://{}/none.sock\"\n", dir.display());
+    fs::write(&config, engine).expect("a directory that can be written to");
+    Served::start(dir, &["--config", config.to_str().expect("text")])
+}
 
 /// The text that Prometheus reads.
 fn text(served: &Served) -> String {
@@ -58,7 +68,7 @@ fn labels(text: &str, name: &str) -> String {
 #[test]
 fn the_page_has_every_metric_with_type_labels_and_meaning() {
     let dir = state_dir();
-    let served = Served::start(dir.path(), &[]);
+    let served = start(dir.path());
     let told = rows(&text(&served));
     assert!(told.len() > 50, "{told:?}");
     let page: BTreeSet<String> = PAGE
@@ -76,7 +86,7 @@ fn the_page_has_every_metric_with_type_labels_and_meaning() {
 #[test]
 fn a_rule_of_the_page_names_metrics_that_there_are() {
     let dir = state_dir();
-    let served = Served::start(dir.path(), &[]);
+    let served = start(dir.path());
     let told = text(&served);
     let rules: Vec<_> = PAGE.lines().skip_while(|line| *line != "## Rules worth having").collect();
     let named = |line: &str| -> Vec<String> {
@@ -95,7 +105,7 @@ fn a_rule_of_the_page_names_metrics_that_there_are() {
 #[test]
 fn promtool_finds_nothing_to_complain_of() {
     let dir = state_dir();
-    let served = Served::start(dir.path(), &[]);
+    let served = start(dir.path());
     let text = text(&served);
     served.terminate();
     let mut promtool = Command::new("promtool")
