@@ -72,7 +72,7 @@ fn a_request_without_a_delay_to_a_known_origin_asks_the_engine_nothing() {
 }
 
 #[test]
-fn the_first_request_to_an_origin_that_another_proxy_knows_asks_the_engine_twice() {
+fn a_first_request_to_an_origin_that_another_knows_asks_twice() {
     let (server, site) = (RedisServer::start(&[]), site());
     let (first, second) = (Counted::start(&server), Counted::start(&server));
     let url = site.url_at(UNPACED, "/page");

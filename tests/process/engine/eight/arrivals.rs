@@ -11,7 +11,7 @@ use super::{DELAY, PROXIES};
 
 /// So much later than it was decided a request is seen at most, because the threads of the proxy and
 /// of the site have to wait for a processor.
-const LATE: Duration = Duration::from_millis(60);
+const LATE: Duration = Duration::from_millis(110);
 
 /// A request for a page.
 #[derive(Clone, Copy, Debug)]
