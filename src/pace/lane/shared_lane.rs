@@ -37,8 +37,8 @@ impl Lane {
         let left = self.starts_at_by(turn, Share::ALONE)?.since(now);
         let turn = self.turns.get(turn)?;
         let GroupKey::Page(group) = &turn.key else { return None };
-        let own_delay = self.scaled_own_delay(now);
-        let asked_delay = self.scaled_asked_delay(turn.delay);
+        let own_delay = self.own(now);
+        let asked_delay = self.asked(turn.delay);
         let has_delay = !own_delay.is_zero() || !asked_delay.is_zero();
         has_delay.then(|| SlotRequest { group: group.clone(), own_delay, asked_delay, left })
     }
@@ -60,8 +60,8 @@ impl Lane {
     /// Which delay is the longer one for the turn.
     pub fn delayed_by(&self, turn: TurnId, now: Tick) -> Option<WaitsBy> {
         let asked = self.turns.get(turn)?.delay;
-        let own = self.scaled_own_delay(now);
-        Some(if self.scaled_asked_delay(asked) >= own {
+        let own = self.own(now);
+        Some(if self.asked(asked) >= own {
             self.asked_by(asked)
         } else if own > self.rate.unadapted(&self.config, now) {
             WaitsBy::Adapt
@@ -72,7 +72,7 @@ impl Lane {
 
     /// Whether what the site asks is the delay that is kept, or less because it is slow.
     pub(super) fn asked_by(&self, asked: Duration) -> WaitsBy {
-        if self.scaled_asked_delay(asked) > asked { WaitsBy::Adapt } else { WaitsBy::Asked }
+        if self.asked(asked) > asked { WaitsBy::Adapt } else { WaitsBy::Asked }
     }
 
     /// When the turn may start without a slot, by a part of the pace; it may start then, whatever
@@ -87,42 +87,42 @@ impl Lane {
     pub fn starts_at_by(&self, turn: TurnId, share: Share) -> Option<Tick> {
         let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
         let held_until = self.holds.until(&turn.client);
-        if !turn.key.is_page() {
+        if !turn.key.is_delayed() {
             return Some(held_until);
         }
         let group = self.groups.iter().find(|group| group.key == turn.key);
         let next = group.map_or(Tick::default(), |group| group.next);
-        let by_lane = share.extended(self.next, self.scaled_own_delay(share.since));
-        Some(held_until.max(by_lane).max(share.extended(next, self.scaled_asked_delay(turn.delay))))
+        let by_lane = share.extended(self.next, self.own(share.since));
+        Some(held_until.max(by_lane).max(share.extended(next, self.asked(turn.delay))))
     }
 
     /// The next start by the lane's own delay, in this proxy's part of the pace.
     pub(super) fn next_own(&self) -> Tick {
-        self.share.extended(self.next, self.scaled_own_delay(self.share.since))
+        self.share.extended(self.next, self.own(self.share.since))
     }
 
     /// The next start of a group, likewise.
     pub(super) fn next_of(&self, group: &Group) -> Tick {
-        self.share.extended(group.next, self.scaled_asked_delay(group.delay))
+        self.share.extended(group.next, self.asked(group.delay))
     }
 
     /// Whether something lies ahead by the lane's own delay.
     pub(super) fn has_next_own(&self, now: Tick) -> bool {
-        self.share.lasts(self.next, self.scaled_own_delay(now), now)
+        self.share.lasts(self.next, self.own(now), now)
     }
 
     /// Whether something lies ahead by the delay of a group.
     pub(super) fn has_next_of(&self, group: &Group, now: Tick) -> bool {
-        self.share.lasts(group.next, self.scaled_asked_delay(group.delay), now)
+        self.share.lasts(group.next, self.asked(group.delay), now)
     }
 
     /// The lane's own delay.
-    pub(super) fn scaled_own_delay(&self, now: Tick) -> Duration {
+    pub(super) fn own(&self, now: Tick) -> Duration {
         self.rate.delay(&self.config, now)
     }
 
     /// What the site asks of a group, and more if the site is slow.
-    pub(super) fn scaled_asked_delay(&self, delay: Duration) -> Duration {
+    pub(super) fn asked(&self, delay: Duration) -> Duration {
         delay.max(self.rate.adapted(&self.config, delay))
     }
 
@@ -134,7 +134,9 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Adapt, Arrival, Config, Enqueued, Kind};
+    use proptest::prelude::*;
+
+    use super::super::{Adapt, Arrival, Arrived, Config, Kind};
     use super::*;
     use crate::pace::hold::Outcome;
     use crate::types::client_key::ClientKey;
@@ -156,7 +158,7 @@ mod tests {
 
     /// The next turn, granted as soon as it may be.
     fn granted(lane: &mut Lane, now: Tick) -> TurnId {
-        assert!(matches!(lane.enqueue(&page(), now), Enqueued::Waits(_)));
+        assert!(matches!(lane.arrive(&page(), now), Arrived::Waits(_)));
         lane.grant(now).expect("a turn").turn
     }
 
@@ -164,7 +166,7 @@ mod tests {
     fn delays_are_as_many_times_as_long_as_there_are_parts() {
         let mut lane = lane(8);
         let turn = granted(&mut lane, at(100));
-        lane.record_start(turn, at(100));
+        lane.begin(turn, at(100));
         lane.end(turn);
         let wait = |lane: &Lane| lane.estimate(&page(), at(104)).as_secs();
         assert_eq!(wait(&lane), 6);
@@ -173,7 +175,7 @@ mod tests {
         lane.set_share(Share::away(2, at(100)));
         assert_eq!(wait(&lane), 16);
         let turn = granted(&mut lane, at(120));
-        lane.record_start(turn, at(120));
+        lane.begin(turn, at(120));
         lane.end(turn);
         assert_eq!(lane.estimate(&page(), at(120)), 2 * DELAY);
         lane.set_share(Share::ALONE);
@@ -190,7 +192,7 @@ mod tests {
         assert_eq!(lane.start(turn, at(129)), Err(at(130)));
         assert_eq!(lane.start(turn, at(130)), Ok(()));
         assert_eq!(lane.slot_request(turn, at(130)), None, "it has started");
-        lane.record_start(turn, at(130));
+        lane.begin(turn, at(130));
         assert_eq!(lane.estimate(&page(), at(130)), DELAY);
     }
 
@@ -219,11 +221,11 @@ mod tests {
             lane.set_share(Share::away(delays, at(1000)));
             let estimate = lane.estimate(&page(), at(arrives));
             assert_eq!(estimate.as_secs(), wait, "{delays} {arrives}");
-            assert!(matches!(lane.enqueue(&page(), at(arrives)), Enqueued::Waits(_)));
+            assert!(matches!(lane.arrive(&page(), at(arrives)), Arrived::Waits(_)));
             let now = at(arrives) + estimate;
             let turn = lane.grant(now).expect("a turn").turn;
             assert_eq!(lane.start(turn, now), Ok(()));
-            lane.record_start(turn, now);
+            lane.begin(turn, now);
             lane.end(turn);
             assert_eq!(lane.estimate(&page(), now), delays * DELAY, "and so do those after it");
         }
@@ -233,7 +235,7 @@ mod tests {
     fn what_others_started_just_before_the_engine_went_is_waited_for() {
         let mut lane = lane(8);
         let turn = granted(&mut lane, at(100));
-        lane.record_start(turn, at(100));
+        lane.begin(turn, at(100));
         lane.end(turn);
         // Its own last start is long ago; that of another proxy may not be.
         lane.set_share(Share::away(4, at(500)));
@@ -248,12 +250,12 @@ mod tests {
         lane.set_share(Share::away(4, at(110)));
         assert_eq!(lane.start(turn, at(129)), Err(at(130)));
         assert_eq!(lane.start(turn, at(130)), Ok(()));
-        lane.record_start(turn, at(130));
+        lane.begin(turn, at(130));
         lane.end(turn);
         let next = at(170);
         assert_eq!(lane.estimate(&page(), at(130)), next.since(at(130)));
 
-        assert!(matches!(lane.enqueue(&page(), at(169)), Enqueued::Waits(_)));
+        assert!(matches!(lane.arrive(&page(), at(169)), Arrived::Waits(_)));
         let turn = lane.grant(next).expect("a turn").turn;
         assert_eq!(lane.settle(turn, lane.share()), Some(next));
         // The engine is there again: what has no slot is no earlier for that.
@@ -274,15 +276,81 @@ mod tests {
                 Config { concurrency: 8, adapt, adapt_max, ..crate::pace::Config::off().lane };
             let mut lane = Lane::new(config, false);
             let turn = granted(&mut lane, at(100));
-            lane.record_start(turn, at(100));
+            lane.begin(turn, at(100));
             lane.note(turn, Outcome::Good, at(100 + latency), 0.0);
             lane.end(turn);
             let now = at(100 + latency);
             let turn = granted(&mut lane, now.max(at(110)));
-            lane.record_start(turn, now);
+            lane.begin(turn, now);
             assert_eq!(lane.waits_by(&page(), now), by, "{adapt:?} {latency}");
             let next = lane.add_turn(ClientKey::Proxy, GroupKey::Page("*".into()), DELAY, now);
             assert_eq!(lane.delayed_by(next, now), Some(by));
+        }
+    }
+
+    /// Proxies at one origin, the engine that they have until it goes, and the starts since then.
+    struct Parted {
+        lanes: Vec<Lane>,
+        /// The last start of each.
+        last: Vec<Tick>,
+        goes: Tick,
+        /// The next slot.
+        slot: Tick,
+        starts: Vec<Tick>,
+    }
+
+    impl Parted {
+        fn request(&mut self, proxy: usize, at: Tick) {
+            let (goes, now) = (self.goes, self.last[proxy].max(at));
+            let away = Share::away(self.lanes.len() as u32, goes);
+            let lane = &mut self.lanes[proxy];
+            if now >= goes {
+                lane.set_share(away);
+            }
+            let mut start = now + lane.estimate(&page(), now);
+            assert!(matches!(lane.arrive(&page(), now), Arrived::Waits(_)));
+            let turn = lane.grant(start).expect("a turn").turn;
+            if now < goes {
+                start = start.max(self.slot);
+                self.slot = start + DELAY;
+                lane.put_off(turn, start);
+            }
+            if start >= goes {
+                lane.set_share(away);
+                self.starts.push(start);
+            }
+            assert_eq!(lane.start(turn, start), Ok(()));
+            lane.begin(turn, start);
+            lane.end(turn);
+            self.last[proxy] = start;
+        }
+    }
+
+    proptest! {
+        /// E7 of the promises: whichever proxy has started last, and whichever has a slot.
+        #[test]
+        fn all_proxies_together_keep_the_pace_once_the_engine_is_away(
+            proxies in 2_usize..7,
+            goes in 0_u64..200,
+            mut requests in prop::collection::vec((0_usize..6, 0_u64..600), 1..150),
+        ) {
+            requests.sort_by_key(|(_, at)| *at);
+            let mut parted = Parted {
+                lanes: (0..proxies).map(|_| lane(8)).collect(),
+                last: vec![at(1000); proxies],
+                goes: at(1000 + goes),
+                slot: at(1000),
+                starts: Vec::new(),
+            };
+            for (proxy, seconds) in requests {
+                parted.request(proxy % proxies, at(1000 + seconds));
+            }
+            parted.starts.sort();
+            for (before, start) in parted.starts.iter().enumerate() {
+                let since = start.since(parted.goes);
+                let most = since.as_micros() / DELAY.as_micros() + 1;
+                prop_assert!(before as u128 + 1 <= most, "{since:?}: {:?}", parted.starts);
+            }
         }
     }
 }
