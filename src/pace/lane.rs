@@ -214,12 +214,12 @@ impl Lane {
         let Some(turn) = self.turns.get_mut(turn) else { return };
         (turn.began, turn.has_started) = (start, true);
         let (key, delay) = (turn.key.clone(), turn.delay);
-        let own = self.scaled_own_delay(start);
+        let own = self.own_delay(start);
         if !key.is_page() || own.is_zero() && delay.is_zero() {
             return;
         }
         self.next = self.next.max(start + own);
-        let delay = self.scaled_asked_delay(delay);
+        let delay = self.asked_delay(delay);
         if !delay.is_zero() {
             let group = self.group(key);
             group.next = group.next.max(start + delay);
@@ -353,9 +353,9 @@ impl Lane {
             return self.holds.until(arrival.client).since(now);
         };
         let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
-        let (own, asked) = (self.scaled_own_delay(now), self.scaled_asked_delay(delay));
+        let (own, asked) = (self.own_delay(now), self.asked_delay(delay));
         let of_group = group.map_or(Tick::default(), |group| group.next);
-        let next = self.next_own().max(self.share.extended(of_group, asked));
+        let next = self.next_own().max(self.share.extended(of_group, || asked));
         let unstarted = match group {
             _ if !own.is_zero() => self.turns.unstarted(None),
             Some(group) => self.turns.unstarted(Some(&group.key)),
@@ -381,7 +381,7 @@ impl Lane {
         let group = self.groups.iter().find(|group| group.key.is_of(kind));
         let next = group.map_or(Tick::default(), |group| group.next);
         let hold = self.holds.at(arrival.client, now).map(|hold| hold.until);
-        let own = self.scaled_own_delay(now);
+        let own = self.own_delay(now);
         if hold.is_some_and(|until| until >= self.next.max(next)) {
             WaitsBy::Hold
         } else if !kind.is_page() || own.is_zero() && kind.delay().is_zero() {
@@ -400,7 +400,7 @@ impl Lane {
     /// The groups with a waiter that may have a place: the moment from which each may have a turn,
     /// and its index. Where there is a delay, a turn that has not started is the only one.
     fn ready_groups(&self, now: Tick) -> impl Iterator<Item = (Tick, usize)> {
-        let own = self.scaled_own_delay(now);
+        let own = self.own_delay(now);
         let is_taken = !own.is_zero() && self.turns.unstarted(None) > 0;
         let places = self.places(now);
         self.groups.iter().enumerate().filter_map(move |(at, group)| {

@@ -45,7 +45,7 @@ impl Lane {
         let groups = groups.filter(|group| self.has_next_of(group, now));
         let groups = groups.filter_map(|group| match group.key {
             GroupKey::Page(name) => {
-                let (delay, next) = (self.scaled_asked_delay(group.delay), group.next);
+                let (delay, next) = (self.asked_delay(group.delay), group.next);
                 Some(FoldedGroup { name, delay, next })
             }
             GroupKey::Subresource | GroupKey::RobotsTxt => None,
@@ -53,7 +53,7 @@ impl Lane {
         let groups = groups.collect();
         Some(Folded {
             next: self.next,
-            own_delay: self.scaled_own_delay(now),
+            own_delay: self.own_delay(now),
             groups,
             holds: self.holds.for_all(),
             latency: self.rate.latency(),

@@ -27,8 +27,13 @@ impl Share {
 
     /// When the next start may be, where it might be at `next` if this proxy had the whole pace: so
     /// many delays after its last one, and after the engine was away.
-    pub(super) fn extended(self, next: Tick, delay: Duration) -> Tick {
-        if self.delays <= 1 || delay.is_zero() {
+    pub(super) fn extended(self, next: Tick, delay: impl FnOnce() -> Duration) -> Tick {
+        // The common case, without a look at the delay.
+        if self.delays <= 1 {
+            return next;
+        }
+        let delay = delay();
+        if delay.is_zero() {
             return next;
         }
         let first = self.since + delay.saturating_mul(self.delays);
@@ -39,6 +44,6 @@ impl Share {
 
     /// Whether a start at `next` lies ahead at `now`, and is to be remembered.
     pub(super) fn lasts(self, next: Tick, delay: Duration, now: Tick) -> bool {
-        next > Tick::default() && self.extended(next, delay) > now
+        next > Tick::default() && self.extended(next, || delay) > now
     }
 }

@@ -37,8 +37,8 @@ impl Lane {
         let left = self.starts_at_by(turn, Share::ALONE)?.since(now);
         let turn = self.turns.get(turn)?;
         let GroupKey::Page(group) = &turn.key else { return None };
-        let own_delay = self.own(now);
-        let asked_delay = self.asked(turn.delay);
+        let own_delay = self.own_delay(now);
+        let asked_delay = self.asked_delay(turn.delay);
         let has_delay = !own_delay.is_zero() || !asked_delay.is_zero();
         has_delay.then(|| SlotRequest { group: group.clone(), own_delay, asked_delay, left })
     }
@@ -60,8 +60,8 @@ impl Lane {
     /// Which delay is the longer one for the turn.
     pub fn delayed_by(&self, turn: TurnId, now: Tick) -> Option<WaitsBy> {
         let asked = self.turns.get(turn)?.delay;
-        let own = self.own(now);
-        Some(if self.asked(asked) >= own {
+        let own = self.own_delay(now);
+        Some(if self.asked_delay(asked) >= own {
             self.asked_by(asked)
         } else if own > self.rate.unadapted(&self.config, now) {
             WaitsBy::Adapt
@@ -72,7 +72,7 @@ impl Lane {
 
     /// Whether what the site asks is the delay that is kept, or less because it is slow.
     pub(super) fn asked_by(&self, asked: Duration) -> WaitsBy {
-        if self.asked(asked) > asked { WaitsBy::Adapt } else { WaitsBy::Asked }
+        if self.asked_delay(asked) > asked { WaitsBy::Adapt } else { WaitsBy::Asked }
     }
 
     /// When the turn may start without a slot, by a part of the pace; it may start then, whatever
@@ -87,42 +87,37 @@ impl Lane {
     pub fn starts_at_by(&self, turn: TurnId, share: Share) -> Option<Tick> {
         let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
         let held_until = self.holds.until(&turn.client);
-        if !turn.key.is_delayed() {
+        if !turn.key.is_page() {
             return Some(held_until);
         }
         let group = self.groups.iter().find(|group| group.key == turn.key);
         let next = group.map_or(Tick::default(), |group| group.next);
-        let by_lane = share.extended(self.next, self.own(share.since));
-        Some(held_until.max(by_lane).max(share.extended(next, self.asked(turn.delay))))
+        let by_lane = share.extended(self.next, || self.own_delay(share.since));
+        Some(held_until.max(by_lane).max(share.extended(next, || self.asked_delay(turn.delay))))
     }
 
     /// The next start by the lane's own delay, in this proxy's part of the pace.
     pub(super) fn next_own(&self) -> Tick {
-        self.share.extended(self.next, self.own(self.share.since))
+        self.share.extended(self.next, || self.own_delay(self.share.since))
     }
 
     /// The next start of a group, likewise.
     pub(super) fn next_of(&self, group: &Group) -> Tick {
-        self.share.extended(group.next, self.asked(group.delay))
+        self.share.extended(group.next, || self.asked_delay(group.delay))
     }
 
     /// Whether something lies ahead by the lane's own delay.
     pub(super) fn has_next_own(&self, now: Tick) -> bool {
-        self.share.lasts(self.next, self.own(now), now)
+        self.share.lasts(self.next, self.own_delay(now), now)
     }
 
     /// Whether something lies ahead by the delay of a group.
     pub(super) fn has_next_of(&self, group: &Group, now: Tick) -> bool {
-        self.share.lasts(group.next, self.asked(group.delay), now)
-    }
-
-    /// The lane's own delay.
-    pub(super) fn own(&self, now: Tick) -> Duration {
-        self.rate.delay(&self.config, now)
+        self.share.lasts(group.next, self.asked_delay(group.delay), now)
     }
 
     /// What the site asks of a group, and more if the site is slow.
-    pub(super) fn asked(&self, delay: Duration) -> Duration {
+    pub(super) fn asked_delay(&self, delay: Duration) -> Duration {
         delay.max(self.rate.adapted(&self.config, delay))
     }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Adapt, Arrival, Arrived, Config, Kind};
+use super::super::{Adapt, Arrival, Config, Enqueued, Kind};
 use super::*;
 use crate::pace::hold::Outcome;
 use crate::types::client_key::ClientKey;
@@ -24,7 +24,7 @@ fn lane(concurrency: usize) -> Lane {
 
 /// The next turn, granted as soon as it may be.
 fn granted(lane: &mut Lane, now: Tick) -> TurnId {
-    assert!(matches!(lane.arrive(&page(), now), Arrived::Waits(_)));
+    assert!(matches!(lane.enqueue(&page(), now), Enqueued::Waits(_)));
     lane.grant(now).expect("a turn").turn
 }
 
@@ -32,7 +32,7 @@ fn granted(lane: &mut Lane, now: Tick) -> TurnId {
 fn delays_are_as_many_times_as_long_as_there_are_parts() {
     let mut lane = lane(8);
     let turn = granted(&mut lane, at(100));
-    lane.begin(turn, at(100));
+    lane.record_start(turn, at(100));
     lane.end(turn);
     let wait = |lane: &Lane| lane.estimate(&page(), at(104)).as_secs();
     assert_eq!(wait(&lane), 6);
@@ -41,7 +41,7 @@ fn delays_are_as_many_times_as_long_as_there_are_parts() {
     lane.set_share(Share::away(2, at(100)));
     assert_eq!(wait(&lane), 16);
     let turn = granted(&mut lane, at(120));
-    lane.begin(turn, at(120));
+    lane.record_start(turn, at(120));
     lane.end(turn);
     assert_eq!(lane.estimate(&page(), at(120)), 2 * DELAY);
     lane.set_share(Share::ALONE);
@@ -58,7 +58,7 @@ fn a_slot_puts_off_a_turn_and_those_after_it() {
     assert_eq!(lane.start(turn, at(129)), Err(at(130)));
     assert_eq!(lane.start(turn, at(130)), Ok(()));
     assert_eq!(lane.slot_request(turn, at(130)), None, "it has started");
-    lane.begin(turn, at(130));
+    lane.record_start(turn, at(130));
     assert_eq!(lane.estimate(&page(), at(130)), DELAY);
 }
 
@@ -85,11 +85,11 @@ fn the_first_start_of_a_lane_while_the_engine_is_away_waits_its_part() {
         lane.set_share(Share::away(delays, at(1000)));
         let estimate = lane.estimate(&page(), at(arrives));
         assert_eq!(estimate.as_secs(), wait, "{delays} {arrives}");
-        assert!(matches!(lane.arrive(&page(), at(arrives)), Arrived::Waits(_)));
+        assert!(matches!(lane.enqueue(&page(), at(arrives)), Enqueued::Waits(_)));
         let now = at(arrives) + estimate;
         let turn = lane.grant(now).expect("a turn").turn;
         assert_eq!(lane.start(turn, now), Ok(()));
-        lane.begin(turn, now);
+        lane.record_start(turn, now);
         lane.end(turn);
         assert_eq!(lane.estimate(&page(), now), delays * DELAY, "and so do those after it");
     }
@@ -99,7 +99,7 @@ fn the_first_start_of_a_lane_while_the_engine_is_away_waits_its_part() {
 fn what_others_started_just_before_the_engine_went_is_waited_for() {
     let mut lane = lane(8);
     let turn = granted(&mut lane, at(100));
-    lane.begin(turn, at(100));
+    lane.record_start(turn, at(100));
     lane.end(turn);
     // Its own last start is long ago; that of another proxy may not be.
     lane.set_share(Share::away(4, at(500)));
@@ -114,12 +114,12 @@ fn a_turn_keeps_its_slot_or_its_part_when_the_engine_goes_or_comes() {
     lane.set_share(Share::away(4, at(110)));
     assert_eq!(lane.start(turn, at(129)), Err(at(130)));
     assert_eq!(lane.start(turn, at(130)), Ok(()));
-    lane.begin(turn, at(130));
+    lane.record_start(turn, at(130));
     lane.end(turn);
     let next = at(170);
     assert_eq!(lane.estimate(&page(), at(130)), next.since(at(130)));
 
-    assert!(matches!(lane.arrive(&page(), at(169)), Arrived::Waits(_)));
+    assert!(matches!(lane.enqueue(&page(), at(169)), Enqueued::Waits(_)));
     let turn = lane.grant(next).expect("a turn").turn;
     assert_eq!(lane.settle(turn, lane.share()), Some(next));
     // The engine is there again: what has no slot is no earlier for that.
@@ -139,12 +139,12 @@ fn a_delay_of_a_group_that_grew_because_the_site_is_slow_is_told_as_adapt() {
         let config = Config { concurrency: 8, adapt, adapt_max, ..crate::pace::Config::off().lane };
         let mut lane = Lane::new(config, false);
         let turn = granted(&mut lane, at(100));
-        lane.begin(turn, at(100));
+        lane.record_start(turn, at(100));
         lane.note(turn, Outcome::Good, at(100 + latency), 0.0);
         lane.end(turn);
         let now = at(100 + latency);
         let turn = granted(&mut lane, now.max(at(110)));
-        lane.begin(turn, now);
+        lane.record_start(turn, now);
         assert_eq!(lane.waits_by(&page(), now), by, "{adapt:?} {latency}");
         let next = lane.add_turn(ClientKey::Proxy, GroupKey::Page("*".into()), DELAY, now);
         assert_eq!(lane.delayed_by(next, now), Some(by));
@@ -171,7 +171,7 @@ impl Parted {
             lane.set_share(away);
         }
         let mut start = now + lane.estimate(&page(), now);
-        assert!(matches!(lane.arrive(&page(), now), Arrived::Waits(_)));
+        assert!(matches!(lane.enqueue(&page(), now), Enqueued::Waits(_)));
         let turn = lane.grant(start).expect("a turn").turn;
         if now < goes {
             start = start.max(self.slot);
@@ -183,7 +183,7 @@ impl Parted {
             self.starts.push(start);
         }
         assert_eq!(lane.start(turn, start), Ok(()));
-        lane.begin(turn, start);
+        lane.record_start(turn, start);
         lane.end(turn);
         self.last[proxy] = start;
     }
