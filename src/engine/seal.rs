@@ -24,7 +24,7 @@ pub struct SealKey(Hmac<Sha256>);
 pub enum SealKeyError {
     #[error(transparent)]
     File(#[from] io::Error),
-    #[error("others can read it: its mode must be 0600, or 0640 for its group")]
+    #[error("others can read or write it: its mode must be 0600, or 0640 for its group")]
     Exposed,
     #[error("it has less than {KEY_BYTES_MIN} bytes")]
     Short,
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_is_for_its_owner_alone_and_long_enough() {
+    fn a_key_file_is_for_its_owner_and_group_and_long_enough() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("seal.key");
         let read = |content: &str, mode| {
@@ -103,7 +103,13 @@ mod tests {
         let key = read("0123456789abcdef\n", 0o600).unwrap();
         assert_eq!(key.of(b"a", &[]), SealKey::new(b"0123456789abcdef").of(b"a", &[]));
         assert_eq!(format!("{key:?}"), "SealKey");
-        assert!(matches!(read("0123456789abcdef", 0o640), Err(SealKeyError::Exposed)));
+        assert!(read("0123456789abcdef", 0o640).is_ok(), "as Kubernetes gives a Secret");
+        for mode in [0o644, 0o660, 0o604] {
+            assert!(
+                matches!(read("0123456789abcdef", mode), Err(SealKeyError::Exposed)),
+                "{mode:o}"
+            );
+        }
         assert!(matches!(read("0123456789abcde\n\n", 0o600), Err(SealKeyError::Short)));
         assert!(matches!(SealKey::read(&dir.path().join("none")), Err(SealKeyError::File(_))));
     }
