@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use proptest::prelude::Rng as _;
-use proptest::test_runner::{RngAlgorithm, TestRng};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng};
 
 use super::tick::Tick;
 use crate::engine::{Error, Response};
@@ -109,4 +109,9 @@ impl<E> Agenda<E> {
 /// In words, for what a test says.
 fn seconds(truth: Truth) -> Duration {
     Duration::from_micros(truth)
+}
+
+/// Each case takes a second, and has nothing that could be made smaller.
+fn cases() -> Config {
+    Config { failure_persistence: None, max_shrink_iters: 0, ..Config::with_cases(2) }
 }

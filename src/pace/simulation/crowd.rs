@@ -133,7 +133,7 @@ fn are_fair(starts: &[(Truth, usize)]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 0, ..ProptestConfig::with_cases(2) })]
+    #![proptest_config(super::cases())]
 
     #[test]
     fn a_thousand_proxies_keep_one_pace_and_take_turns(seed in any::<u8>()) {

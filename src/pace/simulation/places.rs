@@ -113,7 +113,7 @@ impl Proxies {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 0, ..ProptestConfig::with_cases(2) })]
+    #![proptest_config(super::cases())]
 
     #[test]
     fn proxies_at_a_site_share_its_places(seed in any::<u8>()) {
