@@ -123,6 +123,11 @@ impl ClientAdmission {
         Ok(Client { address, user: Some(self.counts.note(user)?) })
     }
 
+    /// Whether clients must authenticate.
+    pub fn has_users(&self) -> bool {
+        self.clients.load().users.is_some()
+    }
+
     /// The client of a request inside a CONNECT of `client`, checked against the current settings:
     /// that client was authenticated, but perhaps long ago.
     pub fn renew(&self, client: &Client) -> Result<Client, RejectReason> {

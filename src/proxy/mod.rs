@@ -3,6 +3,7 @@
 //! [`Proxy::handle`] is the whole path. Every request takes it, whatever connection it came on, and
 //! without a `Permit` nothing of it is sent.
 
+mod client_protocol;
 mod connect;
 mod connection;
 mod decision;
@@ -15,6 +16,7 @@ mod observe;
 mod outcome;
 mod request;
 mod response;
+mod socks;
 #[doc(hidden)]
 pub mod test_hooks;
 
@@ -24,10 +26,12 @@ use http::header::USER_AGENT;
 use http::{Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 
+pub use client_protocol::serve_client;
 pub use connect::tunnel::Pipes;
 pub use connect::{Https, HttpsMode};
 pub use connection::client_io::Timeouts;
-pub use connection::{Limits, Service, serve};
+use connection::upgraded::PendingSocket;
+pub use connection::{Limits, Service};
 pub use decision::gate::Gate;
 use decision::gate::{Admitted, Permit};
 use decision::request_info::{RequestInfo, Subject};
@@ -160,8 +164,11 @@ impl Proxy {
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
+                let mut request = request.whole();
+                let socket = PendingSocket::Upgrade(hyper::upgrade::on(&mut request));
+                let (head, _) = request.into_parts();
                 let connect =
-                    box_future(|| self.connect(request, &client, context, current, entry));
+                    box_future(|| self.connect(&head, socket, &client, context, current, entry));
                 return connect.await;
             }
             Destination::OwnPage(path) => {
@@ -219,7 +226,7 @@ impl Proxy {
 
     /// The client of a request. Credentials are required of requests to the proxy as a proxy: not
     /// for its own page, which a person may open in a browser, and not again inside a CONNECT.
-    async fn identify(
+    pub(in crate::proxy) async fn identify(
         &self,
         request: &http_request::Parts,
         context: &ConnectionContext,

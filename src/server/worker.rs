@@ -140,7 +140,7 @@ async fn receive(
     let Accepted { stream, client, reception, permit } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
     let context = Arc::new(ConnectionContext::of_client(client, stop));
-    proxy::serve(stream, context, proxy, reception.reject_reason.map(Into::into)).await;
+    proxy::serve_client(stream, context, proxy, reception.reject_reason.map(Into::into)).await;
     drop((reception, permit, held));
 }
 

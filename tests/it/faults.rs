@@ -21,7 +21,6 @@ fn a7_b8_b9_b10_an_invalid_request_gets_its_reason_and_a_close() {
             400,
             "TLS",
         ),
-        ("\u{5}\u{1}\u{0}".to_owned(), 400, "SOCKS"),
         ("\u{4}\u{1}\u{0}\u{50}\u{7f}\u{0}\u{0}\u{1}\u{0}".to_owned(), 400, "SOCKS"),
         (get("Host : x\r\n"), 400, "blank before the colon"),
         (get(&format!("{host}X: a\r\n folded\r\n")), 400, "folded"),

@@ -49,6 +49,7 @@ mod reload;
 mod resting;
 mod robots_properties;
 mod sni;
+mod socks;
 mod spellings;
 mod steps;
 mod tls;

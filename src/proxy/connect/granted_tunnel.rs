@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::upgrade::OnUpgrade;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::debug;
@@ -12,7 +11,7 @@ use super::preread::{Preread, mismatch};
 use super::sni::UNRECOGNIZED_NAME;
 use super::tunnel::{self, IdleTimer, Pipes, write_all};
 use crate::audit::Reason;
-use crate::proxy::connection::upgraded::into_socket;
+use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::gate::HostPermit;
 use crate::proxy::decision::recheck::Recheck;
 use crate::proxy::limits::LINGER;
@@ -31,9 +30,8 @@ pub struct Tunnel {
 
 impl Tunnel {
     /// Moves bytes between a client that has received its 200 and `origin`, which is connected.
-    pub async fn run(self, client: OnUpgrade, origin: TcpStream) {
-        let Ok(client) = client.await else { return };
-        let Ok((first, client)) = into_socket(client) else { return };
+    pub async fn run(self, client: PendingSocket, origin: TcpStream) {
+        let Some((first, client)) = client.socket().await else { return };
         let server = origin;
         let origin = self.permit.origin();
         let preread = Preread { host: origin.host(), handshake_timeout: self.handshake_timeout };

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use http::header::USER_AGENT;
-use http::{HeaderMap, Response};
-use hyper::body::Incoming;
-use hyper::upgrade::OnUpgrade;
+use http::{HeaderMap, Response, request};
 
 use super::Connect;
 use super::granted_tunnel::Tunnel;
@@ -13,7 +11,7 @@ use super::intercept::Interception;
 use super::tunnel::IdleTimer;
 use crate::clients::{Client, MemoryPermit};
 use crate::egress::PERMISSION_AGE_MAX;
-use crate::egress::boxed_request::BoxedRequest;
+use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::recheck::Recheck;
 use crate::proxy::decision::request_info::{RequestInfo, Subject};
 use crate::proxy::decision::rules::Mixed;
@@ -30,24 +28,22 @@ use crate::runtime::clock;
 use crate::types::origin::Origin;
 
 impl Proxy {
-    /// Responds to a CONNECT. What follows a 200 begins when the client has received it; requests
+    /// Responds to the CONNECT of `head`, whose client has `socket`. What follows a 200 begins when the client has received it; requests
     /// inside are served by `current`.
     pub(in crate::proxy) async fn connect(
         &self,
-        request: BoxedRequest<Incoming>,
+        head: &request::Parts,
+        socket: PendingSocket,
         client: &Client,
         context: &ConnectionContext,
         current: &Current,
         entry: &AccessEntry,
     ) -> Result<Response<Body>, Refusal> {
-        let mut request = request.whole();
-        let upgrade = hyper::upgrade::on(&mut request);
-        let (head, _) = request.into_parts();
         let user_agent = head.headers.get(USER_AGENT);
         let info = RequestInfo { client, method: &head.method, user_agent, entry };
-        match self.https.connect(&head, &context.scope)? {
+        match self.https.connect(head, &context.scope)? {
             Connect::Intercept(origin) => {
-                self.intercept(upgrade, origin, info, context, current).await
+                self.intercept(socket, origin, info, context, current).await
             }
             Connect::PortNotAllowed(origin) => {
                 let error = self.gate.deny_port(&origin, info).await;
@@ -56,7 +52,7 @@ impl Proxy {
             Connect::Classify(origin, mixed) => {
                 let pending = self.metrics.begin(&origin);
                 let tunnelled =
-                    self.tunnel(upgrade, origin, mixed, (info, &head.headers), context).await;
+                    self.tunnel(socket, origin, mixed, (info, &head.headers), context).await;
                 pending.finish(tunnelled.map(|()| (End::Forwarded, respond::connected())))
             }
         }
@@ -67,7 +63,7 @@ impl Proxy {
     /// are.
     async fn intercept(
         &self,
-        upgrade: OnUpgrade,
+        socket: PendingSocket,
         origin: Origin,
         info: RequestInfo<'_>,
         context: &ConnectionContext,
@@ -88,14 +84,14 @@ impl Proxy {
         let held = self.admission.keep(info.client, footprint::MULTIPLEXED_BYTES)?;
         let inside = context.after_connect(info.client);
         let interception = Interception { origin, info: info.into(), current: Arc::clone(current) };
-        context.state.upgrade(interception.run(upgrade, inside, held));
+        context.state.upgrade(interception.run(socket, inside, held));
         Ok(respond::connected())
     }
 
     /// Decides on a host as a whole, and connects the client with it.
     async fn tunnel(
         &self,
-        upgrade: OnUpgrade,
+        socket: PendingSocket,
         origin: Origin,
         mixed: Mixed,
         (info, headers): (RequestInfo<'_>, &HeaderMap),
@@ -137,7 +133,7 @@ impl Proxy {
             pipes: Arc::clone(&self.forwarding.pipes),
             handshake_timeout: self.handshake_timeout,
         };
-        context.state.upgrade(holding(held, tunnel.run(upgrade, stream)));
+        context.state.upgrade(holding(held, tunnel.run(socket, stream)));
         Ok(())
     }
 }

@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::upgrade::OnUpgrade;
 use rustls::AlertDescription;
 use rustls::server::Acceptor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,7 +21,7 @@ use crate::proxy::connect::inside_stream::{Secured, Stream};
 use crate::proxy::connect::rewind::Rewind;
 use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
 use crate::proxy::connect::sniff::Protocol;
-use crate::proxy::connection::upgraded::into_socket;
+use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::connection::{http2, serve};
 use crate::proxy::decision::request_info::OwnedRequestInfo;
 use crate::proxy::exchange::connection_context::ConnectionContext;
@@ -62,15 +61,15 @@ impl Interception {
     /// inside as it did the CONNECT, and a future cannot contain itself.
     pub fn run(
         self,
-        upgrade: OnUpgrade,
+        socket: PendingSocket,
         context: ConnectionContext,
         held: MemoryPermit,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        box_future(|| run(self, upgrade, context, held))
+        box_future(|| run(self, socket, context, held))
     }
 
-    async fn begin(self, upgrade: OnUpgrade, context: ConnectionContext) -> Option<Inside> {
-        let (mut first, mut stream) = into_socket(upgrade.await.ok()?).ok()?;
+    async fn begin(self, socket: PendingSocket, context: ConnectionContext) -> Option<Inside> {
+        let (mut first, mut stream) = socket.socket().await?;
         let handshake_timeout = self.current.load().handshake_timeout;
         if first.is_empty() {
             first = vec![0; FIRST_BYTES_MAX];
@@ -194,13 +193,13 @@ impl Interception {
 
 async fn run(
     interception: Interception,
-    upgrade: OnUpgrade,
+    socket: PendingSocket,
     context: ConnectionContext,
     mut held: MemoryPermit,
 ) {
     let current = Arc::clone(&interception.current);
     // Boxed, so that the memory of the handshake is free while the connection is served.
-    let inside = box_future(|| interception.begin(upgrade, context)).await;
+    let inside = box_future(|| interception.begin(socket, context)).await;
     if !matches!(inside, Some(Inside::Http2(..))) {
         held.shrink_to(footprint::INTERCEPTED_BYTES);
     }

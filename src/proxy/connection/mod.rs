@@ -10,5 +10,5 @@ mod serve;
 pub mod service;
 pub mod upgraded;
 
-pub use serve::serve;
+pub use serve::{close_in_stages, serve};
 pub use service::{Limits, Service};

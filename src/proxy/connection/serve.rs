@@ -5,7 +5,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -98,13 +98,18 @@ async fn close<S: ClientStream, E: Display>(
     if let Some(response) = &last {
         let _ = timeout(LINGER, stream.write_all(response)).await;
     }
-    if !is_shut {
-        let _ = timeout(LINGER, stream.shutdown()).await;
-    }
     // Unread bytes would cause a reset, which would take the last response away from the client.
     if last.is_some() || state.has_unread_content() {
-        let _ = timeout(LINGER, discard(&mut stream)).await;
+        close_in_stages(stream).await;
+    } else if !is_shut {
+        let _ = timeout(LINGER, stream.shutdown()).await;
     }
+}
+
+/// Ends this side of `stream`, and reads on for a while before it is closed (RFC 9112 §9.6).
+pub async fn close_in_stages(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let _ = timeout(LINGER, stream.shutdown()).await;
+    let _ = timeout(LINGER, discard(&mut stream)).await;
 }
 
 async fn discard(stream: &mut (impl AsyncRead + Unpin)) {

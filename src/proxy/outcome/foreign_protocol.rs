@@ -1,4 +1,4 @@
-//! Protocols other than HTTP that clients speak to the proxy's port, because the address that they
+//! Protocols that are not served there, and that clients speak to the proxy's port, because the address that they
 //! were given for the proxy has the wrong scheme.
 
 /// A protocol spoken in place of HTTP.
@@ -6,17 +6,15 @@
 pub enum ForeignProtocol {
     Tls,
     Socks4,
-    Socks5,
 }
 
 impl ForeignProtocol {
-    /// Reads the first bytes: a TLS handshake record (RFC 8446 §5.1), or a SOCKS version (RFC 1928
-    /// §3).
+    /// Reads the first bytes: a TLS handshake record (RFC 8446 §5.1), or version 4 of
+    /// SOCKS.
     pub fn by(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x16] | [0x16, 0x03, ..] => Some(Self::Tls),
             [4, ..] => Some(Self::Socks4),
-            [5, ..] => Some(Self::Socks5),
             _ => None,
         }
     }
@@ -28,9 +26,10 @@ impl ForeignProtocol {
                 "this is a TLS handshake, but the proxy speaks plain HTTP: write http:// instead of \
                  https:// for the proxy's own address (as in HTTPS_PROXY=http://127.0.0.1:3128)"
             }
-            Self::Socks4 | Self::Socks5 => {
-                "this is SOCKS, but the proxy speaks HTTP: write http:// instead of socks4:// or \
-                 socks5:// for the proxy's own address (as in ALL_PROXY=http://127.0.0.1:3128)"
+            Self::Socks4 => {
+                "this is SOCKS4, but the proxy speaks HTTP and SOCKS5: write http:// or socks5h:// \
+                 instead of socks4:// for the proxy's own address (as in \
+                 ALL_PROXY=http://127.0.0.1:3128)"
             }
         }
     }
@@ -47,7 +46,7 @@ mod tests {
             (b"\x16", Some(ForeignProtocol::Tls)),
             (b"\x16G", None),
             (b"\x04\x01\x00\x50", Some(ForeignProtocol::Socks4)),
-            (b"\x05\x01\x00", Some(ForeignProtocol::Socks5)),
+            (b"\x05\x01\x00", None),
             (b"GET / HTTP/1.1", None),
             (b"", None),
         ] {

@@ -26,6 +26,22 @@ fn curl_by_http_1() {
     assert!(answers.iter().all(|answer| answer.version == "1.1"), "{answers:#?}");
 }
 
+/// The proxy's address with another scheme.
+fn curl_with_scheme(scheme: &str) -> [String; 5] {
+    let script = format!("curl=$0; exec $curl -x \"{scheme}://${{HTTPS_PROXY#http://}}\" \"$@\"");
+    ["sh".into(), "-c".into(), script, apt("curl", "curl"), "-sS".into()]
+}
+
+#[test]
+fn curl_by_socks() {
+    let site = Site::start();
+    let curl = curl_with_scheme("socks5h").into_iter();
+    let options = ["--include", "--max-time", "20"].map(str::to_owned);
+    let answers = Run::of(&site).four(curl.chain(options), "curl/");
+    let versions: Vec<_> = answers.iter().map(|answer| answer.version.as_str()).collect();
+    assert_eq!(versions, ["1.1", "1.1", "2", "2"]);
+}
+
 #[test]
 fn wget() {
     let wget = apt("wget", "wget");

@@ -306,12 +306,12 @@ fn message_of(literal: &str) -> String {
     words
 }
 
-/// Given https:// or socks5:// for the proxy's address: one line, however often it tries.
+/// Given https:// or socks4:// for the proxy's address: one line, however often it tries.
 #[test]
 fn a_client_that_speaks_no_http_is_named_once_with_what_to_write() {
     for (sent, remedy) in [
         (&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], "write http:// instead of https://"),
-        (b"\x05\x01\x00", "write http:// instead of socks4:// or socks5://"),
+        (b"\x04\x01\x00", "write http:// or socks5h:// instead of socks4://"),
     ] {
         let dir = state_dir();
         let served = Served::start(dir.path(), &[]);

@@ -77,6 +77,11 @@ impl Client {
         Self { within: Some(authority.to_owned()), ..self }
     }
 
+    /// Goes on as in a tunnel to `authority`, which it has.
+    pub fn within(self, authority: &str) -> Self {
+        Self { within: Some(authority.to_owned()), ..self }
+    }
+
     /// Speaks TLS from here on. `name` is whom the certificate must be for and, unless it is an
     /// address, what the handshake asks for.
     pub fn secured(self, config: Arc<ClientConfig>, name: &str) -> io::Result<Self> {

@@ -1,0 +1,68 @@
+//! The CONNECT of SOCKS5, as that of HTTP.
+
+use http::{HeaderMap, Method, Version, request};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tracing::debug;
+
+use crate::proxy::connection::upgraded::PendingSocket;
+use crate::proxy::exchange::body::Exchange;
+use crate::proxy::exchange::connection_context::ConnectionContext;
+use crate::proxy::exchange::footprint;
+use crate::proxy::instance::{Current, Proxy};
+use crate::proxy::observe::access_log::AccessEntry;
+use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
+
+impl Proxy {
+    /// Decides on a CONNECT to `authority` as [`Proxy::handle`] does. What follows the reply is in
+    /// the state of `context`, and takes the stream from `socket`. `headers` are those that the
+    /// CONNECT of HTTP would have.
+    pub(super) async fn socks_connect(
+        &self,
+        authority: &str,
+        headers: HeaderMap,
+        socket: oneshot::Receiver<TcpStream>,
+        context: &ConnectionContext,
+        current: &Current,
+    ) -> Result<(), Refusal> {
+        let mut exchange = Exchange::begin(&context.state);
+        let head = connect_head(authority, headers)?;
+        let entry = AccessEntry::of(&head, context);
+        let opened = async {
+            let client = self.identify(&head, context).await?;
+            let bytes = footprint::of(&head, false, None);
+            exchange.holds(self.admission.request(&client, bytes)?);
+            let socket = PendingSocket::Handed(socket);
+            self.connect(&head, socket, &client, context, current, &entry).await
+        };
+        match opened.await {
+            Ok(response) => {
+                entry.emit(context, response.status(), None);
+                Ok(())
+            }
+            Err(refusal) => {
+                let (status, detail) = match &refusal {
+                    Refusal::Rejection(rejection) => (rejection.status, rejection.detail.clone()),
+                    Refusal::Denial(denial) => (denial.status, denial.sentence()),
+                };
+                debug!(client = %context.client.address, status = status.as_u16(), "{detail}");
+                entry.emit(context, status, Some(&refusal));
+                Err(refusal)
+            }
+        }
+    }
+}
+
+/// The head of a CONNECT of HTTP/1.1 to `authority`.
+fn connect_head(authority: &str, headers: HeaderMap) -> Result<request::Parts, Rejection> {
+    let built = http::Request::builder()
+        .method(Method::CONNECT)
+        .uri(authority)
+        .version(Version::HTTP_11)
+        .body(());
+    let (mut head, ()) =
+        built.map_err(|_| Rejection::bad_request("the host is not valid"))?.into_parts();
+    head.headers = headers;
+    Ok(head)
+}
