@@ -223,7 +223,7 @@ impl From<&SetupError> for Exit {
             SetupError::Users(error) => error.into(),
             SetupError::Token(error) => error.into(),
             SetupError::Roots(error) => error.into(),
-            SetupError::Engine(_) => Self::Configuration,
+            SetupError::Engine(_) | SetupError::ListenerTls(_) => Self::Configuration,
         }
     }
 }

@@ -159,12 +159,22 @@ fn check_bounds(settings: &Settings, complain: Complain<'_>) {
 }
 
 fn check_ca(settings: &Settings, complain: Complain<'_>) {
-    let (given, missing) = match (&settings.https.ca_cert, &settings.https.ca_key) {
-        (Some(_), None) => ("https.ca_cert", "https.ca_key"),
-        (None, Some(_)) => ("https.ca_key", "https.ca_cert"),
+    let names = ["https.ca_cert", "https.ca_key"];
+    let given = [settings.https.ca_cert.is_some(), settings.https.ca_key.is_some()];
+    check_pair(names, given, "a CA that is made here", complain);
+    let names = ["listen.tls_cert", "listen.tls_key"];
+    let given = [settings.listen.tls_cert.is_some(), settings.listen.tls_key.is_some()];
+    check_pair(names, given, "a certificate of the local CA", complain);
+}
+
+/// Of a certificate and its key, one alone is of no use; without both there is `other`.
+fn check_pair(names: [&str; 2], given: [bool; 2], other: &str, complain: Complain<'_>) {
+    let (given, missing) = match given {
+        [true, false] => (names[0], names[1]),
+        [false, true] => (names[1], names[0]),
         _ => return,
     };
-    let hint = format!("set {missing}, too, or neither for a CA that is made here");
+    let hint = format!("set {missing}, too, or neither for {other}");
     complain(given, format!("is of no use without {missing}"), Some(hint));
 }
 

@@ -1,17 +1,34 @@
 //! A client's own connection, by the protocol of its first bytes.
 
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use rustls::server::Acceptor;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::{debug, info};
 
-use super::connection::serve;
+use super::connection::client_socket::SecuredClient;
+use super::connection::{http2, serve};
 use super::exchange::connection_context::ConnectionContext;
 use super::exchange::drain::drain_begins;
+use super::exchange::footprint;
 use super::instance::Current;
+use super::listener_tls::ListenerTls;
 use super::outcome::rejection::Rejection;
 use super::socks;
 use crate::runtime::box_future::box_future;
+use crate::types::origin::{Host, Origin, Scheme};
+
+/// Bytes by which a protocol is known.
+const FIRST_BYTES: usize = 3;
+
+/// The type of a TLS record of a handshake (RFC 8446 §5.1).
+const HANDSHAKE: u8 = 0x16;
 
 /// Serves a client's connection to the proxy, from its first byte to its last, in the protocol that
 /// the client speaks. With `rejection`, that is the response to every request.
@@ -25,21 +42,146 @@ pub async fn serve_client(
     let first = tokio::select! {
         // What came before the shutdown is served.
         biased;
-        first = timeout(idle, first_byte(&stream)) => first.ok().flatten(),
+        first = timeout(idle, spoken(&stream)) => first.ok().flatten(),
         () = drain_begins(&context) => None,
     };
     match first {
-        Some(socks::VERSION) => {
+        Some(Spoken::Socks5) => {
             box_future(|| socks::serve(stream, context, current, rejection.is_some())).await;
         }
-        Some(_) => serve(stream, context, current, rejection).await,
+        Some(Spoken::Http2) => {
+            box_future(|| serve_http2(stream, context, current, rejection)).await
+        }
+        Some(Spoken::Tls) if rejection.is_none() && is_tls_served(&current) => {
+            box_future(|| serve_tls(stream, context, current)).await;
+        }
+        Some(Spoken::Http1 | Spoken::Tls) => serve(stream, context, current, rejection).await,
         None => {}
     }
 }
 
-/// The first byte that the client sends, which is left to be read. `None`: it sends none.
-async fn first_byte(stream: &TcpStream) -> Option<u8> {
-    let mut first = [0];
+/// A protocol that a client may speak to the proxy. What is none of them is refused as HTTP/1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoken {
+    Http1,
+    /// In clear, with prior knowledge (RFC 9113 §3.3).
+    Http2,
+    Socks5,
+    /// HTTP/1 or HTTP/2 inside TLS, where the settings have it.
+    Tls,
+}
+
+impl Spoken {
+    /// By the first bytes, which are not all to be expected in one piece. The method of HTTP/2's
+    /// preface is reserved for it (RFC 9113 §11.6).
+    fn of(first: &[u8]) -> Self {
+        match first {
+            [socks::VERSION, ..] => Self::Socks5,
+            [HANDSHAKE, ..] => Self::Tls,
+            [b'P', b'R', b'I', ..] => Self::Http2,
+            _ => Self::Http1,
+        }
+    }
+}
+
+/// The protocol of the first bytes that the client sends, which are left to be read. `None`: it
+/// sends none.
+async fn spoken(stream: &TcpStream) -> Option<Spoken> {
+    let mut first = [0; FIRST_BYTES];
     let count = stream.peek(&mut first).await.ok()?;
-    (count > 0).then_some(first[0])
+    (count > 0).then(|| Spoken::of(&first[..count]))
+}
+
+fn is_tls_served(current: &Current) -> bool {
+    !matches!(current.load().listener_tls, ListenerTls::Off)
+}
+
+/// Serves HTTP inside TLS, in the version that the handshake has chosen (RFC 7301).
+async fn serve_tls(stream: TcpStream, context: Arc<ConnectionContext>, current: Current) {
+    let limit = current.load().handshake_timeout;
+    let client = context.client.address;
+    let stream = match timeout(limit, accept_tls(stream, &current)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            info!(%client, "the TLS handshake with a client of the proxy failed: {error}");
+            return;
+        }
+        Err(_) => return debug!(%client, "a TLS handshake took longer than {limit:?}"),
+    };
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let stream = SecuredClient::new(Box::new(stream));
+    if is_http2 {
+        box_future(|| serve_http2(stream, context, current, None)).await;
+    } else {
+        box_future(|| serve(stream, context, current, None)).await;
+    }
+}
+
+async fn accept_tls(stream: TcpStream, current: &Current) -> io::Result<TlsStream<TcpStream>> {
+    let local = stream.local_addr()?.ip().to_canonical();
+    let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+    let (listener_tls, leaves) = {
+        let proxy = current.load();
+        (proxy.listener_tls.clone(), Arc::clone(&proxy.leaves))
+    };
+    let config = match listener_tls {
+        ListenerTls::Own(config) => config,
+        ListenerTls::Leaf => {
+            let hello = start.client_hello();
+            let named = hello.server_name().map(|name| Origin::from_authority(Scheme::Https, name));
+            let host = match named {
+                Some(Ok(named)) => named.host().clone(),
+                _ => host_of(local),
+            };
+            leaves.server_config(&host).await.map_err(io::Error::other)?
+        }
+        ListenerTls::Off => return Err(ErrorKind::ConnectionAborted.into()),
+    };
+    start.into_stream(config).await
+}
+
+const fn host_of(address: IpAddr) -> Host {
+    match address {
+        IpAddr::V4(v4) => Host::V4(v4),
+        IpAddr::V6(v6) => Host::V6(v6),
+    }
+}
+
+/// Serves HTTP/2, with the memory that its streams may take.
+async fn serve_http2<S>(
+    stream: S,
+    context: Arc<ConnectionContext>,
+    current: Current,
+    rejection: Option<Rejection>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let held = current.load().admission.keep(&context.client, footprint::MULTIPLEXED_BYTES);
+    let (held, rejection) = match held {
+        Ok(held) => (Some(held), rejection),
+        Err(reason) => (None, Some(rejection.unwrap_or_else(|| reason.into()))),
+    };
+    http2::serve(stream, context, current, rejection).await;
+    drop(held);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_protocol_is_known_by_its_first_bytes() {
+        for (first, expected) in [
+            (&b"\x05\x01\x00"[..], Spoken::Socks5),
+            (b"\x05", Spoken::Socks5),
+            (b"PRI", Spoken::Http2),
+            (b"\x16\x03\x01", Spoken::Tls),
+            (b"PRO", Spoken::Http1),
+            (b"P", Spoken::Http1),
+            (b"GET", Spoken::Http1),
+            (b"\x04\x01", Spoken::Http1),
+        ] {
+            assert_eq!(Spoken::of(first), expected, "{}", first.escape_ascii());
+        }
+    }
 }

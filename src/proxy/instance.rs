@@ -9,6 +9,7 @@ use super::connect::Https;
 use super::connection::Limits;
 use super::decision::gate::Gate;
 use super::forward::Forwarding;
+use super::listener_tls::ListenerTls;
 use super::observe::request_metrics::RequestMetrics;
 use crate::ca::Leaves;
 use crate::clients::ClientAdmission;
@@ -27,6 +28,8 @@ pub struct Proxy {
     pub https: Https,
     /// For the first bytes inside a CONNECT, and for the TLS handshake.
     pub handshake_timeout: Duration,
+    /// TLS between clients and the proxy itself.
+    pub listener_tls: ListenerTls,
     pub leaves: Arc<Leaves>,
     pub admission: Arc<ClientAdmission>,
 }

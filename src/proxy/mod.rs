@@ -12,6 +12,7 @@ mod forward;
 mod framing;
 mod instance;
 pub mod limits;
+mod listener_tls;
 mod observe;
 mod outcome;
 mod request;
@@ -47,6 +48,7 @@ use forward::ForwardError;
 pub use forward::Forwarding;
 use framing::head;
 pub use instance::{Current, Proxy};
+pub use listener_tls::{ListenerTls, ListenerTlsError};
 pub use observe::access_log::ACCESS;
 use observe::access_log::AccessEntry;
 pub use observe::decision_log::EACH_DECISION;
@@ -165,7 +167,8 @@ impl Proxy {
             Destination::Resource(target) => target,
             Destination::Connect => {
                 let mut request = request.whole();
-                let socket = PendingSocket::Upgrade(hyper::upgrade::on(&mut request));
+                let upgrade = hyper::upgrade::on(&mut request);
+                let socket = PendingSocket::of(request.version(), upgrade);
                 let (head, _) = request.into_parts();
                 let connect =
                     box_future(|| self.connect(&head, socket, &client, context, current, entry));

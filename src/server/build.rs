@@ -24,7 +24,8 @@ use crate::egress::{self, AddressPolicy, ConfigSnapshot, Egress, Tls};
 use crate::engine::{Engine, RedisEngine};
 use crate::pace::Lanes;
 use crate::proxy::{
-    DecisionMetrics, Forwarding, Gate, Pipes, Proxy, RequestMetrics, RobotsSummaryCache,
+    DecisionMetrics, Forwarding, Gate, ListenerTls, Pipes, Proxy, RequestMetrics,
+    RobotsSummaryCache,
 };
 use crate::runtime::clock::{Clock, SystemClock, uptime};
 use crate::store::Store;
@@ -56,6 +57,8 @@ pub struct Components {
     pub lifecycle: Arc<Lifecycle>,
     /// The settings in effect.
     pub(super) settings: Arc<ArcSwap<Settings>>,
+    /// TLS between clients and the proxy itself.
+    pub(super) listener_tls: Arc<ArcSwap<ListenerTls>>,
     pub egress: Arc<egress::EgressState>,
     /// The addresses that the proxy listens on: it never connects to them.
     own: Vec<SocketAddr>,
@@ -82,7 +85,7 @@ pub fn build(
 /// listeners, to which it never connects. The CA is in `ca`, and is generated at the first start.
 pub fn build_prepared(
     settings: &Settings,
-    Prepared { tls, clients, secret, engine: client, .. }: Prepared,
+    Prepared { tls, clients, listener_tls, secret, engine: client, .. }: Prepared,
     mut own: Vec<SocketAddr>,
     ca: ca::Source,
     clock: Arc<dyn Clock>,
@@ -129,6 +132,7 @@ pub fn build_prepared(
         clock,
         lifecycle: Arc::new(lifecycle),
         settings: Arc::new(ArcSwap::from_pointee(settings.clone())),
+        listener_tls: Arc::new(ArcSwap::from_pointee(listener_tls)),
         egress,
         own,
         mark: mark(),
@@ -234,6 +238,7 @@ impl Components {
             limits: settings.limits(),
             https: settings.https(),
             handshake_timeout: limits.handshake_timeout,
+            listener_tls: ListenerTls::clone(&self.listener_tls.load()),
             leaves: Arc::clone(&self.leaves),
             admission: Arc::clone(&self.admission),
         }

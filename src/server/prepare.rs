@@ -12,6 +12,7 @@ use crate::clients::{Clients, UsersError};
 use crate::config::Settings;
 use crate::egress::{self, RootsError, Tls};
 use crate::engine::RedisConfig;
+use crate::proxy::{ListenerTls, ListenerTlsError};
 use crate::store::disk;
 use crate::types::timestamp::Timestamp;
 
@@ -19,6 +20,8 @@ use crate::types::timestamp::Timestamp;
 pub struct Prepared {
     pub(super) tls: Tls,
     pub(super) clients: Clients,
+    /// TLS between clients and the proxy itself.
+    pub(super) listener_tls: ListenerTls,
     /// How the engine is reached, if there is one.
     pub(super) engine: Option<RedisConfig>,
     /// The token of the admin listener.
@@ -48,6 +51,8 @@ pub enum SetupError {
     Users(#[from] UsersError),
     #[error(transparent)]
     Token(#[from] TokenError),
+    #[error(transparent)]
+    ListenerTls(#[from] ListenerTlsError),
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
@@ -80,11 +85,13 @@ pub fn prepare(
 pub(super) fn read(settings: &Settings, found: &mut Vec<SetupError>) -> Option<Prepared> {
     let tls = tls(settings, found);
     let clients = note(settings.clients(), found);
+    let listener_tls = note(settings.listen.tls(), found);
     let secret = note(settings.admin.token_file.as_deref().map(Secret::read).transpose(), found);
     let engine = note(engine::client(settings), found);
     Some(Prepared {
         tls: tls?,
         clients: clients?,
+        listener_tls: listener_tls?,
         engine: engine?,
         secret: secret?,
         ca_invalidity: None,
@@ -124,6 +131,7 @@ impl SetupError {
             Self::Ca(_) => &["https.ca_cert", "https.ca_key", "state_dir"],
             Self::Users(_) => &["clients.users_file"],
             Self::Token(_) => &["admin.token_file"],
+            Self::ListenerTls(_) => &["listen.tls_cert", "listen.tls_key"],
             Self::Engine(_) => &[
                 "engine.url_file",
                 "engine.password_file",

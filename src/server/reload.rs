@@ -47,12 +47,13 @@ impl Server {
         let prepared = prepare::read(&settings, &mut found);
         let ca = ca
             .and_then(|source| Some((note(components.leaves.read(&source), &mut found)?, source)));
-        let Prepared { tls, clients, secret, engine, .. } = finish(prepared, found)?;
+        let Prepared { tls, clients, listener_tls, secret, engine, .. } = finish(prepared, found)?;
         let terms = components.terms(&settings, tls);
         components.audit.change(settings.audit())?;
 
         // From here on nothing fails.
         let ca = ca.is_some_and(|(authority, source)| components.leaves.take_up(source, authority));
+        components.listener_tls.store(Arc::new(listener_tls));
         components.leaves.resize(settings.leaves_max());
         components.egress.change(terms);
         components.egress.lanes().change(settings.pace());

@@ -9,6 +9,7 @@ use crate::config::address::ADMIN_PORT;
 use crate::config::address::PROXY_PORT;
 use crate::config::units;
 use crate::config::values::AdminAddress;
+use crate::proxy::{ListenerTls, ListenerTlsError};
 
 /// `[listen]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,23 @@ pub struct Listen {
     pub proxy: Vec<SocketAddr>,
     /// The address of health and metrics.
     pub admin: AdminAddress,
+    /// TLS is served on the proxy's addresses, beside what is in clear.
+    pub tls: bool,
+    /// The certificate of that TLS, with its chain; absent: of the local CA.
+    pub tls_cert: Option<PathBuf>,
+    /// The key of that certificate.
+    pub tls_key: Option<PathBuf>,
+}
+
+impl Listen {
+    /// TLS between clients and the proxy itself. Reads the certificate and the key from their files.
+    pub fn tls(&self) -> Result<ListenerTls, ListenerTlsError> {
+        match (&self.tls_cert, &self.tls_key) {
+            _ if !self.tls => Ok(ListenerTls::Off),
+            (Some(certificate), Some(key)) => ListenerTls::read(certificate, key),
+            _ => Ok(ListenerTls::Leaf),
+        }
+    }
 }
 
 impl Default for Listen {
@@ -26,6 +44,9 @@ impl Default for Listen {
         Self {
             proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, PROXY_PORT))],
             admin: AdminAddress::default(),
+            tls: false,
+            tls_cert: None,
+            tls_key: None,
         }
     }
 }

@@ -1,16 +1,19 @@
 //! A tunnel that a CONNECT has been granted.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncWriteExt, split};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::debug;
 
 use super::preread::{Preread, mismatch};
-use super::sni::UNRECOGNIZED_NAME;
-use super::tunnel::{self, IdleTimer, Pipes, write_all};
+use super::sni::{Mismatch, UNRECOGNIZED_NAME};
+use super::tunnel::{self, IdleTimer, Pipes, copy_one_way, write_all};
 use crate::audit::Reason;
+use crate::proxy::connection::client_socket::ClientSocket;
 use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::gate::HostPermit;
 use crate::proxy::decision::recheck::Recheck;
@@ -32,22 +35,69 @@ impl Tunnel {
     /// Moves bytes between a client that has received its 200 and `origin`, which is connected.
     pub async fn run(self, client: PendingSocket, origin: TcpStream) {
         let Some((first, client)) = client.socket().await else { return };
-        let server = origin;
-        let origin = self.permit.origin();
-        let preread = Preread { host: origin.host(), handshake_timeout: self.handshake_timeout };
-        let first = box_future(|| preread.read(&client, first));
-        let relaying = tunnel::relay(&client, first, &server, &self.idle, &self.pipes);
-        let Some(ended) = self.recheck.while_permitted(relaying).await else { return };
-        match ended.map_err(mismatch) {
-            Ok(()) => {}
-            Err(Ok(mismatch)) => {
-                drop(server);
-                let (gate, info) = (self.recheck.gate(), self.recheck.info());
-                gate.record_inside(origin, info, Reason::SniMismatch, mismatch.name()).await;
-                let alert = write_all(&client, &UNRECOGNIZED_NAME, &self.idle);
-                let _ = timeout(LINGER, alert).await;
-            }
-            Err(Err(error)) => debug!(%origin, "a tunnel ended: {error}"),
+        match client {
+            ClientSocket::Tcp(client) => self.relay(first, client, origin).await,
+            client => self.copy(first, client, origin).await,
         }
+    }
+
+    /// Between two sockets.
+    async fn relay(self, first: Vec<u8>, client: TcpStream, origin: TcpStream) {
+        let preread = self.preread();
+        let first = box_future(|| preread.read(&client, first));
+        let relaying = tunnel::relay(&client, first, &origin, &self.idle, &self.pipes);
+        let Some(ended) = self.recheck.while_permitted(relaying).await else { return };
+        if let Some(mismatch) = self.mismatch(ended) {
+            drop(origin);
+            self.record(&mismatch).await;
+            let alert = write_all(&client, &UNRECOGNIZED_NAME, &self.idle);
+            let _ = timeout(LINGER, alert).await;
+        }
+    }
+
+    /// Between a stream that is no socket, and one.
+    async fn copy(self, first: Vec<u8>, client: ClientSocket, mut origin: TcpStream) {
+        let (mut from_client, mut to_client) = split(client);
+        let ended = {
+            let (from_origin, mut to_origin) = origin.split();
+            let to_origin = async {
+                let first = self.preread().read(&mut from_client, first).await?;
+                to_origin.write_all(&first).await?;
+                drop(first);
+                copy_one_way(&mut from_client, to_origin, &self.idle).await
+            };
+            let to_client = copy_one_way(from_origin, &mut to_client, &self.idle);
+            let copying = self.idle.run(to_origin, to_client);
+            let Some(ended) = self.recheck.while_permitted(copying).await else { return };
+            ended
+        };
+        if let Some(mismatch) = self.mismatch(ended) {
+            drop(origin);
+            self.record(&mismatch).await;
+            let _ = timeout(LINGER, to_client.write_all(&UNRECOGNIZED_NAME)).await;
+            let _ = timeout(LINGER, to_client.shutdown()).await;
+        }
+    }
+
+    fn preread(&self) -> Preread<'_> {
+        let host = self.permit.origin().host();
+        Preread { host, handshake_timeout: self.handshake_timeout }
+    }
+
+    /// The mismatch by which the tunnel has ended, if it was one.
+    fn mismatch(&self, ended: io::Result<()>) -> Option<Mismatch> {
+        match mismatch(ended.err()?) {
+            Ok(mismatch) => Some(mismatch),
+            Err(error) => {
+                debug!(origin = %self.permit.origin(), "a tunnel ended: {error}");
+                None
+            }
+        }
+    }
+
+    async fn record(&self, mismatch: &Mismatch) {
+        let (gate, info) = (self.recheck.gate(), self.recheck.info());
+        let origin = self.permit.origin();
+        gate.record_inside(origin, info, Reason::SniMismatch, mismatch.name()).await;
     }
 }

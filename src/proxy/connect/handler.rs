@@ -84,7 +84,8 @@ impl Proxy {
         let held = self.admission.keep(info.client, footprint::MULTIPLEXED_BYTES)?;
         let inside = context.after_connect(info.client);
         let interception = Interception { origin, info: info.into(), current: Arc::clone(current) };
-        context.state.upgrade(interception.run(socket, inside, held));
+        let is_stream = socket.is_stream();
+        begin(context, is_stream, interception.run(socket, inside, held));
         Ok(respond::connected())
     }
 
@@ -133,8 +134,22 @@ impl Proxy {
             pipes: Arc::clone(&self.forwarding.pipes),
             handshake_timeout: self.handshake_timeout,
         };
-        context.state.upgrade(holding(held, tunnel.run(socket, stream)));
+        let is_stream = socket.is_stream();
+        begin(context, is_stream, holding(held, tunnel.run(socket, stream)));
         Ok(())
+    }
+}
+
+/// Begins `after`, which follows the response: on a stream of the connection, or on all of it.
+fn begin(
+    context: &ConnectionContext,
+    is_stream: bool,
+    after: impl Future<Output = ()> + Send + 'static,
+) {
+    if is_stream {
+        context.state.upgrade_stream(after);
+    } else {
+        context.state.upgrade(after);
     }
 }
 

@@ -1,14 +1,14 @@
 //! The streams of an intercepted connection, plain and TLS.
 
-use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::rewind::Rewind;
 use crate::egress::PlaintextStream;
+use crate::proxy::connection::client_socket::ClientSocket;
 use crate::proxy::connection::client_stream::ClientStream;
 
 /// The client's own stream, whose first bytes have been read to recognize the protocol.
-pub type Stream = Rewind<TcpStream>;
+pub type Stream = Rewind<ClientSocket>;
 
 /// TLS that ends here. Boxed: it is large, and moved often.
 pub type Secured = PlaintextStream<Box<TlsStream<Stream>>>;

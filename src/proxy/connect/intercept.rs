@@ -210,7 +210,8 @@ async fn run(
             note_end(&within, &current);
         }
         Some(Inside::Http2(stream, within)) => {
-            box_future(|| http2::serve(stream, Arc::clone(&within), Arc::clone(&current))).await;
+            box_future(|| http2::serve(stream, Arc::clone(&within), Arc::clone(&current), None))
+                .await;
             note_end(&within, &current);
         }
         None => {}

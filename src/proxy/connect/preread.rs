@@ -4,6 +4,7 @@
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncReadExt, ReadHalf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -33,17 +34,17 @@ impl Preread<'_> {
     ///
     /// A [`Mismatch`] (see [`mismatch`]), a timeout, the end inside a ClientHello, or that of
     /// `client`.
-    pub async fn read(&self, client: &TcpStream, mut first: Vec<u8>) -> io::Result<Vec<u8>> {
-        if first.is_empty() && append(client, &mut first).await? == 0 {
+    pub async fn read(&self, mut client: impl Append, mut first: Vec<u8>) -> io::Result<Vec<u8>> {
+        if first.is_empty() && client.append(&mut first).await? == 0 {
             return Ok(first);
         }
-        let checked = timeout(self.handshake_timeout, self.check(client, &mut first)).await;
+        let checked = timeout(self.handshake_timeout, self.check(&mut client, &mut first)).await;
         checked
             .map_err(|_| io::Error::new(ErrorKind::TimedOut, "the ClientHello is incomplete"))??;
         Ok(first)
     }
 
-    async fn check(&self, client: &TcpStream, first: &mut Vec<u8>) -> io::Result<()> {
+    async fn check(&self, client: &mut impl Append, first: &mut Vec<u8>) -> io::Result<()> {
         let mut hello = ClientHello::new();
         loop {
             let named = match TunnelStart::of(first) {
@@ -56,7 +57,7 @@ impl Preread<'_> {
             if let Some(Named(name)) = named {
                 return check_tunnelled(self.host, name.as_deref()).map_err(io::Error::other);
             }
-            if append(client, first).await? == 0 {
+            if client.append(first).await? == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
         }
@@ -72,15 +73,29 @@ pub fn mismatch(error: io::Error) -> Result<Mismatch, io::Error> {
     error.downcast()
 }
 
-/// Appends the next bytes of `client`, and returns their number; 0 is the end.
-async fn append(client: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<usize> {
-    loop {
-        client.readable().await?;
-        let mut buffer = [0; READ_BYTES];
-        let count = read_ready(client, |from| Ok(rustix::io::read(from, &mut buffer)?))?;
-        if let Some(count) = count {
-            bytes.extend_from_slice(&buffer[..count]);
-            return Ok(count);
+/// The client's side of a tunnel, of which the first bytes are read.
+pub trait Append: Send {
+    /// Appends the next bytes, and returns their number; 0 is the end.
+    fn append(&mut self, bytes: &mut Vec<u8>) -> impl Future<Output = io::Result<usize>> + Send;
+}
+
+impl Append for &TcpStream {
+    async fn append(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        loop {
+            self.readable().await?;
+            let mut buffer = [0; READ_BYTES];
+            let count = read_ready(self, |from| Ok(rustix::io::read(from, &mut buffer)?))?;
+            if let Some(count) = count {
+                bytes.extend_from_slice(&buffer[..count]);
+                return Ok(count);
+            }
         }
+    }
+}
+
+impl<S: AsyncRead + Send> Append for &mut ReadHalf<S> {
+    async fn append(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        bytes.reserve(READ_BYTES);
+        self.read_buf(bytes).await
     }
 }

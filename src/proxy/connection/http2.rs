@@ -1,4 +1,4 @@
-//! HTTP/2 inside an intercepted connection (RFC 9113).
+//! HTTP/2 with a client (RFC 9113): inside an intercepted connection, or on its own to the proxy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use crate::proxy::exchange::footprint;
 use crate::proxy::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_FEW, H2_STREAMS_MAX,
 };
+use crate::proxy::outcome::rejection::Rejection;
 
 /// The concurrent streams of a connection. A stream that is refused takes memory until its client
 /// has read the rejection, so memory is held for all of them.
@@ -42,20 +43,25 @@ impl Streams {
 }
 
 /// Serves HTTP/2 on `stream` until either side ends it, or the shutdown lets the requests under way
-/// be the last.
-pub async fn serve<S, P>(stream: S, context: Arc<ConnectionContext>, service: P)
-where
+/// be the last. With `rejection`, that is the response to every request.
+pub async fn serve<S, P>(
+    stream: S,
+    context: Arc<ConnectionContext>,
+    service: P,
+    rejection: Option<Rejection>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     P: Service,
 {
     let Limits { timeouts, head_max, .. } = service.limits();
     let streams = Streams::of(&context, &service);
+    let rejection = rejection.map(Arc::new);
     let responder_context = Arc::clone(&context);
     let watch = Arc::new(Watch::default());
     let watching = Arc::clone(&watch);
     let hyper_service = service_fn(move |request: Request<Incoming>| {
         let context = Arc::clone(&responder_context);
-        let response = respond_to(request.into(), context, service.clone(), None);
+        let response = respond_to(request.into(), context, service.clone(), rejection.clone());
         let watch = Arc::clone(&watching);
         async move { response.await.map(|response| response.map(|body| watch.over(body))) }
     });
@@ -87,6 +93,7 @@ where
             timeout(timeouts.write, &mut connection).await.unwrap_or(Ok(()))
         }
     };
+    context.state.end_streams().await;
     if let Err(error) = ended {
         debug!(client = %context.client.address, "an HTTP/2 connection ended: {error}");
     }

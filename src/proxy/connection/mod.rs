@@ -1,6 +1,7 @@
 //! A client's connection: HTTP/1 or HTTP/2, read strictly, bounded in time.
 
 pub mod client_io;
+pub mod client_socket;
 pub mod client_stream;
 pub mod http1;
 pub mod http2;

@@ -21,6 +21,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
+use tokio::task::JoinSet;
+
 use super::interim_queue::InterimQueue;
 use super::target_form::NextTargetForm;
 use crate::egress::ReadAllowance;
@@ -66,6 +68,8 @@ pub struct ConnectionState {
     delivered: AtomicUsize,
     content_reads: Arc<ReadAllowance>,
     after_upgrade: Lock<Option<AfterUpgrade>>,
+    /// What runs on streams of HTTP/2 that have left HTTP.
+    streams: Lock<Option<JoinSet<()>>>,
 }
 
 const OPEN: u8 = 0;
@@ -102,6 +106,28 @@ impl ConnectionState {
     pub fn upgrade(&self, after: impl Future<Output = ()> + Send + 'static) {
         *self.after_upgrade.lock() = Some(Box::pin(after));
         self.phase.store(Phase::Upgraded as u8, Ordering::Release);
+    }
+
+    /// Runs `after` on a stream of HTTP/2 that leaves HTTP, beside the others. It ends with the
+    /// connection.
+    pub fn upgrade_stream(self: &Arc<Self>, after: impl Future<Output = ()> + Send + 'static) {
+        let state = Arc::clone(self);
+        state.under_way.fetch_add(1, Ordering::AcqRel);
+        let mut streams = self.streams.lock();
+        let streams = streams.get_or_insert_default();
+        while streams.try_join_next().is_some() {}
+        streams.spawn(async move {
+            after.await;
+            state.end_exchange();
+        });
+    }
+
+    /// Ends what still runs on streams of HTTP/2.
+    pub async fn end_streams(&self) {
+        let streams = self.streams.lock().take();
+        if let Some(mut streams) = streams {
+            streams.shutdown().await;
+        }
     }
 
     /// The phase of the exchange that began last.

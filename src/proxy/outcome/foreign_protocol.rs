@@ -24,7 +24,8 @@ impl ForeignProtocol {
         match self {
             Self::Tls => {
                 "this is a TLS handshake, but the proxy speaks plain HTTP: write http:// instead of \
-                 https:// for the proxy's own address (as in HTTPS_PROXY=http://127.0.0.1:3128)"
+                 https:// for the proxy's own address (as in HTTPS_PROXY=http://127.0.0.1:3128), or \
+                 set listen.tls"
             }
             Self::Socks4 => {
                 "this is SOCKS4, but the proxy speaks HTTP and SOCKS5: write http:// or socks5h:// \

@@ -145,7 +145,8 @@ mod tests {
     #[tokio::test]
     async fn a_request_is_read_to_its_last_byte_and_no_further() {
         let name = [&b"\x05\x01\0\x03\x0bexample.com"[..], b"\x01\xbb"].concat();
-        let v6 = [&b"\x05\x01\0\x04"[..], &Ipv6Addr::LOCALHOST.to_bits().to_be_bytes(), b"\0\x50"].concat();
+        let v6 = [&b"\x05\x01\0\x04"[..], &Ipv6Addr::LOCALHOST.to_bits().to_be_bytes(), b"\0\x50"]
+            .concat();
         for (sent, expected) in [
             (&b"\x05\x01\0\x01\x7f\0\0\x01\x01\xbb"[..], Command::Connect("127.0.0.1:443".into())),
             (&name, Command::Connect("example.com:443".into())),

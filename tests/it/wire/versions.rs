@@ -45,7 +45,6 @@ fn b18_versions_are_known_or_refused() {
         ("B18", "GET http://{o}/page\r\n\r\n", Refused(400)),
         ("B18", "GET http://{o}/page\r\nHost: x\r\n\r\n", Refused(400)),
         ("B18", "GET /page\r\n", Refused(400)),
-        ("B18", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Refused(400)),
         ("A3", "GET http://{o}/page HTTP/1.0\r\n\r\n", Forwarded(&["GET /page"])),
         ("C12", "GET http://{o}/page HTTP/1.0\r\nExpect: tea\r\n\r\n", With(&["-Expect"])),
         (

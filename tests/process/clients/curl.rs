@@ -43,6 +43,21 @@ fn curl_by_socks() {
 }
 
 #[test]
+fn curl_by_a_proxy_with_tls() {
+    let site = Site::start();
+    let run = Run::of(&site);
+    let config = run.directory().join("courtesy.toml");
+    let settings = fs::read_to_string(&config).expect("a file");
+    fs::write(&config, format!("{settings}[listen]\ntls = true\n")).expect("a file");
+    let curl = curl_with_scheme("https").into_iter();
+    let options = ["--include", "--suppress-connect-headers", "--max-time", "20"];
+    let script = "exec \"$@\" --proxy-cacert \"$CURL_CA_BUNDLE\"";
+    let client = curl.chain(options.map(str::to_owned)).chain(site.four());
+    let shell = ["sh", "-c", script, "sh"].map(str::to_owned);
+    run.four_by(run.client(shell.into_iter().chain(client)), "curl/");
+}
+
+#[test]
 fn wget() {
     let wget = apt("wget", "wget");
     let site = Site::start();

@@ -70,6 +70,22 @@ impl Body for Feed {
 }
 
 impl H2 {
+    /// In clear, with prior knowledge.
+    #[track_caller]
+    pub fn in_clear(stream: TcpStream) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        stream.set_nonblocking(true).expect("an option");
+        let (sender, connection) = runtime.block_on(async {
+            let stream = tokio::net::TcpStream::from_std(stream).expect("a runtime");
+            let (sender, connection) =
+                handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+            (sender, tokio::spawn(connection))
+        });
+        Self { runtime, sender, connection, authority: String::new() }
+    }
+
     #[track_caller]
     pub fn start(stream: TcpStream, config: Arc<ClientConfig>, authority: &str) -> Self {
         let runtime =

@@ -19,12 +19,16 @@ where
 {
     let (from_client, to_client) = tokio::io::split(client);
     let (from_origin, to_origin) = tokio::io::split(origin);
-    let to_origin = one_way(from_client, to_origin, idle);
-    idle.run(to_origin, one_way(from_origin, to_client, idle)).await
+    let to_origin = copy_one_way(from_client, to_origin, idle);
+    idle.run(to_origin, copy_one_way(from_origin, to_client, idle)).await
 }
 
 /// Copies until the end of `from`, then ends `to`.
-async fn one_way(
+///
+/// # Errors
+///
+/// The first error of either.
+pub async fn copy_one_way(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     idle: &IdleTimer,

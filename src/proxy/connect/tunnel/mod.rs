@@ -7,7 +7,7 @@ mod idle;
 mod socket;
 mod splice;
 
-pub use copy::copy;
+pub use copy::{copy, copy_one_way};
 pub use idle::IdleTimer;
 pub use socket::{read_ready, write_all};
 pub use splice::{Pipes, relay};
