@@ -39,6 +39,11 @@ php -m 2>/dev/null | grep -q '^curl$' || need+=(php-cli php-curl)
 perl -MLWP::Protocol::https -e 1 2>/dev/null || need+=(libwww-perl liblwp-protocol-https-perl)
 perl -MMojo::UserAgent -MIO::Socket::SSL -e 1 2>/dev/null || need+=(libmojolicious-perl libio-socket-ssl-perl)
 command -v certutil >/dev/null || need+=(libnss3-tools)
+# The parent proxies of tests/process/clients.
+command -v tinyproxy >/dev/null || need+=(tinyproxy-bin)
+command -v microsocks >/dev/null || need+=(microsocks)
+[ -x /usr/sbin/squid ] || need+=(squid)
+[ -x /usr/sbin/danted ] || need+=(dante-server)
 # An auditor's programs, for tests/process/serve and tests/process/audit_cli.
 command -v jq >/dev/null || need+=(jq)
 # promtool, for tests/process/serve.
@@ -56,8 +61,9 @@ if ((${#need[@]})); then
     "${as_root[@]}" apt-get update -q
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${need[@]}"
     # Only their programs are wanted, where there is somebody to start them.
-    for service in prometheus redis-server; do
-        if [[ " ${need[*]} " == *" $service "* ]] && [ -d /run/systemd/system ]; then
+    for service in danted prometheus redis-server squid; do
+        package=${service/danted/dante-server}
+        if [[ " ${need[*]} " == *" $package "* ]] && [ -d /run/systemd/system ]; then
             "${as_root[@]}" systemctl disable --quiet --now "$service"
         fi
     done

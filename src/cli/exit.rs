@@ -223,7 +223,9 @@ impl From<&SetupError> for Exit {
             SetupError::Users(error) => error.into(),
             SetupError::Token(error) => error.into(),
             SetupError::Roots(error) => error.into(),
-            SetupError::Engine(_) | SetupError::ListenerTls(_) => Self::Configuration,
+            SetupError::Engine(_) | SetupError::ListenerTls(_) | SetupError::Parent(_) => {
+                Self::Configuration
+            }
         }
     }
 }

@@ -187,6 +187,9 @@ fn example() -> Settings {
     settings.robots.contact = Some("https://example.com".parse().expect("it is a URL"));
     settings.egress.allow = vec!["10.0.0.0/8".parse().expect("a block")];
     settings.egress.deny = settings.egress.allow.clone();
+    settings.egress.parent = Some("http://proxy.example:3128".parse().expect("an address"));
+    settings.egress.parents = vec!["example.com=direct".parse().expect("a rule")];
+    settings.egress.parent_credentials_file = Some("parent.credentials".into());
     settings.pace.shared_addresses = settings.clients.allow.clone();
     settings.https.tunnel = vec!["example.com".parse().expect("a host")];
     settings.egress.allow_hosts = settings.https.tunnel.clone();

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::parent::Parents;
 use super::policy::{AddressPolicy, HostRules};
 use super::tls::Tls;
 use crate::types::origin::{Origin, Scheme};
@@ -36,6 +37,7 @@ pub struct ConfigSnapshot {
     pub config: Config,
     pub policy: AddressPolicy,
     pub tls: Tls,
+    pub parents: Parents,
 }
 
 impl ConfigSnapshot {
@@ -44,6 +46,7 @@ impl ConfigSnapshot {
     fn permits(&self, before: &Self, origin: &Origin, peer: IpAddr) -> bool {
         self.config.hosts.judge(origin.host()).is_ok()
             && self.policy.judge(SocketAddr::new(peer, origin.port())).is_ok()
+            && self.parents.leads_as(&before.parents, origin.host())
             && (origin.scheme() != Scheme::Https || self.tls.trusts_as(&before.tls, origin.host()))
     }
 }

@@ -4,7 +4,6 @@
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::config::{ConfigSnapshot, Revalidation};
@@ -13,6 +12,7 @@ use super::error::{Error, Failure};
 use super::happy_eyeballs;
 use super::http1::Http1Connection;
 use super::http2::{self, Opening, Window};
+use super::origin_socket::OriginSocket;
 use super::pool::Pool;
 use super::requester::Requester;
 use super::route::Route;
@@ -171,14 +171,16 @@ impl<'a> Dialer<'a> {
         window: Window,
         route: Route<'_>,
     ) -> Result<Connection, Error> {
-        let stream = self.connect(&route).await?;
+        let stream = self.connect(origin, &route).await?;
+        let peer = route.peer(&stream);
+        let revalidation = Revalidation::new(peer, Arc::clone(&route.snapshot));
         let snapshot = route.snapshot;
         match origin.scheme() {
             Scheme::Https => {
-                secure(origin, stream, (versions, window), snapshot, self.home()).await
+                secure(origin, stream, (versions, window), (snapshot, revalidation), self.home())
+                    .await
             }
             Scheme::Http => {
-                let revalidation = revalidation(&stream, snapshot);
                 let http1 = Http1Connection::open(origin, stream, revalidation).await?;
                 Ok(Connection::new(Link::Http1(http1), self.home(), false))
             }
@@ -186,15 +188,18 @@ impl<'a> Dialer<'a> {
         }
     }
 
-    /// A TCP connection to the first of the route's addresses that answers.
-    pub async fn connect(self, route: &Route<'_>) -> Result<TcpStream, Error> {
+    /// A connection to the first of the route's addresses that answers, or by the route's parent.
+    pub async fn connect(self, origin: &Origin, route: &Route<'_>) -> Result<OriginSocket, Error> {
+        if let Some(parent) = &route.parent {
+            return box_future(|| self.connect_by_parent(parent, origin, route)).await;
+        }
         let Route { addresses, snapshot, requester, .. } = route;
         let limit = snapshot.config.connect_timeout;
         let attempts = &self.state.attempts;
         let stream = happy_eyeballs::connect(addresses, limit, attempts, *requester).await?;
         // Small messages must not wait for each other's acknowledgements.
         let _ = stream.set_nodelay(true);
-        Ok(stream)
+        Ok(OriginSocket::Tcp(stream))
     }
 
     /// The permitted addresses of `origin` under the current configuration.
@@ -214,13 +219,12 @@ impl<'a> Dialer<'a> {
 /// The TLS handshake, then HTTP in the version that it has chosen.
 async fn secure(
     origin: &Origin,
-    stream: TcpStream,
+    stream: OriginSocket,
     (versions, window): (Versions, Window),
-    snapshot: Arc<ConfigSnapshot>,
+    (snapshot, revalidation): (Arc<ConfigSnapshot>, Revalidation),
     home: Weak<Pool>,
 ) -> Result<Connection, Error> {
     let limit = snapshot.config.connect_timeout;
-    let revalidation = revalidation(&stream, Arc::clone(&snapshot));
     let handshake = timeout(limit, snapshot.tls.handshake(origin, stream, versions)).await;
     let Secured { stream, is_http2, certificate_requested } = handshake.map_err(|_| {
         let detail = format!("the TLS handshake with {origin} took longer than {limit:?}");
@@ -235,8 +239,4 @@ async fn secure(
         Link::Http1(Http1Connection::open(origin, stream, revalidation).await?)
     };
     Ok(Connection::new(link, home, certificate_requested))
-}
-
-fn revalidation(stream: &TcpStream, snapshot: Arc<ConfigSnapshot>) -> Revalidation {
-    Revalidation::new(stream.peer_addr().ok().map(|address| address.ip()), snapshot)
 }

@@ -47,6 +47,10 @@ pub enum Failure {
     Incomplete,
     /// The origin took too long to respond.
     ResponseTimeout,
+    /// The parent proxy failed, or refused the connection.
+    Parent,
+    /// The parent proxy took too long.
+    ParentTimeout,
     /// The request did not get its turn: see [`Error::refused`].
     Paced,
 }
@@ -57,10 +61,16 @@ impl Failure {
         matches!(self, Self::RequestIncomplete | Self::RequestTimeout)
     }
 
-    /// Whether the cause is the state of the proxy or of its machine, so that nothing was learnt
+    /// Whether a parent proxy failed: what it answers says nothing of the origin.
+    pub const fn is_parents(self) -> bool {
+        matches!(self, Self::Parent | Self::ParentTimeout)
+    }
+
+    /// Whether the cause is the state of the proxy, of its machine or of its parent proxy, so that nothing was learnt
     /// about the origin: the failure must be neither cached nor counted as an outage.
     pub const fn is_ours(self) -> bool {
         matches!(self, Self::ConnectionLimit | Self::NoRoute | Self::Exhausted | Self::Paced)
+            || self.is_parents()
     }
 
     /// Whether the origin took too long to accept the connection or to respond.
@@ -74,7 +84,7 @@ impl Failure {
     }
 
     /// The proxy error types of RFC 9209 §2.3, in the order of [`Self::place`].
-    pub const PROXY_ERRORS: [&str; 19] = [
+    pub const PROXY_ERRORS: [&str; 20] = [
         "dns_error",
         "dns_timeout",
         "proxy_loop_detected",
@@ -94,6 +104,7 @@ impl Failure {
         "http_response_timeout",
         "proxy_internal_error",
         "destination_unavailable",
+        "proxy_configuration_error",
     ];
 
     /// The index of its type in [`Self::PROXY_ERRORS`].
@@ -118,6 +129,7 @@ impl Failure {
             Self::ResponseTimeout => 16,
             Self::Exhausted => 17,
             Self::Paced => 18,
+            Self::Parent | Self::ParentTimeout => 19,
         }
     }
 

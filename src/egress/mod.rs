@@ -10,6 +10,7 @@ pub mod boxed_request;
 mod config;
 mod connection;
 mod dial;
+mod dial_parent;
 mod dns;
 mod error;
 mod exchange;
@@ -18,7 +19,9 @@ mod http1;
 mod http2;
 mod hyper_error;
 pub mod limits;
+mod origin_socket;
 mod os_error;
+mod parent;
 mod permission;
 mod policy;
 mod pool;
@@ -34,7 +37,6 @@ use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 use http::Response;
-use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::pace::{Lanes, Turn};
@@ -46,6 +48,11 @@ pub use config::{Config, ConfigSnapshot};
 use dial::{Dialer, Wanted};
 pub use error::{Error, Failure};
 use exchange::exchange;
+pub use origin_socket::OriginSocket;
+pub use parent::{
+    ParentAddress, ParentCredentials, ParentCredentialsError, ParentResolve, ParentRule,
+    ParentStats, Parents,
+};
 pub use permission::{PERMISSION_AGE_MAX, Permission, Renewal, Unconditional};
 pub use policy::{AddressBlock, AddressPolicy, HostRules, Prohibited};
 use pool::Pool;
@@ -123,14 +130,14 @@ impl Egress {
         requester: impl Into<Requester<'a>>,
         turn: &mut Turn,
         shutdown: &CancellationToken,
-    ) -> Result<TcpStream, Error> {
+    ) -> Result<OriginSocket, Error> {
         let (dialer, lanes) = (self.dialer(), self.lanes());
         let route = dialer.route(origin, requester.into()).await?;
         lanes.wait_to_start(turn, None, shutdown).await.map_err(Error::paced)?;
-        let connected = dialer.connect(&route).await;
+        let connected = dialer.connect(origin, &route).await;
         let stream =
             connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
-        let address = stream.peer_addr().ok().map(|address| address.ip());
+        let address = route.peer(&stream);
         lanes.wait_and_start(turn, address, shutdown).await.map_err(Error::paced)?;
         turn.note_request_written();
         Ok(stream)

@@ -8,6 +8,8 @@ use std::time::Instant;
 use super::config::ConfigSnapshot;
 use super::dns::Resolver;
 use super::error::{Error, Failure};
+use super::origin_socket::OriginSocket;
+use super::parent::Parent;
 use super::policy::Prohibited;
 use super::requester::Requester;
 use crate::runtime::clock;
@@ -18,6 +20,8 @@ pub struct Route<'a> {
     pub addresses: Vec<SocketAddr>,
     pub snapshot: Arc<ConfigSnapshot>,
     pub requester: Requester<'a>,
+    /// The parent that makes the connection; it leads to `addresses`, if those are known here.
+    pub parent: Option<Arc<Parent>>,
     /// When the DNS lookup began.
     pub since: Instant,
 }
@@ -32,7 +36,18 @@ impl<'a> Route<'a> {
     ) -> Result<Self, Error> {
         let since = clock::monotonic();
         let addresses = permitted_addresses(origin, resolver, &snapshot, requester).await?;
-        Ok(Self { addresses, snapshot, requester, since })
+        let parent = snapshot.parents.of(origin.host()).cloned();
+        Ok(Self { addresses, snapshot, requester, parent, since })
+    }
+
+    /// The address at the other end of `socket`. Behind a parent, the first that was judged.
+    pub fn peer(&self, socket: &OriginSocket) -> Option<IpAddr> {
+        match socket {
+            OriginSocket::Tcp(stream) if self.parent.is_none() => {
+                stream.peer_addr().ok().map(|address| address.ip())
+            }
+            _ => self.addresses.first().map(SocketAddr::ip),
+        }
     }
 }
 
@@ -52,6 +67,8 @@ async fn permitted_addresses(
         Host::Name(name) if is_localhost(name) => {
             vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from(LOOPBACK_V6)]
         }
+        // Its parent alone resolves it.
+        Host::Name(_) if !snapshot.parents.resolve_here(origin.host()) => return Ok(Vec::new()),
         Host::Name(name) => resolver.resolve(name, requester).await?,
     };
     let mut refused = None;
@@ -116,6 +133,7 @@ mod tests {
 
     use super::*;
     use crate::egress::config::Config;
+    use crate::egress::parent::Parents;
     use crate::egress::policy::AddressPolicy;
     use crate::egress::policy::HostRules;
     use crate::egress::tls::Roots;
@@ -138,7 +156,12 @@ mod tests {
             under_run: false,
         };
         let tls = crate::egress::tls_connector(Roots::Bundled, &[]).unwrap();
-        ConfigSnapshot { config, policy: AddressPolicy::new(vec![], vec![], own.to_vec()), tls }
+        ConfigSnapshot {
+            config,
+            policy: AddressPolicy::new(vec![], vec![], own.to_vec()),
+            tls,
+            parents: Parents::default(),
+        }
     }
 
     async fn permitted(answer: &[&str], url: &str) -> Result<Vec<String>, Failure> {

@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use super::config::{Config, ConfigSnapshot};
 use super::dns::Resolver;
 use super::http1::BUFFER_PERMITS_MAX;
+use super::parent::ParentStats;
 use super::pool::{Pool, Pools};
 use super::stats::{Counters, Stats};
 use crate::clients::{BodyMemory, FairSemaphore};
@@ -89,6 +90,11 @@ impl EgressState {
     /// A pool that keeps nothing.
     pub(super) fn no_pool(&self) -> Arc<Pool> {
         Pool::keeping_none(Arc::clone(&self.current), Arc::clone(&self.memory), &self.pools)
+    }
+
+    /// The state of the parent proxies.
+    pub fn parent_stats(&self) -> Vec<ParentStats> {
+        self.load().parents.stats()
     }
 
     /// The counts of all workers.

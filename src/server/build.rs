@@ -20,7 +20,7 @@ use crate::audit::Writer;
 use crate::ca::{self, Leaves};
 use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
-use crate::egress::{self, AddressPolicy, ConfigSnapshot, Egress, Tls};
+use crate::egress::{self, AddressPolicy, ConfigSnapshot, Egress, Parents, Tls};
 use crate::engine::{Engine, RedisEngine};
 use crate::pace::Lanes;
 use crate::proxy::{
@@ -85,7 +85,7 @@ pub fn build(
 /// listeners, to which it never connects. The CA is in `ca`, and is generated at the first start.
 pub fn build_prepared(
     settings: &Settings,
-    Prepared { tls, clients, listener_tls, secret, engine: client, .. }: Prepared,
+    Prepared { tls, parents, clients, listener_tls, secret, engine: client, .. }: Prepared,
     mut own: Vec<SocketAddr>,
     ca: ca::Source,
     clock: Arc<dyn Clock>,
@@ -94,7 +94,7 @@ pub fn build_prepared(
     own.extend(client.iter().flat_map(engine::addresses));
     let lanes = Lanes::new(settings.pace(), Arc::clone(&clock));
     let egress = egress::EgressState::with_memory(
-        terms(settings, tls, own.clone()),
+        terms(settings, tls, parents, own.clone()),
         lanes,
         Arc::clone(&memory),
     );
@@ -245,8 +245,8 @@ impl Components {
     }
 
     /// The configuration of the egress by these settings.
-    pub(super) fn terms(&self, settings: &Settings, tls: Tls) -> ConfigSnapshot {
-        terms(settings, tls, self.own.clone())
+    pub(super) fn terms(&self, settings: &Settings, tls: Tls, parents: Parents) -> ConfigSnapshot {
+        terms(settings, tls, parents, self.own.clone())
     }
 
     /// The fetcher of robots.txt files for these settings.
@@ -262,14 +262,16 @@ pub fn build_egress(
 ) -> Result<Arc<egress::EgressState>, SetupErrors> {
     let mut found = Vec::new();
     let tls = prepare::tls(settings, &mut found);
-    let terms = terms(settings, prepare::finish(tls, found)?, own);
+    let parents = prepare::note(settings.egress.parents(), &mut found);
+    let (tls, parents) = prepare::finish(tls.zip(parents), found)?;
+    let terms = terms(settings, tls, parents, own);
     Ok(egress::EgressState::new(terms, Lanes::off(Arc::new(SystemClock))))
 }
 
-fn terms(settings: &Settings, tls: Tls, own: Vec<SocketAddr>) -> ConfigSnapshot {
+fn terms(settings: &Settings, tls: Tls, parents: Parents, own: Vec<SocketAddr>) -> ConfigSnapshot {
     let policy =
         AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
-    ConfigSnapshot { config: descriptors::bound(settings.egress()), policy, tls }
+    ConfigSnapshot { config: descriptors::bound(settings.egress()), policy, tls, parents }
 }
 
 /// The store, with fetches through `egress`. Without a `disk` it does not outlive the process.

@@ -10,7 +10,7 @@ use crate::audit::{self, OpenError};
 use crate::ca::{self, Authority, CaError};
 use crate::clients::{Clients, UsersError};
 use crate::config::Settings;
-use crate::egress::{self, RootsError, Tls};
+use crate::egress::{self, ParentCredentialsError, Parents, RootsError, Tls};
 use crate::engine::RedisConfig;
 use crate::proxy::{ListenerTls, ListenerTlsError};
 use crate::store::disk;
@@ -19,6 +19,7 @@ use crate::types::timestamp::Timestamp;
 /// The contents of the files.
 pub struct Prepared {
     pub(super) tls: Tls,
+    pub(super) parents: Parents,
     pub(super) clients: Clients,
     /// TLS between clients and the proxy itself.
     pub(super) listener_tls: ListenerTls,
@@ -52,6 +53,8 @@ pub enum SetupError {
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(transparent)]
+    Parent(#[from] ParentCredentialsError),
+    #[error(transparent)]
     ListenerTls(#[from] ListenerTlsError),
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -84,12 +87,14 @@ pub fn prepare(
 /// Reads the files that a reload reads again; adds faults to `found`.
 pub(super) fn read(settings: &Settings, found: &mut Vec<SetupError>) -> Option<Prepared> {
     let tls = tls(settings, found);
+    let parents = note(settings.egress.parents(), found);
     let clients = note(settings.clients(), found);
     let listener_tls = note(settings.listen.tls(), found);
     let secret = note(settings.admin.token_file.as_deref().map(Secret::read).transpose(), found);
     let engine = note(engine::client(settings), found);
     Some(Prepared {
         tls: tls?,
+        parents: parents?,
         clients: clients?,
         listener_tls: listener_tls?,
         engine: engine?,
@@ -131,6 +136,7 @@ impl SetupError {
             Self::Ca(_) => &["https.ca_cert", "https.ca_key", "state_dir"],
             Self::Users(_) => &["clients.users_file"],
             Self::Token(_) => &["admin.token_file"],
+            Self::Parent(_) => &["egress.parent_credentials_file"],
             Self::ListenerTls(_) => &["listen.tls_cert", "listen.tls_key"],
             Self::Engine(_) => &[
                 "engine.url_file",

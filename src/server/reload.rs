@@ -47,8 +47,9 @@ impl Server {
         let prepared = prepare::read(&settings, &mut found);
         let ca = ca
             .and_then(|source| Some((note(components.leaves.read(&source), &mut found)?, source)));
-        let Prepared { tls, clients, listener_tls, secret, engine, .. } = finish(prepared, found)?;
-        let terms = components.terms(&settings, tls);
+        let Prepared { tls, parents, clients, listener_tls, secret, engine, .. } =
+            finish(prepared, found)?;
+        let terms = components.terms(&settings, tls, parents);
         components.audit.change(settings.audit())?;
 
         // From here on nothing fails.

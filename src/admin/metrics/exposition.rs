@@ -78,15 +78,15 @@ impl Exposition {
     }
 
     /// Adds a gauge with a value for each label.
-    pub fn gauges(
+    pub fn gauges<L: Into<String>>(
         &mut self,
         name: &str,
         help: &str,
         label: &'static str,
-        values: impl IntoIterator<Item = (&'static str, u64)>,
+        values: impl IntoIterator<Item = (L, u64)>,
     ) {
         let values =
-            values.into_iter().map(|(value, number)| (vec![(label, value.to_owned())], number));
+            values.into_iter().map(|(value, number)| (vec![(label, value.into())], number));
         self.labelled(name, help, MetricType::Gauge, values);
     }
 

@@ -13,6 +13,7 @@ use super::panics;
 use super::response::{AdminRequest, AdminResponse, respond};
 use super::watched::Watched;
 use crate::audit::Reason;
+use crate::egress::ParentStats;
 use crate::pace::{Counts, WaitReason};
 use exposition::{Exposition, Format};
 
@@ -195,6 +196,20 @@ fn egress(page: &mut Exposition, watched: &Watched) {
     let help = "Connections to origins: idle, or in use or being established";
     let states = [("idle", stats.idle as u64), ("in_use", stats.in_use as u64)];
     page.gauges("courtesy_pool_connections", help, "state", states);
+    parents(page, &watched.egress.parent_stats());
+}
+
+/// Nothing where connections are direct.
+fn parents(page: &mut Exposition, parents: &[ParentStats]) {
+    if parents.is_empty() {
+        return;
+    }
+    let up = parents.iter().map(|it| (it.parent.clone(), u64::from(it.is_up)));
+    let help = "Whether the last connection by a parent proxy succeeded";
+    page.gauges("courtesy_parent_up", help, "parent", up);
+    let failures = parents.iter().map(|it| (it.parent.clone(), it.failures));
+    let help = "Connections that failed because of a parent proxy";
+    page.counters("courtesy_parent_failures", help, "parent", failures);
 }
 
 /// Nothing where nothing is kept on the disk.

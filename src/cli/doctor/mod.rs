@@ -8,6 +8,7 @@ mod engine;
 mod finding;
 mod kept;
 mod machine;
+mod parents;
 mod site;
 mod trial;
 
@@ -15,7 +16,7 @@ use clap::Args;
 
 use super::exit::{Exit, Failure};
 use super::flags::ConfigFlags;
-use super::{logging, output};
+use super::{environment, logging, output};
 use crate::config::{Log, LogLevel};
 use finding::{Finding, State};
 
@@ -61,6 +62,9 @@ fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failur
             report.add(finding)?;
         }
         if let Some(finding) = machine::users(&settings) {
+            report.add(finding)?;
+        }
+        for finding in parents::parents(&settings, environment::is_set) {
             report.add(finding)?;
         }
         report.add(machine::state_dir(&settings))?;

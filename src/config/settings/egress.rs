@@ -1,5 +1,6 @@
 //! Connections to origins.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,10 @@ use super::limits::Limits;
 use crate::config::limits::ATTEMPTS_BESIDE_MAX;
 use crate::config::names::Via;
 use crate::config::units::{self, bytes};
-use crate::egress::{self, AddressBlock};
+use crate::egress::{
+    self, AddressBlock, ParentAddress, ParentCredentials, ParentCredentialsError, ParentResolve,
+    ParentRule, Parents,
+};
 use crate::proxy::{self, Protocol};
 use crate::types::origin::HostPattern;
 
@@ -46,6 +50,14 @@ pub struct Egress {
     /// The protocols that a request may upgrade to (RFC 9110 §7.8).
     pub upgrades: Vec<Protocol>,
     pub via: Via,
+    /// The parent proxy for hosts that `parents` does not name; absent: connections are direct.
+    pub parent: Option<ParentAddress>,
+    /// Hosts with another parent, or none; the first that matches.
+    pub parents: Vec<ParentRule>,
+    /// A file with the name and password for `parent`.
+    pub parent_credentials_file: Option<PathBuf>,
+    /// Where the names of origins are resolved.
+    pub parent_resolve: ParentResolve,
 }
 
 impl Default for Egress {
@@ -64,6 +76,10 @@ impl Default for Egress {
             connect_ports: vec![80, 443],
             upgrades: vec![Protocol::websocket()],
             via: Via::As("courtesy".into()),
+            parent: None,
+            parents: Vec::new(),
+            parent_credentials_file: None,
+            parent_resolve: ParentResolve::Check,
         }
     }
 }
@@ -87,6 +103,14 @@ impl Egress {
                 deny: self.deny_hosts.clone(),
             },
         }
+    }
+
+    /// The parent proxies. Reads the name and password from their file.
+    pub fn parents(&self) -> Result<Parents, ParentCredentialsError> {
+        let credentials = self.parent_credentials_file.as_deref();
+        let credentials = credentials.map(ParentCredentials::read).transpose()?;
+        let (parent, rules) = (self.parent.clone(), self.parents.clone());
+        Ok(Parents::new(parent, rules, credentials.as_ref(), self.parent_resolve))
     }
 
     /// The proxy's name in `Via`, with the mark by which this process finds itself.

@@ -13,7 +13,6 @@ use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tracing::warn;
@@ -22,6 +21,7 @@ use super::error::handshake_error;
 use super::roots::{Roots, RootsError};
 use super::verifier::{NoCertificate, Unverified, Verifier};
 use crate::egress::error::{Error, Failure};
+use crate::egress::origin_socket::OriginSocket;
 use crate::runtime::clock::SystemClock;
 use crate::runtime::crypto_provider::provider;
 use crate::runtime::lock::Lock;
@@ -66,7 +66,7 @@ struct Connectors {
 
 /// A connection after the handshake. Its TLS state is boxed, because the stream is moved often.
 pub struct Secured {
-    pub stream: Box<TlsStream<TcpStream>>,
+    pub stream: Box<TlsStream<OriginSocket>>,
     pub is_http2: bool,
     /// Whether the origin asked for a client certificate. It may do without one, or refuse only
     /// later to do without (RFC 8446 §4.4.2.4).
@@ -156,7 +156,7 @@ impl Tls {
     pub async fn handshake(
         &self,
         origin: &Origin,
-        stream: TcpStream,
+        stream: OriginSocket,
         versions: Versions,
     ) -> Result<Secured, Error> {
         let name = server_name(origin.host())?;

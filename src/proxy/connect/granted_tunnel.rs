@@ -13,6 +13,7 @@ use super::preread::{Preread, mismatch};
 use super::sni::{Mismatch, UNRECOGNIZED_NAME};
 use super::tunnel::{self, IdleTimer, Pipes, copy_one_way, write_all};
 use crate::audit::Reason;
+use crate::egress::OriginSocket;
 use crate::proxy::connection::client_socket::ClientSocket;
 use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::gate::HostPermit;
@@ -33,11 +34,13 @@ pub struct Tunnel {
 
 impl Tunnel {
     /// Moves bytes between a client that has received its 200 and `origin`, which is connected.
-    pub async fn run(self, client: PendingSocket, origin: TcpStream) {
+    pub async fn run(self, client: PendingSocket, origin: OriginSocket) {
         let Some((first, client)) = client.socket().await else { return };
-        match client {
-            ClientSocket::Tcp(client) => self.relay(first, client, origin).await,
-            client => self.copy(first, client, origin).await,
+        match (client, origin) {
+            (ClientSocket::Tcp(client), OriginSocket::Tcp(origin)) => {
+                self.relay(first, client, origin).await;
+            }
+            (client, origin) => self.copy(first, client, origin).await,
         }
     }
 
@@ -55,14 +58,15 @@ impl Tunnel {
         }
     }
 
-    /// Between a stream that is no socket, and one.
-    async fn copy(self, first: Vec<u8>, client: ClientSocket, mut origin: TcpStream) {
+    /// Between two streams of which one is no socket.
+    async fn copy(self, first: Vec<u8>, client: ClientSocket, origin: OriginSocket) {
         let (mut from_client, mut to_client) = split(client);
         let ended = {
-            let (from_origin, mut to_origin) = origin.split();
+            let (from_origin, mut to_origin) = split(origin);
             let to_origin = async {
                 let first = self.preread().read(&mut from_client, first).await?;
                 to_origin.write_all(&first).await?;
+                to_origin.flush().await?;
                 drop(first);
                 copy_one_way(&mut from_client, to_origin, &self.idle).await
             };
@@ -72,7 +76,6 @@ impl Tunnel {
             ended
         };
         if let Some(mismatch) = self.mismatch(ended) {
-            drop(origin);
             self.record(&mismatch).await;
             let _ = timeout(LINGER, to_client.write_all(&UNRECOGNIZED_NAME)).await;
             let _ = timeout(LINGER, to_client.shutdown()).await;

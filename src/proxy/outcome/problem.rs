@@ -26,6 +26,7 @@ pub enum Problem {
     Loop,
     OriginFailed,
     OriginTimeout,
+    ParentFailed,
     Busy,
     AuditUnavailable,
     CaNotValid,
@@ -35,7 +36,7 @@ pub enum Problem {
 
 impl Problem {
     /// Every problem.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Disallowed,
         Self::RobotsUnreachable,
         Self::RobotsAccessDenied,
@@ -52,6 +53,7 @@ impl Problem {
         Self::Loop,
         Self::OriginFailed,
         Self::OriginTimeout,
+        Self::ParentFailed,
         Self::Busy,
         Self::AuditUnavailable,
         Self::CaNotValid,
@@ -92,6 +94,7 @@ impl Problem {
             Self::Loop => LOOP,
             Self::OriginFailed => ORIGIN_FAILED,
             Self::OriginTimeout => ORIGIN_TIMEOUT,
+            Self::ParentFailed => PARENT_FAILED,
             Self::Busy => BUSY,
             Self::AuditUnavailable => AUDIT_UNAVAILABLE,
             Self::CaNotValid => CA_NOT_VALID,
@@ -187,6 +190,15 @@ const ORIGIN_TIMEOUT: ProblemType = ProblemType {
     title: "The origin took too long",
     meaning: "A timeout of the proxy passed before the origin responded.",
     remedy: "Try again later, or raise the timeout that the detail names.",
+};
+
+const PARENT_FAILED: ProblemType = ProblemType {
+    name: "parent-failed",
+    title: "The parent proxy failed",
+    meaning: "The parent proxy, by which the connection to the origin is made, could not be \
+              reached, or refused the connection. It says nothing of the origin.",
+    remedy: "The detail names the parent and what it answered: have the operator check it, and \
+             egress.parent.",
 };
 
 const BUSY: ProblemType = ProblemType {

@@ -175,6 +175,18 @@ impl Rejection {
                     error.detail.clone(),
                 )
             }
+            Failure::Parent => Self::new(
+                Problem::ParentFailed,
+                StatusCode::BAD_GATEWAY,
+                proxy_error,
+                error.detail.clone(),
+            ),
+            Failure::ParentTimeout => Self::new(
+                Problem::ParentFailed,
+                StatusCode::GATEWAY_TIMEOUT,
+                proxy_error,
+                error.detail.clone(),
+            ),
             _ => Self::new(
                 Problem::OriginFailed,
                 StatusCode::BAD_GATEWAY,

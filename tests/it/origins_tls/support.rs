@@ -206,10 +206,10 @@ pub fn shared_with(
     change: impl FnOnce(&mut egress::Config),
     tls: impl FnOnce(egress::Tls) -> egress::Tls,
 ) -> Arc<egress::EgressState> {
-    let ConfigSnapshot { mut config, policy, tls: connector } = terms(authority);
+    let ConfigSnapshot { mut config, policy, tls: connector, parents } = terms(authority);
     change(&mut config);
     let lanes = Lanes::off(Arc::new(SystemClock));
-    egress::EgressState::new(ConfigSnapshot { config, policy, tls: tls(connector) }, lanes)
+    egress::EgressState::new(ConfigSnapshot { config, policy, tls: tls(connector), parents }, lanes)
 }
 
 /// What [`shared`] begins with.
@@ -232,7 +232,7 @@ pub fn terms(authority: &Authority) -> ConfigSnapshot {
         hosts: egress::HostRules::default(),
         under_run: false,
     };
-    ConfigSnapshot { config, policy, tls: connector }
+    ConfigSnapshot { config, policy, tls: connector, parents: egress::Parents::default() }
 }
 
 pub fn way_out(authority: &Authority) -> Egress {

@@ -11,6 +11,7 @@ mod curl;
 mod git;
 mod gnutls;
 mod node;
+mod parents;
 mod perl;
 mod php;
 mod python;

@@ -11,7 +11,7 @@ const PAGE: &str = include_str!("../../../docs/guide/clients.md");
 const CLIENTS_MIN: usize = 40;
 
 /// Sources that try no client.
-const OTHERS: [&str; 3] = ["main.rs", "table.rs", "warning.rs"];
+const OTHERS: [&str; 4] = ["main.rs", "parents.rs", "table.rs", "warning.rs"];
 
 /// What stands below a heading.
 fn section(heading: &str) -> &'static str {

@@ -3,6 +3,7 @@
 mod client;
 mod h2;
 mod origin;
+mod parent;
 mod proxy;
 pub mod tls;
 mod tls_front;
@@ -13,6 +14,7 @@ use std::time::Duration;
 pub use client::{Client, Response, connect, request};
 pub use h2::H2;
 pub use origin::{Log, Origin, Received, Script, answer, endless, ok, ok_with, refusing};
+pub use parent::{Does, Parent, Speaks};
 pub use proxy::{NOW, Proxy};
 pub use tls_front::{End, TlsFront, params};
 

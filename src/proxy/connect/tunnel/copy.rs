@@ -41,6 +41,8 @@ pub async fn copy_one_way(
         }
         idle.note_activity();
         to.write_all(&buffer[..count]).await?;
+        // TLS may hold a part of it back.
+        to.flush().await?;
         idle.note_activity();
     }
 }
