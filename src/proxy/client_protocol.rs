@@ -49,13 +49,16 @@ pub async fn serve_client(
         Some(Spoken::Socks5) => {
             box_future(|| socks::serve(stream, context, current, rejection.is_some())).await;
         }
-        Some(Spoken::Http2) => {
-            box_future(|| serve_http2(stream, context, current, rejection)).await
+        Some(Spoken::Http2) if rejection.is_none() => {
+            box_future(|| serve_http2(stream, context, current)).await;
         }
         Some(Spoken::Tls) if rejection.is_none() && is_tls_served(&current) => {
             box_future(|| serve_tls(stream, context, current)).await;
         }
-        Some(Spoken::Http1 | Spoken::Tls) => serve(stream, context, current, rejection).await,
+        // A rejection is short, and the last thing that is sent: that of HTTP/1 is enough.
+        Some(Spoken::Http1 | Spoken::Http2 | Spoken::Tls) => {
+            serve(stream, context, current, rejection).await
+        }
         None => {}
     }
 }
@@ -111,7 +114,7 @@ async fn serve_tls(stream: TcpStream, context: Arc<ConnectionContext>, current: 
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = SecuredClient::new(Box::new(stream));
     if is_http2 {
-        box_future(|| serve_http2(stream, context, current, None)).await;
+        box_future(|| serve_http2(stream, context, current)).await;
     } else {
         box_future(|| serve(stream, context, current, None)).await;
     }
@@ -147,22 +150,22 @@ const fn host_of(address: IpAddr) -> Host {
     }
 }
 
-/// Serves HTTP/2, with the memory that its streams may take.
-async fn serve_http2<S>(
-    stream: S,
-    context: Arc<ConnectionContext>,
-    current: Current,
-    rejection: Option<Rejection>,
-) where
+/// Serves HTTP/2 with the memory that its streams may take. Without memory for them the connection
+/// is closed.
+async fn serve_http2<S>(stream: S, context: Arc<ConnectionContext>, current: Current)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let held = current.load().admission.keep(&context.client, footprint::MULTIPLEXED_BYTES);
-    let (held, rejection) = match held {
-        Ok(held) => (Some(held), rejection),
-        Err(reason) => (None, Some(rejection.unwrap_or_else(|| reason.into()))),
-    };
-    http2::serve(stream, context, current, rejection).await;
-    drop(held);
+    match held {
+        Ok(held) => {
+            http2::serve(stream, context, current).await;
+            drop(held);
+        }
+        Err(reason) => {
+            debug!(client = %context.client.address, "an HTTP/2 connection is closed: {reason}");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -200,3 +200,18 @@ fn a_negotiation_is_not_waited_for() {
         assert_eq!(client.read_rest(), answer, "{}", sent.escape_ascii());
     }
 }
+
+#[test]
+fn a_client_that_is_rejected_gets_no_method_and_no_stream() {
+    let proxy = Proxy::with(|settings| settings.clients.max_per_client = 1);
+    let mut first = proxy.client();
+    assert_eq!(code(&mut first, b"\x05\x02\0\x01\x7f\0\0\x01\x01\xbb"), 7, "it is served");
+    let mut client = proxy.client();
+    client.send(b"\x05\x01\0");
+    assert_eq!(client.read_rest(), b"\x05\xff");
+    let mut client = proxy.client();
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    let answer = client.read_rest();
+    assert!(answer.starts_with(b"HTTP/1.1 4"), "{}", answer.escape_ascii());
+    drop(first);
+}

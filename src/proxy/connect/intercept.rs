@@ -210,8 +210,7 @@ async fn run(
             note_end(&within, &current);
         }
         Some(Inside::Http2(stream, within)) => {
-            box_future(|| http2::serve(stream, Arc::clone(&within), Arc::clone(&current), None))
-                .await;
+            box_future(|| http2::serve(stream, Arc::clone(&within), Arc::clone(&current))).await;
             note_end(&within, &current);
         }
         None => {}

@@ -24,7 +24,6 @@ use crate::proxy::exchange::footprint;
 use crate::proxy::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_FEW, H2_STREAMS_MAX,
 };
-use crate::proxy::outcome::rejection::Rejection;
 
 /// The concurrent streams of a connection. A stream that is refused takes memory until its client
 /// has read the rejection, so memory is held for all of them.
@@ -43,25 +42,20 @@ impl Streams {
 }
 
 /// Serves HTTP/2 on `stream` until either side ends it, or the shutdown lets the requests under way
-/// be the last. With `rejection`, that is the response to every request.
-pub async fn serve<S, P>(
-    stream: S,
-    context: Arc<ConnectionContext>,
-    service: P,
-    rejection: Option<Rejection>,
-) where
+/// be the last.
+pub async fn serve<S, P>(stream: S, context: Arc<ConnectionContext>, service: P)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     P: Service,
 {
     let Limits { timeouts, head_max, .. } = service.limits();
     let streams = Streams::of(&context, &service);
-    let rejection = rejection.map(Arc::new);
     let responder_context = Arc::clone(&context);
     let watch = Arc::new(Watch::default());
     let watching = Arc::clone(&watch);
     let hyper_service = service_fn(move |request: Request<Incoming>| {
         let context = Arc::clone(&responder_context);
-        let response = respond_to(request.into(), context, service.clone(), rejection.clone());
+        let response = respond_to(request.into(), context, service.clone(), None);
         let watch = Arc::clone(&watching);
         async move { response.await.map(|response| response.map(|body| watch.over(body))) }
     });
