@@ -15,7 +15,7 @@ use tracing::{debug, info};
 use super::connection::client_socket::SecuredClient;
 use super::connection::{http2, serve};
 use super::exchange::connection_context::ConnectionContext;
-use super::exchange::drain::drain_begins;
+use super::exchange::drain::wait_for_drain;
 use super::exchange::footprint;
 use super::instance::Current;
 use super::listener_tls::ListenerTls;
@@ -43,7 +43,7 @@ pub async fn serve_client(
         // What came before the shutdown is served.
         biased;
         first = timeout(idle, spoken(&stream)) => first.ok().flatten(),
-        () = drain_begins(&context) => None,
+        () = wait_for_drain(&context) => None,
     };
     match first {
         Some(Spoken::Socks5) => {

@@ -32,7 +32,7 @@ impl Proxy {
         let opened = async {
             let client = self.identify(&head, context).await?;
             let bytes = footprint::of(&head, false, None);
-            exchange.holds(self.admission.request(&client, bytes)?);
+            exchange.attach_permit(self.admission.request(&client, bytes)?);
             let socket = PendingSocket::Handed(socket);
             self.connect(&head, socket, &client, context, current, &entry).await
         };
