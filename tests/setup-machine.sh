@@ -12,6 +12,8 @@ command -v python3 >/dev/null || need+=(python3)
 python3 -c 'import ensurepip, venv' 2>/dev/null || need+=(python3-venv)
 # The networks of tests/process/faults.
 command -v ip >/dev/null || need+=(iproute2)
+# The rules of tests/process/transparent.rs.
+command -v nft >/dev/null || need+=(nftables)
 # The checks of tests/deploy.
 command -v systemd-analyze >/dev/null || need+=(systemd)
 [ -x /bin/kill ] || need+=(procps)

@@ -25,6 +25,7 @@ mod observer;
 pub mod output;
 mod paint;
 mod programs;
+mod redirect;
 mod resources;
 mod run;
 mod serve;
@@ -63,6 +64,8 @@ enum Command {
     Health(health::HealthArgs),
     /// Run a command with a proxy of its own for all of its requests
     Run(run::RunArgs),
+    /// Print, apply, remove or check rules of the network that redirect a crawler to the proxy
+    Redirect(redirect::RedirectArgs),
     /// Print the variables that send clients through the proxy
     Env(env::EnvArgs),
     /// Say what robots.txt allows, and by which line
@@ -107,6 +110,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Health(args) => health::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Redirect(args) => redirect::run(&args),
         Command::Env(args) => env::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Check(args) => check::run(&args),

@@ -145,6 +145,17 @@ impl ClientAdmission {
         Ok(Client { address: client.address, user: self.counts.note(renewed)? })
     }
 
+    /// The client of a connection by a transparent listener, if its address is still permitted. It
+    /// has not been set up for a proxy, and so has no credentials.
+    ///
+    /// # Errors
+    ///
+    /// The reason that its address is refused for.
+    pub fn renew_address(&self, client: &Client) -> Result<Client, RejectReason> {
+        self.counts.note(self.clients.load().check(client.address))?;
+        Ok(Client::at(client.address))
+    }
+
     /// Makes `permit` a connection permit of `user`, replacing that of another user.
     pub fn permit_user(
         &self,

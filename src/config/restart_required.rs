@@ -15,6 +15,9 @@ impl Settings {
         keep("state_dir", replace(&mut self.state_dir, &running.state_dir));
         keep("workers", replace(&mut self.workers, &running.workers));
         keep("listen.proxy", replace(&mut self.listen.proxy, &running.listen.proxy));
+        keep("listen.transparent", {
+            replace(&mut self.listen.transparent, &running.listen.transparent)
+        });
         keep("listen.admin", replace(&mut self.listen.admin, &running.listen.admin));
         keep("admin.token_file", replace(&mut self.admin.token_file, &running.admin.token_file));
         keep("audit.dir", replace(&mut self.audit.dir, &running.audit.dir));

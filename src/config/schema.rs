@@ -181,6 +181,7 @@ fn example() -> Settings {
     settings.listen.proxy = vec![SocketAddr::from(([127, 0, 0, 1], 3128))];
     settings.listen.tls_cert = Some("proxy.pem".into());
     settings.listen.tls_key = Some("proxy.key".into());
+    settings.listen.transparent = vec![SocketAddr::from(([127, 0, 0, 1], 3130))];
     settings.admin.token_file = Some("admin.token".into());
     settings.clients.allow = vec![IpNet::from(IpAddr::from([127, 0, 0, 1]))];
     settings.clients.users_file = Some("users.toml".into());

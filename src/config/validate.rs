@@ -10,7 +10,7 @@ use super::diagnostics::{Complain, Complaint};
 use super::parse::{print_duration, print_size};
 use super::settings::Settings;
 use crate::config::limits::LOOKUPS_MAX;
-use listen::{check_admin, check_listen, check_ports};
+use listen::{check_admin, check_listen, check_ports, check_transparent};
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
 const ROBOTS_SIZE_MIN: u64 = 500 << 10;
@@ -61,6 +61,7 @@ pub fn check(
         );
     }
     check_listen(settings, &mut complain);
+    check_transparent(settings, &mut complain);
     // A port of the system's choice is for those who read it from the log line: a person at a
     // terminal, a test. In a file its port would be unknown to clients.
     if place("listen.proxy").as_deref() != Some("--listen") {

@@ -28,6 +28,7 @@ use http::{Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 
 pub use client_protocol::serve_client;
+pub use connect::transparent::{self, OriginalDestination};
 pub use connect::tunnel::Pipes;
 pub use connect::{Https, HttpsMode};
 pub use connection::client_io::Timeouts;
@@ -234,6 +235,9 @@ impl Proxy {
         request: &http_request::Parts,
         context: &ConnectionContext,
     ) -> Result<Client, RejectReason> {
+        if context.is_transparent {
+            return self.admission.renew_address(&context.client);
+        }
         if context.scope != Scope::Proxy {
             return self.admission.renew(&context.client);
         }

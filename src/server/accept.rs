@@ -3,7 +3,7 @@
 //! descriptors that are left serve the requests of those that are connected.
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,10 +16,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::listeners::Listeners;
+use super::listeners::{Listeners, Listening};
 use super::worker_handle::{Accepted, WorkerHandle};
 use crate::admin::limits::ACCEPT_PAUSE;
 use crate::clients::ClientAdmission;
+use crate::proxy::OriginalDestination;
 use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 use tokio_util::sync::CancellationToken;
 
@@ -63,7 +64,7 @@ impl Acceptor {
                     if self.is_short.swap(false, Relaxed) {
                         info!("connections are accepted again");
                     }
-                    self.hand_to_worker(stream, client, permit);
+                    self.hand_to_worker((stream, client), listener.transparent, permit);
                 }
                 // The client left, or a signal interrupted the call: waiting would not help.
                 Err(error) if is_passing(&error) => {}
@@ -94,13 +95,18 @@ impl Acceptor {
     }
 
     /// Sends the connection to a running worker. A failure closes this connection only.
-    fn hand_to_worker(&self, stream: TcpStream, client: SocketAddr, permit: OwnedSemaphorePermit) {
+    fn hand_to_worker(
+        &self,
+        (stream, client): (TcpStream, SocketAddr),
+        transparent: Option<OriginalDestination>,
+        permit: OwnedSemaphorePermit,
+    ) {
         let received =
             catch_unwind(AssertUnwindSafe(|| self.admission.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
         // Rejected connections have their own reserve of descriptors.
         let permit = reception.reject_reason.is_none().then_some(permit);
-        let mut arrival = Accepted { stream, client, reception, permit };
+        let mut arrival = Accepted { stream, client, transparent, reception, permit };
         let chosen = choose(self.workers.iter().map(WorkerHandle::connections));
         for at in chosen.into_iter().chain(0..self.workers.len()) {
             match self.workers[at].send(arrival) {
@@ -133,6 +139,9 @@ fn is_passing(error: &io::Error) -> bool {
 /// listener would register each with the runtime of this thread, even if another worker serves it.
 struct Listener {
     socket: AsyncFd<TcpListener>,
+    transparent: Option<OriginalDestination>,
+    /// Whether all clients are processes of this machine, whatever their addresses.
+    is_local: bool,
 }
 
 impl Listener {
@@ -141,16 +150,31 @@ impl Listener {
         deprecated,
         reason = "its unsafe successor is for types that do not own their descriptor"
     )]
-    fn new(socket: TcpListener) -> io::Result<Self> {
+    fn new(Listening { socket, transparent, .. }: Listening) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let options = socket2::SockRef::from(&socket);
         options.set_tcp_nodelay(true)?;
         options.set_tcp_notsent_lowat(CLIENT_UNSENT_BYTES_MAX)?;
-        Ok(Self { socket: AsyncFd::with_interest(socket, Interest::READABLE)? })
+        let is_local = is_local(socket.local_addr()?.ip(), transparent);
+        let socket = AsyncFd::with_interest(socket, Interest::READABLE)?;
+        Ok(Self { socket, transparent, is_local })
     }
 
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        self.socket.async_io(Interest::READABLE, accept).await
+        let (stream, client) = self.socket.async_io(Interest::READABLE, accept).await?;
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, client.port()));
+        Ok((stream, if self.is_local { loopback } else { client }))
+    }
+}
+
+/// Whether only processes of this machine reach a listener at `address`. What is redirected keeps the
+/// address of the interface that it would have left by, and no packet from another machine gets to
+/// loopback (`route_localnet`); where all addresses are routed here, there is no other machine.
+const fn is_local(address: IpAddr, transparent: Option<OriginalDestination>) -> bool {
+    match transparent {
+        Some(OriginalDestination::Redirected) => address.to_canonical().is_loopback(),
+        Some(OriginalDestination::Routed) => true,
+        None => false,
     }
 }
 
@@ -163,8 +187,6 @@ fn accept(socket: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
 
     #[test]

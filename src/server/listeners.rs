@@ -3,14 +3,24 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
+use crate::proxy::OriginalDestination;
 use crate::runtime::listener;
 
 /// Bound sockets that are not served yet. Port 0 has become a number. Those that this process has
 /// bound listen only when the proxy serves: until then the system refuses connections.
 #[derive(Debug)]
 pub struct Listeners {
-    pub(super) sockets: Vec<TcpListener>,
-    /// Inherited sockets, which listen already.
+    pub(super) sockets: Vec<Listening>,
+}
+
+/// One listening socket.
+#[derive(Debug)]
+pub(super) struct Listening {
+    pub socket: TcpListener,
+    /// Whether the clients connect to an origin, and by which address that is known; `None`: to the
+    /// proxy.
+    pub transparent: Option<OriginalDestination>,
+    /// Inherited sockets listen already.
     is_listening: bool,
 }
 
@@ -28,37 +38,75 @@ impl Listeners {
         let bind = |address: &SocketAddr| {
             listener::bind(*address).map_err(|source| BindError { address: *address, source })
         };
-        let sockets = addresses.iter().map(bind).collect::<Result<_, _>>()?;
-        Ok(Self { sockets, is_listening: false })
+        let sockets = addresses.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { sockets: listening(sockets, None, false) })
+    }
+
+    /// Binds all `addresses`, or none, for connections that are redirected to them.
+    pub fn bind_transparent(
+        addresses: &[SocketAddr],
+        kind: OriginalDestination,
+    ) -> Result<Self, BindError> {
+        let Self { sockets } = Self::bind(addresses)?;
+        let transparent = |bound| Listening { transparent: Some(kind), ..bound };
+        Ok(Self { sockets: sockets.into_iter().map(transparent).collect() })
     }
 
     /// Sockets inherited from the service manager.
     pub fn handed_over(listeners: Vec<TcpListener>) -> io::Result<Self> {
         listeners.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
-        Ok(Self { sockets: listeners, is_listening: true })
+        Ok(Self { sockets: listening(listeners, None, true) })
+    }
+
+    /// The same, for connections that are redirected to them.
+    pub fn handed_over_transparent(
+        listeners: Vec<TcpListener>,
+        kind: OriginalDestination,
+    ) -> io::Result<Self> {
+        listeners.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
+        Ok(Self { sockets: listening(listeners, Some(kind), true) })
+    }
+
+    /// These and `more`; these come first.
+    pub fn with(mut self, more: Self) -> Self {
+        self.sockets.extend(more.sockets);
+        self
     }
 
     /// Begins to listen.
     pub(super) fn listen(&mut self) -> Result<(), BindError> {
-        for socket in self.sockets.iter().filter(|_| !self.is_listening) {
+        for listener in self.sockets.iter_mut().filter(|listener| !listener.is_listening) {
+            let socket = &listener.socket;
             let in_use = |source| BindError {
                 address: socket.local_addr().unwrap_or_else(|_| (Ipv4Addr::UNSPECIFIED, 0).into()),
                 source,
             };
             listener::listen(socket).map_err(in_use)?;
+            listener.is_listening = true;
         }
-        self.is_listening = true;
         Ok(())
     }
 
     /// Duplicates the sockets. Each connection is accepted by the first to poll.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
-        let sockets = self.sockets.iter().map(TcpListener::try_clone).collect::<Result<_, _>>()?;
-        Ok(Self { sockets, is_listening: self.is_listening })
+        let clone = |listener: &Listening| {
+            let Listening { ref socket, transparent, is_listening } = *listener;
+            Ok(Listening { socket: socket.try_clone()?, transparent, is_listening })
+        };
+        Ok(Self { sockets: self.sockets.iter().map(clone).collect::<io::Result<_>>()? })
     }
 
     /// The bound addresses.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.sockets.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.sockets.iter().filter_map(|listener| listener.socket.local_addr().ok()).collect()
     }
+}
+
+fn listening(
+    sockets: Vec<TcpListener>,
+    transparent: Option<OriginalDestination>,
+    is_listening: bool,
+) -> Vec<Listening> {
+    let of = |socket| Listening { socket, transparent, is_listening };
+    sockets.into_iter().map(of).collect()
 }

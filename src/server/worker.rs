@@ -20,6 +20,7 @@ use super::listeners::Listeners;
 use super::worker_handle::{Accepted, ConnectionCount, WorkerHandle};
 use crate::egress::Egress;
 use crate::proxy::{self, ConnectionContext, Current, Gate, Proxy};
+use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use tokio_util::sync::CancellationToken;
 
@@ -137,10 +138,19 @@ async fn receive(
     proxy: Current,
     stop: CancellationToken,
 ) {
-    let Accepted { stream, client, reception, permit } = arrival;
+    let Accepted { stream, client, transparent, reception, permit } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
-    let context = Arc::new(ConnectionContext::of_client(client, stop));
-    proxy::serve_client(stream, context, proxy, reception.reject_reason.map(Into::into)).await;
+    let rejection = reception.reject_reason.map(Into::into);
+    match transparent {
+        None => {
+            let context = Arc::new(ConnectionContext::of_client(client, stop));
+            proxy::serve_client(stream, context, proxy, rejection).await;
+        }
+        Some(kind) => {
+            let context = ConnectionContext::of_transparent_client(client, stop);
+            box_future(|| proxy::transparent::serve(stream, kind, context, proxy, rejection)).await;
+        }
+    }
     drop((reception, permit, held));
 }
 

@@ -7,12 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::clients::ConnectionPermit;
+use crate::proxy::OriginalDestination;
 
 /// An accepted connection, on its way to a worker.
 #[derive(Debug)]
 pub struct Accepted {
     pub stream: std::net::TcpStream,
     pub client: SocketAddr,
+    /// How the address is known that the client has connected to, on a transparent listener.
+    pub transparent: Option<OriginalDestination>,
     pub reception: ConnectionPermit,
     /// Descriptors for the connection and for its requests; none if it is rejected.
     pub permit: Option<OwnedSemaphorePermit>,

@@ -56,5 +56,6 @@ mod socks;
 mod spellings;
 mod steps;
 mod tls;
+mod transparent;
 mod upgrades;
 mod wire;

@@ -25,4 +25,5 @@ mod replay;
 mod run;
 mod serve;
 mod store;
+mod transparent;
 mod users;

@@ -21,6 +21,7 @@ use crate::admin::control::Socket;
 use crate::admin::{Admin, Listener, RunFile, panics, run_file};
 use crate::audit::How;
 use crate::config::{Loaded, Settings};
+use crate::proxy::OriginalDestination;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{self, Listeners, Server, build_prepared, prepare};
 pub use args::ServeArgs;
@@ -113,6 +114,10 @@ fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Li
     } else {
         Listeners::handed_over(sockets.proxy)?
     };
+    let transparent = &settings.listen.transparent;
+    let transparent = Listeners::bind_transparent(transparent, OriginalDestination::Redirected)
+        .map_err(|error| not_bound(error.source.kind(), error))?;
+    let listeners = listeners.with(transparent);
     let admin = match sockets.admin {
         Some(socket) => Some(Listener::handed_over(socket)?),
         None => {

@@ -19,6 +19,9 @@ pub struct Listen {
     /// The addresses on which the proxy listens.
     #[serde(with = "units::listen")]
     pub proxy: Vec<SocketAddr>,
+    /// The addresses to which the network redirects connections to origins.
+    #[serde(with = "units::listen")]
+    pub transparent: Vec<SocketAddr>,
     /// The address of health and metrics.
     pub admin: AdminAddress,
     /// TLS is served on the proxy's addresses, beside what is in clear.
@@ -44,6 +47,7 @@ impl Default for Listen {
     fn default() -> Self {
         Self {
             proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, PROXY_PORT))],
+            transparent: Vec::new(),
             admin: AdminAddress::default(),
             tls: false,
             tls_cert: None,

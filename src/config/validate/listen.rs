@@ -33,6 +33,30 @@ pub(super) fn check_listen(settings: &Settings, complain: Complain<'_>) {
     }
 }
 
+/// A transparent listener asks for no password: the address of the client has to be permitted.
+pub(super) fn check_transparent(settings: &Settings, complain: Complain<'_>) {
+    const KEY: &str = "listen.transparent";
+    let mut seen: HashSet<_> = settings.listen.proxy.iter().collect();
+    for address in &settings.listen.transparent {
+        if !seen.insert(address) && address.port() != 0 {
+            complain(KEY, format!("{address} is given twice, or is in listen.proxy"), None);
+        }
+        if address.port() == 0 {
+            complain(KEY, format!("{address} has no port that rules can redirect to"), None);
+        }
+        let is_open = settings.clients.open || !settings.clients.allow.is_empty();
+        if !address.ip().to_canonical().is_loopback() && !is_open {
+            let hint =
+                "say who may use it with clients.allow = [\"10.0.0.0/8\"]; it asks for no password";
+            complain(
+                KEY,
+                format!("{address} can be reached from other machines"),
+                Some(hint.into()),
+            );
+        }
+    }
+}
+
 pub(super) fn check_ports(settings: &Settings, complain: Complain<'_>) {
     for address in settings.listen.proxy.iter().filter(|address| address.port() == 0) {
         let hint = "--listen takes 0 for any free port";

@@ -13,7 +13,7 @@ pub type Stream = Rewind<ClientSocket>;
 /// TLS that ends here. Boxed: it is large, and moved often.
 pub type Secured = PlaintextStream<Box<TlsStream<Stream>>>;
 
-impl ClientStream for Stream {
+impl<S: ClientStream> ClientStream for Rewind<S> {
     fn unsent_bytes(&self) -> Option<u32> {
         self.get_ref().unsent_bytes()
     }

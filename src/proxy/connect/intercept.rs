@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use rustls::AlertDescription;
 use rustls::server::Acceptor;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{sleep, timeout};
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tracing::{info, warn};
 
 use crate::audit::Reason;
 use crate::clients::MemoryPermit;
 use crate::egress::PlaintextStream;
+use crate::proxy::connect::first_bytes::first_bytes;
 use crate::proxy::connect::inside_stream::{Secured, Stream};
 use crate::proxy::connect::rewind::Rewind;
 use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
@@ -27,17 +28,12 @@ use crate::proxy::decision::request_info::OwnedRequestInfo;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::footprint;
 use crate::proxy::instance::Current;
-use crate::proxy::limits::FIRST_REQUEST_GRACE;
 use crate::proxy::observe::distrusting::remedy;
 use crate::proxy::observe::tls_metrics::alert;
 use crate::proxy::request::target::Scope;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::{Origin, Scheme};
-
-/// Bytes that are read before the protocol is decided. The first alone would do, but the HTTP
-/// engine, once it has part of a head, waits for the empty line, which other protocols never send.
-const FIRST_BYTES_MAX: usize = 4096;
 
 /// A CONNECT that is to be intercepted. Each step takes the settings of its moment.
 #[derive(Debug)]
@@ -72,16 +68,7 @@ impl Interception {
         let (mut first, mut stream) = socket.socket().await?;
         let handshake_timeout = self.current.load().handshake_timeout;
         if first.is_empty() {
-            first = vec![0; FIRST_BYTES_MAX];
-            let read = tokio::select! {
-                read = timeout(handshake_timeout, stream.read(&mut first)) => read,
-                // No request is under way, but one may be about to come.
-                () = async { context.shutdown.cancelled().await; sleep(FIRST_REQUEST_GRACE).await } => {
-                    return None;
-                }
-            };
-            let Ok(Ok(count @ 1..)) = read else { return None };
-            first.truncate(count);
+            first = first_bytes(&mut stream, handshake_timeout, &context.shutdown).await?;
         }
         let protocol = Protocol::of(&first);
         self.current.load().metrics.tls.count_protocol(protocol);

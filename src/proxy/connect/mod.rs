@@ -2,6 +2,7 @@
 //! then carried out. The CONNECT target decides, never `Host`. A refused CONNECT closes the
 //! connection, so that bytes meant for the tunnel are never served as requests.
 
+mod first_bytes;
 mod granted_tunnel;
 mod handler;
 mod inside_stream;
@@ -10,6 +11,7 @@ mod preread;
 mod rewind;
 pub mod sni;
 pub mod sniff;
+pub mod transparent;
 pub mod tunnel;
 
 use http::{Method, request};

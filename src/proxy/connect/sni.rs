@@ -9,6 +9,9 @@ use crate::types::origin::Host;
 /// A fatal alert `unrecognized_name` (RFC 8446 §6.2) as it goes on the wire.
 pub const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x70];
 
+/// A fatal alert `access_denied` (RFC 8446 §6.2) as it goes on the wire.
+pub const ACCESS_DENIED: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x31];
+
 /// Bytes of a ClientHello, with the rest of its flight. Clients send 200 to 2000; with several key
 /// shares and tickets, a few thousand.
 const CLIENT_HELLO_BYTES_MAX: usize = 16 * 1024;

@@ -10,6 +10,9 @@ use super::client_io::ClientIo;
 use super::client_socket::{ClientSocket, SecuredClient};
 use super::client_stream::ClientStream;
 
+/// The bytes that a client has sent already, and its socket.
+pub type FirstBytes = (Vec<u8>, TcpStream);
+
 /// The socket of a client that has asked for a CONNECT: it is there once the client has the
 /// response.
 #[derive(Debug)]
@@ -18,8 +21,8 @@ pub enum PendingSocket {
     Upgrade(OnUpgrade),
     /// A stream of HTTP/2, from its engine.
     Stream(OnUpgrade),
-    /// From the code that has written the reply.
-    Handed(oneshot::Receiver<TcpStream>),
+    /// From the code that has written the reply, or on a transparent listener decided.
+    Handed(oneshot::Receiver<FirstBytes>),
 }
 
 impl PendingSocket {
@@ -42,7 +45,10 @@ impl PendingSocket {
                 let stream = TokioIo::new(upgrade.await.ok()?);
                 Some((Vec::new(), ClientSocket::Http2(stream)))
             }
-            Self::Handed(socket) => Some((Vec::new(), ClientSocket::Tcp(socket.await.ok()?))),
+            Self::Handed(socket) => {
+                let (first, stream) = socket.await.ok()?;
+                Some((first, ClientSocket::Tcp(stream)))
+            }
         }
     }
 }

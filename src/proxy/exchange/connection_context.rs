@@ -22,6 +22,9 @@ pub struct ConnectionContext {
     pub seat: Arc<Lock<Option<ClientPermit>>>,
     /// The targets that requests may have.
     pub scope: Scope,
+    /// Whether the client has connected to an origin, and came to the proxy by a rule of the
+    /// network: it has no credentials for a proxy.
+    pub is_transparent: bool,
     /// Shared with the connection's I/O and the bodies of its responses.
     pub state: Arc<ConnectionState>,
     /// Triggered when the request under way is to be the last.
@@ -36,6 +39,7 @@ impl ConnectionContext {
             port: client.port(),
             seat: Arc::default(),
             scope: Scope::Proxy,
+            is_transparent: false,
             state: Arc::default(),
             shutdown,
         }
@@ -47,8 +51,18 @@ impl ConnectionContext {
         Self { client: client.clone(), state: Arc::default(), ..self.clone() }
     }
 
+    /// The connection of a client that has not been set up for a proxy.
+    pub fn of_transparent_client(client: SocketAddr, shutdown: CancellationToken) -> Self {
+        Self { is_transparent: true, ..Self::of_client(client, shutdown) }
+    }
+
+    /// The same connection, for requests of `scope` only.
+    pub fn scoped(&self, scope: Scope) -> Self {
+        Self { scope, ..self.clone() }
+    }
+
     /// The same connection, for requests to `origin` only.
     pub fn within(&self, origin: Origin) -> Self {
-        Self { scope: Scope::Within(origin), ..self.clone() }
+        self.scoped(Scope::Within(origin))
     }
 }

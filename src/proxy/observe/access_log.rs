@@ -153,7 +153,7 @@ impl Line {
     fn of(head: &request::Parts, context: &ConnectionContext) -> Self {
         let uri = &head.uri;
         let within = match &context.scope {
-            Scope::Proxy => None,
+            Scope::Proxy | Scope::At(_) => None,
             Scope::Within(origin) => Some(origin),
         };
         let scheme = within.map(|origin| origin.scheme().as_str()).or(uri.scheme_str());

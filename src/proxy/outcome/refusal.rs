@@ -1,5 +1,7 @@
 //! Why a request is not forwarded.
 
+use http::StatusCode;
+
 use super::denial::Denial;
 use super::recorded::Recorded;
 use super::rejection::Rejection;
@@ -10,6 +12,16 @@ use crate::egress;
 pub enum Refusal {
     Rejection(Rejection),
     Denial(Box<Recorded<Denial>>),
+}
+
+impl Refusal {
+    /// The status of its response.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Rejection(rejection) => rejection.status(),
+            Self::Denial(denial) => denial.status,
+        }
+    }
 }
 
 impl From<Rejection> for Refusal {

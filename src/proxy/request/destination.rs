@@ -2,6 +2,7 @@
 //! received `Host`; a request that is ambiguous about it is refused, not interpreted.
 
 use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
 
 use http::header::{HOST, USER_AGENT};
 use http::uri::{Authority, PathAndQuery};
@@ -66,8 +67,10 @@ pub fn destination(
         return Ok(Destination::Connect);
     }
     let uri = &request.uri;
-    if let Scope::Within(origin) = scope {
-        return within(request, origin, is_pathless);
+    match scope {
+        Scope::Within(origin) => return within(request, origin, is_pathless),
+        Scope::At(address) => return at(request, *address, is_pathless),
+        Scope::Proxy => {}
     }
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
         return without_authority(request);
@@ -122,15 +125,64 @@ fn within(
             "this connection is for {origin}, and the request names another host or scheme"
         )));
     }
+    resource(request, origin.clone(), is_pathless)
+}
+
+/// The destination on a connection that the client has made to `address`: the host that the target
+/// or else `Host` names, at that port. Without a name it is the address (HTTP/1.0). The request goes
+/// to where the name resolves to, never to `address` under another name.
+fn at(
+    request: &request::Parts,
+    address: SocketAddr,
+    is_pathless: bool,
+) -> Result<Destination, Rejection> {
+    let uri = &request.uri;
+    if uri.scheme_str().is_some_and(|scheme| Scheme::parse(scheme) != Ok(Scheme::Http)) {
+        let detail = "this connection is plain HTTP, and the request names another scheme";
+        return Err(Rejection::bad_request(detail));
+    }
+    let host = request.headers.get(HOST).and_then(|value| value.to_str().ok());
+    let named = uri.authority().map(Authority::as_str).or(host).filter(|text| !text.is_empty());
+    let Some(named) = named else {
+        let host = host_of(address.ip());
+        return resource(request, Origin::new(Scheme::Http, host, address.port()), is_pathless);
+    };
+    let read = |text: &str| RECENT.with_borrow_mut(|recent| recent.origin(Scheme::Http, text));
+    let origin = read(named).map_err(|error| refuse_url(&error))?;
+    let has_port = Authority::try_from(named).is_ok_and(|named| named.port().is_some());
+    let is_other_port = has_port && origin.port() != address.port();
+    let is_other_host =
+        host.is_some_and(|host| !host.is_empty() && read(host) != Ok(origin.clone()));
+    if is_other_port || is_other_host {
+        return Err(Rejection::bad_request(format!(
+            "this connection is for port {}, and the request names another host or port",
+            address.port()
+        )));
+    }
+    let origin = Origin::new(Scheme::Http, origin.host().clone(), address.port());
+    resource(request, origin, is_pathless)
+}
+
+/// The host that an address is.
+pub fn host_of(address: IpAddr) -> Host {
+    match address.to_canonical() {
+        IpAddr::V4(address) => Host::V4(address),
+        IpAddr::V6(address) => Host::V6(address),
+    }
+}
+
+/// The resource of `origin` that the target names.
+fn resource(
+    request: &request::Parts,
+    origin: Origin,
+    is_pathless: bool,
+) -> Result<Destination, Rejection> {
+    let uri = &request.uri;
     if (is_pathless || uri.path() == WHOLE) && request.method == Method::OPTIONS {
-        return Ok(Destination::Resource(Target::whole(origin.clone())));
+        return Ok(Destination::Resource(Target::whole(origin)));
     }
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    Ok(Destination::Resource(Target {
-        origin: origin.clone(),
-        path: with_slash(path)?,
-        received: None,
-    }))
+    Ok(Destination::Resource(Target { origin, path: with_slash(path)?, received: None }))
 }
 
 /// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400,
@@ -152,7 +204,7 @@ fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Rejection> 
             let same = match (scope, request.uri.authority()) {
                 (Scope::Within(origin), _) => origin.has_authority(bytes),
                 (Scope::Proxy, Some(authority)) => authority.as_str().as_bytes() == bytes,
-                (Scope::Proxy, None) => false,
+                (Scope::Proxy, None) | (Scope::At(_), _) => false,
             };
             let valid = || {
                 let named = |authority: Authority| {

@@ -1,6 +1,7 @@
 //! What a request is for (RFC 9112 §3.2): an origin, and a resource there.
 
 use std::fmt::{self, Display, Formatter};
+use std::net::SocketAddr;
 
 use http::uri::PathAndQuery;
 
@@ -16,6 +17,9 @@ pub enum Scope {
     Proxy,
     /// The origin that the client has connected to by CONNECT (RFC 9110 §9.3.6).
     Within(Origin),
+    /// Any host by plain HTTP, at the port of the address that the client has connected to: each
+    /// request names its host, or is for that address (a transparent listener).
+    At(SocketAddr),
 }
 
 /// A resource of an origin: what is decided on and, unchanged, what is sent.

@@ -1,11 +1,10 @@
 //! The CONNECT of SOCKS5, as that of HTTP.
 
 use http::{HeaderMap, Method, Version, request};
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tracing::debug;
 
-use crate::proxy::connection::upgraded::PendingSocket;
+use crate::proxy::connection::upgraded::{FirstBytes, PendingSocket};
 use crate::proxy::exchange::body::Exchange;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::footprint;
@@ -22,7 +21,7 @@ impl Proxy {
         &self,
         authority: &str,
         headers: HeaderMap,
-        socket: oneshot::Receiver<TcpStream>,
+        socket: oneshot::Receiver<FirstBytes>,
         context: &ConnectionContext,
         current: &Current,
     ) -> Result<(), Refusal> {

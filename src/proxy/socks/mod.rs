@@ -24,6 +24,7 @@ use reply::Reply;
 
 use crate::clients::RejectReason;
 use crate::proxy::connection::close_in_stages;
+use crate::proxy::connection::upgraded::FirstBytes;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::instance::{Current, Proxy};
 use crate::runtime::box_future::box_future;
@@ -45,7 +46,7 @@ pub async fn serve(
             let after = context.state.take_after_upgrade();
             drop((context, current));
             if let Some(after) = after
-                && socket.send(stream).is_ok()
+                && socket.send((Vec::new(), stream)).is_ok()
             {
                 after.await;
             }
@@ -65,7 +66,7 @@ async fn open(
     context: &ConnectionContext,
     current: &Current,
     is_rejected: bool,
-) -> io::Result<Option<oneshot::Sender<TcpStream>>> {
+) -> io::Result<Option<oneshot::Sender<FirstBytes>>> {
     let proxy = current.load_full();
     let limit = proxy.handshake_timeout;
     let offered = within(limit, message::read_methods(stream)).await?;

@@ -11,6 +11,7 @@ use courtesy::audit::Writer;
 use courtesy::audit::segment::{self, Found};
 use courtesy::ca::{Leaves, Source};
 use courtesy::config::{Roots, Settings};
+use courtesy::proxy::OriginalDestination;
 use courtesy::runtime::clock::ManualClock;
 use courtesy::server::{Components, Listeners, Server, SetupErrors, build};
 use courtesy::store::{Stats, Store};
@@ -24,6 +25,14 @@ use super::{H2, Origin, tls};
 
 /// When every test begins: 2026-01-01.
 pub const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+/// Lets CONNECT go to these origins, and trusts their certificates.
+fn before(origins: &[&Origin], settings: &mut Settings) {
+    settings.egress.connect_ports.extend(origins.iter().map(|origin| origin.address().port()));
+    let file = settings.state_dir.join("origins.pem");
+    std::fs::write(&file, tls::origins_ca()).expect("a directory that can be written to");
+    settings.tls.extra_roots.push(file);
+}
 
 /// A running proxy with its own state; it stops and leaves nothing behind when dropped.
 #[derive(Debug)]
@@ -54,13 +63,20 @@ impl Proxy {
     /// One that lets CONNECT go to these origins, and trusts their certificates.
     pub fn before(origins: &[&Origin], edit: impl FnOnce(&mut Settings)) -> Self {
         Self::with(|settings| {
-            settings
-                .egress
-                .connect_ports
-                .extend(origins.iter().map(|origin| origin.address().port()));
-            let file = settings.state_dir.join("origins.pem");
-            std::fs::write(&file, tls::origins_ca()).expect("a directory that can be written to");
-            settings.tls.extra_roots.push(file);
+            before(origins, settings);
+            edit(settings);
+        })
+    }
+
+    /// The same, with a listener at `address` for connections that are led there.
+    pub fn transparent(
+        address: SocketAddr,
+        origins: &[&Origin],
+        edit: impl FnOnce(&mut Settings),
+    ) -> Self {
+        Self::at((Ipv4Addr::LOCALHOST, 0).into(), |settings| {
+            before(origins, settings);
+            settings.listen.transparent = vec![address];
             edit(settings);
         })
     }
@@ -88,6 +104,9 @@ impl Proxy {
         settings.tls.roots = Roots::Bundled;
         edit(&mut settings);
         let listeners = Listeners::bind(&[listening]).expect("a free port");
+        let transparent = &settings.listen.transparent;
+        let transparent = Listeners::bind_transparent(transparent, OriginalDestination::Routed);
+        let listeners = listeners.with(transparent.expect("a free port"));
         let admin = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
         let admin_address = admin.address();
         let own = [listeners.addresses(), vec![admin_address]].concat();

@@ -1,0 +1,235 @@
+//! Serves a connection that the client has made to an origin, and that a rule of the network has led
+//! to the proxy. The origin is the host that the request or TLS names, at the port that the client
+//! connected to. What follows is as for a request to the proxy: TLS is treated as inside a CONNECT
+//! to that host, plain HTTP by its requests.
+
+use std::io;
+use std::net::SocketAddr;
+
+use http::{Request, Response};
+use socket2::SockRef;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::first_bytes::first_bytes;
+use super::preread::Append as _;
+use super::rewind::Rewind;
+use super::sni::{ACCESS_DENIED, ClientHello, Named};
+use super::sniff::Protocol;
+use crate::audit::Reason;
+use crate::proxy::connection::serve as serve_http;
+use crate::proxy::connection::upgraded::PendingSocket;
+use crate::proxy::decision::request_info::{OwnedRequestInfo, RequestInfo};
+use crate::proxy::exchange::body::Body;
+use crate::proxy::exchange::connection_context::ConnectionContext;
+use crate::proxy::instance::Current;
+use crate::proxy::limits::LINGER;
+use crate::proxy::observe::access_log::AccessEntry;
+use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
+use crate::proxy::request::destination::host_of;
+use crate::proxy::request::target::Scope;
+use crate::runtime::box_future::box_future;
+use crate::types::origin::{Host, Origin, Scheme};
+
+/// How the address that a client has connected to is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginalDestination {
+    /// The kernel knows the address before it was rewritten (nftables `redirect`; `SO_ORIGINAL_DST`,
+    /// ip(7)).
+    Redirected,
+    /// The connection's own local address: the network routes all addresses to this listener.
+    Routed,
+}
+
+impl OriginalDestination {
+    /// The address that the client at the other end of `stream` has connected to.
+    ///
+    /// # Errors
+    ///
+    /// Of the system; or the client has connected to the listener itself, which would be a loop.
+    pub fn of(self, stream: &TcpStream) -> io::Result<SocketAddr> {
+        let local = canonical(stream.local_addr()?);
+        if self == Self::Routed {
+            return Ok(local);
+        }
+        let socket = SockRef::from(stream);
+        let original =
+            if local.is_ipv4() { socket.original_dst_v4() } else { socket.original_dst_v6() };
+        let original = original?.as_socket().map(canonical);
+        let not_redirected = || io::Error::other("it was not redirected, but made to the listener");
+        original.filter(|original| *original != local).ok_or_else(not_redirected)
+    }
+}
+
+/// An IPv4 address as such, also on a socket of IPv6.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// A client's connection to `destination`.
+struct Arrival {
+    stream: TcpStream,
+    destination: SocketAddr,
+    context: ConnectionContext,
+    current: Current,
+}
+
+/// Serves `stream`, of which `kind` tells the destination, until either side ends it. With
+/// `rejection`, that is the response to every request; TLS is closed.
+pub async fn serve(
+    stream: TcpStream,
+    kind: OriginalDestination,
+    context: ConnectionContext,
+    current: Current,
+    rejection: Option<Rejection>,
+) {
+    let destination = match kind.of(&stream) {
+        Ok(destination) => destination,
+        Err(error) => {
+            debug!(client = %context.client.address, "a transparent connection is closed: {error}");
+            return;
+        }
+    };
+    let mut arrival = Arrival { stream, destination, context, current };
+    let handshake_timeout = arrival.current.load().handshake_timeout;
+    let shutdown = &arrival.context.shutdown;
+    let Some(first) = first_bytes(&mut arrival.stream, handshake_timeout, shutdown).await else {
+        return;
+    };
+    match Protocol::of(&first) {
+        Protocol::Http => arrival.serve_plain(first, rejection).await,
+        Protocol::Tls if rejection.is_none() => {
+            box_future(|| arrival.serve_tls(first)).await;
+        }
+        Protocol::Tls => alert(&mut arrival.stream).await,
+        Protocol::Other => box_future(|| arrival.record_other()).await,
+    }
+}
+
+impl Arrival {
+    async fn serve_plain(self, first: Vec<u8>, rejection: Option<Rejection>) {
+        let scope = Scope::At(self.destination);
+        let within = self.context.scoped(scope).into();
+        serve_http(Rewind::new(first, self.stream), within, self.current, rejection).await;
+    }
+
+    /// Treats TLS as inside a CONNECT to the host that it names.
+    async fn serve_tls(self, mut first: Vec<u8>) {
+        let Self { mut stream, destination, context, current } = self;
+        let limit = current.load().handshake_timeout;
+        let Ok(Some(Named(name))) = timeout(limit, read_hello(&stream, &mut first)).await else {
+            return;
+        };
+        let origin = origin(name.as_deref(), destination);
+        let (head, ()) = connect_to(&origin).into_parts();
+        let entry = AccessEntry::of(&head, &context);
+        let (sender, socket) = oneshot::channel();
+        let proxy = current.load_full();
+        let client = match proxy.admission.renew_address(&context.client) {
+            Ok(client) => client,
+            Err(_) => return alert(&mut stream).await,
+        };
+        let socket = PendingSocket::Handed(socket);
+        let connected = proxy.connect(&head, socket, &client, &context, &current, &entry).await;
+        log(&connected, &entry, &context);
+        drop(proxy);
+        match (connected, context.state.take_after_upgrade()) {
+            (Ok(_), Some(after)) => {
+                // The other end is in `after`.
+                let _ = sender.send((first, stream));
+                after.await;
+            }
+            _ => alert(&mut stream).await,
+        }
+    }
+
+    /// Records what is neither HTTP nor TLS. It names no host, so it goes nowhere.
+    async fn record_other(self) {
+        let Self { destination, context, current, .. } = self;
+        let origin = origin(None, destination);
+        let (head, ()) = connect_to(&origin).into_parts();
+        let entry = AccessEntry::of(&head, &context);
+        let info = RequestInfo {
+            client: &context.client,
+            method: &head.method,
+            user_agent: None,
+            entry: &entry,
+        };
+        let info = OwnedRequestInfo::from(info);
+        let proxy = current.load_full();
+        proxy.metrics.tls.count_protocol(Protocol::Other);
+        proxy.gate.record_inside(&origin, &info, Reason::TunnelNotHttp, None).await;
+    }
+}
+
+/// The name in the ClientHello that begins with `first`; `first` gets all that was read.
+async fn read_hello(mut stream: &TcpStream, first: &mut Vec<u8>) -> Option<Named> {
+    let mut hello = ClientHello::new();
+    loop {
+        if let Some(named) = hello.read(first).ok()? {
+            return Some(named);
+        }
+        if stream.append(first).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+/// The origin of a TLS connection: its name or, without one, the address.
+fn origin(name: Option<&str>, destination: SocketAddr) -> Origin {
+    let named = name.and_then(|name| Origin::from_authority(Scheme::Https, name).ok());
+    let host: Option<Host> = named.map(|origin| origin.host().clone());
+    let host = host.unwrap_or_else(|| host_of(destination.ip()));
+    Origin::new(Scheme::Https, host, destination.port())
+}
+
+/// The CONNECT that a client of the proxy would have sent (RFC 9112 §3.2.3).
+fn connect_to(origin: &Origin) -> Request<()> {
+    let authority = format!("{}:{}", origin.host(), origin.port());
+    let request = Request::connect(authority).body(());
+    request.expect("an origin's host and port are an authority")
+}
+
+/// Writes the line of the access log.
+fn log(
+    connected: &Result<Response<Body>, Refusal>,
+    entry: &AccessEntry,
+    context: &ConnectionContext,
+) {
+    match connected {
+        Ok(response) => entry.emit(context, response.status(), None),
+        Err(refusal) => entry.emit(context, refusal.status(), Some(refusal)),
+    }
+}
+
+/// Ends TLS that has not begun, with the reason that it is not permitted.
+async fn alert(stream: &mut TcpStream) {
+    let _ = timeout(LINGER, stream.write_all(&ACCESS_DENIED)).await;
+    let _ = timeout(LINGER, stream.shutdown()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_origin_of_tls_is_its_name_at_the_port_that_was_connected_to() {
+        let at = |address: &str| address.parse().unwrap();
+        for (name, destination, expected) in [
+            (Some("Example.com"), "192.0.2.1:443", "https://example.com"),
+            (Some("example.com"), "192.0.2.1:8443", "https://example.com:8443"),
+            (None, "192.0.2.1:443", "https://192.0.2.1"),
+            (None, "[2001:db8::1]:443", "https://[2001:db8::1]"),
+            (Some("not a name"), "192.0.2.1:443", "https://192.0.2.1"),
+        ] {
+            let origin = origin(name, at(destination));
+            assert_eq!(origin.to_string(), expected, "{name:?} {destination}");
+            let (head, ()) = connect_to(&origin).into_parts();
+            assert_eq!(head.uri.port_u16(), Some(origin.port()), "{head:?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `courtesy redirect`: rules of nftables lead a crawler that is set up for nothing to the proxy. Tried
+//! with a network of its own: an origin at 93.184.216.34 in a second one, and a crawler that runs as
+//! another user than the proxy.
+
+use std::process::{Command, Stdio};
+
+use crate::testkit::processes::Place;
+
+const SCRIPT: &str = r#"
+exec 2>&1
+ip link set lo up
+unshare --net sleep 600 & origin=$!
+trap 'kill $origin $server $proxy' EXIT
+until [ "$(readlink /proc/$origin/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.1; done
+ip link add here type veth peer name there netns $origin
+ip addr add 93.184.216.1/24 dev here; ip link set here up
+nsenter --target $origin --net sh -c 'ip link set lo up
+    ip addr add 93.184.216.34/24 dev there; ip link set there up'
+printf '127.0.0.1 localhost\n93.184.216.34 site.example\n' >"$DIR/hosts"
+mount --bind "$DIR/hosts" /etc/hosts
+mkdir -p "$DIR/site/private"
+printf 'User-agent: *\nDisallow: /private/\n' >"$DIR/site/robots.txt"
+echo the page >"$DIR/site/page"; echo secret >"$DIR/site/private/page"
+(cd "$DIR/site"; exec nsenter --target $origin --net python3 -m http.server 80) >"$DIR/served" 2>&1 & server=$!
+until curl -s -o /dev/null http://93.184.216.34/page; do sleep 0.1; done
+"$COURTESY" redirect check --uid 0; echo "before: $?"
+"$COURTESY" serve --listen 127.0.0.1:3128 --admin off & proxy=$!
+crawler() { setpriv --reuid=12345 --regid=12345 --clear-groups "$@"; }
+"$COURTESY" redirect apply --uid 0 && "$COURTESY" redirect apply --uid 0; echo "applied: $?"
+until "$COURTESY" redirect check --uid 0; do sleep 0.1; done; echo "holds: $?"
+crawler curl -s --retry 5 --retry-connrefused --max-time 20 http://site.example/page
+crawler curl -s --max-time 20 -o /dev/null -w 'private: %{http_code}\n' http://site.example/private/page
+crawler curl -s --max-time 20 -H 'Host: site.example' http://93.184.216.99/page
+crawler curl -s --max-time 20 http://127.0.0.1:3130/; echo "direct: $?"
+crawler python3 -c '
+import socket
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); udp.settimeout(5)
+udp.connect(("93.184.216.34", 443))
+try: udp.send(b"x"); udp.recv(1)
+except (ConnectionRefusedError, PermissionError): print("quic: refused")'
+"$COURTESY" redirect remove && "$COURTESY" redirect remove; echo "removed: $?"
+crawler curl -s --max-time 20 http://site.example/private/page
+"#;
+
+#[test]
+fn rules_of_the_network_lead_a_crawler_to_the_proxy() {
+    if !rustix::process::geteuid().is_root() {
+        println!("WAS NOT RUN: only root can run a crawler as another user than the proxy");
+        return;
+    }
+    let place = Place::new("[listen]\ntransparent = [\"127.0.0.1:3130\"]\n");
+    let serve = place.command("serve");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--propagation", "private", "sh", "-uc", SCRIPT]);
+    command.env_clear().envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    command.env("COURTESY", serve.get_program()).env("DIR", place.path()).stdin(Stdio::null());
+    let output = command.output().expect("unshare, of util-linux");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<_> = said.lines().collect();
+    for expected in [
+        "there is no table inet courtesy",
+        "before: 1",
+        "applied: 0",
+        "holds: 0",
+        "the page",
+        "private: 403",
+        "quic: refused",
+        "removed: 0",
+        "secret",
+    ] {
+        assert!(lines.contains(&expected), "{expected} is not in:\n{said}");
+    }
+    let pages = lines.iter().filter(|line| **line == "the page").count();
+    assert_eq!(pages, 2, "a false address leads to the host that is named:\n{said}");
+    // 52: closed, 56: reset, by whether its request had arrived.
+    let is_closed = lines.contains(&"direct: 52") || lines.contains(&"direct: 56");
+    assert!(is_closed, "a connection to the listener itself:\n{said}");
+    assert_eq!(lines.iter().filter(|line| **line == "secret").count(), 1, "{said}");
+    let log = place.log();
+    let denied = log.events("denied");
+    assert_eq!(denied.len(), 1);
+    assert_eq!(denied[0]["url"], "http://site.example/private/page");
+}
