@@ -8,12 +8,14 @@ use tokio::sync::Semaphore;
 
 use super::config::{Config, ConfigSnapshot};
 use super::dns::Resolver;
+use super::error::Error;
 use super::http1::BUFFER_PERMITS_MAX;
 use super::parent::ParentStats;
 use super::pool::{Pool, Pools};
 use super::stats::{Counters, Stats};
 use crate::clients::{BodyMemory, FairSemaphore};
 use crate::pace::Lanes;
+use crate::types::client_key::ClientKey;
 
 /// What all workers share: the configuration, DNS, the registry of pools.
 pub struct EgressState {
@@ -62,6 +64,15 @@ impl EgressState {
         self.current.store(Arc::new(snapshot));
         self.resolver.resize(max_lookups);
         self.attempts.resize(max_attempts_beside);
+    }
+
+    /// Looks `name` up, in the client's turn; its addresses are not judged.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NameNotFound`](super::Failure::NameNotFound), or why that is not known.
+    pub async fn look_up(&self, name: &str, client: &ClientKey) -> Result<(), Error> {
+        self.resolver.resolve(name, client.into()).await.map(drop)
     }
 
     /// The lanes, which give turns.

@@ -64,7 +64,7 @@ impl Acceptor {
                     if self.is_short.swap(false, Relaxed) {
                         info!("connections are accepted again");
                     }
-                    self.hand_to_worker((stream, client), listener.transparent, permit);
+                    self.hand_to_worker((stream, client), listener.transparent.clone(), permit);
                 }
                 // The client left, or a signal interrupted the call: waiting would not help.
                 Err(error) if is_passing(&error) => {}
@@ -155,7 +155,7 @@ impl Listener {
         let options = socket2::SockRef::from(&socket);
         options.set_tcp_nodelay(true)?;
         options.set_tcp_notsent_lowat(CLIENT_UNSENT_BYTES_MAX)?;
-        let is_local = is_local(socket.local_addr()?.ip(), transparent);
+        let is_local = is_local(socket.local_addr()?.ip(), transparent.as_ref());
         let socket = AsyncFd::with_interest(socket, Interest::READABLE)?;
         Ok(Self { socket, transparent, is_local })
     }
@@ -170,10 +170,10 @@ impl Listener {
 /// Whether only processes of this machine reach a listener at `address`. What is redirected keeps the
 /// address of the interface that it would have left by, and no packet from another machine gets to
 /// loopback (`route_localnet`); where all addresses are routed here, there is no other machine.
-const fn is_local(address: IpAddr, transparent: Option<OriginalDestination>) -> bool {
+const fn is_local(address: IpAddr, transparent: Option<&OriginalDestination>) -> bool {
     match transparent {
         Some(OriginalDestination::Redirected) => address.to_canonical().is_loopback(),
-        Some(OriginalDestination::Routed) => true,
+        Some(OriginalDestination::Routed(_)) => true,
         None => false,
     }
 }

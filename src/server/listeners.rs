@@ -48,7 +48,7 @@ impl Listeners {
         kind: OriginalDestination,
     ) -> Result<Self, BindError> {
         let Self { sockets } = Self::bind(addresses)?;
-        let transparent = |bound| Listening { transparent: Some(kind), ..bound };
+        let transparent = |bound| Listening { transparent: Some(kind.clone()), ..bound };
         Ok(Self { sockets: sockets.into_iter().map(transparent).collect() })
     }
 
@@ -90,8 +90,9 @@ impl Listeners {
     /// Duplicates the sockets. Each connection is accepted by the first to poll.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         let clone = |listener: &Listening| {
-            let Listening { ref socket, transparent, is_listening } = *listener;
-            Ok(Listening { socket: socket.try_clone()?, transparent, is_listening })
+            let Listening { socket, transparent, is_listening } = listener;
+            let (socket, transparent) = (socket.try_clone()?, transparent.clone());
+            Ok(Listening { socket, transparent, is_listening: *is_listening })
         };
         Ok(Self { sockets: self.sockets.iter().map(clone).collect::<io::Result<_>>()? })
     }
@@ -107,6 +108,6 @@ fn listening(
     transparent: Option<OriginalDestination>,
     is_listening: bool,
 ) -> Vec<Listening> {
-    let of = |socket| Listening { socket, transparent, is_listening };
+    let of = |socket| Listening { socket, transparent: transparent.clone(), is_listening };
     sockets.into_iter().map(of).collect()
 }

@@ -4,7 +4,8 @@
 //! to that host, plain HTTP by its requests.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use http::{Request, Response};
 use socket2::SockRef;
@@ -20,6 +21,7 @@ use super::rewind::Rewind;
 use super::sni::{ACCESS_DENIED, ClientHello, Named};
 use super::sniff::Protocol;
 use crate::audit::Reason;
+use crate::dns::StandIns;
 use crate::proxy::connection::serve as serve_http;
 use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::request_info::{OwnedRequestInfo, RequestInfo};
@@ -36,13 +38,14 @@ use crate::runtime::box_future::box_future;
 use crate::types::origin::{Host, Origin, Scheme};
 
 /// How the address that a client has connected to is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum OriginalDestination {
     /// The kernel knows the address before it was rewritten (nftables `redirect`; `SO_ORIGINAL_DST`,
     /// ip(7)).
     Redirected,
-    /// The connection's own local address: the network routes all addresses to this listener.
-    Routed,
+    /// The connection's own local address: the network routes all addresses to this listener. Some
+    /// stand for a name.
+    Routed(Arc<StandIns>),
 }
 
 impl OriginalDestination {
@@ -51,9 +54,9 @@ impl OriginalDestination {
     /// # Errors
     ///
     /// Of the system; or the client has connected to the listener itself, which would be a loop.
-    pub fn of(self, stream: &TcpStream) -> io::Result<SocketAddr> {
+    pub fn of(&self, stream: &TcpStream) -> io::Result<SocketAddr> {
         let local = canonical(stream.local_addr()?);
-        if self == Self::Routed {
+        if matches!(self, Self::Routed(_)) {
             return Ok(local);
         }
         let socket = SockRef::from(stream);
@@ -62,6 +65,14 @@ impl OriginalDestination {
         let original = original?.as_socket().map(canonical);
         let not_redirected = || io::Error::other("it was not redirected, but made to the listener");
         original.filter(|original| *original != local).ok_or_else(not_redirected)
+    }
+
+    /// The name that an address of this network stands for.
+    fn name_of(&self, address: IpAddr) -> Option<Host> {
+        match self {
+            Self::Redirected => None,
+            Self::Routed(stand_ins) => stand_ins.name_of(address).map(Host::Name),
+        }
     }
 }
 
@@ -74,6 +85,8 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 struct Arrival {
     stream: TcpStream,
     destination: SocketAddr,
+    /// The name that the destination stands for: Host and TLS must not name another.
+    host: Option<Host>,
     context: ConnectionContext,
     current: Current,
 }
@@ -94,7 +107,8 @@ pub async fn serve(
             return;
         }
     };
-    let mut arrival = Arrival { stream, destination, context, current };
+    let host = kind.name_of(destination.ip());
+    let mut arrival = Arrival { stream, destination, host, context, current };
     let handshake_timeout = arrival.current.load().handshake_timeout;
     let shutdown = &arrival.context.shutdown;
     let Some(first) = first_bytes(&mut arrival.stream, handshake_timeout, shutdown).await else {
@@ -112,19 +126,22 @@ pub async fn serve(
 
 impl Arrival {
     async fn serve_plain(self, first: Vec<u8>, rejection: Option<Rejection>) {
-        let scope = Scope::At(self.destination);
+        let scope = match self.host {
+            Some(host) => Scope::Within(Origin::new(Scheme::Http, host, self.destination.port())),
+            None => Scope::At(self.destination),
+        };
         let within = self.context.scoped(scope).into();
         serve_http(Rewind::new(first, self.stream), within, self.current, rejection).await;
     }
 
     /// Treats TLS as inside a CONNECT to the host that it names.
     async fn serve_tls(self, mut first: Vec<u8>) {
-        let Self { mut stream, destination, context, current } = self;
+        let Self { mut stream, destination, host, context, current } = self;
         let limit = current.load().handshake_timeout;
         let Ok(Some(Named(name))) = timeout(limit, read_hello(&stream, &mut first)).await else {
             return;
         };
-        let origin = origin(name.as_deref(), destination);
+        let origin = origin(host, name.as_deref(), destination);
         let (head, ()) = connect_to(&origin).into_parts();
         let entry = AccessEntry::of(&head, &context);
         let (sender, socket) = oneshot::channel();
@@ -149,8 +166,8 @@ impl Arrival {
 
     /// Records what is neither HTTP nor TLS. It names no host, so it goes nowhere.
     async fn record_other(self) {
-        let Self { destination, context, current, .. } = self;
-        let origin = origin(None, destination);
+        let Self { destination, host, context, current, .. } = self;
+        let origin = origin(host, None, destination);
         let (head, ()) = connect_to(&origin).into_parts();
         let entry = AccessEntry::of(&head, &context);
         let info = RequestInfo {
@@ -179,10 +196,11 @@ async fn read_hello(mut stream: &TcpStream, first: &mut Vec<u8>) -> Option<Named
     }
 }
 
-/// The origin of a TLS connection: its name or, without one, the address.
-fn origin(name: Option<&str>, destination: SocketAddr) -> Origin {
-    let named = name.and_then(|name| Origin::from_authority(Scheme::Https, name).ok());
-    let host: Option<Host> = named.map(|origin| origin.host().clone());
+/// The origin of a TLS connection: the host that the destination stands for, else its name, else the
+/// address.
+fn origin(host: Option<Host>, name: Option<&str>, destination: SocketAddr) -> Origin {
+    let named = || Origin::from_authority(Scheme::Https, name?).ok();
+    let host = host.or_else(|| named().map(|origin| origin.host().clone()));
     let host = host.unwrap_or_else(|| host_of(destination.ip()));
     Origin::new(Scheme::Https, host, destination.port())
 }
@@ -226,7 +244,7 @@ mod tests {
             (None, "[2001:db8::1]:443", "https://[2001:db8::1]"),
             (Some("not a name"), "192.0.2.1:443", "https://192.0.2.1"),
         ] {
-            let origin = origin(name, at(destination));
+            let origin = origin(None, name, at(destination));
             assert_eq!(origin.to_string(), expected, "{name:?} {destination}");
             let (head, ()) = connect_to(&origin).into_parts();
             assert_eq!(head.uri.port_u16(), Some(origin.port()), "{head:?}");

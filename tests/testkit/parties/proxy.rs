@@ -105,7 +105,8 @@ impl Proxy {
         edit(&mut settings);
         let listeners = Listeners::bind(&[listening]).expect("a free port");
         let transparent = &settings.listen.transparent;
-        let transparent = Listeners::bind_transparent(transparent, OriginalDestination::Routed);
+        let kind = OriginalDestination::Routed(Arc::default());
+        let transparent = Listeners::bind_transparent(transparent, kind);
         let listeners = listeners.with(transparent.expect("a free port"));
         let admin = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
         let admin_address = admin.address();

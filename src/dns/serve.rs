@@ -1,0 +1,109 @@
+//! Serves queries by UDP and TCP (RFC 7766).
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::limits::{QUERIES_MAX, TCP_IDLE_TIMEOUT, UDP_BYTES_MAX};
+use super::stand_ins::StandIns;
+use super::stub::{Existence, respond};
+use crate::egress::{EgressState, Failure};
+use crate::types::client_key::ClientKey;
+
+/// A name server over one UDP socket and one listener.
+#[derive(Clone, Debug)]
+pub struct NameServer {
+    stand_ins: Arc<StandIns>,
+    egress: Arc<EgressState>,
+    permits: Arc<Semaphore>,
+}
+
+impl NameServer {
+    /// Names that the resolver of `egress` finds have addresses in `stand_ins`.
+    pub fn new(stand_ins: Arc<StandIns>, egress: Arc<EgressState>) -> Self {
+        Self { stand_ins, egress, permits: Arc::new(Semaphore::new(QUERIES_MAX)) }
+    }
+
+    /// Serves queries in tasks of the current runtime, until that ends.
+    ///
+    /// # Errors
+    ///
+    /// Of the system, when a socket cannot be registered.
+    pub fn start(&self, udp: std::net::UdpSocket, tcp: std::net::TcpListener) -> io::Result<()> {
+        udp.set_nonblocking(true)?;
+        tcp.set_nonblocking(true)?;
+        let (udp, tcp) = (Arc::new(UdpSocket::from_std(udp)?), TcpListener::from_std(tcp)?);
+        tokio::spawn(self.clone().serve_udp(udp));
+        tokio::spawn(self.clone().serve_tcp(tcp));
+        Ok(())
+    }
+
+    async fn serve_udp(self, socket: Arc<UdpSocket>) {
+        let mut buffer = vec![0; UDP_BYTES_MAX];
+        loop {
+            // An error is that of an earlier response, whose client has gone.
+            let Ok((count, client)) = socket.recv_from(&mut buffer).await else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { continue };
+            let (server, query) = (self.clone(), buffer[..count].to_vec());
+            let socket = Arc::clone(&socket);
+            tokio::spawn(async move {
+                server.answer_udp(&socket, &query, client).await;
+                drop(permit);
+            });
+        }
+    }
+
+    async fn answer_udp(&self, socket: &UdpSocket, query: &[u8], client: SocketAddr) {
+        if let Some(response) = self.respond(query).await {
+            let _ = socket.send_to(&response, client).await;
+        }
+    }
+
+    async fn serve_tcp(self, listener: TcpListener) {
+        loop {
+            let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { return };
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            let server = self.clone();
+            tokio::spawn(async move {
+                let _ = server.answer_tcp(stream).await;
+                drop(permit);
+            });
+        }
+    }
+
+    /// Answers the queries of one connection, one after the other. Each message has its length before
+    /// it (RFC 1035 §4.2.2).
+    async fn answer_tcp(&self, mut stream: TcpStream) -> io::Result<()> {
+        loop {
+            let length = timeout(TCP_IDLE_TIMEOUT, stream.read_u16()).await??;
+            let mut query = vec![0; usize::from(length)];
+            timeout(TCP_IDLE_TIMEOUT, stream.read_exact(&mut query)).await??;
+            let Some(response) = self.respond(&query).await else { return Ok(()) };
+            let length = u16::try_from(response.len()).map_err(io::Error::other)?;
+            let message = [&length.to_be_bytes()[..], &response].concat();
+            timeout(TCP_IDLE_TIMEOUT, stream.write_all(&message)).await??;
+        }
+    }
+
+    async fn respond(&self, query: &[u8]) -> Option<Vec<u8>> {
+        let exists = |name: String| async move {
+            match self.egress.look_up(&name, &ClientKey::Proxy).await {
+                Ok(()) => Existence::Exists,
+                Err(error) if error.failure == Failure::NameNotFound => Existence::NotFound,
+                Err(_) => Existence::Failed,
+            }
+        };
+        respond(query, &self.stand_ins, exists).await
+    }
+}
