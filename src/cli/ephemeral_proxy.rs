@@ -10,6 +10,7 @@ use super::exit::{Exit, Failure, OrExit};
 use crate::audit::{Health, How, Writer};
 use crate::ca::CURE;
 use crate::config::Settings;
+use crate::egress::EgressState;
 use crate::engine::Engine;
 use crate::pace::{self, Lanes};
 use crate::proxy::{RequestCounts, RequestMetrics};
@@ -25,6 +26,7 @@ pub struct EphemeralProxy {
     request_metrics: Arc<RequestMetrics>,
     audit: Arc<Writer>,
     lanes: Arc<Lanes>,
+    egress: Arc<EgressState>,
     records: PathBuf,
 }
 
@@ -46,11 +48,25 @@ impl EphemeralProxy {
 
     /// The same, as one of those that share `engine`.
     pub fn start_with(
-        mut settings: Settings,
+        settings: Settings,
         audit_dir: &Path,
         engine: Option<Arc<dyn Engine>>,
     ) -> Result<Self, Failure> {
-        settings.listen.proxy = vec![(Ipv4Addr::LOCALHOST, 0).into()];
+        let address = [(Ipv4Addr::LOCALHOST, 0).into()];
+        let listeners = Listeners::bind(&address).or_exit(Exit::Unavailable)?;
+        let own = listeners.addresses();
+        Self::start_on(settings, audit_dir, (listeners, own), engine)
+    }
+
+    /// The same on these listeners. It never connects to the addresses `own`.
+    pub fn start_on(
+        mut settings: Settings,
+        audit_dir: &Path,
+        (listeners, own): (Listeners, Vec<SocketAddr>),
+        engine: Option<Arc<dyn Engine>>,
+    ) -> Result<Self, Failure> {
+        settings.listen.proxy = listeners.addresses();
+        settings.listen.transparent.clear();
         // The clients of the machine's proxy have no access: this one is for its own command.
         settings.clients.open = false;
         settings.clients.allow.clear();
@@ -59,8 +75,7 @@ impl EphemeralProxy {
         settings.store.enabled = false;
         let ca = settings.ca(environment::credentials_directory().as_deref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
-        let mut components = build(&settings, listeners.addresses(), ca, clock)?;
+        let mut components = build(&settings, own, ca, clock)?;
         components.request_metrics = Arc::new(RequestMetrics::with_origins());
         if let Some(engine) = engine {
             components.join(engine);
@@ -78,8 +93,14 @@ impl EphemeralProxy {
             request_metrics: components.request_metrics,
             audit: components.audit,
             lanes: Arc::clone(components.egress.lanes()),
+            egress: components.egress,
             records: audit_dir.join(crate::audit::FILE_NAME),
         })
+    }
+
+    /// Its access to origins.
+    pub const fn egress(&self) -> &Arc<EgressState> {
+        &self.egress
     }
 
     /// Drains the proxy, and reports what it has done.

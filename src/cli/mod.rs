@@ -64,6 +64,9 @@ enum Command {
     Health(health::HealthArgs),
     /// Run a command with a proxy of its own for all of its requests
     Run(run::RunArgs),
+    /// Become the command of a sealed run
+    #[command(hide = true)]
+    Seal(run::sealed::seal::SealArgs),
     /// Print, apply, remove or check rules of the network that redirect a crawler to the proxy
     Redirect(redirect::RedirectArgs),
     /// Print the variables that send clients through the proxy
@@ -110,6 +113,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Health(args) => health::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Seal(args) => run::sealed::seal::run(&args),
         Command::Redirect(args) => redirect::run(&args),
         Command::Env(args) => env::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -23,6 +23,7 @@ mod pace_shown;
 mod pages;
 mod replay;
 mod run;
+mod sealed;
 mod serve;
 mod store;
 mod transparent;

@@ -14,7 +14,7 @@ mod variables;
 mod write;
 
 pub use discover::set_up;
-pub use setup::reachable;
+pub use setup::{ClientSetup, TrustFiles, reachable};
 pub use variables::{Variable, variables};
 
 #[cfg(test)]

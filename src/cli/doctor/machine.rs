@@ -7,6 +7,7 @@ use super::super::clients::reachable;
 use super::super::environment;
 use super::super::flags::ConfigFlags;
 use super::super::http;
+use super::super::run::sealed;
 use super::finding::Finding;
 use crate::ca::{Authority, print_date};
 use crate::clients::Users;
@@ -37,6 +38,15 @@ pub fn configuration(flags: &ConfigFlags) -> (Option<Settings>, Finding) {
             let remedy = "courtesy config default prints every setting with its meaning";
             (None, Finding::bad("configuration", refusal.to_string(), remedy))
         }
+    }
+}
+
+/// Whether a command can have a network in which there is nothing but the proxy.
+pub fn sealed_runs() -> Finding {
+    const SUBJECT: &str = "sealed runs";
+    match sealed::attempt() {
+        Ok(()) => Finding::well(SUBJECT, "possible: courtesy run --sealed"),
+        Err(failure) => Finding::untried(SUBJECT, format!("{:#}", failure.error)),
     }
 }
 

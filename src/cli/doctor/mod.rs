@@ -74,6 +74,7 @@ fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failur
             report.add(finding)?;
         }
         report.add(machine::authority(&settings))?;
+        report.add(machine::sealed_runs())?;
         match trial::Trial::begin(&settings) {
             Ok(trial) => {
                 for finding in trial.proxy() {

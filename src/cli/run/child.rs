@@ -1,6 +1,6 @@
 //! Starts the command with the caller's terminal, passes signals on to it, and waits for its end.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
@@ -11,49 +11,64 @@ use std::task::Poll;
 use rustix::process::{Pid, Signal as Number, getpgrp, kill_process};
 use rustix::termios::tcgetpgrp;
 use tokio::process::{Child, Command};
+use tokio::runtime::{EnterGuard, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::super::clients::Variable;
 use super::super::exit::{Exit, Failure};
 use super::super::resources::Resources;
 use super::direct_connections::{DirectConnections, Watch};
 
-/// Exit codes of a shell for a command that cannot be executed, and for one that does not exist.
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
+/// Exit code of a shell for a command that cannot be executed.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// Exit code of a shell for a command that does not exist.
+pub const NOT_FOUND: u8 = 127;
 
-/// Runs the command to its end, and returns the code that a shell would make
-/// of it, and the connections that it had without the proxy.
-pub fn run(
-    command: &[OsString],
-    variables: &[Variable],
-    resources: &Resources,
-) -> Result<(u8, DirectConnections), Failure> {
+/// A command that has been started, with the runtime in which it is waited for.
+pub struct Running {
+    runtime: Runtime,
+    signals: Signals,
+    child: Child,
+}
+
+/// Starts the command.
+pub fn start(mut command: Command, resources: &Resources) -> Result<Running, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        // Before the command is started, so that it misses no signal.
-        let signals = Signals::new()?;
-        let (program, arguments) = command.split_first().expect("the command line has one");
-        let pairs = variables.iter().map(|variable| (variable.name, &variable.value));
-        let mut command = Command::new(program);
-        command.args(arguments).envs(pairs);
-        let child = resources.lend(|| command.spawn());
-        let child = child.map_err(|error| not_started(program, &error))?;
-        let (status, connections) = wait(child, signals).await?;
+    let entered = runtime.enter();
+    // Before the command is started, so that it misses no signal.
+    let signals = Signals::new()?;
+    let child = resources.lend(|| command.spawn());
+    let program = command.as_std().get_program();
+    let child = child.map_err(|error| not_started(program, &error))?;
+    drop(entered);
+    Ok(Running { runtime, signals, child })
+}
+
+impl Running {
+    /// The context for tasks that run while the command is waited for.
+    pub fn enter(&self) -> EnterGuard<'_> {
+        self.runtime.enter()
+    }
+
+    /// Waits for the end of the command, and returns the code that a shell would make of it and, if
+    /// they are watched, the connections that it had without the proxy.
+    pub fn wait(self, is_watched: bool) -> Result<(u8, DirectConnections), Failure> {
+        let Self { runtime, signals, child } = self;
+        let (status, connections) = runtime.block_on(wait(child, signals, is_watched))?;
         Ok((code(status), connections))
-    })
+    }
 }
 
 async fn wait(
     mut child: Child,
     mut signals: Signals,
+    is_watched: bool,
 ) -> io::Result<(ExitStatus, DirectConnections)> {
     let mut watch = Watch::new(child.id().unwrap_or_default());
     loop {
         tokio::select! {
             status = child.wait() => return Ok((status?, watch.found)),
             number = signals.next() => pass_on(number, &child),
-            () = watch.rest() => watch.look(),
+            () = watch.rest(), if is_watched => watch.look(),
         }
     }
 }
@@ -80,7 +95,7 @@ fn code(status: ExitStatus) -> u8 {
     u8::try_from(status.code().unwrap_or_else(by_signal)).unwrap_or(u8::MAX)
 }
 
-fn not_started(program: &OsString, error: &io::Error) -> Failure {
+fn not_started(program: &OsStr, error: &io::Error) -> Failure {
     let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
     let error = anyhow::anyhow!("cannot run {}: {error}", program.to_string_lossy());
     Failure { exit: Exit::Command(code), error }

@@ -3,9 +3,12 @@
 
 mod child;
 mod direct_connections;
+mod ran;
 mod retention;
+pub mod sealed;
 mod summary;
 
+use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
@@ -14,6 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::Args;
+use tokio::process::Command;
 use tracing::warn;
 
 use super::clients;
@@ -27,6 +31,8 @@ use crate::admin::panics;
 use crate::audit;
 use crate::config::{LogLevel, Settings};
 use crate::runtime::clock::{Clock, SystemClock};
+use ran::Ran;
+use sealed::SealedFlags;
 use summary::{Form, Summary};
 
 /// How long requests that a command left behind may go on after it has ended.
@@ -38,12 +44,19 @@ const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);
 Examples:
   courtesy run wget -r -l2 http://example.com/
   courtesy run --allow-private --proxy-loopback -- python3 crawl.py http://localhost:8000/
+  courtesy run --sealed -- ./crawler https://example.com/
   courtesy run --summary json --summary-file run.json -- scrapy crawl news
 
 The command is started with the variables of `courtesy env`; a client that follows none of them
-bypasses the proxy. The summary warns when no request came, and when a process of the command had a
+bypasses the proxy, unless the run is sealed (--sealed). The summary warns when no request came, and when a process of the command had a
 TCP connection that bypassed the proxy. Connections are sampled a few times a second, so that short
 ones may be missed.
+
+--sealed gives the command a network of its own (Linux namespaces, without root) in which there is
+nothing but the proxy: connections to ports 80, 443, 8080 and 8443 of any host are served by it, names
+are answered by it, and everything else is refused and told at the end. Files of certificate
+authorities have the proxy's added, and sockets of services such as D-Bus and Docker are hidden. Where
+namespaces are not allowed, the exit code is 69 and the command is not run.
 
 Signals are passed on to the command. The exit code is the command's own: 128 plus the number of the
 signal that ended it, 127 when there is no such command, 126 when it cannot be executed.
@@ -58,7 +71,7 @@ that a run works beside `courtesy serve`. A new run removes those older than thi
 pub struct RunArgs {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
-    command: Vec<std::ffi::OsString>,
+    command: Vec<OsString>,
     /// Form of the summary, which is written to standard error when the command has ended
     #[arg(long, value_enum, default_value_t)]
     summary: Form,
@@ -67,6 +80,8 @@ pub struct RunArgs {
     summary_file: Option<PathBuf>,
     #[command(flatten)]
     no_proxy: NoProxyFlags,
+    #[command(flatten)]
+    sealed: SealedFlags,
     /// Keep the records of the last N runs, including this one [default: those of thirty days]
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
@@ -100,10 +115,12 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let id = audit::new_id(now);
     let records = run_dir(&settings, &id)?;
     let old = remove_old(&settings, &id, args.keep);
-    let proxy = EphemeralProxy::start(settings.clone(), &records)?;
-    let setup = clients::set_up(proxy.address, args.no_proxy.list(), &settings)?;
-    let ended = child::run(&args.command, &clients::variables(&setup), &resources);
-    let report = proxy.stop();
+    let Ran { ended, report, sealed } = if args.sealed.sealed {
+        let command = (&args.sealed, &args.command[..]);
+        sealed::run(command, args.no_proxy.list(), (settings, &records), &resources)?
+    } else {
+        run_with_variables(args, &settings, &records, &resources)?
+    };
     if let Some(old) = old {
         // It removes a limited number of runs, and had the time of the command. A panic was logged.
         let _ = old.join();
@@ -111,8 +128,25 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     // When the command did not start, there is nothing to summarize.
     let (code, connections) = ended?;
     let (flags, no_proxy) = (args.config.state.again(), args.no_proxy.list());
-    say(&Summary { run: id, flags, code, no_proxy, connections, report }, args)?;
+    say(&Summary { run: id, flags, code, no_proxy, connections, sealed, report }, args)?;
     Ok(Exit::Command(code))
+}
+
+/// Runs the command with the variables by which clients use the proxy.
+fn run_with_variables(
+    args: &RunArgs,
+    settings: &Settings,
+    records: &Path,
+    resources: &Resources,
+) -> Result<Ran, Failure> {
+    let proxy = EphemeralProxy::start(settings.clone(), records)?;
+    let setup = clients::set_up(proxy.address, args.no_proxy.list(), settings)?;
+    let (program, arguments) = args.command.split_first().expect("the command line has one");
+    let variables = clients::variables(&setup);
+    let mut command = Command::new(program);
+    command.args(arguments).envs(variables.iter().map(|it| (it.name, &it.value)));
+    let ended = child::start(command, resources).and_then(|running| running.wait(true));
+    Ok(Ran { ended, report: proxy.stop(), sealed: None })
 }
 
 /// Removes old runs in a thread, while the command runs.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::super::ephemeral_proxy::ProxyReport;
 use super::super::no_proxy::NoProxy;
 use super::direct_connections::DirectConnections;
+use super::sealed::refused::{Refused, Report};
 use crate::audit::Reason;
 use crate::pace::{Counts, WaitReason};
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
@@ -35,6 +36,8 @@ pub struct Summary {
     pub no_proxy: NoProxy,
     /// The connections that bypassed the proxy.
     pub connections: DirectConnections,
+    /// What a sealed run adds.
+    pub sealed: Option<Report>,
     pub report: ProxyReport,
 }
 
@@ -52,7 +55,7 @@ impl Summary {
         let ProxyReport { counts, pace, audit, records } = &self.report;
         if counts.requests == 0 {
             let warnings = self.warnings().join("\n          ");
-            return format!("courtesy: {warnings}\n{}", self.left_out());
+            return format!("courtesy: {warnings}\n{}{}", self.refused(), self.left_out());
         }
         let more = if counts.origins == ORIGINS_COUNTED_MAX { "at least " } else { "" };
         let origins = plural(counts.origins as u64, "origin");
@@ -93,13 +96,33 @@ impl Summary {
         for warning in self.warnings() {
             text.push_str(&format!("          warning: {warning}\n"));
         }
-        text + &self.left_out()
+        text + &self.refused() + &self.left_out()
+    }
+
+    /// What a sealed command tried in vain, and what was relayed for it.
+    fn refused(&self) -> String {
+        let Some(sealed) = &self.sealed else { return String::new() };
+        let Refused { destinations, more } = &sealed.refused;
+        let mut each: Vec<_> =
+            destinations.iter().map(|(to, count)| format!("{to} ({count})")).collect();
+        each.extend((*more > 0).then(|| format!("{more} others")));
+        let mut text = String::new();
+        if !each.is_empty() {
+            text.push_str(&format!("          refused, as not served: {}\n", each.join(", ")));
+        }
+        if sealed.relayed > 0 {
+            let connections = plural(sealed.relayed, "connection");
+            text.push_str(&format!("          {connections} relayed (--reach)\n"));
+        }
+        text
     }
 
     /// Indications that requests may have bypassed the proxy.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.report.counts.requests == 0 {
+        if self.report.counts.requests == 0 && self.sealed.is_some() {
+            warnings.push("the command sent no request".to_owned());
+        } else if self.report.counts.requests == 0 {
             warnings.push(
                 "no request came this way. Not every client follows the proxy variables, or trusts the \
                  certificate authority: see courtesy doctor"
@@ -132,6 +155,9 @@ impl Summary {
 
     /// The hosts that the command contacts directly, so that they are not taken for crawled.
     fn left_out(&self) -> String {
+        if self.sealed.is_some() {
+            return String::new();
+        }
         let NoProxy { hosts, proxy_loopback } = &self.no_proxy;
         let loopback = "loopback (localhost, 127.0.0.0/8; --proxy-loopback sends it here)";
         let parts = [loopback, hosts].into_iter().skip(usize::from(*proxy_loopback));
@@ -178,6 +204,7 @@ impl Summary {
             "too_early": pace.refusals.iter().sum::<u64>(),
             "warning": (!self.warnings().is_empty()).then(|| self.warnings().join(" · ")),
             "own_connections": self.connections,
+            "sealed": self.sealed,
             "no_proxy": self.no_proxy.variable(),
             "proxy_loopback": self.no_proxy.proxy_loopback,
             "records": { "written": audit.written, "lost": audit.lost, "file": records },

@@ -18,6 +18,7 @@ fn summary(counts: RequestCounts) -> Summary {
         code: 0,
         no_proxy,
         connections: DirectConnections::default(),
+        sealed: None,
         report,
     }
 }

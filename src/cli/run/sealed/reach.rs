@@ -1,0 +1,156 @@
+//! Services outside that the command may reach (`--reach`): connections to exactly these hosts and
+//! ports are relayed, past the policy for pages.
+
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tracing::{info, warn};
+
+use super::refused::Refused;
+use crate::dns::StandIns;
+use crate::runtime::lock::Lock;
+use crate::types::origin::{Host, Origin, Scheme};
+
+/// Connections to these services at one time.
+const CONNECTIONS_MAX: usize = 256;
+
+/// A service, `HOST:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    pub host: Host,
+    /// A TCP port; of IPv4 and IPv6 alike.
+    pub port: u16,
+}
+
+impl std::str::FromStr for Service {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let has_port = text.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
+        let origin = Origin::from_authority(Scheme::Http, text).ok().filter(|_| has_port);
+        let origin = origin.ok_or("write host and port, as in db.example:5432")?;
+        Ok(Self { host: origin.host().clone(), port: origin.port() })
+    }
+}
+
+/// The services, and what was relayed to them.
+#[derive(Debug)]
+pub struct Relay {
+    services: Vec<(Service, Vec<IpAddr>)>,
+    stand_ins: Arc<StandIns>,
+    refused: Arc<Lock<Refused>>,
+    relayed: AtomicU64,
+    permits: Arc<Semaphore>,
+}
+
+impl Relay {
+    /// Looks the services up, to know them by their addresses, too.
+    pub fn new(
+        services: &[Service],
+        stand_ins: Arc<StandIns>,
+        refused: Arc<Lock<Refused>>,
+    ) -> Arc<Self> {
+        let addresses = |service: &Service| match &service.host {
+            Host::Name(name) => {
+                let found = (&**name, service.port).to_socket_addrs();
+                found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
+            }
+            Host::V4(address) => vec![IpAddr::V4(*address)],
+            Host::V6(address) => vec![IpAddr::V6(*address)],
+        };
+        let services = services.iter().map(|it| (it.clone(), addresses(it))).collect();
+        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        Arc::new(Self { services, stand_ins, refused, relayed: AtomicU64::new(0), permits })
+    }
+
+    /// Connections relayed so far.
+    pub fn relayed(&self) -> u64 {
+        self.relayed.load(Ordering::Relaxed)
+    }
+
+    /// Serves `listener` in tasks of the current runtime.
+    pub fn start(self: &Arc<Self>, listener: TcpListener) -> std::io::Result<()> {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let relay = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                let Ok(permit) = Arc::clone(&relay.permits).acquire_owned().await else { return };
+                let Ok((client, _)) = listener.accept().await else {
+                    tokio::task::yield_now().await;
+                    continue;
+                };
+                let relay = Arc::clone(&relay);
+                tokio::spawn(async move {
+                    relay.serve(client).await;
+                    drop(permit);
+                });
+            }
+        });
+        Ok(())
+    }
+
+    async fn serve(&self, mut client: TcpStream) {
+        let Ok(destination) = client.local_addr() else { return };
+        let Some(service) = self.service(destination) else {
+            self.refused.lock().note(destination, false, &self.stand_ins);
+            return;
+        };
+        let Service { host, port } = service;
+        // An address of IPv6 is looked up without its brackets.
+        let name = host.to_string();
+        match TcpStream::connect((name.trim_matches(['[', ']']), *port)).await {
+            Ok(mut server) => {
+                self.relayed.fetch_add(1, Ordering::Relaxed);
+                info!("relayed to {host}:{port} (--reach)");
+                // An error is the end of one side.
+                let _ = copy_bidirectional(&mut client, &mut server).await;
+            }
+            Err(error) => warn!("{host}:{port} is not reached (--reach): {error}"),
+        }
+    }
+
+    fn service(&self, destination: SocketAddr) -> Option<&Service> {
+        let name = self.stand_ins.name_of(destination.ip()).map(Host::Name);
+        let is = |(service, addresses): &&(Service, Vec<IpAddr>)| {
+            let is_host = match &name {
+                Some(name) => service.host == *name,
+                None => addresses.contains(&destination.ip().to_canonical()),
+            };
+            is_host && service.port == destination.port()
+        };
+        self.services.iter().find(is).map(|(service, _)| service)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_a_host_and_a_port() {
+        let service = "DB.example:5432".parse::<Service>().unwrap();
+        assert_eq!((service.host.to_string(), service.port), ("db.example".into(), 5432));
+        assert_eq!("[::1]:80".parse::<Service>().unwrap().port, 80);
+        for text in ["db.example", "db.example:", "5432", "http://db.example:1", "a b:1"] {
+            assert!(text.parse::<Service>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn exactly_the_named_services_are_reached() {
+        let stand_ins = Arc::new(StandIns::default());
+        let (db, _) = stand_ins.addresses_of("db.example");
+        let (other, _) = stand_ins.addresses_of("other.example");
+        let services = ["db.example:5432", "127.0.0.1:6379"].map(|it| it.parse().unwrap());
+        let relay = Relay::new(&services, stand_ins, Arc::default());
+        let reached = |ip: std::net::Ipv4Addr, port| relay.service((ip, port).into()).is_some();
+        assert!(reached(db, 5432) && reached([127, 0, 0, 1].into(), 6379));
+        assert!(!reached(db, 6379) && !reached(other, 5432));
+        assert!(!reached([127, 0, 0, 1].into(), 5432) && !reached([10, 0, 0, 1].into(), 5432));
+    }
+}

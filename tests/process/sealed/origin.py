@@ -1,0 +1,49 @@
+"""An origin on ports 80 and 443, and an echo on 5432. Each request becomes a line of DIR/served: the path,
+and "via" if a proxy has sent it."""
+
+import http.server
+import socket
+import socketserver
+import ssl
+import sys
+import threading
+
+directory = sys.argv[1]
+
+
+class Origin(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b"the page\n"
+        if self.path == "/robots.txt":
+            body = b"User-agent: *\nDisallow: /private/\n"
+        with open(directory + "/served", "a") as served:
+            served.write(self.path + (" via" if self.headers["Via"] else "") + "\n")
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "text/plain")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(self.request.recv(100))
+
+
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 100
+
+
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(directory + "/origin.pem", directory + "/key.pem")
+secure = Server(("", 443), Origin)
+secure.socket = context.wrap_socket(secure.socket, server_side=True)
+abstract = socket.socket(socket.AF_UNIX)
+abstract.bind("\0courtesy-test-outside")
+abstract.listen()
+for server in [secure, socketserver.ThreadingTCPServer(("", 5432), Echo)]:
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+Server(("", 80), Origin).serve_forever()
