@@ -28,7 +28,8 @@ use http::{Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 
 pub use client_protocol::serve_client;
-pub use connect::transparent::{self, OriginalDestination};
+pub use connect::original_destination::OriginalDestination;
+pub use connect::transparent;
 pub use connect::tunnel::Pipes;
 pub use connect::{Https, HttpsMode};
 pub use connection::client_io::Timeouts;

@@ -7,6 +7,7 @@ mod granted_tunnel;
 mod handler;
 mod inside_stream;
 mod intercept;
+pub mod original_destination;
 mod preread;
 mod rewind;
 pub mod sni;

@@ -3,12 +3,9 @@
 //! connected to. What follows is as for a request to the proxy: TLS is treated as inside a CONNECT
 //! to that host, plain HTTP by its requests.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
 
 use http::{Request, Response};
-use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -16,12 +13,12 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::first_bytes::first_bytes;
+use super::original_destination::OriginalDestination;
 use super::preread::Append as _;
 use super::rewind::Rewind;
 use super::sni::{ACCESS_DENIED, ClientHello, Named};
 use super::sniff::Protocol;
 use crate::audit::Reason;
-use crate::dns::StandIns;
 use crate::proxy::connection::serve as serve_http;
 use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::request_info::{OwnedRequestInfo, RequestInfo};
@@ -36,50 +33,6 @@ use crate::proxy::request::destination::host_of;
 use crate::proxy::request::target::Scope;
 use crate::runtime::box_future::box_future;
 use crate::types::origin::{Host, Origin, Scheme};
-
-/// How the address that a client has connected to is known.
-#[derive(Clone, Debug)]
-pub enum OriginalDestination {
-    /// The kernel knows the address before it was rewritten (nftables `redirect`; `SO_ORIGINAL_DST`,
-    /// ip(7)).
-    Redirected,
-    /// The connection's own local address: the network routes all addresses to this listener. Some
-    /// stand for a name.
-    Routed(Arc<StandIns>),
-}
-
-impl OriginalDestination {
-    /// The address that the client at the other end of `stream` has connected to.
-    ///
-    /// # Errors
-    ///
-    /// Of the system; or the client has connected to the listener itself, which would be a loop.
-    pub fn of(&self, stream: &TcpStream) -> io::Result<SocketAddr> {
-        let local = canonical(stream.local_addr()?);
-        if matches!(self, Self::Routed(_)) {
-            return Ok(local);
-        }
-        let socket = SockRef::from(stream);
-        let original =
-            if local.is_ipv4() { socket.original_dst_v4() } else { socket.original_dst_v6() };
-        let original = original?.as_socket().map(canonical);
-        let not_redirected = || io::Error::other("it was not redirected, but made to the listener");
-        original.filter(|original| *original != local).ok_or_else(not_redirected)
-    }
-
-    /// The name that an address of this network stands for.
-    fn name_of(&self, address: IpAddr) -> Option<Host> {
-        match self {
-            Self::Redirected => None,
-            Self::Routed(stand_ins) => stand_ins.name_of(address).map(Host::Name),
-        }
-    }
-}
-
-/// An IPv4 address as such, also on a socket of IPv6.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
-}
 
 /// A client's connection to `destination`.
 struct Arrival {
