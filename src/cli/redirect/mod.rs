@@ -22,12 +22,13 @@ Examples:
   courtesy redirect check
   courtesy redirect remove
 
-The rules are a table of their own, `inet courtesy`, of nftables (`nft` has to be installed; to apply
-and remove them takes CAP_NET_ADMIN in the network namespace). They redirect TCP connections that
-begin in this namespace, to the given ports of any address, to PORT on loopback, where listen.transparent has
-to have a listener for IPv4 and one for IPv6. Left alone are the processes of the proxy's user,
-addresses of this machine, and what --except names. UDP to port 443 is rejected, so that HTTP/3 falls
-back to TCP. Other ports are not touched: what a crawler fetches from them bypasses the proxy.
+The rules are a table of their own, `inet courtesy`, of nftables (`nft` has to be installed; to
+apply and remove them takes CAP_NET_ADMIN in the network namespace). They redirect TCP connections
+that begin in this namespace, to the given ports of any address, to PORT on loopback, where
+listen.transparent has to have a listener for IPv4 and one for IPv6. Left alone are the processes
+of the proxy's user, addresses of this machine, and what --except names. UDP to port 443 is
+rejected, so that HTTP/3 falls back to TCP. Other ports are not touched: what a crawler fetches
+from them bypasses the proxy.
 
 The proxy must run as a user of its own: a crawler of the same user bypasses it.
 

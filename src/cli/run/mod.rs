@@ -48,15 +48,15 @@ Examples:
   courtesy run --summary json --summary-file run.json -- scrapy crawl news
 
 The command is started with the variables of `courtesy env`; a client that follows none of them
-bypasses the proxy, unless the run is sealed (--sealed). The summary warns when no request came, and when a process of the command had a
-TCP connection that bypassed the proxy. Connections are sampled a few times a second, so that short
-ones may be missed.
+bypasses the proxy, unless the run is sealed (--sealed). The summary warns when no request came,
+and when a process of the command had a TCP connection that bypassed the proxy. Connections are
+sampled a few times a second, so that short ones may be missed.
 
 --sealed gives the command a network of its own (Linux namespaces, without root) in which there is
-nothing but the proxy: connections to ports 80, 443, 8080 and 8443 of any host are served by it, names
-are answered by it, and everything else is refused and told at the end. Files of certificate
-authorities have the proxy's added, and sockets of services such as D-Bus and Docker are hidden. Where
-namespaces are not allowed, the exit code is 69 and the command is not run.
+nothing but the proxy: connections to ports 80, 443, 8080 and 8443 of any host are served by it,
+names are answered by it, and everything else is refused and told at the end. Files of certificate
+authorities have the proxy's added, and sockets of services such as D-Bus and Docker are hidden.
+Where namespaces are not allowed, the exit code is 69 and the command is not run.
 
 Signals are passed on to the command. The exit code is the command's own: 128 plus the number of the
 signal that ended it, 127 when there is no such command, 126 when it cannot be executed.
