@@ -29,6 +29,7 @@ mod slot;
 mod start;
 mod stats;
 mod take;
+mod terms;
 pub mod tick;
 mod ticks;
 mod timer;

@@ -11,8 +11,8 @@ use super::lane::{Share, TurnId, WaitsBy};
 use super::lane_cell::TurnGuard;
 use super::refused::{Refused, WaitReason};
 use super::shared_holds::take_up;
+use super::terms::Terms;
 use super::tick::Tick;
-use super::turn::Terms;
 use super::waited::Waited;
 use crate::engine::{self, Engine, SlotEnd, TurnRequest};
 

@@ -14,17 +14,18 @@ use tokio::time::sleep_until;
 
 use super::exchanges::NoExchange;
 use super::hold::{Hold, Outcome};
-use super::lane::{Kind, TurnId};
+use super::lane::TurnId;
 use super::lane_cell::{LaneCell, TurnGuard};
 use super::limits::KEPT_HOLD_MIN;
 use super::outcome::{concerns_pace, jitter, outcome};
 use super::refused::Refused;
 use super::shared_holds;
 use super::slot::Slot;
+use super::terms::{Role, Terms};
 use super::tick::Tick;
 use super::waited::Waited;
 use crate::engine::SlotEnd;
-use crate::policy::pace::{AskedPace, RateLimit};
+use crate::policy::pace::RateLimit;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
@@ -57,40 +58,6 @@ struct Inner {
     slot: Option<Slot>,
     /// The end of that slot is in the metrics.
     is_slot_noted: bool,
-}
-
-/// What applies to the request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
-    pub role: Role,
-    /// When its patience is over.
-    pub deadline: Tick,
-    /// Its waits are only counted.
-    pub is_observed: bool,
-    /// What the site asks of it.
-    pub asked: Option<AskedPace>,
-}
-
-/// What a start means for the next ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// They are a delay apart.
-    Delayed,
-    Undelayed,
-    Subresource,
-    RobotsTxt,
-}
-
-impl Role {
-    /// Of a request that `is_delayed` or need not wait.
-    pub(super) const fn of(kind: Kind<'_>, is_delayed: bool) -> Self {
-        match kind {
-            Kind::Page { .. } if is_delayed => Self::Delayed,
-            Kind::Page { .. } => Self::Undelayed,
-            Kind::Subresource => Self::Subresource,
-            Kind::RobotsTxt => Self::RobotsTxt,
-        }
-    }
 }
 
 impl Turn {
