@@ -123,7 +123,7 @@ impl Egress {
     ///
     /// # Errors
     ///
-    /// As [`Self::permits`], and the failure of the connection attempts, or of the wait.
+    /// As [`Self::check_permitted`], and the failure of the connection attempts, or of the wait.
     pub async fn connect_plain<'a>(
         &self,
         origin: &Origin,

@@ -13,7 +13,7 @@ const HORIZON_PART: u32 = 4000;
 const RATE_PART: u32 = 10_000;
 
 /// Slots further ahead would be over by one clock before they begin by another: two clocks may be
-/// apart by twice the ten-thousandth part, and a slot lasts [`SLACK_MAX`] at most.
+/// apart by twice the ten-thousandth part, and a slot lasts `SLACK_MAX` at most.
 pub const HORIZON_MAX: Duration = Duration::from_secs(600);
 
 /// How long a slot is to last, for a mean round trip to the engine ([`super::Status::round_trip`])

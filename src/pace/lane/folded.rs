@@ -20,7 +20,7 @@ pub struct Folded {
     holds: Holds,
     latency: Option<Duration>,
     /// The requests that may be under way, if these are few after a hold.
-    allowed: Option<usize>,
+    allowed: Option<u32>,
     is_unknown: bool,
 }
 
@@ -57,7 +57,9 @@ impl Lane {
             groups,
             holds: self.holds.for_all(),
             latency: self.rate.latency(),
-            allowed: Some(self.allowed).filter(|allowed| *allowed < self.config.concurrency),
+            allowed: Some(self.allowed)
+                .filter(|allowed| *allowed < self.config.concurrency)
+                .map(|allowed| u32::try_from(allowed).unwrap_or(u32::MAX)),
             is_unknown: self.is_unknown,
         })
     }
@@ -79,7 +81,8 @@ impl Folded {
             .collect();
         lane.holds = LaneHolds::for_all_clients(holds);
         lane.rate.set_latency(latency);
-        lane.allowed = allowed.map_or(config.concurrency, |few| few.min(config.concurrency));
+        let few = allowed.map(|few| usize::try_from(few).unwrap_or(usize::MAX));
+        lane.allowed = few.unwrap_or(usize::MAX).min(config.concurrency);
         lane.is_unknown = is_unknown;
         lane
     }
