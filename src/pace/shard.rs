@@ -18,7 +18,7 @@ const SWEEP_MIN: usize = 64;
 #[derive(Debug)]
 pub(super) struct Shard {
     pub cells: HashMap<Origin, Arc<LaneCell>>,
-    /// Boxed, since up to half of a table is empty: a million lanes take 250 MiB so, and 420 without.
+    /// Boxed, since up to half of a table is empty: a million lanes take 270 MiB so, and 420 without.
     pub folded: HashMap<Origin, Box<Folded>>,
     fold_at: usize,
     forget_at: usize,
