@@ -1,7 +1,6 @@
 //! A client's own connection, by the protocol of its first bytes.
 
 use std::io::{self, ErrorKind};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::server::Acceptor;
@@ -20,9 +19,10 @@ use super::exchange::footprint;
 use super::instance::Current;
 use super::listener_tls::ListenerTls;
 use super::outcome::rejection::Rejection;
+use super::request::destination::host_of;
 use super::socks;
 use crate::runtime::box_future::box_future;
-use crate::types::origin::{Host, Origin, Scheme};
+use crate::types::origin::{Origin, Scheme};
 
 /// Bytes by which a protocol is known.
 const FIRST_BYTES: usize = 3;
@@ -141,13 +141,6 @@ async fn accept_tls(stream: TcpStream, current: &Current) -> io::Result<TlsStrea
         ListenerTls::Off => return Err(ErrorKind::ConnectionAborted.into()),
     };
     start.into_stream(config).await
-}
-
-const fn host_of(address: IpAddr) -> Host {
-    match address {
-        IpAddr::V4(v4) => Host::V4(v4),
-        IpAddr::V6(v6) => Host::V6(v6),
-    }
 }
 
 /// Serves HTTP/2 with the memory that its streams may take. Without memory for them the connection

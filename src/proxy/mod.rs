@@ -248,7 +248,7 @@ impl Proxy {
         }
         let client = self.admission.authenticate(address, &request.headers).await?;
         if let Some(user) = &client.user {
-            self.admission.permit_user(user, &context.seat)?;
+            self.admission.permit_user(user, &context.user_permit)?;
         }
         Ok(client)
     }

@@ -4,6 +4,7 @@ pub mod box_future;
 pub mod clock;
 pub mod counters;
 pub mod crypto_provider;
+pub(crate) mod delegate_io;
 pub mod files;
 pub mod histogram;
 pub mod lazy_timer;

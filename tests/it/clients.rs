@@ -18,9 +18,10 @@ use crate::testkit::parties::{
 };
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n\nUser-agent: AdaBot\nDisallow: /\n";
-const PASSWORD: &str = "open: sesame";
+pub const PASSWORD: &str = "open: sesame";
 
-fn user(name: &str) -> User {
+/// A user with that password, and no settings of its own.
+pub fn user(name: &str) -> User {
     User {
         name: name.into(),
         password: Hash::of(&Password::new(PASSWORD).unwrap()),

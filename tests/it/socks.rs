@@ -3,13 +3,13 @@
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use courtesy::clients::{Change, Hash, Password, User};
+use courtesy::clients::Change;
 use courtesy::config::{HttpsMode, Settings};
 
+use crate::clients::{PASSWORD, user};
 use crate::testkit::parties::{Client, Origin, Proxy, refusing, tls};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
-const PASSWORD: &str = "open: sesame";
 
 /// A request for a host by its name or literal.
 fn by_name(host: &str, port: u16) -> Vec<u8> {
@@ -48,17 +48,7 @@ fn opened(proxy: &Proxy, origin: &Origin) -> Client {
 fn with_user(settings: &mut Settings) {
     let file = settings.state_dir.join("users.toml");
     let mut change = Change::begin(&file).unwrap();
-    change.users.put(User {
-        name: "ada".into(),
-        password: Hash::of(&Password::new(PASSWORD).unwrap()),
-        agent: None,
-        mode: None,
-        deny_status: None,
-        max_connections: None,
-        max_requests: None,
-        max_wait: None,
-        pace_status: None,
-    });
+    change.users.put(user("ada"));
     change.save().unwrap();
     settings.clients.users_file = Some(file);
 }

@@ -4,6 +4,7 @@
 
 mod first_bytes;
 mod granted_tunnel;
+mod handed;
 mod handler;
 mod inside_stream;
 mod intercept;

@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use http::{Request, Response};
+use http::HeaderMap;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::first_bytes::first_bytes;
+use super::handed::connect_head;
 use super::original_destination::OriginalDestination;
 use super::preread::Append as _;
 use super::rewind::Rewind;
@@ -20,14 +21,11 @@ use super::sni::{ACCESS_DENIED, ClientHello, Named};
 use super::sniff::Protocol;
 use crate::audit::Reason;
 use crate::proxy::connection::serve as serve_http;
-use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::request_info::{OwnedRequestInfo, RequestInfo};
-use crate::proxy::exchange::body::Body;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::instance::Current;
 use crate::proxy::limits::LINGER;
 use crate::proxy::observe::access_log::AccessEntry;
-use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::destination::host_of;
 use crate::proxy::request::target::Scope;
@@ -95,20 +93,13 @@ impl Arrival {
             return;
         };
         let origin = origin(host, name.as_deref(), destination);
-        let (head, ()) = connect_to(&origin).into_parts();
-        let entry = AccessEntry::of(&head, &context);
         let (sender, socket) = oneshot::channel();
         let proxy = current.load_full();
-        let client = match proxy.admission.renew_address(&context.client) {
-            Ok(client) => client,
-            Err(_) => return alert(&mut stream).await,
-        };
-        let socket = PendingSocket::Handed(socket);
-        let connected = proxy.connect(&head, socket, &client, &context, &current, &entry).await;
-        log(&connected, &entry, &context);
+        let (authority, headers) = (authority_of(&origin), HeaderMap::new());
+        let connected = proxy.connect_handed(&authority, headers, socket, &context, &current).await;
         drop(proxy);
         match (connected, context.state.take_after_upgrade()) {
-            (Ok(_), Some(after)) => {
+            (Ok(()), Some(after)) => {
                 // The other end is in `after`.
                 let _ = sender.send((first, stream));
                 after.await;
@@ -121,7 +112,8 @@ impl Arrival {
     async fn record_other(self) {
         let Self { destination, host, context, current, .. } = self;
         let origin = origin(host, None, destination);
-        let (head, ()) = connect_to(&origin).into_parts();
+        let head = connect_head(&authority_of(&origin), HeaderMap::new());
+        let head = head.expect("an origin's host and port are an authority");
         let entry = AccessEntry::of(&head, &context);
         let info = RequestInfo {
             client: &context.client,
@@ -158,23 +150,9 @@ fn origin(host: Option<Host>, name: Option<&str>, destination: SocketAddr) -> Or
     Origin::new(Scheme::Https, host, destination.port())
 }
 
-/// The CONNECT that a client of the proxy would have sent (RFC 9112 §3.2.3).
-fn connect_to(origin: &Origin) -> Request<()> {
-    let authority = format!("{}:{}", origin.host(), origin.port());
-    let request = Request::connect(authority).body(());
-    request.expect("an origin's host and port are an authority")
-}
-
-/// Writes the line of the access log.
-fn log(
-    connected: &Result<Response<Body>, Refusal>,
-    entry: &AccessEntry,
-    context: &ConnectionContext,
-) {
-    match connected {
-        Ok(response) => entry.emit(context, response.status(), None),
-        Err(refusal) => entry.emit(context, refusal.status(), Some(refusal)),
-    }
+/// The target of the CONNECT that a client of the proxy would have sent (RFC 9112 §3.2.3).
+fn authority_of(origin: &Origin) -> String {
+    format!("{}:{}", origin.host(), origin.port())
 }
 
 /// Ends TLS that has not begun, with the reason that it is not permitted.
@@ -199,7 +177,7 @@ mod tests {
         ] {
             let origin = origin(None, name, at(destination));
             assert_eq!(origin.to_string(), expected, "{name:?} {destination}");
-            let (head, ()) = connect_to(&origin).into_parts();
+            let head = connect_head(&authority_of(&origin), HeaderMap::new()).unwrap();
             assert_eq!(head.uri.port_u16(), Some(origin.port()), "{head:?}");
         }
     }

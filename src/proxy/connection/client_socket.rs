@@ -1,17 +1,15 @@
 //! The stream between a client and what follows its CONNECT.
 
-use std::io::{self, IoSlice};
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::client_stream::ClientStream;
 use crate::egress::{PlaintextStream, PollReadable};
+use crate::runtime::delegate_io::delegate_io;
 
 /// A client's own connection to the proxy, by TLS. Boxed: it is large, and moved often.
 pub type SecuredClient = PlaintextStream<Box<TlsStream<TcpStream>>>;
@@ -37,20 +35,7 @@ pub enum ClientSocket {
     Http2(TokioIo<Upgraded>),
 }
 
-/// What all kinds have in common.
-trait Duplex: AsyncRead + AsyncWrite + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
-
-impl ClientSocket {
-    fn stream(&mut self) -> Pin<&mut dyn Duplex> {
-        match self {
-            Self::Tcp(stream) => Pin::new(stream),
-            Self::Tls(stream) => Pin::new(stream),
-            Self::Http2(stream) => Pin::new(stream),
-        }
-    }
-}
+delegate_io!(ClientSocket: Tcp Tls Http2);
 
 impl ClientStream for ClientSocket {
     fn unsent_bytes(&self) -> Option<u32> {
@@ -75,49 +60,5 @@ impl PollReadable for ClientSocket {
             // Only a read tells.
             Self::Http2(_) => Poll::Ready(()),
         }
-    }
-}
-
-impl AsyncRead for ClientSocket {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.stream().poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for ClientSocket {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Tcp(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
-            Self::Http2(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_shutdown(cx)
     }
 }

@@ -19,7 +19,7 @@ pub struct ConnectionContext {
     /// The client's port.
     pub port: u16,
     /// The permit for a connection of the user whose request came last.
-    pub seat: Arc<Lock<Option<ClientPermit>>>,
+    pub user_permit: Arc<Lock<Option<ClientPermit>>>,
     /// The targets that requests may have.
     pub scope: Scope,
     /// Whether the client has connected to an origin, and came to the proxy by a rule of the
@@ -37,7 +37,7 @@ impl ConnectionContext {
         Self {
             client: Client::at(client.ip().to_canonical()),
             port: client.port(),
-            seat: Arc::default(),
+            user_permit: Arc::default(),
             scope: Scope::Proxy,
             is_transparent: false,
             state: Arc::default(),

@@ -1,7 +1,6 @@
 //! SOCKS5 on the proxy's port (RFC 1928, RFC 1929): its CONNECT is handled as the CONNECT of HTTP,
 //! and the stream after the reply as what is inside one. BIND and UDP ASSOCIATE are refused.
 
-mod handler;
 mod message;
 mod reply;
 
@@ -90,7 +89,7 @@ async fn open(
     let (reply, socket) = match within(limit, message::read_request(stream)).await? {
         Command::Connect(authority) => {
             let (sender, receiver) = oneshot::channel();
-            match proxy.socks_connect(&authority, headers, receiver, context, current).await {
+            match proxy.connect_handed(&authority, headers, receiver, context, current).await {
                 Ok(()) => (Reply::Succeeded, Some(sender)),
                 Err(refusal) => (Reply::to(&refusal), None),
             }

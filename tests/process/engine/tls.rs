@@ -45,25 +45,30 @@ fn files_until(dir: &Path, name: &str, (year, month, day): (i32, u8, u8)) -> Fil
     }
 }
 
+/// A server with these certificates; `auth_clients` is its `tls-auth-clients`.
+fn serve(own: &Files, auth_clients: &str) -> RedisServer {
+    let text = |path: &PathBuf| path.to_str().unwrap().to_owned();
+    let (ca, certificate, key) = (text(&own.ca), text(&own.certificate), text(&own.key));
+    RedisServer::start(&[
+        "--tls-port",
+        "7000",
+        "--tls-ca-cert-file",
+        &ca,
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+        "--tls-auth-clients",
+        auth_clients,
+    ])
+}
+
 #[test]
 fn a_server_and_a_client_know_each_other_by_their_certificates() {
     inside(|| {
         let dir = tempfile::tempdir().unwrap();
         let (own, other) = (files(dir.path(), "own"), files(dir.path(), "other"));
-        let text = |path: &PathBuf| path.to_str().unwrap().to_owned();
-        let (ca, certificate, key) = (text(&own.ca), text(&own.certificate), text(&own.key));
-        let _server = RedisServer::start(&[
-            "--tls-port",
-            "7000",
-            "--tls-ca-cert-file",
-            &ca,
-            "--tls-cert-file",
-            &certificate,
-            "--tls-key-file",
-            &key,
-            "--tls-auth-clients",
-            "yes",
-        ]);
+        let _server = serve(&own, "yes");
         let address = Address::Tcp { host: "localhost".into(), port: 7000, is_tls: true };
         let start = |ca: &Path, client: Option<(&Path, &Path)>| {
             let tls = Some(tls_config(Some(ca), client).unwrap());
@@ -87,20 +92,7 @@ fn a_certificate_that_has_lapsed_is_named() {
     inside(|| {
         let dir = tempfile::tempdir().unwrap();
         let own = files_until(dir.path(), "own", (2020, 1, 1));
-        let text = |path: &PathBuf| path.to_str().unwrap().to_owned();
-        let (ca, certificate, key) = (text(&own.ca), text(&own.certificate), text(&own.key));
-        let _server = RedisServer::start(&[
-            "--tls-port",
-            "7000",
-            "--tls-ca-cert-file",
-            &ca,
-            "--tls-cert-file",
-            &certificate,
-            "--tls-key-file",
-            &key,
-            "--tls-auth-clients",
-            "no",
-        ]);
+        let _server = serve(&own, "no");
         let address = Address::Tcp { host: "localhost".into(), port: 7000, is_tls: true };
         let tls = Some(tls_config(Some(&own.ca), None).unwrap());
         let config = RedisConfig::at(address);

@@ -1,4 +1,5 @@
-//! The CONNECT of SOCKS5, as that of HTTP.
+//! A CONNECT that has come by another protocol than HTTP: SOCKS5, or a connection to a transparent
+//! listener.
 
 use http::{HeaderMap, Method, Version, request};
 use tokio::sync::oneshot;
@@ -14,10 +15,14 @@ use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::outcome::rejection::Rejection;
 
 impl Proxy {
-    /// Decides on a CONNECT to `authority` as [`Proxy::handle`] does. What follows the reply is in
-    /// the state of `context`, and takes the stream from `socket`. `headers` are those that the
-    /// CONNECT of HTTP would have.
-    pub(super) async fn socks_connect(
+    /// Decides on a CONNECT to `authority` as [`Proxy::handle`] does, and writes its line of the
+    /// access log. What follows is in the state of `context`, and takes the stream from `socket`.
+    /// `headers` are those that the CONNECT of HTTP would have.
+    ///
+    /// # Errors
+    ///
+    /// Why the client is not connected.
+    pub(in crate::proxy) async fn connect_handed(
         &self,
         authority: &str,
         headers: HeaderMap,
@@ -41,10 +46,11 @@ impl Proxy {
                 Ok(())
             }
             Err(refusal) => {
-                let (status, detail) = match &refusal {
-                    Refusal::Rejection(rejection) => (rejection.status, rejection.detail.clone()),
-                    Refusal::Denial(denial) => (denial.status, denial.sentence()),
+                let detail = match &refusal {
+                    Refusal::Rejection(rejection) => rejection.detail.clone(),
+                    Refusal::Denial(denial) => denial.sentence(),
                 };
+                let status = refusal.status();
                 debug!(client = %context.client.address, status = status.as_u16(), "{detail}");
                 entry.emit(context, status, Some(&refusal));
                 Err(refusal)
@@ -53,8 +59,12 @@ impl Proxy {
     }
 }
 
-/// The head of a CONNECT of HTTP/1.1 to `authority`.
-fn connect_head(authority: &str, headers: HeaderMap) -> Result<request::Parts, Rejection> {
+/// The head of a CONNECT of HTTP/1.1 to `authority` (RFC 9112 §3.2.3).
+///
+/// # Errors
+///
+/// `authority` is none.
+pub fn connect_head(authority: &str, headers: HeaderMap) -> Result<request::Parts, Rejection> {
     let built = http::Request::builder()
         .method(Method::CONNECT)
         .uri(authority)
