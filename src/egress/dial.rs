@@ -49,10 +49,15 @@ impl<'a> Dialer<'a> {
         origin: &'a Origin,
         wanted: Wanted<'a>,
     ) -> Result<Connection, Error> {
-        match self.pool.take_any(origin) {
-            Some((connection, home)) => Ok(Connection::idle(connection, home)),
+        match self.idle(origin) {
+            Some(idle) => Ok(idle),
             None => self.shared_or_new(origin, wanted).await,
         }
+    }
+
+    /// An idle connection, if there is one.
+    pub fn idle(self, origin: &Origin) -> Option<Connection> {
+        self.pool.take_any(origin).map(|(connection, home)| Connection::idle(connection, home))
     }
 
     /// A connection that was not idle: one in use that can be shared, or a new one.

@@ -160,7 +160,8 @@ impl Egress {
         permission: &P,
     ) -> Result<Response<Box<ResponseBody>>, P::Error> {
         let requester = requester.into();
-        if !turn.has_exchange() {
+        let has_exchange = turn.has_exchange();
+        if !has_exchange {
             requester.note_queued();
             let limit = self.state.load().config.connect_timeout;
             let granted = box_future(|| turn.wait_for_exchange(limit)).await;
@@ -170,8 +171,14 @@ impl Egress {
         let versions = Versions::for_request(&request.head);
         let client_reads = request.body.client_reads();
         let wanted = Wanted { versions, requester, client_reads };
-        let mut connection = self.connect(origin, wanted, &turn).await?;
-        if !self.start(&mut turn, &connection) {
+        let idle = self.dialer().idle(origin);
+        let starts_at_once =
+            has_exchange && idle.is_some() && self.lanes().start_at_once(&mut turn);
+        let mut connection = match idle {
+            Some(idle) => idle,
+            None => self.connect(origin, wanted, &turn).await?,
+        };
+        if !starts_at_once && !self.start(&mut turn, &connection) {
             let to = (origin, wanted);
             let started = box_future(|| self.start_later(connection, to, &mut turn, permission));
             connection = started.await?;

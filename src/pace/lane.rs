@@ -103,7 +103,8 @@ impl Lane {
         }
     }
 
-    /// A turn for a request that need not wait: the common case. `None`: it has to arrive.
+    /// A turn, which has started, for a request that need not wait: the common case. `None`: it has
+    /// to arrive.
     pub fn try_take(&mut self, arrival: &Arrival<'_>, now: Tick) -> Option<TurnId> {
         if !self.groups.is_empty() {
             self.forget_groups(now);
@@ -116,8 +117,12 @@ impl Lane {
             return None;
         }
         self.turns.end_long(self.config.long_transfer, now);
-        (!key.counts() || self.turns.has_place(arrival.client, self.places(now)))
-            .then(|| self.add_turn(arrival.client.clone(), key, Duration::ZERO, now))
+        if key.counts() && !self.turns.has_place(arrival.client, self.places(now)) {
+            return None;
+        }
+        let id = self.add_turn(arrival.client.clone(), key, Duration::ZERO, now);
+        self.turns.get_mut(id)?.has_started = true;
+        Some(id)
     }
 
     /// A turn for a request that does not wait for its time, where the mode is to observe.
@@ -186,11 +191,11 @@ impl Lane {
     /// The moment at which the turn may start: later than granted, if a hold has begun meanwhile.
     /// `None`: it has started or ended.
     pub fn starts_at(&self, turn: TurnId) -> Option<Tick> {
-        let it = self.turns.get(turn).filter(|turn| !turn.has_started)?;
-        match it.settled {
-            Some(settled) => Some(self.holds.until(&it.client).max(settled)),
-            None => self.starts_at_by(turn, self.share),
-        }
+        let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
+        Some(match turn.settled {
+            Some(settled) => self.holds.until(&turn.client).max(settled),
+            None => self.unsettled_start(turn, self.share),
+        })
     }
 
     /// Starts the turn: its request is written next.
@@ -213,11 +218,11 @@ impl Lane {
     pub fn record_start(&mut self, turn: TurnId, start: Tick) {
         let Some(turn) = self.turns.get_mut(turn) else { return };
         (turn.began, turn.has_started) = (start, true);
-        let (key, delay) = (turn.key.clone(), turn.delay);
-        let own = self.own_delay(start);
-        if !key.is_page() || own.is_zero() && delay.is_zero() {
+        let own = self.rate.delay(&self.config, start);
+        if !turn.key.is_page() || own.is_zero() && turn.delay.is_zero() {
             return;
         }
+        let (key, delay) = (turn.key.clone(), turn.delay);
         self.next = self.next.max(start + own);
         let delay = self.asked_delay(delay);
         if !delay.is_zero() {
@@ -236,7 +241,7 @@ impl Lane {
     /// The turn's request is over, or does not count any more. One that has not begun has not
     /// happened.
     pub fn end(&mut self, turn: TurnId) {
-        self.turns.0.retain(|other| other.id != turn);
+        self.turns.remove(turn);
     }
 
     /// Notes how the turn's request ended, or how its response begins; [`Self::end`] is called

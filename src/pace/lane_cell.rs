@@ -192,30 +192,29 @@ impl<K: Key> State<K> {
         true
     }
 
-    /// Ends what a guard has. Returns what others have instead.
-    fn end(
-        &mut self,
-        guard: &TurnGuard<K>,
-        now: impl FnOnce() -> Tick,
-    ) -> (Grants<K>, NewExchanges) {
+    /// Ends what a guard has.
+    fn end(&mut self, guard: &TurnGuard<K>) {
         if let Some(id) = guard.id {
             self.lane.end(id);
         }
         if guard.has_exchange {
             self.exchanges.release(&guard.client);
         }
-        let exchanges =
-            if self.exchanges.is_contended() { self.exchanges.grant() } else { Vec::new() };
-        let turns =
-            if self.waiters.is_empty() { Vec::new() } else { guard.cell.grant(self, now()) };
-        (turns, exchanges)
     }
 }
 
 impl<K: Key> Drop for TurnGuard<K> {
     fn drop(&mut self) {
         let cell = &self.cell;
-        let (turns, exchanges) = cell.state.lock().end(self, || cell.shared.ticks.now());
+        let mut state = cell.state.lock();
+        state.end(self);
+        // The common case: no request waits for what has ended.
+        if state.waiters.is_empty() && !state.exchanges.is_contended() {
+            return;
+        }
+        let exchanges = state.exchanges.grant();
+        let turns = cell.grant(&mut state, cell.shared.ticks.now());
+        drop(state);
         hand_over(turns);
         cell.hand_over_exchanges(exchanges);
     }

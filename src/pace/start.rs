@@ -20,6 +20,12 @@ impl Lanes {
         self.addresses.have_limits()
     }
 
+    /// Starts the request of `turn`, if that need not wait and has waited for nothing since it was
+    /// taken. It is to be written at once.
+    pub fn start_at_once(&self, turn: &mut Turn) -> bool {
+        !self.has_address_limits() && turn.start_at_once()
+    }
+
     /// Starts the request of `turn` over a connection to `address`, unless it has to wait. It is to
     /// be written at once.
     pub fn start(&self, turn: &mut Turn, address: Option<IpAddr>) -> bool {
@@ -85,3 +91,6 @@ impl Lanes {
         self.addresses.limited(address?)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,7 +100,7 @@ impl Lanes {
                 PaceMode::Off => None,
             };
             let guard = cell.guard(state, id, request.client.clone());
-            TurnOrWait::Turn(Turn::granted(guard, terms, visitor, None))
+            TurnOrWait::Turn(Turn::granted_at_once(guard, terms, visitor))
         })
     }
 

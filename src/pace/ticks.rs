@@ -4,23 +4,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::tick::Tick;
-use crate::runtime::clock::{Clock, monotonic};
+use crate::runtime::clock::{Clock, monotonic, monotonic_micros};
 use crate::types::timestamp::Timestamp;
 
 /// Ticks since the start of the process, by the monotonic clock.
 #[derive(Clone, Debug)]
 pub(super) struct Ticks {
     start: Instant,
+    /// That moment in microseconds.
+    start_micros: u64,
     clock: Arc<dyn Clock>,
 }
 
 impl Ticks {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { start: monotonic(), clock }
+        Self { start: monotonic(), start_micros: monotonic_micros(), clock }
     }
 
     pub(super) fn now(&self) -> Tick {
-        Tick::after(monotonic() - self.start + self.clock.advanced())
+        let micros = monotonic_micros().saturating_sub(self.start_micros);
+        Tick::from_micros(micros) + self.clock.advanced()
     }
 
     pub(super) fn instant(&self, at: Tick) -> tokio::time::Instant {

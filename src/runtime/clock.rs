@@ -109,6 +109,14 @@ pub fn monotonic() -> Instant {
     Instant::now()
 }
 
+/// The same in whole microseconds since an unknown moment, for what reads it thrice in each request:
+/// at half the instructions.
+pub fn monotonic_micros() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let below_second = time.tv_nsec.unsigned_abs() / 1000;
+    time.tv_sec.unsigned_abs() * 1_000_000 + below_second
+}
+
 /// How long the machine has been up. Another date does not change it, nor does a new process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uptime {

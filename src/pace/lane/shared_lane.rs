@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::group::{Group, GroupKey};
 use super::share::Share;
+use super::turns::LaneTurn;
 use super::{Lane, TurnId, WaitsBy};
 use crate::pace::tick::Tick;
 
@@ -86,14 +87,19 @@ impl Lane {
     /// When the turn may start, by its delays as they are in this part of the pace, and holds.
     pub fn starts_at_by(&self, turn: TurnId, share: Share) -> Option<Tick> {
         let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
+        Some(self.unsettled_start(turn, share))
+    }
+
+    /// The same of a turn that has not started.
+    pub(super) fn unsettled_start(&self, turn: &LaneTurn, share: Share) -> Tick {
         let held_until = self.holds.until(&turn.client);
         if !turn.key.is_page() {
-            return Some(held_until);
+            return held_until;
         }
         let group = self.groups.iter().find(|group| group.key == turn.key);
         let next = group.map_or(Tick::default(), |group| group.next);
         let by_lane = share.extended(self.next, || self.own_delay(share.since));
-        Some(held_until.max(by_lane).max(share.extended(next, || self.asked_delay(turn.delay))))
+        held_until.max(by_lane).max(share.extended(next, || self.asked_delay(turn.delay)))
     }
 
     /// The next start by the lane's own delay, in this proxy's part of the pace.

@@ -47,6 +47,12 @@ impl LaneTurns {
         self.0.iter().find(|turn| turn.id == id)
     }
 
+    pub(super) fn remove(&mut self, id: TurnId) {
+        if let Some(at) = self.0.iter().position(|turn| turn.id == id) {
+            self.0.swap_remove(at);
+        }
+    }
+
     /// Ends the turns whose response goes on for long after its head.
     pub(super) fn end_long(&mut self, long_transfer: Duration, now: Tick) {
         self.0.retain(|turn| turn.head.is_none_or(|head| now < head + long_transfer));

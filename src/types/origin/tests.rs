@@ -142,7 +142,7 @@ fn a_host_field_that_says_the_same_is_known_without_making_one() {
             ["a.example", "a.example:08080", "a.example:8081"],
         ),
         ("http://a.example:1/", "a.example:1", ["a.example:", "a.example:+1", "a.example:65537"]),
-        ("https://127.0.0.1/", "127.0.0.1", ["127.0.0.1:443", "127.0.0.2", "127.1"]),
+        ("https://127.0.0.1/", "127.0.0.1", ["127.0.0.1:443", "127.0.0.01", "127.1"]),
         (
             "http://127.0.0.1:99/",
             "127.0.0.1:99",

@@ -1,0 +1,66 @@
+use std::sync::Arc;
+
+use http::header::{HeaderMap, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+
+use super::*;
+use crate::pace::config::{AddressLimits, Config, PaceMode};
+use crate::pace::take::TurnRequest;
+use crate::pace::visits::Visit;
+use crate::runtime::clock::SystemClock;
+use crate::types::client_key::ClientKey;
+use crate::types::origin::{Host, Origin, Scheme};
+
+fn config() -> Config {
+    Config {
+        mode: PaceMode::Enforce,
+        max_wait: Duration::from_secs(1),
+        max_retry_after: Duration::from_secs(60),
+        ..Config::off()
+    }
+}
+
+async fn turn(lanes: &Lanes) -> Turn {
+    let request = TurnRequest {
+        origin: &Origin::new(Scheme::Http, Host::Name("a.example".into()), 80),
+        client: &ClientKey::Proxy,
+        mode: None,
+        group: "",
+        asked: None,
+        closed: None,
+        visit: Visit::Document,
+        is_robots_txt: false,
+        max_wait: None,
+        shutdown: &CancellationToken::new(),
+    };
+    lanes.take(&request).await.expect("nothing to wait for")
+}
+
+#[tokio::test]
+async fn a_request_that_has_waited_for_its_connection_starts_in_no_hold() {
+    let lanes = Lanes::new(config(), Arc::new(SystemClock));
+    let (first, mut second) = (turn(&lanes).await, turn(&lanes).await);
+    let rest = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("30"))]);
+    first.note_response(StatusCode::TOO_MANY_REQUESTS, &rest);
+    assert!(!lanes.start(&mut second, None), "its origin rests");
+    assert!(!lanes.start_at_once(&mut second), "it has waited");
+    let refused = lanes.wait_to_start(&mut second, None, &CancellationToken::new()).await;
+    assert!(matches!(refused, Err(Refused::Resting { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_nothing_starts_once_at_once() {
+    let lanes = Lanes::new(config(), Arc::new(SystemClock));
+    let mut taken = turn(&lanes).await;
+    assert!(lanes.start_at_once(&mut taken));
+    assert!(!lanes.start_at_once(&mut taken));
+    taken.rearm();
+    assert!(lanes.start(&mut taken, None));
+}
+
+#[tokio::test]
+async fn a_request_with_a_limit_at_its_address_does_not_start_at_once() {
+    let addresses = AddressLimits { delay: Duration::from_secs(1), ..config().addresses };
+    let lanes = Lanes::new(Config { addresses, ..config() }, Arc::new(SystemClock));
+    assert!(!lanes.start_at_once(&mut turn(&lanes).await));
+}
