@@ -18,7 +18,9 @@ pub(super) struct Ticks {
 
 impl Ticks {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { start: monotonic(), start_micros: monotonic_micros(), clock }
+        // In this order no sleep until a tick ends before that.
+        let start_micros = monotonic_micros();
+        Self { start: monotonic(), start_micros, clock }
     }
 
     pub(super) fn now(&self) -> Tick {

@@ -109,7 +109,7 @@ pub fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// The same in whole microseconds since an unknown moment, for what reads it thrice in each request:
+/// The same in whole microseconds since an unknown moment, for what reads it twice in each request:
 /// at half the instructions.
 pub fn monotonic_micros() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
