@@ -38,4 +38,4 @@ pub const BORROWED_MAX: u32 = 32;
 
 /// Headers of a head that hyper accepts by default. For so many it has room on the stack; for a
 /// number that is set, even this one, it fills a buffer for each head.
-pub const ENGINES_FIELDS_MAX: usize = 100;
+pub const HYPER_HEADERS_MAX: usize = 100;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// How long the engine of an idle connection stays, for each request that the connection has made,
-/// and how long at most. A new engine costs a sixth of a request: a client that sends request after
-/// request hardly ever pays it.
-pub const ENGINE_REST: Duration = Duration::from_millis(100);
-/// How long an idle HTTP engine is kept.
-pub const ENGINE_REST_MAX: Duration = Duration::from_secs(3);
+/// How long hyper's state of an idle HTTP/1 connection is kept, for each request that the connection
+/// has made. New state costs a sixth of a request: a client that sends request after request hardly
+/// ever pays it.
+pub const HTTP1_STATE_IDLE: Duration = Duration::from_millis(100);
+/// The same at most.
+pub const HTTP1_STATE_IDLE_MAX: Duration = Duration::from_secs(3);
 
 /// Bytes for a client that may wait in the system to be sent, beside those in flight (Linux:
 /// TCP_NOTSENT_LOWAT). For a slow client, the proxy reads that many from the origin beyond its own
@@ -16,7 +16,7 @@ pub const ENGINE_REST_MAX: Duration = Duration::from_secs(3);
 /// and more makes it no cheaper.
 pub const CLIENT_UNSENT_BYTES_MAX: u32 = 64 << 10;
 
-/// Bytes of a request target that the HTTP engine takes. RFC 9112 §3 asks for 8,000 at the least.
+/// Bytes of a request target that hyper takes. RFC 9112 §3 asks for 8,000 at the least.
 pub const TARGET_BYTES_MAX: usize = 65_534;
 
 /// Bytes read at once from one direction of an upgraded connection.

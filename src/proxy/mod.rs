@@ -48,6 +48,7 @@ use exchange::target_form::TargetForm;
 use forward::ClientSide;
 use forward::ForwardError;
 pub use forward::Forwarding;
+use framing::foreign_protocol::ForeignProtocol;
 use framing::head;
 pub use instance::{Current, Proxy};
 pub use listener_tls::{ListenerTls, ListenerTlsError};
@@ -57,7 +58,6 @@ pub use observe::decision_log::EACH_DECISION;
 pub use observe::decision_metrics::{DecisionCounts, DecisionMetrics};
 use observe::request_metrics::End;
 pub use observe::request_metrics::{RequestCounts, RequestMetrics};
-use outcome::foreign_protocol::ForeignProtocol;
 pub use outcome::problem::{OWN_NAME, Problem};
 use outcome::refusal::Refusal;
 pub use outcome::rejection::Rejection;
@@ -284,9 +284,10 @@ impl Proxy {
             Err(refused) => return Err(Rejection::paced(&refused, permit.pace().status()).into()),
         };
         let ConnectionContext { state, shutdown, .. } = context;
-        let client =
+        let client_side =
             ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
-        let error = match self.forwarding.forward(&permit, turn, (request, set), client).await {
+        let forwarded = self.forwarding.forward(&permit, turn, (request, set), client_side).await;
+        let error = match forwarded {
             Ok(response) => {
                 self.gate.note_response(&permit, Ok(response.status()));
                 return Ok((End::Forwarded, response));

@@ -58,7 +58,7 @@ pub fn preferred(accept: HeaderValue) -> Format {
     negotiate::preferred(&HeaderMap::from_iter([(ACCEPT, accept)]))
 }
 
-/// The messages that are whole in what a client sends, so many bytes at a time, as the engine gets
+/// The messages that are whole in what a client sends, so many bytes at a time, as hyper gets
 /// them; and whether a fault ended it.
 pub fn messages(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
     let mut framing = Framing::new(FRAMED_BYTES_MAX, FRAMED_FIELDS_MAX, false);

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use courtesy::egress::limits::ORIGIN_READ_SMALL_BYTES;
-use courtesy::proxy::limits::ENGINE_REST;
+use courtesy::proxy::limits::HTTP1_STATE_IDLE;
 use courtesy::runtime::clock::monotonic;
 
 use crate::testkit::parties::{Client, Origin, Proxy, Script, connect, ok, request, tls, until};
@@ -16,7 +16,7 @@ const SWITCH: &str =
 
 /// Longer than a connection that has made a request or two does nothing before it is at rest.
 fn rest() {
-    thread::sleep(ENGINE_REST * 3);
+    thread::sleep(HTTP1_STATE_IDLE * 3);
 }
 
 /// Over connections to the proxy, and over intercepted ones inside a CONNECT.
@@ -72,7 +72,9 @@ fn bytes_that_come_while_the_engine_goes_are_not_lost() {
         for late in 0..20 {
             let mut client = connect();
             assert_eq!(client.get(&origin.url("/")).status(), 200);
-            thread::sleep(ENGINE_REST - Duration::from_millis(10) + Duration::from_millis(late));
+            thread::sleep(
+                HTTP1_STATE_IDLE - Duration::from_millis(10) + Duration::from_millis(late),
+            );
             let url = |number| origin.url(&format!("/{late}-{number}"));
             let [first, second, third] = [1, 2, 3].map(|number| request("GET", &url(number), ""));
             let (begun, rest_of_it) = third.split_at(10);
@@ -171,7 +173,7 @@ fn whoever_leaves_while_at_rest_leaves_its_place() {
 #[test]
 fn slowloris_nobody_is_at_rest_for_longer_than_the_idle_timeout() {
     let (plain, secure) = (Origin::start(), Origin::secure());
-    let idle = ENGINE_REST * 5;
+    let idle = HTTP1_STATE_IDLE * 5;
     let proxy = Proxy::before(&[&plain, &secure], |settings| settings.limits.idle_timeout = idle);
     let (mut client, mut inside) = (proxy.client(), proxy.https(&secure.authority()));
     for _ in 0..2 {

@@ -26,7 +26,7 @@ use crate::egress::config::{ConfigSnapshot, Revalidation};
 use crate::egress::error::Error;
 use crate::egress::hyper_error::setup_error;
 use crate::egress::limits::{
-    ENGINES_FIELDS_MAX, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_LARGEST_BYTES,
+    HYPER_HEADERS_MAX, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_LARGEST_BYTES,
 };
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -64,7 +64,7 @@ impl Http1Connection {
         let config = revalidation.config();
         let io = Arc::<IoState>::default();
         let mut builder = http1::Builder::new();
-        if config.max_headers != ENGINES_FIELDS_MAX {
+        if config.max_headers != HYPER_HEADERS_MAX {
             builder.max_headers(config.max_headers);
         }
         let (sender, connection) = builder

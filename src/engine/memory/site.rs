@@ -1,4 +1,4 @@
-//! What is shared of one origin. `scripts/look.lua`, `land.lua`, `lease.lua` and `here.lua` compute
+//! What is shared of one origin. `scripts/look.lua`, `land.lua`, `renew_lease.lua` and `here.lua` compute
 //! the same.
 
 use std::collections::BTreeMap;

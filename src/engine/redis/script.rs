@@ -39,7 +39,7 @@ impl Script {
         let script = match self {
             Self::Look => include_str!("../scripts/look.lua"),
             Self::Land => include_str!("../scripts/land.lua"),
-            Self::Lease => include_str!("../scripts/lease.lua"),
+            Self::Lease => include_str!("../scripts/renew_lease.lua"),
             Self::Turn => include_str!("../scripts/turn.lua"),
             Self::Hold => include_str!("../scripts/hold.lua"),
             Self::Calm => include_str!("../scripts/calm.lua"),

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::proxy::limits::FIRST_REQUEST_GRACE;
 
 /// Bytes that are read before the protocol is decided. The first alone would do, but the HTTP
-/// engine, once it has part of a head, waits for the empty line, which other protocols never send.
+/// hyper, once it has part of a head, waits for the empty line, which other protocols never send.
 const FIRST_BYTES_MAX: usize = 4096;
 
 /// The first bytes that a client sends; `None`: it sends none in time, or the proxy shuts down.

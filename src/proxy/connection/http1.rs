@@ -15,7 +15,7 @@ use super::client_io::ClientIo;
 use super::client_stream::ClientStream;
 use super::service::{Limits, Service};
 use crate::egress::boxed_request::BoxedRequest;
-use crate::egress::limits::ENGINES_FIELDS_MAX;
+use crate::egress::limits::HYPER_HEADERS_MAX;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::exchange::connection_state::AfterUpgrade;
@@ -26,9 +26,9 @@ use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 
-/// How the engine ended its turn.
+/// How hyper ended its turn.
 pub enum ConnectionEnd<S> {
-    /// No request is under way: the connection waits without an engine.
+    /// No request is under way: the connection waits without hyper.
     Idle(Box<ClientIo<S>>),
     /// The connection is to be closed.
     Ended(Box<ClientIo<S>>, hyper::Result<()>),
@@ -96,7 +96,7 @@ where
 /// hyper's settings for one connection.
 fn hyper_builder(limits: Limits, preserves_case: bool) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    if limits.headers_max != ENGINES_FIELDS_MAX {
+    if limits.headers_max != HYPER_HEADERS_MAX {
         builder.max_headers(limits.headers_max);
     }
     builder
@@ -104,7 +104,7 @@ fn hyper_builder(limits: Limits, preserves_case: bool) -> http1::Builder {
         // The proxy's own date is valid whatever the clock says.
         .auto_date_header(false)
         .preserve_header_case(preserves_case)
-        // `ClientIo` has the timeouts: the engine's own would also count the time between requests.
+        // `ClientIo` has the timeouts: hyper's own would also count the time between requests.
         .header_read_timeout(None)
         .max_header_size(limits.head_max)
         .max_buf_size(limits.head_max);
@@ -134,7 +134,7 @@ pub async fn respond_to(
     } else {
         let head = &request.head;
         let may_close = head.version < Version::HTTP_2 && head.method != Method::CONNECT;
-        // Boxed: the engine has room for this future for as long as it is there.
+        // Boxed: hyper has room for this future for as long as it is there.
         let response = box_future(|| service.handle(request, &context)).await;
         let is_last =
             context.shutdown.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS;

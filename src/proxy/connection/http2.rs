@@ -93,7 +93,7 @@ where
     }
 }
 
-/// Returns when no request came for `limit`, and none is under way. The engine has no limit of its
+/// Returns when no request came for `limit`, and none is under way. hyper has no limit of its
 /// own on the time without a stream.
 async fn unused(state: &ConnectionState, limit: Duration) {
     let mut before = usize::MAX;

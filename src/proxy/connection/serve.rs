@@ -1,5 +1,5 @@
 //! Serves HTTP/1 on a connection, from its first byte to its last: a client's own connection, or
-//! what runs inside a CONNECT. The HTTP engine is there only while it has something to do, so that
+//! what runs inside a CONNECT. hyper is there only while it has something to do, so that
 //! a silent client costs the bytes of this task and no more.
 
 use std::fmt::Display;

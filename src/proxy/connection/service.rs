@@ -10,7 +10,7 @@ use crate::clients::{BodyMemory, Client};
 use crate::egress::boxed_request::BoxedRequest;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::exchange::connection_context::ConnectionContext;
-use crate::proxy::outcome::foreign_protocol::ForeignProtocol;
+use crate::proxy::framing::foreign_protocol::ForeignProtocol;
 
 /// The bounds of a connection.
 #[derive(Clone, Copy, Debug)]

@@ -17,9 +17,9 @@ pub type FirstBytes = (Vec<u8>, TcpStream);
 /// response.
 #[derive(Debug)]
 pub enum PendingSocket {
-    /// A connection of HTTP/1, from its engine.
+    /// A connection of HTTP/1, from hyper.
     Upgrade(OnUpgrade),
-    /// A stream of HTTP/2, from its engine.
+    /// A stream of HTTP/2, from hyper.
     Stream(OnUpgrade),
     /// From the code that has written the reply, or on a transparent listener decided.
     Handed(oneshot::Receiver<FirstBytes>),
@@ -62,7 +62,7 @@ fn into_socket(upgraded: Upgraded) -> Option<(Vec<u8>, ClientSocket)> {
     Some((first, ClientSocket::Tls(stream)))
 }
 
-/// The stream of an engine that has served an `S`, behind the bytes that were read of it.
+/// The stream of hyper that has served an `S`, behind the bytes that were read of it.
 fn take<S: ClientStream + Send + 'static>(upgraded: Upgraded) -> Result<(Vec<u8>, S), Upgraded> {
     let parts = upgraded.downcast::<TokioIo<Box<ClientIo<S>>>>()?;
     let (stream, held) = parts.io.into_inner().into_parts();

@@ -15,14 +15,14 @@ use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::hop_by_hop::remove_forgeries;
 
-/// Bytes of a body that the engine and the system accept although the client reads nothing.
+/// Bytes of a body that hyper and the system accept although the client reads nothing.
 const READ_AHEAD_BYTES: usize = 128 << 10;
 
 /// A response body. Its exchange is under way until it has been read to its end, or dropped.
 #[derive(Debug)]
 pub struct Body {
     content: Content,
-    /// Bytes of an origin's body that the engine has been given.
+    /// Bytes of an origin's body that hyper has been given.
     given: usize,
     exchange: Option<Exchange>,
 }
@@ -103,7 +103,7 @@ impl http_body::Body for Body {
         match content {
             Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            // The engine would accept more, although the client does not read.
+            // hyper would accept more, although the client does not read.
             Content::Origin(_)
                 if exchange.as_ref().is_some_and(|it| it.state.is_output_blocked()) =>
             {
@@ -120,7 +120,7 @@ impl http_body::Body for Body {
                     && let Some(data) = frame.data_ref()
                 {
                     *given += data.len();
-                    // Only the last bytes may still be in the engine: the client has read those
+                    // Only the last bytes may still be in hyper: the client has read those
                     // before.
                     if *given > READ_AHEAD_BYTES
                         && let Some(exchange) = exchange

@@ -42,7 +42,7 @@ pub enum Phase {
     Idle,
     /// The handler has a request, and no response yet.
     Handling,
-    /// The HTTP engine has the response.
+    /// hyper has the response.
     Responding,
     /// The connection leaves HTTP: the timeouts of requests no longer apply.
     Upgraded,

@@ -8,7 +8,7 @@ use http::{HeaderValue, Version, request};
 use crate::proxy::limits::H2_STREAMS_FEW;
 use crate::types::origin::Scheme;
 
-/// Tasks, the engines of both sides, and three pieces of a body, read in the smallest portions.
+/// Tasks, hyper's connections of both sides, and three pieces of a body, read in the smallest portions.
 const REQUEST_BYTES: usize = 32 << 10;
 
 /// TLS towards the origin, and an HTTP/2 stream with a small window.
@@ -23,13 +23,13 @@ const CONTENT_BYTES: usize = 48 << 10;
 /// The same over HTTP/2: the whole window of the client's stream may arrive.
 const STREAM_CONTENT_BYTES: usize = 120 << 10;
 
-/// Copies of a head: as received, as sent, and in the buffers of the engines.
+/// Copies of a head: as received, as sent, and in the buffers of hyper's connections.
 const HEAD_COPIES: usize = 3;
 
 /// Bytes of one header beside its value.
 const FIELD_BYTES: usize = 64;
 
-/// An intercepted connection between requests: the client's TLS and an idle HTTP engine.
+/// An intercepted connection between requests: the client's TLS and hyper's idle connection.
 pub const INTERCEPTED_BYTES: usize = 40 << 10;
 
 /// A refused HTTP/2 stream whose client does not read the rejection.

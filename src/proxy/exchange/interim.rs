@@ -33,8 +33,8 @@ pub struct Interim {
 
 impl Interim {
     /// Passes interim responses on to the client of `state`, if it speaks HTTP/1.1: HTTP/1.0 has
-    /// none, and the HTTP/2 engine cannot send any. A 100 (Continue) is not passed on; it releases
-    /// the held body by `go`, and the engine sends its own 100 when that body is first read.
+    /// none, and hyper's HTTP/2 cannot send any. A 100 (Continue) is not passed on; it releases
+    /// the held body by `go`, and hyper sends its own 100 when that body is first read.
     pub fn pass_on(
         received: Version,
         state: &Arc<ConnectionState>,

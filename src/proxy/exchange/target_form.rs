@@ -1,4 +1,4 @@
-//! The form of a request's target as it came, which the HTTP engine's request does not show.
+//! The form of a request's target as it came, which hyper's request does not show.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -7,7 +7,7 @@ use crate::runtime::lock::Lock;
 /// The form of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetForm {
-    /// As the engine's request has it.
+    /// As hyper's request has it.
     Plain,
     /// The target has neither path nor query.
     Pathless,

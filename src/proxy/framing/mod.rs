@@ -1,7 +1,8 @@
-//! Where each request of a connection begins and ends, decided before the HTTP engine sees its
-//! bytes (RFC 9112 §6). The engine gets one request at a time, and only with a valid head.
+//! Where each request of a connection begins and ends, decided before hyper sees its
+//! bytes (RFC 9112 §6). hyper gets one request at a time, and only with a valid head.
 
 mod chunks;
+pub mod foreign_protocol;
 pub mod head;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,7 @@ pub struct Framing {
     /// The request line of the last request whose head has come.
     line: Option<RequestLine>,
     in_title_case: bool,
-    /// The head that the engine gets in place of the one that was passed last.
+    /// The head that hyper gets in place of the one that was passed last.
     encoded: Option<Encoded>,
 }
 
@@ -43,7 +44,7 @@ struct Search {
 /// What to do with the first of the bytes at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admit {
-    /// Pass so many bytes to the engine: they are of one request.
+    /// Pass so many bytes to hyper: they are of one request.
     Pass(usize),
     /// Drop so many bytes: empty lines before a request (RFC 9112 §2.2).
     Drop(usize),
@@ -110,7 +111,7 @@ impl Framing {
         self.in_title_case
     }
 
-    /// The head that the engine gets in place of the bytes that were just passed, if they are a
+    /// The head that hyper gets in place of the bytes that were just passed, if they are a
     /// head whose target had to be percent-encoded.
     pub const fn take_encoded(&mut self) -> Option<Encoded> {
         self.encoded.take()
@@ -180,7 +181,7 @@ impl Framing {
         head[length - 1] = line.minor.min(b'1');
         if line.is_unencoded {
             let encoded = encoded::head(head);
-            // The engine has the same limit.
+            // hyper has the same limit.
             if encoded.head.len() > self.bytes_max {
                 return Err(head::too_large());
             }

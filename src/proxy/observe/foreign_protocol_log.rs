@@ -7,7 +7,7 @@ use lru::LruCache;
 use tracing::warn;
 
 use crate::clients::Client;
-use crate::proxy::outcome::foreign_protocol::ForeignProtocol;
+use crate::proxy::framing::foreign_protocol::ForeignProtocol;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 

@@ -85,7 +85,7 @@ fn rejected_content(rejection: &Rejection, format: ErrorFormat) -> Response<Byte
     response
 }
 
-/// The response to bytes that are no request, as bytes: the HTTP engine cannot write it.
+/// The response to bytes that are no request, as bytes: hyper cannot write it.
 pub fn raw_rejection(rejection: &Rejection) -> Vec<u8> {
     let response = rejected_content(rejection, ErrorFormat::DEFAULT);
     let status = response.status();

@@ -1,4 +1,4 @@
-//! Detects that a client has left before its response. The engine reads nothing at that time.
+//! Detects that a client has left before its response. hyper reads nothing at that time.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -1,6 +1,6 @@
-//! A client's connection as the HTTP engine sees it. The engine gets one request at a time, and
+//! A client's connection as hyper sees it. hyper gets one request at a time, and
 //! none whose framing could be understood in two ways ([`Framing`]). [`ClientIo`] also adds what
-//! the engine lacks: timeouts for idling, for a request head and for a client that does not read;
+//! hyper lacks: timeouts for idling, for a request head and for a client that does not read;
 //! interim (1xx) responses; and the detection of a client that leaves before its response.
 
 mod disconnect;
@@ -39,33 +39,33 @@ pub struct Timeouts {
     pub write: Duration,
 }
 
-/// Bytes that are read at once when the engine offers no buffer.
+/// Bytes that are read at once when hyper offers no buffer.
 const SCRATCH_BYTES: usize = 1024;
 
-/// The stream of one client, as the engine reads and writes it.
+/// The stream of one client, as hyper reads and writes it.
 #[derive(Debug)]
 pub struct ClientIo<S> {
     stream: S,
     state: Arc<ConnectionState>,
     timeouts: Timeouts,
     framing: Framing,
-    /// Bytes that were read and that the engine has not been given yet.
+    /// Bytes that were read and that hyper has not been given yet.
     held: BytesMut,
-    /// How many of the held bytes the engine may have.
+    /// How many of the held bytes hyper may have.
     granted: usize,
     /// Nothing more is read: the client has ended its side, or its input is refused.
     ended: bool,
     /// The client has ended its side, and all that it sent before has been read.
     has_left: bool,
     phase: Phase,
-    /// No request has come, or none for this engine: the engine sees the end of the input, and
+    /// No request has come, or none for this `http1::Connection`: hyper sees the end of the input, and
     /// `connection::serve` goes on without it.
     rests: bool,
-    /// The engine keeps the case of header names; if not, it writes them in title case.
+    /// hyper keeps the case of header names; if not, it writes them in title case.
     keeps_case: bool,
     /// The proxy's side has been closed.
     is_shut: bool,
-    /// The engine has written all that it had: its next bytes begin a message.
+    /// hyper has written all that it had: its next bytes begin a message.
     between_messages: bool,
     /// The number of exchanges when the current phase began.
     exchanges: usize,
@@ -130,7 +130,7 @@ impl<S: ClientStream> ClientIo<S> {
         self.is_shut || self.has_left && !self.stream.has_closing_message()
     }
 
-    /// The stream itself, when the engine no longer needs it.
+    /// The stream itself, when hyper no longer needs it.
     pub fn into_inner(self) -> S {
         self.stream
     }
@@ -157,7 +157,7 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }
 
-    /// Writes the queued interim responses. With pipelined requests, the engine may still hold the
+    /// Writes the queued interim responses. With pipelined requests, hyper may still hold the
     /// end of the previous response: an interim response would land inside it, and is dropped, as a
     /// hint may be (RFC 9110 §15.2).
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -175,7 +175,7 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Notes that the engine has begun to write a message, which no interim response may interrupt.
+    /// Notes that hyper has begun to write a message, which no interim response may interrupt.
     fn engine_wrote(
         &mut self,
         cx: &mut Context<'_>,
@@ -214,14 +214,14 @@ impl<S: ClientStream> AsyncWrite for ClientIo<S> {
         self.stream.is_write_vectored()
     }
 
-    /// The engine flushes each time it is polled, also when it has written nothing.
+    /// hyper flushes each time it is polled, also when it has written nothing.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_client(cx)?;
         ready!(self.poll_interim(cx))?;
-        // The engine flushes only whole messages.
+        // hyper flushes only whole messages.
         self.between_messages = true;
         if self.state.unblock_output() {
-            // Nothing else would wake the engine for the rest of the body, nor for the next
+            // Nothing else would wake hyper for the rest of the body, nor for the next
             // request, read or held in the meantime: that request would never get a response.
             cx.waker().wake_by_ref();
         }
@@ -229,7 +229,7 @@ impl<S: ClientStream> AsyncWrite for ClientIo<S> {
     }
 
     /// Does nothing while a last response is due, which `connection::serve` sends before it closes,
-    /// or when only the engine ends and the connection goes on.
+    /// or when only hyper ends and the connection goes on.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.rests || self.state.has_refused_input() || self.is_shut() {
             return Poll::Ready(Ok(()));

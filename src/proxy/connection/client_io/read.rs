@@ -1,4 +1,4 @@
-//! Reads from the client: bytes are checked before the engine has them, and the wait for them is
+//! Reads from the client: bytes are checked before hyper has them, and the wait for them is
 //! limited by the timeouts.
 
 use std::io;
@@ -18,7 +18,7 @@ use crate::proxy::framing::{Admit, Fault};
 use crate::proxy::outcome::rejection::Rejection;
 
 /// Bytes of a request's content that are read at once, until larger reads are allowed
-/// ([`ConnectionState::content_reads`]). One less than the engine's buffer for them, which doubles
+/// ([`ConnectionState::content_reads`]). One less than hyper's buffer for them, which doubles
 /// each time that it is full.
 ///
 /// [`ConnectionState::content_reads`]: crate::proxy::exchange::connection_state::ConnectionState::content_reads
@@ -34,7 +34,7 @@ impl<S: ClientStream> AsyncRead for ClientIo<S> {
             return self.poll_read_released(cx, buf);
         }
         ready!(self.poll_granted(cx, buf))?;
-        if self.needs_another_engine() {
+        if self.needs_other_header_case() {
             return self.poll_engine_change();
         }
         self.hand_over(buf);
@@ -43,7 +43,7 @@ impl<S: ClientStream> AsyncRead for ClientIo<S> {
 }
 
 impl<S: ClientStream> ClientIo<S> {
-    /// Waits until there are bytes that the engine may have, or the input has ended.
+    /// Waits until there are bytes that hyper may have, or the input has ended.
     pub(super) fn poll_granted(
         &mut self,
         cx: &mut Context<'_>,
@@ -73,7 +73,7 @@ impl<S: ClientStream> ClientIo<S> {
         }
     }
 
-    /// Hands the engine bytes of one request; false if there are none that it may have.
+    /// Hands hyper bytes of one request; false if there are none that it may have.
     fn hand_over(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         let count = self.granted.min(buf.remaining());
         buf.put_slice(&self.held[..count]);
@@ -90,7 +90,7 @@ impl<S: ClientStream> ClientIo<S> {
     }
 
     /// Checks the held bytes. After a fault in them, nothing more of this client is taken for a
-    /// request (RFC 9112 §11.2). After a faulty head, the engine sees the end of the input, and
+    /// request (RFC 9112 §11.2). After a faulty head, hyper sees the end of the input, and
     /// `connection::serve` sends the rejection; a faulty body ends in an error.
     fn admit_held(&mut self) -> io::Result<()> {
         while self.granted == 0 {
@@ -202,7 +202,7 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for the timeout of the phase, then ends the input. Between requests, the engine is
+    /// Waits for the timeout of the phase, then ends the input. Between requests, hyper is
     /// released sooner than that.
     fn poll_read_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.state.is_idle() {

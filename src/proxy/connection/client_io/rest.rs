@@ -1,9 +1,9 @@
-//! A connection without an HTTP engine. The engine holds ten kilobytes, and is there only while it
+//! A connection without hyper. hyper's state takes ten kilobytes, and is there only while it
 //! has something to do: it is released when no request comes for a moment, by an end of input that
 //! is not the connection's, and made anew for the next request.
 //!
-//! The engine is also replaced, between two messages, when a request has header names in another
-//! case than the engine writes by itself: keeping the case costs a map of names for each request.
+//! hyper is also replaced, between two messages, when a request has header names in another
+//! case than hyper writes by itself: keeping the case costs a map of names for each request.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,10 +15,10 @@ use tokio::io::ReadBuf;
 
 use super::{ClientIo, SCRATCH_BYTES};
 use crate::proxy::connection::client_stream::ClientStream;
-use crate::proxy::limits::{ENGINE_REST, ENGINE_REST_MAX};
+use crate::proxy::limits::{HTTP1_STATE_IDLE, HTTP1_STATE_IDLE_MAX};
 
 impl<S: ClientStream> ClientIo<S> {
-    /// Waits, without an engine, for a request. False: the input has ended.
+    /// Waits, without hyper, for a request. False: the input has ended.
     ///
     /// # Errors
     ///
@@ -33,30 +33,30 @@ impl<S: ClientStream> ClientIo<S> {
         .await
     }
 
-    /// Whether the engine has been released until the next request.
+    /// Whether hyper has been released until the next request.
     pub const fn rests(&self) -> bool {
         self.rests
     }
 
-    /// Whether the engine for the request that has come keeps the case of header names. A client
+    /// Whether the `http1::Connection` for the request that has come keeps the case of header names. A client
     /// that needs it once is likely to need it again.
     pub const fn choose_case(&mut self) -> bool {
         self.keeps_case |= !self.framing.in_title_case();
         self.keeps_case
     }
 
-    /// Whether the engine would lose the case of names in the request that has come.
-    pub(super) const fn needs_another_engine(&self) -> bool {
+    /// Whether hyper would lose the case of names in the request that has come.
+    pub(super) const fn needs_other_header_case(&self) -> bool {
         self.granted > 0 && !self.keeps_case && !self.framing.in_title_case()
     }
 
-    /// Releases the engine, for another, once it has written all of the response before.
+    /// Releases hyper, for another, once it has written all of the response before.
     pub(super) fn poll_engine_change(&mut self) -> Poll<io::Result<()>> {
         self.rests = self.between_messages && self.state.is_idle();
         if self.rests { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Waits a while for a request, then releases the engine; the rest of the idle timeout is
+    /// Waits a while for a request, then releases hyper; the rest of the idle timeout is
     /// waited without it.
     pub(super) fn poll_engine_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.timeouts.idle;
@@ -67,9 +67,9 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(())
     }
 
-    /// How long the engine stays without a request.
+    /// How long hyper stays without a request.
     pub(super) fn patience(&self) -> Duration {
         let exchanges = u32::try_from(self.exchanges).unwrap_or(u32::MAX).max(1);
-        ENGINE_REST.saturating_mul(exchanges).min(ENGINE_REST_MAX)
+        HTTP1_STATE_IDLE.saturating_mul(exchanges).min(HTTP1_STATE_IDLE_MAX)
     }
 }

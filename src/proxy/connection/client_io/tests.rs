@@ -8,7 +8,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
 
 use super::*;
-use crate::proxy::limits::{ENGINE_REST, ENGINE_REST_MAX};
+use crate::proxy::limits::{HTTP1_STATE_IDLE, HTTP1_STATE_IDLE_MAX};
 
 /// A stream whose backlog is unknown.
 impl ClientStream for DuplexStream {
@@ -92,7 +92,7 @@ async fn a_request_that_came_while_the_client_did_not_read_has_a_response() {
     serving.abort();
 }
 
-/// The connection goes on without the engine, and the next request is for another engine.
+/// The connection goes on without hyper, and the next request is for another `http1::Connection`.
 #[tokio::test]
 async fn an_idle_engine_ends_without_closing_the_connection() {
     let (mut client_io, _, mut client) = new_client_io(1024);
@@ -224,6 +224,6 @@ async fn a_shutdown_comes_first_unless_the_client_has_left_without_tls() {
 #[test]
 fn an_engine_of_many_requests_stays_longer_up_to_a_limit() {
     let patience = |exchanges| ClientIo { exchanges, ..new_client_io(8).0 }.patience();
-    assert_eq!([0, 1, 2].map(patience), [ENGINE_REST, ENGINE_REST, 2 * ENGINE_REST]);
-    assert_eq!([1000, usize::MAX].map(patience), [ENGINE_REST_MAX; 2]);
+    assert_eq!([0, 1, 2].map(patience), [HTTP1_STATE_IDLE, HTTP1_STATE_IDLE, 2 * HTTP1_STATE_IDLE]);
+    assert_eq!([1000, usize::MAX].map(patience), [HTTP1_STATE_IDLE_MAX; 2]);
 }

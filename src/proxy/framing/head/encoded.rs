@@ -1,5 +1,5 @@
 //! Targets with bytes that a URL may only have percent-encoded. Some clients send them as typed,
-//! and servers accept that. They are encoded here once, before the engine, the decision and the
+//! and servers accept that. They are encoded here once, before hyper, the decision and the
 //! origin see the target: what is decided on is what is sent, and it is ASCII.
 
 use std::borrow::Cow;

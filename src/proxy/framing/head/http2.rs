@@ -1,5 +1,5 @@
 //! Checks a request head that came by HTTP/2 by the same rules as an HTTP/1 head: the request may
-//! be forwarded by HTTP/1.1. The engine checks for malformed messages (RFC 9113 §8); the rest is
+//! be forwarded by HTTP/1.1. hyper checks for malformed messages (RFC 9113 §8); the rest is
 //! here.
 
 use std::borrow::Cow;
@@ -34,7 +34,7 @@ pub fn check(
     check_fields(request).map(|()| received)
 }
 
-/// As [`encoded::head`]. Of the bytes that need encoding, the engine accepts UTF-8 and, in a path,
+/// As [`encoded::head`]. Of the bytes that need encoding, hyper accepts UTF-8 and, in a path,
 /// `"`.
 fn encode(uri: &mut Uri) -> Result<Option<Box<str>>, Rejection> {
     let Some(path) = uri.path_and_query().map(PathAndQuery::as_str) else { return Ok(None) };

@@ -4,23 +4,23 @@ use std::borrow::Cow;
 
 use super::encoded;
 use super::fault::{quoted, target_too_long};
+use crate::proxy::framing::foreign_protocol::ForeignProtocol;
 use crate::proxy::limits::TARGET_BYTES_MAX;
-use crate::proxy::outcome::foreign_protocol::ForeignProtocol;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::char_class::{HOST, PATH, TOKEN, is};
 
 pub(super) const NO_VALID_TARGET: &str = "has no valid target";
 
-/// What the engine does not report of a request line.
+/// What hyper does not report of a request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLine {
     /// The digit after `HTTP/1.`.
     pub minor: u8,
     pub is_connect: bool,
     /// `OPTIONS` of an absolute URL without path and query, which is one of `*` at the origin
-    /// (RFC 9112 §3.2.4). The engine's URI type always has a path.
+    /// (RFC 9112 §3.2.4). hyper's URI type always has a path.
     pub is_pathless: bool,
-    /// Whether the target has to be percent-encoded ([`encoded::head`]) before the engine gets it.
+    /// Whether the target has to be percent-encoded ([`encoded::head`]) before hyper gets it.
     pub is_unencoded: bool,
 }
 

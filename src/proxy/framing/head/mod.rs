@@ -1,4 +1,4 @@
-//! A request head, read strictly before the HTTP engine sees it (RFC 9112 §2 to §6). The engine
+//! A request head, read strictly before hyper sees it (RFC 9112 §2 to §6). hyper
 //! corrects or ignores some faults that another reader may understand differently. Here each fault
 //! is refused, with the line and the rule it breaks: a head that passes has one meaning only.
 
@@ -21,11 +21,11 @@ pub enum Content {
     Chunked,
 }
 
-/// What the engine does not report of the field lines of a head.
+/// What hyper does not report of the field lines of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
     pub content: Content,
-    /// Whether all names are in title case, as the engine writes them.
+    /// Whether all names are in title case, as hyper writes them.
     pub in_title_case: bool,
 }
 
@@ -86,7 +86,7 @@ fn number(value: &[u8]) -> Result<u64, &'static str> {
     let digits =
         std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|it| it.is_ascii_digit()));
     let number = digits.and_then(|digits| digits.parse().ok());
-    // The engine counts in a u64, too, and uses its highest values as markers.
+    // hyper counts in a u64, too, and uses its highest values as markers.
     number.filter(|it| *it < u64::MAX - 1).ok_or("is not a number of digits only (RFC 9110 §8.6)")
 }
 
