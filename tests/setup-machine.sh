@@ -12,10 +12,11 @@ command -v python3 >/dev/null || need+=(python3)
 python3 -c 'import ensurepip, venv' 2>/dev/null || need+=(python3-venv)
 # The networks of tests/process/faults.
 command -v ip >/dev/null || need+=(iproute2)
-# A static program, and the processes that are left, of tests/process/sealed.
+# Static programs, and the processes that are left, of tests/process/sealed and sealed_clients.
 command -v busybox >/dev/null || need+=(busybox-static)
+command -v musl-gcc >/dev/null || need+=(musl-tools)
 command -v pgrep >/dev/null || need+=(procps)
-# The rules of tests/process/transparent.rs.
+# The rules of tests/process/transparent.rs, and the counters of tests/process/sealed_clients.
 command -v nft >/dev/null || need+=(nftables)
 # The checks of tests/deploy.
 command -v systemd-analyze >/dev/null || need+=(systemd)

@@ -24,6 +24,7 @@ mod pages;
 mod replay;
 mod run;
 mod sealed;
+mod sealed_clients;
 mod serve;
 mod store;
 mod transparent;

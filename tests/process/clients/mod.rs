@@ -2,7 +2,7 @@
 //! that the site's robots.txt allows, is told why it does not get the other, and the record says so.
 //! Where a client needs more than the variables, its test shows what.
 
-mod support;
+pub mod support;
 
 mod around;
 mod browsers;
@@ -17,6 +17,6 @@ mod php;
 mod python;
 mod ruby;
 mod strict;
-mod table;
+pub mod table;
 mod terminal;
 mod warning;

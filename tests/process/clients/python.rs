@@ -22,6 +22,18 @@ fn requests() {
     Run::of(&site).four([python("requests"), program("fetch_requests.py")], "python-requests/");
 }
 
+/// `requests[socks]`, which is PySocks: the name goes to the proxy.
+#[test]
+fn requests_by_socks() {
+    let python = python("requests, socks");
+    let site = Site::start();
+    let script = "export HTTPS_PROXY=\"socks5h://${HTTPS_PROXY#http://}\"
+        export HTTP_PROXY=\"$HTTPS_PROXY\" http_proxy=\"$HTTPS_PROXY\" https_proxy=\"$HTTPS_PROXY\"
+        exec \"$@\"";
+    let client = ["sh", "-c", script, "sh", &python, &program("fetch_requests.py")];
+    Run::of(&site).four(client, "python-requests/");
+}
+
 #[test]
 fn httpx() {
     let site = Site::start();

@@ -15,19 +15,19 @@ const ORIGIN: &str = include_str!("origin.py");
 const ESCAPES: &str = include_str!("escapes.py");
 
 /// A user that has no rights and owns nothing.
-const ORDINARY: u32 = 65_534;
+pub const ORDINARY: u32 = 65_534;
 
-struct Ended {
-    code: Option<i32>,
-    said: String,
+pub struct Ended {
+    pub code: Option<i32>,
+    pub said: String,
     /// The paths that the origin served.
-    served: Vec<String>,
-    place: Place,
+    pub served: Vec<String>,
+    pub place: Place,
 }
 
 impl Ended {
     #[track_caller]
-    fn has(&self, line: &str) {
+    pub fn has(&self, line: &str) {
         assert!(self.said.lines().any(|it| it == line), "{line:?} is not in:\n{}", self.said);
     }
 
@@ -38,7 +38,7 @@ impl Ended {
     }
 
     /// The denial records of its runs.
-    fn denied(&self) -> Vec<Value> {
+    pub fn denied(&self) -> Vec<Value> {
         let runs = fs::read_dir(self.place.state_dir().join("runs")).expect("runs");
         let files = runs.flatten().map(|run| run.path().join("audit/denials.jsonl"));
         let text: String = files.map(|file| fs::read_to_string(file).expect("records")).collect();
@@ -53,7 +53,7 @@ fn users() -> Vec<u32> {
 }
 
 /// Runs a script in a world as `user`; `$COURTESY` is the program.
-fn world(user: u32, script: &str) -> Ended {
+pub fn world(user: u32, script: &str) -> Ended {
     let place = Place::new("");
     let dir = place.path().to_owned();
     let settings = format!(

@@ -1,12 +1,16 @@
-// Crawls each URL with Crawlee's HttpCrawler, through the proxy of the environment.
+// Crawls each URL with Crawlee's HttpCrawler, through the proxy of the environment; with --as-it-comes, through none.
 import { Configuration, HttpCrawler, ProxyConfiguration, log } from "@crawlee/http";
 
 log.setLevel(log.LEVELS.OFF);
 const configuration = new Configuration({ persistStorage: false });
-for (const url of process.argv.slice(2)) {
+const isPlain = process.argv[2] === "--as-it-comes";
+const proxyConfiguration = isPlain
+  ? undefined
+  : new ProxyConfiguration({ proxyUrls: [process.env.HTTPS_PROXY] });
+for (const url of process.argv.slice(isPlain ? 3 : 2)) {
   const crawler = new HttpCrawler(
     {
-      proxyConfiguration: new ProxyConfiguration({ proxyUrls: [process.env.HTTPS_PROXY] }),
+      proxyConfiguration,
       maxRequestRetries: 0,
       ignoreHttpErrorStatusCodes: [403],
       additionalMimeTypes: ["*/*"],

@@ -1,8 +1,9 @@
-// Asks for each URL with undici, through the agent that follows the variables.
-import { EnvHttpProxyAgent, request } from "undici";
+// Asks for each URL with undici, through the agent that follows the variables; with --as-it-comes, through none.
+import { Agent, EnvHttpProxyAgent, request } from "undici";
 
-const dispatcher = new EnvHttpProxyAgent();
-for (const url of process.argv.slice(2)) {
+const isPlain = process.argv[2] === "--as-it-comes";
+const dispatcher = isPlain ? new Agent() : new EnvHttpProxyAgent();
+for (const url of process.argv.slice(isPlain ? 3 : 2)) {
   const answer = await request(url, { dispatcher, headers: { "user-agent": "undici" } });
   const record = answer.headers["courtesy-record"] ?? "";
   console.log(`HTTP/1.1 ${answer.statusCode}\nCourtesy-Record: ${record}\n\n${await answer.body.text()}`);

@@ -1,0 +1,144 @@
+//! The clients of `docs/guide/clients.md` in sealed runs, once without one variable and once with all: by
+//! HTTP and HTTPS each gets the allowed page, and not the other, of which there is a record. Nothing
+//! else leaves the machine: every request that the origin sees has come by the proxy, and a counter of
+//! packets sees none to another address or port.
+
+mod client;
+mod guide;
+mod own_roots;
+mod table;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::clients::support::{node, python};
+use crate::sealed::{Ended, ORDINARY, world};
+use client::Client;
+
+const PREPARE: &str = include_str!("prepare.sh");
+const EACH: &str = include_str!("each.sh");
+const NAMES: &str = include_str!("names.py");
+
+/// What a sealed run of `clients` says, after the lines of shell `prepare`, as root, and `trust`.
+fn run(clients: &[Client], prepare: &str, trust: &str) -> Ended {
+    python("ssl");
+    node();
+    let files: String = clients
+        .iter()
+        .map(|client| {
+            format!("cat >\"$DIR/clients/{}\" <<'END'\n{}\nEND\n", client.name(), client.command)
+        })
+        .collect();
+    let user = if rustix::process::geteuid().is_root() { ORDINARY } else { 0 };
+    let own = std::env::current_exe().expect("the path of this program");
+    let root = env!("CARGO_MANIFEST_DIR");
+    world(
+        0,
+        &format!(
+            "export CLIENT={user} ROOT='{root}' OWN_ROOTS='{own}' PREPARE='{prepare}' TRUST='{trust}'\n\
+             export GOCACHE='{cache}/go'\n\
+             cat >\"$DIR/each.sh\" <<'EACH'\n{EACH}EACH\ncat >\"$DIR/names.py\" <<'END'\n{NAMES}END\nmkdir \"$DIR/clients\"\n{files}\n{PREPARE}",
+            own = own.display(),
+            cache = env!("CARGO_TARGET_TMPDIR"),
+        ),
+    )
+}
+
+/// Runs `clients`, and looks at what they show, what the origin saw, what was recorded and what else left.
+#[track_caller]
+fn assert_sealed(clients: &[Client], prepare: &str, trust: &str) -> Ended {
+    let ended = run(clients, prepare, trust);
+    ended.has("without variables: 0");
+    ended.has("with variables: 0");
+    assert!(ended.said.contains("packets 0 bytes 0"), "other packets left: {}", ended.said);
+    let (mut pages, mut denials) = (BTreeSet::new(), BTreeSet::new());
+    for client in clients {
+        for (pass, schemes) in [("without", client.without), ("with", client.with)] {
+            let name = client.name();
+            client.assert_shown(&ended.place.path().join("out").join(pass).join(&name), schemes);
+            for scheme in schemes {
+                pages.insert(format!("/page/{name}/{pass}/{scheme}"));
+                denials.insert(format!("{scheme}://site.example/private/{name}/{pass}/{scheme}"));
+            }
+        }
+    }
+    assert_same(&served(&ended), &pages);
+    let urls = ended.denied();
+    let urls = urls.iter().filter_map(|it| it["url"].as_str());
+    let urls = urls.filter(|url| url.contains("//site.example/")).map(|url| cut(url, 7));
+    assert_same(&urls.collect(), &denials);
+    ended
+}
+
+#[track_caller]
+fn assert_same(found: &BTreeSet<String>, expected: &BTreeSet<String>) {
+    let differences: Vec<_> = found.symmetric_difference(expected).collect();
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+/// The same, of clients without requests of their own: no name has been asked for but that of the site.
+#[track_caller]
+fn assert_quiet(clients: &[Client], prepare: &str) {
+    let ended = assert_sealed(clients, prepare, "");
+    let asked = fs::read_to_string(ended.place.path().join("asked")).expect("names");
+    let asked: BTreeSet<_> = asked.lines().collect();
+    assert_eq!(asked, BTreeSet::from(["\u{4}site\u{7}example\0"]));
+}
+
+/// The pages that the origin served, each by the proxy.
+#[track_caller]
+fn served(ended: &Ended) -> BTreeSet<String> {
+    let requests = ended.served.iter().filter(|line| *line != "/robots.txt");
+    let paths = requests
+        .map(|line| line.strip_suffix(" via").unwrap_or_else(|| panic!("{line} has gone around")));
+    // Browsers have requests of their own.
+    paths.filter(|path| path.starts_with("/p")).map(|path| cut(path, 5)).collect()
+}
+
+/// The first `parts` of a path: git and npm add their own.
+fn cut(path: &str, parts: usize) -> String {
+    path.split('/').take(parts).collect::<Vec<_>>().join("/")
+}
+
+#[test]
+fn programs_of_the_terminal() {
+    assert_quiet(table::TERMINAL, "");
+}
+
+#[test]
+fn clients_of_python() {
+    assert_quiet(table::PYTHON, "");
+}
+
+#[test]
+fn clients_of_node() {
+    assert_quiet(table::NODE, "");
+}
+
+#[test]
+fn clients_of_perl_php_and_ruby() {
+    assert_quiet(table::SCRIPTS, "");
+}
+
+/// With one that has no C library, and one that has another.
+#[test]
+fn compiled_clients() {
+    let build = r#"
+        export GO111MODULE=off HOME=/nonexistent
+        go build -o "$programs/go" "$programs/client.go"
+        CGO_ENABLED=0 go build -tags netgo -o "$programs/go-static" "$programs/client.go"
+        musl-gcc -static -Wall -Werror -o "$programs/musl" "$programs/get.c""#;
+    assert_quiet(table::COMPILED, build);
+}
+
+/// Chromium with its sandbox, and drivers of browsers. Trust is given to them beforehand.
+#[test]
+fn browsers() {
+    let trust = r#"
+        as_client "$COURTESY" ca export >"$DIR/ca.pem"
+        for database in "$HOME/.pki/nssdb" "$DIR/out/profile"; do
+            as_client mkdir -p "$database"
+            as_client certutil -d "sql:$database" -A -n courtesy -t C,, -i "$DIR/ca.pem"
+        done"#;
+    assert_sealed(table::BROWSERS, "", trust);
+}
