@@ -168,10 +168,11 @@ class Bench:
         return {"alive": alive, "resident_kib": resident}
 
     def _command(self, verb, role, peer, words):
-        way = ["--proxy", f"127.0.0.1:{peer.port}"] if peer.command else []
+        way = ["--proxy", f"127.0.0.1:{peer.port}"] if peer.command and not peer.enter else []
+        entered = peer.enter(peer) if peer.enter else []
         # A tunnel ends at the origin.
         ca = peer.trusts(self.world) if role == INTERCEPT else self.world.run / "origin-ca.pem"
-        return [str(word) for word in (self.world.loadgen, verb, *words, *way, "--ca", ca)]
+        return [str(word) for word in (*entered, self.world.loadgen, verb, *words, *way, "--ca", ca)]
 
     def _generate(self, role, peer, words):
         command = self._command("run", role, peer, words)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from .figures import Ratio
-from .peers import OURS
+from .peers import OURS, SEALED, TRANSPARENT
 from .workloads import ALL
 
 AIM, MUST, MISSED, UNKNOWN = "aim", "must", "missed", "not measured"
@@ -12,13 +12,15 @@ AIM, MUST, MISSED, UNKNOWN = "aim", "must", "missed", "not measured"
 @dataclass(frozen=True)
 class Must:
     """A bound on a figure of a kind of work: on its ratio to a peer (to the best of them, if several), to
-    ours in other work (`than`), or, without either, on the figure itself."""
+    ours in work (`than`), or, without either, on the figure itself. `who` is what is judged: ours, or ours by
+    another way."""
 
     work: str
     must: float
     aim: float
     peers: tuple = ()
     than: str | None = None
+    who: str = OURS
 
 
 @dataclass(frozen=True)
@@ -52,21 +54,23 @@ MUSTS = [
     Must("idle", 10, 6),
     Must("idle-intercepted", 0.6, 0.5, ("hudsucker",)),
     Must("denied", 1.2, 0.8, than="forwarded"),
+    *(Must(work, 1.1, 1.0, than=work, who=who)
+      for work in ("forwarded", "connections", "intercepted") for who in (TRANSPARENT, SEALED)),
 ]
 
 
-def judge(must, figures, ours=OURS):
+def judge(must, figures):
     """Holds the figures of a run against a must."""
     figure = ALL[must.work].figure
-    own = figures.median(must.work, ours, figure)
+    own = figures.median(must.work, must.who, figure)
     if must.than:
-        work, peer = must.than, ours
+        work, peer = must.than, OURS
     else:
         work, peer = must.work, figures.least(must.work, must.peers, figure)
     if peer is None:
         reached = grade(None if must.peers else own, must)
         return Verdict(must, "", own, None, None, reached)
-    ratio = figures.ratio(figure, (must.work, ours), (work, peer))
+    ratio = figures.ratio(figure, (must.work, must.who), (work, peer))
     reached = grade(ratio and ratio.median, must)
     return Verdict(must, peer, own, figures.median(work, peer, figure), ratio, reached)
 

@@ -9,13 +9,15 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import Callable
 
-from . import world as worlds
+from . import ways, world as worlds
 from .processes import Failed, start, stop, wait_listening
 
 # What a proxy may be able to do.
 ONE_ORIGIN, PLAIN, TUNNEL, INTERCEPT = "one origin", "plain", "tunnel", "intercept"
 
 OURS = "courtesy"
+# The same, of clients that are set up for nothing.
+TRANSPARENT, SEALED = "transparent", "sealed"
 
 
 @dataclass
@@ -26,6 +28,8 @@ class Peer:
     roles: tuple
     program: str = ""
     command: Callable | None = None
+    # What starts the generator, where it goes another way than by a proxy that it is told of.
+    enter: Callable | None = None
     port: int = 0
     process: subprocess.Popen | None = None
     # Roles that it failed in, and how.
@@ -53,7 +57,11 @@ class Peer:
         self.port = world.port()
         errors = world.run / f"{self.name}.errors"
         self.process = start(self.command(world, self), errors)
-        wait_listening(self.port, self.process, errors)
+        if self.command is ways.sealed:
+            # Its listeners are in another network; it runs its command when they serve.
+            self.enter(self)
+        else:
+            wait_listening(self.port, self.process, errors)
 
     def stop(self):
         if self.process is not None:
@@ -134,13 +142,15 @@ INTERCEPTS = ("--ca", "{run}/proxy-ca.pem", "--ca-key", "{run}/proxy-ca.key",
 
 
 def courtesy(world, peer):
-    return [peer.program, "serve", "--config", peer.conf(world, "courtesy.toml")]
+    conf = peer.conf(world, "courtesy.toml", PROXY=peer.port, TRANSPARENT="")
+    return [peer.program, "serve", "--config", conf]
 
 
 def peers(tools, binary, beside):
     """All of them by name: `binary` is ours, `beside` are other builds of it, by name."""
     everything = (ONE_ORIGIN, PLAIN, TUNNEL, INTERCEPT)
     ours = [Peer(name, everything, str(path), courtesy) for name, path in {OURS: binary, **beside}.items()]
+    by_way = (ONE_ORIGIN, INTERCEPT)
     others = [
         Peer("direct", everything),
         Peer("tcp-forwarder", (ONE_ORIGIN,), str(tools / "tcp_forwarder"),
@@ -157,5 +167,7 @@ def peers(tools, binary, beside):
              reference("--nodelay", *INTERCEPTS)),
         Peer("engine", (ONE_ORIGIN, PLAIN, INTERCEPT), str(tools / "engine_proxy"),
              reference("--nodelay", *INTERCEPTS)),
+        Peer(TRANSPARENT, by_way, str(binary), ways.transparent, ways.redirected),
+        Peer(SEALED, by_way, str(binary), ways.sealed, ways.inside),
     ]
     return {peer.name: peer for peer in others + ours}

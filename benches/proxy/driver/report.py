@@ -78,7 +78,8 @@ def musts_table(verdicts):
             peer = f"best: {it.peer}"
         unit = "" if must.peers or must.than else " KiB"
         word = {MISSED: "MISSED", UNKNOWN: UNKNOWN}.get(it.reached, f"{it.reached} met")
-        rows.append([work.title, peer, TITLES[work.figure], number(it.ours), number(it.theirs),
+        title = work.title if must.who == OURS else f"{work.title}, {must.who}"
+        rows.append([title, peer, TITLES[work.figure], number(it.ours), number(it.theirs),
                      ratio(it.ratio), f"≤ {must.must}{unit}", f"≤ {must.aim}{unit}", word])
     return table(["work", "peer", "figure", "courtesy", "peer's", "ratio", "must", "aim", ""], rows)
 

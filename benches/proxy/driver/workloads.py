@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 from . import world
-from .peers import INTERCEPT, ONE_ORIGIN, PLAIN, TUNNEL
+from .peers import INTERCEPT, ONE_ORIGIN, PLAIN, SEALED, TRANSPARENT, TUNNEL
 
 # The figures of a measurement.
 CPU_US, CPU_S_GIB, ADDED_US, KIB = "cpu_us", "cpu_s_per_gib", "added_us", "kib"
@@ -104,9 +104,12 @@ def one_host_again(settings, _peer):
 
 NEW_EACH = ("--requests-per-connection", 1, "--source-ips", 8)
 
+WAYS = (TRANSPARENT, SEALED)
+
 GROUPS = [
     [
-        Work("forwarded", "1 KB, 64 connections", ONE_ORIGIN, CPU_US, ("haproxy", "nginx-ka"), loop("1k")),
+        Work("forwarded", "1 KB, 64 connections", ONE_ORIGIN, CPU_US,
+             ("haproxy", "nginx-ka", *WAYS), loop("1k")),
         Work("denied", "a 403 and its record, 64 connections", PLAIN, CPU_US, (), ours_only=True,
              options=loop("1k", host=world.DENIED, size=None, more=("--expect-status", 403))),
     ],
@@ -114,7 +117,7 @@ GROUPS = [
           loop("1k", host=MANY), before=every_origin)],
     [Work("one", "1 KB, one connection", ONE_ORIGIN, ADDED_US, ("direct", "hyper"),
           loop("1k", connections=1, warmup=0.1))],
-    [Work("connections", "1 KB, a new connection each", ONE_ORIGIN, CPU_US, ("ats",),
+    [Work("connections", "1 KB, a new connection each", ONE_ORIGIN, CPU_US, ("ats", *WAYS),
           loop("1k", warmup=0, more=NEW_EACH))],
     [Work("large", "64 MB", ONE_ORIGIN, CPU_S_GIB, ("haproxy", "nginx", "ats", "squid", "hyper", "hudsucker"),
           large())],
@@ -122,7 +125,7 @@ GROUPS = [
           large(world.TUNNELLED, tls=True))],
     [Work("tunnels", "1 KB, a new tunnel each", TUNNEL, CPU_US, ("ats",),
           loop("1k", connections=16, warmup=0, tls=True, host=world.TUNNELLED, more=NEW_EACH))],
-    [Work("intercepted", "1 KB intercepted, 32 warm connections", INTERCEPT, CPU_US, ("hudsucker",),
+    [Work("intercepted", "1 KB intercepted, 32 warm connections", INTERCEPT, CPU_US, ("hudsucker", *WAYS),
           loop("1k", connections=32, warmup=0.5, tls=True))],
     [
         Work("first-contact", "intercepted, first contact with a host", INTERCEPT, CPU_US,

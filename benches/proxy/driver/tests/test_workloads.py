@@ -3,7 +3,7 @@ from pathlib import Path
 
 from driver import workloads
 from driver.peers import OURS, peers
-from driver.workloads import ALL, QUICK, takers
+from driver.workloads import ALL, QUICK, WAYS, takers
 
 EVERYBODY = peers(Path("tools"), Path("courtesy"), {"before": Path("before")})
 
@@ -14,8 +14,8 @@ def taken(name, **more):
 
 class Takers(unittest.TestCase):
     def test_a_quick_run_has_who_is_named_and_every_build_of_ours(self):
-        self.assertEqual(taken("forwarded"), {"haproxy", "nginx-ka", OURS, "before"})
-        self.assertEqual(taken("forwarded", also=["squid"]), {"haproxy", "nginx-ka", "squid", OURS, "before"})
+        self.assertEqual(taken("forwarded"), {"haproxy", "nginx-ka", *WAYS, OURS, "before"})
+        self.assertEqual(taken("forwarded", also=["squid"]), {"haproxy", "nginx-ka", "squid", *WAYS, OURS, "before"})
 
     def test_a_full_run_has_everybody_who_can(self):
         self.assertIn("tcp-forwarder", taken("forwarded", full=True))

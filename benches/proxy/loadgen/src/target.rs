@@ -65,9 +65,10 @@ impl Target {
     }
 }
 
+/// The first address of IPv4: its sockets are of that family.
 fn resolve(authority: &str) -> Result<SocketAddr, String> {
     let mut found = authority.to_socket_addrs().map_err(|error| format!("{authority}: {error}"))?;
-    found.next().ok_or_else(|| format!("{authority} has no address"))
+    found.find(SocketAddr::is_ipv4).ok_or_else(|| format!("{authority} has no address"))
 }
 
 #[cfg(test)]
