@@ -28,8 +28,8 @@ pub enum Shows {
 pub struct Client {
     /// Its row in `docs/guide/clients.md`; a program that has none there begins with `+`.
     pub row: &'static str,
-    /// In words of a shell, in which `"$@"` is an allowed and a disallowed URL by HTTP, and the same by
-    /// HTTPS.
+    /// In words of a shell, in which `"$@"` is an allowed and a disallowed URL by HTTP, and the
+    /// same by HTTPS.
     pub command: &'static str,
     pub shows: Shows,
     /// What it gets without one variable, and with all of them.

@@ -1,10 +1,6 @@
 # Runs each of DIR/clients, three at a time, with URLs of its own; what it says is kept in DIR/out/$1.
-PASS=$1
-PROGRAMS="$DIR/programs"
-PYTHON="env LD_LIBRARY_PATH=$DIR/python/lib PYTHONPATH=$(echo "$DIR"/packages/*/site-packages)"
-PYTHON="$PYTHON $(echo "$DIR"/python/bin/python3.??)"
-NODE=$(echo "$PROGRAMS"/node_modules/node-linux-*/bin/node)
-export PASS PROGRAMS PYTHON NODE PYTHONDONTWRITEBYTECODE=1
+. "$DIR/programs.sh"
+export PASS="$1"
 mkdir "$DIR/out/$PASS"
 cat >"$DIR/out/$PASS.sh" <<'END'
 client=$1

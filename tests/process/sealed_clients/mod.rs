@@ -1,11 +1,12 @@
-//! The clients of `docs/guide/clients.md` in sealed runs, once without one variable and once with all: by
-//! HTTP and HTTPS each gets the allowed page, and not the other, of which there is a record. Nothing
-//! else leaves the machine: every request that the origin sees has come by the proxy, and a counter of
-//! packets sees none to another address or port.
+//! The clients of `docs/guide/clients.md` in sealed runs, once without one variable and once with
+//! all: by HTTP and HTTPS each gets the allowed page, and not the other, of which there is a record.
+//! Nothing else leaves the machine: every request that the origin sees has come by the proxy, and a
+//! counter of packets sees none to another address or port.
 
 mod client;
 mod guide;
 mod own_roots;
+mod soak;
 mod table;
 
 use std::collections::BTreeSet;
@@ -16,35 +17,44 @@ use crate::sealed::{Ended, ORDINARY, world};
 use client::Client;
 
 const PREPARE: &str = include_str!("prepare.sh");
-const EACH: &str = include_str!("each.sh");
-const NAMES: &str = include_str!("names.py");
+const TWICE: &str = include_str!("twice.sh");
 
-/// What a sealed run of `clients` says, after the lines of shell `prepare`, as root, and `trust`.
-fn run(clients: &[Client], prepare: &str, trust: &str) -> Ended {
+/// What the scripts read, by names in the directory of the world.
+const FILES: [(&str, &str); 3] = [
+    ("each.sh", include_str!("each.sh")),
+    ("names.py", include_str!("names.py")),
+    ("programs.sh", include_str!("programs.sh")),
+];
+
+/// Runs `script` as root in a prepared world, with these variables of a shell.
+fn in_world(variables: &str, script: &str) -> Ended {
     python("ssl");
     node();
-    let files: String = clients
-        .iter()
-        .map(|client| {
-            format!("cat >\"$DIR/clients/{}\" <<'END'\n{}\nEND\n", client.name(), client.command)
-        })
-        .collect();
     let user = if rustix::process::geteuid().is_root() { ORDINARY } else { 0 };
     let own = std::env::current_exe().expect("the path of this program");
-    let root = env!("CARGO_MANIFEST_DIR");
-    world(
-        0,
-        &format!(
-            "export CLIENT={user} ROOT='{root}' OWN_ROOTS='{own}' PREPARE='{prepare}' TRUST='{trust}'\n\
-             export GOCACHE='{cache}/go'\n\
-             cat >\"$DIR/each.sh\" <<'EACH'\n{EACH}EACH\ncat >\"$DIR/names.py\" <<'END'\n{NAMES}END\nmkdir \"$DIR/clients\"\n{files}\n{PREPARE}",
-            own = own.display(),
-            cache = env!("CARGO_TARGET_TMPDIR"),
-        ),
-    )
+    let files: String = FILES.iter().map(|(name, text)| file(name, text)).collect();
+    let (root, cache) = (env!("CARGO_MANIFEST_DIR"), env!("CARGO_TARGET_TMPDIR"));
+    let own = own.display();
+    let paths = format!("export ROOT='{root}' OWN_ROOTS='{own}' GOCACHE='{cache}/go'");
+    world(0, &format!("{paths} CLIENT={user}\nPREPARE=\n{variables}\n{files}{PREPARE}{script}"))
 }
 
-/// Runs `clients`, and looks at what they show, what the origin saw, what was recorded and what else left.
+/// A file in the directory of the world, in words of a shell.
+fn file(name: &str, text: &str) -> String {
+    format!("cat >\"$DIR/{name}\" <<'EOF'\n{text}\nEOF\n")
+}
+
+/// What two sealed runs of `clients` say, after the lines of shell `prepare` and `trust`.
+fn run(clients: &[Client], prepare: &str, trust: &str) -> Ended {
+    let commands = clients.iter().map(|it| file(&format!("clients/{}", it.name()), it.command));
+    let commands: String = commands.collect();
+    let variables =
+        format!("PREPARE='{prepare}' TRUST='{trust}'\nmkdir \"$DIR/clients\"\n{commands}");
+    in_world(&variables, TWICE)
+}
+
+/// Runs `clients`, and looks at what they show, what the origin saw, what was recorded, and what
+/// else left.
 #[track_caller]
 fn assert_sealed(clients: &[Client], prepare: &str, trust: &str) -> Ended {
     let ended = run(clients, prepare, trust);
@@ -76,7 +86,8 @@ fn assert_same(found: &BTreeSet<String>, expected: &BTreeSet<String>) {
     assert!(differences.is_empty(), "{differences:#?}");
 }
 
-/// The same, of clients without requests of their own: no name has been asked for but that of the site.
+/// The same, of clients without requests of their own: no name has been asked for but that of the
+/// site.
 #[track_caller]
 fn assert_quiet(clients: &[Client], prepare: &str) {
     let ended = assert_sealed(clients, prepare, "");

@@ -1,5 +1,5 @@
-//! A client that carries its own roots, as those of rustls with webpki-roots do: no file of the machine
-//! makes it trust the CA. It gets nothing by HTTPS, and the log says so.
+//! A client that carries its own roots, as those of rustls with webpki-roots do: no file of the
+//! machine makes it trust the CA. It gets nothing by HTTPS, and the log says so.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -4,7 +4,11 @@ use super::client::Shows::{Page, Status, Text};
 use super::client::{BOTH, Client, HTTP, HTTPS};
 
 pub const TERMINAL: &[Client] = &[
-    Client::new("curl", Status, r#"curl -sS --include --max-time 20 --suppress-connect-headers "$@""#),
+    Client::new(
+        "curl",
+        Status,
+        r#"curl -sS --include --max-time 20 --suppress-connect-headers "$@""#,
+    ),
     Client::new(
         "wget",
         Status,
@@ -44,16 +48,19 @@ pub const TERMINAL: &[Client] = &[
         "openssl s_client",
         Status,
         r#"for url; do case $url in https:*)
-            printf 'GET /%s HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n\r\n' "${url#*example/}" |
-                openssl s_client -connect site.example:443 -servername site.example -quiet -ign_eof \
-                    -verify_return_error -verify_hostname site.example 2>&1
+            printf 'GET /%s HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n\r\n' \
+                "${url#*example/}" |
+                openssl s_client -connect site.example:443 -servername site.example -quiet \
+                    -ign_eof -verify_return_error -verify_hostname site.example 2>&1
         esac; done"#,
     )
     .but(HTTPS, HTTPS),
     Client::new(
         "+ several programs of a shell",
         Text("the page\nthe page", "\"status\": 403"),
-        r#"for url; do sh -c 'curl -s "$1"; php -r "echo file_get_contents(\$argv[1]);" -- "$1"' sh "$url"; done"#,
+        r#"for url; do
+            sh -c 'curl -s "$1"; php -r "echo file_get_contents(\$argv[1]);" -- "$1"' sh "$url"
+        done"#,
     ),
 ];
 
@@ -167,6 +174,7 @@ pub const BROWSERS: &[Client] = &[
 pub const OWN_ROOTS: &[Client] = &[Client::new(
     "+ Rust with rustls and webpki-roots",
     Status,
-    r#"URLS="$*" "$DIR/own-roots" --ignored --nocapture --exact sealed_clients::own_roots::a_client"#,
+    r#"URLS="$*" "$DIR/own-roots" --ignored --nocapture \
+        --exact sealed_clients::own_roots::a_client"#,
 )
 .but(HTTP, HTTP)];
