@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use super::environment;
 use super::exit::{Exit, Failure, OrExit};
-use crate::audit::{Health, How, Writer};
+use crate::audit::{Health, How, Record, Writer};
 use crate::ca::CURE;
 use crate::config::Settings;
 use crate::egress::EgressState;
 use crate::engine::Engine;
 use crate::pace::{self, Lanes};
-use crate::proxy::{RequestCounts, RequestMetrics};
+use crate::proxy::{DecisionMetrics, RequestCounts, RequestMetrics};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{Lifecycle, Listeners, Server, build};
 
@@ -24,10 +24,29 @@ pub struct EphemeralProxy {
     server: Server,
     lifecycle: Arc<Lifecycle>,
     request_metrics: Arc<RequestMetrics>,
-    audit: Arc<Writer>,
+    recorder: Recorder,
     lanes: Arc<Lanes>,
     egress: Arc<EgressState>,
     records: PathBuf,
+}
+
+/// Writes records of connections that another part of the program relays beside the proxy.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    audit: Arc<Writer>,
+    decision_metrics: Arc<DecisionMetrics>,
+}
+
+impl Recorder {
+    /// Writes and counts `record`; whether the connection may go on: not where nothing is served
+    /// without records (`audit.on_failure`).
+    pub async fn record(&self, record: Record) -> bool {
+        self.decision_metrics.log.log(&record);
+        self.decision_metrics.count_recorded(record.event, record.reason, record.path_seen);
+        // A loss is logged and counted by the writer.
+        let written = self.audit.write(record, Vec::new()).await;
+        written.is_ok() || !self.audit.is_stopped()
+    }
 }
 
 /// The counts and records of a proxy that has ended.
@@ -91,7 +110,10 @@ impl EphemeralProxy {
             server,
             lifecycle: components.lifecycle,
             request_metrics: components.request_metrics,
-            audit: components.audit,
+            recorder: Recorder {
+                audit: components.audit,
+                decision_metrics: components.decision_metrics,
+            },
             lanes: Arc::clone(components.egress.lanes()),
             egress: components.egress,
             records: audit_dir.join(crate::audit::FILE_NAME),
@@ -103,17 +125,22 @@ impl EphemeralProxy {
         &self.egress
     }
 
+    /// What writes records beside its own.
+    pub fn recorder(&self) -> Recorder {
+        self.recorder.clone()
+    }
+
     /// Drains the proxy, and reports what it has done.
     pub fn stop(self) -> ProxyReport {
         self.server.stop();
         self.lifecycle.stopped("the command has ended");
-        if let Err(error) = self.audit.close() {
+        if let Err(error) = self.recorder.audit.close() {
             tracing::error!("{error}");
         }
         ProxyReport {
             counts: self.request_metrics.counts(),
             pace: self.lanes.counts(),
-            audit: self.audit.health(),
+            audit: self.recorder.audit.health(),
             records: self.records,
         }
     }

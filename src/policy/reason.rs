@@ -30,6 +30,8 @@ pub enum Reason {
     AgentRequired,
     /// The name in a client's TLS handshake (SNI) is not the host of its CONNECT.
     SniMismatch,
+    /// A service that `courtesy run --sealed --reach` names. It is tunnelled, and never denied.
+    Reach,
 }
 
 /// A problem type (RFC 9457 §3.1.1), as users read it.
@@ -79,7 +81,7 @@ pub const NOT_SERVED: ProblemType = ProblemType {
 };
 
 /// The table, in the order of [`Reason`].
-const ROWS: [Row; 9] = [
+const ROWS: [Row; 10] = [
     Row {
         reason: Reason::DisallowRule,
         word: "disallow_rule",
@@ -233,6 +235,19 @@ const ROWS: [Row; 9] = [
         replayed: "disallowed",
         colors: ["#b06a9b", "#dd9fc9"],
     },
+    Row {
+        reason: Reason::Reach,
+        word: "reach",
+        basis: "reach",
+        is_of_robots: false,
+        can_be_waived: false,
+        problem: NOT_SERVED,
+        label: "named service",
+        explanation: "{origin} is a service that --reach names: its connections are relayed, and what \
+                      passes in them is not seen",
+        replayed: "tunnelled",
+        colors: ["#5f7d3a", "#a3c678"],
+    },
 ];
 
 impl Reason {
@@ -268,6 +283,11 @@ impl Reason {
                 Self::DisallowRule
             }
         }
+    }
+
+    /// Whether a request can be denied for it.
+    pub const fn can_deny(self) -> bool {
+        !matches!(self, Self::Reach)
     }
 
     /// Whether it follows from the robots.txt, or from the lack of it.

@@ -49,7 +49,8 @@ pub struct Components {
     pub reloads: Arc<Reloads>,
     /// The token of the admin listener.
     pub(super) token: Arc<Token>,
-    pub(super) decision_metrics: Arc<DecisionMetrics>,
+    /// Counts of decisions.
+    pub decision_metrics: Arc<DecisionMetrics>,
     /// Follows changes of robots.txt files.
     pub(super) watch: Arc<Watch>,
     pub(super) clock: Arc<dyn Clock>,

@@ -109,7 +109,8 @@ fn requests(page: &mut Exposition, watched: &Watched) {
         ],
     );
     page.gauge("courtesy_requests_under_way", "Requests in progress", counts.under_way());
-    let reasons = Reason::ALL.map(|reason| (reason.word(), denied_for(reason)));
+    let reasons = Reason::ALL.into_iter().filter(|reason| reason.can_deny());
+    let reasons = reasons.map(|reason| (reason.word(), denied_for(reason)));
     page.counters(
         "courtesy_denials",
         "Denied requests, by the reason in their record",

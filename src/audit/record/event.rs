@@ -13,8 +13,8 @@ pub enum Event {
     WouldDeny,
     /// It would have been, but an exemption applies: it was forwarded.
     Exempted,
-    /// A connection was tunnelled although some paths of the host are disallowed: which paths were
-    /// asked for could not be seen.
+    /// A connection was tunnelled although some paths of the host are disallowed, or to a service that
+    /// `--reach` names: what was asked for could not be seen.
     Tunnelled,
 }
 

@@ -157,9 +157,9 @@ const fn outcome(event: Event) -> &'static str {
 /// Whether a record may have both.
 fn can_be(event: Event, reason: Reason) -> bool {
     match event {
-        Event::Denied => true,
+        Event::Denied => reason.can_deny(),
         Event::WouldDeny | Event::Exempted => reason.row().can_be_waived,
-        Event::Tunnelled => reason == Reason::PathNotSeen,
+        Event::Tunnelled => matches!(reason, Reason::PathNotSeen | Reason::Reach),
     }
 }
 
@@ -181,11 +181,11 @@ mod tests {
         for event in [Event::Denied, Event::WouldDeny, Event::Exempted, Event::Tunnelled] {
             for reason in Reason::ALL {
                 let can_be = match event {
-                    Event::Denied => true,
+                    Event::Denied => reason != Reason::Reach,
                     Event::WouldDeny | Event::Exempted => {
                         reason.is_of_robots() || reason == Reason::Undecided
                     }
-                    Event::Tunnelled => reason == Reason::PathNotSeen,
+                    Event::Tunnelled => [Reason::PathNotSeen, Reason::Reach].contains(&reason),
                 };
                 let decisions = DecisionMetrics::default();
                 decisions.count_recorded(event, reason, true);

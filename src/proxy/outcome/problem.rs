@@ -71,7 +71,7 @@ impl Problem {
             Reason::Undecided => Self::Undecided,
             Reason::PathNotSeen => Self::PathNotSeen,
             Reason::AgentRequired => Self::AgentRequired,
-            Reason::TunnelNotHttp | Reason::SniMismatch => Self::NotServed,
+            Reason::TunnelNotHttp | Reason::SniMismatch | Reason::Reach => Self::NotServed,
         }
     }
 

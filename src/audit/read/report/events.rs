@@ -15,7 +15,7 @@ pub struct Events {
     pub would_deny: u64,
     /// Forwarded under an exemption.
     pub exempted: u64,
-    /// Connections tunnelled to hosts where some paths are disallowed.
+    /// Connections tunnelled to hosts where some paths are disallowed, or to services of `--reach`.
     pub tunnelled: u64,
 }
 

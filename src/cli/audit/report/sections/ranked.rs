@@ -134,7 +134,8 @@ fn sentence(event: Event, count: u64) -> String {
         }
         Event::Exempted => format!("{} forwarded under an exemption.", plural(count, "request")),
         Event::Tunnelled => format!(
-            "{} tunnelled to hosts where some paths are disallowed; which paths were fetched was not seen.",
+            "{} tunnelled to hosts where some paths are disallowed, or to services that --reach names; \
+             what was fetched there was not seen.",
             plural(count, "connection")
         ),
     }
