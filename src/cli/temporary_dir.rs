@@ -1,35 +1,141 @@
 //! A directory for one command.
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
+
+/// How names begin.
+const PREFIX: &str = "courtesy-";
+
+/// What a directory is for, as its name says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Bundle,
+    Demo,
+    SecondDemo,
+    Sealed,
+}
+
+impl Purpose {
+    const ALL: [Self; 4] = [Self::Bundle, Self::Demo, Self::SecondDemo, Self::Sealed];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Bundle => "bundle",
+            Self::Demo => "demo",
+            Self::SecondDemo => "demo-two",
+            Self::Sealed => "sealed",
+        }
+    }
+}
+
+/// Directories left by killed processes that one call removes, and entries it looks at.
+const REMOVED_MAX: usize = 100;
+const ENTRIES_MAX: usize = 10_000;
+
+/// How often a directory is made again that was removed before it was locked.
+const ATTEMPTS: usize = 5;
+
 /// A directory among the temporary files that only this user can read; it is removed when this is dropped.
+/// While its process lives, it is locked (flock(2)); one that is not is removed by a later process.
 #[derive(Debug)]
-pub struct TemporaryDir(PathBuf);
+pub struct TemporaryDir {
+    path: PathBuf,
+    _lock: File,
+}
 
 impl TemporaryDir {
-    /// Its name says which `command` made it.
+    /// Makes one for `purpose`.
     ///
     /// # Errors
     ///
     /// It cannot be made.
-    pub fn new(command: &str) -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("courtesy-{command}-{}", ulid::Ulid::new()));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
+    pub fn new(purpose: Purpose) -> io::Result<Self> {
+        Self::new_in(&std::env::temp_dir(), purpose)
+    }
+
+    fn new_in(all: &Path, purpose: Purpose) -> io::Result<Self> {
+        remove_abandoned_in(all);
+        for _ in 0..ATTEMPTS {
+            let path = all.join(format!("{PREFIX}{}-{}", purpose.word(), ulid::Ulid::new()));
+            DirBuilder::new().mode(0o700).create(&path)?;
+            // Another process may have found it without a lock, and removes it.
+            if let Some(lock) = lock(&path).filter(|_| path.is_dir()) {
+                return Ok(Self { path, _lock: lock });
+            }
+        }
+        Err(io::Error::other("a temporary directory was removed again and again"))
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for TemporaryDir {
     fn drop(&mut self) {
         // One that stays is no trouble worth words.
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes directories of this user whose processes were killed.
+pub fn remove_abandoned() {
+    remove_abandoned_in(&std::env::temp_dir());
+}
+
+fn remove_abandoned_in(all: &Path) {
+    let Ok(entries) = fs::read_dir(all) else { return };
+    let own = geteuid().as_raw();
+    let ours = entries.flatten().take(ENTRIES_MAX).filter(|entry| {
+        let is_named = is_name(&entry.file_name().to_string_lossy());
+        // Of the entry itself, were it a link.
+        is_named && entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own)
+    });
+    for entry in ours.take(REMOVED_MAX) {
+        if let Some(_lock) = lock(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('-'));
+    parts.is_some_and(|(word, id)| {
+        let is_purpose = Purpose::ALL.iter().any(|purpose| purpose.word() == word);
+        is_purpose && ulid::Ulid::from_string(id).is_ok()
+    })
+}
+
+/// The lock of a directory that no other process holds.
+fn lock(path: &Path) -> Option<File> {
+    let directory = File::open(path).ok()?;
+    directory.try_lock().ok().map(|()| directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_by_the_next() {
+        let all = tempfile::tempdir().unwrap();
+        let left = all.path().join(format!("courtesy-sealed-{}", ulid::Ulid::new()));
+        let trial = format!("courtesy-doctor-{}", ulid::Ulid::new());
+        let others = ["courtesy-sealed-notes", "other", &trial].map(|name| all.path().join(name));
+        for dir in others.iter().chain([&left]) {
+            fs::create_dir(dir).unwrap();
+            fs::write(dir.join("file"), "content").unwrap();
+        }
+        let one = TemporaryDir::new_in(all.path(), Purpose::Sealed).unwrap();
+        assert!(!left.exists() && others.iter().all(|dir| dir.join("file").exists()));
+        let two = TemporaryDir::new_in(all.path(), Purpose::SecondDemo).unwrap();
+        assert!(one.path().is_dir() && two.path().is_dir(), "those in use stay");
+        drop((one, two));
+        assert_eq!(fs::read_dir(all.path()).unwrap().count(), 3);
     }
 }

@@ -13,7 +13,7 @@ use crate::audit::read::verify::{Findings, GivenHead};
 use crate::audit::read::{Filter, Log};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::create_private;
-use crate::cli::temporary_dir::TemporaryDir;
+use crate::cli::temporary_dir::{Purpose, TemporaryDir};
 
 /// Evidence that cannot be read and is named; the rest is counted.
 const NAMED: usize = 20;
@@ -83,7 +83,7 @@ pub struct Checked {
 
 /// Unpacks a bundle and checks it.
 pub fn check(path: &Path, heads: &[GivenHead], with_evidence: bool) -> Result<Checked, Failure> {
-    let dir = TemporaryDir::new("bundle")?;
+    let dir = TemporaryDir::new(Purpose::Bundle)?;
     let unpacked = bundle::unpack(path, dir.path()).map_err(|error| {
         let Failure { exit, error } = Failure::from(error);
         Failure { exit, error: error.context(format!("{}", path.display())) }

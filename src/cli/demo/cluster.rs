@@ -10,7 +10,7 @@ use super::origin::{Origin, Reply};
 use super::pace::{ACCURACY, RULER_SECOND};
 use super::stage::{CRAWLER, Stage};
 use crate::cli::ephemeral_proxy::EphemeralProxy;
-use crate::cli::temporary_dir::TemporaryDir;
+use crate::cli::temporary_dir::{Purpose, TemporaryDir};
 use crate::config::{Roots, Settings};
 use crate::engine::{Config, Engine, MemoryEngine, SystemEngineClock};
 use crate::runtime::clock::SystemClock;
@@ -77,7 +77,7 @@ impl Pair {
         let first = MemoryEngine::new(Config::named(NAMES[0]), clock);
         let second = first.beside(Config::named(NAMES[1]));
         let engines = [first, second].map(Arc::new);
-        let dir = TemporaryDir::new("demo-two")?;
+        let dir = TemporaryDir::new(Purpose::SecondDemo)?;
         let proxies = NAMES.iter().zip(&engines).map(|(name, engine)| {
             let dir = dir.path().join(name);
             let mut settings =

@@ -15,7 +15,7 @@ use super::report::Report;
 use crate::audit::How;
 use crate::audit::read::{Log, Scan, ScanItem};
 use crate::cli::exit::{Exit, Failure, OrExit};
-use crate::cli::temporary_dir::TemporaryDir;
+use crate::cli::temporary_dir::{Purpose, TemporaryDir};
 use crate::config::{Roots, Settings};
 use crate::runtime::clock::{Clock, ManualClock, SystemClock};
 use crate::server::{Listeners, Server, build};
@@ -49,7 +49,7 @@ pub enum Expect {
 impl<W: Write> Stage<W> {
     /// Starts a proxy with default settings, except that loopback is permitted.
     pub fn set(report: Report<W>) -> Result<Self, Failure> {
-        let dir = TemporaryDir::new("demo")?;
+        let dir = TemporaryDir::new(Purpose::Demo)?;
         let mut settings =
             Settings { state_dir: dir.path().to_owned(), workers: Some(2), ..Settings::default() };
         settings.listen.proxy = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];

@@ -33,7 +33,7 @@ use super::super::environment;
 use super::super::ephemeral_proxy::EphemeralProxy;
 use super::super::exit::{Exit, Failure, OrExit};
 use super::super::resources::Resources;
-use super::super::temporary_dir::TemporaryDir;
+use super::super::temporary_dir::{Purpose, TemporaryDir};
 use super::child::{NOT_EXECUTABLE, NOT_FOUND};
 use super::ran::Ran;
 use crate::config::Settings;
@@ -135,7 +135,7 @@ pub fn run(
     inside.take_reach().into_iter().try_for_each(|listener| relay.start(listener))?;
     let packets = inside.watch(&refused, &stand_ins)?;
     drop(entered);
-    let files = TemporaryDir::new("sealed")?;
+    let files = TemporaryDir::new(Purpose::Sealed)?;
     let setup = clients::set_up(proxy.address, no_proxy, &settings)?;
     let mounts = mounts_of(&setup, files.path(), &flags.keep_socket)
         .map_err(|error| anyhow::anyhow!("cannot make what the command is to see: {error}"))
