@@ -7,7 +7,8 @@ use super::super::clients::reachable;
 use super::super::environment;
 use super::super::flags::ConfigFlags;
 use super::super::http;
-use super::super::run::sealed;
+use super::super::run::sealed::{self, Possible};
+use super::super::temporary_dir;
 use super::finding::Finding;
 use crate::ca::{Authority, print_date};
 use crate::clients::Users;
@@ -44,8 +45,16 @@ pub fn configuration(flags: &ConfigFlags) -> (Option<Settings>, Finding) {
 /// Whether a command can have a network in which there is nothing but the proxy.
 pub fn sealed_runs() -> Finding {
     const SUBJECT: &str = "sealed runs";
+    temporary_dir::remove_abandoned();
     match sealed::attempt() {
-        Ok(()) => Finding::well(SUBJECT, "possible: courtesy run --sealed"),
+        Ok(Possible { processes: true }) => {
+            Finding::well(SUBJECT, "possible: courtesy run --sealed")
+        }
+        Ok(Possible { processes: false }) => {
+            let said = "possible: courtesy run --sealed; /proc cannot be mounted, so what a command \
+                        leaves behind goes on without a network";
+            Finding::well(SUBJECT, said)
+        }
         Err(failure) => Finding::untried(SUBJECT, format!("{:#}", failure.error)),
     }
 }

@@ -52,9 +52,17 @@ impl Running {
     /// Waits for the end of the command, and returns the code that a shell would make of it and, if
     /// they are watched, the connections that it had without the proxy.
     pub fn wait(self, is_watched: bool) -> Result<(u8, DirectConnections), Failure> {
-        let Self { runtime, signals, child } = self;
-        let (status, connections) = runtime.block_on(wait(child, signals, is_watched))?;
+        let (status, connections) = self.wait_for_status(is_watched)?;
         Ok((code(status), connections))
+    }
+
+    /// The same, with its status instead of the code.
+    pub fn wait_for_status(
+        self,
+        is_watched: bool,
+    ) -> Result<(ExitStatus, DirectConnections), Failure> {
+        let Self { runtime, signals, child } = self;
+        Ok(runtime.block_on(wait(child, signals, is_watched))?)
     }
 }
 
@@ -90,7 +98,8 @@ fn is_in_foreground() -> bool {
     tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp())
 }
 
-fn code(status: ExitStatus) -> u8 {
+/// The code that a shell makes of it.
+pub fn code(status: ExitStatus) -> u8 {
     let by_signal = || status.signal().map_or(i32::from(u8::MAX), |number| 128 + number);
     u8::try_from(status.code().unwrap_or_else(by_signal)).unwrap_or(u8::MAX)
 }

@@ -27,6 +27,7 @@ use super::flags::ConfigFlags;
 use super::logging;
 use super::no_proxy::NoProxyFlags;
 use super::resources::Resources;
+use super::temporary_dir;
 use crate::admin::panics;
 use crate::audit;
 use crate::config::{LogLevel, Settings};
@@ -56,7 +57,8 @@ sampled a few times a second, so that short ones may be missed.
 nothing but the proxy: connections to ports 80, 443, 8080 and 8443 of any host are served by it,
 names are answered by it, and everything else is refused and told at the end. Files of certificate
 authorities have the proxy's added, and sockets of services such as D-Bus and Docker are hidden.
-Where namespaces are not allowed, the exit code is 69 and the command is not run.
+Processes that the command leaves behind end with it. Where namespaces are not allowed, the exit
+code is 69 and the command is not run.
 
 Signals are passed on to the command. The exit code is the command's own: 128 plus the number of the
 signal that ended it, 127 when there is no such command, 126 when it cannot be executed.
@@ -152,7 +154,10 @@ fn run_with_variables(
 /// Removes old runs in a thread, while the command runs.
 fn remove_old(settings: &Settings, id: &str, keep: Option<usize>) -> Option<JoinHandle<()>> {
     let (runs, id) = (settings.state_dir.join("runs"), id.to_owned());
-    let remove = move || retention::remove(&runs, &id, keep, SystemClock.wall());
+    let remove = move || {
+        temporary_dir::remove_abandoned();
+        retention::remove(&runs, &id, keep, SystemClock.wall());
+    };
     let thread = std::thread::Builder::new().name("old runs".into()).spawn(remove);
     thread.map_err(|error| warn!("old runs are not removed: {error}")).ok()
 }

@@ -2,15 +2,17 @@
 
 import ctypes
 import errno
+import fcntl
 import os
 import socket
+import struct
 import sys
 import time
 import urllib.error
 import urllib.request
 
 libc = ctypes.CDLL(None, use_errno=True)
-proxy = os.getppid()
+first = os.getppid()
 
 
 def tried(what, attempt):
@@ -58,12 +60,12 @@ def call(name, *arguments):
 
 
 def enter_network():
-    with open(f"/proc/{proxy}/ns/net") as network:
+    with open(f"/proc/{first}/ns/net") as network:
         return call("setns", network.fileno(), 0x40000000)
 
 
 def memory():
-    with open(f"/proc/{proxy}/mem", "rb"):
+    with open(f"/proc/{first}/mem", "rb"):
         return "OPENED"
 
 
@@ -79,8 +81,69 @@ def unhide():
     return "refused" if os.wait()[1] == 0 else "UNMOUNTED"
 
 
-def descriptor():
-    return "THERE" if os.path.exists("/proc/self/fd/7") else "closed"
+def bind():
+    # What is covered, by a mount of the directory without what is mounted in it.
+    if os.fork() == 0:
+        try:
+            call("unshare", 0x10000000 | 0x00020000)
+            call("mount", b"/etc", b"/mnt", None, 0x1000, None)
+            os._exit(1)
+        except OSError:
+            os._exit(0)
+    return "refused" if os.wait()[1] == 0 else "MOUNTED"
+
+
+def descriptor(number):
+    return "THERE" if os.path.exists(f"/proc/self/fd/{number}") else "closed"
+
+
+def take_descriptor():
+    process = call_number(434, first, 0)
+    return call_number(438, process, 0, 0) and "TAKEN"
+
+
+def call_number(*arguments):
+    value = libc.syscall(*arguments)
+    if value < 0:
+        raise OSError(ctypes.get_errno(), "")
+    return value
+
+
+def end_first():
+    os.kill(first, 9)
+    os.kill(first, 15)
+    return "it goes on" if os.path.exists(f"/proc/{first}") else "ENDED"
+
+
+def outside():
+    mine = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return "none" if len(mine) <= 4 else f"SEEN {mine}"
+
+
+def interface():
+    with socket.socket() as stream:
+        fcntl.ioctl(stream, 0x8914, struct.pack("16sh22x", b"lo", 0))
+    return "CHANGED"
+
+
+def add_interface():
+    # RTM_NEWLINK of kind "dummy".
+    kind = struct.pack("HH8s", 10, 1, b"dummy")
+    body = struct.pack("BxHiII", 0, 0, 0, 0, 0) + struct.pack("HH", 4 + len(kind), 18) + kind
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+        netlink.send(struct.pack("IHHII", 16 + len(body), 16, 0x605, 1, 0) + body)
+        number = -struct.unpack_from("i", netlink.recv(4096), 16)[0]
+    if number:
+        raise OSError(number, "")
+    return "MADE"
+
+
+def keep_rights():
+    # A program of root with the bit of another user gives no right (no_new_privs).
+    import subprocess
+
+    said = subprocess.run(["unshare", "--net", "true"], capture_output=True)
+    return "refused" if said.returncode else "DONE"
 
 
 v4, v6 = socket.AF_INET, socket.AF_INET6
@@ -97,10 +160,23 @@ tried("private address of IPv6", lambda: status("http://[fd12::1]/"))
 tried("link-local address", lambda: status("http://169.254.169.254/"))
 tried("stand-in without a name", lambda: status("http://198.18.200.1/"))
 tried("abstract socket", lambda: connect(socket.AF_UNIX, "\0courtesy-test-outside"))
-tried("network of the proxy", enter_network)
-tried("trace of the proxy", lambda: call("ptrace", 16, proxy, 0, 0))
-tried("memory of the proxy", memory)
-tried("inherited socket", descriptor)
+tried("network of the first process", enter_network)
+tried("trace of the first process", lambda: call("ptrace", 16, first, 0, 0))
+tried("memory of the first process", memory)
+tried("files of the first process", lambda: os.listdir(f"/proc/{first}/root"))
+tried("descriptors of the first process", lambda: os.stat(f"/proc/{first}/fd/3"))
+tried("a descriptor of the first process", take_descriptor)
+tried("end of the first process", end_first)
+tried("processes outside", outside)
+tried("inherited socket", lambda: descriptor(7))
+tried("inherited directory", lambda: descriptor(8))
+tried("inherited namespace", lambda: descriptor(9))
+tried("inherited path of a socket", lambda: descriptor(6))
+tried("inherited file", lambda: descriptor(5))
 tried("mount", unhide)
+tried("mount of what is covered", bind)
+tried("interface", interface)
+tried("another interface", add_interface)
+tried("network by a program", keep_rights)
 tried("new network", lambda: call("unshare", 0x40000000))
 tried("host name", lambda: call("sethostname", b"x", 1))

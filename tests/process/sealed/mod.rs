@@ -2,6 +2,9 @@
 //! else. Each test is a script in a world of its own ([`WORLD`]); as root it is tried as an ordinary
 //! user as well.
 
+mod ends;
+mod ways_out;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -13,6 +16,9 @@ use crate::testkit::processes::Place;
 const WORLD: &str = include_str!("world.sh");
 const ORIGIN: &str = include_str!("origin.py");
 const ESCAPES: &str = include_str!("escapes.py");
+const TERMINAL: &str = include_str!("terminal.py");
+const FORBID: &str = include_str!("forbid.py");
+const THREADS: &str = include_str!("threads.py");
 
 /// A user that has no rights and owns nothing.
 pub const ORDINARY: u32 = 65_534;
@@ -37,13 +43,15 @@ impl Ended {
         assert_eq!(count, expected, "{line:?} in:\n{}", self.said);
     }
 
-    /// The denial records of its runs.
-    pub fn denied(&self) -> Vec<Value> {
+    /// The records of `event` of its runs.
+    pub fn records(&self, event: &str) -> Vec<Value> {
         let runs = fs::read_dir(self.place.state_dir().join("runs")).expect("runs");
         let files = runs.flatten().map(|run| run.path().join("audit/denials.jsonl"));
+        // A run that did not begin has none.
+        let files = files.filter(|file| file.exists());
         let text: String = files.map(|file| fs::read_to_string(file).expect("records")).collect();
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line"));
-        lines.filter(|line| line["event"] == "denied").collect()
+        lines.filter(|line| line["event"] == event).collect()
     }
 }
 
@@ -61,8 +69,15 @@ pub fn world(user: u32, script: &str) -> Ended {
         dir.join("origins.pem").display().to_string()
     );
     fs::write(place.configuration(), settings).expect("a file");
-    fs::write(dir.join("origin.py"), ORIGIN).expect("a file");
-    fs::write(dir.join("escapes.py"), ESCAPES).expect("a file");
+    for (name, content) in [
+        ("origin.py", ORIGIN),
+        ("escapes.py", ESCAPES),
+        ("terminal.py", TERMINAL),
+        ("forbid.py", FORBID),
+        ("threads.py", THREADS),
+    ] {
+        fs::write(dir.join(name), content).expect("a file");
+    }
     let run = place.command("run");
     let mut command = Command::new("unshare");
     let mapped = (!rustix::process::geteuid().is_root()).then_some("--map-root-user");
@@ -111,7 +126,7 @@ except urllib.error.HTTPError as error: print(\"refused\", error.code)"
         let pages = ended.served.iter().filter(|line| *line == "/page via").count();
         assert_eq!(pages, 7, "{:?}", ended.served);
         assert!(!ended.served.iter().any(|line| line.contains("private")), "{:?}", ended.served);
-        let urls: Vec<_> = ended.denied().iter().map(|it| it["url"].clone()).collect();
+        let urls: Vec<_> = ended.records("denied").iter().map(|it| it["url"].clone()).collect();
         assert_eq!(urls.len(), 7, "{urls:?}");
     }
 }
@@ -143,124 +158,12 @@ fn names_are_answered_by_the_proxy() {
 }
 
 #[test]
-fn nothing_gets_out() {
+fn many_names_and_many_threads_are_answered() {
     let script = r#"
-        exec 7<>"$DIR/tmp/file"
-        python3 -c '
-import os, socket
-stream = socket.create_connection(("93.184.216.34", 80))
-os.dup2(stream.fileno(), 7, inheritable=True)
-os.execvp("sh", ["sh", "-c", "\"$COURTESY\" run --sealed -- python3 \"$DIR/escapes.py\""])'"#;
-    for user in users() {
-        let ended = world(user, script);
-        for line in [
-            "raw socket: EPERM",
-            "other port: ECONNREFUSED",
-            "other port by name: ECONNREFUSED",
-            "other port of IPv6: ECONNREFUSED",
-            "name server: ECONNREFUSED",
-            "name server by TCP: ECONNREFUSED",
-            "HTTP/3: ECONNREFUSED",
-            "UDP of IPv6: ECONNREFUSED",
-            "private address: 403",
-            "private address of IPv6: 403",
-            "link-local address: 403",
-            "stand-in without a name: 403",
-            "abstract socket: ECONNREFUSED",
-            "network of the proxy: EACCES",
-            "trace of the proxy: EPERM",
-            "memory of the proxy: EACCES",
-            "inherited socket: closed",
-            "mount: refused",
-            "new network: EPERM",
-            "host name: EPERM",
-        ] {
-            ended.has(line);
-        }
-        let told = ended.said.lines().find(|line| line.contains("refused, as not served:"));
-        let told = told.unwrap_or_else(|| panic!("{}", ended.said));
-        for destination in [
-            "93.184.216.34:22 (1)",
-            "8.8.8.8:53 (1)",
-            "8.8.8.8:53/udp (1)",
-            "[2606:2800::1]:22 (1)",
-        ] {
-            assert!(told.contains(destination), "{destination}: {told}");
-        }
-        assert_eq!(ended.served, [""; 0], "nothing but refusals");
-    }
-}
-
-#[test]
-fn a_service_that_is_named_is_reached_and_no_other() {
-    let ask = r#"python3 -c '
-import socket
-for host in ["site.example", "other.example"]:
-    with socket.create_connection((host, 5432), 5) as stream:
-        try:
-            stream.sendall(b"echo")
-            print(host, stream.recv(9))
-        except ConnectionError: print(host, "closed")'"#;
-    let script = format!(
-        r#""$COURTESY" run --sealed --reach site.example:5432 -- {ask}
-        "$COURTESY" run --sealed --reach site.example:80 -- true; echo "ended $?""#
-    );
-    let ended = world(0, &script);
-    ended.has("site.example b'echo'");
-    let is_closed = |line: &str| line == "other.example closed" || line == "other.example b''";
-    assert!(ended.said.lines().any(is_closed), "{}", ended.said);
-    assert!(ended.said.contains("93.184.216.35:5432 (1)"), "{}", ended.said);
-    assert!(ended.said.contains("1 connection relayed (--reach)"), "{}", ended.said);
-    ended.has("ended 2");
-}
-
-#[test]
-fn it_ends_as_the_command_does() {
-    let script = r#"
-        run() { "$COURTESY" run --summary none --sealed -- "$@"; echo "$1 $?"; }
-        run true; run false; run /none; run /etc/passwd
-        run sh -c 'exit 7'; run sh -c 'kill -TERM $$'
-        echo input | "$COURTESY" run --summary none --sealed -- cat
-        run sh -c 'exit 3' <&-
-        unshare --map-root-user sh -c 'echo 0 >/proc/sys/user/max_user_namespaces
-            "$COURTESY" run --sealed -- echo UNSEALED; echo "without $?"'"#;
-    for user in users() {
-        let ended = world(user, script);
-        for line in ["true 0", "false 1", "/none 127", "/etc/passwd 126", "sh 7", "sh 143", "sh 3"]
-        {
-            ended.has(line);
-        }
-        ended.has("input");
-        ended.has("without 69");
-        assert!(ended.said.contains("user.max_user_namespaces is 0"), "{}", ended.said);
-        assert!(!ended.said.lines().any(|line| line == "UNSEALED"), "{}", ended.said);
-    }
-}
-
-#[test]
-fn runs_leave_nothing_behind() {
-    let script = r#"
-        left() { ls "$DIR/tmp"; ls /proc/self/fd | wc -l; wc -l </proc/self/mountinfo
-            ps -eo pid,args | grep -c "[c]ourtesy seal\|[s]leep 9999"; }
-        left >"$DIR/state/before"
-        for run in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-            "$COURTESY" run --summary none --sealed -- curl -s http://site.example/page &
-            [ $((run % 4)) = 0 ] && wait
-        done
-        wait
-        "$COURTESY" run --summary none --sealed -- sleep 9999 & proxy=$!
-        until pgrep -P $proxy -x sleep >/dev/null; do sleep 0.05; done
-        command=$(pgrep -P $proxy -x sleep); kill -KILL $proxy; wait $proxy
-        while [ -d /proc/$command ]; do sleep 0.05; done; echo "it ends with its proxy"
-        rm -rf "$DIR"/tmp/courtesy-sealed-*
-        left >"$DIR/state/after"; diff "$DIR/state/before" "$DIR/state/after" && echo same"#;
-    for user in users() {
-        let ended = world(user, script);
-        ended.count("the page", 20);
-        ended.has("it ends with its proxy");
-        ended.has("same");
-        assert_eq!(ended.code, Some(0), "{}", ended.said);
-    }
+        "$COURTESY" run --summary none --sealed -- python3 "$DIR/threads.py""#;
+    let ended = world(0, script);
+    ended.has("threads 1000 1");
+    ended.has("names 10000");
 }
 
 #[test]

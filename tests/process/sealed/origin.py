@@ -1,4 +1,4 @@
-"""An origin on ports 80 and 443, and an echo on 5432. Each request becomes a line of DIR/served: the path,
+"""An origin on ports 80 and 443, an echo on 5432, and a name server that knows *.many.example. Each request becomes a line of DIR/served: the path,
 and "via" if a proxy has sent it."""
 
 import http.server
@@ -33,6 +33,20 @@ class Echo(socketserver.BaseRequestHandler):
         self.request.sendall(self.request.recv(100))
 
 
+def serve_names():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("", 53))
+        while True:
+            query, client = udp.recvfrom(1500)
+            end = query.index(b"\0", 12) + 5
+            question, is_known = query[12:end], b"\x04many\x07example\0" in query
+            is_address = is_known and question[-4:] == b"\0\x01\0\x01"
+            head = query[:2] + (b"\x81\x80" if is_known else b"\x81\x83")
+            answer = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\xc0\0\x02\x01" if is_address else b""
+            counts = b"\0\x01\0" + bytes([is_address]) + bytes(4)
+            udp.sendto(head + counts + question + answer, client)
+
+
 class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 100
 
@@ -46,4 +60,5 @@ abstract.bind("\0courtesy-test-outside")
 abstract.listen()
 for server in [secure, socketserver.ThreadingTCPServer(("", 5432), Echo)]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
+threading.Thread(target=serve_names, daemon=True).start()
 Server(("", 80), Origin).serve_forever()

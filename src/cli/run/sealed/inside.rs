@@ -12,15 +12,17 @@ use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
+use tracing::info;
 
 use super::super::super::exit::{Exit, Failure, OrExit};
 use super::super::super::resources::Resources;
 use super::super::child::{self, Running};
 use super::channel::Channel;
+use super::messages::{NotExecuted, Refusal, Release, Sealing, What};
 use super::namespaces;
 use super::refused::Refused;
-use super::seal::{ALLOCATOR, NotExecuted, Release, Sealing};
 use super::sockets::Purpose;
+use super::steps::{ALLOCATOR, SealArgs};
 use crate::dns::StandIns;
 use crate::runtime::lock::Lock;
 
@@ -32,10 +34,15 @@ const SEALING_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Inside {
     channel: Channel,
     sockets: Vec<(Purpose, OwnedFd)>,
+    has_processes: bool,
 }
 
+/// A process that has been sealed, or what was refused to it.
+type Begun = Result<(Inside, Running), (Refusal, Running)>;
+
 impl Inside {
-    /// Starts the process, which will be `command`, and waits until it is sealed.
+    /// Starts the process, which will be `command`, and waits until it is sealed; without a namespace
+    /// of processes where there can be none.
     ///
     /// # Errors
     ///
@@ -46,19 +53,38 @@ impl Inside {
         command: &[OsString],
         resources: &Resources,
     ) -> Result<(Self, Running), Failure> {
+        let mut args = SealArgs {
+            parent: i32::try_from(std::process::id()).or_exit(Exit::Unavailable)?,
+            processes: true,
+            init: false,
+            served: served.to_vec(),
+            reach: reach.to_vec(),
+            command: command.to_vec(),
+        };
+        let mut begun = Self::begin_with(&args, resources)?;
+        if let Err((Refusal { step, what: What::Processes }, child)) = begun {
+            child.wait(false)?;
+            info!("no namespace of processes ({step}): what the command leaves behind goes on");
+            args.processes = false;
+            begun = Self::begin_with(&args, resources)?;
+        }
+        match begun {
+            Ok(begun) => Ok(begun),
+            Err((refusal, child)) => {
+                child.wait(false)?;
+                Err(refused(&refusal))
+            }
+        }
+    }
+
+    fn begin_with(args: &SealArgs, resources: &Resources) -> Result<Begun, Failure> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(SEALING_TIMEOUT))?;
         // Its own file, whatever has become of its path.
         let mut process = Command::new("/proc/self/exe");
-        process.args(["seal", "--parent", &std::process::id().to_string()]);
-        for (flag, ports) in [("--served", served), ("--reach", reach)] {
-            let list: Vec<_> = ports.iter().map(ToString::to_string).collect();
-            if !list.is_empty() {
-                process.args([flag, &list.join(",")]);
-            }
-        }
+        process.arg("seal").args(args.words(false));
         process.env(ALLOCATOR, "background_thread:false");
-        process.arg("--").args(command).stdin(Stdio::from(OwnedFd::from(theirs)));
+        process.arg("--").args(&args.command).stdin(Stdio::from(OwnedFd::from(theirs)));
         let running = child::start(process, resources)?;
         let mut channel = Channel(ours);
         channel.send_descriptors(&[io::stdin().as_fd()])?;
@@ -67,11 +93,17 @@ impl Inside {
         let sealing = sealing.ok_or_else(ended).or_exit(Exit::Unavailable)?;
         let letters = match serde_json::from_str(&sealing).or_exit(Exit::Unavailable)? {
             Sealing::Done(letters) => letters,
-            Sealing::Refused { step, is_namespace } => return Err(refused(&step, is_namespace)),
+            Sealing::Refused(refusal) => return Ok(Err((refusal, running))),
         };
         let received = channel.receive_descriptors()?;
         let purposes = letters.chars().filter_map(Purpose::of);
-        Ok((Self { channel, sockets: purposes.zip(received).collect() }, running))
+        let sockets = purposes.zip(received).collect();
+        Ok(Ok((Self { channel, sockets, has_processes: args.processes }, running)))
+    }
+
+    /// Whether the processes inside have a namespace of their own.
+    pub const fn has_processes(&self) -> bool {
+        self.has_processes
     }
 
     /// The listener of the proxy.
@@ -115,13 +147,16 @@ impl Inside {
         Ok(sockets)
     }
 
-    /// Lets the process become the command; why it has not, if it has not.
-    pub fn release(mut self, release: &Release) -> Result<Option<NotExecuted>, Failure> {
+    /// Lets the command begin; why it has not, if it has not. As this is dropped, all processes inside
+    /// end, if they have a namespace of their own.
+    pub fn release(&mut self, release: &Release) -> Result<Option<NotExecuted>, Failure> {
         let text = serde_json::to_string(release).or_exit(Exit::Unavailable)?;
         self.channel.send(&text)?;
-        // The end of the channel is closed as the command is executed.
-        let failed = self.channel.receive()?;
-        failed.map(|text| serde_json::from_str(&text)).transpose().or_exit(Exit::Unavailable)
+        // A process that becomes the command closes its end; another says that it has started it.
+        let Some(said) = self.channel.receive().or_exit(Exit::Unavailable)? else {
+            return Ok(None);
+        };
+        serde_json::from_str(&said).or_exit(Exit::Unavailable)
     }
 
     fn take<T: From<OwnedFd>>(&mut self, purpose: Purpose) -> Vec<T> {
@@ -137,12 +172,15 @@ fn register(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(socket, tokio::io::Interest::READABLE)
 }
 
-fn refused(step: &str, is_namespace: bool) -> Failure {
-    let error = if is_namespace {
-        let why = namespaces::why_refused();
-        anyhow::anyhow!("a sealed run is not possible here ({step}): {why}")
-    } else {
-        anyhow::anyhow!("a sealed run is not possible here: {step}")
+fn refused(Refusal { step, what }: &Refusal) -> Failure {
+    let error = match what {
+        What::Namespaces => {
+            let why = namespaces::why_refused();
+            anyhow::anyhow!("a sealed run is not possible here ({step}): {why}")
+        }
+        What::Processes | What::Sockets => {
+            anyhow::anyhow!("a sealed run is not possible here: {step}")
+        }
     };
     Failure { exit: Exit::Unavailable, error }
 }

@@ -10,23 +10,35 @@
 //! ```
 
 mod channel;
+mod descriptors;
+mod flags;
+mod init;
 mod inside;
+mod messages;
 mod mounts;
 mod namespaces;
 mod network;
 mod reach;
 pub mod refused;
+mod relay_record;
+mod rights;
 pub mod seal;
+mod signals;
 mod sockets;
+mod steps;
+mod supervise;
 mod trust;
+mod unix_relay;
 
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::sync::Arc;
 
-use clap::Args;
+use tracing::warn;
 
 use super::super::clients::{self, ClientSetup};
 use super::super::environment;
@@ -34,83 +46,22 @@ use super::super::ephemeral_proxy::EphemeralProxy;
 use super::super::exit::{Exit, Failure, OrExit};
 use super::super::resources::Resources;
 use super::super::temporary_dir::{Purpose, TemporaryDir};
-use super::child::{NOT_EXECUTABLE, NOT_FOUND};
+use super::child::{NOT_EXECUTABLE, NOT_FOUND, code};
 use super::ran::Ran;
 use crate::config::Settings;
 use crate::dns::{NameServer, StandIns};
 use crate::proxy::OriginalDestination;
 use crate::runtime::lock::Lock;
 use crate::server::Listeners;
+use flags::SERVED;
+pub use flags::SealedFlags;
 use inside::Inside;
+use messages::{NotExecuted, Release};
 use mounts::Mount;
-use reach::{Relay, Service};
+use reach::Relay;
 use refused::{Refused, Report};
-use seal::{ALLOCATOR, NotExecuted, Release};
-
-/// Ports whose connections are served: those of HTTP and HTTPS, and their usual alternatives.
-const SERVED: [u16; 4] = [80, 443, 8080, 8443];
-
-/// Ports that are served, at most: each takes two descriptors of the one message.
-const PORTS_MAX: usize = 100;
-
-/// The flags of sealed runs.
-#[derive(Args, Clone, Debug, Default)]
-pub struct SealedFlags {
-    /// Give the command a network in which there is nothing but the proxy, so that nothing bypasses it
-    #[arg(long)]
-    pub sealed: bool,
-    /// Ports to serve inside, besides 80, 443, 8080 and 8443; -8080 leaves one out
-    #[arg(
-        long,
-        value_name = "PORTS",
-        requires = "sealed",
-        value_delimiter = ',',
-        allow_hyphen_values = true
-    )]
-    ports: Vec<i32>,
-    /// A service outside that the command may reach, as in db.example:5432 (may be repeated)
-    #[arg(long, value_name = "HOST:PORT", requires = "sealed")]
-    reach: Vec<Service>,
-    /// A socket of a service that is not hidden from the command, as in /run/docker.sock (may be
-    /// repeated)
-    #[arg(long, value_name = "PATH", requires = "sealed")]
-    keep_socket: Vec<PathBuf>,
-}
-
-impl SealedFlags {
-    /// The served ports, in the order of their numbers.
-    fn served(&self) -> Result<Vec<u16>, Failure> {
-        let mut served: Vec<_> = SERVED.to_vec();
-        for named in &self.ports {
-            let port = u16::try_from(named.unsigned_abs()).ok().filter(|port| *port > 0);
-            let port = port
-                .ok_or_else(|| anyhow::anyhow!("--ports: {named} is no port"))
-                .or_exit(Exit::Usage)?;
-            served.retain(|it| *it != port);
-            served.extend((*named > 0).then_some(port));
-        }
-        served.sort_unstable();
-        let reached = self.reach.iter().find(|service| served.contains(&service.port));
-        let complaint = match reached {
-            Some(Service { host, port }) => Some(format!(
-                "--reach {host}:{port}: that port is served by the proxy; leave it out with --ports -{port}"
-            )),
-            None if served.len() + self.reach.len() > PORTS_MAX => {
-                Some(format!("--ports and --reach: more than {PORTS_MAX} ports"))
-            }
-            None => None,
-        };
-        complaint.map_or(Ok(served), |it| Err(anyhow::anyhow!(it)).or_exit(Exit::Usage))
-    }
-
-    /// The ports of `--reach`, each once.
-    fn reached(&self) -> Vec<u16> {
-        let mut ports: Vec<_> = self.reach.iter().map(|service| service.port).collect();
-        ports.sort_unstable();
-        ports.dedup();
-        ports
-    }
-}
+use relay_record::RelayRecords;
+use steps::ALLOCATOR;
 
 /// Runs the command sealed, with a proxy of its own.
 pub fn run(
@@ -127,27 +78,45 @@ pub fn run(
     // Its addresses are those of another network: outside they are not the proxy's.
     let proxy = EphemeralProxy::start_on(settings.clone(), records, (listeners, Vec::new()), None)?;
     let refused = Arc::<Lock<Refused>>::default();
-    let relay = Relay::new(&flags.reach, Arc::clone(&stand_ins), Arc::clone(&refused));
+    let records = RelayRecords::new(proxy.recorder(), settings.robots.profile);
+    let services = flags.services();
+    let relay = Relay::new(&services, Arc::clone(&stand_ins), Arc::clone(&refused), records);
+    let files = TemporaryDir::new(Purpose::Sealed)?;
     let entered = child.enter();
     let names = NameServer::new(Arc::clone(&stand_ins), Arc::clone(proxy.egress()));
     let (udp, tcp) = inside.take_names()?;
     names.start(udp, tcp)?;
     inside.take_reach().into_iter().try_for_each(|listener| relay.start(listener))?;
     let packets = inside.watch(&refused, &stand_ins)?;
+    let reached = unix_relay::start(&relay, &flags.sockets(), files.path()).or_exit(Exit::Usage)?;
     drop(entered);
-    let files = TemporaryDir::new(Purpose::Sealed)?;
     let setup = clients::set_up(proxy.address, no_proxy, &settings)?;
-    let mounts = mounts_of(&setup, files.path(), &flags.keep_socket)
+    let shown = [&flags.keep_socket[..], &flags.sockets()].concat();
+    let mut mounts = mounts_of(&setup, files.path(), &shown)
         .map_err(|error| anyhow::anyhow!("cannot make what the command is to see: {error}"))
         .or_exit(Exit::InputOutput)?;
+    mounts.extend(reached);
     let ended = match inside.release(&release(&setup, mounts))? {
         Some(failed) => Err(not_started(&command[0], &failed)),
-        None => child.wait(false),
+        None => child.wait_for_status(false).map(|(status, connections)| {
+            note_killed(status, inside.has_processes());
+            (code(status), connections)
+        }),
     };
+    // Its end is that of all processes inside, were one left.
+    drop(inside);
     refused.lock().read(&packets, &stand_ins);
     let report = proxy.stop();
     let sealed = Report { refused: refused.lock().clone(), relayed: relay.relayed() };
     Ok(Ran { ended, report, sealed: Some(sealed) })
+}
+
+/// Says that the run ended because the process between the proxy and the command was killed. It ends by
+/// no signal when the command does.
+fn note_killed(status: ExitStatus, has_processes: bool) {
+    if let Some(number) = status.signal().filter(|_| has_processes) {
+        warn!("signal {number} ended the process that starts the command, and the command with it");
+    }
 }
 
 /// Whether a sealed run is possible here; takes a few milliseconds.
@@ -155,11 +124,20 @@ pub fn run(
 /// # Errors
 ///
 /// Why not, and what helps.
-pub fn attempt() -> Result<(), Failure> {
+pub fn attempt() -> Result<Possible, Failure> {
     let resources = Resources::claim();
     let (inside, child) = Inside::begin(&SERVED, &[], &["true".into()], &resources)?;
+    let possible = Possible { processes: inside.has_processes() };
     drop(inside);
-    child.wait(false).map(drop)
+    child.wait(false)?;
+    Ok(possible)
+}
+
+/// What a sealed run can have here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Possible {
+    /// A namespace of processes.
+    pub processes: bool,
 }
 
 /// The proxy's own listener, and those of the served ports.
@@ -204,35 +182,4 @@ fn not_started(program: &OsString, failed: &NotExecuted) -> Failure {
     };
     let error = anyhow::anyhow!("cannot run {}: {}", program.to_string_lossy(), failed.words);
     Failure { exit, error }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn flags(ports: &[i32], reach: &[&str]) -> SealedFlags {
-        let reach = reach.iter().map(|it| it.parse().unwrap()).collect();
-        SealedFlags { ports: ports.to_vec(), reach, ..SealedFlags::default() }
-    }
-
-    #[test]
-    fn ports_are_added_and_left_out() {
-        for (ports, expected) in [
-            (&[][..], Some(vec![80, 443, 8080, 8443])),
-            (&[8000, -8080], Some(vec![80, 443, 8000, 8443])),
-            (&[80, 80], Some(vec![80, 443, 8080, 8443])),
-            (&[0], None),
-            (&[65536], None),
-        ] {
-            assert_eq!(flags(ports, &[]).served().ok(), expected, "{ports:?}");
-        }
-    }
-
-    #[test]
-    fn a_port_is_served_or_reached() {
-        let services = ["db.example:8080", "db.example:5432", "other.example:5432"];
-        assert!(flags(&[], &services).served().is_err());
-        assert!(flags(&[-8080], &services).served().is_ok());
-        assert_eq!(flags(&[], &services).reached(), [5432, 8080]);
-    }
 }

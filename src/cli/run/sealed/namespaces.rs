@@ -8,19 +8,21 @@ use nix::sched::{CloneFlags, unshare};
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::{getegid, geteuid};
 
-/// Moves this process, which has one thread, into new namespaces. User and group stay what they are
+/// Moves this process, which has one thread, into new namespaces, and its children into one of
+/// processes if `processes`. User and group stay what they are
 /// (user_namespaces(7)); the rights over the namespaces last until a program is executed.
 ///
 /// # Errors
 ///
 /// The step that the system refuses, as text.
-pub fn enter() -> Result<(), String> {
+pub fn enter(processes: bool) -> Result<(), String> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let flags = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNET
         | CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS;
+    let flags = if processes { flags | CloneFlags::CLONE_NEWPID } else { flags };
     unshare(flags).map_err(|error| format!("namespaces: {}", io::Error::from(error)))?;
     write("setgroups", "deny")?;
     write("uid_map", &format!("{user} {user} 1"))?;

@@ -2,21 +2,43 @@
 //! ports are relayed, past the policy for pages.
 
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{info, warn};
 
 use super::refused::Refused;
+use super::relay_record::{self, RelayRecords};
 use crate::dns::StandIns;
 use crate::runtime::lock::Lock;
 use crate::types::origin::{Host, Origin, Scheme};
 
 /// Connections to these services at one time.
 const CONNECTIONS_MAX: usize = 256;
+
+/// What `--reach` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Service(Service),
+    /// The path of a Unix socket.
+    Socket(PathBuf),
+}
+
+impl std::str::FromStr for Reach {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with('/') {
+            Ok(Self::Socket(text.into()))
+        } else {
+            text.parse().map(Self::Service)
+        }
+    }
+}
 
 /// A service, `HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +54,8 @@ impl std::str::FromStr for Service {
     fn from_str(text: &str) -> Result<Self, String> {
         let has_port = text.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
         let origin = Origin::from_authority(Scheme::Http, text).ok().filter(|_| has_port);
-        let origin = origin.ok_or("write host and port, as in db.example:5432")?;
+        let origin =
+            origin.ok_or("write host and port, as in db.example:5432, or the path of a socket")?;
         Ok(Self { host: origin.host().clone(), port: origin.port() })
     }
 }
@@ -43,6 +66,7 @@ pub struct Relay {
     services: Vec<(Service, Vec<IpAddr>)>,
     stand_ins: Arc<StandIns>,
     refused: Arc<Lock<Refused>>,
+    records: RelayRecords,
     relayed: AtomicU64,
     permits: Arc<Semaphore>,
 }
@@ -53,23 +77,28 @@ impl Relay {
         services: &[Service],
         stand_ins: Arc<StandIns>,
         refused: Arc<Lock<Refused>>,
+        records: RelayRecords,
     ) -> Arc<Self> {
-        let addresses = |service: &Service| match &service.host {
-            Host::Name(name) => {
-                let found = (&**name, service.port).to_socket_addrs();
-                found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
-            }
-            Host::V4(address) => vec![IpAddr::V4(*address)],
-            Host::V6(address) => vec![IpAddr::V6(*address)],
-        };
-        let services = services.iter().map(|it| (it.clone(), addresses(it))).collect();
+        let services = with_addresses(services);
         let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        Arc::new(Self { services, stand_ins, refused, relayed: AtomicU64::new(0), permits })
+        let relayed = AtomicU64::new(0);
+        Arc::new(Self { services, stand_ins, refused, records, relayed, permits })
     }
 
     /// Connections relayed so far.
     pub fn relayed(&self) -> u64 {
         self.relayed.load(Ordering::Relaxed)
+    }
+
+    /// The place of a connection, when one is free.
+    pub async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).acquire_owned().await.ok()
+    }
+
+    /// Counts and records a connection that was made; whether it may go on.
+    pub async fn count(&self, service: &relay_record::Service<'_>, client: IpAddr) -> bool {
+        self.relayed.fetch_add(1, Ordering::Relaxed);
+        self.records.record(service, client).await
     }
 
     /// Serves `listener` in tasks of the current runtime.
@@ -79,14 +108,14 @@ impl Relay {
         let relay = Arc::clone(self);
         tokio::spawn(async move {
             loop {
-                let Ok(permit) = Arc::clone(&relay.permits).acquire_owned().await else { return };
-                let Ok((client, _)) = listener.accept().await else {
+                let Some(permit) = relay.permit().await else { return };
+                let Ok((client, peer)) = listener.accept().await else {
                     tokio::task::yield_now().await;
                     continue;
                 };
                 let relay = Arc::clone(&relay);
                 tokio::spawn(async move {
-                    relay.serve(client).await;
+                    relay.serve(client, peer.ip()).await;
                     drop(permit);
                 });
             }
@@ -94,7 +123,7 @@ impl Relay {
         Ok(())
     }
 
-    async fn serve(&self, mut client: TcpStream) {
+    async fn serve(&self, mut client: TcpStream, peer: IpAddr) {
         let Ok(destination) = client.local_addr() else { return };
         let Some(service) = self.service(destination) else {
             self.refused.lock().note(destination, false, &self.stand_ins);
@@ -105,7 +134,10 @@ impl Relay {
         let name = host.to_string();
         match TcpStream::connect((name.trim_matches(['[', ']']), *port)).await {
             Ok(mut server) => {
-                self.relayed.fetch_add(1, Ordering::Relaxed);
+                let recorded = relay_record::Service::Tcp(&name, *port);
+                if !self.count(&recorded, peer).await {
+                    return;
+                }
                 info!("relayed to {host}:{port} (--reach)");
                 // An error is the end of one side.
                 let _ = copy_bidirectional(&mut client, &mut server).await;
@@ -116,15 +148,36 @@ impl Relay {
 
     fn service(&self, destination: SocketAddr) -> Option<&Service> {
         let name = self.stand_ins.name_of(destination.ip()).map(Host::Name);
-        let is = |(service, addresses): &&(Service, Vec<IpAddr>)| {
-            let is_host = match &name {
-                Some(name) => service.host == *name,
-                None => addresses.contains(&destination.ip().to_canonical()),
-            };
-            is_host && service.port == destination.port()
-        };
-        self.services.iter().find(is).map(|(service, _)| service)
+        named_by(&self.services, name, destination)
     }
+}
+
+fn with_addresses(services: &[Service]) -> Vec<(Service, Vec<IpAddr>)> {
+    let addresses = |service: &Service| match &service.host {
+        Host::Name(name) => {
+            let found = (&**name, service.port).to_socket_addrs();
+            found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
+        }
+        Host::V4(address) => vec![IpAddr::V4(*address)],
+        Host::V6(address) => vec![IpAddr::V6(*address)],
+    };
+    services.iter().map(|it| (it.clone(), addresses(it))).collect()
+}
+
+/// The service at `destination`, whose address stands for `name` if for any.
+fn named_by(
+    services: &[(Service, Vec<IpAddr>)],
+    name: Option<Host>,
+    destination: SocketAddr,
+) -> Option<&Service> {
+    let is = |(service, addresses): &&(Service, Vec<IpAddr>)| {
+        let is_host = match &name {
+            Some(name) => service.host == *name,
+            None => addresses.contains(&destination.ip().to_canonical()),
+        };
+        is_host && service.port == destination.port()
+    };
+    services.iter().find(is).map(|(service, _)| service)
 }
 
 #[cfg(test)]
@@ -137,18 +190,25 @@ mod tests {
         assert_eq!((service.host.to_string(), service.port), ("db.example".into(), 5432));
         assert_eq!("[::1]:80".parse::<Service>().unwrap().port, 80);
         for text in ["db.example", "db.example:", "5432", "http://db.example:1", "a b:1"] {
-            assert!(text.parse::<Service>().is_err(), "{text}");
+            assert!(text.parse::<Reach>().is_err(), "{text}");
         }
+        let socket = "/run/docker.sock".parse::<Reach>();
+        assert_eq!(socket, Ok(Reach::Socket("/run/docker.sock".into())));
     }
 
     #[test]
     fn exactly_the_named_services_are_reached() {
-        let stand_ins = Arc::new(StandIns::default());
+        let stand_ins = StandIns::default();
         let (db, _) = stand_ins.addresses_of("db.example");
         let (other, _) = stand_ins.addresses_of("other.example");
         let services = ["db.example:5432", "127.0.0.1:6379"].map(|it| it.parse().unwrap());
-        let relay = Relay::new(&services, stand_ins, Arc::default());
-        let reached = |ip: std::net::Ipv4Addr, port| relay.service((ip, port).into()).is_some();
+        let services = with_addresses(&services);
+        let named =
+            |ip: std::net::Ipv4Addr, port| (stand_ins.name_of(ip.into()), (ip, port).into());
+        let reached = |ip, port| {
+            let (name, destination) = named(ip, port);
+            named_by(&services, name.map(Host::Name), destination).is_some()
+        };
         assert!(reached(db, 5432) && reached([127, 0, 0, 1].into(), 6379));
         assert!(!reached(db, 6379) && !reached(other, 5432));
         assert!(!reached([127, 0, 0, 1].into(), 5432) && !reached([10, 0, 0, 1].into(), 5432));
