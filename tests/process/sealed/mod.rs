@@ -167,6 +167,27 @@ fn many_names_and_many_threads_are_answered() {
 }
 
 #[test]
+fn browsers_that_have_databases_of_their_own_trust_the_authority() {
+    let script = r#"
+        mkdir -p "$HOME/.pki/nssdb"
+        certutil -N -d "sql:$HOME/.pki/nssdb" --empty-password
+        list() { certutil -L -d "sql:$HOME/.pki/nssdb" | grep -c "^courtesy-0 .*C,,"; }
+        list
+        "$COURTESY" run --summary none --sealed -- sh -c '
+            certutil -L -d "sql:$HOME/.pki/nssdb" | grep -c "^courtesy-0 .*C,,"
+            file=$(grep -o "/[^\"]*authority-0.pem" /opt/firefox/distribution/policies.json)
+            openssl x509 -in "$file" -noout && echo "Firefox installs it"'
+        list
+        ls -A /opt/firefox/distribution | wc -l"#;
+    for user in users() {
+        let ended = world(user, script);
+        let counts: Vec<_> = ended.said.lines().filter(|it| ["0", "1"].contains(it)).collect();
+        assert_eq!(counts, ["0", "1", "0", "0"], "{}", ended.said);
+        ended.has("Firefox installs it");
+    }
+}
+
+#[test]
 fn what_is_visible_is_what_the_page_says() {
     let script = r#"
         "$COURTESY" run --sealed -- sh -c '

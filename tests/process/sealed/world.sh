@@ -10,6 +10,13 @@ printf 'hosts: files dns\n' >"$DIR/nsswitch.conf"
 mount --bind "$DIR/hosts" /etc/hosts
 mount --bind "$DIR/nsswitch.conf" /etc/nsswitch.conf
 touch "$DIR/courtesy"
+# A place for policies of Firefox.
+case $* in
+*/opt/firefox/*)
+    mount -t tmpfs none /opt
+    mkdir -p /opt/firefox/distribution
+    ;;
+esac
 mount --bind "$COURTESY" "$DIR/courtesy"
 mkdir -p "$DIR/state" "$DIR/tmp"
 chown -R "$AS:$AS" "$DIR/state" "$DIR/tmp"

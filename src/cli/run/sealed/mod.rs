@@ -11,6 +11,7 @@
 
 mod channel;
 mod descriptors;
+mod firefox;
 mod flags;
 mod init;
 mod inside;
@@ -18,6 +19,7 @@ mod messages;
 mod mounts;
 mod namespaces;
 mod network;
+mod nss;
 mod reach;
 pub mod refused;
 mod relay_record;
@@ -164,6 +166,9 @@ fn mounts_of(setup: &ClientSetup, dir: &Path, keep: &[PathBuf]) -> io::Result<Ve
     let mut mounts = vec![Mount { source: names, target }];
     if let Some(trust) = &setup.trust {
         mounts.extend(trust::mounts(trust, dir)?);
+        let authorities = trust::one_by_one(trust, dir)?;
+        mounts.extend(nss::mounts(&authorities, dir));
+        mounts.extend(firefox::mounts(&authorities, dir));
     }
     let empty = dir.join("empty");
     fs::write(&empty, "")?;

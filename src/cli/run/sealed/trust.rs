@@ -53,8 +53,23 @@ pub fn mounts(trust: &TrustFiles, dir: &Path) -> io::Result<Vec<Mount>> {
     Ok(mounts)
 }
 
+/// Each certificate of the authority as a file of its own in `dir`, for programs that read one only.
+///
+/// # Errors
+///
+/// When one cannot be read or written.
+pub fn one_by_one(trust: &TrustFiles, dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let pem = fs::read(&trust.authority)?;
+    let certificates = Pem::iter_from_buffer(&pem).enumerate().map(|(number, found)| {
+        let file = dir.join(format!("authority-{number}.pem"));
+        fs::write(&file, crate::ca::pem(&found.map_err(io::Error::other)?.contents))?;
+        Ok(file)
+    });
+    certificates.collect()
+}
+
 /// Copies the directory `from`; its links stay links.
-fn copy_links(from: &Path, to: &Path) -> io::Result<()> {
+pub fn copy_links(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
