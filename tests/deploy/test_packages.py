@@ -23,6 +23,14 @@ class Packages(Case):
         self.assertIn("ExecStart=/usr/bin/courtesy serve\n", read("systemd/courtesy.service"))
         self.assertIn("/usr/bin/courtesy", rpm.values())
 
+    def test_the_deb_brings_a_profile_that_allows_user_namespaces(self):
+        deb = {source: target for source, target, _ in cargo()["package"]["metadata"]["deb"]["assets"]}
+        directory, profile = deb["packaging/apparmor"], read("packaging/apparmor")
+        self.assertIn("profile courtesy /usr/bin/courtesy flags=(unconfined) {\n  userns,\n", profile)
+        self.assertEqual(deb["target/packages/tree/usr/bin/courtesy"], "usr/bin/")
+        self.assertIn(f"cp /{directory}apparmor /etc/apparmor.d/courtesy\n", read("packaging/debian/postinst"))
+        self.assertIn("rm -f /etc/apparmor.d/courtesy\n", read("packaging/debian/prerm"))
+
     def test_all_that_is_shipped_names_the_same_licence(self):
         package = cargo()["package"]
         licence = package["license"]
