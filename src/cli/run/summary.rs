@@ -125,7 +125,7 @@ impl Summary {
         } else if self.report.counts.requests == 0 {
             warnings.push(
                 "no request came this way. Not every client follows the proxy variables, or trusts the \
-                 certificate authority: see courtesy doctor"
+                 certificate authority: see courtesy doctor, or use --sealed, which needs neither"
                     .to_owned(),
             );
         }
@@ -146,7 +146,8 @@ impl Summary {
             let had = plural(*count, "connection");
             warnings.push(format!(
                 "the command had {had} of its own ({}): {it} not come by the proxy, so nothing was decided or \
-                 recorded there. The program follows no variable{perhaps}: see courtesy doctor",
+                 recorded there. The program follows no variable{perhaps}: see courtesy doctor, or use --sealed, \
+                 past which there is no way",
                 each.join(", ")
             ));
         }

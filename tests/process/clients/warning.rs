@@ -43,6 +43,7 @@ fn a_connection_of_the_commands_own_is_warned_about() {
         let summary =
             std::fs::read_to_string(run.directory().join("summary.txt")).expect("a summary");
         assert!(summary.contains("the command had 1 connection of its own ("), "{summary}");
+        assert!(summary.contains("or use --sealed"), "{summary}");
         assert!(
             summary.contains(&format!(" to 10.9.8.7:{port}): it does not come by the proxy")),
             "{summary}"

@@ -72,7 +72,7 @@ fn connections_that_bypass_the_proxy_are_a_warning() {
     assert!(
         summary
             .text()
-            .contains("see courtesy doctor\n          the command had 1 connection of its own")
+            .contains("which needs neither\n          the command had 1 connection of its own")
     );
 }
 
