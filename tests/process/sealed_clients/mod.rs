@@ -73,7 +73,7 @@ fn assert_sealed(clients: &[Client], prepare: &str, trust: &str) -> Ended {
         }
     }
     assert_same(&served(&ended), &pages);
-    let urls = ended.denied();
+    let urls = ended.records("denied");
     let urls = urls.iter().filter_map(|it| it["url"].as_str());
     let urls = urls.filter(|url| url.contains("//site.example/")).map(|url| cut(url, 7));
     assert_same(&urls.collect(), &denials);

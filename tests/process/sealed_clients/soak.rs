@@ -29,7 +29,7 @@ fn a_crawl_with_200_requests_at_a_time_leaves_nothing() {
     assert_eq!(crawls.len(), 2, "{}", ended.said);
     assert!(crawls.iter().all(|crawl| crawl.ends_with(", failed: 0")), "{}", ended.said);
     let denied: usize = crawls.iter().filter_map(|crawl| numbers(crawl).get(3).copied()).sum();
-    assert_eq!(ended.denied().len(), denied, "a record for each 403: {}", ended.said);
+    assert_eq!(ended.records("denied").len(), denied, "a record for each 403: {}", ended.said);
     let around = ended.served.iter().find(|line| !line.ends_with(" via") && *line != "/robots.txt");
     assert_eq!(around, None);
 }
