@@ -1,5 +1,5 @@
-"""An origin on ports 80 and 443, an echo on 5432, and a name server that knows *.many.example. Each request becomes a line of DIR/served: the path,
-and "via" if a proxy has sent it."""
+"""An origin on ports 80 and 443, an echo on 5432, and a name server that knows *.many.example. Each
+request becomes a line of DIR/served: the path, and "via" if a proxy has sent it."""
 
 import http.server
 import socket
@@ -35,6 +35,8 @@ class Echo(socketserver.BaseRequestHandler):
 
 def serve_names():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        # A test may have another one at one address.
+        udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         udp.bind(("", 53))
         while True:
             query, client = udp.recvfrom(1500)

@@ -9,6 +9,7 @@ HEADER_BYTES = 12
 KNOWN = b"\4site\7example\0"
 
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 server.bind((sys.argv[1], 53))
 while True:
     query, client = server.recvfrom(512)
