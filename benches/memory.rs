@@ -225,11 +225,13 @@ fn capture(
     let peer = "192.0.2.7".parse().ok();
     let request =
         Some("GET /robots.txt HTTP/1.1\r\nhost: a.example\r\nuser-agent: courtesy\r\n".to_owned());
-    let answer = Answer { head, head_cut: false, peer, request, status: 200, url: url.to_owned() };
+    let asked = url.to_owned();
+    let (url, via) = (asked.clone(), None);
+    let answer = Answer { head, head_cut: false, peer, request, status: 200, url, via };
     let body = Body { cut: false, bytes: body.len() as u64, sha256: sanitize::hex(&sha256) };
     CaptureRecord {
         answers: vec![answer],
-        asked: url.to_owned(),
+        asked,
         body: Some(body),
         failure: None,
         fetched_at: at.millis(),

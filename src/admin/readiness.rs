@@ -3,7 +3,7 @@
 //! reported without making it unready: a failed store on disk (decisions are made from memory, and a
 //! restart of an unready instance would lose that), settings that could not be reloaded (the former
 //! ones are in effect, and a restart would end the service), and an expired CA (only interception
-//! stops). A
+//! stops), and a parent proxy that refuses the credentials (other hosts may have another). A
 //! shared engine that is away is another, unless `engine.required` says that the proxy is to wait for
 //! its first contact.
 
@@ -79,7 +79,7 @@ fn is_verbose(uri: &Uri) -> bool {
 }
 
 /// Each part, what trouble with it makes of the whole, and the trouble where there is some.
-fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 6] {
+fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 7] {
     let draining = watched.draining.load(Ordering::Relaxed);
     let stopping = || "the proxy is stopping, and takes no more requests".to_owned();
     let in_memory = |error| format!("origins are stored in memory only: {error}");
@@ -94,7 +94,21 @@ fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 6] {
         engine(watched),
         ("config", Status::Degraded, watched.reloads.failing().map(former)),
         ("ca", Status::Degraded, watched.leaves.invalidity().map(no_https)),
+        ("parent", Status::Degraded, refusing_parents(watched)),
     ]
+}
+
+/// Parents that refuse the name and password: the settings are wrong. Other failures of a parent pass,
+/// and are in its metrics.
+fn refusing_parents(watched: &Watched) -> Option<String> {
+    let stats = watched.egress.parent_stats().into_iter().filter(|it| it.refuses_credentials);
+    let refusing: Vec<String> = stats.map(|it| it.parent).collect();
+    (!refusing.is_empty()).then(|| {
+        format!(
+            "refused by {}: the name and password of egress.parent_credentials_file, or none",
+            refusing.join(", ")
+        )
+    })
 }
 
 fn engine(watched: &Watched) -> (&'static str, Status, Option<String>) {

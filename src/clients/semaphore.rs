@@ -60,6 +60,11 @@ impl FairSemaphore {
         self.grant();
     }
 
+    /// How many permits there are.
+    pub fn max(&self) -> usize {
+        self.table().max
+    }
+
     /// How many permits are granted.
     pub fn in_use(&self) -> usize {
         self.table().turns.in_use()

@@ -10,12 +10,13 @@ use super::diagnostics::{Complain, Complaint};
 use super::parse::{print_duration, print_size};
 use super::settings::Settings;
 use crate::config::limits::LOOKUPS_MAX;
+use crate::egress::{ParentHttp, ParentResolve};
 use listen::{check_admin, check_listen, check_ports, check_transparent};
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
 const ROBOTS_SIZE_MIN: u64 = 500 << 10;
 
-/// Room for the request line of 8000 bytes that RFC 9112 §3 asks for. The engine panics on less.
+/// Room for the request line of 8000 bytes that RFC 9112 §3 asks for. hyper panics on less.
 const HEADER_SIZE_MIN: u64 = 8 << 10;
 
 /// A record is some 1300 bytes; less would close a file after a few.
@@ -69,12 +70,24 @@ pub fn check(
     }
     check_admin(settings, place("listen.admin").as_deref() == Some("--admin"), &mut complain);
     check_ca(settings, &mut complain);
+    check_parent(settings, &mut complain);
     check_outage(settings, &mut complain);
     check_rules(settings, &mut complain);
     check_exemptions(settings, &mut complain);
     check_bounds(settings, &mut complain);
     check_sizes(settings, &mut complain);
     check_log(settings, &mut complain);
+}
+
+/// In absolute-form a parent is given the name in the target, and no address.
+fn check_parent(settings: &Settings, complain: Complain<'_>) {
+    let egress = &settings.egress;
+    if egress.parent_http == ParentHttp::Absolute && egress.parent_resolve == ParentResolve::Pin {
+        let problem =
+            "\"absolute\" gives the parent no address, which parent_resolve = \"pin\" asks for";
+        let hint = "take parent_resolve = \"check\", or parent_http = \"connect\"";
+        complain("egress.parent_http", problem.into(), Some(hint.into()));
+    }
 }
 
 /// Sizes that are too small to work with.

@@ -75,6 +75,11 @@ impl Revalidation {
         self.peer
     }
 
+    /// The parent that a connection to `origin` goes by: scheme, host and port.
+    pub fn via(&self, origin: &Origin) -> Option<String> {
+        self.snapshot.parents.of(origin.host()).map(|parent| parent.address.to_string())
+    }
+
     /// The settings under which the connection was last permitted.
     pub fn config(&self) -> &Config {
         &self.snapshot.config

@@ -16,6 +16,7 @@ use super::body::RequestBody;
 use super::boxed_request::BoxedRequest;
 use super::http1::{Http1Connection, LargeRead};
 use super::http2::{Http2Connection, Http2Stream, to_http1, to_http2};
+use super::parent::Forwarder;
 use super::pool::Pool;
 use crate::types::origin::Origin;
 
@@ -45,6 +46,22 @@ impl Link {
         match self {
             Self::Http1(connection) => connection.peer(),
             Self::Http2(stream) => stream.connection().peer(),
+        }
+    }
+
+    /// The parent that it goes by: scheme, host and port.
+    pub fn via(&self, origin: &Origin) -> Option<String> {
+        match self {
+            Self::Http1(connection) => connection.via(origin),
+            Self::Http2(stream) => stream.connection().via(origin),
+        }
+    }
+
+    /// The parent that forwards what is sent over it.
+    pub fn forwarder(&self) -> Option<&Forwarder> {
+        match self {
+            Self::Http1(connection) => connection.forwarder.as_ref(),
+            Self::Http2(_) => None,
         }
     }
 
@@ -88,6 +105,9 @@ impl Link {
             Self::Http1(connection) => {
                 to_http1(&mut request.head);
                 frame_content(&mut request);
+                if let Some(forwarder) = &connection.forwarder {
+                    forwarder.address(origin, &mut request.head);
+                }
                 Either::Left(connection.send(with_informational_listener(request)))
             }
             Self::Http2(stream) => {

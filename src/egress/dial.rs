@@ -13,6 +13,7 @@ use super::happy_eyeballs;
 use super::http1::Http1Connection;
 use super::http2::{self, Opening, Window};
 use super::origin_socket::OriginSocket;
+use super::parent::Forwarder;
 use super::pool::Pool;
 use super::requester::Requester;
 use super::route::Route;
@@ -176,7 +177,11 @@ impl<'a> Dialer<'a> {
         window: Window,
         route: Route<'_>,
     ) -> Result<Connection, Error> {
-        let stream = self.connect(origin, &route).await?;
+        let forwarder = route.snapshot.parents.forwarder(origin).cloned();
+        let stream = match &forwarder {
+            Some(parent) => box_future(|| self.connect_to_parent(parent, &route)).await?,
+            None => self.connect(origin, &route).await?,
+        };
         let peer = route.peer(&stream);
         let revalidation = Revalidation::new(peer, Arc::clone(&route.snapshot));
         let snapshot = route.snapshot;
@@ -186,7 +191,9 @@ impl<'a> Dialer<'a> {
                     .await
             }
             Scheme::Http => {
-                let http1 = Http1Connection::open(origin, stream, revalidation).await?;
+                let mut http1 = Http1Connection::open(origin, stream, revalidation).await?;
+                let mark = &snapshot.parents.mark;
+                http1.forwarder = forwarder.map(|it| Forwarder::new(it, Arc::clone(mark)));
                 Ok(Connection::new(Link::Http1(http1), self.home(), false))
             }
             Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not spoken here")),

@@ -1,6 +1,7 @@
 //! From an origin to a connection by its parent proxy.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use tokio::time::timeout;
 
@@ -8,11 +9,16 @@ use super::dial::Dialer;
 use super::error::{Error, Failure};
 use super::happy_eyeballs;
 use super::origin_socket::OriginSocket;
-use super::parent::{Parent, ParentResolve, ParentScheme, ParentTarget};
+use super::parent::{Fault, Parent, ParentResolve, ParentScheme, ParentTarget};
 use super::policy::Prohibited;
 use super::route::Route;
 use super::tls::{PlaintextStream, Versions};
+use crate::clients::SemaphorePermit;
+use crate::runtime::clock::monotonic;
 use crate::types::origin::{Host, Origin};
+
+/// How long a connection by a parent may wait for one of the others that are being made by it.
+const DIAL_WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl Dialer<'_> {
     /// A connection to `origin` by `parent`. Nothing falls back to a direct one.
@@ -27,21 +33,62 @@ impl Dialer<'_> {
         origin: &Origin,
         route: &Route<'_>,
     ) -> Result<OriginSocket, Error> {
-        let connected = self.open_by_parent(parent, origin, route).await;
-        match &connected {
-            Ok(_) => parent.note(Ok(())),
-            Err(error) if error.failure.is_parents() => parent.note(Err(error)),
-            Err(_) => {}
-        }
-        connected
+        let host = target(parent, origin, route);
+        let target = ParentTarget { host: &host, port: origin.port() };
+        self.attempt(parent, Some(target), route).await
     }
 
-    async fn open_by_parent(
+    /// A connection to `parent` itself, which forwards what is sent over it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::connect_by_parent`].
+    pub(super) async fn connect_to_parent(
         self,
         parent: &Parent,
-        origin: &Origin,
         route: &Route<'_>,
     ) -> Result<OriginSocket, Error> {
+        self.attempt(parent, None, route).await
+    }
+
+    async fn attempt(
+        self,
+        parent: &Parent,
+        target: Option<ParentTarget<'_>>,
+        route: &Route<'_>,
+    ) -> Result<OriginSocket, Error> {
+        let _permit = permit(parent, route).await?;
+        let began = monotonic();
+        parent.admit(began)?;
+        let connected = self.reach(parent, target, route).await;
+        match &connected {
+            Ok(_) => parent.note_answer(),
+            Err((error, fault)) if error.failure.is_parents() => {
+                parent.note_failure(*fault, error, (began, monotonic()));
+            }
+            Err(_) => {}
+        }
+        connected.map_err(|(error, _)| error)
+    }
+
+    async fn reach(
+        self,
+        parent: &Parent,
+        target: Option<ParentTarget<'_>>,
+        route: &Route<'_>,
+    ) -> Result<OriginSocket, (Error, Fault)> {
+        let mut socket =
+            self.socket_to(parent, route).await.map_err(|error| (error, Fault::Parent))?;
+        if let Some(target) = target {
+            let Route { snapshot, .. } = route;
+            let limit = snapshot.config.connect_timeout;
+            parent.open(&mut socket, target, &snapshot.parents.mark, limit).await?;
+        }
+        Ok(socket)
+    }
+
+    /// A connection to the parent, inside TLS if it speaks that.
+    async fn socket_to(self, parent: &Parent, route: &Route<'_>) -> Result<OriginSocket, Error> {
         let Route { snapshot, requester, .. } = route;
         let limit = snapshot.config.connect_timeout;
         let addresses = self.addresses_of_parent(parent, route).await?;
@@ -49,21 +96,17 @@ impl Dialer<'_> {
         let stream = happy_eyeballs::connect(&addresses, limit, attempts, *requester).await;
         let stream = stream.map_err(|error| of_parent(parent, error))?;
         let _ = stream.set_nodelay(true);
-        let mut socket = OriginSocket::Tcp(stream);
-        if parent.address.scheme() == ParentScheme::Https {
-            let tls = &snapshot.tls;
-            let handshake = tls.handshake(parent.address.origin(), socket, Versions::Http1);
-            let secured = timeout(limit, handshake).await.map_err(|_| {
-                let reason = format!("the TLS handshake took longer than {limit:?}");
-                parent.error(Failure::ParentTimeout, &reason)
-            })?;
-            let secured = secured.map_err(|error| of_parent(parent, error))?;
-            socket = OriginSocket::Tls(PlaintextStream::new(secured.stream));
+        let socket = OriginSocket::Tcp(stream);
+        if parent.address.scheme() != ParentScheme::Https {
+            return Ok(socket);
         }
-        let host = target(parent, origin, route);
-        let target = ParentTarget { host: &host, port: origin.port() };
-        parent.open(&mut socket, target, limit).await?;
-        Ok(socket)
+        let handshake = snapshot.tls.handshake(parent.address.origin(), socket, Versions::Http1);
+        let secured = timeout(limit, handshake).await.map_err(|_| {
+            let reason = format!("the TLS handshake took longer than {limit:?}");
+            parent.error(Failure::ParentTimeout, &reason)
+        })?;
+        let secured = secured.map_err(|error| of_parent(parent, error))?;
+        Ok(OriginSocket::Tls(PlaintextStream::new(secured.stream)))
     }
 
     /// The addresses of the parent. The operator has named it, so that they are not judged, but for
@@ -91,6 +134,24 @@ impl Dialer<'_> {
         }
         Ok(addresses)
     }
+}
+
+/// A permit for one of the connections that are made at a time by `parent`: one that does not answer
+/// must not hold what other hosts need.
+async fn permit(parent: &Parent, route: &Route<'_>) -> Result<SemaphorePermit, Error> {
+    let client = route.requester.client();
+    if let Some(permit) = parent.dials.try_acquire(client) {
+        return Ok(permit);
+    }
+    route.requester.note_queued();
+    timeout(DIAL_WAIT_MAX, parent.dials.acquire(client)).await.map_err(|_| {
+        let detail = format!(
+            "{} connections by the parent proxy {} are being made, and none was within {DIAL_WAIT_MAX:?}",
+            parent.dials.in_use(),
+            parent.address
+        );
+        Error::new(Failure::Exhausted, detail)
+    })
 }
 
 /// The host that the parent is given: the name, unless it is to be given an address that was judged.

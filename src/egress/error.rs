@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::parent::ParentFailure;
 use crate::pace::{NoExchange, Refused};
 use crate::types::origin::Origin;
 
@@ -156,12 +157,14 @@ pub struct Error {
     pub detail: String,
     /// Why the request did not get its turn, if that is the failure.
     pub refused: Option<Box<Refused>>,
+    /// What the parent proxy did, if that is the failure.
+    pub parent: Option<Box<ParentFailure>>,
 }
 
 impl Error {
     /// A failure with its explanation.
     pub fn new(failure: Failure, detail: impl Into<String>) -> Self {
-        Self { failure, detail: detail.into(), refused: None }
+        Self { failure, detail: detail.into(), refused: None, parent: None }
     }
 
     /// As many exchanges with `origin` were under way for `limit` as there may be.
@@ -176,7 +179,7 @@ impl Error {
 
     /// The request did not get its turn.
     pub fn paced(refused: Refused) -> Self {
-        let detail = refused.to_string();
-        Self { failure: Failure::Paced, detail, refused: Some(Box::new(refused)) }
+        let error = Self::new(Failure::Paced, refused.to_string());
+        Self { refused: Some(Box::new(refused)), ..error }
     }
 }

@@ -17,6 +17,7 @@ use super::config::Config;
 use super::connection::{Connection, Link};
 use super::error::{Error, Failure};
 use super::hyper_error::{ends_connection, exchange_error};
+use super::parent::restore;
 use super::pool::Lease;
 use super::retry::{Failed, RetryRule};
 use super::state::EgressState;
@@ -34,6 +35,7 @@ pub async fn exchange(
 ) -> Result<Response<Box<ResponseBody>>, Failed> {
     // The guard of the configuration ends with this statement: a thread can hold only a few.
     let Config { response_timeout, body_idle_timeout, max_headers, .. } = state.load().config;
+    state.note_exchange(origin);
     let response_guard = request.body.response_guard();
     let progress = request.body.progress();
     progress.start_origin_timer();
@@ -48,6 +50,10 @@ pub async fn exchange(
                 return Err(Failed::finally(Error::new(Failure::ResponseTimeout, detail), turn));
             }
         };
+    if let Some(error) = link.forwarder().and_then(|it| it.refusal(response.status())) {
+        turn.note_failure(false);
+        return Err(Failed::finally(error, turn));
+    }
     turn.note_response(response.status(), response.headers());
     if let Err(error) = check_head(origin, response.headers(), max_headers) {
         return Err(Failed::finally(error, turn));
@@ -105,7 +111,10 @@ fn classify_failure(
     turn: Turn,
 ) -> Failed {
     let is_reused = connection.is_reused;
-    let unsent = failed.take_message().filter(|_| is_reused).map(BoxedRequest::from);
+    let mut unsent = failed.take_message().filter(|_| is_reused).map(BoxedRequest::from);
+    if let (Some(_), Some(request)) = (connection.link.forwarder(), &mut unsent) {
+        restore(&mut request.head);
+    }
     let cause = failed.error();
     if let Link::Http2(stream) = &connection.link
         && ends_connection(cause)

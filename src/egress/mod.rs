@@ -42,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 use crate::pace::{Lanes, Turn};
 use crate::runtime::box_future::box_future;
 use crate::types::origin::Origin;
-pub use body::{InformationalListener, ReadAllowance, RequestBody, ResponseBody, TimeoutBody};
+pub use body::{InformationalListener, ReadAllowance, RequestBody, ResponseBody, TimeoutBody, Via};
 use boxed_request::BoxedRequest;
 pub use config::{Config, ConfigSnapshot};
 use dial::{Dialer, Wanted};
@@ -50,8 +50,8 @@ pub use error::{Error, Failure};
 use exchange::exchange;
 pub use origin_socket::OriginSocket;
 pub use parent::{
-    ParentAddress, ParentCredentials, ParentCredentialsError, ParentResolve, ParentRule,
-    ParentStats, Parents,
+    ParentAddress, ParentCredentials, ParentCredentialsError, ParentFailure, ParentHttp,
+    ParentResolve, ParentRule, ParentStats, Parents,
 };
 pub use permission::{PERMISSION_AGE_MAX, Permission, Renewal, Unconditional};
 pub use policy::{AddressBlock, AddressPolicy, HostRules, Prohibited};
@@ -140,6 +140,7 @@ impl Egress {
         let address = route.peer(&stream);
         lanes.wait_and_start(turn, address, shutdown).await.map_err(Error::paced)?;
         turn.note_request_written();
+        self.state.note_exchange(origin);
         Ok(stream)
     }
 

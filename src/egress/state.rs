@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Semaphore;
@@ -16,6 +17,7 @@ use super::stats::{Counters, Stats};
 use crate::clients::{BodyMemory, FairSemaphore};
 use crate::pace::Lanes;
 use crate::types::client_key::ClientKey;
+use crate::types::origin::Origin;
 
 /// What all workers share: the configuration, DNS, the registry of pools.
 pub struct EgressState {
@@ -59,7 +61,8 @@ impl EgressState {
 
     /// Replaces the configuration for everything that begins from now on. Exchanges under way end
     /// as they began.
-    pub fn change(&self, snapshot: ConfigSnapshot) {
+    pub fn change(&self, mut snapshot: ConfigSnapshot) {
+        snapshot.parents.keep_known(&self.load().parents);
         let Config { max_lookups, max_attempts_beside, .. } = snapshot.config;
         self.current.store(Arc::new(snapshot));
         self.resolver.resize(max_lookups);
@@ -101,6 +104,18 @@ impl EgressState {
     /// A pool that keeps nothing.
     pub(super) fn no_pool(&self) -> Arc<Pool> {
         Pool::keeping_none(Arc::clone(&self.current), Arc::clone(&self.memory), &self.pools)
+    }
+
+    /// Counts a request, or a tunnel, to `origin` if it goes by a parent proxy.
+    pub(super) fn note_exchange(&self, origin: &Origin) {
+        if self.load().parents.of(origin.host()).is_some() {
+            self.counters.by_parent.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Requests, fetches of robots.txt and tunnels that went by a parent proxy.
+    pub fn by_parent(&self) -> u64 {
+        self.counters.by_parent.load(Ordering::Relaxed)
     }
 
     /// The state of the parent proxies.

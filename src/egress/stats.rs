@@ -1,5 +1,7 @@
 //! The counts that egress exports as metrics.
 
+use std::sync::atomic::AtomicU64;
+
 use crate::runtime::histogram::{Histogram, HistogramCounts};
 
 /// Counters that workers write to.
@@ -7,6 +9,8 @@ use crate::runtime::histogram::{Histogram, HistogramCounts};
 pub(super) struct Counters {
     /// Durations of connections that were made, from the DNS lookup to the end of the handshake.
     pub connect: Histogram,
+    /// Requests and tunnels that went by a parent proxy.
+    pub by_parent: AtomicU64,
 }
 
 /// The counts at one moment, summed over all workers.

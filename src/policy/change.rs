@@ -37,6 +37,10 @@ impl<'a> Stand<'a> {
                 Meaning::Unavailable => Self::NoFile,
                 Meaning::Forbidden | Meaning::Unreachable => Self::Closed(copy.as_ref()),
             },
+            // Nothing has changed at the origin.
+            RobotsState::Unreachable(outage) if outage.cause.is_of_parent() => {
+                Self::Rules(outage.copy.as_ref()?)
+            }
             RobotsState::Unreachable(outage) => Self::Closed(outage.copy.as_ref()),
         })
     }

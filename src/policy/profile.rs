@@ -8,7 +8,7 @@ mod words;
 
 use std::time::Duration;
 
-use super::access::{Cause, Freshness};
+use super::access::{Cause, Freshness, NetworkFailure};
 use crate::robots::{Dialect, Spellings};
 pub use words::{Access, Meaning, Obedience, OutageCopy, ProfileName};
 
@@ -324,6 +324,8 @@ impl Profile {
             Cause::TooManyRedirects { .. } => meanings.too_many_redirects,
             Cause::RedirectLoop => meanings.redirect_loop,
             Cause::RedirectWithoutLocation { .. } => meanings.redirect_without_location,
+            // No profile reads what a parent proxy does as a word of the origin.
+            Cause::Failed { failure: NetworkFailure::Parent, .. } => Meaning::Unreachable,
             Cause::Failed { .. } => meanings.server_error,
         }
     }

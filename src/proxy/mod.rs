@@ -168,6 +168,7 @@ impl Proxy {
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
+                self.check_loop(&request.head, HeaderSet::of(&request.head.headers))?;
                 let mut request = request.whole();
                 let upgrade = hyper::upgrade::on(&mut request);
                 let socket = PendingSocket::of(request.version(), upgrade);
@@ -218,15 +219,22 @@ impl Proxy {
         if set.has(HeaderSet::EXPECT) {
             check_expectation(&head.headers, head.version)?;
         }
-        if set.has(HeaderSet::VIA) && self.forwarding.via.is_looping(&head.headers) {
-            let detail = "the request has been through this proxy before (Via)";
-            return Err(Rejection::looping(detail).into());
-        }
+        self.check_loop(head, set)?;
         Ok(match max_forwards::count_down(head) {
             Some(LastForward::Options) => Some(respond::options()),
             Some(LastForward::Trace) => Some(respond::trace_ends_here()),
             None => None,
         })
+    }
+
+    /// Refuses what this process has sent itself and another proxy has sent back.
+    fn check_loop(&self, head: &http_request::Parts, set: HeaderSet) -> Result<(), Refusal> {
+        let may_loop = set.has(HeaderSet::VIA) || set.has(HeaderSet::OURS);
+        if may_loop && self.forwarding.via.is_looping(&head.headers) {
+            let detail = "the request has been through this proxy before";
+            return Err(Rejection::looping(detail).into());
+        }
+        Ok(())
     }
 
     /// The client of a request. Credentials are required of requests to the proxy as a proxy: not

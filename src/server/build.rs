@@ -94,8 +94,9 @@ pub fn build_prepared(
     let memory = Arc::new(BodyMemory::new(settings.body_memory()));
     own.extend(client.iter().flat_map(engine::addresses));
     let lanes = Lanes::new(settings.pace(), Arc::clone(&clock));
+    let mark = mark();
     let egress = egress::EgressState::with_memory(
-        terms(settings, tls, parents, own.clone()),
+        terms(settings, tls, (parents, &mark), own.clone()),
         lanes,
         Arc::clone(&memory),
     );
@@ -136,7 +137,7 @@ pub fn build_prepared(
         listener_tls: Arc::new(ArcSwap::from_pointee(listener_tls)),
         egress,
         own,
-        mark: mark(),
+        mark,
         engine: redis.clone().map(|engine| engine as Arc<dyn Engine>),
         redis,
     };
@@ -247,7 +248,7 @@ impl Components {
 
     /// The configuration of the egress by these settings.
     pub(super) fn terms(&self, settings: &Settings, tls: Tls, parents: Parents) -> ConfigSnapshot {
-        terms(settings, tls, parents, self.own.clone())
+        terms(settings, tls, (parents, &self.mark), self.own.clone())
     }
 
     /// The fetcher of robots.txt files for these settings.
@@ -265,11 +266,18 @@ pub fn build_egress(
     let tls = prepare::tls(settings, &mut found);
     let parents = prepare::note(settings.egress.parents(), &mut found);
     let (tls, parents) = prepare::finish(tls.zip(parents), found)?;
-    let terms = terms(settings, tls, parents, own);
+    let terms = terms(settings, tls, (parents, &mark()), own);
     Ok(egress::EgressState::new(terms, Lanes::off(Arc::new(SystemClock))))
 }
 
-fn terms(settings: &Settings, tls: Tls, parents: Parents, own: Vec<SocketAddr>) -> ConfigSnapshot {
+fn terms(
+    settings: &Settings,
+    tls: Tls,
+    (parents, mark): (Parents, &str),
+    own: Vec<SocketAddr>,
+) -> ConfigSnapshot {
+    // Half of the fetches of robots.txt are left to other hosts, whatever a parent does.
+    let parents = parents.of_process(mark, (settings.robots.max_fetches / 2).max(1));
     let policy =
         AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
     ConfigSnapshot { config: descriptors::bound(settings.egress()), policy, tls, parents }

@@ -40,7 +40,7 @@ pub(super) struct Counters {
 
 /// How a fetch can end: the words of the audit record, status codes by class, and two without a
 /// finding: not sent (`refused`), and cancelled (`aborted`).
-const RESULTS: [&str; 20] = [
+const RESULTS: [&str; 21] = [
     "successful",
     "not_modified",
     "status_4xx",
@@ -59,6 +59,7 @@ const RESULTS: [&str; 20] = [
     "invalid_response",
     "undecodable",
     "redirect_refused",
+    "parent_failed",
     "refused",
     "aborted",
 ];

@@ -156,9 +156,10 @@ impl FetchTask {
             }
             Consulted::Fetch(previous, Some(lease)) => {
                 let learnt = lease.during(self.learn(&ask, previous)).await;
+                let is_ours = learnt.as_ref().is_ok_and(Learnt::is_of_parent);
                 match self.land(learnt, ask, Some(&lease)) {
-                    Some(entry) => lease.land(&entry).await,
-                    None => lease.release().await,
+                    Some(entry) if !is_ours => lease.land(&entry).await,
+                    _ => lease.release().await,
                 }
             }
         }

@@ -36,6 +36,11 @@ impl Learnt {
         Self { entries, known, profile, identity, fetched, entry: Arc::new(entry) }
     }
 
+    /// Whether a parent proxy failed. Other proxies may go by another.
+    pub(super) fn is_of_parent(&self) -> bool {
+        matches!(&self.fetched.result, AccessResult::Without(cause) if cause.is_of_parent())
+    }
+
     /// The entry that it builds on if no other has landed meanwhile. One that has been forgotten has
     /// no part in the result; but a 304 is about its copy (RFC 9110 §15.4.5).
     pub(super) fn base(&self, is_forgotten: bool) -> Option<Arc<Entry>> {

@@ -369,7 +369,7 @@ fn verbose_readiness_lists_what_was_looked_at() {
     let told = proxy.admin("/readyz?verbose").json();
     let checks = told["checks"].as_array().expect("a list");
     let parts: Vec<_> = checks.iter().map(|check| check["part"].as_str().unwrap()).collect();
-    assert_eq!(parts, ["server", "audit", "store", "engine", "config", "ca"]);
+    assert_eq!(parts, ["server", "audit", "store", "engine", "config", "ca", "parent"]);
     assert!(checks.iter().all(|check| check["status"] == "ready"), "{told}");
     // The test's CA is made for ten years at the most.
     proxy.clock.advance(std::time::Duration::from_hours(24 * 365 * 50));

@@ -23,7 +23,7 @@ fn kept(proxy: &Proxy, kind: Kind, sha256: &Value) -> Vec<u8> {
 }
 
 #[track_caller]
-fn capture(proxy: &Proxy, sha256: &Value) -> CaptureRecord {
+pub fn capture(proxy: &Proxy, sha256: &Value) -> CaptureRecord {
     serde_json::from_slice(&kept(proxy, Kind::Capture, sha256)).expect("a capture")
 }
 

@@ -6,9 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use courtesy::config::{HttpsMode, Settings};
-use courtesy::egress::ParentResolve;
+use courtesy::egress::{ParentHttp, ParentResolve};
 
-use crate::testkit::parties::{Does, Origin, Parent, Proxy, Speaks, connect, refusing, tls};
+use crate::admin::metrics;
+use crate::evidence::capture;
+use crate::testkit::parties::{
+    Does, Origin, Parent, Proxy, Script, Speaks, answer, connect, ok_with, refusing, tls, until,
+};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 const ALL: [Speaks; 3] = [Speaks::Http, Speaks::Https, Speaks::Socks5];
@@ -25,6 +29,23 @@ fn behind(parent: &Parent, origins: &[&Origin], edit: impl FnOnce(&mut Settings)
         settings.egress.connect_timeout = Duration::from_secs(5);
         edit(settings);
     })
+}
+
+fn is_up(proxy: &Proxy, parent: &Parent) -> bool {
+    let metrics = proxy.admin("/metrics").text();
+    let line = metrics.lines().find_map(|line| {
+        line.strip_prefix(&format!("courtesy_parent_up{{parent=\"{}\"}} ", parent.url()))
+    });
+    line.expect("a gauge") == "1"
+}
+
+/// Waits until the back-offs are over: of the parent, and of the file behind it.
+#[track_caller]
+fn serves_again(proxy: &Proxy, url: &str) {
+    until("the page is there", || {
+        proxy.clock.advance(Duration::from_secs(40));
+        proxy.get(url).status() == 200
+    });
 }
 
 fn with_credentials(settings: &mut Settings, line: &str) {
@@ -80,34 +101,32 @@ fn tunnels_go_by_the_parent() {
 
 #[test]
 fn what_a_parent_answers_says_nothing_of_the_origin() {
-    let cases: [(Speaks, &[u8], &str); 8] = [
-        (Speaks::Http, b"HTTP/1.1 404 Not Found\r\n\r\n", "404"),
-        (Speaks::Http, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 3\r\n\r\nno\n", "403"),
-        (Speaks::Https, b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "503"),
-        (Speaks::Http, b"HTTP/1.1 200", "broke off"),
-        (Speaks::Http, b"SSH-2.0-x\r\n\r\n", "not HTTP"),
-        (Speaks::Socks5, &[5, 2, 0, 1, 0, 0, 0, 0, 0, 0], "does not allow"),
-        (Speaks::Socks5, &[5, 0, 0], "broke off"),
-        (Speaks::Socks5, b"", "broke off"),
+    // What was said, and whether the parent itself is at fault.
+    let cases: [(Speaks, &[u8], &str, bool); 8] = [
+        (Speaks::Http, b"HTTP/1.1 404 Not Found\r\n\r\n", "404", false),
+        (Speaks::Http, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 3\r\n\r\nno\n", "403", false),
+        (Speaks::Https, b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "503", false),
+        (Speaks::Http, b"HTTP/1.1 200", "broke off", false),
+        (Speaks::Http, b"SSH-2.0-x\r\n\r\n", "not HTTP", true),
+        (Speaks::Socks5, &[5, 2, 0, 1, 0, 0, 0, 0, 0, 0], "does not allow", false),
+        (Speaks::Socks5, &[5, 0, 0], "broke off", false),
+        (Speaks::Socks5, b"", "broke off", false),
     ];
-    for (speaks, answer, said) in cases {
+    for (speaks, answer, said, is_down) in cases {
         let (parent, origin) = (Parent::start(speaks), Origin::start());
         parent.does(Does::Answer(answer.to_vec()));
         let proxy = behind(&parent, &[&origin], |_| {});
         let response = proxy.get(&origin.url("/page"));
         // Nothing is known of the origin, and nothing is assumed.
-        assert_eq!(response.reason(), "undecided", "{}", response.text());
+        assert_eq!(response.reason(), "robots_unreachable", "{}", response.text());
         let text = response.text();
         assert!(text.contains(said) && text.contains(&parent.url()), "{said}: {text}");
         assert_eq!(origin.log().connections, 0);
-        let metrics = proxy.admin("/metrics").text();
-        let up = format!("courtesy_parent_up{{parent=\"{}\"}} 0", parent.url());
-        assert!(metrics.contains(&up), "{metrics}");
+        assert_eq!(is_up(&proxy, &parent), !is_down, "{said}");
         // It serves again, and the origin is as if nothing had been.
         parent.does(Does::Relay);
-        assert_eq!(proxy.get(&origin.url("/page")).status(), 200);
-        let up = format!("courtesy_parent_up{{parent=\"{}\"}} 1", parent.url());
-        assert!(proxy.admin("/metrics").text().contains(&up));
+        serves_again(&proxy, &origin.url("/page"));
+        assert!(is_up(&proxy, &parent));
     }
 }
 
@@ -137,8 +156,133 @@ fn a_dead_parent_is_no_reason_to_go_around_it() {
     let proxy = Proxy::before(&[&origin], |settings| {
         settings.egress.parent = Some(format!("http://{dead}").parse().expect("a parent"));
     });
-    assert_eq!(proxy.get(&origin.url("/page")).reason(), "undecided");
+    assert_eq!(proxy.get(&origin.url("/page")).reason(), "robots_unreachable");
     assert_eq!(origin.log().connections, 0);
+}
+
+#[test]
+fn a_parent_that_is_down_is_not_asked_by_each_request() {
+    let origin = Origin::start();
+    let (_held, dead) = refusing();
+    let proxy = Proxy::before(&[&origin], |settings| {
+        settings.egress.parent = Some(format!("http://{dead}").parse().expect("a parent"));
+        settings.egress.parents = vec!["direct.localhost=direct".parse().expect("a rule")];
+    });
+    for number in 0..20 {
+        let refused = proxy.get(&url(&origin, &format!("{number}.localhost"), "/page"));
+        assert_eq!(refused.reason(), "robots_unreachable");
+        assert_eq!(proxy.get(&url(&origin, "direct.localhost", "/page")).status(), 200);
+    }
+    let failures = format!("courtesy_parent_failures_total{{parent=\"http://{dead}\"}}");
+    let failures = metrics(&proxy)[&failures];
+    // One, and one more at the end of each back-off, the first of which is a second.
+    assert!((1.0..=5.0).contains(&failures), "{failures}");
+}
+
+#[test]
+fn a_parents_429_is_passed_on_and_is_no_word_of_the_origin() {
+    let (parent, origin) = (Parent::start(Speaks::Http), Origin::with_robots(RULES));
+    let proxy = behind(&parent, &[&origin], |settings| settings.egress.max_idle = 0);
+    assert_eq!(proxy.get(&origin.url("/page")).status(), 200);
+    parent.does(Does::Answer(b"HTTP/1.1 429 No\r\nRetry-After: 7\r\n\r\n".to_vec()));
+    let response = proxy.get(&origin.url("/page"));
+    response.assert_error(429, "proxy_configuration_error");
+    assert_eq!(response.head.field("retry-after"), Some("7"));
+    let status = response.head.field("proxy-status").unwrap_or_default().to_owned();
+    let named = format!("next-hop=\"{}\"; received-status=429", parent.url());
+    assert!(status.contains(&named), "{status}");
+    // Neither the parent nor the origin is left alone for that.
+    parent.does(Does::Relay);
+    assert_eq!(proxy.get(&origin.url("/page")).status(), 200);
+}
+
+#[test]
+fn refused_credentials_are_named_by_readiness() {
+    let (parent, origin) = (Parent::start(Speaks::Http), Origin::start());
+    parent.requires("crawler:right");
+    let proxy = behind(&parent, &[&origin], |settings| with_credentials(settings, "crawler:no\n"));
+    assert_eq!(proxy.get(&origin.url("/page")).reason(), "robots_unreachable");
+    let ready = proxy.admin("/readyz?verbose");
+    assert_eq!(ready.status(), 200);
+    let told = ready.text();
+    assert!(told.contains(&parent.url()) && !told.contains("crawler:no"), "{told}");
+    proxy.change(|settings| with_credentials(settings, "crawler:right\n"));
+    serves_again(&proxy, &origin.url("/page"));
+    assert!(!proxy.admin("/readyz?verbose").text().contains(&parent.url()));
+}
+
+#[test]
+fn a_request_that_comes_back_by_a_parent_is_refused() {
+    let (parent, origin) = (Parent::start(Speaks::Http), Origin::start());
+    let proxy = behind(&parent, &[&origin], |_| {});
+    assert_eq!(proxy.get(&origin.url("/page")).status(), 200);
+    let heads = parent.heads();
+    let token = heads[0].lines().find(|line| line.starts_with("courtesy-loop: ")).expect("a token");
+    let authority = origin.authority();
+    let connect = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{token}\r\n\r\n");
+    let refused = proxy.client().send(connect).read_head();
+    assert_eq!(refused.status(), 502);
+    proxy
+        .exchange("GET", &origin.url("/page"), &format!("{token}\r\n"))
+        .assert_error(502, "proxy_loop_detected");
+    let other = format!("{}\r\n", token.replace(": ", ": x"));
+    assert_eq!(proxy.exchange("GET", &origin.url("/page"), &other).status(), 200);
+    assert!(origin.log().requests.iter().all(|it| !it.head.contains("courtesy-loop")));
+}
+
+#[test]
+fn http_goes_in_absolute_form_where_it_is_set() {
+    let page = |path: &str| format!("http://site.invalid:8080{path}");
+    let forwarding = |robots: Script| {
+        let parent = Origin::start().on(&page("/robots.txt"), robots);
+        let proxy = Proxy::before(&[&parent], |settings| {
+            let url = format!("http://{}", parent.authority());
+            settings.egress.parent = Some(url.parse().expect("a parent"));
+            settings.egress.parent_http = ParentHttp::Absolute;
+            settings.egress.parent_resolve = ParentResolve::Parent;
+            settings.egress.connect_ports.push(8080);
+            with_credentials(settings, "crawler:secret\n");
+        });
+        (parent, proxy)
+    };
+    let (parent, proxy) = forwarding(ok_with("", RULES));
+    assert_eq!(proxy.get(&page("/open")).status(), 200);
+    proxy.get(&page("/private/a")).assert_error(403, "http_request_denied");
+    let lines = [format!("GET {}", page("/robots.txt")), format!("GET {}", page("/open"))];
+    assert_eq!(parent.request_lines(), lines);
+    let basic = "Proxy-Authorization: Basic Y3Jhd2xlcjpzZWNyZXQ=";
+    assert!(parent.log().requests.iter().all(|it| it.head.contains(basic)));
+    // What may be the parent's own word is none of the origin.
+    for status in [401, 403, 429, 503] {
+        let (_parent, proxy) = forwarding(Script::default().send(answer(status, "", "")));
+        assert_eq!(proxy.get(&page("/open")).reason(), "robots_unreachable", "{status}");
+    }
+    let (_parent, proxy) = forwarding(Script::default().send(answer(404, "", "")));
+    assert_eq!(proxy.get(&page("/open")).status(), 200);
+}
+
+#[test]
+fn the_pace_over_two_parents_is_one() {
+    let [first, second] = [Speaks::Http, Speaks::Socks5].map(Parent::start);
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 0.5\n");
+    let proxy = behind(&first, &[&origin], |_| {});
+    assert_eq!(proxy.get(&origin.url("/a")).status(), 200);
+    proxy.change(|settings| {
+        settings.egress.parent = Some(second.url().parse().expect("a parent"));
+    });
+    assert_eq!(proxy.get(&origin.url("/b")).status(), 200);
+    let arrivals = origin.arrivals();
+    assert!(arrivals[1] - arrivals[0] >= Duration::from_millis(480), "{arrivals:?}");
+    assert!(!second.asked().is_empty());
+}
+
+#[test]
+fn a_capture_names_the_parent_that_it_came_by() {
+    let (parent, origin) = (Parent::start(Speaks::Http), Origin::with_robots(RULES));
+    let proxy = behind(&parent, &[&origin], |settings| with_credentials(settings, "a:secret\n"));
+    let denied = proxy.get(&origin.url("/private/a"));
+    let capture = capture(&proxy, &denied.json()["robots"]["capture"]);
+    assert_eq!(capture.answers[0].via.as_deref(), Some(parent.url().as_str()));
 }
 
 #[test]
@@ -150,10 +294,10 @@ fn name_and_password_are_those_of_the_file() {
             with_credentials(settings, "crawler:wrong\n");
         });
         let refused = proxy.get(&origin.url("/page"));
-        assert_eq!(refused.reason(), "undecided");
+        assert_eq!(refused.reason(), "robots_unreachable");
         assert!(!refused.text().contains("wrong\""), "{}", refused.text());
         proxy.change(|settings| with_credentials(settings, "crawler:open: sesame\n"));
-        assert_eq!(proxy.get(&origin.url("/page")).status(), 200, "{speaks:?}");
+        serves_again(&proxy, &origin.url("/page"));
     }
 }
 
@@ -210,7 +354,7 @@ fn the_proxy_is_no_parent_of_itself() {
     let own = format!("http://{}", proxy.address());
     proxy.change(|settings| settings.egress.parent = Some(own.parse().expect("a parent")));
     let response = proxy.get(&origin.url("/page"));
-    assert_eq!(response.reason(), "undecided");
+    assert_eq!(response.reason(), "robots_unreachable");
     assert!(response.text().contains("this proxy itself"), "{}", response.text());
     assert_eq!(proxy.client().send(connect("127.0.0.1:25", "")).read_head().status(), 403);
 }

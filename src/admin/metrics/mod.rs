@@ -197,11 +197,11 @@ fn egress(page: &mut Exposition, watched: &Watched) {
     let help = "Connections to origins: idle, or in use or being established";
     let states = [("idle", stats.idle as u64), ("in_use", stats.in_use as u64)];
     page.gauges("courtesy_pool_connections", help, "state", states);
-    parents(page, &watched.egress.parent_stats());
+    parents(page, &watched.egress.parent_stats(), watched.egress.by_parent());
 }
 
 /// Nothing where connections are direct.
-fn parents(page: &mut Exposition, parents: &[ParentStats]) {
+fn parents(page: &mut Exposition, parents: &[ParentStats], requests: u64) {
     if parents.is_empty() {
         return;
     }
@@ -211,6 +211,8 @@ fn parents(page: &mut Exposition, parents: &[ParentStats]) {
     let failures = parents.iter().map(|it| (it.parent.clone(), it.failures));
     let help = "Connections that failed because of a parent proxy";
     page.counters("courtesy_parent_failures", help, "parent", failures);
+    let help = "Requests, fetches of robots.txt and tunnels that went by a parent proxy";
+    page.counter("courtesy_parent_requests", help, requests);
 }
 
 /// Nothing where nothing is kept on the disk.

@@ -43,6 +43,10 @@ pub struct Answer {
     /// The status of the response.
     pub status: u16,
     pub url: String,
+    /// The parent proxy that it came by: scheme, host and port. Left out where the connection was direct, as
+    /// in captures of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
 }
 
 /// The body of the last response, which is kept as its own blob.
@@ -60,8 +64,15 @@ pub struct Body {
 /// Why there is no response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
+    /// The status of a parent proxy that made no connection: not the origin's. Left out where it answered
+    /// with none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_status: Option<u16>,
     /// In words.
     pub text: String,
+    /// The parent proxy that made no connection: scheme, host and port. Left out elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     /// As [`crate::policy::access::Cause::word`] has it.
     pub word: String,
 }

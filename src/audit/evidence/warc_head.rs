@@ -44,6 +44,7 @@ mod tests {
             request: None,
             status: 200,
             url: String::new(),
+            via: None,
         };
         http_head(&answer, length).into_iter().map(char::from).collect()
     }

@@ -10,8 +10,8 @@ use crate::config::limits::ATTEMPTS_BESIDE_MAX;
 use crate::config::names::Via;
 use crate::config::units::{self, bytes};
 use crate::egress::{
-    self, AddressBlock, ParentAddress, ParentCredentials, ParentCredentialsError, ParentResolve,
-    ParentRule, Parents,
+    self, AddressBlock, ParentAddress, ParentCredentials, ParentCredentialsError, ParentHttp,
+    ParentResolve, ParentRule, Parents,
 };
 use crate::proxy::{self, Protocol};
 use crate::types::origin::HostPattern;
@@ -58,6 +58,8 @@ pub struct Egress {
     pub parent_credentials_file: Option<PathBuf>,
     /// Where the names of origins are resolved.
     pub parent_resolve: ParentResolve,
+    /// How `http://` origins are asked for by a parent that speaks HTTP.
+    pub parent_http: ParentHttp,
 }
 
 impl Default for Egress {
@@ -80,6 +82,7 @@ impl Default for Egress {
             parents: Vec::new(),
             parent_credentials_file: None,
             parent_resolve: ParentResolve::Check,
+            parent_http: ParentHttp::Connect,
         }
     }
 }
@@ -110,7 +113,9 @@ impl Egress {
         let credentials = self.parent_credentials_file.as_deref();
         let credentials = credentials.map(ParentCredentials::read).transpose()?;
         let (parent, rules) = (self.parent.clone(), self.parents.clone());
-        Ok(Parents::new(parent, rules, credentials.as_ref(), self.parent_resolve))
+        let mut parents = Parents::new(parent, rules, credentials.as_ref(), self.parent_resolve);
+        parents.http = self.parent_http;
+        Ok(parents)
     }
 
     /// The proxy's name in `Via`, with the mark by which this process finds itself.

@@ -11,5 +11,5 @@ mod trailers;
 pub use io_state::IoState;
 pub use request_body::{InformationalListener, ReadAllowance, RequestBody, ResponseGuard};
 pub use request_progress::RequestProgress;
-pub use response_body::ResponseBody;
+pub use response_body::{ResponseBody, Via};
 pub use timeout_body::TimeoutBody;

@@ -71,6 +71,15 @@ impl Drop for Leased {
     }
 }
 
+/// The parent proxy that a response came by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Via {
+    /// Its scheme, host and port.
+    pub parent: String,
+    /// It was asked in absolute-form, so that the response may be its own.
+    pub is_forwarded: bool,
+}
+
 /// A response body from an origin.
 #[derive(Debug)]
 pub struct ResponseBody {
@@ -118,6 +127,13 @@ impl ResponseBody {
     /// The address of the origin.
     pub fn peer(&self) -> Option<IpAddr> {
         self.body.get_ref().lease.as_ref()?.link.peer()
+    }
+
+    /// The parent that it came by: scheme, host and port.
+    pub fn via(&self) -> Option<Via> {
+        let lease = self.body.get_ref().lease.as_ref()?;
+        let parent = lease.link.via(lease.turn.origin())?;
+        Some(Via { parent, is_forwarded: lease.link.forwarder().is_some() })
     }
 
     /// Allows larger reads: the client has taken more than a client that does not read could make

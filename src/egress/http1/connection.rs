@@ -28,6 +28,7 @@ use crate::egress::hyper_error::setup_error;
 use crate::egress::limits::{
     HYPER_HEADERS_MAX, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_LARGEST_BYTES,
 };
+use crate::egress::parent::Forwarder;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
@@ -52,6 +53,8 @@ pub struct Http1Connection {
     permit: Option<BufferPermit>,
     /// Memory for larger reads and, while the connection idles, for the buffer that hyper keeps.
     memory: Option<MemoryPermit>,
+    /// The parent that forwards what is sent, if it leads to one that does.
+    pub forwarder: Option<Forwarder>,
 }
 
 impl Http1Connection {
@@ -85,12 +88,18 @@ impl Http1Connection {
             io,
             permit: None,
             memory: None,
+            forwarder: None,
         }))
     }
 
     /// The address of the origin.
     pub fn peer(&self) -> Option<IpAddr> {
         self.revalidation.peer()
+    }
+
+    /// The parent that it goes by.
+    pub fn via(&self, origin: &Origin) -> Option<String> {
+        self.revalidation.via(origin)
     }
 
     /// Checks whether it may be used under `current`.

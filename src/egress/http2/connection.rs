@@ -77,6 +77,11 @@ impl Http2Connection {
         self.usage.lock().revalidation.peer()
     }
 
+    /// The parent that it goes by.
+    pub fn via(&self, origin: &Origin) -> Option<String> {
+        self.usage.lock().revalidation.via(origin)
+    }
+
     /// The number of streams in use.
     pub fn streams(&self) -> usize {
         self.usage.lock().streams

@@ -1,10 +1,16 @@
 //! CONNECT to a parent (RFC 9110 §9.3.6).
 
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::address::url_host;
 use super::credentials::ParentCredentials;
+use super::failure::{Fault, NotOpened};
 use super::target::ParentTarget;
+use crate::runtime::clock::{Clock, SystemClock};
+use crate::types::http_time::retry_after;
+use crate::types::loop_token::LOOP_TOKEN;
 
 /// Bytes of the head of a parent's answer.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -14,49 +20,94 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 ///
 /// # Errors
 ///
-/// What was answered instead of a 2xx, in words.
+/// What was answered instead of a 2xx.
 pub async fn open(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    target: ParentTarget<'_>,
+    credentials: Option<&ParentCredentials>,
+    mark: &str,
+) -> Result<(), NotOpened> {
+    let request = request(target, credentials, mark);
+    let sent = async {
+        stream.write_all(request.as_bytes()).await?;
+        stream.flush().await
+    };
+    sent.await.map_err(|error| NotOpened::unknown(error.to_string()))?;
+    let head = read_head(stream).await?;
+    match head.status {
+        200..=299 => Ok(()),
+        407 => Err(refuses_credentials()),
+        status => Err(NotOpened {
+            status: Some(status),
+            retry_after: retry_after(&head.times, SystemClock.wall()),
+            ..NotOpened::new(Fault::Target, format!("it answered CONNECT with {status}"))
+        }),
+    }
+}
+
+/// It answered with 407 (RFC 9110 §15.5.8).
+pub fn refuses_credentials() -> NotOpened {
+    let reason = "it requires a name and a password, or has refused those of \
+                  egress.parent_credentials_file (407)";
+    NotOpened { status: Some(407), ..NotOpened::new(Fault::Credentials, reason) }
+}
+
+fn request(
     ParentTarget { host, port }: ParentTarget<'_>,
     credentials: Option<&ParentCredentials>,
-) -> Result<(), String> {
+    mark: &str,
+) -> String {
     let authority = format!("{}:{port}", url_host(host));
     let mut head = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
+    if !mark.is_empty() {
+        head.push_str(&format!("{LOOP_TOKEN}: {mark}\r\n"));
+    }
     if let Some(credentials) = credentials {
         head.push_str(&format!("Proxy-Authorization: {}\r\n", credentials.basic()));
     }
     head.push_str("\r\n");
-    let sent = async {
-        stream.write_all(head.as_bytes()).await?;
-        stream.flush().await
-    };
-    sent.await.map_err(|error| error.to_string())?;
-    match read_status(stream).await? {
-        200..=299 => Ok(()),
-        407 => Err("it requires a name and a password, or has refused those of \
-                    egress.parent_credentials_file (407)"
-            .to_owned()),
-        status => Err(format!("it answered CONNECT with {status}")),
-    }
+    head
 }
 
-/// The status of the next head, which is read to its end and no further: byte by byte, as no stream
-/// gives bytes back. Interim responses are passed over.
-async fn read_status(stream: &mut (impl AsyncRead + Unpin)) -> Result<u16, String> {
+/// What is read of the head of an answer.
+#[derive(Debug)]
+struct Head {
+    status: u16,
+    /// `Retry-After`, and the `Date` that it is relative to.
+    times: HeaderMap,
+}
+
+/// The next head, which is read to its end and no further: byte by byte, as no stream gives bytes
+/// back. Interim responses are passed over.
+async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<Head, NotOpened> {
     loop {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") && !head.ends_with(b"\n\n") {
             if head.len() == HEAD_BYTES_MAX {
-                return Err("the head of its answer is too long".to_owned());
+                return Err(NotOpened::parent("the head of its answer is too long"));
             }
             let byte = stream.read_u8().await;
-            head.push(byte.map_err(|error| format!("its answer broke off: {error}"))?);
+            head.push(
+                byte.map_err(|error| NotOpened::unknown(format!("its answer broke off: {error}")))?,
+            );
         }
-        match status(&head).ok_or_else(|| "its answer is not HTTP".to_owned())? {
+        match status(&head).ok_or_else(|| NotOpened::parent("its answer is not HTTP"))? {
             100..=199 => {}
-            status => return Ok(status),
+            status => return Ok(Head { status, times: times(&head) }),
         }
     }
+}
+
+/// `Retry-After` and `Date` (RFC 9110 §10.2.3, §6.6.1); lines that are no headers are passed over.
+fn times(head: &[u8]) -> HeaderMap {
+    let lines = head.split(|byte| *byte == b'\n').skip(1);
+    let header = |line: &[u8]| {
+        let colon = memchr::memchr(b':', line)?;
+        let name = HeaderName::from_bytes(&line[..colon]).ok()?;
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?;
+        matches!(name.as_str(), "retry-after" | "date").then_some((name, value))
+    };
+    lines.filter_map(header).collect()
 }
 
 /// The status in a status line (RFC 9112 §4).
@@ -71,6 +122,7 @@ fn status(head: &[u8]) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::origin::Host;
 
     #[tokio::test]
     async fn an_answer_is_read_to_the_end_of_its_head() {
@@ -86,15 +138,56 @@ mod tests {
             ("", Err("broke off")),
         ] {
             let mut stream = sent.as_bytes();
-            match (read_status(&mut stream).await, expected) {
-                (Ok(status), Ok(expected)) => {
-                    assert_eq!((status, stream), (expected, &b"rest"[..]), "{sent}");
+            match (read_head(&mut stream).await, expected) {
+                (Ok(head), Ok(expected)) => {
+                    assert_eq!((head.status, stream), (expected, &b"rest"[..]), "{sent}");
                 }
-                (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+                (Err(it), Err(expected)) => assert!(it.reason.contains(expected), "{it:?}"),
                 (read, _) => panic!("{sent}: {read:?}"),
             }
         }
         let long = [b"HTTP/1.1 200 OK\r\n".to_vec(), vec![b'a'; HEAD_BYTES_MAX]].concat();
-        assert!(read_status(&mut &long[..]).await.unwrap_err().contains("too long"));
+        assert!(read_head(&mut &long[..]).await.unwrap_err().reason.contains("too long"));
+    }
+    /// A stream that reads `answer` and forgets what is written.
+    async fn opened(answer: &[u8]) -> Result<(), NotOpened> {
+        let mut stream = tokio::io::join(answer, tokio::io::sink());
+        let host = Host::Name("example.com".into());
+        open(&mut stream, ParentTarget { host: &host, port: 443 }, None, "a1").await
+    }
+
+    #[tokio::test]
+    async fn what_is_at_fault_follows_from_the_answer() {
+        for (answer, fault, status, wait) in [
+            ("HTTP/1.1 407 No\r\n\r\n", Fault::Credentials, Some(407), None),
+            ("HTTP/1.1 403 No\r\n\r\n", Fault::Target, Some(403), None),
+            ("HTTP/1.1 429 No\r\nretry-after: 7\r\n\r\n", Fault::Target, Some(429), Some(7)),
+            ("HTTP/1.1 429 No\r\nRetry-After: soon\r\n\r\n", Fault::Target, Some(429), None),
+            (
+                "HTTP/1.1 503 No\nDate: Sun, 06 Nov 1994 08:49:37 GMT\nbad line\n\
+                 Retry-After: Sun, 06 Nov 1994 08:50:37 GMT\n\n",
+                Fault::Target,
+                Some(503),
+                Some(60),
+            ),
+            ("HTTP/1.1 2", Fault::Unknown, None, None),
+            ("SSH-2.0-x\r\n\r\n", Fault::Parent, None, None),
+        ] {
+            let failed = opened(answer.as_bytes()).await.unwrap_err();
+            let wait = wait.map(std::time::Duration::from_secs);
+            assert_eq!((failed.fault, failed.status, failed.retry_after), (fault, status, wait));
+        }
+        assert_eq!(opened(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc").await, Ok(()));
+    }
+
+    #[test]
+    fn an_ipv6_address_is_asked_for_in_brackets() {
+        let host = Host::V6("2001:db8::1".parse().unwrap());
+        let sent = request(ParentTarget { host: &host, port: 443 }, None, "");
+        let line = "CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: [2001:db8::1]:443\r\n\r\n";
+        assert_eq!(sent, line);
+        let credentials = "a:b".parse().unwrap();
+        let sent = request(ParentTarget { host: &host, port: 443 }, Some(&credentials), "c3");
+        assert!(sent.contains("\r\ncourtesy-loop: c3\r\nProxy-Authorization: Basic YTpi\r\n"));
     }
 }

@@ -51,6 +51,9 @@ pub enum NetworkFailure {
     /// A redirect to a target that the proxy does not contact: another scheme, an invalid host, a
     /// prohibited address.
     RedirectRefused,
+    /// The parent proxy made no connection, or the answer may be its own: nothing is known of the
+    /// origin.
+    Parent,
 }
 
 impl Cause {
@@ -99,6 +102,11 @@ impl Cause {
         }
     }
 
+    /// Whether a parent proxy failed, which says nothing of the origin.
+    pub const fn is_of_parent(&self) -> bool {
+        matches!(self, Self::Failed { failure: NetworkFailure::Parent, .. })
+    }
+
     pub(in crate::policy) const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
@@ -124,7 +132,7 @@ impl fmt::Display for Cause {
 
 impl NetworkFailure {
     /// All variants.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NameNotFound,
         Self::Dns,
         Self::DnsTimeout,
@@ -135,6 +143,7 @@ impl NetworkFailure {
         Self::InvalidResponse,
         Self::Undecodable,
         Self::RedirectRefused,
+        Self::Parent,
     ];
 
     /// The word for it in records.
@@ -150,6 +159,7 @@ impl NetworkFailure {
             Self::InvalidResponse => "invalid_response",
             Self::Undecodable => "undecodable",
             Self::RedirectRefused => "redirect_refused",
+            Self::Parent => "parent_failed",
         }
     }
 }
@@ -167,6 +177,7 @@ impl fmt::Display for NetworkFailure {
             Self::InvalidResponse => "the answer was not valid HTTP",
             Self::Undecodable => "the file could not be decoded",
             Self::RedirectRefused => "a redirect leads where this proxy does not go",
+            Self::Parent => "the parent proxy did not get the file",
         })
     }
 }

@@ -89,6 +89,11 @@ impl Unreachable {
         let observed = self.tried.since(self.since);
         let is_long = self.failures >= OUTAGE_TRIES_MIN && observed >= rule.after_time;
         let copy = self.copy.as_ref().filter(|_| rule.copy == OutageCopy::Use);
+        // Whatever the profile allows in an outage: this may be none of the origin.
+        if self.cause.is_of_parent() {
+            let absence = self.absence(AbsenceKind::Unreachable, now);
+            return copy.map_or(Policy::DisallowAll(absence), Policy::Rules);
+        }
         if observed < rule.pause {
             return Policy::DisallowAll(self.absence(AbsenceKind::Unreachable, now));
         }

@@ -14,6 +14,10 @@ use crate::types::timestamp::Timestamp;
 /// look for longer does not know that the file was unreachable all the time (RFC 9309 §2.3.1.4).
 const OUTAGE_GAP_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
 
+/// The first and the longest wait before a file is fetched again that a parent proxy did not get: those of
+/// the back-off of a parent.
+const PARENT_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
 /// The inputs of a transition besides the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
@@ -99,13 +103,24 @@ impl RobotsState {
         circumstances: &Circumstances,
     ) -> Unreachable {
         let now = circumstances.now;
+        // The failures of a parent proxy are no part of an outage of the origin.
+        let is_same_kind = |outage: &Unreachable| {
+            outage.cause.is_of_parent() == cause.is_of_parent()
+                && now.since(outage.tried) <= OUTAGE_GAP_MAX
+        };
         let (since, failures) = match self {
-            Self::Unreachable(outage) if now.since(outage.tried) <= OUTAGE_GAP_MAX => {
+            Self::Unreachable(outage) if is_same_kind(outage) => {
                 (outage.since.min(now), outage.failures.saturating_add(1))
             }
             _ => (now, 1),
         };
-        let wait = retry_wait(&profile.outage, failures, cause.retry_after(), circumstances.jitter);
+        let (retry_min, retry_max) = if cause.is_of_parent() {
+            PARENT_RETRY
+        } else {
+            (profile.outage.retry_min, profile.outage.retry_max)
+        };
+        let rule = Outage { retry_min, retry_max, ..profile.outage };
+        let wait = retry_wait(&rule, failures, cause.retry_after(), circumstances.jitter);
         Unreachable {
             cause: cause.clone(),
             since,

@@ -104,6 +104,7 @@ impl DecisionContext<'_> {
             Some(NetworkFailure::NameNotFound) => Failure::NameNotFound.proxy_error_parameters(),
             Some(NetworkFailure::Dns) => Failure::Dns.proxy_error_parameters(),
             Some(NetworkFailure::DnsTimeout) => Failure::DnsTimeout.proxy_error_parameters(),
+            Some(NetworkFailure::Parent) => Failure::Parent.proxy_error_parameters(),
             _ => denial.proxy_error,
         };
         denial.cause = absence.map(|absence| absence.cause.to_string());

@@ -8,6 +8,7 @@ use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::hop_by_hop;
 use crate::proxy::request::target::Target;
 use crate::proxy::request::via::Via;
+use crate::types::loop_token::LOOP_TOKEN;
 
 /// Makes of the head as received, whose headers have `set`, the head to be sent to `target`. With
 /// `protocol` it requests an upgrade.
@@ -25,6 +26,10 @@ pub fn request(
         head.headers.remove(EXPECT);
     }
     hop_by_hop::remove_hop_by_hop(&mut head.headers, set);
+    if set.has(HeaderSet::OURS) {
+        // Of a proxy before this one, which named it for this hop.
+        head.headers.remove(LOOP_TOKEN);
+    }
     if set.has(HeaderSet::COOKIE) {
         hop_by_hop::join_cookies(&mut head.headers);
     }

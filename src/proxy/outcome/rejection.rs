@@ -8,7 +8,7 @@ use super::problem::Problem;
 use crate::audit::limits::AUDIT_RETRY_INTERVAL;
 use crate::ca::CURE;
 use crate::clients::RejectReason;
-use crate::egress;
+use crate::egress::{self, ParentFailure};
 use crate::pace::Refused;
 use crate::proxy::framing::foreign_protocol::ForeignProtocol;
 
@@ -25,6 +25,8 @@ pub struct Rejection {
     pub(in crate::proxy) retry_after: Option<Duration>,
     /// The protocol that the client speaks instead of HTTP.
     pub(in crate::proxy) foreign: Option<ForeignProtocol>,
+    /// What the parent proxy did, if that is the reason.
+    pub(in crate::proxy) parent: Option<Box<ParentFailure>>,
 }
 
 impl Rejection {
@@ -41,6 +43,7 @@ impl Rejection {
             detail: detail.into(),
             retry_after: None,
             foreign: None,
+            parent: None,
         }
     }
 
@@ -175,18 +178,8 @@ impl Rejection {
                     error.detail.clone(),
                 )
             }
-            Failure::Parent => Self::new(
-                Problem::ParentFailed,
-                StatusCode::BAD_GATEWAY,
-                proxy_error,
-                error.detail.clone(),
-            ),
-            Failure::ParentTimeout => Self::new(
-                Problem::ParentFailed,
-                StatusCode::GATEWAY_TIMEOUT,
-                proxy_error,
-                error.detail.clone(),
-            ),
+            Failure::Parent => Self::parent(StatusCode::BAD_GATEWAY, error),
+            Failure::ParentTimeout => Self::parent(StatusCode::GATEWAY_TIMEOUT, error),
             _ => Self::new(
                 Problem::OriginFailed,
                 StatusCode::BAD_GATEWAY,
@@ -194,6 +187,19 @@ impl Rejection {
                 error.detail.clone(),
             ),
         }
+    }
+
+    /// A parent proxy that made no connection. Its 429 is passed on as one (RFC 6585 §4), with what
+    /// it says of the time; nothing of that is the origin's.
+    fn parent(status: StatusCode, error: &egress::Error) -> Self {
+        let parent = error.parent.clone();
+        let told = parent.as_ref().and_then(|it| it.status);
+        let too_many = StatusCode::TOO_MANY_REQUESTS;
+        let status = if told == Some(too_many.as_u16()) { too_many } else { status };
+        let retry_after = parent.as_ref().and_then(|it| it.retry_after);
+        let proxy_error = error.failure.proxy_error();
+        let rejection = Self::new(Problem::ParentFailed, status, proxy_error, error.detail.clone());
+        Self { retry_after, parent, ..rejection }
     }
 
     /// The status of the response.

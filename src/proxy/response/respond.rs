@@ -17,6 +17,7 @@ use tracing::debug;
 use super::page;
 use super::problem_json::ProblemJson;
 use crate::ca::Authority;
+use crate::egress::ParentFailure;
 use crate::pace::Waited;
 use crate::policy::access::Snapshot;
 use crate::policy::reason::ProblemType;
@@ -71,6 +72,9 @@ fn rejected_content(rejection: &Rejection, format: ErrorFormat) -> Response<Byte
         // Written by the proxy alone: ASCII without quotes (RFC 9651 §3.3.3).
         proxy_status.push_str(&format!("; details=\"{}\"", rejection.detail));
     }
+    if let Some(parent) = &rejection.parent {
+        proxy_status.push_str(&next_hop(parent));
+    }
     let json = ProblemJson::of(rejection.problem, rejection.status, &rejection.detail);
     let mut response =
         problem(rejection.problem, rejection.status, &rejection.detail, &json, None, format);
@@ -83,6 +87,13 @@ fn rejected_content(rejection: &Rejection, format: ErrorFormat) -> Response<Byte
         insert(&mut response, PROXY_AUTHENTICATE, CHALLENGE);
     }
     response
+}
+
+/// The parameters that name a parent proxy and the status that it answered with (RFC 9209 §2.1.2,
+/// §2.1.5). A URL is ASCII without quotes.
+fn next_hop(ParentFailure { parent, status, .. }: &ParentFailure) -> String {
+    let received = status.map(|status| format!("; received-status={status}"));
+    format!("; next-hop=\"{parent}\"{}", received.unwrap_or_default())
 }
 
 /// The response to bytes that are no request, as bytes: hyper cannot write it.

@@ -7,12 +7,7 @@ use crate::policy::access::{Cause, NetworkFailure};
 /// What a failed request means, after `hops` redirects; [`Refused`] if it says nothing of the site.
 pub(super) fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
     let failure = match error.failure {
-        Failure::ConnectionLimit
-        | Failure::NoRoute
-        | Failure::Exhausted
-        | Failure::Parent
-        | Failure::ParentTimeout
-        | Failure::Paced => {
+        Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted | Failure::Paced => {
             return Err(Refused(error));
         }
         Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop if hops == 0 => {
@@ -21,6 +16,7 @@ pub(super) fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
         Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop => {
             NetworkFailure::RedirectRefused
         }
+        Failure::Parent | Failure::ParentTimeout => NetworkFailure::Parent,
         Failure::NameNotFound if hops == 0 => NetworkFailure::NameNotFound,
         // A redirect may lead to another host.
         Failure::NameNotFound | Failure::Dns => NetworkFailure::Dns,

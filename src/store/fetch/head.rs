@@ -1,21 +1,20 @@
 //! Records the heads of requests and responses in captures.
 
-use std::net::IpAddr;
-
 use http::{Request, Response, Version};
 use hyper::ext::ReasonPhrase;
 
+use super::source::Source;
 use crate::audit::evidence::Answer;
 
 /// Bytes of the head of an answer to a fetch of a robots.txt that are kept as evidence.
 const CAPTURED_HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// The response of `peer` at `url`. Header names are in lower case, as they are compared (RFC 9110
+/// The response of `source` at `url`. Header names are in lower case, as they are compared (RFC 9110
 /// §5.1), and lines of the same name stand together; values are as received.
 pub(super) fn answer<B>(
     response: &Response<B>,
     url: &str,
-    peer: Option<IpAddr>,
+    source: &Source,
     request: Option<String>,
 ) -> Answer {
     let mut head = Head::default();
@@ -26,10 +25,11 @@ pub(super) fn answer<B>(
     Answer {
         head: head.text,
         head_cut: head.cut,
-        peer,
+        peer: source.peer,
         request,
         status: response.status().as_u16(),
         url: url.to_owned(),
+        via: source.via.as_ref().map(|via| via.parent.clone()),
     }
 }
 
@@ -92,8 +92,12 @@ mod tests {
         for (name, value) in fields {
             response = response.header(*name, HeaderValue::from_bytes(value).unwrap());
         }
-        let answer =
-            answer(&response.body(()).unwrap(), "http://example.com/robots.txt", None, None);
+        let answer = answer(
+            &response.body(()).unwrap(),
+            "http://example.com/robots.txt",
+            &Source::default(),
+            None,
+        );
         (answer.head, answer.head_cut)
     }
 
@@ -116,7 +120,7 @@ mod tests {
     fn the_phrase_of_the_origin_is_kept() {
         let mut response = Response::new(());
         response.extensions_mut().insert(ReasonPhrase::from_static(b"Fine"));
-        assert_eq!(answer(&response, "", None, None).head, "HTTP/1.1 200 Fine\r\n");
+        assert_eq!(answer(&response, "", &Source::default(), None).head, "HTTP/1.1 200 Fine\r\n");
     }
 
     #[test]

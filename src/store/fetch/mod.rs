@@ -15,10 +15,10 @@ mod identity;
 pub mod probe;
 mod redirect;
 mod request;
+mod source;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,6 +36,7 @@ use failure::unsent;
 pub use identity::FetchIdentity;
 use redirect::Chain;
 use request::{is_conditional, request, user_agent};
+use source::Source;
 
 /// Fetches over an [`Egress`] of its own; https origins over the worker's egress, to share its
 /// connections.
@@ -74,8 +75,8 @@ impl FetchRobots for RobotsFetcher {
                 let response = egress
                     .send(&origin, Request::into(request), asker, turn, &Unconditional::default())
                     .await?;
-                let peer = response.body().peer();
-                Ok((response, peer))
+                let (peer, via) = (response.body().peer(), response.body().via());
+                Ok((response, Source { peer, via }))
             }
         };
         box_future(|| fetch(ask, Arc::clone(&self.config), Arc::clone(&self.clock), send))
@@ -91,7 +92,7 @@ impl FetchRobots for RobotsFetcher {
 }
 
 /// The whole fetch, over any function that sends one request and returns the response with its
-/// peer.
+/// source.
 async fn fetch<S, R, B>(
     ask: Ask,
     config: Arc<Config>,
@@ -100,7 +101,7 @@ async fn fetch<S, R, B>(
 ) -> Result<Fetched, Refused>
 where
     S: Fn(Origin, Request<RequestBody>) -> R,
-    R: Future<Output = Result<(Response<B>, Option<IpAddr>), egress::Error>>,
+    R: Future<Output = Result<(Response<B>, Source), egress::Error>>,
     B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
 {
     let mut chain = Chain::new(&ask.origin, ask.redirects_max);
@@ -138,7 +139,7 @@ async fn follow<S, R, B>(
 ) -> Result<AccessResult, Refused>
 where
     S: Fn(Origin, Request<RequestBody>) -> R,
-    R: Future<Output = Result<(Response<B>, Option<IpAddr>), egress::Error>>,
+    R: Future<Output = Result<(Response<B>, Source), egress::Error>>,
     B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
 {
     loop {
@@ -146,19 +147,25 @@ where
         let request = request(hop, ask, config);
         let may_be_not_modified = is_conditional(&request);
         let sent = head::request(&request);
-        let response = match send(hop.origin.clone(), request).await {
-            Ok((response, peer)) => {
+        let (response, source) = match send(hop.origin.clone(), request).await {
+            Ok((response, source)) => {
                 ask.progress.answered.store(true, Ordering::Relaxed);
-                chain.answered(&response, peer, sent);
-                response
+                chain.answered(&response, &source, sent);
+                (response, source)
             }
-            Err(error) => return unsent(error, chain.hops()).map(AccessResult::Without),
+            Err(error) => {
+                chain.parent_failed(&error);
+                return unsent(error, chain.hops()).map(AccessResult::Without);
+            }
         };
         if response.status() == StatusCode::NOT_MODIFIED && may_be_not_modified {
             let freshness = freshness::freshness(response.headers(), clock.wall());
             return Ok(AccessResult::NotModified { freshness });
         }
         if !redirect::is_redirect(response.status()) {
+            if let Some(unclear) = source.unclear(response.status()) {
+                return Ok(AccessResult::Without(unclear));
+            }
             return Ok(answer::read(response, chain, clock.wall(), config.max_size).await);
         }
         if let Err(cause) = chain.follow(response.status(), response.headers()) {

@@ -6,14 +6,14 @@
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-
 use http::header::LOCATION;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 
 use super::head;
+use super::source::Source;
 use crate::audit::evidence::{Answer, Body, CaptureRecord, Failure};
+use crate::egress::{self, ParentFailure};
 use crate::policy::access::{AccessResult, Capture, Cause, NetworkFailure};
 use crate::types::origin::{Origin, Scheme, UrlError, split_url};
 use crate::types::sanitize;
@@ -37,6 +37,8 @@ pub(super) struct Chain {
     /// One per hop with a response: all, or all but the last.
     answers: Vec<Answer>,
     limit: u8,
+    /// What a parent proxy did in place of the last connection.
+    parent: Option<Box<ParentFailure>>,
 }
 
 pub(super) fn is_redirect(status: StatusCode) -> bool {
@@ -46,7 +48,7 @@ pub(super) fn is_redirect(status: StatusCode) -> bool {
 impl Chain {
     pub(super) fn new(origin: &Origin, limit: u8) -> Self {
         let first = Hop::new(origin.clone(), PathAndQuery::from_static("/robots.txt"));
-        Self { hops: vec![first], answers: Vec::new(), limit }
+        Self { hops: vec![first], answers: Vec::new(), limit, parent: None }
     }
 
     pub(super) fn here(&self) -> &Hop {
@@ -66,10 +68,15 @@ impl Chain {
     pub(super) fn answered<B>(
         &mut self,
         response: &Response<B>,
-        peer: Option<IpAddr>,
+        source: &Source,
         request: Option<String>,
     ) {
-        self.answers.push(head::answer(response, &self.here().url, peer, request));
+        self.answers.push(head::answer(response, &self.here().url, source, request));
+    }
+
+    /// Records what a parent proxy did in place of a connection, if that is `error`.
+    pub(super) fn parent_failed(&mut self, error: &egress::Error) {
+        self.parent.clone_from(&error.parent);
     }
 
     /// The capture of the fetch.
@@ -92,14 +99,22 @@ impl Chain {
                 )
             }
             AccessResult::NotModified { .. } => (None, None),
-            AccessResult::Without(cause) => {
-                (None, Some(Failure { text: cause.to_string(), word: cause.word().to_owned() }))
-            }
+            AccessResult::Without(cause) => (None, Some(self.failure(cause))),
         };
         let asked = self.hops[0].url.clone();
         let user_agent = user_agent.to_str().ok().map(str::to_owned);
         let answers = self.answers.clone();
         CaptureRecord { answers, asked, body, failure, fetched_at: at.millis(), user_agent }.seal()
+    }
+
+    fn failure(&self, cause: &Cause) -> Failure {
+        let parent = self.parent.as_deref();
+        Failure {
+            parent_status: parent.and_then(|parent| parent.status),
+            text: cause.to_string(),
+            via: parent.map(|parent| parent.parent.clone()),
+            word: cause.word().to_owned(),
+        }
     }
 
     /// Follows the redirect in `headers`, or returns why it is refused.

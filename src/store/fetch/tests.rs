@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
@@ -96,7 +96,7 @@ async fn run(
         asked.lock().expect("no panic").push((origin, request));
         let answer =
             answers.lock().expect("no panic").pop_front().expect("no more requests than answers");
-        async { answer.map(|response| (response, Some(PEER))) }
+        async { answer.map(|response| (response, Source { peer: Some(PEER), via: None })) }
     };
     let fetched = fetch(ask, Arc::new(config), clock, send).await;
     (fetched, asked.into_inner().expect("no panic"))

@@ -26,7 +26,8 @@ fn put(blob_store: &BlobStore, kind: Kind, content: &[u8]) -> String {
 
 fn answer(url: &str, status: u16, head: &str) -> Answer {
     let peer = Some([192, 0, 2, 7].into());
-    Answer { head: head.into(), head_cut: false, peer, request: None, status, url: url.into() }
+    let (head, url) = (head.into(), url.into());
+    Answer { head, head_cut: false, peer, request: None, status, url, via: None }
 }
 
 /// A log with one denial by rule, number 1, and one for want of a robots.txt, number 2.
@@ -57,7 +58,12 @@ fn log() -> Log {
         )],
         asked: "https://www2.example.com/robots.txt".into(),
         body: None,
-        failure: Some(Failure { text: "status 503".into(), word: "status".into() }),
+        failure: Some(Failure {
+            parent_status: None,
+            text: "status 503".into(),
+            via: None,
+            word: "status".into(),
+        }),
         fetched_at: NOON,
         user_agent: None,
     };

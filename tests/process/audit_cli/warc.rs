@@ -28,6 +28,7 @@ fn fetched(log: &Log, url: &str, file: Option<&str>) -> String {
             request: None,
             status,
             url: url.into(),
+            via: None,
         }],
         asked: url.into(),
         body: file.map(|file| Body {
@@ -35,9 +36,12 @@ fn fetched(log: &Log, url: &str, file: Option<&str>) -> String {
             bytes: file.len() as u64,
             sha256: sha256_hex(file.as_bytes()),
         }),
-        failure: file
-            .is_none()
-            .then(|| Failure { text: "status 503".into(), word: "status".into() }),
+        failure: file.is_none().then(|| Failure {
+            parent_status: None,
+            text: "status 503".into(),
+            via: None,
+            word: "status".into(),
+        }),
         fetched_at: NOON,
         user_agent: None,
     };

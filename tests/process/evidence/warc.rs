@@ -23,6 +23,7 @@ fn answer(url: &str, status: u16, head: &str) -> Answer {
         request: None,
         status,
         url: url.to_owned(),
+        via: None,
     }
 }
 
@@ -39,7 +40,12 @@ fn capture(
             bytes: file.len() as u64,
             sha256: sha256_hex(file),
         }),
-        failure: failure.map(|(word, text)| Failure { text: text.into(), word: word.into() }),
+        failure: failure.map(|(word, text)| Failure {
+            parent_status: None,
+            text: text.into(),
+            via: None,
+            word: word.into(),
+        }),
         fetched_at: NOON,
         user_agent: None,
     }

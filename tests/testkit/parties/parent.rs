@@ -41,6 +41,8 @@ struct State {
     /// Requires this name and password, as `name:password`.
     credentials: Option<String>,
     asked: Vec<String>,
+    /// The heads of the requests, where it speaks HTTP.
+    heads: Vec<String>,
 }
 
 impl Parent {
@@ -48,7 +50,8 @@ impl Parent {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (does, credentials, asked) = (Does::Relay, None, Vec::new());
-        let state = Arc::new(Mutex::new(State { speaks, does, credentials, asked }));
+        let state = State { speaks, does, credentials, asked, heads: Vec::new() };
+        let state = Arc::new(Mutex::new(state));
         let served = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -77,6 +80,11 @@ impl Parent {
         self.state.lock().expect("no panic").credentials = Some(credentials.to_owned());
     }
 
+    /// The heads of the requests, where it speaks HTTP.
+    pub fn heads(&self) -> Vec<String> {
+        self.state.lock().expect("no panic").heads.clone()
+    }
+
     /// The hosts and ports that it was asked for, in the order of the requests.
     pub fn asked(&self) -> Vec<String> {
         self.state.lock().expect("no panic").asked.clone()
@@ -95,7 +103,11 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     };
     let (asked, success) = match speaks {
         Speaks::Socks5 => (socks(&mut client, credentials.as_deref()).ok()??, SOCKS_SUCCESS),
-        _ => (connect(&mut client, credentials.as_deref()).ok()??, HTTP_SUCCESS),
+        _ => {
+            let (asked, head) = connect(&mut client, credentials.as_deref()).ok()??;
+            state.lock().expect("no panic").heads.push(head);
+            (asked, HTTP_SUCCESS)
+        }
     };
     state.lock().expect("no panic").asked.push(asked.clone());
     match does {
@@ -125,7 +137,7 @@ const SOCKS_SUCCESS: &[u8] = &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0];
 fn connect(
     client: &mut Box<dyn super::wire::Stream>,
     credentials: Option<&str>,
-) -> io::Result<Option<String>> {
+) -> io::Result<Option<(String, String)>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -145,7 +157,7 @@ fn connect(
     }
     let mut words = head.split(' ');
     let asked = (words.next() == Some("CONNECT")).then(|| words.next()).flatten();
-    Ok(asked.map(str::to_owned))
+    Ok(asked.map(|asked| (asked.to_owned(), head.clone())))
 }
 
 /// Reads the messages of SOCKS5.

@@ -80,6 +80,7 @@ fn fetched(answer: &Answers, origin: &Origin, at: Timestamp) -> Fetched {
         request: None,
         status,
         url: origin.robots_url(),
+        via: None,
     };
     let result = match answer {
         Answers::File(text) | Answers::Cut(text) => {

@@ -1,0 +1,179 @@
+//! A parent proxy: its address and credentials, and what the attempts to use it have shown.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tracing::{error, info, warn};
+
+use super::address::{ParentAddress, ParentScheme};
+use super::credentials::ParentCredentials;
+use super::failure::{Fault, NotOpened, ParentFailure};
+use super::health::Health;
+use super::target::ParentTarget;
+use super::{connect, socks};
+use crate::clients::FairSemaphore;
+use crate::egress::error::{Error, Failure};
+use crate::runtime::lock::Lock;
+
+/// Connections that may be made at a time by a parent, where no setting says so: half of the
+/// default of `robots.max_fetches`.
+const DIALS_MAX: usize = 128;
+
+/// A parent proxy.
+#[derive(Debug)]
+pub struct Parent {
+    pub address: ParentAddress,
+    credentials: Option<ParentCredentials>,
+    /// Permits for connections that are being made by it. A parent that does not answer leaves the
+    /// rest of what is bounded (fetches of robots.txt, requests of clients) to other hosts.
+    pub(in crate::egress) dials: Arc<FairSemaphore>,
+    health: Lock<Health>,
+    /// Whether the last attempt failed.
+    is_down: AtomicBool,
+    /// Whether it refused the name and password when it was last used.
+    refuses_credentials: AtomicBool,
+    failures: AtomicU64,
+}
+
+/// A parent's state, for metrics and readiness.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParentStats {
+    /// Scheme, host and port.
+    pub parent: String,
+    /// Whether the last attempt succeeded; true before the first.
+    pub is_up: bool,
+    /// Whether it refused the name and password when it was last used.
+    pub refuses_credentials: bool,
+    /// Attempts that failed.
+    pub failures: u64,
+}
+
+impl Parent {
+    pub(super) fn new(address: ParentAddress, credentials: Option<ParentCredentials>) -> Self {
+        Self {
+            address,
+            credentials,
+            dials: FairSemaphore::new(DIALS_MAX),
+            health: Lock::default(),
+            is_down: AtomicBool::new(false),
+            refuses_credentials: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether connections by `other` are those by this one.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.address == other.address && self.credentials == other.credentials
+    }
+
+    /// The name and password that it is sent.
+    pub(super) const fn credentials(&self) -> Option<&ParentCredentials> {
+        self.credentials.as_ref()
+    }
+
+    /// Whether an attempt may begin at `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Parent`] during its back-off: it failed, and is not asked for each request.
+    pub fn admit(&self, now: Instant) -> Result<(), Error> {
+        let admitted = self.health.lock().admit(now);
+        admitted.map_err(|wait| {
+            // Retry-After counts whole seconds.
+            let seconds = Duration::from_secs(wait.as_secs() + 1);
+            let reason = format!("it failed, and is tried again within {seconds:?}");
+            let failed = NotOpened { retry_after: Some(seconds), ..NotOpened::parent(reason) };
+            self.failed(Failure::Parent, failed)
+        })
+    }
+
+    /// Has the parent, to which `stream` leads, connect to `target` within `limit`. `mark` goes with
+    /// a CONNECT.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Parent`] or [`Failure::ParentTimeout`], whatever has failed, and what is at fault.
+    pub async fn open(
+        &self,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        target: ParentTarget<'_>,
+        mark: &str,
+        limit: Duration,
+    ) -> Result<(), (Error, Fault)> {
+        let credentials = self.credentials.as_ref();
+        let opened = async {
+            match self.address.scheme() {
+                ParentScheme::Http | ParentScheme::Https => {
+                    connect::open(stream, target, credentials, mark).await
+                }
+                ParentScheme::Socks5 | ParentScheme::Socks5h => {
+                    socks::open(stream, target, credentials).await
+                }
+            }
+        };
+        match timeout(limit, opened).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(not_opened)) => {
+                let fault = not_opened.fault;
+                Err((self.failed(Failure::Parent, not_opened), fault))
+            }
+            Err(_) => {
+                let reason = format!("no answer within {limit:?}");
+                Err((self.error(Failure::ParentTimeout, &reason), Fault::Unknown))
+            }
+        }
+    }
+
+    /// A failure of this parent, with its reason.
+    pub fn error(&self, failure: Failure, reason: &str) -> Error {
+        self.failed(failure, NotOpened::parent(reason))
+    }
+
+    /// A failure of this parent, as it happened.
+    pub(super) fn failed(&self, failure: Failure, not_opened: NotOpened) -> Error {
+        let NotOpened { reason, status, retry_after, .. } = not_opened;
+        let parent = self.address.to_string();
+        let detail = format!("the parent proxy {parent}: {reason}");
+        let failed = ParentFailure { parent, status, retry_after };
+        Error { parent: Some(Box::new(failed)), ..Error::new(failure, detail) }
+    }
+
+    /// Notes that it has answered; a change is logged.
+    pub fn note_answer(&self) {
+        self.health.lock().succeeded();
+        self.refuses_credentials.store(false, Ordering::Relaxed);
+        if self.is_down.swap(false, Ordering::Relaxed) {
+            info!(parent = %self.address, "the parent proxy serves again");
+        }
+    }
+
+    /// Notes that an attempt which began at `began` has failed; a change is logged.
+    pub fn note_failure(&self, fault: Fault, error: &Error, (began, now): (Instant, Instant)) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        match fault {
+            Fault::Unknown => return,
+            Fault::Target => return self.note_answer(),
+            Fault::Parent | Fault::Credentials => self.health.lock().failed(began, now),
+        }
+        let (refuses, parent) = (fault == Fault::Credentials, &self.address);
+        let refused = self.refuses_credentials.swap(refuses, Ordering::Relaxed);
+        let was_down = self.is_down.swap(true, Ordering::Relaxed);
+        if refuses && !refused {
+            error!(%parent, "the parent proxy refuses the credentials: {error}");
+        } else if !refuses && !was_down {
+            warn!(%parent, "the parent proxy fails: {error}");
+        }
+    }
+
+    pub(super) fn stats(&self) -> ParentStats {
+        ParentStats {
+            parent: self.address.to_string(),
+            is_up: !self.is_down.load(Ordering::Relaxed),
+            refuses_credentials: self.refuses_credentials.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+        }
+    }
+}
