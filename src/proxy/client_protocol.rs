@@ -18,6 +18,7 @@ use super::exchange::drain::wait_for_drain;
 use super::exchange::footprint;
 use super::instance::Current;
 use super::listener_tls::ListenerTls;
+use super::observe::connection_metrics::{ClientProtocol, Entry};
 use super::outcome::rejection::Rejection;
 use super::request::destination::host_of;
 use super::socks;
@@ -38,13 +39,19 @@ pub async fn serve_client(
     current: Current,
     rejection: Option<Rejection>,
 ) {
-    let idle = current.load().limits.timeouts.idle;
+    let (metrics, idle) = {
+        let proxy = current.load();
+        (Arc::clone(&proxy.metrics), proxy.limits.timeouts.idle)
+    };
+    metrics.connections.count_accepted(Entry::Proxy);
     let first = tokio::select! {
         // What came before the shutdown is served.
         biased;
         first = timeout(idle, spoken(&stream)) => first.ok().flatten(),
         () = wait_for_drain(&context) => None,
     };
+    metrics.connections.count_protocol(first.map_or(ClientProtocol::None, Spoken::counted));
+    drop(metrics);
     match first {
         Some(Spoken::Socks5) => {
             box_future(|| socks::serve(stream, context, current, rejection.is_some())).await;
@@ -83,6 +90,15 @@ impl Spoken {
             [HANDSHAKE, ..] => Self::Tls,
             [b'P', b'R', b'I', ..] => Self::Http2,
             _ => Self::Http1,
+        }
+    }
+
+    const fn counted(self) -> ClientProtocol {
+        match self {
+            Self::Http1 => ClientProtocol::Http1,
+            Self::Http2 => ClientProtocol::Http2,
+            Self::Socks5 => ClientProtocol::Socks5,
+            Self::Tls => ClientProtocol::Tls,
         }
     }
 }

@@ -130,3 +130,32 @@ fn a_client_that_does_not_trust_the_ca_is_named_once() {
     }
     until("it is named", || metric(&proxy, "courtesy_tls_clients_distrusting_total") == 1.0);
 }
+
+#[test]
+fn connections_are_counted_by_their_listener_and_their_protocol() {
+    let origin = Origin::start();
+    let address = (std::net::Ipv4Addr::new(127, 0, 0, 2), origin.address().port()).into();
+    let proxy = Proxy::transparent(address, &[&origin], |_| {});
+    let metric = |name: &str| metric(&proxy, name);
+    let accepted =
+        |by: &str| metric(&format!("courtesy_connections_accepted_total{{listener=\"{by}\"}}"));
+    let began = |with: &str| {
+        let name = format!("courtesy_client_protocol_total{{protocol=\"{with}\"}}");
+        until(with, || metric(&name) == 1.0);
+    };
+    for (first, protocol) in [
+        (&b"GET / HTTP/1.1\r\n\r\n"[..], "http1"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "http2"),
+        (b"\x16\x03\x01", "tls"),
+        (b"\x05\x01\0", "socks5"),
+    ] {
+        proxy.client().send(first);
+        began(protocol);
+    }
+    drop(proxy.client());
+    began("none");
+    assert_eq!(["proxy", "transparent", "sealed"].map(accepted), [5.0, 0.0, 0.0]);
+    Client::connect(address).send(b"SSH-2.0-x\r\n");
+    began("other");
+    assert_eq!(["proxy", "transparent", "sealed"].map(accepted), [5.0, 0.0, 1.0]);
+}

@@ -72,6 +72,11 @@ fn clients(page: &mut Exposition, watched: &Watched) {
         "Open client connections",
         watched.admission.inside() as u64,
     );
+    let connections = &watched.request_metrics.connections;
+    let help = "Client connections accepted, by the kind of the listener";
+    page.counters("courtesy_connections_accepted", help, "listener", connections.accepted());
+    let help = "Client connections by the protocol of their first bytes";
+    page.counters("courtesy_client_protocol", help, "protocol", connections.protocols());
     let help = "Connections and requests rejected for their client or for a limit";
     let rejected = watched.admission.counts().by_reason();
     page.counters("courtesy_clients_turned_away", help, "reason", rejected);

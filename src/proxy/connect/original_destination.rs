@@ -8,6 +8,7 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use crate::dns::StandIns;
+use crate::proxy::observe::connection_metrics::Entry;
 use crate::types::origin::Host;
 
 /// How the address that a client has connected to is known.
@@ -38,6 +39,14 @@ impl OriginalDestination {
         let original = original?.as_socket().map(canonical);
         let not_redirected = || io::Error::other("it was not redirected, but made to the listener");
         original.filter(|original| *original != local).ok_or_else(not_redirected)
+    }
+
+    /// The listener of this kind.
+    pub(super) const fn entry(&self) -> Entry {
+        match self {
+            Self::Redirected => Entry::Transparent,
+            Self::Routed(_) => Entry::Sealed,
+        }
     }
 
     /// The name that an address of this network stands for.

@@ -4,6 +4,7 @@
 //! to that host, plain HTTP by its requests.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use http::HeaderMap;
 use tokio::io::AsyncWriteExt;
@@ -26,6 +27,7 @@ use crate::proxy::exchange::connection_context::ConnectionContext;
 use crate::proxy::instance::Current;
 use crate::proxy::limits::LINGER;
 use crate::proxy::observe::access_log::AccessEntry;
+use crate::proxy::observe::connection_metrics::ClientProtocol;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::destination::host_of;
 use crate::proxy::request::target::Scope;
@@ -51,6 +53,8 @@ pub async fn serve(
     current: Current,
     rejection: Option<Rejection>,
 ) {
+    let metrics = Arc::clone(&current.load().metrics);
+    metrics.connections.count_accepted(kind.entry());
     let destination = match kind.of(&stream) {
         Ok(destination) => destination,
         Err(error) => {
@@ -62,9 +66,10 @@ pub async fn serve(
     let mut arrival = Arrival { stream, destination, host, context, current };
     let handshake_timeout = arrival.current.load().handshake_timeout;
     let shutdown = &arrival.context.shutdown;
-    let Some(first) = first_bytes(&mut arrival.stream, handshake_timeout, shutdown).await else {
-        return;
-    };
+    let first = first_bytes(&mut arrival.stream, handshake_timeout, shutdown).await;
+    metrics.connections.count_protocol(counted(first.as_deref()));
+    drop(metrics);
+    let Some(first) = first else { return };
     match Protocol::of(&first) {
         Protocol::Http => arrival.serve_plain(first, rejection).await,
         Protocol::Tls if rejection.is_none() => {
@@ -125,6 +130,19 @@ impl Arrival {
         let proxy = current.load_full();
         proxy.metrics.tls.count_protocol(Protocol::Other);
         proxy.gate.record_inside(&origin, &info, Reason::TunnelNotHttp, None).await;
+    }
+}
+
+/// The protocol of the first bytes, as it is counted.
+fn counted(first: Option<&[u8]>) -> ClientProtocol {
+    match first.map(Protocol::of) {
+        None => ClientProtocol::None,
+        Some(Protocol::Http) => ClientProtocol::Http1,
+        Some(Protocol::Tls) => ClientProtocol::Tls,
+        Some(Protocol::Other) if first.is_some_and(|first| first.starts_with(b"PRI ")) => {
+            ClientProtocol::Http2
+        }
+        Some(Protocol::Other) => ClientProtocol::Other,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the proxy counts and logs of the requests that it handles.
 
 pub mod access_log;
+pub mod connection_metrics;
 pub mod decision_log;
 pub mod decision_metrics;
 pub mod distrust;

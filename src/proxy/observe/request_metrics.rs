@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use http::Response;
 
+use super::connection_metrics::ConnectionMetrics;
 use super::foreign_protocol_log::ForeignProtocolLog;
 use super::tls_metrics::TlsMetrics;
 use crate::audit::Reason;
@@ -31,6 +32,8 @@ pub struct RequestMetrics {
     denied: Lock<HashMap<Reason, u64>>,
     /// `None`: distinct origins are not counted, as that takes a lock for each request.
     origins: Option<Lock<HashSet<Origin>>>,
+    /// Connections of clients.
+    pub connections: ConnectionMetrics,
     /// TLS of clients inside a CONNECT.
     pub tls: TlsMetrics,
     /// Log lines for clients that do not speak HTTP.
