@@ -9,6 +9,7 @@ mod finding;
 mod kept;
 mod machine;
 mod parents;
+mod redirect;
 mod site;
 mod trial;
 
@@ -65,6 +66,9 @@ fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failur
             report.add(finding)?;
         }
         for finding in parents::parents(&settings, environment::is_set) {
+            report.add(finding)?;
+        }
+        for finding in redirect::redirect(&settings) {
             report.add(finding)?;
         }
         report.add(machine::state_dir(&settings))?;

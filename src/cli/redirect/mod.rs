@@ -4,14 +4,15 @@
 mod nft;
 mod rules;
 
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 
 use super::exit::{Exit, Failure};
 use super::output;
-use rules::Rules;
+pub use nft::list as table;
+pub use rules::{Rules, TABLE, exempt_uids};
 
 /// The arguments of `courtesy redirect`.
 #[derive(Args, Debug)]
@@ -80,14 +81,21 @@ pub fn run(args: &RedirectArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Whether this machine has IPv6, on loopback at least: there redirected connections arrive.
+pub fn has_ipv6() -> bool {
+    TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
+}
+
 fn check(rules: &Rules) -> Result<Exit, Failure> {
     let mut missing = match nft::list()? {
         Some(table) => rules.missing_in(&table),
         None => vec![format!("there is no table {}", rules::TABLE)],
     };
-    let listener = (Ipv4Addr::LOCALHOST, rules.to);
-    if let Err(error) = TcpStream::connect(listener) {
-        missing.push(format!("nothing listens at 127.0.0.1:{}: {error}", rules.to));
+    let v6 = has_ipv6().then_some(IpAddr::V6(Ipv6Addr::LOCALHOST));
+    for address in [IpAddr::V4(Ipv4Addr::LOCALHOST)].into_iter().chain(v6) {
+        if let Err(error) = TcpStream::connect((address, rules.to)) {
+            missing.push(format!("nothing listens at {address}, port {}: {error}", rules.to));
+        }
     }
     for line in &missing {
         output::print(format!("{line}\n"))?;

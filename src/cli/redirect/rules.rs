@@ -10,6 +10,10 @@ pub const TABLE: &str = "inet courtesy";
 /// Removes the table. The first line makes one where there is none, so that the second succeeds.
 pub const REMOVE: &str = "table inet courtesy\ndelete table inet courtesy\n";
 
+/// What a rule begins with that is for one version of IP only.
+const V4: &str = "meta nfproto ipv4";
+const V6: &str = "meta nfproto ipv6";
+
 /// What is redirected, and where to.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -55,19 +59,21 @@ impl Rules {
     pub fn missing_in(&self, table: &str) -> Vec<String> {
         let Self { uid, to, ports, .. } = self;
         let lines = || table.lines().map(str::trim);
-        let redirect = lines().find(|line| line.ends_with(&format!("redirect to :{to}")));
-        let redirected: Vec<u16> = redirect
-            .unwrap_or_default()
-            .split(|char: char| !char.is_ascii_digit())
-            .filter_map(|number| number.parse().ok())
-            .collect();
-        let is_exempt = lines().any(|line| line == format!("meta skuid {uid} return"));
-        let mut missing: Vec<_> = ports
-            .iter()
-            .filter(|port| redirect.is_none() || !redirected.contains(port))
-            .map(|port| format!("port {port} is not redirected to :{to}"))
-            .collect();
-        if !is_exempt {
+        let by = |families: &[&str], port| {
+            let redirects = |line| self.redirected(line, families).any(|found| found == port);
+            lines().any(redirects)
+        };
+        let mut missing = Vec::new();
+        for port in ports {
+            let (v4, v6) = (by(&["", V4], *port), by(&["", V6], *port));
+            missing.extend(match (v4, v6) {
+                (true, true) => None,
+                (true, false) => Some(format!("port {port} is redirected for IPv4 only")),
+                (false, true) => Some(format!("port {port} is redirected for IPv6 only")),
+                (false, false) => Some(format!("port {port} is not redirected to :{to}")),
+            });
+        }
+        if !exempt_uids(table).any(|exempt| exempt == *uid) {
             missing.push(format!("the proxy's own connections (uid {uid}) are not exempt: a loop"));
         }
         if !lines().any(|line| line.contains("udp dport 443 reject")) {
@@ -75,6 +81,21 @@ impl Rules {
         }
         missing
     }
+
+    /// The ports that a rule redirects, if that is all it does, for one of these families.
+    fn redirected(&self, rule: &str, families: &[&str]) -> impl Iterator<Item = u16> {
+        let rule = rule.strip_suffix(&format!(" redirect to :{}", self.to)).unwrap_or_default();
+        let (family, ports) = rule.split_once("tcp dport ").unwrap_or_default();
+        let ports = if families.contains(&family.trim()) { ports } else { "" };
+        ports.split(|char: char| !char.is_ascii_digit()).filter_map(|number| number.parse().ok())
+    }
+}
+
+/// The users whose connections a `table`, as nft prints it, leaves alone.
+pub fn exempt_uids(table: &str) -> impl Iterator<Item = u32> {
+    let uid =
+        |line: &str| line.trim().strip_prefix("meta skuid ")?.strip_suffix(" return")?.parse().ok();
+    table.lines().filter_map(uid)
 }
 
 fn list(items: &[impl Display]) -> String {
@@ -128,5 +149,32 @@ table inet courtesy {
             ]
         );
         assert_eq!(rules().missing_in("table inet courtesy {}").len(), 4);
+    }
+
+    #[test]
+    fn rules_for_one_version_of_ip_are_named() {
+        let table = rules().script();
+        for (before, expected) in [
+            ("meta nfproto ipv4", "IPv4 only"),
+            ("meta nfproto ipv6", "IPv6 only"),
+            ("ip daddr 192.0.2.1", "not redirected"),
+        ] {
+            let table = table.replace("tcp dport", &format!("{before} tcp dport"));
+            let missing = rules().missing_in(&table);
+            assert_eq!(missing.len(), 2, "{missing:?}");
+            assert!(missing.iter().all(|line| line.contains(expected)), "{missing:?}");
+        }
+    }
+
+    #[test]
+    fn the_port_of_the_listener_is_not_taken_for_a_redirected_one() {
+        let other = Rules { ports: vec![3130], ..rules() };
+        assert_eq!(other.missing_in(&rules().script()), ["port 3130 is not redirected to :3130"]);
+    }
+
+    #[test]
+    fn the_exempt_users_are_read_from_the_table() {
+        assert_eq!(exempt_uids(&rules().script()).collect::<Vec<_>>(), [65532]);
+        assert_eq!(exempt_uids("").count(), 0);
     }
 }

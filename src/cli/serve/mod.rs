@@ -114,9 +114,13 @@ fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Li
     } else {
         Listeners::handed_over(sockets.proxy)?
     };
-    let transparent = &settings.listen.transparent;
-    let transparent = Listeners::bind_transparent(transparent, OriginalDestination::Redirected)
-        .map_err(|error| not_bound(error.source.kind(), error))?;
+    let redirected = OriginalDestination::Redirected;
+    let transparent = if sockets.transparent.is_empty() {
+        Listeners::bind_transparent(&settings.listen.transparent, redirected)
+            .map_err(|error| not_bound(error.source.kind(), error))?
+    } else {
+        Listeners::handed_over_transparent(sockets.transparent, redirected)?
+    };
     let listeners = listeners.with(transparent);
     let admin = match sockets.admin {
         Some(socket) => Some(Listener::handed_over(socket)?),

@@ -1,6 +1,7 @@
 //! Sockets inherited from the service manager (sd_listen_fds(3)): they outlive the process, so that
-//! a restart refuses no connection. The one called `admin` is for the operator, the others are for
-//! clients.
+//! a restart refuses no connection. Their names (`FileDescriptorName=`, systemd.socket(5)) tell what
+//! they are for: `admin` for the operator, `transparent` for connections that are redirected, and any
+//! other for clients of the proxy.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -17,6 +18,7 @@ const VARIABLE: &str = "$LISTEN_FDS";
 #[derive(Debug, Default)]
 pub struct Sockets {
     pub proxy: Vec<TcpListener>,
+    pub transparent: Vec<TcpListener>,
     pub admin: Option<TcpListener>,
 }
 
@@ -36,6 +38,7 @@ impl Sockets {
                 .or_exit(Exit::Unavailable)?;
             match name {
                 "admin" => sockets.admin = socket,
+                "transparent" => sockets.transparent.extend(socket),
                 _ => sockets.proxy.extend(socket),
             }
         }
@@ -47,12 +50,17 @@ impl Sockets {
     pub fn overrides(&self) -> Vec<Override> {
         let address =
             |socket: &TcpListener| socket.local_addr().ok().as_ref().map(SocketAddr::to_string);
-        let proxy: Vec<_> = self.proxy.iter().filter_map(address).collect();
-        let proxy = (!proxy.is_empty()).then_some(("listen.proxy", Change::SetList(proxy)));
+        let list = |key: &'static str, sockets: &[TcpListener]| {
+            let addresses: Vec<_> = sockets.iter().filter_map(address).collect();
+            (!addresses.is_empty()).then_some((key, Change::SetList(addresses)))
+        };
+        let proxy = list("listen.proxy", &self.proxy);
+        let transparent = list("listen.transparent", &self.transparent);
         let admin =
             self.admin.as_ref().and_then(address).map(|it| ("listen.admin", Change::Set(it)));
         proxy
             .into_iter()
+            .chain(transparent)
             .chain(admin)
             .map(|(key, change)| Override { key, change, flag: VARIABLE })
             .collect()

@@ -48,6 +48,23 @@ fn the_one_called_admin_is_the_operators() {
     assert_eq!(status(&served.ask_admin("/readyz")), 200);
 }
 
+/// A connection to it that no rule has redirected is closed without a response.
+#[test]
+fn the_one_called_transparent_is_for_redirected_connections() {
+    let dir = state_dir();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let served = serve(dir.path(), &socket, "transparent");
+    assert_ne!(served.proxy, address);
+    let mut client = std::net::TcpStream::connect(address).unwrap();
+    assert_eq!(std::io::Read::read(&mut client, &mut [0]).unwrap(), 0);
+    served.wait_for("courtesy_connections_accepted_total{listener=\"transparent\"}", 1.0);
+    served.signal("HUP");
+    served.wait_for("courtesy_config_reloads_total", 1.0);
+    let said = served.terminate();
+    assert!(!said.contains("needs a restart"), "{said}");
+}
+
 /// No exception for a socket that others bind: who could come in has to be let in.
 #[test]
 fn a_socket_for_other_machines_asks_for_a_setting_like_any_other() {
