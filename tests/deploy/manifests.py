@@ -5,7 +5,7 @@ import yaml
 from support import ROOT
 
 KUBERNETES = ROOT / "deploy/kubernetes"
-OVERLAYS = ["sidecar", "shared", "cluster"]
+OVERLAYS = ["sidecar", "shared", "cluster", "transparent"]
 
 
 def render(directory):

@@ -8,6 +8,7 @@ import yaml
 from support import ROOT, Case, cargo, read
 
 CRAWLER = "deploy/compose/crawler"
+REDIRECT = "deploy/redirect/Dockerfile"
 
 
 def instructions(dockerfile):
@@ -22,7 +23,7 @@ def of(dockerfile, name):
 
 class Image(Case):
     def test_the_linter_finds_nothing(self):
-        self.succeed("hadolint", ROOT / "Dockerfile", ROOT / CRAWLER / "Dockerfile")
+        self.succeed("hadolint", ROOT / "Dockerfile", ROOT / CRAWLER / "Dockerfile", ROOT / REDIRECT)
 
     def test_what_is_copied_is_there_and_not_ignored(self):
         kept = [line[1:] for line in read(".dockerignore").splitlines() if line.startswith("!")]
@@ -73,6 +74,22 @@ class Image(Case):
         names = {it.split("=")[0] for it in of("Dockerfile", "ARG")}
         self.assertLessEqual({"BUILD_IMAGE", "RUN_IMAGE", "SOURCE_DATE_EPOCH"}, names)
         self.assertEqual([it.split()[0] for it in of("Dockerfile", "FROM")], ["${BUILD_IMAGE}", "${RUN_IMAGE}"])
+
+
+class Redirect(Case):
+    """The image of the init container that makes the rules of a pod's network."""
+
+    def test_it_has_what_courtesy_redirect_runs(self):
+        self.assertIn("nftables", " ".join(of(REDIRECT, "RUN")))
+        self.assertEqual(of(REDIRECT, "COPY"), ["--from=courtesy /usr/bin/courtesy /usr/bin/courtesy"])
+        self.assertEqual(of(REDIRECT, "ENTRYPOINT"), ['["/usr/bin/courtesy", "redirect"]'])
+        # Root is asked for where it is needed.
+        self.assertRegex(of(REDIRECT, "USER")[-1], r"^[1-9]\d+:[1-9]\d+$")
+
+    def test_its_c_library_is_that_of_the_proxys_image(self):
+        arguments = dict(it.split("=", 1) for it in of(REDIRECT, "ARG"))
+        self.assertIn("bookworm", arguments["RUN_IMAGE"])
+        self.assertIn("debian12", " ".join(of("Dockerfile", "ARG")))
 
 
 class Compose(Case):

@@ -46,9 +46,10 @@ class Manifests(Case):
             self.assertEqual(by_key(theirs), by_key(resources))
 
     def test_every_pod_is_restricted(self):
-        """The level "restricted" of the Pod Security Standards, and no key to the cluster."""
+        """The level "restricted" of the Pod Security Standards, and no key to the cluster. The one exception
+        is what makes the rules of a pod's network, which has a test of its own."""
         owners = [it for found in self.rendered.values() for it in found if pod(it)]
-        self.assertEqual(len(owners), 5)
+        self.assertEqual(len(owners), 6)
         for owner in owners:
             spec = pod(owner)
             self.assertIs(spec["automountServiceAccountToken"], False)
@@ -57,11 +58,15 @@ class Manifests(Case):
             self.assertGreater(spec["terminationGracePeriodSeconds"] if "state" in str(spec) else 30, 25)
             for container in containers(owner):
                 closed = container["securityContext"]
+                self.assertIn("memory", container["resources"]["limits"])
+                self.assertIn("cpu", container["resources"]["requests"])
+                if container["name"] == "redirect":
+                    continue
+                self.assertNotEqual(closed.get("runAsUser"), 0)
+                self.assertIs(closed.get("runAsNonRoot", True), True)
                 self.assertIs(closed["allowPrivilegeEscalation"], False)
                 self.assertIs(closed["readOnlyRootFilesystem"], True)
                 self.assertEqual(closed["capabilities"], {"drop": ["ALL"]})
-                self.assertIn("memory", container["resources"]["limits"])
-                self.assertIn("cpu", container["resources"]["requests"])
 
     def test_what_a_pod_mounts_is_there(self):
         made_by_hand = {"courtesy-ca", "courtesy-admin", "courtesy-trust", "courtesy-engine"}
@@ -103,13 +108,47 @@ class Manifests(Case):
         self.assertEqual((trust["mountPath"], shared["state"] + "/clients"), (shared["trust"], shared["trust"]))
         for overlay in OVERLAYS:
             given = environment(self.container(overlay, "Job", "crawler", "crawler"))
+            for name in ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"]:
+                self.assertEqual(given[name], trust["mountPath"] + "/bundle.pem")
+            if overlay == "transparent":
+                self.assertEqual([name for name in given if "proxy" in name.lower()], [])
+                continue
             host = "courtesy" if overlay == "shared" else "127.0.0.1"
             address = f"http://{host}:3128"
             for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"]:
                 self.assertEqual(given[name], address)
             self.assertEqual((given["no_proxy"], given["NO_PROXY"]), ("", ""))
-            for name in ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"]:
-                self.assertEqual(given[name], trust["mountPath"] + "/bundle.pem")
+
+    def test_the_rules_of_a_pods_network_hold_before_the_crawler_starts(self):
+        init = pod(self.find("transparent", "Job", "crawler"))["initContainers"]
+        self.assertEqual([it["name"] for it in init], ["trust", "redirect", "courtesy"])
+        redirect = init[1]
+        self.assertNotIn("restartPolicy", redirect)
+        self.assertEqual(redirect["volumeMounts"], [])
+        closed = redirect["securityContext"]
+        self.assertEqual(closed["capabilities"], {"drop": ["ALL"], "add": ["NET_ADMIN"]})
+        self.assertIs(closed["allowPrivilegeEscalation"], False)
+        self.assertIs(closed["readOnlyRootFilesystem"], True)
+        self.assertEqual((closed["runAsUser"], closed["runAsNonRoot"]), (0, False))
+        # But for the listener, the proxy is that of the sidecar.
+        proxy, alone = init[2], self.container("sidecar", "Job", "crawler", "courtesy")
+        self.assertEqual({name: it for name, it in proxy.items() if name != "env"}, alone)
+        self.assertEqual(environment(proxy), {"COURTESY__LISTEN__TRANSPARENT": "127.0.0.1:3130"})
+
+    def test_the_proxy_is_exempt_from_the_rules_and_the_crawler_is_not(self):
+        spec = pod(self.find("transparent", "Job", "crawler"))
+        redirect = self.container("transparent", "Job", "crawler", "redirect")
+        crawler = self.container("transparent", "Job", "crawler", "crawler")
+        self.assertIn(f"--uid={spec['securityContext']['runAsUser']}", redirect["args"])
+        proxy = self.container("transparent", "Job", "crawler", "courtesy")
+        self.assertNotIn("runAsUser", proxy["securityContext"])
+        self.assertNotIn(crawler["securityContext"]["runAsUser"], [0, spec["securityContext"]["runAsUser"]])
+        # What is not redirected is what pods may not reach anyway, unless the operator permits it.
+        exempt = {it.removeprefix("--except=") for it in redirect["args"] if it.startswith("--except=")}
+        policy = self.find("transparent", "NetworkPolicy", "courtesy-out")
+        blocks = [to["ipBlock"] for rule in policy["spec"]["egress"] for to in rule["to"] if "ipBlock" in to]
+        closed = {block for it in blocks for block in it.get("except", [])}
+        self.assertEqual(exempt, closed | {"fc00::/7", "fe80::/10"})
 
     def test_a_client_of_the_shared_proxy_reaches_it_and_name_servers_only(self):
         crawler = self.find("shared", "Job", "crawler")
@@ -145,6 +184,7 @@ class Manifests(Case):
             ("sidecar", "Job", "crawler"),
             ("shared", "StatefulSet", "courtesy"),
             ("cluster", "Job", "crawler"),
+            ("transparent", "Job", "crawler"),
         ]:
             policies = self.policy_of(overlay, self.find(overlay, kind, name))
             rules = [rule for it in policies if "Egress" in it["policyTypes"] for rule in it["egress"]]

@@ -76,6 +76,37 @@ class Pods(Case):
         self.assertEqual(served.end(), 0)
         self.assertEqual((self.directory / "state/ca/ca.pem").read_text(), certificate)
 
+    def test_the_rules_of_a_pod_are_applied_with_one_capability(self):
+        """In a network of its own, by what the security context leaves of root."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can give up all capabilities but one")
+        redirect = self.container("transparent", "redirect")
+        command = [tool("unshare"), "--net", "sh", "-c", 'setpriv "$@" && nft list table inet courtesy', "sh"]
+        command += ["--bounding-set=-all,+net_admin", "--inh-caps=-all", "--no-new-privs"]
+        command += [self.courtesy, "redirect", *redirect["args"]]
+        rules = self.succeed(*command)
+        self.assertIn("meta skuid 65532 return", rules)
+        self.assertIn("tcp dport { 80, 443 } redirect to :3130", rules)
+        self.assertIn("169.254.0.0/16", rules)
+        self.assertIn("fc00::/7", rules)
+
+    def test_a_crawler_that_is_led_to_the_proxy_reads_its_ca(self):
+        trust, proxy = self.container("transparent", "trust"), self.container("transparent", "courtesy")
+        self.run_as(trust, *trust["args"])
+        served = self.serve(proxy)
+        self.assertIn("127.0.0.1:3130", served.said())
+        self.probe(proxy)
+        self.assertEqual(served.end(), 0)
+        if self.as_nobody:
+            closed = self.container("transparent", "crawler")["securityContext"]
+            user, group = closed["runAsUser"], closed["runAsGroup"]
+            of_crawler = {"user": user, "group": group, "extra_groups": []}
+            bundle = self.directory / "state/clients/bundle.pem"
+            subprocess.run(["cat", bundle], stdout=subprocess.DEVNULL, check=True, **of_crawler)
+            key = self.directory / "state/ca/ca.key"
+            seen = subprocess.run(["cat", key], capture_output=True, check=False, **of_crawler)
+            self.assertNotEqual(seen.returncode, 0)
+
     def test_a_sidecar_of_a_cluster_reaches_the_engine_with_the_rights_of_its_secret(self):
         rights = (KUBERNETES / "overlays/cluster/rights").read_text().strip()
         self.assertIn(rights.split("script|load")[0].split("-@all ")[1], read("docs/operate/cluster.md").replace("\n", " "))
