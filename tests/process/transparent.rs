@@ -15,19 +15,27 @@ until [ "$(readlink /proc/$origin/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; d
 ip link add here type veth peer name there netns $origin
 ip addr add 93.184.216.1/24 dev here; ip link set here up
 nsenter --target $origin --net sh -c 'ip link set lo up
-    ip addr add 93.184.216.34/24 dev there; ip link set there up'
-printf '127.0.0.1 localhost\n93.184.216.34 site.example\n' >"$DIR/hosts"
+    ip addr add 93.184.216.34/24 dev there; ip addr add 2606:2800:220:1::34/64 dev there nodad
+    ip link set there up'
+ip addr add 2606:2800:220:1::1/64 dev here nodad
+wait_for() {
+    tries=200
+    until "$@"; do tries=$((tries - 1)); [ $tries -gt 0 ] || return 1; sleep 0.1; done
+}
+printf '127.0.0.1 localhost\n93.184.216.34 site.example\n2606:2800:220:1::34 six.example\n' >"$DIR/hosts"
 mount --bind "$DIR/hosts" /etc/hosts
 mkdir -p "$DIR/site/private"
 printf 'User-agent: *\nDisallow: /private/\n' >"$DIR/site/robots.txt"
 echo the page >"$DIR/site/page"; echo secret >"$DIR/site/private/page"
-(cd "$DIR/site"; exec nsenter --target $origin --net python3 -m http.server 80) >"$DIR/served" 2>&1 & server=$!
-until curl -s -o /dev/null http://93.184.216.34/page; do sleep 0.1; done
+(cd "$DIR/site"; exec nsenter --target $origin --net python3 -m http.server --bind :: 80) >"$DIR/served" 2>&1 & server=$!
+wait_for curl -s -o /dev/null http://93.184.216.34/page
+wait_for curl -s -o /dev/null 'http://[2606:2800:220:1::34]/page'
 "$COURTESY" redirect check --uid 0; echo "before: $?"
 "$COURTESY" serve --listen 127.0.0.1:3128 --admin off & proxy=$!
 crawler() { setpriv --reuid=12345 --regid=12345 --clear-groups "$@"; }
 "$COURTESY" redirect apply --uid 0 && "$COURTESY" redirect apply --uid 0; echo "applied: $?"
-until "$COURTESY" redirect check --uid 0; do sleep 0.1; done; echo "holds: $?"
+wait_for "$COURTESY" redirect check --uid 0; echo "holds: $?"
+timeout 60 "$COURTESY" doctor curl
 crawler curl -s --retry 5 --retry-connrefused --max-time 20 http://site.example/page
 crawler curl -s --max-time 20 -o /dev/null -w 'private: %{http_code}\n' http://site.example/private/page
 crawler curl -s --max-time 20 -H 'Host: site.example' http://93.184.216.99/page
@@ -38,7 +46,15 @@ udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); udp.settimeout(5)
 udp.connect(("93.184.216.34", 443))
 try: udp.send(b"x"); udp.recv(1)
 except (ConnectionRefusedError, PermissionError): print("quic: refused")'
+crawler curl -s --max-time 20 http://six.example/page
+crawler curl -s --max-time 20 -o /dev/null -w 'private by six: %{http_code}\n' http://six.example/private/page
+curl -s --max-time 20 http://site.example/private/page | sed 's/^/exempt: /'
+kill $proxy; wait $proxy
+crawler curl -s --max-time 20 http://site.example/page; echo "while it is down: $?"
+"$COURTESY" serve --listen 127.0.0.1:3128 --admin off & proxy=$!
+crawler curl -s --retry 5 --retry-connrefused --max-time 20 http://site.example/page
 "$COURTESY" redirect remove && "$COURTESY" redirect remove; echo "removed: $?"
+echo "rules left: $(nft list ruleset | wc -l)"
 crawler curl -s --max-time 20 http://site.example/private/page
 "#;
 
@@ -48,7 +64,7 @@ fn rules_of_the_network_lead_a_crawler_to_the_proxy() {
         println!("WAS NOT RUN: only root can run a crawler as another user than the proxy");
         return;
     }
-    let place = Place::new("[listen]\ntransparent = [\"127.0.0.1:3130\"]\n");
+    let place = Place::new("[listen]\ntransparent = [\"127.0.0.1:3130\", \"[::1]:3130\"]\n");
     let serve = place.command("serve");
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--propagation", "private", "sh", "-uc", SCRIPT]);
@@ -66,19 +82,25 @@ fn rules_of_the_network_lead_a_crawler_to_the_proxy() {
         "the page",
         "private: 403",
         "quic: refused",
+        "✓ redirect rules: ports 80 and 443 lead to port 3130, but those of uid 0",
+        "! crawlers of this user: this is one of uid 0, which is exempt: it bypasses the proxy",
+        "private by six: 403",
+        "exempt: secret",
+        // Refused: the rules outlive the proxy.
+        "while it is down: 7",
+        "rules left: 0",
         "removed: 0",
         "secret",
     ] {
         assert!(lines.contains(&expected), "{expected} is not in:\n{said}");
     }
     let pages = lines.iter().filter(|line| **line == "the page").count();
-    assert_eq!(pages, 2, "a false address leads to the host that is named:\n{said}");
+    assert_eq!(pages, 4, "also by a false address, by IPv6 and after a restart:\n{said}");
     // 52: closed, 56: reset, by whether its request had arrived.
     let is_closed = lines.contains(&"direct: 52") || lines.contains(&"direct: 56");
     assert!(is_closed, "a connection to the listener itself:\n{said}");
     assert_eq!(lines.iter().filter(|line| **line == "secret").count(), 1, "{said}");
     let log = place.log();
-    let denied = log.events("denied");
-    assert_eq!(denied.len(), 1);
-    assert_eq!(denied[0]["url"], "http://site.example/private/page");
+    let denied: Vec<_> = log.events("denied").iter().map(|it| it["url"].clone()).collect();
+    assert_eq!(denied, ["site", "six"].map(|host| format!("http://{host}.example/private/page")));
 }
