@@ -1,6 +1,6 @@
 //! SOCKS5 on the proxy's port: the stream after the reply is what is inside a CONNECT.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use courtesy::clients::Change;
@@ -204,4 +204,15 @@ fn a_client_that_is_rejected_gets_no_method_and_no_stream() {
     let answer = client.read_rest();
     assert!(answer.starts_with(b"HTTP/1.1 4"), "{}", answer.escape_ascii());
     drop(first);
+}
+
+/// Also where the operator permits loopback and the port: the proxy is no way to itself.
+#[test]
+fn no_stream_leads_to_a_listener_of_the_proxy() {
+    let listening = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).unwrap();
+    let proxy =
+        Proxy::at(listening, |settings| settings.egress.connect_ports.push(listening.port()));
+    assert_eq!(code(&mut proxy.client(), &by_address(listening)), 1, "a loop");
+    let admin = proxy.admin_address();
+    assert_eq!(code(&mut proxy.client(), &by_address(admin)), 2, "a port of no CONNECT");
 }

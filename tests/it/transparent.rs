@@ -5,7 +5,7 @@
 use courtesy::config::{HttpsMode, Mixed, Settings};
 use serde_json::json;
 
-use crate::testkit::parties::{Client, Origin, Proxy, tls};
+use crate::testkit::parties::{Client, Origin, Proxy, tls, until};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 
@@ -152,6 +152,48 @@ fn no_password_is_asked_for() {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("ours");
         settings.clients.users_file = Some(file);
     });
+    let request = network.get(&origin.authority(), "/page");
+    assert_eq!(network.connect().send(&request).read().status(), 200);
+}
+
+#[test]
+fn http2_with_prior_knowledge_is_closed_and_recorded() {
+    let origin = Origin::start();
+    let (proxy, network) = before(&origin, |_| {});
+    let mut client = network.connect();
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client.assert_closed();
+    assert_eq!(proxy.record()["reason"], "tunnel_not_http");
+    assert_eq!(origin.request_lines(), [""; 0]);
+}
+
+/// The client of a protocol in which the server speaks first, and one that begins TLS and stays.
+#[test]
+fn a_client_that_sends_nothing_or_half_a_hello_is_not_waited_for() {
+    let origin = Origin::start();
+    let (_proxy, network) = before(&origin, |settings| {
+        settings.limits.handshake_timeout = std::time::Duration::from_millis(100);
+    });
+    for first in [&b""[..], b"\x16", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"] {
+        let mut client = network.connect();
+        client.send(first);
+        assert_eq!(client.read_rest(), b"", "{}", first.escape_ascii());
+    }
+    assert_eq!(origin.request_lines(), [""; 0]);
+}
+
+/// They are bounded like others, and none is left.
+#[test]
+fn many_half_open_connections_are_counted_to_zero() {
+    let origin = Origin::start();
+    let (proxy, network) = before(&origin, |settings| settings.clients.max_per_client = 50);
+    let open = || crate::admin::metrics(&proxy)["courtesy_connections"];
+    let clients: Vec<_> = (0..50).map(|_| network.connect()).collect();
+    until("they are open", || open() == 50.0);
+    let rejected = network.connect().send(network.get(&origin.authority(), "/")).read();
+    assert_eq!(rejected.status(), 429);
+    drop(clients);
+    until("they are closed", || open() == 0.0);
     let request = network.get(&origin.authority(), "/page");
     assert_eq!(network.connect().send(&request).read().status(), 200);
 }
