@@ -28,4 +28,5 @@ mod sealed_clients;
 mod serve;
 mod store;
 mod transparent;
+mod transparent_https;
 mod users;

@@ -2,11 +2,14 @@
 //! with a network of its own: an origin at 93.184.216.34 in a second one, and a crawler that runs as
 //! another user than the proxy.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::testkit::processes::Place;
 
-const SCRIPT: &str = r#"
+/// Two networks, in the second of which an origin is to be started.
+const NETWORK: &str = r#"
 exec 2>&1
 ip link set lo up
 unshare --net sleep 600 & origin=$!
@@ -24,6 +27,9 @@ wait_for() {
 }
 printf '127.0.0.1 localhost\n93.184.216.34 site.example\n2606:2800:220:1::34 six.example\n' >"$DIR/hosts"
 mount --bind "$DIR/hosts" /etc/hosts
+"#;
+
+const SCRIPT: &str = r#"
 mkdir -p "$DIR/site/private"
 printf 'User-agent: *\nDisallow: /private/\n' >"$DIR/site/robots.txt"
 echo the page >"$DIR/site/page"; echo secret >"$DIR/site/private/page"
@@ -58,21 +64,32 @@ echo "rules left: $(nft list ruleset | wc -l)"
 crawler curl -s --max-time 20 http://site.example/private/page
 "#;
 
-#[test]
-fn rules_of_the_network_lead_a_crawler_to_the_proxy() {
+/// Runs `script` as root in two networks of its own: what it said, and where. `tls` makes settings
+/// of the section `[tls]`. `None`: only root can do this.
+pub fn run(script: &str, tls: impl FnOnce(&Path) -> String) -> Option<(String, Place)> {
     if !rustix::process::geteuid().is_root() {
         println!("WAS NOT RUN: only root can run a crawler as another user than the proxy");
-        return;
+        return None;
     }
-    let place = Place::new("[listen]\ntransparent = [\"127.0.0.1:3130\", \"[::1]:3130\"]\n");
+    let place = Place::new("");
+    let tls = tls(place.path());
+    let listen = "[listen]\ntransparent = [\"127.0.0.1:3130\", \"[::1]:3130\"]\n";
+    let settings = format!("{listen}[tls]\nroots = \"bundled\"\n{tls}");
+    fs::write(place.configuration(), settings).expect("a file");
     let serve = place.command("serve");
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--propagation", "private", "sh", "-uc", SCRIPT]);
+    let script = [NETWORK, script].concat();
+    command.args(["--net", "--mount", "--propagation", "private", "sh", "-uc", &script]);
     command.env_clear().envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     command.env("COURTESY", serve.get_program()).env("DIR", place.path()).stdin(Stdio::null());
     let output = command.output().expect("unshare, of util-linux");
-    let said = String::from_utf8_lossy(&output.stdout);
+    Some((String::from_utf8_lossy(&output.stdout).into_owned(), place))
+}
+
+#[test]
+fn rules_of_the_network_lead_a_crawler_to_the_proxy() {
+    let Some((said, place)) = run(SCRIPT, |_| String::new()) else { return };
     let lines: Vec<_> = said.lines().collect();
     for expected in [
         "there is no table inet courtesy",
