@@ -95,6 +95,7 @@ fn the_metrics_are_those_of_the_traffic() {
         ("courtesy_requests_total{outcome=\"copy\"}", 1.0),
         ("courtesy_requests_total{outcome=\"denied\"}", 4.0),
         ("courtesy_requests_total{outcome=\"failed\"}", 1.0),
+        ("courtesy_client_protocol_total{protocol=\"http1\"}", 8.0),
         ("courtesy_denials_total{reason=\"disallow_rule\"}", 3.0),
         ("courtesy_denials_total{reason=\"robots_unreachable\"}", 1.0),
         ("courtesy_decisions_total{decision=\"allow\",basis=\"no_rule\"}", 3.0),
