@@ -51,7 +51,7 @@ def arguments():
                         + ", ".join(workloads.ALL))
     parser.add_argument("--with", dest="also", type=lambda text: text.split(","), default=[],
                         metavar="PEER,…", help="these peers in all work they can do")
-    parser.add_argument("--alone", action="store_true", help="without peers: they need not be installed")
+    parser.add_argument("--alone", action="store_true", help="without peers but those of --with: they need not be installed")
     parser.add_argument("--shares", action="store_true",
                         help="nothing is compared: where the processor's time of ours goes, of each work in --only")
     parser.add_argument("--rounds", type=int, help="how often each measurement is made")
@@ -84,7 +84,7 @@ def measure(chosen, world):
     wanted = chosen.only or list(workloads.ALL)
     everybody = peers(chosen.tools, chosen.courtesy.resolve(), dict(chosen.beside))
     if chosen.alone or chosen.shares:
-        everybody = {name: peer for name, peer in everybody.items() if peer.is_ours}
+        everybody = {name: peer for name, peer in everybody.items() if peer.is_ours or name in chosen.also}
     for name in chosen.also:
         if name not in everybody:
             raise Failed(f"--with {name}: none of {', '.join(everybody)}")
