@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use courtesy::config::Settings;
-use courtesy::pace::{Lanes, Refused, Turn, TurnRequest, Visit};
+use courtesy::pace::{Lanes, NoTurn, Turn, TurnRequest, Visit};
 use courtesy::policy::pace::AskedPace;
 use courtesy::robots::DelayRecord;
 use courtesy::runtime::clock::{SystemClock, monotonic};
@@ -27,7 +27,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 /// Starts in each lane, a second apart.
 const STARTS: usize = 5;
 
-type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Turn, Refused>> + Send + 'a>>;
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Turn, NoTurn>> + Send + 'a>>;
 
 /// What the calls borrow.
 struct World {

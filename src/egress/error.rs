@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::parent::ParentFailure;
-use crate::pace::{NoExchange, Refused};
+use crate::pace::{NoExchange, NoTurn};
 use crate::types::origin::Origin;
 
 /// The kind of failure. Each maps to one proxy error type of RFC 9209 §2.3
@@ -52,8 +52,8 @@ pub enum Failure {
     Parent,
     /// The parent proxy took too long.
     ParentTimeout,
-    /// The request did not get its turn: see [`Error::refused`].
-    Paced,
+    /// The request did not get its turn: see [`Error::no_turn`].
+    NoTurn,
 }
 
 impl Failure {
@@ -70,7 +70,7 @@ impl Failure {
     /// Whether the cause is the state of the proxy, of its machine or of its parent proxy, so that nothing was learnt
     /// about the origin: the failure must be neither cached nor counted as an outage.
     pub const fn is_ours(self) -> bool {
-        matches!(self, Self::ConnectionLimit | Self::NoRoute | Self::Exhausted | Self::Paced)
+        matches!(self, Self::ConnectionLimit | Self::NoRoute | Self::Exhausted | Self::NoTurn)
             || self.is_parents()
     }
 
@@ -129,7 +129,7 @@ impl Failure {
             Self::Incomplete => 15,
             Self::ResponseTimeout => 16,
             Self::Exhausted => 17,
-            Self::Paced => 18,
+            Self::NoTurn => 18,
             Self::Parent | Self::ParentTimeout => 19,
         }
     }
@@ -156,7 +156,7 @@ pub struct Error {
     pub failure: Failure,
     pub detail: String,
     /// Why the request did not get its turn, if that is the failure.
-    pub refused: Option<Box<Refused>>,
+    pub no_turn: Option<Box<NoTurn>>,
     /// What the parent proxy did, if that is the failure.
     pub parent: Option<Box<ParentFailure>>,
 }
@@ -164,7 +164,7 @@ pub struct Error {
 impl Error {
     /// A failure with its explanation.
     pub fn new(failure: Failure, detail: impl Into<String>) -> Self {
-        Self { failure, detail: detail.into(), refused: None, parent: None }
+        Self { failure, detail: detail.into(), no_turn: None, parent: None }
     }
 
     /// As many exchanges with `origin` were under way for `limit` as there may be.
@@ -178,8 +178,8 @@ impl Error {
     }
 
     /// The request did not get its turn.
-    pub fn paced(refused: Refused) -> Self {
-        let error = Self::new(Failure::Paced, refused.to_string());
-        Self { refused: Some(Box::new(refused)), ..error }
+    pub fn no_turn(no_turn: NoTurn) -> Self {
+        let error = Self::new(Failure::NoTurn, no_turn.to_string());
+        Self { no_turn: Some(Box::new(no_turn)), ..error }
     }
 }

@@ -133,12 +133,12 @@ impl Egress {
     ) -> Result<OriginSocket, Error> {
         let (dialer, lanes) = (self.dialer(), self.lanes());
         let route = dialer.route(origin, requester.into()).await?;
-        lanes.wait_to_start(turn, None, shutdown).await.map_err(Error::paced)?;
+        lanes.wait_to_start(turn, None, shutdown).await.map_err(Error::no_turn)?;
         let connected = dialer.connect(origin, &route).await;
         let stream =
             connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
         let address = route.peer(&stream);
-        lanes.wait_and_start(turn, address, shutdown).await.map_err(Error::paced)?;
+        lanes.wait_and_start(turn, address, shutdown).await.map_err(Error::no_turn)?;
         turn.note_request_written();
         self.state.note_exchange(origin);
         Ok(stream)

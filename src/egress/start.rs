@@ -68,7 +68,7 @@ impl Egress {
         permission: &P,
     ) -> Result<(), P::Error> {
         let ready = self.lanes().wait_to_start(turn, address, permission.shutdown());
-        *waited += ready.await.map_err(Error::paced)?;
+        *waited += ready.await.map_err(Error::no_turn)?;
         if *waited <= PERMISSION_AGE_MAX {
             return Ok(());
         }

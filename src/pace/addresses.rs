@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::lane::{Arrival, Lane};
 use super::lane_cell::{Grants, LaneCell, State, TurnGuard, hand_over};
 use super::limits::LANES_MAX;
-use super::refused::{Refused, WaitReason};
+use super::no_turn::{NoTurn, WaitReason};
 use super::shared::Shared;
 use super::tick::Tick;
 use super::waiting::{NotQueued, Waiting};
@@ -74,7 +74,7 @@ impl Addresses {
         &self,
         address: IpAddr,
         arrival: &Arrival<'_>,
-    ) -> Result<Option<TurnGuard<IpAddr>>, Refused> {
+    ) -> Result<Option<TurnGuard<IpAddr>>, NoTurn> {
         let now = self.shared.ticks.now();
         self.with(address, |cell, state| {
             let id = state.lane.try_take(arrival, now)?;
@@ -92,7 +92,7 @@ impl Addresses {
         &self,
         address: IpAddr,
         arrival: &Arrival<'_>,
-    ) -> Result<(TurnGuard<IpAddr>, Duration), Refused> {
+    ) -> Result<(TurnGuard<IpAddr>, Duration), NoTurn> {
         let now = self.shared.ticks.now();
         self.with(address, |cell, state| {
             let wait = state.lane.estimate(arrival, now);
@@ -111,13 +111,13 @@ impl Addresses {
         address: IpAddr,
         arrival: &Arrival<'_>,
         shutdown: &CancellationToken,
-    ) -> Result<Option<TurnGuard<IpAddr>>, Refused> {
+    ) -> Result<Option<TurnGuard<IpAddr>>, NoTurn> {
         let now = self.shared.ticks.now();
         let queued: Queued<'_> =
             self.with(address, |cell, state| cell.queue(state, arrival, now))?;
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
             NotQueued::TooLong { wait, .. } => self.too_long(wait),
-            NotQueued::Full => Refused::Full,
+            NotQueued::Full => NoTurn::Full,
         })?;
         hand_over(granted);
         let guard = waiting.granted(shutdown).await?;
@@ -130,8 +130,8 @@ impl Addresses {
     }
 
     /// The refusal of a request that would wait for so long.
-    pub(super) fn too_long(&self, wait: Duration) -> Refused {
-        Refused::TooLong { wait, by: WaitReason::Address, line: None, delay: self.delay() }
+    pub(super) fn too_long(&self, wait: Duration) -> NoTurn {
+        NoTurn::TooLong { wait, by: WaitReason::Address, line: None, delay: self.delay() }
     }
 
     /// The delay between two starts at an address.
@@ -168,7 +168,7 @@ impl Addresses {
         &self,
         address: IpAddr,
         act: impl FnOnce(&Arc<LaneCell<IpAddr>>, &mut State<IpAddr>) -> T,
-    ) -> Result<T, Refused> {
+    ) -> Result<T, NoTurn> {
         loop {
             let cell = self.cell(address)?;
             let mut state = cell.state.lock();
@@ -178,14 +178,14 @@ impl Addresses {
         }
     }
 
-    fn cell(&self, address: IpAddr) -> Result<Arc<LaneCell<IpAddr>>, Refused> {
+    fn cell(&self, address: IpAddr) -> Result<Arc<LaneCell<IpAddr>>, NoTurn> {
         let mut table = self.table.lock();
         if let Some(cell) = table.cells.get(&address) {
             return Ok(Arc::clone(cell));
         }
         table.sweep(self.shared.ticks.now());
         if table.cells.len() >= LANES_MAX {
-            return Err(Refused::Full);
+            return Err(NoTurn::Full);
         }
         let config = self.shared.config.load().address_lane();
         let lane = Lane::new(config, self.is_unknown.load(Ordering::Relaxed));

@@ -13,7 +13,7 @@ use super::config::Config;
 use super::lane::{Lane, kept::KeptLane};
 use super::lane_cell::{LaneCell, State};
 use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, LANES_MAX};
-use super::refused::Refused;
+use super::no_turn::NoTurn;
 use super::shard::Shard;
 use super::shared::Shared;
 use super::shared_holds;
@@ -140,7 +140,7 @@ impl Lanes {
         &self,
         origin: &Origin,
         act: impl FnOnce(&Arc<LaneCell>, &mut State) -> T,
-    ) -> Result<T, Refused> {
+    ) -> Result<T, NoTurn> {
         loop {
             let cell = self.cell(origin)?;
             let mut state = cell.state.lock();
@@ -150,7 +150,7 @@ impl Lanes {
         }
     }
 
-    fn cell(&self, origin: &Origin) -> Result<Arc<LaneCell>, Refused> {
+    fn cell(&self, origin: &Origin) -> Result<Arc<LaneCell>, NoTurn> {
         let mut shard = self.shard(origin).lock();
         if let Some(cell) = shard.cells.get(origin) {
             return Ok(Arc::clone(cell));
@@ -164,7 +164,7 @@ impl Lanes {
             Some(folded) => folded.unfold(config),
             None if self.count.fetch_add(1, Ordering::Relaxed) >= LANES_MAX => {
                 self.count.fetch_sub(1, Ordering::Relaxed);
-                return Err(Refused::Full);
+                return Err(NoTurn::Full);
             }
             None => Lane::new(config, self.is_unknown.load(Ordering::Relaxed)),
         };

@@ -19,7 +19,7 @@ mod limits;
 mod outcome;
 mod presence;
 mod queue;
-mod refused;
+mod no_turn;
 mod shard;
 mod shared;
 mod shared_holds;
@@ -42,7 +42,7 @@ pub use config::{AddressLimits, Away, Config, OriginPace, PaceMode, Subresources
 pub use exchanges::NoExchange;
 pub use lane::kept::{KeptHold, KeptLane};
 pub use lanes::{LaneView, Lanes};
-pub use refused::{Refused, WaitReason};
+pub use no_turn::{NoTurn, WaitReason};
 pub use stats::{Counts, WaitTotals};
 pub use take::{TurnOrWait, TurnRequest, Wait};
 pub use turn::Turn;

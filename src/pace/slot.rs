@@ -9,7 +9,7 @@ use tokio::time::sleep_until;
 use super::config::Away;
 use super::lane::{Share, TurnId, WaitsBy};
 use super::lane_cell::TurnGuard;
-use super::refused::{Refused, WaitReason};
+use super::no_turn::{NoTurn, WaitReason};
 use super::shared_holds::take_up;
 use super::terms::Terms;
 use super::tick::Tick;
@@ -79,7 +79,7 @@ impl TurnGuard {
     /// # Errors
     ///
     /// There is none until `deadline`.
-    pub(super) async fn reserve(&self, id: TurnId, terms: &Terms) -> Result<Settled, Refused> {
+    pub(super) async fn reserve(&self, id: TurnId, terms: &Terms) -> Result<Settled, NoTurn> {
         let (shared, deadline) = (&self.cell.shared, terms.deadline);
         let Some(engine) = shared.cluster.engine() else { return Ok(Settled::Free) };
         let mut away_since = None;
@@ -111,7 +111,7 @@ impl TurnGuard {
                     engine.stats().note_slot(SlotEnd::Missed);
                     if shared.ticks.now() >= deadline {
                         let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
-                        return Err(Refused::TooLong { wait: LATE_RETRY, by, line, delay });
+                        return Err(NoTurn::TooLong { wait: LATE_RETRY, by, line, delay });
                     }
                 }
             }
@@ -125,7 +125,7 @@ impl TurnGuard {
     /// # Errors
     ///
     /// The time does not come before `deadline`, or nothing starts without the engine.
-    fn settle_alone(&self, id: TurnId, since: Tick, deadline: Tick) -> Result<Alone, Refused> {
+    fn settle_alone(&self, id: TurnId, since: Tick, deadline: Tick) -> Result<Alone, NoTurn> {
         let shared = &self.cell.shared;
         let (cluster, config) = (&shared.cluster, shared.config.load());
         let is_up = cluster.engine().is_some_and(|engine| engine.status().is_up);
@@ -135,7 +135,7 @@ impl TurnGuard {
             return if goes_on {
                 Ok(Alone::Waits(now + AWAY_RETRY))
             } else {
-                Err(Refused::EngineAway)
+                Err(NoTurn::EngineAway)
             };
         }
         let mut state = self.cell.state.lock();
@@ -153,22 +153,22 @@ impl TurnGuard {
         // An engine that has failed once may respond in time for a slot.
         if at > deadline && (!is_up || now >= deadline) {
             let (wait, by) = (at.since(now), WaitReason::Share);
-            return Err(Refused::TooLong { wait, by, line: None, delay: Duration::ZERO });
+            return Err(NoTurn::TooLong { wait, by, line: None, delay: Duration::ZERO });
         }
         Ok(Alone::Waits(at))
     }
 
     /// Why there is no slot until the deadline: the hold of the origin, or the delay that is longer.
-    fn beyond(&self, id: TurnId, terms: &Terms, wait: Duration) -> Refused {
+    fn beyond(&self, id: TurnId, terms: &Terms, wait: Duration) -> NoTurn {
         let now = self.cell.shared.ticks.now();
         let state = self.cell.state.lock();
         if let Some(hold) = state.lane.hold_of(id, now).filter(|hold| hold.until > terms.deadline) {
-            return Refused::Resting { wait, status: hold.status, cause: hold.cause };
+            return NoTurn::Resting { wait, status: hold.status, cause: hold.cause };
         }
         let waits_by = state.lane.delayed_by(id, now).unwrap_or(WaitsBy::Delay);
         let Waited { by, line, delay, .. } =
             Waited::of(waits_by, terms.asked, state.lane.own_delay(now), Duration::ZERO);
-        Refused::TooLong { wait, by, line, delay }
+        NoTurn::TooLong { wait, by, line, delay }
     }
 
     async fn try_reserve(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::lanes::Lanes;
-use super::refused::Refused;
+use super::no_turn::NoTurn;
 use super::turn::Turn;
 
 impl Lanes {
@@ -46,10 +46,10 @@ impl Lanes {
         turn: &mut Turn,
         address: Option<IpAddr>,
         shutdown: &CancellationToken,
-    ) -> Result<Duration, Refused> {
+    ) -> Result<Duration, NoTurn> {
         let since = self.now();
         let waited = self.wait_for_both(turn, address, shutdown).await;
-        waited.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
+        waited.inspect_err(|no_turn| self.shared.stats.note_no_turn(no_turn))?;
         Ok(self.now().since(since))
     }
 
@@ -58,7 +58,7 @@ impl Lanes {
         turn: &mut Turn,
         address: Option<IpAddr>,
         shutdown: &CancellationToken,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), NoTurn> {
         turn.wait_for_origin().await?;
         if let Some(address) = self.limited(turn, address) {
             turn.wait_at(&self.addresses, address, shutdown).await?;
@@ -76,7 +76,7 @@ impl Lanes {
         turn: &mut Turn,
         address: Option<IpAddr>,
         shutdown: &CancellationToken,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), NoTurn> {
         while !self.start(turn, address) {
             self.wait_to_start(turn, address, shutdown).await?;
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::refused::{Refused, WaitReason};
+use super::no_turn::{NoTurn, WaitReason};
 use super::waited::Waited;
 use crate::runtime::counters::Counters;
 use crate::runtime::histogram::{Histogram, HistogramCounts};
@@ -101,11 +101,11 @@ impl Stats {
         self.writes.add(0, 1);
     }
 
-    pub(super) fn note_refused(&self, refused: &Refused) {
-        let place = match refused {
-            Refused::TooLong { .. } => 0,
-            Refused::Resting { .. } | Refused::Closed { .. } | Refused::EngineAway => 1,
-            Refused::Full | Refused::Stopping => 2,
+    pub(super) fn note_no_turn(&self, no_turn: &NoTurn) {
+        let place = match no_turn {
+            NoTurn::TooLong { .. } => 0,
+            NoTurn::Resting { .. } | NoTurn::Closed { .. } | NoTurn::EngineAway => 1,
+            NoTurn::Full | NoTurn::Stopping => 2,
         };
         self.refusals.add(place, 1);
     }

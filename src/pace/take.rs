@@ -9,7 +9,7 @@ use super::hold::Hold;
 use super::lane::{Arrival, Kind, WaitsBy};
 use super::lane_cell::{LaneCell, TurnGuard, hand_over};
 use super::lanes::Lanes;
-use super::refused::Refused;
+use super::no_turn::NoTurn;
 use super::terms::{Role, Terms};
 use super::tick::Tick;
 use super::turn::Turn;
@@ -62,7 +62,7 @@ impl Lanes {
     /// # Errors
     ///
     /// Why there will be none in time.
-    pub async fn take(&self, request: &TurnRequest<'_>) -> Result<Turn, Refused> {
+    pub async fn take(&self, request: &TurnRequest<'_>) -> Result<Turn, NoTurn> {
         match self.try_take(request)? {
             TurnOrWait::Turn(turn) => Ok(turn),
             TurnOrWait::Wait(wait) => box_future(|| self.wait(request, wait)).await,
@@ -73,8 +73,8 @@ impl Lanes {
     ///
     /// # Errors
     ///
-    /// [`Refused::Full`]: the pace of no more origins can be remembered.
-    pub fn try_take<'a>(&self, request: &TurnRequest<'a>) -> Result<TurnOrWait<'a>, Refused> {
+    /// [`NoTurn::Full`]: the pace of no more origins can be remembered.
+    pub fn try_take<'a>(&self, request: &TurnRequest<'a>) -> Result<TurnOrWait<'a>, NoTurn> {
         let now = self.now();
         let (arrival, mode, begins_visit) = self.arrival(request, now);
         let begins_visit = begins_visit && mode != PaceMode::Off;
@@ -109,14 +109,14 @@ impl Lanes {
     /// # Errors
     ///
     /// As [`Self::take`].
-    pub async fn wait(&self, request: &TurnRequest<'_>, wait: Wait<'_>) -> Result<Turn, Refused> {
+    pub async fn wait(&self, request: &TurnRequest<'_>, wait: Wait<'_>) -> Result<Turn, NoTurn> {
         let Wait { arrival, visitor } = wait;
         let deadline = self.now() + arrival.patience;
         let role = Role::of(arrival.kind, true);
         let terms = Terms { role, deadline, is_observed: false, asked: request.asked };
         let granted = self.wait_in(request, &arrival).await;
         let (guard, waited) =
-            granted.inspect_err(|refused| self.shared.stats.note_refused(refused))?;
+            granted.inspect_err(|no_turn| self.shared.stats.note_no_turn(no_turn))?;
         let mut turn = Turn::granted(guard, terms, visitor, Some(waited));
         if terms.role == Role::Delayed && self.shared.cluster.engine().is_some() {
             self.reserve(&mut turn, request, deadline).await?;
@@ -131,9 +131,9 @@ impl Lanes {
         turn: &mut Turn,
         request: &TurnRequest<'_>,
         deadline: Tick,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), NoTurn> {
         let reserved = if self.shared.cluster.is_stopped(self.config().away) {
-            Err(Refused::EngineAway)
+            Err(NoTurn::EngineAway)
         } else if self.has_address_limits() {
             turn.reserve_later();
             Ok(())
@@ -141,10 +141,10 @@ impl Lanes {
             tokio::select! {
                 biased;
                 reserved = turn.reserve() => reserved,
-                () = self.shared.stopped_before(request.shutdown, deadline) => Err(Refused::Stopping),
+                () = self.shared.stopped_before(request.shutdown, deadline) => Err(NoTurn::Stopping),
             }
         };
-        reserved.inspect_err(|refused| self.shared.stats.note_refused(refused))
+        reserved.inspect_err(|no_turn| self.shared.stats.note_no_turn(no_turn))
     }
 
     /// Waits for the turn of a robots.txt, for at most `max_wait`: no delay and no place bounds it,
@@ -157,7 +157,7 @@ impl Lanes {
         &self,
         origin: &Origin,
         max_wait: Duration,
-    ) -> Result<Turn, Refused> {
+    ) -> Result<Turn, NoTurn> {
         let request = TurnRequest {
             origin,
             client: &ClientKey::Proxy,
@@ -204,10 +204,10 @@ impl Lanes {
         &self,
         request: &TurnRequest<'_>,
         arrival: &Arrival<'_>,
-    ) -> Result<(TurnGuard, Waited), Refused> {
+    ) -> Result<(TurnGuard, Waited), NoTurn> {
         let now = self.now();
         if let Some((wait, line)) = request.closed.filter(|(wait, _)| *wait > arrival.patience) {
-            return Err(Refused::Closed { wait, line });
+            return Err(NoTurn::Closed { wait, line });
         }
         let queued =
             self.with_lane(request.origin, |cell, state| cell.queue(state, arrival, now))?;
@@ -215,7 +215,7 @@ impl Lanes {
             NotQueued::TooLong { wait, hold, waits_by } => {
                 too_long(request, waits_by, wait, hold, (now, arrival.patience))
             }
-            NotQueued::Full => Refused::Full,
+            NotQueued::Full => NoTurn::Full,
         })?;
         hand_over(granted);
         let (waits_by, own_delay) = (waiting.waits_by, waiting.own_delay);
@@ -238,7 +238,7 @@ impl Lanes {
         request: &TurnRequest<'_>,
         arrival: &Arrival<'_>,
         end: Tick,
-    ) -> Refused {
+    ) -> NoTurn {
         let now = self.now();
         let state = cell.state.lock();
         let wait = state.lane.estimate(arrival, now).max(Duration::from_secs(1));
@@ -256,12 +256,12 @@ fn too_long(
     wait: Duration,
     hold: Option<Hold>,
     (now, patience): (Tick, Duration),
-) -> Refused {
+) -> NoTurn {
     let hold = hold.filter(|hold| hold.until.since(now) > patience);
     if let Some(Hold { until, status, cause }) = hold {
-        return Refused::Resting { wait: until.since(now), status, cause };
+        return NoTurn::Resting { wait: until.since(now), status, cause };
     }
     let Waited { by, line, delay, .. } =
         Waited::of(waits_by, request.asked, Duration::ZERO, Duration::ZERO);
-    Refused::TooLong { wait, by, line, delay }
+    NoTurn::TooLong { wait, by, line, delay }
 }

@@ -18,7 +18,7 @@ use super::lane::TurnId;
 use super::lane_cell::{LaneCell, TurnGuard};
 use super::limits::KEPT_HOLD_MIN;
 use super::outcome::{concerns_pace, jitter, outcome};
-use super::refused::Refused;
+use super::no_turn::NoTurn;
 use super::shared_holds;
 use super::slot::Slot;
 use super::terms::{Role, Terms};
@@ -157,7 +157,7 @@ impl Turn {
     /// # Errors
     ///
     /// A hold has begun that is longer than the request may wait.
-    pub(super) async fn wait_for_origin(&mut self) -> Result<(), Refused> {
+    pub(super) async fn wait_for_origin(&mut self) -> Result<(), NoTurn> {
         let since = self.now();
         while let Some((at, hold)) = self.origin_starts_at() {
             let wait = at.since(self.now());
@@ -167,7 +167,7 @@ impl Turn {
             if at > self.0.terms.deadline
                 && let Some(Hold { status, cause, .. }) = hold
             {
-                return Err(Refused::Resting { wait, status, cause });
+                return Err(NoTurn::Resting { wait, status, cause });
             }
             sleep_until(self.0.guard.cell.shared.ticks.instant(at)).await;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::lane::WaitsBy;
-use super::refused::WaitReason;
+use super::no_turn::WaitReason;
 use crate::policy::pace::AskedPace;
 
 /// How long a request waited for its turn, and why.

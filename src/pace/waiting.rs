@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::hold::Hold;
 use super::lane::{Arrival, Enqueued, WaiterId, WaitsBy};
 use super::lane_cell::{Grants, Key, LaneCell, State, TurnGuard, Waiter, hand_over};
-use super::refused::Refused;
+use super::no_turn::NoTurn;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -104,13 +104,13 @@ impl<K: Key> Waiting<'_, K> {
     pub(super) async fn granted(
         &mut self,
         shutdown: &CancellationToken,
-    ) -> Result<Option<TurnGuard<K>>, Refused> {
+    ) -> Result<Option<TurnGuard<K>>, NoTurn> {
         let shared = &self.cell.shared;
         tokio::select! {
             biased;
             granted = &mut self.guard => Ok(granted.ok()),
             () = sleep_until(shared.ticks.instant(self.deadline)) => Ok(None),
-            () = shared.stopped_before(shutdown, self.expected) => Err(Refused::Stopping),
+            () = shared.stopped_before(shutdown, self.expected) => Err(NoTurn::Stopping),
         }
     }
 }

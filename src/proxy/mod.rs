@@ -289,7 +289,7 @@ impl Proxy {
             Ok(TurnOrWait::Wait(wait)) => {
                 box_future(|| self.wait_for_turn(&permit, info, (&turn_request, wait))).await?
             }
-            Err(refused) => return Err(Rejection::paced(&refused, permit.pace().status()).into()),
+            Err(no_turn) => return Err(Rejection::no_turn(&no_turn, permit.pace().status()).into()),
         };
         let ConnectionContext { state, shutdown, .. } = context;
         let client_side =
@@ -303,8 +303,8 @@ impl Proxy {
             Err(ForwardError::Withdrawn(error)) => return Err(error.into()),
             Err(ForwardError::Failed(error)) => error,
         };
-        if let Some(refused) = &error.refused {
-            return Err(Rejection::paced(refused, permit.pace().status()).into());
+        if let Some(no_turn) = &error.no_turn {
+            return Err(Rejection::no_turn(no_turn, permit.pace().status()).into());
         }
         self.gate.note_response(&permit, Err(error.failure));
         let subject = Subject::Resource(permit.target());
@@ -320,7 +320,7 @@ impl Proxy {
         (request, wait): (&TurnRequest<'_>, Wait<'_>),
     ) -> Result<Turn, Refusal> {
         let turn = self.forwarding.egress.lanes().wait(request, wait).await;
-        let turn = turn.map_err(|refused| Rejection::paced(&refused, permit.pace().status()))?;
+        let turn = turn.map_err(|no_turn| Rejection::no_turn(&no_turn, permit.pace().status()))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {

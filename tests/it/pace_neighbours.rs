@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use courtesy::config::Settings;
-use courtesy::pace::{Lanes, Refused, Turn, TurnRequest, Visit};
+use courtesy::pace::{Lanes, NoTurn, Turn, TurnRequest, Visit};
 use courtesy::policy::pace::AskedPace;
 use courtesy::robots::DelayRecord;
 use courtesy::runtime::clock::SystemClock;
@@ -38,7 +38,7 @@ impl World {
         })
     }
 
-    async fn take(&self, client: &str) -> Result<Turn, Refused> {
+    async fn take(&self, client: &str) -> Result<Turn, NoTurn> {
         let asked =
             AskedPace { delay: DELAY, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
         let call = TurnRequest {
@@ -57,7 +57,7 @@ impl World {
     }
 
     /// One request, as the path has it.
-    async fn request(&self, client: &str) -> Result<(), Refused> {
+    async fn request(&self, client: &str) -> Result<(), NoTurn> {
         let mut turn = self.take(client).await?;
         self.lanes.wait_and_start(&mut turn, None, &self.shutdown).await?;
         turn.note_request_written();
@@ -68,7 +68,7 @@ impl World {
         match self.request("hostile").await {
             Ok(()) => self.hostile.fetch_add(1, Ordering::Relaxed),
             Err(refused) => {
-                assert_eq!(refused, Refused::Full);
+                assert_eq!(refused, NoTurn::Full);
                 self.refused.fetch_add(1, Ordering::Relaxed)
             }
         };

@@ -94,7 +94,7 @@ impl World {
         has_started
     }
 
-    async fn started(&self, turn: &mut Turn, address: IpAddr) -> Result<(), Refused> {
+    async fn started(&self, turn: &mut Turn, address: IpAddr) -> Result<(), NoTurn> {
         self.lanes.wait_and_start(turn, Some(address), &self.shutdown).await?;
         turn.note_request_written();
         Ok(())
@@ -177,10 +177,10 @@ async fn so_many_requests_are_under_way_at_an_address_and_no_more() {
 async fn a_request_that_would_wait_too_long_is_refused_by_its_address() {
     let world = World::new(config(MINUTE, 0));
     assert!(world.starts(&mut world.turn("a.example", 1).await, HERE).await);
-    let refused = world.started(&mut world.turn("b.example", 1).await, HERE).await.unwrap_err();
-    let Refused::TooLong { wait, by: WaitReason::Address, line: None, delay: MINUTE } = refused
+    let no_turn = world.started(&mut world.turn("b.example", 1).await, HERE).await.unwrap_err();
+    let NoTurn::TooLong { wait, by: WaitReason::Address, line: None, delay: MINUTE } = no_turn
     else {
-        panic!("{refused:?}");
+        panic!("{no_turn:?}");
     };
     assert!(wait > MINUTE - Duration::from_secs(5) && wait <= MINUTE, "{wait:?}");
     assert_eq!(world.lanes.counts().refusals, [1, 0, 0]);
@@ -192,8 +192,8 @@ async fn patience_that_is_over_while_a_request_waits_is_refused_too() {
     let world = World::new(config);
     let mut first = world.turn("a.example", 1).await;
     assert!(world.starts(&mut first, HERE).await);
-    let refused = world.started(&mut world.turn("b.example", 1).await, HERE).await.unwrap_err();
-    assert!(matches!(refused, Refused::TooLong { by: WaitReason::Address, .. }), "{refused:?}");
+    let no_turn = world.started(&mut world.turn("b.example", 1).await, HERE).await.unwrap_err();
+    assert!(matches!(no_turn, NoTurn::TooLong { by: WaitReason::Address, .. }), "{no_turn:?}");
     assert_eq!(world.lanes.counts().waiting, 0);
 }
 
@@ -267,8 +267,8 @@ async fn a_second_sending_does_not_wait_longer_than_it_may() {
     let mut turn = world.turn("a.example", 1).await;
     assert!(world.starts(&mut turn, HERE).await);
     turn.rearm();
-    let refused = world.started(&mut turn, HERE).await.unwrap_err();
-    assert!(matches!(refused, Refused::TooLong { by: WaitReason::Address, .. }), "{refused:?}");
+    let no_turn = world.started(&mut turn, HERE).await.unwrap_err();
+    assert!(matches!(no_turn, NoTurn::TooLong { by: WaitReason::Address, .. }), "{no_turn:?}");
 }
 
 #[tokio::test]
@@ -299,8 +299,8 @@ async fn a_request_that_would_start_after_the_end_of_the_proxy_is_refused() {
     let world = World::new(config(Duration::from_secs(10), 0));
     assert!(world.starts(&mut world.turn("a.example", 1).await, HERE).await);
     world.shutdown.cancel();
-    let refused = world.started(&mut world.turn("b.example", 1).await, HERE).await;
-    assert_eq!(refused, Err(Refused::Stopping));
+    let no_turn = world.started(&mut world.turn("b.example", 1).await, HERE).await;
+    assert_eq!(no_turn, Err(NoTurn::Stopping));
 }
 
 #[tokio::test]

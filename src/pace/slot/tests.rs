@@ -89,7 +89,7 @@ fn origin() -> Origin {
     split_url(b"http://example.com/").unwrap().0
 }
 
-async fn take(lanes: &Lanes, delay: Duration) -> Result<Turn, Refused> {
+async fn take(lanes: &Lanes, delay: Duration) -> Result<Turn, NoTurn> {
     let asked = AskedPace { delay, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
     let request = TurnRequest {
         origin: &origin(),
@@ -214,8 +214,8 @@ async fn a_turn_whose_part_of_the_pace_comes_too_late_is_refused() {
     proxies.beat().await;
     start(&proxies.lanes[0]).await;
     proxies.set_away(true);
-    let refused = take(&proxies.lanes[0], DELAY).await.expect_err("it would wait for long");
-    assert!(matches!(refused, Refused::TooLong { by: WaitReason::Share, .. }), "{refused:?}");
+    let no_turn = take(&proxies.lanes[0], DELAY).await.expect_err("it would wait for long");
+    assert!(matches!(no_turn, NoTurn::TooLong { by: WaitReason::Share, .. }), "{no_turn:?}");
 }
 
 #[tokio::test]
@@ -245,7 +245,7 @@ async fn alone_keeps_the_whole_pace_and_stop_refuses_what_has_a_delay() {
     let stop = Proxies::new(2, |config| config.away = Away::Stop);
     stop.set_away(true);
     stop.sync().await;
-    assert_eq!(take(&stop.lanes[0], DELAY).await.unwrap_err(), Refused::EngineAway);
+    assert_eq!(take(&stop.lanes[0], DELAY).await.unwrap_err(), NoTurn::EngineAway);
     assert!(take(&stop.lanes[0], Duration::ZERO).await.is_ok(), "it has no delay");
 }
 
@@ -264,11 +264,11 @@ async fn a_hold_is_obeyed_by_all() {
     proxies.engines[0].hold(request).await.expect("it is there");
     assert!(matches!(
         take(&proxies.lanes[2], DELAY).await.unwrap_err(),
-        Refused::Resting { status: 429, .. } | Refused::TooLong { .. }
+        NoTurn::Resting { status: 429, .. } | NoTurn::TooLong { .. }
     ));
     proxies.sync().await;
-    let refused = take(&proxies.lanes[1], Duration::ZERO).await.unwrap_err();
-    assert!(matches!(refused, Refused::Resting { status: 429, .. }), "{refused:?}");
+    let no_turn = take(&proxies.lanes[1], Duration::ZERO).await.unwrap_err();
+    assert!(matches!(no_turn, NoTurn::Resting { status: 429, .. }), "{no_turn:?}");
     let LaneView { ahead, .. } = proxies.lanes[1].view(&of_site).expect("a hold");
     assert!(ahead.hold.is_some_and(|hold| hold.rest > Duration::from_secs(90)));
 }
@@ -340,7 +340,7 @@ async fn while_single_operations_fail_stop_starts_nothing() {
         (config.away, config.max_wait) = (Away::Stop, Duration::from_millis(400));
     });
     proxies.engines[0].fail(usize::MAX);
-    assert_eq!(take(&proxies.lanes[0], DELAY).await.unwrap_err(), Refused::EngineAway);
+    assert_eq!(take(&proxies.lanes[0], DELAY).await.unwrap_err(), NoTurn::EngineAway);
 }
 
 #[tokio::test]
@@ -360,8 +360,8 @@ async fn a_refusal_beyond_the_horizon_names_what_really_applies() {
     let short = |config: &mut Config| config.max_wait = Duration::from_secs(1);
     let proxies = Proxies::new(2, short);
     start_over(&proxies.lanes[0], far, None).await;
-    let refused = take(&proxies.lanes[1], far).await.unwrap_err();
-    let Refused::TooLong { by, line, delay, .. } = refused else { panic!("{refused:?}") };
+    let no_turn = take(&proxies.lanes[1], far).await.unwrap_err();
+    let NoTurn::TooLong { by, line, delay, .. } = no_turn else { panic!("{no_turn:?}") };
     assert_eq!((by, line, delay), (WaitReason::CrawlDelay, Some(2), far));
 
     let proxies = Proxies::new(2, |config| {
@@ -369,8 +369,8 @@ async fn a_refusal_beyond_the_horizon_names_what_really_applies() {
         config.lane.delay = far;
     });
     start_over(&proxies.lanes[0], Duration::ZERO, None).await;
-    let refused = take(&proxies.lanes[1], Duration::ZERO).await.unwrap_err();
-    let Refused::TooLong { by, line, delay, .. } = refused else { panic!("{refused:?}") };
+    let no_turn = take(&proxies.lanes[1], Duration::ZERO).await.unwrap_err();
+    let NoTurn::TooLong { by, line, delay, .. } = no_turn else { panic!("{no_turn:?}") };
     assert_eq!((by, line, delay), (WaitReason::Delay, None, far));
 
     let proxies = Proxies::new(2, short);
@@ -379,6 +379,6 @@ async fn a_refusal_beyond_the_horizon_names_what_really_applies() {
     let (status, cause) = (503, HoldCause::RetryAfter);
     let request = HoldRequest { origin: &of_site, length, status, cause };
     proxies.engines[0].hold(request).await.expect("it is there");
-    let refused = take(&proxies.lanes[1], DELAY).await.unwrap_err();
-    assert!(matches!(refused, Refused::Resting { status: 503, .. }), "{refused:?}");
+    let no_turn = take(&proxies.lanes[1], DELAY).await.unwrap_err();
+    assert!(matches!(no_turn, NoTurn::Resting { status: 503, .. }), "{no_turn:?}");
 }

@@ -44,8 +44,8 @@ async fn a_request_that_has_waited_for_its_connection_starts_in_no_hold() {
     first.note_response(StatusCode::TOO_MANY_REQUESTS, &rest);
     assert!(!lanes.start(&mut second, None), "its origin rests");
     assert!(!lanes.start_at_once(&mut second), "it has waited");
-    let refused = lanes.wait_to_start(&mut second, None, &CancellationToken::new()).await;
-    assert!(matches!(refused, Err(Refused::Resting { .. })), "{refused:?}");
+    let no_turn = lanes.wait_to_start(&mut second, None, &CancellationToken::new()).await;
+    assert!(matches!(no_turn, Err(NoTurn::Resting { .. })), "{no_turn:?}");
 }
 
 #[tokio::test]

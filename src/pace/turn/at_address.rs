@@ -10,7 +10,7 @@ use super::{Role, Turn, WAIT_NOTICEABLE};
 use crate::pace::addresses::Addresses;
 use crate::pace::lane::{Arrival, Kind, LEAD_MAX, Lane, TurnId};
 use crate::pace::lane_cell::TurnGuard;
-use crate::pace::refused::{Refused, WaitReason};
+use crate::pace::no_turn::{NoTurn, WaitReason};
 use crate::pace::tick::Tick;
 use crate::pace::waited::Waited;
 
@@ -74,7 +74,7 @@ impl Turn {
         addresses: &Addresses,
         address: IpAddr,
         shutdown: &CancellationToken,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), NoTurn> {
         let since = self.now();
         if !self.is_at(address) {
             self.leave_address();

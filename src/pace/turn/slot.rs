@@ -8,7 +8,7 @@ use tokio::time::{sleep, sleep_until};
 use super::{ADDRESS_KEPT_MAX, Inner, Turn};
 use crate::engine::SlotEnd;
 use crate::pace::lane_cell::LaneCell;
-use crate::pace::refused::{Refused, WaitReason};
+use crate::pace::no_turn::{NoTurn, WaitReason};
 use crate::pace::slot::{CONNECT_LEAD, Settled, Slot};
 use crate::pace::tick::Tick;
 use crate::pace::waited::Waited;
@@ -19,7 +19,7 @@ impl Turn {
     /// # Errors
     ///
     /// There is none in time.
-    pub(in crate::pace) async fn reserve(&mut self) -> Result<(), Refused> {
+    pub(in crate::pace) async fn reserve(&mut self) -> Result<(), NoTurn> {
         self.0.reserve().await
     }
 
@@ -34,7 +34,7 @@ impl Turn {
     /// # Errors
     ///
     /// There is none in time.
-    pub(in crate::pace) async fn replace_missed_slot(&mut self) -> Result<(), Refused> {
+    pub(in crate::pace) async fn replace_missed_slot(&mut self) -> Result<(), NoTurn> {
         let since = self.now();
         let Some(id) = self.0.guard.id.filter(|_| self.0.has_missed_slot(since)) else {
             return Ok(());
@@ -65,7 +65,7 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    async fn reserve(&mut self) -> Result<(), Refused> {
+    async fn reserve(&mut self) -> Result<(), NoTurn> {
         let Some(id) = self.guard.id else { return Ok(()) };
         let since = self.guard.cell.shared.ticks.now();
         let settled = self.guard.reserve(id, &self.terms).await?;

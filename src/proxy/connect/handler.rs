@@ -104,7 +104,7 @@ impl Proxy {
             permit.pace().turn_request(permit.origin(), &key, Some(headers), &context.shutdown);
         let turn = self.forwarding.egress.lanes().take(&call).await;
         let mut turn =
-            turn.map_err(|refused| Rejection::paced(&refused, permit.pace().status()))?;
+            turn.map_err(|no_turn| Rejection::no_turn(&no_turn, permit.pace().status()))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
@@ -120,8 +120,8 @@ impl Proxy {
         let stream = match connected {
             Ok(stream) => stream,
             Err(error) => {
-                if let Some(refused) = &error.refused {
-                    return Err(Rejection::paced(refused, permit.pace().status()).into());
+                if let Some(no_turn) = &error.no_turn {
+                    return Err(Rejection::no_turn(no_turn, permit.pace().status()).into());
                 }
                 let subject = Subject::Host(permit.origin());
                 return Err(self.gate.on_egress_error(subject, info, error).await.into());

@@ -301,7 +301,7 @@ impl Gate {
         match self.store.lookup(subject.origin(), profile, agent.token, info.client).await {
             Ok(known) => Ok(known),
             Err(Undecided::Refused(error))
-                if !error.failure.is_ours() || error.failure == Failure::Paced =>
+                if !error.failure.is_ours() || error.failure == Failure::NoTurn =>
             {
                 Err(self.on_egress_error(*subject, *info, error).await)
             }

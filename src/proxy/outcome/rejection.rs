@@ -9,7 +9,7 @@ use crate::audit::limits::AUDIT_RETRY_INTERVAL;
 use crate::ca::CURE;
 use crate::clients::RejectReason;
 use crate::egress::{self, ParentFailure};
-use crate::pace::Refused;
+use crate::pace::NoTurn;
 use crate::proxy::framing::foreign_protocol::ForeignProtocol;
 
 /// Why a request, or a connection, is answered with an error that is no denial.
@@ -98,13 +98,13 @@ impl Rejection {
     }
 
     /// The request did not get its turn; `status` is that of one that would wait too long.
-    pub fn paced(refused: &Refused, status: StatusCode) -> Self {
-        let detail = refused.to_string();
-        let rejection = match refused {
-            Refused::TooLong { .. } => {
+    pub fn no_turn(no_turn: &NoTurn, status: StatusCode) -> Self {
+        let detail = no_turn.to_string();
+        let rejection = match no_turn {
+            NoTurn::TooLong { .. } => {
                 Self::new(Problem::Paced, status, "http_request_error", detail)
             }
-            Refused::Resting { status, .. } => {
+            NoTurn::Resting { status, .. } => {
                 // The origin's own, or the one for its other failures.
                 let status = match status {
                     429 => StatusCode::TOO_MANY_REQUESTS,
@@ -112,13 +112,13 @@ impl Rejection {
                 };
                 Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
             }
-            Refused::Closed { .. } | Refused::EngineAway => {
+            NoTurn::Closed { .. } | NoTurn::EngineAway => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
             }
-            Refused::Full | Refused::Stopping => return Self::busy(detail),
+            NoTurn::Full | NoTurn::Stopping => return Self::busy(detail),
         };
-        Self { retry_after: Some(refused.retry_after()), ..rejection }
+        Self { retry_after: Some(no_turn.retry_after()), ..rejection }
     }
 
     /// Records cannot be written, and nothing is served without them (`audit.on_failure`).
@@ -150,9 +150,9 @@ impl Rejection {
         let proxy_error = error.failure.proxy_error();
         match error.failure {
             Failure::Loop => Self::looping(error.detail.clone()),
-            Failure::Paced => error.refused.as_ref().map_or_else(
+            Failure::NoTurn => error.no_turn.as_ref().map_or_else(
                 || Self::busy(error.detail.clone()),
-                |refused| Self::paced(refused, StatusCode::TOO_MANY_REQUESTS),
+                |no_turn| Self::no_turn(no_turn, StatusCode::TOO_MANY_REQUESTS),
             ),
             Failure::RequestIncomplete => Self::bad_request(error.detail.clone()),
             Failure::RequestTimeout => {

@@ -7,7 +7,7 @@ use crate::policy::access::{Cause, NetworkFailure};
 /// What a failed request means, after `hops` redirects; [`Refused`] if it says nothing of the site.
 pub(super) fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
     let failure = match error.failure {
-        Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted | Failure::Paced => {
+        Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted | Failure::NoTurn => {
             return Err(Refused(error));
         }
         Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop if hops == 0 => {

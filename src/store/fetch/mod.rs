@@ -71,7 +71,7 @@ impl FetchRobots for RobotsFetcher {
             async move {
                 let asker = Requester::Robots(&client, &progress.queued);
                 let turn = egress.lanes().take_for_robots_txt(&origin, timeout).await;
-                let turn = turn.map_err(egress::Error::paced)?;
+                let turn = turn.map_err(egress::Error::no_turn)?;
                 let response = egress
                     .send(&origin, Request::into(request), asker, turn, &Unconditional::default())
                     .await?;

@@ -58,7 +58,7 @@ const ENGINE_RETRY: Duration = Duration::from_secs(30);
 
 /// Why a request has no turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum NoTurn {
     /// It would wait so long, which is longer than it may.
     TooLong { wait: Duration, by: WaitReason, line: Option<u32>, delay: Duration },
     /// The origin is left alone for so long; `status` is what the client gets.
@@ -74,7 +74,7 @@ pub enum Refused {
     Stopping,
 }
 
-impl Refused {
+impl NoTurn {
     /// The time after which another try is of use.
     pub const fn retry_after(&self) -> Duration {
         match self {
@@ -87,7 +87,7 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for NoTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong { wait, by, line, delay } => {
