@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// For connecting, and for each read: everything that is asked is on this machine.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer that are read; what is looked for stands in its head.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
@@ -45,15 +45,15 @@ impl Answer {
 /// Asks the server at `address` for a URL, with these fields, each a line. `None`: what answers
 /// does not speak HTTP.
 pub fn get(address: SocketAddr, url: &str, fields: &str) -> io::Result<Option<Answer>> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let host = url.split('/').nth(2).unwrap_or_default();
     // In one piece: who does not like its beginning may not wait for its end.
     let request =
         format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut bytes = Vec::new();
-    // What came before an error, or the end of patience, may be enough.
+    // What came before an error, or the timeout, may be enough.
     let _ = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
     Ok(Answer::parse(&bytes))
 }

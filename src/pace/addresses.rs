@@ -105,7 +105,7 @@ impl Addresses {
     ///
     /// # Errors
     ///
-    /// There will be none within the patience of the request, or before the proxy stops.
+    /// There will be none within the longest wait of the request, or before the proxy stops.
     pub(super) async fn wait(
         &self,
         address: IpAddr,

@@ -43,7 +43,7 @@ pub struct Arrival<'a> {
     pub client: &'a ClientKey,
     pub kind: Kind<'a>,
     /// The longest that it waits.
-    pub patience: Duration,
+    pub max_wait: Duration,
 }
 
 /// What becomes of an arrival.
@@ -51,7 +51,7 @@ pub struct Arrival<'a> {
 pub enum Enqueued {
     /// It waits; [`Lane::grant`] says when it may start.
     Waits(WaiterId),
-    /// It would wait for so long, which is longer than its patience.
+    /// It would wait for so long, which is longer than it may wait.
     TooLong { wait: Duration, hold: Option<Hold> },
 }
 
@@ -133,11 +133,11 @@ impl Lane {
         turn
     }
 
-    /// Queues a request, if its time is likely to come within its patience.
+    /// Queues a request, if its time is likely to come within its longest wait.
     pub fn enqueue(&mut self, arrival: &Arrival<'_>, now: Tick) -> Enqueued {
         self.forget_groups(now);
         let wait = self.estimate(arrival, now);
-        if wait > arrival.patience {
+        if wait > arrival.max_wait {
             return Enqueued::TooLong { wait, hold: self.holds.at(arrival.client, now) };
         }
         let waiter = WaiterId(self.id());
@@ -153,7 +153,7 @@ impl Lane {
         Enqueued::Waits(waiter)
     }
 
-    /// Removes a waiter whose client has left, or whose patience is over.
+    /// Removes a waiter whose client has left, or which has waited for as long as it may.
     pub fn leave(&mut self, client: &ClientKey, waiter: WaiterId) {
         self.groups.iter_mut().any(|group| group.queue.remove(client, waiter));
     }
@@ -352,7 +352,7 @@ impl Lane {
     }
 
     /// How long one more request would wait, as far as delays and holds decide: without a delay it
-    /// is not known, and the patience of the waiting request decides.
+    /// is not known, and the longest wait of the request decides.
     pub fn estimate(&self, arrival: &Arrival<'_>, now: Tick) -> Duration {
         let Kind::Page { delay, opens, .. } = arrival.kind else {
             return self.holds.until(arrival.client).since(now);

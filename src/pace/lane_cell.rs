@@ -55,7 +55,7 @@ pub(super) struct State<K: Key = Origin> {
 pub(super) struct Waiter<K: Key = Origin> {
     pub client: ClientKey,
     pub guard: oneshot::Sender<TurnGuard<K>>,
-    /// When its patience is over.
+    /// When its longest wait ends.
     pub deadline: Tick,
 }
 

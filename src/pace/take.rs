@@ -79,7 +79,7 @@ impl Lanes {
         let (arrival, mode, begins_visit) = self.arrival(request, now);
         let begins_visit = begins_visit && mode != PaceMode::Off;
         let (deadline, visitor) =
-            (now + arrival.patience, begins_visit.then(|| request.client.clone()));
+            (now + arrival.max_wait, begins_visit.then(|| request.client.clone()));
         // Without a delay the next starts do not depend on this one.
         let role = Role::of(arrival.kind, false);
         let is_observed = mode == PaceMode::Observe;
@@ -111,7 +111,7 @@ impl Lanes {
     /// As [`Self::take`].
     pub async fn wait(&self, request: &TurnRequest<'_>, wait: Wait<'_>) -> Result<Turn, NoTurn> {
         let Wait { arrival, visitor } = wait;
-        let deadline = self.now() + arrival.patience;
+        let deadline = self.now() + arrival.max_wait;
         let role = Role::of(arrival.kind, true);
         let terms = Terms { role, deadline, is_observed: false, asked: request.asked };
         let granted = self.wait_in(request, &arrival).await;
@@ -195,8 +195,8 @@ impl Lanes {
         } else {
             Kind::Page { group, delay, opens }
         };
-        let patience = request.max_wait.unwrap_or(config.max_wait).min(config.max_wait);
-        let arrival = Arrival { client: request.client, kind, patience };
+        let max_wait = request.max_wait.unwrap_or(config.max_wait).min(config.max_wait);
+        let arrival = Arrival { client: request.client, kind, max_wait };
         (arrival, mode, has_visits && request.visit == Visit::Document)
     }
 
@@ -206,14 +206,14 @@ impl Lanes {
         arrival: &Arrival<'_>,
     ) -> Result<(TurnGuard, Waited), NoTurn> {
         let now = self.now();
-        if let Some((wait, line)) = request.closed.filter(|(wait, _)| *wait > arrival.patience) {
+        if let Some((wait, line)) = request.closed.filter(|(wait, _)| *wait > arrival.max_wait) {
             return Err(NoTurn::Closed { wait, line });
         }
         let queued =
             self.with_lane(request.origin, |cell, state| cell.queue(state, arrival, now))?;
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
             NotQueued::TooLong { wait, hold, waits_by } => {
-                too_long(request, waits_by, wait, hold, (now, arrival.patience))
+                too_long(request, waits_by, wait, hold, (now, arrival.max_wait))
             }
             NotQueued::Full => NoTurn::Full,
         })?;
@@ -223,15 +223,15 @@ impl Lanes {
             // What the queue itself takes is no wait.
             return Ok((guard, Waited::of(waits_by, request.asked, own_delay, Duration::ZERO)));
         }
-        // Without a turn the patience is over, or a hold has begun that is longer.
+        // Without a turn it has waited for as long as it may, or a hold has begun that is longer.
         let Some(guard) = waiting.granted(request.shutdown).await? else {
-            let end = now + arrival.patience;
+            let end = now + arrival.max_wait;
             return Err(self.too_late(&waiting.cell, request, arrival, end));
         };
         Ok((guard, Waited::of(waits_by, request.asked, own_delay, self.now().since(now))))
     }
 
-    /// Why a request that has waited has no turn; its patience is over at `end`.
+    /// Why a request that has waited has no turn; it may wait until `end`.
     fn too_late(
         &self,
         cell: &LaneCell,
@@ -248,16 +248,16 @@ impl Lanes {
     }
 }
 
-/// At `now` the request may wait for another `patience`. If the hold is shorter than that, what is
+/// At `now` the request may wait for another `max_wait`. If the hold is shorter than that, what is
 /// too long is the queue.
 fn too_long(
     request: &TurnRequest<'_>,
     waits_by: WaitsBy,
     wait: Duration,
     hold: Option<Hold>,
-    (now, patience): (Tick, Duration),
+    (now, max_wait): (Tick, Duration),
 ) -> NoTurn {
-    let hold = hold.filter(|hold| hold.until.since(now) > patience);
+    let hold = hold.filter(|hold| hold.until.since(now) > max_wait);
     if let Some(Hold { until, status, cause }) = hold {
         return NoTurn::Resting { wait: until.since(now), status, cause };
     }

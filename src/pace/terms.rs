@@ -7,7 +7,7 @@ use crate::policy::pace::AskedPace;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub role: Role,
-    /// When its patience is over.
+    /// When its longest wait ends.
     pub deadline: Tick,
     /// Its waits are only counted.
     pub is_observed: bool,

@@ -23,7 +23,7 @@ pub(super) struct Waiting<'a, K: Key = Origin> {
     client: &'a ClientKey,
     waiter: WaiterId,
     guard: oneshot::Receiver<TurnGuard<K>>,
-    /// When its patience is over.
+    /// When its longest wait ends.
     deadline: Tick,
     /// The reason for the wait, and the time at which it is likely to end.
     pub waits_by: WaitsBy,
@@ -35,7 +35,7 @@ pub(super) struct Waiting<'a, K: Key = Origin> {
 /// Why a request is not queued.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NotQueued {
-    /// It would wait for so long, which is longer than its patience.
+    /// It would wait for so long, which is longer than it may wait.
     TooLong { wait: Duration, hold: Option<Hold>, waits_by: WaitsBy },
     /// Too many requests wait.
     Full,
@@ -49,7 +49,7 @@ impl<K: Key> LaneCell<K> {
         arrival: &Arrival<'a>,
         now: Tick,
     ) -> Result<(Waiting<'a, K>, Grants<K>), NotQueued> {
-        let Arrival { client, patience, .. } = *arrival;
+        let Arrival { client, max_wait, .. } = *arrival;
         let (max, max_per_lane) = {
             let config = self.shared.config.load();
             (config.max_waiting, config.max_waiting_per_origin)
@@ -72,7 +72,7 @@ impl<K: Key> LaneCell<K> {
             return Err(NotQueued::Full);
         }
         let (sender, guard) = oneshot::channel();
-        let deadline = now + patience;
+        let deadline = now + max_wait;
         state.waiters.insert(waiter, Waiter { client: client.clone(), guard: sender, deadline });
         let granted = self.grant(state, now);
         let cell = Arc::clone(self);
@@ -95,7 +95,7 @@ impl<K: Key> Waiting<'_, K> {
         self.guard.try_recv().ok()
     }
 
-    /// Waits for the turn. `None`: the patience of the request is over, or it was removed from the
+    /// Waits for the turn. `None`: the request has waited for as long as it may, or it was removed from the
     /// queue.
     ///
     /// # Errors

@@ -15,14 +15,14 @@ impl Liveness {
         Self(threads.into_iter().collect())
     }
 
-    /// The name of a thread that has ended, or takes longer than `patience` to run a task. `None`:
+    /// The name of a thread that has ended, or takes longer than `limit` to run a task. `None`:
     /// all respond.
-    pub async fn silent(&self, patience: Duration) -> Option<&str> {
+    pub async fn silent(&self, limit: Duration) -> Option<&str> {
         // All are asked before the first is waited for: they share the time.
         let asked: Vec<_> =
             self.0.iter().map(|(name, handle)| (name, handle.spawn(async {}))).collect();
         for (name, task) in asked {
-            if !matches!(timeout(patience, task).await, Ok(Ok(()))) {
+            if !matches!(timeout(limit, task).await, Ok(Ok(()))) {
                 return Some(name);
             }
         }

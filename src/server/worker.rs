@@ -120,12 +120,12 @@ async fn serve<T, F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-async fn drain(connections: &TaskTracker, patience: Duration) {
+async fn drain(connections: &TaskTracker, drain_timeout: Duration) {
     connections.close();
-    if timeout(patience, connections.wait()).await.is_err() {
+    if timeout(drain_timeout, connections.wait()).await.is_err() {
         warn!(
             open = connections.len(),
-            "connections were still open after {patience:?} and are closed"
+            "connections were still open after {drain_timeout:?} and are closed"
         );
     }
 }

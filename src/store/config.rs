@@ -49,7 +49,7 @@ impl Config {
             queue: queue::Bounds {
                 max: self.fetches_max,
                 queue_max: self.queue_max,
-                patience: self.busy_wait,
+                busy_wait: self.busy_wait,
             },
         }
     }

@@ -39,7 +39,7 @@ use crate::types::timestamp::Timestamp;
 const START: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
 /// Longer than anything takes that ends at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const TICK: Duration = Duration::from_millis(10);
 
@@ -176,7 +176,7 @@ struct Home {
 impl Home {
     fn new() -> Self {
         let dir = Arc::new(TempDir::new().expect("a directory"));
-        Self { dir, below: disk::FILE_NAME, retry: PATIENCE }
+        Self { dir, below: disk::FILE_NAME, retry: TIMEOUT }
     }
 
     fn path(&self) -> &Path {

@@ -115,7 +115,7 @@ impl World {
         let site = &mut self.sites[at];
         let client = client_of(worker);
         let kind = Kind::Page { group: "*", delay: site.delay, opens: None };
-        let arrival = Arrival { client: &client, kind, patience: HOUR };
+        let arrival = Arrival { client: &client, kind, max_wait: HOUR };
         let Enqueued::Waits(waiter) = site.lane.enqueue(&arrival, now) else {
             panic!("it would wait for an hour")
         };

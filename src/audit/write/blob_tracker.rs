@@ -136,9 +136,9 @@ impl BlobTracker {
     }
 
     /// When waiting for the batch under way ends.
-    pub fn end_of_waiting(&self, patience: Duration) -> Option<Instant> {
+    pub fn end_of_waiting(&self, max_wait: Duration) -> Option<Instant> {
         let waited_for = self.under_way.as_ref().filter(|under_way| !under_way.is_given_up);
-        waited_for.map(|under_way| under_way.since + patience)
+        waited_for.map(|under_way| under_way.since + max_wait)
     }
 
     /// Stops all waiting until the disk answers; returns the blobs concerned.

@@ -23,11 +23,11 @@ pub fn is_written(dir: &Path) -> bool {
 }
 
 /// The lock, to be held as long as anything there is written; `None` where another writer has it
-/// for all of `patience`. A reader that checks holds it for an instant, so a single attempt does
+/// for all of `max_wait`. A reader that checks holds it for an instant, so a single attempt does
 /// not tell.
-pub fn take(dir: &Path, patience: Duration) -> io::Result<Option<File>> {
+pub fn take(dir: &Path, max_wait: Duration) -> io::Result<Option<File>> {
     let lock = private().write(true).open(dir.join(NAME))?;
-    let end = monotonic() + patience;
+    let end = monotonic() + max_wait;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(Some(lock)),

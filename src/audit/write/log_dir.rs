@@ -20,11 +20,11 @@ pub(super) struct LogDir {
 
 impl LogDir {
     /// Takes the directory, and makes it if need be; `None` where another process has it, and has had it
-    /// for all of `patience`.
-    pub fn take(dir: &Path, patience: Duration) -> io::Result<Option<Self>> {
+    /// for all of `max_wait`.
+    pub fn take(dir: &Path, max_wait: Duration) -> io::Result<Option<Self>> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let id = id(dir)?;
-        let lock = lock::take(dir, patience)?;
+        let lock = lock::take(dir, max_wait)?;
         Ok(lock.map(|lock| Self { dir: dir.to_owned(), id, lock }))
     }
 

@@ -208,10 +208,10 @@ impl Writer {
             return Ok(());
         };
         self.signals.end.notify_one();
-        let patience =
+        let max_wait =
             || if self.in_flight.is_given_up() { Duration::ZERO } else { self.in_flight.timeout() };
         // The end of the writer's thread ends retention, too.
-        let has_ended = threads.writer.join(patience()) && threads.retention.join(patience());
+        let has_ended = threads.writer.join(max_wait()) && threads.retention.join(max_wait());
         if has_ended { Ok(()) } else { Err(CloseError) }
     }
 }
@@ -227,9 +227,9 @@ impl Thread {
         Ok(Self { handle, end })
     }
 
-    /// Waits for the end of the thread; false after `patience`.
-    fn join(self, patience: Duration) -> bool {
-        let has_ended = self.end.recv_timeout(patience) != Err(RecvTimeoutError::Timeout);
+    /// Waits for the end of the thread; false after `max_wait`.
+    fn join(self, max_wait: Duration) -> bool {
+        let has_ended = self.end.recv_timeout(max_wait) != Err(RecvTimeoutError::Timeout);
         let name = self.handle.thread().name().unwrap_or_default().to_owned();
         if has_ended && self.handle.join().is_err() {
             tracing::error!("the thread {name} has panicked");

@@ -10,7 +10,7 @@ use crate::cli::span::span;
 use crate::runtime::clock::monotonic;
 
 /// Shorter readings show no progress.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// One line that is written over and over again.
@@ -29,7 +29,7 @@ impl Progress {
         Self {
             is_watched: io::stderr().is_terminal(),
             started,
-            next: started + PATIENCE,
+            next: started + SHOWN_AFTER,
             is_shown: false,
         }
     }

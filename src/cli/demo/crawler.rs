@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// No response of the demo takes longer, even on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A response, as a crawler reads it.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub fn get_with(
     fields: &str,
 ) -> io::Result<Answer> {
     let mut stream = TcpStream::connect(proxy)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let authority = url.split('/').nth(2).unwrap_or_default();
     write!(
         stream,

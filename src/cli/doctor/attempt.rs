@@ -22,7 +22,7 @@ use crate::pace::PaceMode;
 use crate::types::origin::Scheme;
 
 /// A Java program is compiled first, a browser unpacks itself.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One finding for each client that could be there, and whose name begins with one of `names`, if
 /// there are any.
@@ -72,19 +72,19 @@ impl Attempt<'_> {
         let schemes: Vec<_> = self.trial.schemes.iter().map(|scheme| scheme.as_str()).collect();
         let schemes = schemes.join(" and ");
         let said = format!("goes through the proxy by {schemes}, and is denied what is disallowed");
-        let patience = Duration::from_secs(self.client.patience);
-        if patience.is_zero() || self.max_wait < patience {
+        let timeout = Duration::from_secs(self.client.timeout);
+        if timeout.is_zero() || self.max_wait < timeout {
             return Finding::well(name, said);
         }
-        let (patience, max_wait) = (span(patience), span(self.max_wait));
+        let (timeout, max_wait) = (span(timeout), span(self.max_wait));
         Finding {
             remedy: Some(format!(
-                "for sites with a long Crawl-delay, give it a longer time-out or set pace.max_wait below {patience}"
+                "for sites with a long Crawl-delay, give it a longer timeout or set pace.max_wait below {timeout}"
             )),
             ..Finding::well(
                 name,
                 format!(
-                    "{said}; it gives up after {patience}, and may be held for {max_wait} (pace.max_wait)"
+                    "{said}; it gives up after {timeout}, and may be held for {max_wait} (pace.max_wait)"
                 ),
             )
         }
@@ -150,9 +150,9 @@ impl Attempt<'_> {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
         command.envs(self.variables.iter().map(|variable| (variable.name, &variable.value)));
-        match timeout(PATIENCE, command.output()).await {
+        match timeout(ATTEMPT_TIMEOUT, command.output()).await {
             Ok(output) => output.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("no end after {PATIENCE:?}")),
+            Err(_) => Err(format!("no end after {ATTEMPT_TIMEOUT:?}")),
         }
     }
 }

@@ -23,7 +23,7 @@ pub const DELAY: Duration = Duration::from_millis(500);
 /// What the trial's proxy calls itself in Via, which tells its requests from those around it.
 pub const PROXY_NAME: &str = "courtesy-doctor";
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: u64 = 16 * 1024;
 
 /// A site of its own on loopback, by HTTP and HTTPS, that notes its visits.
@@ -96,7 +96,7 @@ impl Site {
         std::thread::Builder::new().name("site".into()).spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (site, serve) = (site.clone(), serve.clone());
-                let _ = stream.set_read_timeout(Some(PATIENCE));
+                let _ = stream.set_read_timeout(Some(TIMEOUT));
                 std::thread::spawn(move || serve(&site, stream));
             }
         })?;

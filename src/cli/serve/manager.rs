@@ -38,8 +38,8 @@ pub fn stopping() {
 /// must stop if they hang: a thread of its own would go on notifying for a proxy that serves no
 /// client.
 pub async fn watchdog(liveness: Liveness) {
-    let Some(patience) = sd_notify::watchdog_enabled() else { return };
-    let interval = patience / 3;
+    let Some(timeout) = sd_notify::watchdog_enabled() else { return };
+    let interval = timeout / 3;
     loop {
         sleep(interval).await;
         match liveness.silent(interval).await {

@@ -105,14 +105,14 @@ impl RequestBody {
         Self { streamed: Some(Box::new(streamed)), progress, listener: None }
     }
 
-    /// Holds the body back until `go` is sent, at most for `patience`: an origin that does not know
+    /// Holds the body back until `go` is sent, at most for `max_wait`: an origin that does not know
     /// the expectation says nothing, and waits for the body. When `go` is dropped, a final response
     /// has come, and the body is no longer sent (RFC 9110 §10.1.1).
     #[must_use]
-    pub fn hold_until(mut self, go: oneshot::Receiver<()>, patience: Duration) -> Self {
+    pub fn hold_until(mut self, go: oneshot::Receiver<()>, max_wait: Duration) -> Self {
         if let Some(streamed) = &mut self.streamed {
             streamed.hold = Some(Box::pin(async move {
-                match timeout(patience, go).await {
+                match timeout(max_wait, go).await {
                     Ok(Err(_)) => Wanted::Nothing,
                     Ok(Ok(())) | Err(_) => Wanted::Body,
                 }

@@ -131,7 +131,7 @@ mod tests {
 
     fn page(group: &str) -> Arrival<'_> {
         let kind = Kind::Page { group, delay: DELAY, opens: None };
-        Arrival { client: &ClientKey::Proxy, kind, patience: 100 * DELAY }
+        Arrival { client: &ClientKey::Proxy, kind, max_wait: 100 * DELAY }
     }
 
     /// A lane in which one request of the group `a` has started at `now`, and ended with `outcome`.

@@ -99,7 +99,7 @@ impl Proxies {
         let own = clock.at(at);
         let kind = Kind::Page { group: "*", delay: Duration::ZERO, opens: None };
         let arrival =
-            Arrival { client: &ClientKey::Proxy, kind, patience: Duration::from_secs(1000) };
+            Arrival { client: &ClientKey::Proxy, kind, max_wait: Duration::from_secs(1000) };
         while lane.waiting() < REQUESTS {
             assert!(matches!(lane.enqueue(&arrival, own), Enqueued::Waits(_)));
         }

@@ -9,7 +9,7 @@ use crate::pace::tick::Tick;
 use crate::types::client_key::ClientKey;
 
 /// The longest that a request waits, here.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2500);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(2500);
 /// `engine.timeout`.
 const TIMEOUT: Truth = 50_000;
 /// As in `slot.rs`.
@@ -96,7 +96,7 @@ impl Proxy {
         let own = self.clock.at(truth);
         if self.lane.waiting() == 0 {
             let kind = Kind::Page { group: "*", delay, opens: None };
-            let arrival = Arrival { client: &ClientKey::Proxy, kind, patience: PATIENCE };
+            let arrival = Arrival { client: &ClientKey::Proxy, kind, max_wait: MAX_WAIT };
             if let Enqueued::TooLong { .. } = self.lane.enqueue(&arrival, own) {
                 return (truth + 10 * super::SECOND, Next::Grant);
             }

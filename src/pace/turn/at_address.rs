@@ -68,7 +68,7 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// It does not come within the patience of the request, or before the proxy stops.
+    /// It does not come within the longest wait of the request, or before the proxy stops.
     pub(in crate::pace) async fn wait_at(
         &mut self,
         addresses: &Addresses,
@@ -102,8 +102,8 @@ impl Turn {
             Role::Subresource => Kind::Subresource,
             _ => Kind::Page { group: "", delay: Duration::ZERO, opens: None },
         };
-        let patience = self.0.terms.deadline.since(self.now());
-        Arrival { client: self.client(), kind, patience }
+        let max_wait = self.0.terms.deadline.since(self.now());
+        Arrival { client: self.client(), kind, max_wait }
     }
 
     /// Adds a wait at the address; the response names the reason of the longer one.

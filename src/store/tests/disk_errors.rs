@@ -35,7 +35,7 @@ async fn specimen(home: &Home) -> Vec<(Origin, String)> {
         origins.push(origin(&format!("{number}.example")));
     }
     let disk = house.store.disk().expect("a disk");
-    assert!(disk.flush(PATIENCE));
+    assert!(disk.flush(TIMEOUT));
     let mut all = Vec::new();
     for origin in origins {
         let json = kept(disk, &origin).await.expect("it was written");
@@ -59,7 +59,7 @@ async fn tells_no_lies(home: &Home, written: &[(Origin, String)]) -> Result<(), 
         prop_assert!(found.as_ref().is_none_or(|found| found == json), "{origin}: {found:?}");
     }
     prop_assert_eq!(house.ask("new.example", &rfc9309()).await, "rules");
-    prop_assert!(disk.flush(PATIENCE), "{:?}", disk.health());
+    prop_assert!(disk.flush(TIMEOUT), "{:?}", disk.health());
     Ok(())
 }
 
@@ -175,7 +175,7 @@ async fn without_a_directory_memory_serves_until_there_is_one() {
     let health = house.store.health();
     assert!(health.failing.is_some() && health.errors > 0 && health.pending == 1, "{health:?}");
     std::fs::remove_file(&wrong).expect("removed");
-    let deadline = crate::runtime::clock::monotonic() + PATIENCE;
+    let deadline = crate::runtime::clock::monotonic() + TIMEOUT;
     while house.store.health().entries == 0 {
         assert!(crate::runtime::clock::monotonic() < deadline, "{:?}", house.store.health());
         std::thread::yield_now();
@@ -189,7 +189,7 @@ async fn without_a_directory_memory_serves_until_there_is_one() {
 async fn what_waits_for_a_file_that_does_not_come_is_bounded() {
     let home = Home::new();
     std::fs::write(home.path().join("state"), "").expect("a file");
-    let inner = Home { dir: Arc::clone(&home.dir), below: "state/store.redb", retry: PATIENCE };
+    let inner = Home { dir: Arc::clone(&home.dir), below: "state/store.redb", retry: TIMEOUT };
     // Small enough that their number is the bound that is reached, and not their bytes.
     let house = inner.house(vec![status(404)]);
     house.ask("example.com", &rfc9309()).await;

@@ -201,7 +201,7 @@ async fn an_origin_larger_than_the_memory_is_used_and_kept_on_disk() {
 async fn an_origin_forgotten_while_it_is_loaded_stays_forgotten() {
     let home = Home::new();
     let house = evicted(&home, vec![]).await;
-    assert!(house.store.disk().expect("a disk").flush(PATIENCE));
+    assert!(house.store.disk().expect("a disk").flush(TIMEOUT));
     let entries = Arc::clone(&house.store.fetches.entries);
     let google = named("google");
     // The read begins on the blocking pool, and its result is to be taken after the origin is

@@ -6,7 +6,7 @@ use super::*;
 const SOON: Duration = Duration::from_millis(20);
 
 fn few_places() -> Config {
-    Config { fetches_max: 16, busy_wait: PATIENCE, wait: PATIENCE, ..Config::default() }
+    Config { fetches_max: 16, busy_wait: TIMEOUT, wait: TIMEOUT, ..Config::default() }
 }
 
 fn silent(count: usize) -> Vec<Option<Answer>> {

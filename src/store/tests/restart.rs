@@ -221,7 +221,7 @@ async fn what_memory_evicts_comes_back_from_the_disk() {
         for host in 0..20 {
             assert_eq!(house.verdict(&format!("{host}.example"), &rfc9309()).await, "rules");
         }
-        assert!(round > 0 || house.store.disk().expect("a disk").flush(PATIENCE));
+        assert!(round > 0 || house.store.disk().expect("a disk").flush(TIMEOUT));
     }
     assert_eq!((house.fetches(), house.store.stats().entries), (20, 1));
     let health = house.store.health();

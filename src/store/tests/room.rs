@@ -27,7 +27,7 @@ async fn the_file_stays_within_its_bound_and_the_oldest_go() {
     for number in 0..1500 {
         house.ask(&format!("{number}.example"), &rfc9309()).await;
         if number % 300 == 299 {
-            assert!(disk.flush(PATIENCE));
+            assert!(disk.flush(TIMEOUT));
             let health = house.store.health();
             assert!(health.file_bytes <= size_max + size_max / 100, "{health:?}");
         }
@@ -49,7 +49,7 @@ async fn ten_thousand_origins_with_the_same_files_keep_each_once() {
     for number in 0..10_000 {
         house.ask(&format!("{number}.example"), &rfc9309()).await;
         if number % 1000 == 999 {
-            assert!(house.store.disk().expect("a disk").flush(PATIENCE));
+            assert!(house.store.disk().expect("a disk").flush(TIMEOUT));
         }
     }
     house.store.close();

@@ -136,7 +136,7 @@ impl Schedule {
             at: number(&arrival[0]),
             client: arrival[1].as_str().expect("a name").into(),
             length: number(&arrival[2]),
-            patience: arrival.get(3).map(number),
+            leaves_after: arrival.get(3).map(number),
             group: "*".into(),
             outcome: Outcome::Good,
         });

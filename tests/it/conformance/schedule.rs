@@ -42,7 +42,7 @@ pub struct Call {
     /// How long it takes.
     pub length: u64,
     /// When its client leaves, if it still waits.
-    pub patience: Option<u64>,
+    pub leaves_after: Option<u64>,
     pub group: String,
     pub outcome: Outcome,
 }
@@ -120,15 +120,15 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
                 Event::Arrive(call) => {
                     let it = &calls[call];
                     let client = ClientKey::User(it.client.as_str().into());
-                    let patience = case.max_wait_ms.map_or(Duration::MAX, Duration::from_millis);
+                    let max_wait = case.max_wait_ms.map_or(Duration::MAX, Duration::from_millis);
                     let delay = Duration::from_millis(case.delay_ms);
                     let kind = Kind::Page { group: &it.group, delay, opens: None };
-                    let arrival = Arrival { client: &client, kind, patience };
+                    let arrival = Arrival { client: &client, kind, max_wait };
                     states[call] = Some(match lane.enqueue(&arrival, tick(now)) {
                         Enqueued::Waits(waiter) => {
                             by_waiter.insert(format!("{waiter:?}"), call);
-                            if let Some(patience) = it.patience {
-                                events.insert((now + patience, Event::Leave(call)));
+                            if let Some(leaves_after) = it.leaves_after {
+                                events.insert((now + leaves_after, Event::Leave(call)));
                             }
                             State::Waiting(waiter)
                         }
@@ -200,7 +200,7 @@ fn next_moment(lane: &Lane, events: &BTreeSet<(u64, Event)>, now: u64) -> Option
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let patience = prop_oneof![3 => Just(None), 1 => (0..4_000_u64).prop_map(Some)];
+    let leaves_after = prop_oneof![3 => Just(None), 1 => (0..4_000_u64).prop_map(Some)];
     let outcome = prop_oneof![
         12 => Just(Outcome::Good),
         2 => Just(Outcome::Failure { status: 502 }),
@@ -212,12 +212,12 @@ fn call() -> impl Strategy<Value = Call> {
             after: Duration::from_secs(seconds),
         }),
     ];
-    (0..5_000_u64, "[a-d]", 0..3_000_u64, patience, "[xy]", outcome).prop_map(
-        |(at, client, length, patience, group, outcome)| Call {
+    (0..5_000_u64, "[a-d]", 0..3_000_u64, leaves_after, "[xy]", outcome).prop_map(
+        |(at, client, length, leaves_after, group, outcome)| Call {
             at,
             client,
             length,
-            patience,
+            leaves_after,
             group,
             outcome,
         },
@@ -246,7 +246,7 @@ fn after_a_hold_twice_as_many_go_with_each_good_response() {
         at: 0,
         client: number.to_string(),
         length: 100,
-        patience: None,
+        leaves_after: None,
         group: "*".into(),
         outcome: Outcome::Good,
     };
@@ -276,7 +276,7 @@ proptest! {
         for (state, call) in states.iter().zip(&calls) {
             let is_done = match state {
                 Some(State::Started(at, _)) => *at >= call.at && *at >= hold_until_ms.unwrap_or(0),
-                Some(State::Left) => call.patience.is_some(),
+                Some(State::Left) => call.leaves_after.is_some(),
                 _ => false,
             };
             prop_assert!(is_done, "{:?} of {:?}", state, call);
@@ -302,7 +302,7 @@ proptest! {
     /// A client with many requests delays another by one turn at most, for each of its own.
     #[test]
     fn an_impatient_client_does_not_delay_a_polite_one(many in 1..60_usize, polite in 1..6_usize) {
-        let of = |client: &str| Call { at: 0, client: client.into(), length: 1, patience: None, group: "x".into(), outcome: Outcome::Good };
+        let of = |client: &str| Call { at: 0, client: client.into(), length: 1, leaves_after: None, group: "x".into(), outcome: Outcome::Good };
         let mut calls = vec![of("a"); many];
         calls.extend(vec![of("b"); polite]);
         let case = LaneCase { delay_ms: 1_000, ..LaneCase::default() };

@@ -15,7 +15,7 @@ fn at(seconds: u64) -> Tick {
 
 fn page() -> Arrival<'static> {
     let kind = Kind::Page { group: "*", delay: DELAY, opens: None };
-    Arrival { client: &ClientKey::Proxy, kind, patience: 100 * DELAY }
+    Arrival { client: &ClientKey::Proxy, kind, max_wait: 100 * DELAY }
 }
 
 fn lane(concurrency: usize) -> Lane {

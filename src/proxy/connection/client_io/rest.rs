@@ -60,7 +60,7 @@ impl<S: ClientStream> ClientIo<S> {
     /// waited without it.
     pub(super) fn poll_engine_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.timeouts.idle;
-        let limit = self.patience().min(idle);
+        let limit = self.engine_idle_max().min(idle);
         ready!(self.reading.poll(limit, cx));
         self.rests = true;
         self.reading.begin(idle - limit);
@@ -68,7 +68,7 @@ impl<S: ClientStream> ClientIo<S> {
     }
 
     /// How long hyper stays without a request.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn engine_idle_max(&self) -> Duration {
         let exchanges = u32::try_from(self.exchanges).unwrap_or(u32::MAX).max(1);
         HTTP1_STATE_IDLE.saturating_mul(exchanges).min(HTTP1_STATE_IDLE_MAX)
     }

@@ -223,7 +223,7 @@ async fn a_shutdown_comes_first_unless_the_client_has_left_without_tls() {
 
 #[test]
 fn an_engine_of_many_requests_stays_longer_up_to_a_limit() {
-    let patience = |exchanges| ClientIo { exchanges, ..new_client_io(8).0 }.patience();
-    assert_eq!([0, 1, 2].map(patience), [HTTP1_STATE_IDLE, HTTP1_STATE_IDLE, 2 * HTTP1_STATE_IDLE]);
-    assert_eq!([1000, usize::MAX].map(patience), [HTTP1_STATE_IDLE_MAX; 2]);
+    let idle_max = |exchanges| ClientIo { exchanges, ..new_client_io(8).0 }.engine_idle_max();
+    assert_eq!([0, 1, 2].map(idle_max), [HTTP1_STATE_IDLE, HTTP1_STATE_IDLE, 2 * HTTP1_STATE_IDLE]);
+    assert_eq!([1000, usize::MAX].map(idle_max), [HTTP1_STATE_IDLE_MAX; 2]);
 }

@@ -17,7 +17,7 @@ pub struct Bounds {
     /// Fetches waiting for a slot.
     pub queue_max: usize,
     /// How long a fetch that requests wait for runs undisturbed while others wait.
-    pub patience: Duration,
+    pub busy_wait: Duration,
 }
 
 /// Why a fetch ends without having run, or before its end.

@@ -22,18 +22,18 @@ pub(super) struct Candidate {
 pub(super) struct Holdings(HashMap<ClientKey, isize>);
 
 /// The fetches of `running` that may be cancelled, in their order, and the time until the next one
-/// may be: `patience` is how long one that requests wait for runs undisturbed.
+/// may be: `busy_wait` is how long one that requests wait for runs undisturbed.
 pub(super) fn candidates<'a>(
     running: impl Iterator<Item = (Id, &'a Fetch)>,
     holdings: &Holdings,
     now: Instant,
-    patience: Duration,
+    busy_wait: Duration,
 ) -> (VecDeque<Candidate>, Duration) {
-    let mut next = patience;
+    let mut next = busy_wait;
     let mut candidates = VecDeque::new();
     for (id, fetch) in running {
         let Stage::Running { client, since, cancel: Some(_) } = &fetch.stage else { continue };
-        let left = patience.saturating_sub(now.saturating_duration_since(*since));
+        let left = busy_wait.saturating_sub(now.saturating_duration_since(*since));
         if !fetch.waiting.is_empty() && !left.is_zero() {
             next = next.min(left);
             continue;

@@ -156,7 +156,7 @@ impl Table {
         self.looked = Some(now);
         let wanted = self.queued.saturating_sub(self.stopping);
         let holdings = Holdings::new(self.running().filter_map(|(_, fetch)| fetch.holder()));
-        let (candidates, next) = candidates(self.running(), &holdings, now, self.bounds.patience);
+        let (candidates, next) = candidates(self.running(), &holdings, now, self.bounds.busy_wait);
         let clients = self.turns.clients().filter_map(|(client, mut turns)| {
             turns.any(|turn| turn.is_good(&self.fetches)).then(|| client.clone())
         });
