@@ -176,7 +176,7 @@ impl<S: ClientStream> ClientIo<S> {
     }
 
     /// Notes that hyper has begun to write a message, which no interim response may interrupt.
-    fn engine_wrote(
+    fn hyper_wrote(
         &mut self,
         cx: &mut Context<'_>,
         poll: Poll<io::Result<usize>>,
@@ -197,7 +197,7 @@ impl<S: ClientStream> AsyncWrite for ClientIo<S> {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.engine_wrote(cx, poll)
+        self.hyper_wrote(cx, poll)
     }
 
     fn poll_write_vectored(
@@ -207,7 +207,7 @@ impl<S: ClientStream> AsyncWrite for ClientIo<S> {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
         let poll = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.engine_wrote(cx, poll)
+        self.hyper_wrote(cx, poll)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -35,7 +35,7 @@ impl<S: ClientStream> AsyncRead for ClientIo<S> {
         }
         ready!(self.poll_granted(cx, buf))?;
         if self.needs_other_header_case() {
-            return self.poll_engine_change();
+            return self.poll_hyper_change();
         }
         self.hand_over(buf);
         Poll::Ready(Ok(()))
@@ -209,7 +209,7 @@ impl<S: ClientStream> ClientIo<S> {
             return Poll::Pending;
         }
         if self.phase == Phase::Between && !self.rests {
-            return self.poll_engine_release(cx);
+            return self.poll_hyper_release(cx);
         }
         let is_head = self.phase == Phase::Head;
         let limit = if is_head { self.timeouts.head } else { self.timeouts.idle };

@@ -51,16 +51,16 @@ impl<S: ClientStream> ClientIo<S> {
     }
 
     /// Releases hyper, for another, once it has written all of the response before.
-    pub(super) fn poll_engine_change(&mut self) -> Poll<io::Result<()>> {
+    pub(super) fn poll_hyper_change(&mut self) -> Poll<io::Result<()>> {
         self.rests = self.between_messages && self.state.is_idle();
         if self.rests { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     /// Waits a while for a request, then releases hyper; the rest of the idle timeout is
     /// waited without it.
-    pub(super) fn poll_engine_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_hyper_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.timeouts.idle;
-        let limit = self.engine_idle_max().min(idle);
+        let limit = self.hyper_idle_max().min(idle);
         ready!(self.reading.poll(limit, cx));
         self.rests = true;
         self.reading.begin(idle - limit);
@@ -68,7 +68,7 @@ impl<S: ClientStream> ClientIo<S> {
     }
 
     /// How long hyper stays without a request.
-    pub(super) fn engine_idle_max(&self) -> Duration {
+    pub(super) fn hyper_idle_max(&self) -> Duration {
         let exchanges = u32::try_from(self.exchanges).unwrap_or(u32::MAX).max(1);
         HTTP1_STATE_IDLE.saturating_mul(exchanges).min(HTTP1_STATE_IDLE_MAX)
     }

@@ -94,7 +94,7 @@ async fn a_request_that_came_while_the_client_did_not_read_has_a_response() {
 
 /// The connection goes on without hyper, and the next request is for another `http1::Connection`.
 #[tokio::test]
-async fn an_idle_engine_ends_without_closing_the_connection() {
+async fn an_idle_hyper_ends_without_closing_the_connection() {
     let (mut client_io, _, mut client) = new_client_io(1024);
     for _ in 0..3 {
         client.write_all(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n").await.unwrap();
@@ -129,7 +129,7 @@ async fn an_idle_engine_ends_without_closing_the_connection() {
 
 /// The response before is written first, although its client is slow to read it.
 #[tokio::test]
-async fn a_request_whose_names_an_engine_would_change_gets_another_engine() {
+async fn a_request_whose_names_hyper_would_change_gets_another_hyper() {
     let (mut client_io, _, mut client) = new_client_io(64);
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     assert!(client_io.request().await.unwrap() && !client_io.choose_case());
@@ -222,8 +222,8 @@ async fn a_shutdown_comes_first_unless_the_client_has_left_without_tls() {
 }
 
 #[test]
-fn an_engine_of_many_requests_stays_longer_up_to_a_limit() {
-    let idle_max = |exchanges| ClientIo { exchanges, ..new_client_io(8).0 }.engine_idle_max();
+fn hyper_stays_longer_after_many_requests_up_to_a_limit() {
+    let idle_max = |exchanges| ClientIo { exchanges, ..new_client_io(8).0 }.hyper_idle_max();
     assert_eq!([0, 1, 2].map(idle_max), [HTTP1_STATE_IDLE, HTTP1_STATE_IDLE, 2 * HTTP1_STATE_IDLE]);
     assert_eq!([1000, usize::MAX].map(idle_max), [HTTP1_STATE_IDLE_MAX; 2]);
 }
