@@ -53,7 +53,7 @@ pub use parent::{
     ParentAddress, ParentCredentials, ParentCredentialsError, ParentFailure, ParentHttp,
     ParentResolve, ParentRule, ParentStats, Parents,
 };
-pub use permission::{PERMISSION_AGE_MAX, Permission, Renewal, Unconditional};
+pub use permission::{PERMISSION_AGE_MAX, Permission, RecheckFuture, Unconditional};
 pub use policy::{AddressBlock, AddressPolicy, HostRules, Prohibited};
 use pool::Pool;
 pub use requester::{QueueWait, Requester};
@@ -147,7 +147,7 @@ impl Egress {
     /// Sends one request to `origin` and returns the response as soon as its head has arrived.
     /// The request is in origin-form, with the `Host` that the caller derived from `origin`. The
     /// request takes one of the exchanges of the origin and starts in its `turn`. It is sent a second
-    /// time at most, and only when that is safe. After a wait its `permission` is renewed.
+    /// time at most, and only when that is safe. After a wait its `permission` is checked again.
     ///
     /// # Errors
     ///

@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::Error;
 
-/// A permission that was granted so long before its request starts is renewed.
+/// A permission that was granted so long before its request starts is checked again.
 pub const PERMISSION_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// The outcome of a renewal, when it is known.
-pub type Renewal<'a, E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send + 'a>>;
+/// The result of [`Permission::recheck`].
+pub type RecheckFuture<'a, E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send + 'a>>;
 
 /// What permits a request.
 pub trait Permission: Sync {
@@ -19,20 +19,20 @@ pub trait Permission: Sync {
     type Error: From<Error>;
 
     /// Decides on the request again, which has waited for more than [`PERMISSION_AGE_MAX`].
-    fn renew(&self) -> Renewal<'_, Self::Error>;
+    fn recheck(&self) -> RecheckFuture<'_, Self::Error>;
 
     /// Triggered when the proxy stops.
     fn shutdown(&self) -> &CancellationToken;
 }
 
-/// The permission of a request of the proxy itself, which is never renewed.
+/// The permission of a request of the proxy itself, which needs no check.
 #[derive(Debug, Default)]
 pub struct Unconditional(CancellationToken);
 
 impl Permission for Unconditional {
     type Error = Error;
 
-    fn renew(&self) -> Renewal<'_, Error> {
+    fn recheck(&self) -> RecheckFuture<'_, Error> {
         Box::pin(std::future::ready(Ok(())))
     }
 

@@ -72,14 +72,14 @@ impl Egress {
         if *waited <= PERMISSION_AGE_MAX {
             return Ok(());
         }
-        let mut renewal = permission.renew();
+        let mut recheck = permission.recheck();
         tokio::select! {
             biased;
-            renewed = &mut renewal => renewed?,
+            rechecked = &mut recheck => rechecked?,
             // A fetch of its robots.txt may be under way, which no other origin has to wait for.
             () = std::future::ready(()) => {
                 turn.leave_address();
-                renewal.await?;
+                recheck.await?;
             }
         }
         *waited = Duration::ZERO;

@@ -300,8 +300,8 @@ impl Proxy {
                 self.gate.note_response(&permit, Ok(response.status()));
                 return Ok((End::Forwarded, response));
             }
-            Err(ForwardError::Withdrawn(error)) => return Err(error.into()),
-            Err(ForwardError::Failed(error)) => error,
+            Err(ForwardError::Gate(error)) => return Err(error.into()),
+            Err(ForwardError::Egress(error)) => error,
         };
         if let Some(no_turn) = &error.no_turn {
             return Err(Rejection::no_turn(no_turn, permit.pace().status()).into());
@@ -324,7 +324,7 @@ impl Proxy {
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
-            self.gate.confirm(permit, info).await?;
+            self.gate.recheck(permit, info).await?;
         }
         Ok(turn)
     }

@@ -17,7 +17,7 @@ use crate::egress::OriginSocket;
 use crate::proxy::connection::client_socket::ClientSocket;
 use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::gate::HostPermit;
-use crate::proxy::decision::recheck::Recheck;
+use crate::proxy::decision::revocation::Revocation;
 use crate::proxy::limits::LINGER;
 use crate::runtime::box_future::box_future;
 
@@ -25,7 +25,7 @@ use crate::runtime::box_future::box_future;
 #[derive(Debug)]
 pub struct Tunnel {
     pub permit: HostPermit,
-    pub recheck: Recheck,
+    pub revocation: Revocation,
     pub idle: IdleTimer,
     pub pipes: Arc<Pipes>,
     /// For the first bytes inside the tunnel.
@@ -49,7 +49,7 @@ impl Tunnel {
         let preread = self.preread();
         let first = box_future(|| preread.read(&client, first));
         let relaying = tunnel::relay(&client, first, &origin, &self.idle, &self.pipes);
-        let Some(ended) = self.recheck.while_permitted(relaying).await else { return };
+        let Some(ended) = self.revocation.while_permitted(relaying).await else { return };
         if let Some(mismatch) = self.mismatch(ended) {
             drop(origin);
             self.record(&mismatch).await;
@@ -72,7 +72,7 @@ impl Tunnel {
             };
             let to_client = copy_one_way(from_origin, &mut to_client, &self.idle);
             let copying = self.idle.run(to_origin, to_client);
-            let Some(ended) = self.recheck.while_permitted(copying).await else { return };
+            let Some(ended) = self.revocation.while_permitted(copying).await else { return };
             ended
         };
         if let Some(mismatch) = self.mismatch(ended) {
@@ -99,7 +99,7 @@ impl Tunnel {
     }
 
     async fn record(&self, mismatch: &Mismatch) {
-        let (gate, info) = (self.recheck.gate(), self.recheck.info());
+        let (gate, info) = (self.revocation.gate(), self.revocation.info());
         let origin = self.permit.origin();
         gate.record_inside(origin, info, Reason::SniMismatch, mismatch.name()).await;
     }

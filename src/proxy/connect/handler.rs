@@ -12,7 +12,7 @@ use super::tunnel::IdleTimer;
 use crate::clients::{Client, MemoryPermit};
 use crate::egress::PERMISSION_AGE_MAX;
 use crate::proxy::connection::upgraded::PendingSocket;
-use crate::proxy::decision::recheck::Recheck;
+use crate::proxy::decision::revocation::Revocation;
 use crate::proxy::decision::request_info::{RequestInfo, Subject};
 use crate::proxy::decision::rules::Mixed;
 use crate::proxy::exchange::body::Body;
@@ -108,7 +108,7 @@ impl Proxy {
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
-            self.gate.confirm_host(&permit, info, mixed).await?;
+            self.gate.recheck_host(&permit, info, mixed).await?;
         }
         let held = self.admission.keep(info.client, footprint::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
@@ -128,7 +128,7 @@ impl Proxy {
             }
         };
         let tunnel = Tunnel {
-            recheck: Recheck::host(&self.gate, info, permit.origin().clone(), mixed),
+            revocation: Revocation::host(&self.gate, info, permit.origin().clone(), mixed),
             permit,
             idle: IdleTimer::new(self.forwarding.tunnel_idle_timeout, context.shutdown.clone()),
             pipes: Arc::clone(&self.forwarding.pipes),

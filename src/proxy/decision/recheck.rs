@@ -1,114 +1,56 @@
-//! Decides again on what outlives the response to its request, a tunnel or an upgraded connection,
-//! with each change of what is known of its origin, by the rules that the request began with. What
-//! is no longer permitted is recorded as a denial, and ends.
-
-use std::sync::Arc;
+//! The second decision on a request that has waited for its turn: what is known of the origin, or the
+//! settings, may have changed meanwhile.
 
 use super::decision_context::DecisionContext;
-use super::enforce::Finding;
-use super::gate::Gate;
-use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
+use super::gate::{Gate, HostPermit, Permit};
+use super::revocation::finding;
+use super::request_info::{RequestInfo, Subject};
 use super::rules::Mixed;
-use crate::policy::decision::{HostDecision, Verdict, decide, decide_host};
-use crate::proxy::request::target::Target;
-use crate::runtime::box_future::box_future;
-use crate::store::Known;
-use crate::types::origin::Origin;
+use crate::proxy::outcome::refusal::GateError;
 
-/// What was permitted, for which request, and by which gate.
-#[derive(Debug)]
-pub struct Recheck {
-    gate: Arc<Gate>,
-    info: OwnedRequestInfo,
-    permitted: Permitted,
-}
-
-#[derive(Debug)]
-enum Permitted {
-    /// An upgraded connection, decided on by the path of its request.
-    Resource(Target),
-    /// A tunnel, decided on by the host as a whole.
-    Host(Origin, Mixed),
-}
-
-impl Recheck {
-    /// For an upgraded connection.
-    pub fn resource(gate: &Arc<Gate>, info: RequestInfo<'_>, target: Target) -> Self {
-        let permitted = Permitted::Resource(target);
-        Self { gate: Arc::clone(gate), info: info.into(), permitted }
+impl Gate {
+    /// Decides again on what `permit` is for.
+    ///
+    /// # Errors
+    ///
+    /// It is no longer permitted.
+    pub async fn recheck(&self, permit: &Permit, info: RequestInfo<'_>) -> Result<(), GateError> {
+        let subject = Subject::Resource(permit.target());
+        self.recheck_subject(subject, info, (permit.is_waived(), Mixed::Refuse)).await
     }
 
-    /// For a tunnel.
-    pub fn host(gate: &Arc<Gate>, info: RequestInfo<'_>, origin: Origin, mixed: Mixed) -> Self {
-        let permitted = Permitted::Host(origin, mixed);
-        Self { gate: Arc::clone(gate), info: info.into(), permitted }
+    /// As [`Self::recheck`], for a tunnel.
+    ///
+    /// # Errors
+    ///
+    /// It is no longer permitted.
+    pub async fn recheck_host(
+        &self,
+        permit: &HostPermit,
+        info: RequestInfo<'_>,
+        mixed: Mixed,
+    ) -> Result<(), GateError> {
+        let subject = Subject::Host(permit.origin());
+        self.recheck_subject(subject, info, (permit.is_waived(), mixed)).await
     }
 
-    /// The gate that decides.
-    pub const fn gate(&self) -> &Arc<Gate> {
-        &self.gate
-    }
-
-    /// The request that began it.
-    pub const fn info(&self) -> &OwnedRequestInfo {
-        &self.info
-    }
-
-    /// Runs `work` until it ends. `None`: it was stopped, because it is no longer permitted.
-    pub async fn while_permitted<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            ended = work => Some(ended),
-            () = box_future(|| self.until_denied()) => None,
-        }
-    }
-
-    /// Returns when the denial has been recorded.
-    async fn until_denied(&self) {
-        let (subject, mixed) = match &self.permitted {
-            Permitted::Resource(target) => (Subject::Resource(target), Mixed::Refuse),
-            Permitted::Host(origin, mixed) => (Subject::Host(origin), *mixed),
-        };
-        let context = self.gate.context(subject, self.info.borrow());
-        let enforcer = self.gate.enforcer();
-        let profile = self.gate.rules.profile(&context.agent, subject.origin());
-        let changes = self.gate.store.changes(subject.origin());
-        // What was allowed despite a denial has its record from when it began.
-        let mut was_disallowed = true;
-        loop {
-            let known = changes.next(profile, context.agent.token, context.info.client).await;
-            let context = DecisionContext { at: Some(known.at()), ..context };
-            let finding = finding(&context, &known);
-            let is_disallowed = finding.is_some();
-            if let Some(finding) = finding
-                && !(was_disallowed && enforcer.waives(&context, &finding, mixed))
-                && enforcer.enforce(&context, finding, mixed).await.is_err()
-            {
-                return;
+    /// What holds still has been counted and recorded.
+    async fn recheck_subject(
+        &self,
+        subject: Subject<'_>,
+        info: RequestInfo<'_>,
+        (is_waived, mixed): (bool, Mixed),
+    ) -> Result<(), GateError> {
+        self.enforcer().check_audit()?;
+        let context = self.context(subject, info);
+        self.require_agent(&context).await?;
+        let known = self.lookup(&context).await?;
+        let context = DecisionContext { at: Some(known.at()), ..context };
+        match finding(&context, &known) {
+            Some(finding) if !(is_waived && self.enforcer().waives(&context, &finding, mixed)) => {
+                self.enforcer().enforce(&context, finding, mixed).await
             }
-            was_disallowed = is_disallowed;
+            _ => Ok(()),
         }
-    }
-}
-
-/// What `known` disallows of the subject of `context`; `None`: nothing, which is noted for the
-/// access log.
-pub(super) fn finding(context: &DecisionContext<'_>, known: &Known) -> Option<Finding> {
-    let policy = known.policy(context.now());
-    let token = context.agent.token;
-    let decision = match context.subject {
-        Subject::Resource(target) => decide(&policy, token, target.judged_path().as_bytes()),
-        Subject::Host(_) => match decide_host(&policy, token) {
-            HostDecision::Whole(decision) => decision,
-            HostDecision::Mixed(group) => {
-                return Some(Finding::Unseen(context.unseen_path_denial(known, group)));
-            }
-        },
-    };
-    match decision.verdict {
-        Verdict::Allow => {
-            context.info.entry.note_allowed(&decision, known, context.now());
-            None
-        }
-        Verdict::Disallow => Some(Finding::Disallowed(context.policy_denial(known, &decision))),
     }
 }

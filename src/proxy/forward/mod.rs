@@ -2,7 +2,7 @@
 //! permit, never from what was received; bodies are streamed.
 
 mod client_side;
-mod renewal;
+mod permission;
 mod rewrite;
 mod upgrade;
 
@@ -22,7 +22,7 @@ use crate::egress::{self, Egress, Error, Failure, RequestBody, ResponseBody, Tim
 use crate::pace::Turn;
 use crate::proxy::connect::tunnel::Pipes;
 use crate::proxy::decision::gate::Permit;
-use crate::proxy::decision::recheck::Recheck;
+use crate::proxy::decision::revocation::Revocation;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::exchange::footprint;
 use crate::proxy::exchange::interim::Interim;
@@ -31,8 +31,8 @@ use crate::proxy::request::upgrade_protocol::{self, Protocol};
 use crate::proxy::request::via::Via;
 use crate::proxy::response::respond;
 pub use client_side::ClientSide;
-pub use renewal::ForwardError;
-use renewal::Renewable;
+pub use permission::ForwardError;
+use permission::ForwardPermission;
 
 /// How long an origin may take to send 100 (Continue) before the body is sent without it.
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
@@ -118,7 +118,7 @@ impl Forwarding {
         interim: &Interim,
     ) -> Result<Response<Box<ResponseBody>>, ForwardError> {
         let (key, origin) = (client.info.client.key(), &permit.target().origin);
-        let permission = Renewable { permit, client };
+        let permission = ForwardPermission { permit, client };
         let mut sending = pin!(self.egress.send(origin, outgoing, &key, turn, &permission));
         poll_fn(|cx| {
             let sent = sending.as_mut().poll(cx);
@@ -144,10 +144,10 @@ impl Forwarding {
         let held = client.admission.keep(client.info.client, footprint::UPGRADED_BYTES);
         let held =
             held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
-        let recheck = Recheck::resource(client.gate, client.info, permit.target().clone());
+        let revocation = Revocation::resource(client.gate, client.info, permit.target().clone());
         let idle = self.tunnel_idle_timeout;
         let ClientSide { state, shutdown, .. } = client;
-        let kept = (recheck, held);
+        let kept = (revocation, held);
         Ok(upgrade::switch(response, on_upgrade, idle, &self.via, (state, shutdown), kept))
     }
 

@@ -13,7 +13,7 @@ use tracing::debug;
 use crate::clients::MemoryPermit;
 use crate::egress::ResponseBody;
 use crate::proxy::connect::tunnel::{self, IdleTimer};
-use crate::proxy::decision::recheck::Recheck;
+use crate::proxy::decision::revocation::Revocation;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::request::hop_by_hop;
@@ -27,7 +27,7 @@ pub fn switch(
     idle_timeout: Duration,
     via: &Via,
     (state, shutdown): (&Arc<ConnectionState>, &CancellationToken),
-    (recheck, held): (Recheck, MemoryPermit),
+    (revocation, held): (Revocation, MemoryPermit),
 ) -> Response<Body> {
     let origin_side = hyper::upgrade::on(&mut response);
     let (mut parts, _) = response.into_parts();
@@ -44,7 +44,7 @@ pub fn switch(
         if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
             let idle = IdleTimer::new(idle_timeout, shutdown);
             let copying = tunnel::copy(TokioIo::new(client), TokioIo::new(origin), &idle);
-            if let Some(Err(error)) = recheck.while_permitted(copying).await {
+            if let Some(Err(error)) = revocation.while_permitted(copying).await {
                 debug!("an upgraded connection ended: {error}");
             }
         }

@@ -1,16 +1,16 @@
-//! The permit of a request that waits in egress: after a long wait the gate decides again.
+//! The permission of a request that waits in egress: after a long wait the gate decides again.
 
 use tokio_util::sync::CancellationToken;
 
 use super::client_side::ClientSide;
-use crate::egress::{self, Permission, Renewal};
+use crate::egress::{self, Permission, RecheckFuture};
 use crate::proxy::decision::gate::Permit;
 use crate::proxy::outcome::refusal::GateError;
 use crate::runtime::box_future::box_future;
 
 /// A permit, and what the gate needs to decide again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Renewable<'a> {
+pub(super) struct ForwardPermission<'a> {
     pub permit: &'a Permit,
     pub client: ClientSide<'a>,
 }
@@ -19,25 +19,25 @@ pub(super) struct Renewable<'a> {
 #[derive(Debug)]
 pub enum ForwardError {
     /// It failed in egress.
-    Failed(egress::Error),
+    Egress(egress::Error),
     /// The gate has decided otherwise meanwhile.
-    Withdrawn(GateError),
+    Gate(GateError),
 }
 
 impl From<egress::Error> for ForwardError {
     fn from(error: egress::Error) -> Self {
-        Self::Failed(error)
+        Self::Egress(error)
     }
 }
 
-impl Permission for Renewable<'_> {
+impl Permission for ForwardPermission<'_> {
     type Error = ForwardError;
 
-    fn renew(&self) -> Renewal<'_, ForwardError> {
+    fn recheck(&self) -> RecheckFuture<'_, ForwardError> {
         let Self { permit, client } = *self;
         box_future(move || async move {
-            let confirmed = client.gate.confirm(permit, client.info).await;
-            confirmed.map_err(ForwardError::Withdrawn)
+            let rechecked = client.gate.recheck(permit, client.info).await;
+            rechecked.map_err(ForwardError::Gate)
         })
     }
 
