@@ -15,13 +15,13 @@ use crate::proxy::outcome::recorded::Recorded;
 use crate::proxy::outcome::refusal::GateError;
 use crate::runtime::box_future::box_future;
 
-/// What a request is denied for.
+/// A denial, by how much of its subject is disallowed.
 #[derive(Debug)]
-pub enum Finding {
+pub enum SubjectDenial {
     /// All of what is requested is disallowed.
-    Disallowed(Denial),
+    Whole(Denial),
     /// Some paths of the host are disallowed, and the path is not seen.
-    Unseen(Denial),
+    Mixed(Denial),
 }
 
 /// Records denials and applies exemptions and modes to them. Its futures are boxed, because they are
@@ -34,33 +34,38 @@ pub struct Enforcer<'a> {
 }
 
 impl<'a> Enforcer<'a> {
-    /// `Ok`: the request is allowed despite `finding`, as in [`Self::deny_unless_waived`] or because
+    /// `Ok`: the request is allowed despite `denial`, as in [`Self::deny_unless_waived`] or because
     /// `mixed` hosts are tunnelled.
     pub fn enforce(
         self,
         context: &DecisionContext<'_>,
-        finding: Finding,
+        denial: SubjectDenial,
         mixed: Mixed,
     ) -> Pin<Box<impl Future<Output = Result<(), GateError>>>> {
         box_future(move || async move {
-            match (finding, mixed) {
-                (Finding::Unseen(mut denial), Mixed::Tunnel) => {
+            match (denial, mixed) {
+                (SubjectDenial::Mixed(mut denial), Mixed::Tunnel) => {
                     denial.record.event = Event::Tunnelled;
                     let denial = self.record(denial).await;
                     self.check_audit()?;
                     self.allow_despite_denial(context.info, &denial);
                     Ok(())
                 }
-                (Finding::Disallowed(denial) | Finding::Unseen(denial), _) => {
+                (SubjectDenial::Whole(denial) | SubjectDenial::Mixed(denial), _) => {
                     self.deny_unless_waived(context, denial).await
                 }
             }
         })
     }
 
-    /// Whether settings allow the subject of `context` despite `finding`.
-    pub fn waives(self, context: &DecisionContext<'_>, finding: &Finding, mixed: Mixed) -> bool {
-        matches!((finding, mixed), (Finding::Unseen(_), Mixed::Tunnel))
+    /// Whether settings allow the subject of `context` despite `denial`.
+    pub fn waives(
+        self,
+        context: &DecisionContext<'_>,
+        denial: &SubjectDenial,
+        mixed: Mixed,
+    ) -> bool {
+        matches!((denial, mixed), (SubjectDenial::Mixed(_), Mixed::Tunnel))
             || self.exemption(context).is_some()
             || self.is_observed(context)
     }

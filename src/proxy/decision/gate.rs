@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 
 use super::decision_context::DecisionContext;
-use super::enforce::{Enforcer, Finding};
+use super::enforce::{Enforcer, SubjectDenial};
 use super::permit_pace::{self, PermitPace};
 use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
 use super::robots_summary_cache::RobotsSummaryCache;
@@ -165,26 +165,26 @@ impl Gate {
         let now = known.at();
         let context = DecisionContext { at: Some(now), ..context };
         let policy = known.policy(now);
-        let finding = match decide_host(&policy, context.agent.token) {
+        let denial = match decide_host(&policy, context.agent.token) {
             HostDecision::Whole(decision) if decision.verdict == Verdict::Allow => {
                 self.metrics.count_allowed(&decision.basis, false);
                 info.entry.note_allowed(&decision, &known, now);
                 None
             }
             HostDecision::Whole(decision) => {
-                Some(Finding::Disallowed(context.policy_denial(&known, &decision)))
+                Some(SubjectDenial::Whole(context.policy_denial(&known, &decision)))
             }
             HostDecision::Mixed(group) => {
                 let mut denial = context.unseen_path_denial(&known, group);
                 let is_tunnel = mixed == Mixed::Tunnel;
                 let is_paced = is_tunnel && permit_pace::has_delay(&context, &known, &policy);
                 denial.record.pace_seen = is_paced.then_some(false);
-                Some(Finding::Unseen(denial))
+                Some(SubjectDenial::Mixed(denial))
             }
         };
-        let is_waived = finding.is_some();
-        if let Some(finding) = finding {
-            self.enforcer().enforce(&context, finding, mixed).await?;
+        let is_waived = denial.is_some();
+        if let Some(denial) = denial {
+            self.enforcer().enforce(&context, denial, mixed).await?;
         }
         let pace = PermitPace::of(&context, &known, &policy, b"/", &self.watch);
         Ok(HostPermit { origin, is_waived, pace })

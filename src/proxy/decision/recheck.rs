@@ -1,10 +1,10 @@
-//! The second decision on a request that has waited for its turn: what is known of the origin, or the
-//! settings, may have changed meanwhile.
+//! The second decision on a request that has waited for its turn: what is known of the origin may
+//! have changed meanwhile.
 
 use super::decision_context::DecisionContext;
 use super::gate::{Gate, HostPermit, Permit};
-use super::revocation::finding;
 use super::request_info::{RequestInfo, Subject};
+use super::revocation::subject_denial;
 use super::rules::Mixed;
 use crate::proxy::outcome::refusal::GateError;
 
@@ -46,9 +46,9 @@ impl Gate {
         self.require_agent(&context).await?;
         let known = self.lookup(&context).await?;
         let context = DecisionContext { at: Some(known.at()), ..context };
-        match finding(&context, &known) {
-            Some(finding) if !(is_waived && self.enforcer().waives(&context, &finding, mixed)) => {
-                self.enforcer().enforce(&context, finding, mixed).await
+        match subject_denial(&context, &known) {
+            Some(denial) if !(is_waived && self.enforcer().waives(&context, &denial, mixed)) => {
+                self.enforcer().enforce(&context, denial, mixed).await
             }
             _ => Ok(()),
         }

@@ -1,10 +1,10 @@
-//! Revocation: ends a tunnel or an upgraded connection that is no longer permitted. Each change of what is
-//! known of its origin is decided on by the rules that its request began with; the denial is recorded.
+//! Ends a tunnel or an upgraded connection that is no longer permitted. Each change of what is known
+//! of its origin is decided on, by the rules that its request began with; the denial is recorded.
 
 use std::sync::Arc;
 
 use super::decision_context::DecisionContext;
-use super::enforce::Finding;
+use super::enforce::SubjectDenial;
 use super::gate::Gate;
 use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
 use super::rules::Mixed;
@@ -76,11 +76,11 @@ impl Revocation {
         loop {
             let known = changes.next(profile, context.agent.token, context.info.client).await;
             let context = DecisionContext { at: Some(known.at()), ..context };
-            let finding = finding(&context, &known);
-            let is_disallowed = finding.is_some();
-            if let Some(finding) = finding
-                && !(was_disallowed && enforcer.waives(&context, &finding, mixed))
-                && enforcer.enforce(&context, finding, mixed).await.is_err()
+            let denial = subject_denial(&context, &known);
+            let is_disallowed = denial.is_some();
+            if let Some(denial) = denial
+                && !(was_disallowed && enforcer.waives(&context, &denial, mixed))
+                && enforcer.enforce(&context, denial, mixed).await.is_err()
             {
                 return;
             }
@@ -91,7 +91,10 @@ impl Revocation {
 
 /// What `known` disallows of the subject of `context`; `None`: nothing, which is noted for the
 /// access log.
-pub(super) fn finding(context: &DecisionContext<'_>, known: &Known) -> Option<Finding> {
+pub(super) fn subject_denial(
+    context: &DecisionContext<'_>,
+    known: &Known,
+) -> Option<SubjectDenial> {
     let policy = known.policy(context.now());
     let token = context.agent.token;
     let decision = match context.subject {
@@ -99,7 +102,7 @@ pub(super) fn finding(context: &DecisionContext<'_>, known: &Known) -> Option<Fi
         Subject::Host(_) => match decide_host(&policy, token) {
             HostDecision::Whole(decision) => decision,
             HostDecision::Mixed(group) => {
-                return Some(Finding::Unseen(context.unseen_path_denial(known, group)));
+                return Some(SubjectDenial::Mixed(context.unseen_path_denial(known, group)));
             }
         },
     };
@@ -108,6 +111,6 @@ pub(super) fn finding(context: &DecisionContext<'_>, known: &Known) -> Option<Fi
             context.info.entry.note_allowed(&decision, known, context.now());
             None
         }
-        Verdict::Disallow => Some(Finding::Disallowed(context.policy_denial(known, &decision))),
+        Verdict::Disallow => Some(SubjectDenial::Whole(context.policy_denial(known, &decision))),
     }
 }

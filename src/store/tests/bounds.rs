@@ -15,9 +15,7 @@ async fn waiting_for_a_turn_counts_and_who_leaves_needs_none() {
     let wait = Duration::from_millis(5);
     let config = Config { fetches_max: 1, ..Config::default() };
     let house = House::with(Config { wait, ..config.clone() }, vec![None, rules()]);
-    house
-        .store
-        .change(Config { wait: TIMEOUT, ..config.clone() }, Arc::clone(&house.origins) as _);
+    house.store.change(Config { wait: TIMEOUT, ..config.clone() }, Arc::clone(&house.origins) as _);
     let first = house.asking("a.example", 1);
     settle().await;
     house.store.change(Config { wait, ..config }, Arc::clone(&house.origins) as _);
