@@ -75,7 +75,7 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// if not, another proxy may fetch as well, and the landing may be refused.
     fn renew(&self, origin: &Origin, token: Token) -> Response<bool>;
 
-    /// Ends a lease without a finding. Whether it was still held.
+    /// Ends a lease without a result. Whether it was still held.
     fn release(&self, origin: &Origin, token: Token) -> Response<bool>;
 
     /// Reserves the next slots of a lane.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::clock::Micros;
 use super::error::Error;
 
-/// A proxy whose clock differs more from the engine's, in microseconds, keeps its findings to
+/// A proxy whose clock differs more from the engine's, in microseconds, keeps its results to
 /// itself: their dates would mislead the others.
 pub const CLOCK_OFFSET_MAX_MICROS: u64 = 60_000_000;
 

@@ -1,7 +1,7 @@
 //! How a fetch of a robots.txt ended, as facts (RFC 9309 §2.3.1 "access results").
 //!
-//! A missing robots.txt is a finding, not an error: the profile decides what it means. Every
-//! finding has one stable word for the audit record, and one sentence for people.
+//! A missing robots.txt is a result, not an error: the profile decides what it means. Every
+//! result has one stable word for the audit record, and one sentence for people.
 
 mod cause;
 #[cfg(test)]

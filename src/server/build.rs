@@ -114,7 +114,7 @@ pub fn build_prepared(
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
     let watch =
         Watch::new(settings.watch.changes, settings.audit.pace, settings.audit.redact_query);
-    store.follow(Arc::clone(&watch) as _);
+    store.set_listener(Arc::clone(&watch) as _);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     let members = store.disk().map_or(0, Disk::members);
     let redis = client.map(|client| engine::start(settings, client, members, &clock)).transpose();

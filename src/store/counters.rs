@@ -39,7 +39,7 @@ pub(super) struct Counters {
 }
 
 /// How a fetch can end: the words of the audit record, status codes by class, and two without a
-/// finding: not sent (`refused`), and cancelled (`aborted`).
+/// result: not sent (`refused`), and cancelled (`aborted`).
 const RESULTS: [&str; 21] = [
     "successful",
     "not_modified",

@@ -9,8 +9,8 @@ use super::counters::Counters;
 use super::entries::{Entries, State};
 use super::entry::Entry;
 use super::fetch::{Ask, FetchIdentity, FetchRobots};
+use super::fetch_listener::{BeforeFetch, ListenerSlot};
 use super::known::{Known, Undecided};
-use super::landing::{Before, FollowerSlot};
 use super::learnt::Learnt;
 use super::limits::PARSED_INLINE_BYTES_MAX;
 use super::sharing::{Asking, Consulted, Lease, Sharing};
@@ -41,7 +41,7 @@ pub(super) struct Fetches {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) counters: Counters,
     pub(super) subscribers: Subscribers,
-    pub(super) follower: FollowerSlot,
+    pub(super) listener: ListenerSlot,
     pub(super) sharing: Sharing,
 }
 
@@ -186,7 +186,7 @@ impl FetchTask {
             Ok(learnt) => {
                 let Ask { origin, client, .. } = ask;
                 let (before, entry) = self.land_learnt(learnt, &origin, client, lease);
-                fetches.follower.report(&origin, before, &entry);
+                fetches.listener.report(&origin, before, &entry);
                 Some(entry)
             }
             Err(why) => {
@@ -208,13 +208,13 @@ impl FetchTask {
             return flight.land(None).send(Ok(own));
         }
         let at = fetches.clock.wall();
-        let before = Before { identity, client, profile, at, entry: base };
+        let before = BeforeFetch { identity, client, profile, at, entry: base };
         fetches.entries.put(&mut entries, &origin, &entry);
         let landed = flight.land(Some(Arc::clone(&entry)));
         drop(entries);
         fetches.subscribers.notify(&origin, &entry);
         landed.send(Ok(Arc::clone(&entry)));
-        fetches.follower.report(&origin, before, &entry);
+        fetches.listener.report(&origin, before, &entry);
     }
 
     async fn fetch(
@@ -235,7 +235,7 @@ impl FetchTask {
         };
         begun.ended(&fetched);
         let fetched = match fetched {
-            Err(refused) => return Err(Undecided::Refused(refused.0)),
+            Err(refused) => return Err(Undecided::NotSent(refused.0)),
             Ok(fetched) => fetched,
         };
         // Meanwhile other profiles may have been derived, and another agent may have had a response.
@@ -272,7 +272,7 @@ impl FetchTask {
         origin: &Origin,
         client: ClientKey,
         lease: Option<&Lease>,
-    ) -> (Before, Arc<Entry>) {
+    ) -> (BeforeFetch, Arc<Entry>) {
         let Self { fetches, flight, .. } = self;
         let mut entries = fetches.entries.lock();
         let newest = fetches.newest(&mut entries, origin);

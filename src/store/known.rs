@@ -34,7 +34,7 @@ pub struct Mark {
 pub enum Undecided {
     /// The origin may not be contacted, or not at present: see the failure.
     #[error(transparent)]
-    Refused(egress::Error),
+    NotSent(egress::Error),
     #[error("the origin's robots.txt did not arrive in time")]
     TimedOut,
     /// The limit of fetches or waiters is reached.
@@ -66,7 +66,7 @@ impl Undecided {
         match self {
             Self::Left => true,
             Self::Busy | Self::Aborted => is_first,
-            Self::Refused(_) | Self::TimedOut => false,
+            Self::NotSent(_) | Self::TimedOut => false,
         }
     }
 }

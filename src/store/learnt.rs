@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::fetch::FetchIdentity;
-use super::landing::Before;
+use super::fetch_listener::BeforeFetch;
 use crate::policy::access::{AccessResult, Fetched};
 use crate::policy::profile::Profile;
 use crate::types::client_key::ClientKey;
@@ -49,8 +49,8 @@ impl Learnt {
     }
 
     /// The state before this fetch, where `base` is what it builds on.
-    pub(super) fn before(&self, base: Option<Arc<Entry>>, client: ClientKey) -> Before {
-        Before {
+    pub(super) fn before(&self, base: Option<Arc<Entry>>, client: ClientKey) -> BeforeFetch {
+        BeforeFetch {
             identity: self.identity.clone(),
             client,
             profile: Arc::clone(&self.profile),

@@ -25,9 +25,9 @@ mod entry_profiles;
 mod entry_size;
 mod entry_view;
 pub mod fetch;
+mod fetch_listener;
 mod fetches;
 mod known;
-mod landing;
 mod learnt;
 pub mod limits;
 mod lookup;
@@ -62,10 +62,10 @@ use disk::Disk;
 pub use disk::Health;
 use entries::Entries;
 use fetch::FetchRobots;
+use fetch_listener::ListenerSlot;
+pub use fetch_listener::{FetchListener, FinishedFetch, StateChange};
 use fetches::Fetches;
 pub use known::{Known, Mark, Undecided};
-use landing::FollowerSlot;
-pub use landing::{Follower, Landing, Step};
 use lookup::{Attempt, Lookup};
 use memory::Memory;
 pub use persisted::{
@@ -101,7 +101,7 @@ impl Store {
             clock,
             counters: Counters::default(),
             subscribers: Subscribers::default(),
-            follower: FollowerSlot::default(),
+            listener: ListenerSlot::default(),
             sharing: Sharing::default(),
         };
         Arc::new(Self {
@@ -126,10 +126,10 @@ impl Store {
         self.fetches.entries.builder.set_profiles(profiles);
     }
 
-    /// Reports every later fetch that ends with a finding to `follower`. Only the first call has an
+    /// Reports every later fetch that ends with a result to `listener`. Only the first call has an
     /// effect.
-    pub fn follow(&self, follower: Arc<dyn Follower>) {
-        self.fetches.follower.set(follower);
+    pub fn set_listener(&self, listener: Arc<dyn FetchListener>) {
+        self.fetches.listener.set(listener);
     }
 
     /// Shares what is fetched with the other proxies of `engine`, and takes up what they fetch. Only

@@ -134,7 +134,7 @@ impl Sharing {
             let look = Look { origin, have, may_fetch: true, is_used: false };
             match engine.look(look).await.map(|looked| looked.known) {
                 Ok(Known::Newer { token, .. }) => have = token,
-                // Nothing: it is landed as an entry without a finding.
+                // Nothing: it is landed as an entry without a result.
                 Ok(Known::Lease(token)) => {
                     let value = SharedEntry::default().write();
                     return engine.land(Landing { origin, token, value: &value }).await.is_ok();
@@ -183,7 +183,7 @@ impl Lease {
         }
     }
 
-    /// Ends the lease without a finding.
+    /// Ends the lease without a result.
     pub(super) async fn release(self) {
         let _ = self.engine.release(&self.origin, self.token).await;
     }

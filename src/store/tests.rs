@@ -32,7 +32,7 @@ use crate::policy::access::{
 };
 use crate::policy::state::Policy;
 use crate::runtime::clock::ManualClock;
-use crate::store::fetch::{Ask, FetchIdentity, Refused};
+use crate::store::fetch::{Ask, FetchIdentity, NotSent};
 use crate::types::origin::split_url;
 use crate::types::timestamp::Timestamp;
 
@@ -45,7 +45,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-type Answer = Result<AccessResult, Refused>;
+type Answer = Result<AccessResult, NotSent>;
 
 /// Answers in order; `None` waits for [`Origins::answer`], a missing answer is a panic.
 struct Origins {
@@ -56,7 +56,7 @@ struct Origins {
 }
 
 impl FetchRobots for Origins {
-    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
+    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
         let url = ask.origin.robots_url();
         lock(&self.asked).push(ask);
         let (sender, receiver) = oneshot::channel();
@@ -215,7 +215,7 @@ async fn ask_as(
 ) -> &'static str {
     match store.lookup(&origin(host), profile, None, client).await {
         Ok(known) => known.state().word(),
-        Err(Undecided::Refused(_)) => "refused",
+        Err(Undecided::NotSent(_)) => "refused",
         Err(Undecided::TimedOut) => "timed out",
         Err(Undecided::Busy) => "busy",
         Err(Undecided::Left) => "left",

@@ -14,7 +14,7 @@ use crate::policy::change::{Change, Kind, change, line_counts};
 use crate::policy::decision::{Verdict, decide};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Policy, PolicyStatus, RobotsState};
-use crate::store::{Landing, Step};
+use crate::store::{FinishedFetch, StateChange};
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
@@ -24,7 +24,7 @@ const CHANGE_EXAMPLES_MAX: usize = 5;
 /// A fetch that has changed something, to be compared.
 #[derive(Debug)]
 pub(super) struct Pending {
-    pub landing: Landing,
+    pub fetch: FinishedFetch,
     /// The file is the one that this agent got before the outage.
     has_returned: bool,
     pub held: Option<HeldBytes>,
@@ -46,45 +46,47 @@ pub(super) struct Compared {
 
 impl Pending {
     /// Nothing where all is as it was.
-    pub fn new(landing: Landing, has_returned: bool) -> Option<Self> {
-        let differs = |step: &Step| {
-            let answer = |state| Answer::of(state, &step.profile);
-            step.before.as_deref().is_some_and(|before| answer(before) != answer(&step.after))
+    pub fn new(fetch: FinishedFetch, has_returned: bool) -> Option<Self> {
+        let differs = |change: &StateChange| {
+            let answer = |state| Answer::of(state, &change.profile);
+            change.before.as_deref().is_some_and(|before| answer(before) != answer(&change.after))
         };
-        landing.steps.iter().any(differs).then_some(Self { landing, has_returned, held: None })
+        fetch.changes.iter().any(differs).then_some(Self { fetch, has_returned, held: None })
     }
 
     /// Bytes of the files.
     pub fn bytes(&self) -> usize {
-        let both = |step: &Step| bytes(&step.after) + step.before.as_deref().map_or(0, bytes);
-        self.landing.steps.iter().map(both).max().unwrap_or_default()
+        let both =
+            |change: &StateChange| bytes(&change.after) + change.before.as_deref().map_or(0, bytes);
+        self.fetch.changes.iter().map(both).max().unwrap_or_default()
     }
 
     /// The change for the agents of `sample` and the one of the fetch. None if both have the same
     /// text and the same meaning under every profile.
     pub fn compare(&self, sample: &[Sampled]) -> Option<Compared> {
-        let own = &self.landing.profile;
-        let of = |step: &Step| {
+        let own = &self.fetch.profile;
+        let of = |states: &StateChange| {
             let mut seen: HashSet<_> = sample
                 .iter()
-                .filter(|sampled| sampled.profile == step.profile)
+                .filter(|sampled| sampled.profile == states.profile)
                 .map(|sampled| sampled.token.as_deref())
                 .collect();
             seen.extend(
-                (step.profile == *own)
-                    .then(|| self.landing.identity.agent())
+                (states.profile == *own)
+                    .then(|| self.fetch.identity.agent())
                     .filter(Option::is_some),
             );
             seen.remove(&None);
             let mut seen: Vec<_> = seen.into_iter().collect();
             seen.sort_unstable();
-            let mut change = change(step.before.as_deref()?, &step.after, &step.profile, &seen)?;
+            let mut change =
+                change(states.before.as_deref()?, &states.after, &states.profile, &seen)?;
             if self.has_returned && change.kind == Kind::Back {
                 change.agents.clear();
             }
-            Some((Arc::clone(&step.profile), change))
+            Some((Arc::clone(&states.profile), change))
         };
-        let touched: Vec<_> = self.landing.steps.iter().filter_map(of).collect();
+        let touched: Vec<_> = self.fetch.changes.iter().filter_map(of).collect();
         let in_force = touched.iter().find(|(profile, _)| profile == own);
         let in_force = in_force.filter(|(_, change)| change.kind != Kind::Cosmetic);
         let other = || touched.iter().find(|(_, change)| change.kind != Kind::Cosmetic);
@@ -100,13 +102,14 @@ impl Pending {
         is_redacted: bool,
         now: Timestamp,
     ) -> Option<(Changed, Vec<Blob>)> {
-        let landing = &self.landing;
-        let step = landing.steps.iter().find(|step| step.profile == landing.profile)?;
-        let before = step.before.as_deref()?;
+        let fetch = &self.fetch;
+        let change = fetch.changes.iter().find(|change| change.profile == fetch.profile)?;
+        let before = change.before.as_deref()?;
         let mut blobs = Vec::new();
-        let from = side(before, landing.failed_before.as_deref(), &mut blobs);
-        let to = side(&step.after, landing.failed.as_deref(), &mut blobs);
-        let (added, removed) = if self.has_returned { (0, 0) } else { lines(before, &step.after) };
+        let from = side(before, fetch.failed_before.as_deref(), &mut blobs);
+        let to = side(&change.after, fetch.failed.as_deref(), &mut blobs);
+        let (added, removed) =
+            if self.has_returned { (0, 0) } else { lines(before, &change.after) };
         let touched = compared.touched.into_iter().map(|(profile, change)| Touched {
             agents: change.agents.iter().map(|agent| short(agent)).collect(),
             kind: change.kind,
@@ -114,12 +117,12 @@ impl Pending {
         });
         let changed = Changed {
             added,
-            agent_asked: short(landing.identity.as_str()),
+            agent_asked: short(fetch.identity.as_str()),
             event: ChangedEvent::It,
             from: from.into(),
             kind: compared.kind,
             node: None,
-            origin: landing.origin.to_string(),
+            origin: fetch.origin.to_string(),
             prev: String::new(),
             removed,
             sampled: self.sampled(sample, is_redacted),
@@ -134,8 +137,9 @@ impl Pending {
     /// Bytes of evidence that a notice of it may bring.
     pub fn evidence_bytes(&self) -> usize {
         let body = |state: &RobotsState| state.copy().map_or(0, |copy| copy.snapshot.body.len());
-        let both = |step: &Step| body(&step.after) + step.before.as_deref().map_or(0, body);
-        self.landing.steps.iter().map(both).max().unwrap_or_default()
+        let both =
+            |change: &StateChange| body(&change.after) + change.before.as_deref().map_or(0, body);
+        self.fetch.changes.iter().map(both).max().unwrap_or_default()
     }
 
     /// The effect of the change on requests that were allowed before.
@@ -143,19 +147,19 @@ impl Pending {
         let (mut of, mut denied) = (SampledRequests::default(), HashSet::new());
         for sampled in sample {
             let own = |profile: &Arc<Profile>| {
-                self.landing.steps.iter().find(|step| step.profile == *profile)
+                self.fetch.changes.iter().find(|change| change.profile == *profile)
             };
-            let Some(step) = own(&sampled.profile).or_else(|| own(&self.landing.profile)) else {
+            let Some(change) = own(&sampled.profile).or_else(|| own(&self.fetch.profile)) else {
                 continue;
             };
-            let Some(before) = step.before.as_deref() else { continue };
-            let allows = |state| allows(state, &step.profile, sampled);
+            let Some(before) = change.before.as_deref() else { continue };
+            let allows = |state| allows(state, &change.profile, sampled);
             // As it is kept: without values another rule may decide than when it was asked for.
             if allows(before) != Some(true) {
                 continue;
             }
             of.seen += 1;
-            if allows(&step.after) == Some(false) {
+            if allows(&change.after) == Some(false) {
                 of.now_denied += 1;
                 let path = if is_redacted {
                     without_values(&sampled.path)

@@ -13,7 +13,7 @@ use crate::policy::access::{Capture, Fetched};
 use crate::policy::profile::{Meaning, Profile};
 use crate::policy::state::RobotsState;
 use crate::store::fetch::FetchIdentity;
-use crate::store::{Landing, Step};
+use crate::store::{FinishedFetch, StateChange};
 use crate::types::origin::Origin;
 
 /// Pairs of agent and origin whose last file is remembered, at 64 bytes and their names each.
@@ -69,16 +69,16 @@ impl Answer {
 }
 
 impl LastAnswers {
-    /// Chooses the state to compare `landing` with, and remembers its answer. `step` is its step
+    /// Chooses the state to compare `fetch` with, and remembers its answer. `change` is its change
     /// under its own profile.
-    pub fn note(&mut self, landing: &Landing, step: &Step) -> Compare {
-        let key = (landing.origin.clone(), landing.identity.clone());
-        let answer = |state: &RobotsState| Answer::of(state, &step.profile);
-        let Some(now) = answer(&step.after) else {
+    pub fn note(&mut self, fetch: &FinishedFetch, change: &StateChange) -> Compare {
+        let key = (fetch.origin.clone(), fetch.identity.clone());
+        let answer = |state: &RobotsState| Answer::of(state, &change.profile);
+        let Some(now) = answer(&change.after) else {
             // An outage is one for every agent, or it is kept of this agent alone.
-            return if step.before.is_some() { Compare::Stored } else { Compare::Nothing };
+            return if change.before.is_some() { Compare::Stored } else { Compare::Nothing };
         };
-        let before = step.before.as_deref();
+        let before = change.before.as_deref();
         let (stored, own) = (before.and_then(answer), self.last.get(&key));
         let compare = match (before, own) {
             // Forgotten or lost, or the first of all.
@@ -91,11 +91,11 @@ impl LastAnswers {
             (Some(_), Some(own)) if Some(own.answer) == stored => Compare::Stored,
             (Some(_), Some(own)) => own.state.clone().map_or(Compare::Nothing, Compare::Own),
             // After a restart: the capture shows to which agent the store's answer was sent.
-            (Some(_), None) if is_of_same_agent(landing, step) => Compare::Stored,
+            (Some(_), None) if is_of_same_agent(fetch, change) => Compare::Stored,
             (Some(_), None) => Compare::Nothing,
         };
         let is_apart = stored.is_some_and(|stored| stored != now);
-        self.put(key, now, is_apart.then(|| Arc::clone(&step.after)));
+        self.put(key, now, is_apart.then(|| Arc::clone(&change.after)));
         compare
     }
 
@@ -131,13 +131,13 @@ pub(super) fn bytes(state: &RobotsState) -> usize {
 }
 
 /// Whether the store's answer was fetched as the same agent.
-fn is_of_same_agent(landing: &Landing, step: &Step) -> bool {
+fn is_of_same_agent(fetch: &FinishedFetch, change: &StateChange) -> bool {
     let asker = |state: &RobotsState, failed: &Option<Arc<Fetched>>| {
         let failed = failed.as_ref().map(|failed| &failed.capture);
         asker(failed.or_else(|| Some(&state.copy()?.snapshot.capture))?)
     };
-    let before = step.before.as_deref().and_then(|before| asker(before, &landing.failed_before));
-    before.is_some() && before == asker(&step.after, &landing.failed)
+    let before = change.before.as_deref().and_then(|before| asker(before, &fetch.failed_before));
+    before.is_some() && before == asker(&change.after, &fetch.failed)
 }
 
 /// The User-Agent of the fetch without the proxy's version and contact, which do not make another

@@ -27,7 +27,7 @@ use crate::audit::evidence::Blob;
 use crate::policy::change::Kind;
 use crate::policy::profile::Profile;
 use crate::runtime::lock::Lock;
-use crate::store::{Follower, Landing};
+use crate::store::{FetchListener, FinishedFetch};
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
@@ -189,29 +189,32 @@ impl Watch {
         }
     }
 
-    /// The comparison that `landing` needs, if any.
-    fn pending(&self, landing: Landing) -> Option<Pending> {
-        let step = landing.steps.iter().find(|step| step.profile == landing.profile)?.clone();
-        let compare = self.last_answers.lock().note(&landing, &step);
+    /// The comparison that `fetch` needs, if any.
+    fn pending(&self, fetch: FinishedFetch) -> Option<Pending> {
+        let change = fetch.changes.iter().find(|change| change.profile == fetch.profile)?.clone();
+        let compare = self.last_answers.lock().note(&fetch, &change);
         match compare {
             Compare::Nothing => None,
-            Compare::Stored => Pending::new(landing, false),
-            Compare::Returned => Pending::new(landing, true),
+            Compare::Stored => Pending::new(fetch, false),
+            Compare::Returned => Pending::new(fetch, true),
             Compare::Own(before) => {
                 // Its last answer is known only under its own profile.
-                let step = crate::store::Step { before: Some(before), ..step };
-                Pending::new(Landing { steps: vec![step], failed_before: None, ..landing }, false)
+                let change = crate::store::StateChange { before: Some(before), ..change };
+                Pending::new(
+                    FinishedFetch { changes: vec![change], failed_before: None, ..fetch },
+                    false,
+                )
             }
         }
     }
 }
 
-impl Follower for Watch {
-    fn landed(&self, landing: Landing) {
+impl FetchListener for Watch {
+    fn on_fetch(&self, fetch: FinishedFetch) {
         if self.is_off() {
             return;
         }
-        let Some(mut pending) = self.pending(landing) else { return };
+        let Some(mut pending) = self.pending(fetch) else { return };
         pending.held = HeldBytes::of(&self.waiting, pending.bytes(), CHANGES_WAITING_BYTES_MAX);
         if pending.held.is_none() || self.queue.try_send(Work::Compare(pending)).is_err() {
             self.overload.fetch_add(1, Relaxed);

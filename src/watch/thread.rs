@@ -118,15 +118,15 @@ impl Thread {
     }
 
     async fn note(&mut self, pending: &Pending, end: &CancellationToken) {
-        let landing = &pending.landing;
-        let sample = self.watch.samples.of(&landing.origin);
+        let fetch = &pending.fetch;
+        let sample = self.watch.samples.of(&fetch.origin);
         let Some(compared) = pending.compare(&sample) else { return };
         self.watch.count(compared.kind);
         if compared.kind == Kind::Cosmetic && !self.watch.notes_cosmetic() {
             return;
         }
         let now = self.clock.wall();
-        if !self.budget.take(&landing.origin, &landing.client, pending.evidence_bytes(), now) {
+        if !self.budget.take(&fetch.origin, &fetch.client, pending.evidence_bytes(), now) {
             self.watch.omitted.fetch_add(1, Relaxed);
             return;
         }

@@ -1,4 +1,4 @@
-//! Who fetches, and whose finding is kept.
+//! Which proxy fetches, and whose result is kept.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn a_holder_that_dies_costs_three_seconds() {
 }
 
 #[test]
-fn a_finding_of_an_older_lease_never_covers_that_of_a_newer() {
+fn a_result_of_an_older_lease_never_covers_that_of_a_newer() {
     let three = Three::new();
     let first = lease(three.look(&three.a, Token::default()));
     three.clock.advance(seconds(10));

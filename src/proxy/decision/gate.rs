@@ -300,13 +300,13 @@ impl Gate {
         let profile = rules.profile(agent, subject.origin());
         match self.store.lookup(subject.origin(), profile, agent.token, info.client).await {
             Ok(known) => Ok(known),
-            Err(Undecided::Refused(error))
+            Err(Undecided::NotSent(error))
                 if !error.failure.is_ours() || error.failure == Failure::NoTurn =>
             {
                 Err(self.on_egress_error(*subject, *info, error).await)
             }
             Err(undecided) => {
-                if let Undecided::Refused(error) = &undecided {
+                if let Undecided::NotSent(error) = &undecided {
                     self.metrics.count_failure(error.failure);
                 }
                 Err(self.enforcer().deny(context.undecided_denial(&undecided)).await)

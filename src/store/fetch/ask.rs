@@ -17,7 +17,7 @@ use crate::types::origin::Origin;
 /// The interface that tests replace.
 pub trait FetchRobots: Send + Sync + 'static {
     /// Fetches one robots.txt, within the fetcher's timeout.
-    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>>;
+    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>>;
 
     /// The bytes of a file that are read: another proxy's shorter part of one is not enough.
     fn max_size(&self) -> usize {
@@ -62,10 +62,10 @@ pub struct Validators {
 }
 
 /// The request was not sent: the origin's addresses are prohibited, or the proxy or its machine
-/// lacked resources ([`is_ours`](egress::Failure::is_ours)). Not a finding about the robots.txt, so
+/// lacked resources ([`is_ours`](egress::Failure::is_ours)). It is no result about the robots.txt, so
 /// it is not stored.
 #[derive(Clone, Debug)]
-pub struct Refused(pub egress::Error);
+pub struct NotSent(pub egress::Error);
 
 /// How a robots.txt is fetched.
 #[derive(Clone, Debug)]

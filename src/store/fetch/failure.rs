@@ -1,17 +1,17 @@
 //! Classifies failed requests.
 
-use super::ask::Refused;
+use super::ask::NotSent;
 use crate::egress::{self, Failure};
 use crate::policy::access::{Cause, NetworkFailure};
 
-/// What a failed request means, after `hops` redirects; [`Refused`] if it says nothing of the site.
-pub(super) fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
+/// What a failed request means, after `hops` redirects; [`NotSent`] if it says nothing of the site.
+pub(super) fn unsent(error: egress::Error, hops: u8) -> Result<Cause, NotSent> {
     let failure = match error.failure {
         Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted | Failure::NoTurn => {
-            return Err(Refused(error));
+            return Err(NotSent(error));
         }
         Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop if hops == 0 => {
-            return Err(Refused(error));
+            return Err(NotSent(error));
         }
         Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop => {
             NetworkFailure::RedirectRefused

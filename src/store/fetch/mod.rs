@@ -1,6 +1,6 @@
 //! Fetches one robots.txt: redirects, timeout, size limit, decoding.
 //!
-//! Whatever the origin does, the result is a finding ([`Fetched`]) in bounded time and memory. An
+//! Whatever the origin does, a fetch has a result ([`Fetched`]) in bounded time and memory. An
 //! incomplete file is a failure, never a shorter file. The request carries no cookies and no
 //! credentials, and each hop passes the egress address policy.
 
@@ -31,7 +31,7 @@ use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
 use crate::types::origin::{Origin, Scheme};
-pub use ask::{Ask, Config, FetchRobots, Progress, Refused, Validators};
+pub use ask::{Ask, Config, FetchRobots, NotSent, Progress, Validators};
 use failure::unsent;
 pub use identity::FetchIdentity;
 use redirect::Chain;
@@ -56,7 +56,7 @@ impl RobotsFetcher {
 
 impl FetchRobots for RobotsFetcher {
     /// Fetches one robots.txt, within the fetcher's timeout.
-    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
+    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
         let egress = Arc::clone(&self.egress);
         let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));
         let timeout = self.config.timeout;
@@ -98,7 +98,7 @@ async fn fetch<S, R, B>(
     config: Arc<Config>,
     clock: Arc<dyn Clock>,
     send: S,
-) -> Result<Fetched, Refused>
+) -> Result<Fetched, NotSent>
 where
     S: Fn(Origin, Request<RequestBody>) -> R,
     R: Future<Output = Result<(Response<B>, Source), egress::Error>>,
@@ -115,7 +115,7 @@ where
                 "not complete after {} ms, of which some were spent in queues of the proxy",
                 config.timeout.as_millis()
             );
-            return Err(Refused(egress::Error::new(Failure::Exhausted, detail)));
+            return Err(NotSent(egress::Error::new(Failure::Exhausted, detail)));
         }
         Err(_) => AccessResult::Without(Cause::Failed {
             failure: NetworkFailure::Timeout,
@@ -136,7 +136,7 @@ async fn follow<S, R, B>(
     config: &Config,
     clock: &dyn Clock,
     send: S,
-) -> Result<AccessResult, Refused>
+) -> Result<AccessResult, NotSent>
 where
     S: Fn(Origin, Request<RequestBody>) -> R,
     R: Future<Output = Result<(Response<B>, Source), egress::Error>>,

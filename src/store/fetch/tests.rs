@@ -87,7 +87,7 @@ fn ask() -> Ask {
 async fn run(
     ask: Ask,
     answers: Vec<Answer>,
-) -> (Result<Fetched, Refused>, Vec<(Origin, Request<RequestBody>)>) {
+) -> (Result<Fetched, NotSent>, Vec<(Origin, Request<RequestBody>)>) {
     let config = Config { timeout: Duration::from_millis(50), max_size: 100, ..Config::default() };
     let clock = ManualClock::starting_at(Timestamp::from_millis(1_790_000_000_000));
     let answers = Mutex::new(VecDeque::from(answers));
@@ -283,14 +283,14 @@ async fn a_refresh_asks_with_the_validators_of_that_url_only() {
 }
 
 #[tokio::test]
-async fn an_origin_that_may_not_be_contacted_is_no_finding_about_its_file() {
+async fn an_origin_that_may_not_be_contacted_is_no_result_about_its_file() {
     for failure in
         [Failure::AddressProhibited, Failure::ConnectionLimit, Failure::NoRoute, Failure::Exhausted]
     {
         let (fetched, _) = run(ask(), vec![refused(failure)]).await;
         assert_eq!(fetched.expect_err("it is refused").0.failure, failure);
     }
-    // A hop that may not be contacted is a finding: the site chose it.
+    // A hop that may not be contacted is a result: the site chose it.
     assert_eq!(
         word(vec![to("http://10.0.0.1/"), refused(Failure::AddressProhibited)]).await,
         "redirect_refused"

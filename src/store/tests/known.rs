@@ -117,7 +117,7 @@ async fn equal_files_are_parsed_once() {
 
 #[tokio::test]
 async fn a_refused_origin_is_remembered_by_nobody() {
-    let refused = Refused(egress::Error::new(Failure::AddressProhibited, "10.0.0.1 is private"));
+    let refused = NotSent(egress::Error::new(Failure::AddressProhibited, "10.0.0.1 is private"));
     let house = House::new(vec![Some(Err(refused)), rules()]);
     assert_eq!(house.ask("example.com", &rfc9309()).await, "refused");
     assert_eq!(house.store.stats().entries, 0);

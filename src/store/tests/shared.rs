@@ -119,7 +119,7 @@ async fn while_the_engine_is_away_each_fetches_for_itself() {
 }
 
 #[tokio::test]
-async fn an_older_finding_never_replaces_a_newer_one() {
+async fn an_older_result_never_replaces_a_newer_one() {
     let proxies = Proxies::new(vec![vec![rules()], vec![status(404)]]);
     assert_eq!(proxies.ask(0).await, "rules");
     proxies.engines[1].set_away(true);
@@ -196,7 +196,7 @@ async fn what_is_forgotten_is_forgotten_by_all() {
 #[tokio::test]
 async fn a_failed_fetch_gives_the_lease_back() {
     let refusal = egress::Error::new(Failure::AddressProhibited, "a test");
-    let proxies = Proxies::new(vec![vec![Some(Err(Refused(refusal)))], vec![rules()]]);
+    let proxies = Proxies::new(vec![vec![Some(Err(NotSent(refusal)))], vec![rules()]]);
     assert_eq!(proxies.ask(0).await, "refused");
     settle().await;
     assert_eq!(proxies.ask(1).await, "rules");

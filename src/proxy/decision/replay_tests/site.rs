@@ -26,7 +26,7 @@ use crate::proxy::outcome::recorded::Recorded;
 use crate::proxy::outcome::refusal::GateError;
 use crate::proxy::request::target::Target;
 use crate::runtime::clock::{Clock, ManualClock};
-use crate::store::fetch::{self, FetchRobots, Refused};
+use crate::store::fetch::{self, FetchRobots, NotSent};
 use crate::store::{self, Store};
 use crate::types::origin::{Origin, Scheme};
 use crate::types::sanitize::hex;
@@ -56,7 +56,7 @@ impl FetchRobots for Script {
     fn fetch(
         &self,
         ask: fetch::Ask,
-    ) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
         let answer = self.answers.lock().unwrap().pop_front().expect("nothing more is asked for");
         let fetched = fetched(&answer, &ask.origin, self.clock.wall());
         Box::pin(async move { Ok(fetched) })

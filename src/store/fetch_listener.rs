@@ -1,4 +1,4 @@
-//! Reports each landed fetch to a follower, which watches how files change.
+//! Reports each finished fetch to a listener, which watches how files change.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -13,9 +13,9 @@ use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
-/// A fetch that ended with a finding.
+/// A fetch that has ended with a result.
 #[derive(Clone, Debug)]
-pub struct Landing {
+pub struct FinishedFetch {
     pub origin: Origin,
     /// The identity of the fetch. The states are those of this agent.
     pub identity: FetchIdentity,
@@ -25,7 +25,7 @@ pub struct Landing {
     pub profile: Arc<Profile>,
     /// When it ended.
     pub at: Timestamp,
-    pub steps: Vec<Step>,
+    pub changes: Vec<StateChange>,
     /// The last fetch before it, if that returned no file.
     pub failed_before: Option<Arc<Fetched>>,
     /// This fetch, if it returned no file.
@@ -34,21 +34,21 @@ pub struct Landing {
 
 /// How it changed the state under one profile.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct StateChange {
     pub profile: Arc<Profile>,
     /// `None` if the origin was unknown.
     pub before: Option<Arc<RobotsState>>,
     pub after: Arc<RobotsState>,
 }
 
-/// Receives landed fetches.
-pub trait Follower: Send + Sync + fmt::Debug {
+/// Receives finished fetches.
+pub trait FetchListener: Send + Sync + fmt::Debug {
     /// Called by the fetch's task once its result is in effect. Must not block.
-    fn landed(&self, landing: Landing);
+    fn on_fetch(&self, fetch: FinishedFetch);
 }
 
-/// A landing without the new entry.
-pub(super) struct Before {
+/// A finished fetch, without the new entry.
+pub(super) struct BeforeFetch {
     pub identity: FetchIdentity,
     pub client: ClientKey,
     pub profile: Arc<Profile>,
@@ -56,20 +56,20 @@ pub(super) struct Before {
     pub entry: Option<Arc<Entry>>,
 }
 
-/// The follower, once it is set.
+/// The listener, once it is set.
 #[derive(Debug, Default)]
-pub(super) struct FollowerSlot(OnceLock<Arc<dyn Follower>>);
+pub(super) struct ListenerSlot(OnceLock<Arc<dyn FetchListener>>);
 
-impl FollowerSlot {
-    /// Sets the follower, unless there is one.
-    pub(super) fn set(&self, follower: Arc<dyn Follower>) {
-        let _ = self.0.set(follower);
+impl ListenerSlot {
+    /// Sets the listener, unless there is one.
+    pub(super) fn set(&self, listener: Arc<dyn FetchListener>) {
+        let _ = self.0.set(listener);
     }
 
-    /// Reports the landing that made `after`.
-    pub(super) fn report(&self, origin: &Origin, before: Before, after: &Entry) {
-        let Some(follower) = self.0.get() else { return };
-        let Before { identity, client, profile, at, entry } = before;
+    /// Reports the fetch that made `after`.
+    pub(super) fn report(&self, origin: &Origin, before: BeforeFetch, after: &Entry) {
+        let Some(listener) = self.0.get() else { return };
+        let BeforeFetch { identity, client, profile, at, entry } = before;
         let of = |entry: &Entry| -> (States, Option<Arc<Fetched>>) {
             let view = entry.view(|| identity.clone());
             (view.states().clone(), view.failed.cloned())
@@ -77,20 +77,20 @@ impl FollowerSlot {
         let (before, failed_before) = entry.as_deref().map(of).unwrap_or_default();
         let (after, failed) = of(after);
         let find = |profile: &Arc<Profile>| before.iter().find(|(_, known)| known == profile);
-        let steps = after.into_iter().map(|(after, profile)| Step {
+        let changes = after.into_iter().map(|(after, profile)| StateChange {
             before: find(&profile).map(|(state, _)| Arc::clone(state)),
             profile,
             after,
         });
-        let steps = steps.collect();
+        let changes = changes.collect();
         let origin = origin.clone();
-        follower.landed(Landing {
+        listener.on_fetch(FinishedFetch {
             origin,
             identity,
             client,
             profile,
             at,
-            steps,
+            changes,
             failed_before,
             failed,
         });
