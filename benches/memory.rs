@@ -22,7 +22,7 @@ use courtesy::policy::access::{AccessResult, Fetched, Freshness, Snapshot};
 use courtesy::policy::profile::Profile;
 use courtesy::runtime::clock::{Clock, ManualClock, monotonic};
 use courtesy::store::disk::{self, Disk};
-use courtesy::store::fetch::{Ask, FetchRobots, Refused};
+use courtesy::store::fetch::{FetchRequest, FetchRobots, NotSent};
 use courtesy::store::{Config, Store};
 use courtesy::types::origin::{Origin, Scheme};
 use courtesy::types::sanitize;
@@ -200,7 +200,10 @@ impl Sites {
 }
 
 impl FetchRobots for Sites {
-    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
+    fn fetch(
+        &self,
+        ask: FetchRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let fetched = self.answer(ask.origin.robots_url(), number);
         Box::pin(async move { Ok(fetched) })

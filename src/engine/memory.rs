@@ -31,7 +31,7 @@ use super::{Engine, keys};
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
 use cluster::Beating;
-use lane::{Ask, StoredHold};
+use lane::{SlotsRequest, StoredHold};
 use site::{Marks, Site};
 use state::State;
 
@@ -170,7 +170,7 @@ impl Engine for MemoryEngine {
     fn turn(&self, request: TurnRequest<'_>) -> Response<Turned> {
         let (floor, hold_max) = (self.members.lock().floor(), self.hold_max());
         let group = keys::group(request.group);
-        let ask = Ask {
+        let ask = SlotsRequest {
             group: &group,
             own: bounded(request.own_delay),
             asked: bounded(request.asked_delay),

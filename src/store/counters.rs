@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::policy::access::{AccessResult, Cause, Fetched};
 use crate::runtime::histogram::{Histogram, HistogramCounts};
-use crate::store::fetch::Refused;
+use crate::store::fetch::NotSent;
 
 /// A snapshot of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,9 +83,9 @@ impl Counters {
 }
 
 impl Begun<'_> {
-    pub(super) fn ended(mut self, ended: &Result<Fetched, Refused>) {
+    pub(super) fn ended(mut self, ended: &Result<Fetched, NotSent>) {
         self.result = match ended {
-            Err(Refused(_)) => "refused",
+            Err(NotSent(_)) => "refused",
             Ok(fetched) => word(&fetched.result),
         };
     }

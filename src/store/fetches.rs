@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use super::counters::Counters;
 use super::entries::{Entries, State};
 use super::entry::Entry;
-use super::fetch::{Ask, FetchIdentity, FetchRobots};
+use super::fetch::{FetchIdentity, FetchRequest, FetchRobots};
 use super::fetch_listener::{BeforeFetch, ListenerSlot};
 use super::known::{Known, Undecided};
 use super::learnt::Learnt;
@@ -76,7 +76,7 @@ impl Fetches {
     pub(super) fn start(
         self: &Arc<Self>,
         entries: MutexGuard<'_, State>,
-        ask: Ask,
+        ask: FetchRequest,
         is_shared: bool,
         profile: &Arc<Profile>,
         known: Option<Arc<Entry>>,
@@ -99,7 +99,7 @@ impl Fetches {
     pub(super) fn refresh(
         self: &Arc<Self>,
         entries: MutexGuard<'_, State>,
-        ask: Ask,
+        ask: FetchRequest,
         is_shared: bool,
         profile: &Arc<Profile>,
         known: Arc<Entry>,
@@ -128,7 +128,7 @@ impl Fetches {
 impl FetchTask {
     /// Reads the disk for what is not in memory; fetches if that is not current; derives the new
     /// entry, and lands.
-    async fn run(self, ask: Ask, known: Option<Arc<Entry>>) {
+    async fn run(self, ask: FetchRequest, known: Option<Arc<Entry>>) {
         let fetches = Arc::clone(&self.fetches);
         let previous = match known {
             Some(entry) => Some(entry),
@@ -167,7 +167,11 @@ impl FetchTask {
 
     /// Fetches, when there is a slot. It is kept until the flight lands: a fetched file that waits
     /// for room counts against no other bound.
-    async fn learn(&self, ask: &Ask, previous: Option<Arc<Entry>>) -> Result<Learnt, Undecided> {
+    async fn learn(
+        &self,
+        ask: &FetchRequest,
+        previous: Option<Arc<Entry>>,
+    ) -> Result<Learnt, Undecided> {
         match self.flight.slot(&ask.progress).await {
             Ok(cancel) => self.fetch(ask.clone(), previous, cancel).await,
             Err(cancelled) => Err(cancelled.into()),
@@ -178,13 +182,13 @@ impl FetchTask {
     fn land(
         self,
         learnt: Result<Learnt, Undecided>,
-        ask: Ask,
+        ask: FetchRequest,
         lease: Option<&Lease>,
     ) -> Option<Arc<Entry>> {
         let fetches = Arc::clone(&self.fetches);
         match learnt {
             Ok(learnt) => {
-                let Ask { origin, client, .. } = ask;
+                let FetchRequest { origin, client, .. } = ask;
                 let (before, entry) = self.land_learnt(learnt, &origin, client, lease);
                 fetches.listener.report(&origin, before, &entry);
                 Some(entry)
@@ -197,9 +201,9 @@ impl FetchTask {
     }
 
     /// Lands with what another proxy has found.
-    fn land_shared(self, ask: Ask, entry: Arc<Entry>) {
+    fn land_shared(self, ask: FetchRequest, entry: Arc<Entry>) {
         let Self { fetches, flight, profile } = self;
-        let Ask { origin, identity, client, .. } = ask;
+        let FetchRequest { origin, identity, client, .. } = ask;
         let mut entries = fetches.entries.lock();
         let base = fetches.newest(&mut entries, &origin);
         // Another agent's fetch may have landed meanwhile.
@@ -219,7 +223,7 @@ impl FetchTask {
 
     async fn fetch(
         &self,
-        ask: Ask,
+        ask: FetchRequest,
         previous: Option<Arc<Entry>>,
         cancel: Cancel,
     ) -> Result<Learnt, Undecided> {
@@ -229,7 +233,7 @@ impl FetchTask {
         let (origin, identity) = (ask.origin.clone(), ask.identity.clone());
         let fetcher = Arc::clone(&fetches.fetcher.load());
         let fetched = tokio::select! {
-            fetched = fetcher.fetch(Ask { validators, ..ask }) => fetched,
+            fetched = fetcher.fetch(FetchRequest { validators, ..ask }) => fetched,
             // Cancelled for the proxy's own shortage: nothing is learnt of the site.
             Ok(cancelled) = cancel => return Err(cancelled.into()),
         };
@@ -250,7 +254,7 @@ impl FetchTask {
     }
 
     /// Lands without a fetch. Near its end the entry is refreshed for later requests.
-    fn land_loaded(self, ask: Ask, entry: Arc<Entry>) {
+    fn land_loaded(self, ask: FetchRequest, entry: Arc<Entry>) {
         let Self { fetches, flight, profile } = self;
         let view = entry.view(|| ask.identity.clone());
         let now = fetches.clock.wall();
@@ -299,6 +303,6 @@ impl FetchTask {
     }
 }
 
-fn key(ask: &Ask, is_shared: bool) -> FlightKey {
+fn key(ask: &FetchRequest, is_shared: bool) -> FlightKey {
     FlightKey { key: ask.origin.clone(), identity: ask.identity.clone(), is_shared }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::entry::Entry;
-use super::fetch::{Ask, FetchIdentity};
+use super::fetch::{FetchIdentity, FetchRequest};
 use super::fetches::{Fetches, Wait};
 use super::known::{Known, Undecided};
 use crate::clients::Client;
@@ -120,8 +120,8 @@ impl<'a> Lookup<'a> {
     }
 
     /// The parameters of a fetch for the lookup.
-    fn ask(&self) -> Ask {
-        Ask {
+    fn ask(&self) -> FetchRequest {
+        FetchRequest {
             origin: self.origin.clone(),
             identity: self.identity().clone(),
             validators: None,

@@ -32,7 +32,7 @@ use crate::policy::access::{
 };
 use crate::policy::state::Policy;
 use crate::runtime::clock::ManualClock;
-use crate::store::fetch::{Ask, FetchIdentity, NotSent};
+use crate::store::fetch::{FetchIdentity, FetchRequest, NotSent};
 use crate::types::origin::split_url;
 use crate::types::timestamp::Timestamp;
 
@@ -50,13 +50,16 @@ type Answer = Result<AccessResult, NotSent>;
 /// Answers in order; `None` waits for [`Origins::answer`], a missing answer is a panic.
 struct Origins {
     script: Mutex<VecDeque<Option<Answer>>>,
-    asked: Mutex<Vec<Ask>>,
+    asked: Mutex<Vec<FetchRequest>>,
     held: Mutex<Vec<oneshot::Sender<Answer>>>,
     clock: Arc<ManualClock>,
 }
 
 impl FetchRobots for Origins {
-    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
+    fn fetch(
+        &self,
+        ask: FetchRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
         let url = ask.origin.robots_url();
         lock(&self.asked).push(ask);
         let (sender, receiver) = oneshot::channel();

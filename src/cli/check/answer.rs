@@ -139,7 +139,7 @@ impl Ruling {
     /// No result.
     pub fn undecided(why: &Undecided) -> Self {
         let reason = match why {
-            Undecided::Refused(error) if error.failure.is_prohibition() => "origin_refused",
+            Undecided::NotSent(error) if error.failure.is_prohibition() => "origin_refused",
             _ => "undecided",
         };
         let cause = Some(printable(&why.to_string()));

@@ -52,7 +52,7 @@ pub(super) struct StoredHold {
 
 /// What a turn is requested with, in microseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct SlotsRequest<'a> {
     pub group: &'a str,
     pub own: Micros,
     pub asked: Micros,
@@ -73,7 +73,7 @@ pub(super) struct Slots {
 }
 
 impl Lane {
-    pub(super) fn turn(&mut self, ask: &Ask<'_>, now: Micros, hold_max: Micros) -> Slots {
+    pub(super) fn turn(&mut self, ask: &SlotsRequest<'_>, now: Micros, hold_max: Micros) -> Slots {
         let floor = ask.floor.min(now);
         let reach_max = ask.horizon + ask.own.max(ask.asked).max(DELAY_MAX) + ask.slack;
         let known = |reservation: Option<&Reservation>, delay: Micros| match reservation {
@@ -102,7 +102,7 @@ impl Lane {
         slots
     }
 
-    fn reserve(&mut self, ask: &Ask<'_>, own: Micros, group: Micros, now: Micros) {
+    fn reserve(&mut self, ask: &SlotsRequest<'_>, own: Micros, group: Micros, now: Micros) {
         if ask.own > 0 {
             self.own = Some(Reservation { next: own, reach: ask.horizon + ask.own + ask.slack });
             self.expires = self.expires.max(own + REST);

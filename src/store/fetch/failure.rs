@@ -1,6 +1,6 @@
 //! Classifies failed requests.
 
-use super::ask::NotSent;
+use super::fetch_request::NotSent;
 use crate::egress::{self, Failure};
 use crate::policy::access::{Cause, NetworkFailure};
 

@@ -5,9 +5,9 @@
 //! credentials, and each hop passes the egress address policy.
 
 mod answer;
-mod ask;
 mod decode;
 mod failure;
+mod fetch_request;
 mod freshness;
 mod head;
 mod identity;
@@ -31,8 +31,8 @@ use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
 use crate::types::origin::{Origin, Scheme};
-pub use ask::{Ask, Config, FetchRobots, NotSent, Progress, Validators};
 use failure::unsent;
+pub use fetch_request::{Config, FetchRequest, FetchRobots, NotSent, Progress, Validators};
 pub use identity::FetchIdentity;
 use redirect::Chain;
 use request::{is_conditional, request, user_agent};
@@ -56,7 +56,10 @@ impl RobotsFetcher {
 
 impl FetchRobots for RobotsFetcher {
     /// Fetches one robots.txt, within the fetcher's timeout.
-    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
+    fn fetch(
+        &self,
+        ask: FetchRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
         let egress = Arc::clone(&self.egress);
         let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));
         let timeout = self.config.timeout;
@@ -94,7 +97,7 @@ impl FetchRobots for RobotsFetcher {
 /// The whole fetch, over any function that sends one request and returns the response with its
 /// source.
 async fn fetch<S, R, B>(
-    ask: Ask,
+    ask: FetchRequest,
     config: Arc<Config>,
     clock: Arc<dyn Clock>,
     send: S,
@@ -132,7 +135,7 @@ where
 
 async fn follow<S, R, B>(
     chain: &mut Chain,
-    ask: &Ask,
+    ask: &FetchRequest,
     config: &Config,
     clock: &dyn Clock,
     send: S,

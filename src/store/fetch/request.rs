@@ -3,12 +3,12 @@
 use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderValue, Request};
 
-use super::ask::{Ask, Config};
+use super::fetch_request::{Config, FetchRequest};
 use super::redirect::Hop;
 use crate::egress::RequestBody;
 
 /// The request of one hop.
-pub(super) fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<RequestBody> {
+pub(super) fn request(hop: &Hop, ask: &FetchRequest, config: &Config) -> Request<RequestBody> {
     let mut request = Request::new(RequestBody::empty());
     *request.uri_mut() = hop.target.clone();
     let headers = request.headers_mut();
@@ -26,7 +26,7 @@ pub(super) fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<RequestB
 }
 
 /// The User-Agent that the site is shown.
-pub(super) fn user_agent(ask: &Ask, config: &Config) -> HeaderValue {
+pub(super) fn user_agent(ask: &FetchRequest, config: &Config) -> HeaderValue {
     ask.identity.user_agent(config.fetch_as.as_ref(), config.contact.as_deref())
 }
 

@@ -72,8 +72,8 @@ fn refused(failure: Failure) -> Answer {
     Err(egress::Error::new(failure, "as scripted"))
 }
 
-fn ask() -> Ask {
-    Ask {
+fn ask() -> FetchRequest {
+    FetchRequest {
         origin: split_url(b"http://example.com").expect("a URL").0,
         identity: FetchIdentity::of_agent(Some("ExampleBot")),
         validators: None,
@@ -85,7 +85,7 @@ fn ask() -> Ask {
 
 /// Fetches with one scripted response after the other; also returns the requests.
 async fn run(
-    ask: Ask,
+    ask: FetchRequest,
     answers: Vec<Answer>,
 ) -> (Result<Fetched, NotSent>, Vec<(Origin, Request<RequestBody>)>) {
     let config = Config { timeout: Duration::from_millis(50), max_size: 100, ..Config::default() };
@@ -271,7 +271,7 @@ async fn a_refresh_asks_with_the_validators_of_that_url_only() {
         etag: Some(HeaderValue::from_static("\"1\"")),
         last_modified: Some(HeaderValue::from_static("Sun, 06 Nov 1994 08:49:37 GMT")),
     };
-    let conditional = Ask { validators: Some(validators), ..ask() };
+    let conditional = FetchRequest { validators: Some(validators), ..ask() };
     let (fetched, asked) =
         run(conditional.clone(), vec![answer(304, &[], &[], End::Complete)]).await;
     assert_eq!(fetched.expect("it was not refused").result.word(), "not_modified");
@@ -301,7 +301,7 @@ async fn an_origin_that_may_not_be_contacted_is_no_result_about_its_file() {
 
 /// The captured fetch: URL and status of each response, then the outcome.
 async fn captured(
-    ask: Ask,
+    ask: FetchRequest,
     answers: Vec<Answer>,
 ) -> (Vec<(String, u16)>, Option<String>, Option<u64>) {
     let fetched = run(ask, answers).await.0.expect("it was not refused");
@@ -343,7 +343,8 @@ async fn every_attempt_is_written_down_with_every_answer_that_came() {
     let etag = Some(HeaderValue::from_static("\"1\""));
     let validators = Validators { url: url("/robots.txt"), etag, last_modified: None };
     let not_modified = answer(304, &[], &[], End::Complete);
-    let refresh = captured(Ask { validators: Some(validators), ..ask() }, vec![not_modified]).await;
+    let refresh =
+        captured(FetchRequest { validators: Some(validators), ..ask() }, vec![not_modified]).await;
     assert_eq!(refresh, (vec![(url("/robots.txt"), 304)], None, None));
 }
 
@@ -351,7 +352,8 @@ async fn every_attempt_is_written_down_with_every_answer_that_came() {
 async fn each_answer_is_written_down_with_the_request_that_was_sent() {
     let etag = Some(HeaderValue::from_static("\"1\""));
     let url = "http://example.com/robots.txt".into();
-    let ask = Ask { validators: Some(Validators { url, etag, last_modified: None }), ..ask() };
+    let ask =
+        FetchRequest { validators: Some(Validators { url, etag, last_modified: None }), ..ask() };
     let fetched = run(ask, vec![to("/a?b"), file(b"x")]).await.0.expect("it was not refused");
     let record: CaptureRecord = serde_json::from_slice(&fetched.capture.json).expect("a capture");
     let sent: Vec<_> =

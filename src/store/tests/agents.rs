@@ -28,7 +28,8 @@ impl House {
     /// Whom was asked for, in this order.
     fn asked_for(&self) -> Vec<String> {
         let asked = lock(&self.origins.asked);
-        let name = |ask: &Ask| ask.identity.as_str().trim_end_matches(" courtesy").to_owned();
+        let name =
+            |ask: &FetchRequest| ask.identity.as_str().trim_end_matches(" courtesy").to_owned();
         asked.iter().map(name).collect()
     }
 }

@@ -6,7 +6,7 @@ use courtesy::audit::evidence::CaptureRecord;
 use courtesy::egress::Egress;
 use courtesy::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use courtesy::runtime::clock::SystemClock;
-use courtesy::store::fetch::{self, Ask, FetchIdentity, FetchRobots as _, RobotsFetcher};
+use courtesy::store::fetch::{self, FetchIdentity, FetchRequest, FetchRobots as _, RobotsFetcher};
 use courtesy::types::client_key::ClientKey;
 use courtesy::types::origin::{Origin, split_url};
 use http::Response;
@@ -19,7 +19,7 @@ use crate::origins_tls::support::{Served, full, origin, shared, speak};
 async fn fetch(authority: &Authority, origin: Origin) -> Fetched {
     let egress = Arc::new(Egress::without_pool(shared(authority, |_| ())));
     let fetcher = RobotsFetcher::new(egress, fetch::Config::default(), Arc::new(SystemClock));
-    let ask = Ask {
+    let ask = FetchRequest {
         origin,
         identity: FetchIdentity::of_agent(None),
         validators: None,

@@ -55,7 +55,7 @@ struct Script {
 impl FetchRobots for Script {
     fn fetch(
         &self,
-        ask: fetch::Ask,
+        ask: fetch::FetchRequest,
     ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
         let answer = self.answers.lock().unwrap().pop_front().expect("nothing more is asked for");
         let fetched = fetched(&answer, &ask.origin, self.clock.wall());

@@ -1,4 +1,4 @@
-//! What a fetch is asked for, and by whom it is made.
+//! The parameters of a fetch, its progress, and the interface of the fetcher.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,10 @@ use crate::types::origin::Origin;
 /// The interface that tests replace.
 pub trait FetchRobots: Send + Sync + 'static {
     /// Fetches one robots.txt, within the fetcher's timeout.
-    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>>;
+    fn fetch(
+        &self,
+        ask: FetchRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>>;
 
     /// The bytes of a file that are read: another proxy's shorter part of one is not enough.
     fn max_size(&self) -> usize {
@@ -32,7 +35,7 @@ pub trait FetchRobots: Send + Sync + 'static {
 
 /// The parameters of a fetch.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct FetchRequest {
     pub origin: Origin,
     /// The agent that is judged. The site must see it, and its response must be the one that every
     /// client of that name would get.
