@@ -5,8 +5,8 @@ use crate::admin::watched::Watched;
 use crate::engine::{ErrorKind, LookupResult, Operation, SlotEnd};
 use crate::types::timestamp::Timestamp;
 
-/// Writes them.
-pub(super) fn engine(page: &mut Exposition, watched: &Watched) {
+/// Adds these metrics to `page`.
+pub(super) fn add(page: &mut Exposition, watched: &Watched) {
     let Some(engine) = &watched.engine else { return };
     let (status, counts) = (engine.status(), engine.stats().counts());
     let help = "Whether the shared engine can be reached";

@@ -1,5 +1,5 @@
-//! The numbers that every Prometheus client has of its process, under the names that all of them use.
-//! What the system does not tell is left out.
+//! The metrics of the process: those that every Prometheus client has, under their usual names, and
+//! version and panics. A value that the system does not give is left out.
 
 use std::fs;
 use std::time::Duration;
@@ -8,10 +8,23 @@ use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Exposition;
+use super::exposition::Exposition;
+use crate::admin::panics;
+use crate::admin::watched::Watched;
 
-/// Adds the metrics of the process.
-pub fn add(page: &mut Exposition) {
+/// Adds these metrics to `page`.
+pub(super) fn add(page: &mut Exposition, watched: &Watched) {
+    let version = [(env!("CARGO_PKG_VERSION"), 1)];
+    page.gauges("courtesy_build_info", "The running version", "version", version);
+    // The name that every Prometheus client gives it.
+    let help = "Start time of the process, in seconds since 1970";
+    page.date("process_start_time", help, watched.started);
+    add_usual(page);
+    let help = "Panics; each closed at most one connection";
+    page.counter("courtesy_panics", help, panics::count());
+}
+
+fn add_usual(page: &mut Exposition) {
     page.seconds_counter(
         "process_cpu",
         "Processor time in user and system mode, in seconds",
