@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::admin::limits::ACCEPT_PAUSE;
+use crate::runtime::listener::ACCEPT_RETRY_INTERVAL;
 
 /// Passes each connection of `accept` to `converse`. `to` names the listener in the log.
 pub(super) async fn each<T, F: Future<Output = io::Result<T>>>(
@@ -26,7 +26,7 @@ pub(super) async fn each<T, F: Future<Output = io::Result<T>>>(
             Ok(connection) => converse(connection),
             Err(error) => {
                 warn!("cannot accept a connection to {to}: {error}");
-                sleep(ACCEPT_PAUSE).await;
+                sleep(ACCEPT_RETRY_INTERVAL).await;
             }
         }
     }

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-/// How long accepting pauses after it failed, as it does when no descriptors are left.
-pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// For a whole conversation with the admin listener, which is one request.
 pub const ADMIN_DEADLINE: Duration = Duration::from_secs(10);
 

@@ -60,7 +60,7 @@ impl Listener {
     }
 
     /// A socket that the service manager has bound and handed over.
-    pub fn handed_over(socket: TcpListener) -> io::Result<Self> {
+    pub fn inherited(socket: TcpListener) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address, is_listening: true })

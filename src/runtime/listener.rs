@@ -3,11 +3,16 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// The length of the accept queue, as in the standard library.
 const BACKLOG: i32 = 128;
+
+/// The time between two attempts to accept after one that failed, as all do while no descriptors are
+/// left.
+pub const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A bound socket that does not listen yet. Port 0 becomes an actual number. Fails if another
 /// socket listens at the address.

@@ -16,16 +16,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::listeners::{Listeners, Listening};
+use super::listeners::{BoundListener, Listeners};
 use super::worker_handle::{Accepted, WorkerHandle};
-use crate::admin::limits::ACCEPT_PAUSE;
 use crate::clients::ClientAdmission;
 use crate::proxy::OriginalDestination;
 use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
+use crate::runtime::listener::ACCEPT_RETRY_INTERVAL;
 use tokio_util::sync::CancellationToken;
 
 /// The lead at which a worker hands connections to another is an eighth of the fewest, at most this.
-const KEPT_AHEAD_MAX: usize = 4;
+const IMBALANCE_MAX: usize = 4;
 
 /// The state that the loops of all listeners share.
 #[derive(Clone)]
@@ -34,17 +34,17 @@ pub(super) struct Acceptor {
     /// Permits for connections, as many as there are descriptors for.
     pub permits: Arc<Semaphore>,
     /// Permits that one client may have.
-    pub share: usize,
+    pub max_per_client: usize,
     /// The workers; that of this thread first.
     pub workers: Vec<WorkerHandle<Accepted>>,
     pub stop: CancellationToken,
     /// Accepting has failed and not succeeded since. Shared by all loops: it is logged once.
-    pub is_short: Arc<AtomicBool>,
+    pub is_failing: Arc<AtomicBool>,
 }
 
 impl Acceptor {
     /// Accepts until shutdown, on the current thread. Dropping the acceptor closes the workers' queues.
-    pub fn begin(self, listeners: Listeners) {
+    pub fn spawn(self, listeners: Listeners) {
         for listener in listeners.sockets {
             match Listener::new(listener) {
                 Ok(listener) => drop(tokio::spawn(self.clone().accept_all(listener))),
@@ -61,22 +61,22 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, client, permit)) => {
-                    if self.is_short.swap(false, Relaxed) {
+                    if self.is_failing.swap(false, Relaxed) {
                         info!("connections are accepted again");
                     }
                     self.hand_to_worker((stream, client), listener.transparent.clone(), permit);
                 }
                 // The client left, or a signal interrupted the call: waiting would not help.
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => {
                     // Most often no descriptors are left: waiting helps, trying at once does not.
-                    if !self.is_short.swap(true, Relaxed) {
+                    if !self.is_failing.swap(true, Relaxed) {
                         warn!(
-                            "cannot accept connections, tried again every {ACCEPT_PAUSE:?}: {error}"
+                            "cannot accept connections, tried again every {ACCEPT_RETRY_INTERVAL:?}: {error}"
                         );
                     }
                     tokio::select! {
-                        () = sleep(ACCEPT_PAUSE) => {}
+                        () = sleep(ACCEPT_RETRY_INTERVAL) => {}
                         () = self.stop.cancelled() => return,
                     }
                 }
@@ -101,13 +101,14 @@ impl Acceptor {
         transparent: Option<OriginalDestination>,
         permit: OwnedSemaphorePermit,
     ) {
-        let received =
-            catch_unwind(AssertUnwindSafe(|| self.admission.receive(client.ip(), self.share)));
-        let Ok(Some(reception)) = received else { return };
+        let received = catch_unwind(AssertUnwindSafe(|| {
+            self.admission.receive(client.ip(), self.max_per_client)
+        }));
+        let Ok(Some(admitted)) = received else { return };
         // Rejected connections have their own reserve of descriptors.
-        let permit = reception.reject_reason.is_none().then_some(permit);
-        let mut arrival = Accepted { stream, client, transparent, reception, permit };
-        let chosen = choose(self.workers.iter().map(WorkerHandle::connections));
+        let permit = admitted.reject_reason.is_none().then_some(permit);
+        let mut arrival = Accepted { stream, client, transparent, admitted, permit };
+        let chosen = choose_worker(self.workers.iter().map(WorkerHandle::connections));
         for at in chosen.into_iter().chain(0..self.workers.len()) {
             match self.workers[at].send(arrival) {
                 Ok(()) => return,
@@ -120,15 +121,15 @@ impl Acceptor {
 }
 
 /// Chooses the worker for a connection: the first, because waking another thread costs more than an
-/// accept. If it has an eighth more connections than the one with the fewest, or [`KEPT_AHEAD_MAX`]
+/// accept. If it has an eighth more connections than the one with the fewest, or [`IMBALANCE_MAX`]
 /// more, the latter is chosen, so that a few long-lived connections are spread evenly.
-fn choose(connections: impl Iterator<Item = usize> + Clone) -> Option<usize> {
+fn choose_worker(connections: impl Iterator<Item = usize> + Clone) -> Option<usize> {
     let first = connections.clone().next()?;
     let (fewest, at) = connections.zip(0..).min()?;
-    Some(if first <= fewest + (fewest / 8).min(KEPT_AHEAD_MAX) { 0 } else { at })
+    Some(if first <= fewest + (fewest / 8).min(IMBALANCE_MAX) { 0 } else { at })
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
@@ -150,7 +151,7 @@ impl Listener {
         deprecated,
         reason = "its unsafe successor is for types that do not own their descriptor"
     )]
-    fn new(Listening { socket, transparent, .. }: Listening) -> io::Result<Self> {
+    fn new(BoundListener { socket, transparent, .. }: BoundListener) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let options = socket2::SockRef::from(&socket);
         options.set_tcp_nodelay(true)?;
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_keeps_whom_it_accepts_unless_another_has_clearly_fewer() {
+    fn a_worker_keeps_its_connection_unless_another_has_clearly_fewer() {
         for (connections, expected) in [
             (&[][..], None),
             (&[7], Some(0)),
@@ -206,7 +207,7 @@ mod tests {
             (&[2505, 2500, 2600], Some(1)),
             (&[3, 1, 2, 1], Some(1)),
         ] {
-            assert_eq!(choose(connections.iter().copied()), expected, "{connections:?}");
+            assert_eq!(choose_worker(connections.iter().copied()), expected, "{connections:?}");
         }
     }
 

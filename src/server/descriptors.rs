@@ -53,7 +53,7 @@ fn places_within(limit: usize) -> usize {
 }
 
 /// The descriptors that one client may have: an eighth is reserved for others.
-pub(super) fn share(places: usize) -> usize {
+pub(super) fn max_per_client(places: usize) -> usize {
     (places - places.div_ceil(8)).max(1)
 }
 
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn one_client_leaves_places_for_others() {
         for (places, share) in [(1, 1), (2, 1), (8, 7), (32, 28), (15_712, 13_748)] {
-            assert_eq!(super::share(places), share, "{places}");
+            assert_eq!(super::max_per_client(places), share, "{places}");
         }
     }
 }

@@ -10,12 +10,12 @@ use crate::runtime::listener;
 /// bound listen only when the proxy serves: until then the system refuses connections.
 #[derive(Debug)]
 pub struct Listeners {
-    pub(super) sockets: Vec<Listening>,
+    pub(super) sockets: Vec<BoundListener>,
 }
 
 /// One listening socket.
 #[derive(Debug)]
-pub(super) struct Listening {
+pub(super) struct BoundListener {
     pub socket: TcpListener,
     /// Whether the clients connect to an origin, and by which address that is known; `None`: to the
     /// proxy.
@@ -39,7 +39,7 @@ impl Listeners {
             listener::bind(*address).map_err(|source| BindError { address: *address, source })
         };
         let sockets = addresses.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { sockets: listening(sockets, None, false) })
+        Ok(Self { sockets: bound_listeners(sockets, None, false) })
     }
 
     /// Binds all `addresses`, or none, for connections that are redirected to them.
@@ -48,23 +48,23 @@ impl Listeners {
         kind: OriginalDestination,
     ) -> Result<Self, BindError> {
         let Self { sockets } = Self::bind(addresses)?;
-        let transparent = |bound| Listening { transparent: Some(kind.clone()), ..bound };
+        let transparent = |bound| BoundListener { transparent: Some(kind.clone()), ..bound };
         Ok(Self { sockets: sockets.into_iter().map(transparent).collect() })
     }
 
-    /// Sockets inherited from the service manager.
-    pub fn handed_over(listeners: Vec<TcpListener>) -> io::Result<Self> {
+    /// Sockets that another process has bound, such as the service manager.
+    pub fn inherited(listeners: Vec<TcpListener>) -> io::Result<Self> {
         listeners.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
-        Ok(Self { sockets: listening(listeners, None, true) })
+        Ok(Self { sockets: bound_listeners(listeners, None, true) })
     }
 
     /// The same, for connections that are redirected to them.
-    pub fn handed_over_transparent(
+    pub fn inherited_transparent(
         listeners: Vec<TcpListener>,
         kind: OriginalDestination,
     ) -> io::Result<Self> {
         listeners.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
-        Ok(Self { sockets: listening(listeners, Some(kind), true) })
+        Ok(Self { sockets: bound_listeners(listeners, Some(kind), true) })
     }
 
     /// These and `more`; these come first.
@@ -89,10 +89,10 @@ impl Listeners {
 
     /// Duplicates the sockets. Each connection is accepted by the first to poll.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
-        let clone = |listener: &Listening| {
-            let Listening { socket, transparent, is_listening } = listener;
+        let clone = |listener: &BoundListener| {
+            let BoundListener { socket, transparent, is_listening } = listener;
             let (socket, transparent) = (socket.try_clone()?, transparent.clone());
-            Ok(Listening { socket, transparent, is_listening: *is_listening })
+            Ok(BoundListener { socket, transparent, is_listening: *is_listening })
         };
         Ok(Self { sockets: self.sockets.iter().map(clone).collect::<io::Result<_>>()? })
     }
@@ -103,11 +103,11 @@ impl Listeners {
     }
 }
 
-fn listening(
+fn bound_listeners(
     sockets: Vec<TcpListener>,
     transparent: Option<OriginalDestination>,
     is_listening: bool,
-) -> Vec<Listening> {
-    let of = |socket| Listening { socket, transparent: transparent.clone(), is_listening };
+) -> Vec<BoundListener> {
+    let of = |socket| BoundListener { socket, transparent: transparent.clone(), is_listening };
     sockets.into_iter().map(of).collect()
 }

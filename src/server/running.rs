@@ -56,7 +56,7 @@ impl Server {
         let started = (0..components.workers).map(|number| {
             Worker::start(number, components, &gate, stop.clone(), connections.clone())
         });
-        let (workers, posts): (Vec<_>, Vec<_>) =
+        let (workers, handles): (Vec<_>, Vec<_>) =
             started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
         let liveness = Liveness::of(workers.iter().map(Worker::named));
         let watching = Watching::start(&components.watch, &components.audit, &components.clock)?;
@@ -67,10 +67,10 @@ impl Server {
         let mut acceptor = Acceptor {
             admission: Arc::clone(&components.admission),
             permits: Arc::new(Semaphore::new(permits)),
-            share: descriptors::share(permits - waiting),
-            workers: posts,
+            max_per_client: descriptors::max_per_client(permits - waiting),
+            workers: handles,
             stop: stop.clone(),
-            is_short: Arc::default(),
+            is_failing: Arc::default(),
         };
         // Listening comes last: the first client finds everything started.
         listeners.listen().map_err(|error| io::Error::new(error.source.kind(), error))?;

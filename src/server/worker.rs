@@ -47,7 +47,7 @@ impl Worker {
         stop: CancellationToken,
         connections: TaskTracker,
     ) -> io::Result<(Self, WorkerHandle<Accepted>)> {
-        let (post, arrivals) = WorkerHandle::new();
+        let (worker, arrivals) = WorkerHandle::new();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let egress = Arc::new(Egress::new(Arc::clone(&components.egress)));
         let proxy = components.proxy(&components.settings(), gate, egress);
@@ -70,12 +70,12 @@ impl Worker {
             // What still runs (tunnels, a fetch) does not keep the process.
             runtime.shutdown_background();
         })?;
-        Ok((Self { name, handle, current, thread: Some(thread) }, post))
+        Ok((Self { name, handle, current, thread: Some(thread) }, worker))
     }
 
     /// Runs `acceptor` on its thread, for `listeners`.
     pub fn accept(&self, acceptor: Acceptor, listeners: Listeners) {
-        self.handle.spawn(async move { acceptor.begin(listeners) });
+        self.handle.spawn(async move { acceptor.spawn(listeners) });
     }
 
     /// The name and the runtime of its thread.
@@ -138,9 +138,9 @@ async fn receive(
     proxy: Current,
     stop: CancellationToken,
 ) {
-    let Accepted { stream, client, transparent, reception, permit } = arrival;
+    let Accepted { stream, client, transparent, admitted, permit } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
-    let rejection = reception.reject_reason.map(Into::into);
+    let rejection = admitted.reject_reason.map(Into::into);
     match transparent {
         None => {
             let context = Arc::new(ConnectionContext::of_client(client, stop));
@@ -151,7 +151,7 @@ async fn receive(
             box_future(|| proxy::transparent::serve(stream, kind, context, proxy, rejection)).await;
         }
     }
-    drop((reception, permit, held));
+    drop((admitted, permit, held));
 }
 
 #[cfg(test)]

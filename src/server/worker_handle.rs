@@ -16,7 +16,7 @@ pub struct Accepted {
     pub client: SocketAddr,
     /// How the address is known that the client has connected to, on a transparent listener.
     pub transparent: Option<OriginalDestination>,
-    pub reception: ConnectionPermit,
+    pub admitted: ConnectionPermit,
     /// Descriptors for the connection and for its requests; none if it is rejected.
     pub permit: Option<OwnedSemaphorePermit>,
 }
@@ -70,13 +70,13 @@ mod tests {
 
     #[test]
     fn a_connection_counts_from_when_it_is_sent_until_it_is_over() {
-        let (post, mut arrivals) = WorkerHandle::new();
-        assert_eq!((post.send('a'), post.send('b'), post.connections()), (Ok(()), Ok(()), 2));
+        let (worker, mut arrivals) = WorkerHandle::new();
+        assert_eq!((worker.send('a'), worker.send('b'), worker.connections()), (Ok(()), Ok(()), 2));
         let first = arrivals.try_recv().unwrap();
-        assert_eq!((first.0, post.connections()), ('a', 2));
+        assert_eq!((first.0, worker.connections()), ('a', 2));
         drop(first);
-        assert_eq!(post.connections(), 1);
+        assert_eq!(worker.connections(), 1);
         drop(arrivals);
-        assert_eq!((post.send('c'), post.connections()), (Err('c'), 0), "the worker is gone");
+        assert_eq!((worker.send('c'), worker.connections()), (Err('c'), 0), "the worker is gone");
     }
 }

@@ -112,18 +112,18 @@ fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Li
         Listeners::bind(&settings.listen.proxy)
             .map_err(|error| not_bound(error.source.kind(), error))?
     } else {
-        Listeners::handed_over(sockets.proxy)?
+        Listeners::inherited(sockets.proxy)?
     };
     let redirected = OriginalDestination::Redirected;
     let transparent = if sockets.transparent.is_empty() {
         Listeners::bind_transparent(&settings.listen.transparent, redirected)
             .map_err(|error| not_bound(error.source.kind(), error))?
     } else {
-        Listeners::handed_over_transparent(sockets.transparent, redirected)?
+        Listeners::inherited_transparent(sockets.transparent, redirected)?
     };
     let listeners = listeners.with(transparent);
     let admin = match sockets.admin {
-        Some(socket) => Some(Listener::handed_over(socket)?),
+        Some(socket) => Some(Listener::inherited(socket)?),
         None => {
             let bound = settings.listen.admin.address().map(Listener::bind).transpose();
             bound.map_err(|error| not_bound(error.source.kind(), error))?

@@ -27,10 +27,10 @@ impl Sockets {
     pub fn take() -> Result<Self, Failure> {
         let names = environment::variable("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
-        let (mut handed_over, mut sockets) = (ListenFd::from_env(), Self::default());
-        for number in 0..handed_over.len() {
+        let (mut inherited, mut sockets) = (ListenFd::from_env(), Self::default());
+        for number in 0..inherited.len() {
             let name = names.next().unwrap_or_default();
-            let socket = handed_over
+            let socket = inherited
                 .take_tcp_listener(number)
                 .map_err(|error| {
                     anyhow::anyhow!("the socket \"{name}\" of {VARIABLE} cannot be used: {error}")

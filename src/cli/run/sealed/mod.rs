@@ -145,8 +145,8 @@ pub struct Possible {
 /// The proxy's own listener, and those of the served ports.
 fn listeners(inside: &mut Inside, stand_ins: &Arc<StandIns>) -> Result<Listeners, Failure> {
     let kind = OriginalDestination::Routed(Arc::clone(stand_ins));
-    let proxy = Listeners::handed_over(inside.take_proxy())?;
-    Ok(proxy.with(Listeners::handed_over_transparent(inside.take_served(), kind)?))
+    let proxy = Listeners::inherited(inside.take_proxy())?;
+    Ok(proxy.with(Listeners::inherited_transparent(inside.take_served(), kind)?))
 }
 
 fn release(setup: &ClientSetup, mounts: Vec<Mount>) -> Release {
