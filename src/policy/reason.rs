@@ -7,6 +7,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::decision::Basis;
+use crate::types::problem::Problem;
 
 /// Why a request was denied, or would have been. The order is that of the reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -34,18 +35,6 @@ pub enum Reason {
     Reach,
 }
 
-/// A problem type (RFC 9457 §3.1.1), as users read it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProblemType {
-    /// The last segment of its URI.
-    pub name: &'static str,
-    /// The title of the problem document, and the reason phrase of the response.
-    pub title: &'static str,
-    pub meaning: &'static str,
-    /// What the user can do about it.
-    pub remedy: &'static str,
-}
-
 /// One reason, as each place that lists reasons shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -60,7 +49,8 @@ pub struct Row {
     pub is_of_robots: bool,
     /// Whether an exemption or the mode `observe` can let the request through.
     pub can_be_waived: bool,
-    pub problem: ProblemType,
+    /// What the client gets: its texts stand in `types/problem.rs`.
+    pub problem: Problem,
     /// In reports.
     pub label: &'static str,
     /// In `courtesy audit show`: `{robots}` is the URL of the robots.txt, `{cause}` why it could not
@@ -72,14 +62,6 @@ pub struct Row {
     pub colors: [&'static str; 2],
 }
 
-/// The problem type of what the proxy does not support.
-pub const NOT_SERVED: ProblemType = ProblemType {
-    name: "not-served",
-    title: "Not supported",
-    meaning: "The proxy does not support the method, scheme or expectation of the request.",
-    remedy: "Use http:// or https:// URLs in absolute form, or CONNECT for HTTPS.",
-};
-
 /// The table, in the order of [`Reason`].
 const ROWS: [Row; 10] = [
     Row {
@@ -88,12 +70,7 @@ const ROWS: [Row; 10] = [
         basis: "rule",
         is_of_robots: true,
         can_be_waived: true,
-        problem: ProblemType {
-            name: "disallowed",
-            title: "Disallowed by robots.txt",
-            meaning: "A rule of the site's robots.txt disallows this URL to this agent.",
-            remedy: "Leave the URL out, or ask the site for permission and add an exemption.",
-        },
+        problem: Problem::Disallowed,
         label: "disallowed by a rule",
         explanation: "{robots} disallows it for {agent}",
         replayed: "disallowed",
@@ -105,13 +82,7 @@ const ROWS: [Row; 10] = [
         basis: "unreachable",
         is_of_robots: true,
         can_be_waived: true,
-        problem: ProblemType {
-            name: "robots-unreachable",
-            title: "robots.txt unreachable",
-            meaning: "The site's robots.txt cannot be fetched, so everything on the site is \
-                      disallowed (RFC 9309 §2.3.1.4).",
-            remedy: "Try again after the time in Retry-After: the proxy fetches the file again then.",
-        },
+        problem: Problem::RobotsUnreachable,
         label: "robots.txt unreachable",
         explanation: "{robots} could not be fetched ({cause}), so everything on {origin} was \
                       disallowed (RFC 9309 §2.3.1.4)",
@@ -124,13 +95,7 @@ const ROWS: [Row; 10] = [
         basis: "unavailable",
         is_of_robots: true,
         can_be_waived: true,
-        problem: ProblemType {
-            name: "robots-access-denied",
-            title: "Access to robots.txt denied",
-            meaning: "The site answers 401 or 403 for its robots.txt, and the profile in use reads \
-                      that as a refusal of everything.",
-            remedy: "Ask the site, or choose a profile that follows RFC 9309 §2.3.1.3.",
-        },
+        problem: Problem::RobotsAccessDenied,
         label: "robots.txt access denied",
         explanation: "{origin} denies access to its robots.txt ({cause}), which the profile reads \
                       as a refusal of everything",
@@ -143,14 +108,7 @@ const ROWS: [Row; 10] = [
         basis: "origin_refused",
         is_of_robots: false,
         can_be_waived: false,
-        problem: ProblemType {
-            name: "origin-refused",
-            title: "Destination not permitted",
-            meaning: "The proxy does not connect to this host: its address is private, \
-                      special-purpose or denied, or its name is not permitted.",
-            remedy: "To permit it, change the setting that the detail names; --allow-private \
-                     permits private addresses.",
-        },
+        problem: Problem::OriginRefused,
         label: "refused by egress policy",
         explanation: "the egress policy does not permit {origin}",
         replayed: "disallowed",
@@ -162,14 +120,7 @@ const ROWS: [Row; 10] = [
         basis: "undecided",
         is_of_robots: false,
         can_be_waived: true,
-        problem: ProblemType {
-            name: "undecided",
-            title: "Not decided",
-            meaning: "No decision could be made in time, or the rules take too many steps for this \
-                      URL, and undecided is denied.",
-            remedy: "Try again, or a shorter URL; if it persists, raise robots.fetch_timeout or \
-                     look at the proxy's load.",
-        },
+        problem: Problem::Undecided,
         label: "not decided",
         explanation: "no decision could be made in time, and undecided is denied",
         replayed: "undecided: the rules take too many steps for the URL",
@@ -181,14 +132,7 @@ const ROWS: [Row; 10] = [
         basis: "path_not_seen",
         is_of_robots: true,
         can_be_waived: true,
-        problem: ProblemType {
-            name: "path-not-seen",
-            title: "Path not visible",
-            meaning: "Some paths of this host are disallowed, and in classify mode the proxy cannot \
-                      see which path is requested.",
-            remedy: "Use the intercept mode, list the host in https.tunnel, or set https.mixed to \
-                     \"tunnel\".",
-        },
+        problem: Problem::PathNotSeen,
         label: "path not seen",
         explanation: "some paths of {origin} are disallowed for {agent}, and only the host was known",
         replayed: "disallowed: some paths are, and the path is not seen",
@@ -200,7 +144,7 @@ const ROWS: [Row; 10] = [
         basis: "tunnel_not_http",
         is_of_robots: false,
         can_be_waived: false,
-        problem: NOT_SERVED,
+        problem: Problem::NotServed,
         label: "tunnel is not HTTP",
         explanation: "the bytes inside the CONNECT were neither TLS nor HTTP",
         replayed: "disallowed",
@@ -212,12 +156,7 @@ const ROWS: [Row; 10] = [
         basis: "agent_required",
         is_of_robots: false,
         can_be_waived: false,
-        problem: ProblemType {
-            name: "agent-required",
-            title: "User-Agent required",
-            meaning: "The request has no User-Agent, and agents.require is set.",
-            remedy: "Send a User-Agent that names the crawler and a page about it.",
-        },
+        problem: Problem::AgentRequired,
         label: "no User-Agent",
         explanation: "the request had no User-Agent, and agents.require is set",
         replayed: "disallowed",
@@ -229,7 +168,7 @@ const ROWS: [Row; 10] = [
         basis: "sni_mismatch",
         is_of_robots: false,
         can_be_waived: false,
-        problem: NOT_SERVED,
+        problem: Problem::NotServed,
         label: "another name in TLS",
         explanation: "the client's TLS does not name the host of its CONNECT, {url}",
         replayed: "disallowed",
@@ -241,7 +180,7 @@ const ROWS: [Row; 10] = [
         basis: "reach",
         is_of_robots: false,
         can_be_waived: false,
-        problem: NOT_SERVED,
+        problem: Problem::NotServed,
         label: "named service",
         explanation: "{origin} is a service that --reach names: its connections are relayed, and what \
                       passes in them is not seen",
@@ -266,6 +205,11 @@ impl Reason {
     pub const fn row(self) -> &'static Row {
         const TABLE: &[Row; ROWS.len()] = &ROWS;
         &TABLE[self as usize]
+    }
+
+    /// The problem of a denial for it.
+    pub const fn problem(self) -> Problem {
+        self.row().problem
     }
 
     /// As records have it.

@@ -58,7 +58,6 @@ pub use observe::decision_log::EACH_DECISION;
 pub use observe::decision_metrics::{DecisionCounts, DecisionMetrics};
 use observe::request_metrics::End;
 pub use observe::request_metrics::{RequestCounts, RequestMetrics};
-pub use outcome::problem::{OWN_NAME, Problem};
 use outcome::refusal::Refusal;
 pub use outcome::rejection::Rejection;
 use request::destination::{Destination, destination};
@@ -79,6 +78,7 @@ use crate::pace::{Turn, TurnOrWait, TurnRequest, Wait};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::Scheme;
+pub use crate::types::problem::{OWN_NAME, Problem};
 
 /// A client's request.
 type Received = BoxedRequest<Incoming>;

@@ -8,6 +8,7 @@ pub mod http_time;
 pub mod limits;
 pub mod loop_token;
 pub mod origin;
+pub mod problem;
 pub mod sanitize;
 pub mod timestamp;
 pub mod words;

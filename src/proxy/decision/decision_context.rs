@@ -11,11 +11,11 @@ use crate::policy::access::{NetworkFailure, Snapshot};
 use crate::policy::decision::{Decision, Named};
 use crate::policy::state::{Absence, RobotsState};
 use crate::proxy::outcome::denial::Denial;
-use crate::proxy::outcome::problem::Problem;
 use crate::proxy::outcome::robots_summary::RobotsSummary;
 use crate::proxy::request::target::Target;
 use crate::runtime::clock::Clock;
 use crate::store::{Known, Undecided};
+use crate::types::problem::Problem;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
@@ -97,7 +97,7 @@ impl DecisionContext<'_> {
             (Reason::RobotsUnreachable, Some(NetworkFailure::NameNotFound)) => {
                 Problem::HostNotFound
             }
-            _ => Problem::of(reason),
+            _ => reason.problem(),
         };
         let mut denial = self.denial(reason, problem);
         denial.proxy_error = match failure {

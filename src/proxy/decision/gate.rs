@@ -20,13 +20,13 @@ use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
 use crate::policy::state::{Policy, RobotsState};
 use crate::proxy::observe::decision_metrics::DecisionMetrics;
-use crate::proxy::outcome::problem::Problem;
 use crate::proxy::outcome::refusal::GateError;
 use crate::proxy::request::target::Target;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
 use crate::store::{Known, Store, Undecided};
 use crate::types::origin::Origin;
+use crate::types::problem::Problem;
 use crate::types::timestamp::Timestamp;
 use crate::watch::Watch;
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::problem::Problem;
 use super::robots_summary::RobotsSummary;
 use crate::audit::evidence::{Blob, Kind};
 use crate::audit::{Record, mended};
 use crate::store::Known;
+use crate::types::problem::Problem;
 
 /// A request denied by policy. It is answered only as a
 /// [`Recorded`](super::recorded::Recorded) one.

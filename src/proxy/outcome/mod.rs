@@ -1,7 +1,6 @@
 //! What a request comes to when it is not forwarded, as data: problems, refusals, denials.
 
 pub mod denial;
-pub mod problem;
 pub mod recorded;
 pub mod refusal;
 pub mod rejection;

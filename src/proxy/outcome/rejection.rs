@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::problem::Problem;
 use crate::audit::limits::AUDIT_RETRY_INTERVAL;
 use crate::ca::CURE;
 use crate::clients::RejectReason;
 use crate::egress::{self, ParentFailure};
 use crate::pace::NoTurn;
 use crate::proxy::framing::foreign_protocol::ForeignProtocol;
+use crate::types::problem::Problem;
 
 /// Why a request, or a connection, is answered with an error that is no denial.
 #[derive(Clone, Debug, PartialEq, Eq)]

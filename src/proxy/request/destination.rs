@@ -9,9 +9,9 @@ use http::uri::{Authority, PathAndQuery};
 use http::{Method, Version, request};
 
 use super::target::{Scope, Target, WHOLE};
-use crate::proxy::outcome::problem::OWN_NAME;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::types::origin::{Host, Origin, Recent, Scheme, UrlError};
+use crate::types::problem::OWN_NAME;
 
 #[cfg(test)]
 mod tests;

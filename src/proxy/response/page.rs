@@ -10,8 +10,8 @@ use crate::audit::evidence::Kind;
 use crate::audit::{Record, print_time};
 use crate::ca::CLIENTS;
 use crate::proxy::outcome::denial::Denial;
-use crate::proxy::outcome::problem::{OWN_NAME, Problem};
 use crate::proxy::outcome::recorded::Recorded;
+use crate::types::problem::{OWN_NAME, Problem};
 use crate::types::sanitize::Html;
 
 const STYLE: &str = include_str!("page.css");

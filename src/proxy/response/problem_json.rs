@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::audit::{Group, Reason, Rule};
 use crate::proxy::outcome::denial::Denial;
-use crate::proxy::outcome::problem::Problem;
 use crate::proxy::outcome::recorded::Recorded;
+use crate::types::problem::Problem;
 
 /// A problem, with members of the record if it is a denial. Members without a value are left out.
 #[derive(Debug, Serialize)]

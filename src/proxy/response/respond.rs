@@ -20,15 +20,15 @@ use crate::ca::Authority;
 use crate::egress::ParentFailure;
 use crate::pace::Waited;
 use crate::policy::access::Snapshot;
-use crate::policy::reason::ProblemType;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::outcome::denial::Denial;
-use crate::proxy::outcome::problem::Problem;
 use crate::proxy::outcome::recorded::Recorded;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::header_set::PROXY_STATUS;
 use crate::proxy::request::negotiate::{ErrorFormat, Format};
+use crate::types::problem::Problem;
+use crate::types::problem::ProblemType;
 
 /// The authentication scheme (RFC 7617 §2, §2.1; RFC 9110 §15.5.8).
 const CHALLENGE: &str = "Basic realm=\"courtesy\", charset=\"UTF-8\"";
