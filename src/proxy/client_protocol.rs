@@ -11,11 +11,11 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info};
 
+use super::client_state::connection_context::ConnectionContext;
+use super::client_state::drain::wait_for_drain;
+use super::client_state::footprint;
 use super::connection::client_socket::SecuredClient;
 use super::connection::{http2, serve};
-use super::exchange::connection_context::ConnectionContext;
-use super::exchange::drain::wait_for_drain;
-use super::exchange::footprint;
 use super::instance::Current;
 use super::listener_tls::ListenerTls;
 use super::observe::connection_metrics::{ClientProtocol, Entry};

@@ -4,10 +4,10 @@
 //! without a `Permit` nothing of it is sent.
 
 mod client_protocol;
+mod client_state;
 mod connect;
 mod connection;
 mod decision;
-mod exchange;
 mod forward;
 mod framing;
 mod instance;
@@ -28,6 +28,11 @@ use http::{Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 
 pub use client_protocol::serve_client;
+use client_state::body::ActiveRequest;
+pub use client_state::body::Body;
+pub use client_state::connection_context::ConnectionContext;
+use client_state::footprint;
+use client_state::target_form::TargetForm;
 pub use connect::original_destination::OriginalDestination;
 pub use connect::transparent;
 pub use connect::tunnel::Pipes;
@@ -40,11 +45,6 @@ use decision::gate::{Admitted, Permit};
 use decision::request_info::{RequestInfo, Subject};
 pub use decision::robots_summary_cache::RobotsSummaryCache;
 pub use decision::rules::{AgentRule, Mixed, Mode, OriginRule, Rules};
-pub use exchange::body::Body;
-use exchange::body::Exchange;
-pub use exchange::connection_context::ConnectionContext;
-use exchange::footprint;
-use exchange::target_form::TargetForm;
 use forward::ClientSide;
 use forward::ForwardError;
 pub use forward::Forwarding;
@@ -110,7 +110,7 @@ impl Proxy {
         context: &ConnectionContext,
         current: &Current,
     ) -> Response<Body> {
-        let mut exchange = Exchange::begin(&context.state);
+        let mut active = ActiveRequest::begin(&context.state);
         let format = ErrorFormat::of(&request.head);
         let entry = AccessEntry::of(&request.head, context);
         self.note_trust(context);
@@ -121,7 +121,7 @@ impl Proxy {
             context.state.note_unread_content();
         }
         let closes = may_be_unread && request.head.version < Version::HTTP_2;
-        let answered = self.dispatch(request, context, current, &mut exchange, &entry).await;
+        let answered = self.dispatch(request, context, current, &mut active, &entry).await;
         let mut response = match answered {
             Ok(response) => {
                 entry.emit(context, response.status(), None);
@@ -138,14 +138,14 @@ impl Proxy {
             respond::note_waited(response.headers_mut(), &waited);
         }
         context.state.start_response();
-        response.map(|body| body.within(exchange))
+        response.map(|body| body.within(active))
     }
 
     /// The first request inside a TLS connection shows that the client trusts the certificate.
     fn note_trust(&self, context: &ConnectionContext) {
         if let Scope::Within(origin) = &context.scope
             && origin.scheme() == Scheme::Https
-            && context.state.exchanges() == 1
+            && context.state.requests() == 1
         {
             self.metrics.tls.distrust.note_request(&context.client, origin, clock::monotonic());
         }
@@ -157,14 +157,14 @@ impl Proxy {
         mut request: Received,
         context: &ConnectionContext,
         current: &Current,
-        exchange: &mut Exchange,
+        active: &mut ActiveRequest,
         entry: &AccessEntry,
     ) -> Result<Response<Body>, Refusal> {
         let destination = self.destination(&mut request.head, context)?;
         let client = self.identify(&request.head, context).await?;
         let scheme = destination.scheme();
         let bytes = footprint::of(&request.head, !request.body.is_end_stream(), scheme);
-        exchange.attach_permit(self.admission.request(&client, bytes)?);
+        active.attach_permit(self.admission.request(&client, bytes)?);
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {

@@ -5,10 +5,10 @@ use http::{HeaderMap, Method, Version, request};
 use tokio::sync::oneshot;
 use tracing::debug;
 
+use crate::proxy::client_state::body::ActiveRequest;
+use crate::proxy::client_state::connection_context::ConnectionContext;
+use crate::proxy::client_state::footprint;
 use crate::proxy::connection::upgraded::{FirstBytes, PendingSocket};
-use crate::proxy::exchange::body::Exchange;
-use crate::proxy::exchange::connection_context::ConnectionContext;
-use crate::proxy::exchange::footprint;
 use crate::proxy::instance::{Current, Proxy};
 use crate::proxy::observe::access_log::AccessEntry;
 use crate::proxy::outcome::refusal::Refusal;
@@ -30,13 +30,13 @@ impl Proxy {
         context: &ConnectionContext,
         current: &Current,
     ) -> Result<(), Refusal> {
-        let mut exchange = Exchange::begin(&context.state);
+        let mut active = ActiveRequest::begin(&context.state);
         let head = connect_head(authority, headers)?;
         let entry = AccessEntry::of(&head, context);
         let opened = async {
             let client = self.identify(&head, context).await?;
             let bytes = footprint::of(&head, false, None);
-            exchange.attach_permit(self.admission.request(&client, bytes)?);
+            active.attach_permit(self.admission.request(&client, bytes)?);
             let socket = PendingSocket::Handed(socket);
             self.connect(&head, socket, &client, context, current, &entry).await
         };

@@ -17,6 +17,8 @@ use tracing::{info, warn};
 use crate::audit::Reason;
 use crate::clients::MemoryPermit;
 use crate::egress::PlaintextStream;
+use crate::proxy::client_state::connection_context::ConnectionContext;
+use crate::proxy::client_state::footprint;
 use crate::proxy::connect::first_bytes::first_bytes;
 use crate::proxy::connect::inside_stream::{Secured, Stream};
 use crate::proxy::connect::rewind::Rewind;
@@ -25,8 +27,6 @@ use crate::proxy::connect::sniff::Protocol;
 use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::connection::{http2, serve};
 use crate::proxy::decision::request_info::OwnedRequestInfo;
-use crate::proxy::exchange::connection_context::ConnectionContext;
-use crate::proxy::exchange::footprint;
 use crate::proxy::instance::Current;
 use crate::proxy::observe::distrusting::remedy;
 use crate::proxy::observe::tls_metrics::alert;
@@ -208,7 +208,7 @@ async fn run(
 /// GnuTLS checks it when the handshake is over.
 fn note_end(within: &ConnectionContext, current: &Current) {
     let ConnectionContext { client, scope, state, .. } = within;
-    let is_unused = state.exchanges() == 0 && !state.has_refused_input();
+    let is_unused = state.requests() == 0 && !state.has_refused_input();
     if let Scope::Within(origin) = scope
         && is_unused
         && state.has_ended_input()

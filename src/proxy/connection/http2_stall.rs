@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::time::sleep;
 
-use crate::proxy::exchange::body::Body;
+use crate::proxy::client_state::body::Body;
 use crate::proxy::limits::H2_STREAMS_MAX;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
@@ -62,7 +62,7 @@ impl Watch {
             let mut state = state.lock();
             let is_stuck = state.offered.is_some_and(|since| now.duration_since(since) >= limit);
             if is_stuck {
-                // This also drops the connection to the origin, and ends the exchange.
+                // This also drops the connection to the origin, and ends the request.
                 state.body = None;
             }
             state.body.is_some()

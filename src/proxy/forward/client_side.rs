@@ -1,15 +1,15 @@
-//! The client's side of an exchange.
+//! The client's side of a forwarded request.
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::clients::ClientAdmission;
+use crate::proxy::client_state::connection_state::ConnectionState;
 use crate::proxy::decision::gate::Gate;
 use crate::proxy::decision::request_info::RequestInfo;
-use crate::proxy::exchange::connection_state::ConnectionState;
 
-/// The client's side of an exchange.
+/// The client's side of a forwarded request.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientSide<'a> {
     pub info: RequestInfo<'a>,

@@ -12,10 +12,10 @@ use tracing::debug;
 
 use crate::clients::MemoryPermit;
 use crate::egress::ResponseBody;
+use crate::proxy::client_state::body::Body;
+use crate::proxy::client_state::connection_state::ConnectionState;
 use crate::proxy::connect::tunnel::{self, IdleTimer};
 use crate::proxy::decision::revocation::Revocation;
-use crate::proxy::exchange::body::Body;
-use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::request::hop_by_hop;
 use crate::proxy::request::via::Via;
 use tokio_util::sync::CancellationToken;

@@ -10,7 +10,7 @@ use super::connection_metrics::ConnectionMetrics;
 use super::foreign_protocol_log::ForeignProtocolLog;
 use super::tls_metrics::TlsMetrics;
 use crate::audit::Reason;
-use crate::proxy::exchange::body::Body;
+use crate::proxy::client_state::body::Body;
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::runtime::clock;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::ReadBuf;
 use tokio::time::sleep;
 
-use crate::proxy::exchange::connection_state::Phase as ExchangePhase;
+use crate::proxy::client_state::connection_state::Phase as RequestPhase;
 
 use super::{ClientIo, SCRATCH_BYTES};
 use crate::proxy::connection::client_stream::ClientStream;
@@ -25,10 +25,10 @@ const LOOK_AHEAD_BYTES_MAX: usize = 16 << 10;
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl<S: ClientStream> ClientIo<S> {
-    /// Reads ahead while the client waits for its response. A reset ends the exchange (RFC 9112
+    /// Reads ahead while the client waits for its response. A reset ends the request (RFC 9112
     /// §9.5). A client that has only ended its own side may still want the response (§9.6).
     pub(super) fn poll_client(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let waits = self.state.phase() == ExchangePhase::Handling;
+        let waits = self.state.phase() == RequestPhase::Handling;
         if !waits || !self.framing.is_between() || self.granted > 0 {
             self.probe = None;
             return Ok(());

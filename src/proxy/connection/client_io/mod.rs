@@ -22,9 +22,9 @@ use tokio::time::Sleep;
 
 pub use large_heads::LargeHeads;
 
+use crate::proxy::client_state::connection_state::ConnectionState;
 use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::connection::send_backlog::WriteStall;
-use crate::proxy::exchange::connection_state::ConnectionState;
 use crate::proxy::framing::Framing;
 use crate::runtime::lazy_timer::LazyTimer;
 
@@ -67,8 +67,8 @@ pub struct ClientIo<S> {
     is_shut: bool,
     /// hyper has written all that it had: its next bytes begin a message.
     between_messages: bool,
-    /// The number of exchanges when the current phase began.
-    exchanges: usize,
+    /// The number of requests when the current phase began.
+    requests: usize,
     reading: LazyTimer,
     writing: WriteStall,
     heads: Option<LargeHeads>,
@@ -109,7 +109,7 @@ impl<S: ClientStream> ClientIo<S> {
             keeps_case: false,
             is_shut: false,
             between_messages: true,
-            exchanges: 0,
+            requests: 0,
             reading: LazyTimer::new(),
             writing: WriteStall::new(),
             heads: None,

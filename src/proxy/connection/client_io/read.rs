@@ -10,8 +10,8 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{ClientIo, Phase};
+use crate::proxy::client_state::target_form::TargetForm;
 use crate::proxy::connection::client_stream::ClientStream;
-use crate::proxy::exchange::target_form::TargetForm;
 use crate::proxy::framing::head;
 use crate::proxy::framing::head::encoded::Encoded;
 use crate::proxy::framing::{Admit, Fault};
@@ -21,7 +21,7 @@ use crate::proxy::outcome::rejection::Rejection;
 /// ([`ConnectionState::content_reads`]). One less than hyper's buffer for them, which doubles
 /// each time that it is full.
 ///
-/// [`ConnectionState::content_reads`]: crate::proxy::exchange::connection_state::ConnectionState::content_reads
+/// [`ConnectionState::content_reads`]: crate::proxy::client_state::connection_state::ConnectionState::content_reads
 const CONTENT_READ_BYTES: usize = (8 << 10) - 1;
 
 impl<S: ClientStream> AsyncRead for ClientIo<S> {
@@ -49,9 +49,9 @@ impl<S: ClientStream> ClientIo<S> {
         cx: &mut Context<'_>,
         scratch: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let exchanges = self.state.exchanges();
-        if self.exchanges != exchanges {
-            self.exchanges = exchanges;
+        let requests = self.state.requests();
+        if self.requests != requests {
+            self.requests = requests;
             self.reading.clear();
         }
         loop {

@@ -69,7 +69,7 @@ impl<S: ClientStream> ClientIo<S> {
 
     /// How long hyper stays without a request.
     pub(super) fn hyper_idle_max(&self) -> Duration {
-        let exchanges = u32::try_from(self.exchanges).unwrap_or(u32::MAX).max(1);
-        HTTP1_STATE_IDLE.saturating_mul(exchanges).min(HTTP1_STATE_IDLE_MAX)
+        let requests = u32::try_from(self.requests).unwrap_or(u32::MAX).max(1);
+        HTTP1_STATE_IDLE.saturating_mul(requests).min(HTTP1_STATE_IDLE_MAX)
     }
 }

@@ -43,7 +43,7 @@ async fn settle() {
     }
 }
 
-/// I2: no bytes of one exchange ever become part of another.
+/// I2: no bytes of one request ever become part of another.
 #[tokio::test]
 async fn an_interim_response_is_never_inside_another_response() {
     let (mut client_io, state, mut client) = new_client_io(8);
@@ -223,7 +223,7 @@ async fn a_shutdown_comes_first_unless_the_client_has_left_without_tls() {
 
 #[test]
 fn hyper_stays_longer_after_many_requests_up_to_a_limit() {
-    let idle_max = |exchanges| ClientIo { exchanges, ..new_client_io(8).0 }.hyper_idle_max();
+    let idle_max = |requests| ClientIo { requests, ..new_client_io(8).0 }.hyper_idle_max();
     assert_eq!([0, 1, 2].map(idle_max), [HTTP1_STATE_IDLE, HTTP1_STATE_IDLE, 2 * HTTP1_STATE_IDLE]);
     assert_eq!([1000, usize::MAX].map(idle_max), [HTTP1_STATE_IDLE_MAX; 2]);
 }

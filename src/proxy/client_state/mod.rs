@@ -1,5 +1,5 @@
-//! One exchange with a client: the state that it shares with its connection, its response body and
-//! its interim responses.
+//! The state of a client's connection and of the request under way on it: its response body, its
+//! interim responses, its memory.
 
 pub mod body;
 pub mod connection_context;

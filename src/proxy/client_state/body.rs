@@ -11,20 +11,20 @@ use http_body::{Frame, SizeHint};
 
 use crate::clients::MemoryPermit;
 use crate::egress::ResponseBody;
-use crate::proxy::exchange::connection_state::ConnectionState;
+use crate::proxy::client_state::connection_state::ConnectionState;
 use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::hop_by_hop::remove_forgeries;
 
 /// Bytes of a body that hyper and the system accept although the client reads nothing.
 const READ_AHEAD_BYTES: usize = 128 << 10;
 
-/// A response body. Its exchange is under way until it has been read to its end, or dropped.
+/// A response body. The request is under way until its body has been read to its end, or dropped.
 #[derive(Debug)]
 pub struct Body {
     content: Content,
     /// Bytes of an origin's body that hyper has been given.
     given: usize,
-    exchange: Option<Exchange>,
+    active: Option<ActiveRequest>,
 }
 
 #[derive(Debug)]
@@ -33,30 +33,30 @@ enum Content {
     Origin(Box<ResponseBody>),
 }
 
-/// An exchange under way on a client's connection; over when dropped.
+/// A request under way on a client's connection; over when dropped.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct ActiveRequest {
     state: Arc<ConnectionState>,
     /// The client's permit for the request, and the memory that the request has at least.
     held: Option<MemoryPermit>,
 }
 
-impl Exchange {
-    /// Begins an exchange on the connection of `state`.
+impl ActiveRequest {
+    /// Begins a request on the connection of `state`.
     pub fn begin(state: &Arc<ConnectionState>) -> Self {
-        state.begin_exchange();
+        state.begin_request();
         Self { state: Arc::clone(state), held: None }
     }
 
-    /// Gives `held` back when the exchange is over.
+    /// Gives `held` back when the request is over.
     pub fn attach_permit(&mut self, held: MemoryPermit) {
         self.held = Some(held);
     }
 }
 
-impl Drop for Exchange {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        self.state.end_exchange();
+        self.state.end_request();
     }
 }
 
@@ -68,12 +68,12 @@ impl Body {
 
     /// Content of the proxy itself.
     pub fn own(content: impl Into<Bytes>) -> Self {
-        Self { content: Content::Own(content.into()), given: 0, exchange: None }
+        Self { content: Content::Own(content.into()), given: 0, active: None }
     }
 
     /// The body of an origin's response.
     pub fn origin(body: Box<ResponseBody>) -> Self {
-        Self { content: Content::Origin(body), given: 0, exchange: None }
+        Self { content: Content::Origin(body), given: 0, active: None }
     }
 
     /// When the origin had the whole request; `None` for the proxy's own content.
@@ -84,9 +84,9 @@ impl Body {
         }
     }
 
-    /// The same body, as that of `exchange`.
-    pub fn within(mut self, exchange: Exchange) -> Self {
-        self.exchange = Some(exchange);
+    /// The same body, as that of the response to `active`.
+    pub fn within(mut self, active: ActiveRequest) -> Self {
+        self.active = Some(active);
         self
     }
 }
@@ -99,13 +99,13 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let Self { content, given, exchange } = &mut *self;
+        let Self { content, given, active } = &mut *self;
         match content {
             Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             // hyper would accept more, although the client does not read.
             Content::Origin(_)
-                if exchange.as_ref().is_some_and(|it| it.state.is_output_blocked()) =>
+                if active.as_ref().is_some_and(|it| it.state.is_output_blocked()) =>
             {
                 Poll::Pending
             }
@@ -123,9 +123,9 @@ impl http_body::Body for Body {
                     // Only the last bytes may still be in hyper: the client has read those
                     // before.
                     if *given > READ_AHEAD_BYTES
-                        && let Some(exchange) = exchange
+                        && let Some(active) = active
                     {
-                        exchange.state.note_delivered(data.len());
+                        active.state.note_delivered(data.len());
                     }
                 }
                 Poll::Ready(frame)

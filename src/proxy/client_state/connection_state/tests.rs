@@ -1,15 +1,15 @@
 use super::*;
 
 #[test]
-fn an_exchange_goes_from_idle_through_handling_and_responding() {
+fn a_request_goes_from_idle_through_handling_and_responding() {
     let state = ConnectionState::default();
     for count in 1..3 {
-        assert_eq!((state.phase(), state.exchanges()), (Phase::Idle, count - 1));
-        state.begin_exchange();
-        assert_eq!((state.phase(), state.exchanges()), (Phase::Handling, count));
+        assert_eq!((state.phase(), state.requests()), (Phase::Idle, count - 1));
+        state.begin_request();
+        assert_eq!((state.phase(), state.requests()), (Phase::Handling, count));
         state.start_response();
         assert_eq!(state.phase(), Phase::Responding);
-        state.end_exchange();
+        state.end_request();
     }
     assert!(state.is_idle() && !state.is_upgraded());
 }
@@ -17,11 +17,11 @@ fn an_exchange_goes_from_idle_through_handling_and_responding() {
 #[test]
 fn an_upgrade_is_final() {
     let state = ConnectionState::default();
-    state.begin_exchange();
+    state.begin_request();
     state.upgrade(async {});
     state.start_response();
     assert_eq!(state.phase(), Phase::Upgraded);
-    state.end_exchange();
+    state.end_request();
     assert!(state.is_idle() && state.is_upgraded());
     assert!(state.take_after_upgrade().is_some() && state.take_after_upgrade().is_none());
 }

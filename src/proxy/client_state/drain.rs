@@ -21,7 +21,7 @@ pub async fn wait_for_drain(context: &ConnectionContext) {
 }
 
 async fn first_request(state: &ConnectionState) {
-    while state.exchanges() == 0 {
+    while state.requests() == 0 {
         sleep(FIRST_REQUEST_POLL).await;
     }
 }

@@ -2,7 +2,7 @@
 //! and the task that serves the connection.
 //!
 //! ```text
-//!             begin_exchange         start_response         end_exchange
+//!             begin_request         start_response         end_request
 //!   Idle ──────────────────▶ Handling ────────────▶ Responding ────────────▶ Idle
 //!                               │ upgrade
 //!                               └───────────▶ Upgraded                    (final)
@@ -11,7 +11,7 @@
 //!   output    Ready ─ block_output ─▶ Blocked ─ unblock_output ─▶ Ready
 //! ```
 //!
-//! On HTTP/2, where several exchanges are under way at once, only Idle has a meaning.
+//! On HTTP/2, where several requests are under way at once, only Idle has a meaning.
 
 #[cfg(test)]
 mod tests;
@@ -35,10 +35,10 @@ const DELIVERED_BYTES_MIN: usize = 256 << 10;
 /// What runs on a connection that has left HTTP.
 pub type AfterUpgrade = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// How far the exchange under way has come.
+/// How far the request under way has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// No exchange is under way.
+    /// No request is under way.
     Idle,
     /// The handler has a request, and no response yet.
     Handling,
@@ -51,11 +51,11 @@ pub enum Phase {
 /// The state of one connection. All methods take `&self`; none waits.
 #[derive(Default)]
 pub struct ConnectionState {
-    /// Exchanges under way.
+    /// Requests under way.
     under_way: AtomicUsize,
-    /// Exchanges begun.
-    exchanges: AtomicUsize,
-    /// A [`Phase`] but Idle, which is that no exchange is under way.
+    /// Requests begun.
+    requests: AtomicUsize,
+    /// A [`Phase`] but Idle, which is that no request is under way.
     phase: AtomicU8,
     /// [`OPEN`], [`ENDED`] or [`REFUSED`].
     input: AtomicU8,
@@ -80,13 +80,13 @@ const ENDED: u8 = 1;
 /// The input is refused: nothing more is read.
 const REFUSED: u8 = 2;
 
-/// The exchange under way.
+/// The request under way.
 impl ConnectionState {
     /// Idle → Handling.
-    pub fn begin_exchange(&self) {
+    pub fn begin_request(&self) {
         self.phase.store(Phase::Handling as u8, Ordering::Release);
         self.under_way.fetch_add(1, Ordering::AcqRel);
-        self.exchanges.fetch_add(1, Ordering::AcqRel);
+        self.requests.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Handling → Responding. No transition from Upgraded.
@@ -96,8 +96,8 @@ impl ConnectionState {
         }
     }
 
-    /// Responding → Idle, when no other exchange is under way.
-    pub fn end_exchange(&self) {
+    /// Responding → Idle, when no other request is under way.
+    pub fn end_request(&self) {
         self.under_way.fetch_sub(1, Ordering::AcqRel);
     }
 
@@ -118,7 +118,7 @@ impl ConnectionState {
         while streams.try_join_next().is_some() {}
         streams.spawn(async move {
             after.await;
-            state.end_exchange();
+            state.end_request();
         });
     }
 
@@ -130,7 +130,7 @@ impl ConnectionState {
         }
     }
 
-    /// The phase of the exchange that began last.
+    /// The phase of the request that began last.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             phase if phase == Phase::Upgraded as u8 => Phase::Upgraded,
@@ -140,7 +140,7 @@ impl ConnectionState {
         }
     }
 
-    /// Whether no exchange is under way.
+    /// Whether no request is under way.
     pub fn is_idle(&self) -> bool {
         self.under_way.load(Ordering::Acquire) == 0
     }
@@ -150,9 +150,9 @@ impl ConnectionState {
         self.phase.load(Ordering::Acquire) == Phase::Upgraded as u8
     }
 
-    /// The number of exchanges so far.
-    pub fn exchanges(&self) -> usize {
-        self.exchanges.load(Ordering::Acquire)
+    /// The number of requests so far.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Acquire)
     }
 
     /// Takes what [`Self::upgrade`] was given.
