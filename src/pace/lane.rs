@@ -3,24 +3,27 @@
 
 mod adapt;
 mod config;
+mod estimate;
 mod folded;
 mod group;
 pub mod kept;
 mod kind;
 mod lane_holds;
 mod rate;
+mod response;
 mod share;
 mod shared_lane;
 mod turns;
 
 use std::time::Duration;
 
-use super::hold::{Hold, Outcome};
+use super::hold::Hold;
 pub use super::queue::WaiterId;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
 pub use adapt::{Adapt, AdaptFactor};
 pub use config::Config;
+pub use estimate::LaneLimit;
 pub use folded::Folded;
 use group::{Group, GroupKey};
 pub use kind::Kind;
@@ -244,60 +247,6 @@ impl Lane {
         self.turns.remove(turn);
     }
 
-    /// Notes how the turn's request ended, or how its response begins; [`Self::end`] is called
-    /// apart. `jitter` is from 0 to 1. Returns whether a hold began or became longer.
-    pub fn note(&mut self, turn: TurnId, outcome: Outcome, now: Tick, jitter: f64) -> bool {
-        let Some(turn) = self.turns.get_mut(turn) else { return false };
-        let (began, client) = (turn.began, (&turn.client, self.config.hold_scope));
-        if outcome != Outcome::NoResponse {
-            turn.head = Some(now);
-            self.rate.note_latency(now.since(began), outcome == Outcome::Good);
-        }
-        let (is_held, is_for_all) =
-            self.holds.note(client, outcome, (began, now), self.config.holds, jitter);
-        if is_held && is_for_all {
-            self.allowed = 1;
-        } else if outcome == Outcome::Good && self.holds.longest(now).is_none() {
-            self.allowed = self.allowed.saturating_mul(2).min(self.config.concurrency).max(1);
-        }
-        is_held
-    }
-
-    /// Whether there were back-offs in a row.
-    pub const fn has_streak(&self) -> bool {
-        self.holds.has_streak()
-    }
-
-    /// Notes that the turn's response has begun, where that says nothing else.
-    pub fn note_response_head(&mut self, turn: TurnId, now: Tick) {
-        if let Some(turn) = self.turns.get_mut(turn) {
-            turn.head = Some(now);
-        }
-    }
-
-    /// Spreads a low quota: starts are `delay` apart until `until`, those that follow the present
-    /// ones, too.
-    pub fn spread(&mut self, delay: Duration, until: Tick) {
-        self.rate.spread(delay, until);
-        if let Some(last) = self.turns.last_start() {
-            self.next = self.next.max((last + delay).min(until));
-        }
-    }
-
-    /// Limits the requests under way until `until`.
-    pub const fn limit_places(&mut self, places: usize, until: Tick) {
-        self.rate.limit_places(places, until);
-    }
-
-    /// Whether responses matter beyond their end: there were failures, or there is a delay.
-    pub fn follows_responses(&self, now: Tick) -> bool {
-        !self.holds.is_over(now, self.config.holds)
-            || self.allowed < self.config.concurrency
-            || self.config.adapt == Adapt::All
-            || !self.config.delay.is_zero()
-            || self.groups.iter().any(|group| !group.delay.is_zero())
-    }
-
     /// The longest hold at `now`, if there is one.
     pub fn hold_at(&self, now: Tick) -> Option<Hold> {
         self.holds.longest(now)
@@ -349,57 +298,6 @@ impl Lane {
     /// Requests of `client` that wait.
     pub fn waiting_of(&self, client: &ClientKey) -> usize {
         self.groups.iter().map(|group| group.queue.len_of(client)).sum()
-    }
-
-    /// How long one more request would wait, as far as delays and holds decide: without a delay it
-    /// is not known, and the longest wait of the request decides.
-    pub fn estimate(&self, arrival: &Arrival<'_>, now: Tick) -> Duration {
-        let Kind::Page { delay, opens, .. } = arrival.kind else {
-            return self.holds.until(arrival.client).since(now);
-        };
-        let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
-        let (own, asked) = (self.own_delay(now), self.asked_delay(delay));
-        let of_group = group.map_or(Tick::default(), |group| group.next);
-        let next = self.next_own().max(self.share.extended(of_group, || asked));
-        let unstarted = match group {
-            _ if !own.is_zero() => self.turns.unstarted(None),
-            Some(group) => self.turns.unstarted(Some(&group.key)),
-            None => 0,
-        };
-        let ahead = group.map_or(0, |group| group.queue.ahead_of(arrival.client)) + unstarted;
-        // The other proxies start in between.
-        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX).saturating_mul(self.share.here);
-        let unknown = if self.is_unknown { Tick::default() + delay } else { Tick::default() };
-        let first =
-            next.max(self.holds.until(arrival.client)).max(opens.unwrap_or_default()).max(unknown);
-        first.since(now).saturating_add(self.of_part(own.max(asked)).saturating_mul(ahead))
-    }
-
-    /// The lane's own delay, whatever the site asks of a group.
-    pub fn own_delay(&self, now: Tick) -> Duration {
-        self.rate.delay(&self.config, now)
-    }
-
-    /// Why one more request would wait.
-    pub fn waits_by(&self, arrival: &Arrival<'_>, now: Tick) -> WaitsBy {
-        let kind = arrival.kind;
-        let group = self.groups.iter().find(|group| group.key.is_of(kind));
-        let next = group.map_or(Tick::default(), |group| group.next);
-        let hold = self.holds.at(arrival.client, now).map(|hold| hold.until);
-        let own = self.own_delay(now);
-        if hold.is_some_and(|until| until >= self.next.max(next)) {
-            WaitsBy::Hold
-        } else if !kind.is_page() || own.is_zero() && kind.delay().is_zero() {
-            WaitsBy::Concurrency
-        } else if self.share.delays > 1 {
-            WaitsBy::Share
-        } else if own.is_zero() || next > self.next {
-            self.asked_by(kind.delay())
-        } else if own > self.rate.unadapted(&self.config, now) {
-            WaitsBy::Adapt
-        } else {
-            WaitsBy::Delay
-        }
     }
 
     /// The groups with a waiter that may have a place: the moment from which each may have a turn,
@@ -473,22 +371,6 @@ impl Lane {
         self.ids += 1;
         self.ids
     }
-}
-
-/// Why a request waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitsBy {
-    /// The operator's delay, or a low quota.
-    Delay,
-    /// The delay that the site asks of the group.
-    Asked,
-    /// All places are taken.
-    Concurrency,
-    Hold,
-    /// The site is slow.
-    Adapt,
-    /// The engine is away, and this proxy takes its part of the pace.
-    Share,
 }
 
 fn lead(delay: Duration) -> Duration {

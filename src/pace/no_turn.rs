@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::hold::Cause;
-use super::lane::WaitsBy;
+use super::lane::LaneLimit;
 use crate::robots::DelayRecord;
 use crate::types::words::words;
 
@@ -40,15 +40,15 @@ impl WaitReason {
         Self::Address,
     ];
 
-    pub(super) const fn of(waits_by: WaitsBy, asked: Option<DelayRecord>) -> Self {
-        match (waits_by, asked) {
-            (WaitsBy::Delay, _) => Self::Delay,
-            (WaitsBy::Asked, Some(DelayRecord::RequestRate)) => Self::RequestRate,
-            (WaitsBy::Asked, _) => Self::CrawlDelay,
-            (WaitsBy::Concurrency, _) => Self::Concurrency,
-            (WaitsBy::Hold, _) => Self::Hold,
-            (WaitsBy::Adapt, _) => Self::Adapt,
-            (WaitsBy::Share, _) => Self::Share,
+    pub(super) const fn of(limit: LaneLimit, asked: Option<DelayRecord>) -> Self {
+        match (limit, asked) {
+            (LaneLimit::Delay, _) => Self::Delay,
+            (LaneLimit::Asked, Some(DelayRecord::RequestRate)) => Self::RequestRate,
+            (LaneLimit::Asked, _) => Self::CrawlDelay,
+            (LaneLimit::Concurrency, _) => Self::Concurrency,
+            (LaneLimit::Hold, _) => Self::Hold,
+            (LaneLimit::Adapt, _) => Self::Adapt,
+            (LaneLimit::Share, _) => Self::Share,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep_until;
 
 use super::config::Away;
-use super::lane::{Share, TurnId, WaitsBy};
+use super::lane::{LaneLimit, Share, TurnId};
 use super::lane_cell::TurnGuard;
 use super::no_turn::{NoTurn, WaitReason};
 use super::shared_holds::take_up;
@@ -165,9 +165,9 @@ impl TurnGuard {
         if let Some(hold) = state.lane.hold_of(id, now).filter(|hold| hold.until > terms.deadline) {
             return NoTurn::Resting { wait, status: hold.status, cause: hold.cause };
         }
-        let waits_by = state.lane.delayed_by(id, now).unwrap_or(WaitsBy::Delay);
+        let limit = state.lane.delaying_limit(id, now).unwrap_or(LaneLimit::Delay);
         let Waited { by, line, delay, .. } =
-            Waited::of(waits_by, terms.asked, state.lane.own_delay(now), Duration::ZERO);
+            Waited::of(limit, terms.asked, state.lane.own_delay(now), Duration::ZERO);
         NoTurn::TooLong { wait, by, line, delay }
     }
 

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::{PaceMode, Subresources};
 use super::hold::Hold;
-use super::lane::{Arrival, Kind, WaitsBy};
+use super::lane::{Arrival, Kind, LaneLimit};
 use super::lane_cell::{LaneCell, TurnGuard, hand_over};
 use super::lanes::Lanes;
 use super::no_turn::NoTurn;
@@ -212,23 +212,23 @@ impl Lanes {
         let queued =
             self.with_lane(request.origin, |cell, state| cell.queue(state, arrival, now))?;
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
-            NotQueued::TooLong { wait, hold, waits_by } => {
-                too_long(request, waits_by, wait, hold, (now, arrival.max_wait))
+            NotQueued::TooLong { wait, hold, limit } => {
+                too_long(request, limit, wait, hold, (now, arrival.max_wait))
             }
             NotQueued::Full => NoTurn::Full,
         })?;
         hand_over(granted);
-        let (waits_by, own_delay) = (waiting.waits_by, waiting.own_delay);
+        let (limit, own_delay) = (waiting.limit, waiting.own_delay);
         if let Some(guard) = waiting.at_once() {
             // What the queue itself takes is no wait.
-            return Ok((guard, Waited::of(waits_by, request.asked, own_delay, Duration::ZERO)));
+            return Ok((guard, Waited::of(limit, request.asked, own_delay, Duration::ZERO)));
         }
         // Without a turn it has waited for as long as it may, or a hold has begun that is longer.
         let Some(guard) = waiting.granted(request.shutdown).await? else {
             let end = now + arrival.max_wait;
             return Err(self.too_late(&waiting.cell, request, arrival, end));
         };
-        Ok((guard, Waited::of(waits_by, request.asked, own_delay, self.now().since(now))))
+        Ok((guard, Waited::of(limit, request.asked, own_delay, self.now().since(now))))
     }
 
     /// Why a request that has waited has no turn; it may wait until `end`.
@@ -242,9 +242,9 @@ impl Lanes {
         let now = self.now();
         let state = cell.state.lock();
         let wait = state.lane.estimate(arrival, now).max(Duration::from_secs(1));
-        let waits_by = state.lane.waits_by(arrival, now);
+        let limit = state.lane.limit(arrival, now);
         let hold = state.lane.hold_for(request.client, now);
-        too_long(request, waits_by, wait, hold, (now, end.since(now)))
+        too_long(request, limit, wait, hold, (now, end.since(now)))
     }
 }
 
@@ -252,7 +252,7 @@ impl Lanes {
 /// too long is the queue.
 fn too_long(
     request: &TurnRequest<'_>,
-    waits_by: WaitsBy,
+    limit: LaneLimit,
     wait: Duration,
     hold: Option<Hold>,
     (now, max_wait): (Tick, Duration),
@@ -262,6 +262,6 @@ fn too_long(
         return NoTurn::Resting { wait: until.since(now), status, cause };
     }
     let Waited { by, line, delay, .. } =
-        Waited::of(waits_by, request.asked, Duration::ZERO, Duration::ZERO);
+        Waited::of(limit, request.asked, Duration::ZERO, Duration::ZERO);
     NoTurn::TooLong { wait, by, line, delay }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::lane::WaitsBy;
+use super::lane::LaneLimit;
 use super::no_turn::WaitReason;
 use crate::policy::pace::AskedPace;
 
@@ -20,12 +20,12 @@ pub struct Waited {
 impl Waited {
     /// A wait of a request of which the site asks that; `own_delay` is that of the lane itself.
     pub(super) fn of(
-        waits_by: WaitsBy,
+        limit: LaneLimit,
         asked: Option<AskedPace>,
         own_delay: Duration,
         time: Duration,
     ) -> Self {
-        let by = WaitReason::of(waits_by, asked.map(|asked| asked.record));
+        let by = WaitReason::of(limit, asked.map(|asked| asked.record));
         let is_asked = matches!(by, WaitReason::CrawlDelay | WaitReason::RequestRate);
         let asked = asked.filter(|_| is_asked);
         let own_delay = if by == WaitReason::Delay { own_delay } else { Duration::ZERO };

@@ -9,7 +9,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::hold::Hold;
-use super::lane::{Arrival, Enqueued, WaiterId, WaitsBy};
+use super::lane::{Arrival, Enqueued, LaneLimit, WaiterId};
 use super::lane_cell::{Grants, Key, LaneCell, State, TurnGuard, Waiter, hand_over};
 use super::no_turn::NoTurn;
 use super::tick::Tick;
@@ -26,7 +26,7 @@ pub(super) struct Waiting<'a, K: Key = Origin> {
     /// When its longest wait ends.
     deadline: Tick,
     /// The reason for the wait, and the time at which it is likely to end.
-    pub waits_by: WaitsBy,
+    pub limit: LaneLimit,
     expected: Tick,
     /// The delay of the lane itself.
     pub own_delay: Duration,
@@ -36,7 +36,7 @@ pub(super) struct Waiting<'a, K: Key = Origin> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NotQueued {
     /// It would wait for so long, which is longer than it may wait.
-    TooLong { wait: Duration, hold: Option<Hold>, waits_by: WaitsBy },
+    TooLong { wait: Duration, hold: Option<Hold>, limit: LaneLimit },
     /// Too many requests wait.
     Full,
 }
@@ -54,7 +54,7 @@ impl<K: Key> LaneCell<K> {
             let config = self.shared.config.load();
             (config.max_waiting, config.max_waiting_per_origin)
         };
-        let waits_by = state.lane.waits_by(arrival, now);
+        let limit = state.lane.limit(arrival, now);
         let expected = now + state.lane.estimate(arrival, now);
         let own_delay = state.lane.own_delay(now);
         if !has_room(state, client, max_per_lane) {
@@ -62,7 +62,7 @@ impl<K: Key> LaneCell<K> {
         }
         let waiter = match state.lane.enqueue(arrival, now) {
             Enqueued::TooLong { wait, hold } => {
-                return Err(NotQueued::TooLong { wait, hold, waits_by });
+                return Err(NotQueued::TooLong { wait, hold, limit });
             }
             Enqueued::Waits(waiter) => waiter,
         };
@@ -76,10 +76,7 @@ impl<K: Key> LaneCell<K> {
         state.waiters.insert(waiter, Waiter { client: client.clone(), guard: sender, deadline });
         let granted = self.grant(state, now);
         let cell = Arc::clone(self);
-        Ok((
-            Waiting { cell, client, waiter, guard, deadline, waits_by, expected, own_delay },
-            granted,
-        ))
+        Ok((Waiting { cell, client, waiter, guard, deadline, limit, expected, own_delay }, granted))
     }
 }
 

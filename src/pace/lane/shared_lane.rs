@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::group::{Group, GroupKey};
 use super::share::Share;
 use super::turns::LaneTurn;
-use super::{Lane, TurnId, WaitsBy};
+use super::{Lane, LaneLimit, TurnId};
 use crate::pace::tick::Tick;
 
 /// What the engine has to know for a slot of a turn.
@@ -59,21 +59,21 @@ impl Lane {
     }
 
     /// Which delay is the longer one for the turn.
-    pub fn delayed_by(&self, turn: TurnId, now: Tick) -> Option<WaitsBy> {
+    pub fn delaying_limit(&self, turn: TurnId, now: Tick) -> Option<LaneLimit> {
         let asked = self.turns.get(turn)?.delay;
         let own = self.own_delay(now);
         Some(if self.asked_delay(asked) >= own {
-            self.asked_by(asked)
+            self.asked_limit(asked)
         } else if own > self.rate.unadapted(&self.config, now) {
-            WaitsBy::Adapt
+            LaneLimit::Adapt
         } else {
-            WaitsBy::Delay
+            LaneLimit::Delay
         })
     }
 
     /// Whether what the site asks is the delay that is kept, or less because it is slow.
-    pub(super) fn asked_by(&self, asked: Duration) -> WaitsBy {
-        if self.asked_delay(asked) > asked { WaitsBy::Adapt } else { WaitsBy::Asked }
+    pub(super) fn asked_limit(&self, asked: Duration) -> LaneLimit {
+        if self.asked_delay(asked) > asked { LaneLimit::Adapt } else { LaneLimit::Asked }
     }
 
     /// When the turn may start without a slot, by a part of the pace; it may start then, whatever

@@ -132,9 +132,9 @@ fn a_turn_keeps_its_slot_or_its_part_when_the_engine_goes_or_comes() {
 fn a_delay_of_a_group_that_grew_because_the_site_is_slow_is_told_as_adapt() {
     let adapt_max = 10 * DELAY;
     for (adapt, latency, by) in [
-        (Adapt::Paced, 1, WaitsBy::Asked),
-        (Adapt::Paced, 30, WaitsBy::Adapt),
-        (Adapt::Off, 30, WaitsBy::Asked),
+        (Adapt::Paced, 1, LaneLimit::Asked),
+        (Adapt::Paced, 30, LaneLimit::Adapt),
+        (Adapt::Off, 30, LaneLimit::Asked),
     ] {
         let config = Config { concurrency: 8, adapt, adapt_max, ..crate::pace::Config::off().lane };
         let mut lane = Lane::new(config, false);
@@ -145,9 +145,9 @@ fn a_delay_of_a_group_that_grew_because_the_site_is_slow_is_told_as_adapt() {
         let now = at(100 + latency);
         let turn = granted(&mut lane, now.max(at(110)));
         lane.record_start(turn, now);
-        assert_eq!(lane.waits_by(&page(), now), by, "{adapt:?} {latency}");
+        assert_eq!(lane.limit(&page(), now), by, "{adapt:?} {latency}");
         let next = lane.add_turn(ClientKey::Proxy, GroupKey::Page("*".into()), DELAY, now);
-        assert_eq!(lane.delayed_by(next, now), Some(by));
+        assert_eq!(lane.delaying_limit(next, now), Some(by));
     }
 }
 
