@@ -4,7 +4,6 @@
 
 mod first_bytes;
 mod granted_tunnel;
-mod handed;
 mod handler;
 mod inside_stream;
 mod intercept;
@@ -13,6 +12,7 @@ mod preread;
 mod rewind;
 pub mod sni;
 pub mod sniff;
+mod synthetic;
 pub mod transparent;
 pub mod tunnel;
 

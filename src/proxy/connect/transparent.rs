@@ -14,12 +14,12 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::first_bytes::first_bytes;
-use super::handed::connect_head;
 use super::original_destination::OriginalDestination;
 use super::preread::Append as _;
 use super::rewind::Rewind;
 use super::sni::{ACCESS_DENIED, ClientHello, Named};
 use super::sniff::Protocol;
+use super::synthetic::connect_head;
 use crate::audit::Reason;
 use crate::proxy::client_state::connection_context::ConnectionContext;
 use crate::proxy::connection::serve as serve_http;
@@ -101,7 +101,8 @@ impl Arrival {
         let (sender, socket) = oneshot::channel();
         let proxy = current.load_full();
         let (authority, headers) = (authority_of(&origin), HeaderMap::new());
-        let connected = proxy.connect_handed(&authority, headers, socket, &context, &current).await;
+        let connected =
+            proxy.connect_synthetic(&authority, headers, socket, &context, &current).await;
         drop(proxy);
         match (connected, context.state.take_after_upgrade()) {
             (Ok(()), Some(after)) => {

@@ -22,7 +22,7 @@ pub enum PendingSocket {
     /// A stream of HTTP/2, from hyper.
     Stream(OnUpgrade),
     /// From the code that has written the reply, or on a transparent listener decided.
-    Handed(oneshot::Receiver<FirstBytes>),
+    Channel(oneshot::Receiver<FirstBytes>),
 }
 
 impl PendingSocket {
@@ -45,7 +45,7 @@ impl PendingSocket {
                 let stream = TokioIo::new(upgrade.await.ok()?);
                 Some((Vec::new(), ClientSocket::Http2(stream)))
             }
-            Self::Handed(socket) => {
+            Self::Channel(socket) => {
                 let (first, stream) = socket.await.ok()?;
                 Some((first, ClientSocket::Tcp(stream)))
             }

@@ -89,7 +89,7 @@ async fn open(
     let (reply, socket) = match within(limit, message::read_request(stream)).await? {
         Command::Connect(authority) => {
             let (sender, receiver) = oneshot::channel();
-            match proxy.connect_handed(&authority, headers, receiver, context, current).await {
+            match proxy.connect_synthetic(&authority, headers, receiver, context, current).await {
                 Ok(()) => (Reply::Succeeded, Some(sender)),
                 Err(refusal) => (Reply::to(&refusal), None),
             }

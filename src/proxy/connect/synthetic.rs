@@ -1,4 +1,4 @@
-//! A CONNECT that has come by another protocol than HTTP: SOCKS5, or a connection to a transparent
+//! A CONNECT that is made here for a client that sends none: one of SOCKS5, or of a transparent
 //! listener.
 
 use http::{HeaderMap, Method, Version, request};
@@ -22,7 +22,7 @@ impl Proxy {
     /// # Errors
     ///
     /// Why the client is not connected.
-    pub(in crate::proxy) async fn connect_handed(
+    pub(in crate::proxy) async fn connect_synthetic(
         &self,
         authority: &str,
         headers: HeaderMap,
@@ -37,7 +37,7 @@ impl Proxy {
             let client = self.identify(&head, context).await?;
             let bytes = footprint::of(&head, false, None);
             active.attach_permit(self.admission.request(&client, bytes)?);
-            let socket = PendingSocket::Handed(socket);
+            let socket = PendingSocket::Channel(socket);
             self.connect(&head, socket, &client, context, current, &entry).await
         };
         match opened.await {
