@@ -18,24 +18,24 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`types`] | origin, agent token, timestamp, glob, text made fit to show |
+//! | [`types`] | origin, agent token, timestamp, glob, the problem types with their texts, text made fit to show |
 //! | [`robots`] | a robots.txt: parse, patterns, groups, the most specific rule. Names nothing outside itself |
-//! | [`policy`] | profiles (dialects as one table of knobs), the state machine of RFC 9309, decisions with their basis, exemptions |
+//! | [`policy`] | profiles (dialects as one table of knobs), the state machine of RFC 9309, decisions with their basis, exemptions, the table of reasons |
 //! | [`runtime`] | clock (the only reader of it), timers, locks, counters, histograms, files, secret files, TLS cryptography |
 //! | [`engine`] | what several proxies share: an engine in memory, or a Redis or Valkey server |
 //! | [`clients`] | admission of clients: addresses, users and passwords, limits per client, memory of bodies |
 //! | [`ca`] | the local certificate authority: files, rotation, a leaf for each intercepted host |
 //! | [`audit`] | the denial record, its chain, its files, its writer thread; evidence; readers: filter, verify, replay, report |
 //! | [`pace`] | when a request may start: the delays, places and holds of an origin, the limits of an address; its lanes are pure |
-//! | [`egress`] | connections to origins: DNS, address policy, TLS, HTTP/1.1, HTTP/2, pool |
-//! | [`dns`] | the name server of a network that has no other: addresses that stand for names |
+//! | [`egress`] | connections to origins: DNS, address policy, parent proxies, TLS, HTTP/1.1, HTTP/2, pool |
+//! | [`dns`] | the name server of a sealed run: addresses that stand for names |
 //! | [`store`] | what is known of each origin; robots.txt fetches, one at a time per origin and agent; memory and disk |
 //! | [`watch`] | notices of robots.txt files that changed |
 //! | [`proxy`] | the path of a request: read, decide, respond or forward |
 //! | [`config`] | the settings and their diagnostics |
 //! | [`admin`] | health, readiness and metrics on their own listener; the control socket |
 //! | [`server`] | listeners, workers, reload, drain |
-//! | [`cli`] | one file for each subcommand |
+//! | [`cli`] | one file or folder for each subcommand; a sealed run in `cli/run/sealed/` |
 //!
 //! A bound that is no setting stands beside its use, or in the `limits.rs` of its folder, with its
 //! unit and its source.
@@ -45,7 +45,8 @@
 //! ```text
 //! server              accept, admission, limits
 //! proxy
-//!   connection        the client's connection: one request at a time, handed to a Service
+//!   client_protocol   HTTP/1, HTTP/2, TLS or SOCKS5, by the first bytes
+//!   connection        the client's connection: one request at a time, passed to a Service
 //!     framing         a head, read strictly: none that could be read in two ways
 //!   Proxy::handle     (proxy/mod.rs)
 //!     request         absolute-form, CONNECT, or a request inside one → Destination
@@ -53,13 +54,15 @@
 //!     decision        User-Agent → agent, profile, mode (rules)
 //!                     store.lookup(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
 //!                     policy::decide       ── disallow ─▶ Denial ─▶ audit.write ─▶ Recorded<Denial>
-//!     pace            Permit → take_turn → Turn, after a wait, or 429 or 503
-//!     forward         Permit, Turn → egress → response, streamed
+//!     pace            Permit → Turn, after a wait, or NoTurn → 429 or 503
+//!     forward         Permit, Turn → egress (a parent proxy, if one is set) → response, streamed
 //!     response        403 and the proxy's other responses
 //! ```
 //!
 //! A CONNECT becomes a value first (`proxy/connect/`). What runs inside an intercepted one re-enters
-//! the same `handle`, on a connection whose scope is that one origin.
+//! the same `handle`, on a connection whose scope is that one origin. For a client of SOCKS5
+//! (`proxy/socks/`) or of a transparent listener (`proxy/connect/transparent.rs`) the CONNECT is made
+//! here (`proxy/connect/synthetic.rs`).
 //!
 //! # Invariants
 //!
