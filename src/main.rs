@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use tikv_jemallocator::Jemalloc;
 
-/// What is known of a million origins comes and goes in small pieces. The system's allocator keeps
-/// growing with them; this one stays where it is.
+/// The store allocates and frees small pieces for up to a million origins. The system's allocator
+/// keeps growing with them; jemalloc does not.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

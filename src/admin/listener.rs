@@ -59,14 +59,14 @@ impl Listener {
         bound.map_err(|source| BindError { address, source })
     }
 
-    /// A socket that the service manager has bound and handed over.
+    /// A socket that the service manager has bound.
     pub fn inherited(socket: TcpListener) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address, is_listening: true })
     }
 
-    /// From now on connections are taken.
+    /// Begins to listen.
     pub(super) fn listen(&mut self) -> io::Result<()> {
         if !self.is_listening {
             let in_use = |source: io::Error| {
@@ -113,7 +113,7 @@ async fn converse(stream: TcpStream, watched: Arc<Watched>) {
         answer.headers_mut().insert(DATE, clock::http_date());
         async move { Ok::<_, Infallible>(answer) }
     });
-    // How a client's connection ends is no news: it has its answer, or has left.
+    // An error here is not logged: the client has its response, or has left.
     let _ = http1::Builder::new()
         .keep_alive(false)
         .auto_date_header(false)

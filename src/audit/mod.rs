@@ -1,6 +1,6 @@
 //! The log of denied requests: the records and their hash chain (`record`), the writer that appends
 //! a line for each before the response is sent (`write`), the readers (`read`), and the evidence
-//! that records name (`evidence`). Decides nothing and knows no HTTP.
+//! that records name (`evidence`). Decides nothing and depends on no HTTP.
 
 mod config;
 pub mod evidence;

@@ -1,5 +1,5 @@
 //! The command line: one file per subcommand. A new one is its module, a variant of `Command` and
-//! an arm of `run`. Everything that is said at the end, is said here.
+//! an arm of `run`. The messages at the end of a command are printed here.
 
 mod audit;
 mod ca;
@@ -60,7 +60,7 @@ pub struct Cli {
 enum Command {
     /// Run the proxy
     Serve(serve::ServeArgs),
-    /// Say whether the running proxy is ready
+    /// Report whether the running proxy is ready
     Health(health::HealthArgs),
     /// Run a command with a proxy of its own for all of its requests
     Run(run::RunArgs),
@@ -71,15 +71,15 @@ enum Command {
     Redirect(redirect::RedirectArgs),
     /// Print the variables that send clients through the proxy
     Env(env::EnvArgs),
-    /// Say what robots.txt allows, and by which line
+    /// Show what robots.txt allows, and by which line
     Check(check::CheckArgs),
     /// Show what the proxy does, on scripted sites and without a network
     Demo(demo::DemoArgs),
-    /// Add, remove or list those who may use the proxy by name and password
+    /// Add, remove or list users, which have a name and a password
     Users(users::UsersArgs),
     /// Show, export or rotate the certificate authority that clients trust
     Ca(ca::CaArgs),
-    /// Tell, forget or export what is known of origins
+    /// Show, forget or export what is known of origins
     Store(store::StoreArgs),
     /// Diagnose problems of a crawl, and find which clients follow the variables
     Doctor(doctor::DoctorArgs),

@@ -60,7 +60,7 @@ pub enum ErrorKind {
     /// No sentinel names a primary.
     #[error("no primary known to the sentinels")]
     Sentinel,
-    /// A response that is none of ours.
+    /// A response that no script of this program makes.
     #[error("unexpected response")]
     Protocol,
     /// The value is larger than is shared.

@@ -23,7 +23,7 @@ pub struct TurnRequest<'a> {
     pub horizon: Duration,
     /// How many slots at most, up to [`SLOTS_MAX`].
     pub count: u8,
-    /// The longest of the delays and holds that this proxy remembers by itself, from now.
+    /// The longest of the delays and holds that this proxy keeps itself, from now.
     pub left: Duration,
 }
 

@@ -78,7 +78,7 @@ impl RedisEngine {
         Ok(Self { shared, shutdown })
     }
 
-    /// Takes other addresses, credentials and timeouts, and connects anew. Prefix, kind and name
+    /// Takes other addresses, credentials and timeouts, and connects again. Prefix, kind and name
     /// stay as they were.
     pub fn change(&self, redis: RedisConfig) {
         self.shared.redis.store(Arc::new(redis));

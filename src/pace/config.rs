@@ -1,4 +1,4 @@
-//! What the operator sets.
+//! The settings of the pace.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -157,7 +157,7 @@ impl Config {
         lane::Config { delay, concurrency, adapt: Adapt::Off, ..self.lane }
     }
 
-    /// The mode at `origin`, if an agent has none of its own.
+    /// The mode at `origin`, for an agent without a mode of its own.
     pub fn mode(&self, origin: &Origin) -> PaceMode {
         if self.origins.is_empty() {
             return self.mode;

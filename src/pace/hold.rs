@@ -1,5 +1,5 @@
-//! How long an origin is left alone: because it says so (Retry-After, an exhausted quota), or
-//! because it fails.
+//! Holds: times in which nothing starts at an origin, because it asks for that (Retry-After, an
+//! exhausted quota) or fails.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Why a request is not held until its time.
+//! Why a request has no turn, and the sentence that its client gets.
 
 use std::fmt;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl WaitReason {
     }
 }
 
-/// When to come back while the engine is away: the longest time between two tries to reach it.
+/// Retry-After while the engine is away: the longest time between two tries to reach it.
 const ENGINE_RETRY: Duration = Duration::from_secs(30);
 
 /// Why a request has no turn.
@@ -61,7 +61,7 @@ const ENGINE_RETRY: Duration = Duration::from_secs(30);
 pub enum NoTurn {
     /// It would wait so long, which is longer than it may.
     TooLong { wait: Duration, by: WaitReason, line: Option<u32>, delay: Duration },
-    /// The origin is left alone for so long; `status` is what the client gets.
+    /// A hold of the origin lasts so long; `status` is what the client gets.
     Resting { wait: Duration, status: u16, cause: Cause },
     /// Its robots.txt asks for requests in certain hours only, the next of which begin then.
     Closed { wait: Duration, line: u32 },

@@ -1,4 +1,4 @@
-//! What all lanes share.
+//! The state that all lanes share: settings, clock, timer, counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};

@@ -21,8 +21,8 @@ pub(super) fn take_up(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tic
     });
 }
 
-/// Says to the engine what has begun a hold here, and takes up the hold that applies to all. In a
-/// task of its own: no request waits for it.
+/// Reports the cause of a hold to the engine, and takes up the hold that applies to all, in a task of
+/// its own: no request waits for it.
 pub(super) fn announce(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
     let Some(engine) = cell.shared.cluster.engine().cloned() else { return };
     let lane = cell.shared.config.load().lane;
@@ -56,7 +56,7 @@ pub(super) fn announce(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
     });
 }
 
-/// Says to the engine that the origin responds again.
+/// Reports to the engine that the origin responds again.
 pub(super) fn calm(cell: &Arc<LaneCell>) {
     let Some(engine) = cell.shared.cluster.engine() else { return };
     let calm = engine.calm(&cell.key);
@@ -74,7 +74,7 @@ pub(super) fn end_hold(cell: &Arc<LaneCell>) {
     });
 }
 
-/// Outside of a runtime nothing is to be said to others: the proxy ends.
+/// Outside of a runtime nothing is reported: the proxy ends.
 fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(task);

@@ -16,7 +16,7 @@ use super::tick::Tick;
 use super::waited::Waited;
 use crate::engine::{self, Engine, SlotEnd, TurnRequest};
 
-/// So long before the slot of a turn its connection is made.
+/// The time before the slot of a turn at which its connection is made.
 pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
 /// When to come back where the engine responds too late for any slot.
 const LATE_RETRY: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ pub(super) enum Settled {
     /// It has no delay, or there is no engine.
     Free,
     Slot(Slot),
-    /// The engine is away: this proxy takes its part of the pace by itself.
+    /// The engine is away: this proxy takes its part of the pace.
     Share,
 }
 
@@ -103,7 +103,7 @@ impl TurnGuard {
                     if now + wait > deadline {
                         return Err(self.beyond(id, terms, wait));
                     }
-                    // Not worth another request before half of it is over.
+                    // Another request to the engine before half of it is over would not help.
                     sleep_until(shared.ticks.instant(now + wait / 2)).await;
                 }
                 Some(Reserved::Lost) => {
@@ -120,7 +120,7 @@ impl TurnGuard {
 
     /// Settles the start of a turn for which the engine has no slot since that moment: it takes this
     /// proxy's part of the pace, also where a single operation has failed. Where that is not soon,
-    /// the engine is worth another request until then.
+    /// the engine is asked again until then.
     ///
     /// # Errors
     ///

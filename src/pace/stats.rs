@@ -64,7 +64,7 @@ pub struct WaitTotals {
     pub held: u64,
     /// The sum of their waits.
     pub waited: Duration,
-    /// Requests that were told to come back later.
+    /// Requests that were answered 429 or 503, with the time in Retry-After.
     pub refused: u64,
 }
 

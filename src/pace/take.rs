@@ -21,7 +21,7 @@ use crate::runtime::box_future::box_future;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
-/// What a turn is wanted for.
+/// The request that needs a turn, and what applies to it.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnRequest<'a> {
     pub origin: &'a Origin,
@@ -31,7 +31,7 @@ pub struct TurnRequest<'a> {
     /// The group of the robots.txt that applies, and what that asks.
     pub group: &'a str,
     pub asked: Option<AskedPace>,
-    /// So long until the hours of Visit-time begin, and the line that says so.
+    /// The time until the hours of Visit-time begin, and the line of that record.
     pub closed: Option<(Duration, u32)>,
     pub visit: Visit,
     pub is_robots_txt: bool,
@@ -41,7 +41,7 @@ pub struct TurnRequest<'a> {
     pub shutdown: &'a CancellationToken,
 }
 
-/// What becomes of a request.
+/// A turn at once, or the wait for one.
 #[derive(Debug)]
 pub enum TurnOrWait<'a> {
     Turn(Turn),

@@ -1,8 +1,9 @@
-//! What applies to the request of a turn.
+//! The conditions of a turn: what applies to its request.
 
 use super::lane::Kind;
 use super::tick::Tick;
 use crate::policy::pace::AskedPace;
+
 /// What applies to the request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {

@@ -32,7 +32,7 @@ use crate::types::origin::Origin;
 /// A turn at an address is kept for at most so long while its request waits for something else.
 const ADDRESS_KEPT_MAX: Duration = Duration::from_secs(1);
 
-/// A shorter wait is not told.
+/// A shorter wait is not reported.
 const WAIT_NOTICEABLE: Duration = Duration::from_millis(1);
 
 /// The right to one start. Dropped before its start, it has cost nothing; dropped after, the

@@ -70,7 +70,7 @@ pub async fn serve_client(
     }
 }
 
-/// A protocol that a client may speak to the proxy. What is none of them is refused as HTTP/1.
+/// A protocol that a client may speak to the proxy. Any other is refused as HTTP/1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spoken {
     Http1,

@@ -1,6 +1,6 @@
-//! Accepts connections on a worker's thread. The worker keeps them, unless another has clearly fewer.
-//! While descriptors are short, accepting pauses: new clients wait in the system's queue, and the
-//! descriptors that are left serve the requests of those that are connected.
+//! Accepts connections on a worker's thread. The worker keeps a connection, unless another worker has
+//! clearly fewer. While descriptors are short, accepting pauses: new clients wait in the system's
+//! queue, and the descriptors that are left serve the clients that are connected.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -43,7 +43,7 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts until shutdown, on the current thread. Dropping the acceptor closes the workers' queues.
+    /// Spawns the accept loop of each listener on the current thread, until shutdown. Dropping the acceptor closes the workers' queues.
     pub fn spawn(self, listeners: Listeners) {
         for listener in listeners.sockets {
             match Listener::new(listener) {

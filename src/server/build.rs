@@ -1,5 +1,5 @@
 //! Builds the components of the proxy from the settings: those that live as long as the process,
-//! and those that are built anew at a reload.
+//! and those that are built again at a reload.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;

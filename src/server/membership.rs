@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::store::Store;
 
-/// The engine, and the store that remembers its members.
+/// The engine, and the store that keeps the number of its members.
 #[derive(Debug)]
 pub(super) struct Membership {
     engine: Arc<dyn Engine>,

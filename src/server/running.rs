@@ -47,7 +47,7 @@ impl Server {
         let acceptors = components.workers.min(ACCEPTORS_MAX);
         let accepting =
             (0..acceptors).map(|_| listeners.try_clone()).collect::<io::Result<Vec<_>>>()?;
-        // Each of them holds a place for whom it waits, at each listener.
+        // Each acceptor holds a permit at each listener, for the connection that it waits for.
         let waiting = acceptors * listeners.sockets.len();
         let (settings, permits) = (components.settings(), descriptors::places().max(waiting + 1));
         descriptors::say_if_short(settings.clients.max_connections, permits);

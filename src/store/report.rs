@@ -20,12 +20,12 @@ pub struct Report {
     /// When requests may start there, if that is not at once; of a running proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<LaneView>,
-    /// What the engine knows beside it; of a running proxy that shares one.
+    /// What the engine has of it; of a running proxy that shares one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<SharedReport>,
 }
 
-/// What the proxies that share an engine know of one origin.
+/// What the engine has of one origin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SharedReport {
     /// Why the engine does not respond; the rest says nothing then.
@@ -39,7 +39,7 @@ pub struct SharedReport {
 }
 
 impl Report {
-    /// Of an origin of which this proxy knows nothing by itself.
+    /// Of an origin that is not in this proxy's store.
     pub fn unknown(origin: &Origin) -> Self {
         Self::new(origin.to_string(), Persisted::default(), &Blobs::default())
     }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const ALIKE_MIN: f64 = 0.6;
 
 /// Declares an enumeration whose variants have words: `as_str`, `WORDS`, `FromStr`, `Display`,
-/// `Serialize` and `Deserialize`. A text that is none of the words is refused with a list of them.
+/// `Serialize` and `Deserialize`. Any other text is refused with a list of the words.
 macro_rules! words {
     ($(
         $(#[$meta:meta])*
@@ -77,7 +77,7 @@ macro_rules! serde_as_text {
 
 pub(crate) use {serde_as_text, words, words_of};
 
-/// The message for a text that is none of `words`, with the word that was probably meant.
+/// The message for a text that is not one of `words`, with the nearest of them.
 pub fn not_one_of(text: &str, words: &[&str]) -> String {
     let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
     let mut message = format!("\"{text}\" is not one of {}", quoted.join(", "));

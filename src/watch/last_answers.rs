@@ -35,7 +35,7 @@ pub(super) enum Answer {
 pub(super) enum Compare {
     /// As the store has it.
     Stored,
-    /// It can be had again and is as this agent knows it.
+    /// The file can be fetched again, and is the one that this agent had last.
     Returned,
     /// This agent's last state, if another agent got a different one since.
     Own(Arc<RobotsState>),

@@ -138,7 +138,7 @@ impl Exposition {
     }
 }
 
-/// The older format names a counter by its sample, and knows neither units nor an end.
+/// The older format names a counter by its sample, and has neither units nor an end mark.
 fn as_prometheus(lines: &str) -> String {
     let kinds = lines.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let counters: Vec<_> =

@@ -32,7 +32,7 @@ pub struct CheckArgs {
     /// What to ask about; - or nothing: one a line from standard input
     #[arg(value_name = "URL")]
     pub urls: Vec<OsString>,
-    /// For whom: a product token, or a whole User-Agent [default: courtesy's own]
+    /// Agent: a product token, or a whole User-Agent [default: courtesy's own]
     #[arg(long, value_name = "AGENT")]
     pub agent: Option<String>,
     /// Read robots.txt in this dialect instead of robots.profile

@@ -1,5 +1,5 @@
 //! Each client of this machine, tried: with the variables of `courtesy env` it fetches a page that is
-//! allowed and one that is not. The site knows what came, and which way.
+//! allowed and one that is not. The site counts what arrives, and by which way.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};

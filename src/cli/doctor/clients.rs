@@ -10,9 +10,9 @@ pub struct Client {
     pub arguments: &'static [&'static str],
     /// Arguments that fail where this part is not installed.
     pub probe: &'static [&'static str],
-    /// That it does not follow as it comes, or only in part, is known, and no fault of this machine.
+    /// Whether it is known to follow no variable, or only in part: no fault of this machine.
     pub is_known: bool,
-    /// Seconds after which it gives up an answer that has not begun, as it comes; 0: it does not.
+    /// Its default timeout for the begin of a response, in seconds; 0: it has none.
     pub timeout: u64,
     /// What to do when it goes around the proxy.
     pub remedy: &'static str,

@@ -99,7 +99,7 @@ impl Summary {
         text + &self.refused() + &self.left_out()
     }
 
-    /// What a sealed command tried in vain, and what was relayed for it.
+    /// The connections of a sealed command that were refused, and those that were relayed.
     fn refused(&self) -> String {
         let Some(sealed) = &self.sealed else { return String::new() };
         let Refused { destinations, more } = &sealed.refused;

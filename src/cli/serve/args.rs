@@ -5,22 +5,22 @@ use clap::Args;
 use crate::cli::flags::{ConfigFlags, ServeFlags};
 use crate::config::{InvalidSettings, Loaded, Override};
 
-/// The arguments of `courtesy serve args`.
+/// The arguments of `courtesy serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   courtesy serve                                    listen on 127.0.0.1:3128
   courtesy serve --listen 127.0.0.1:0 --workers 1   any free port, one thread
   http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
-  courtesy health                                   is it well? (--admin)
-  curl http://127.0.0.1:3129/metrics                its numbers; /readyz, /config and more are there
+  courtesy health                                   is it ready? (--admin)
+  curl http://127.0.0.1:3129/metrics                its metrics; /readyz, /config and more are there
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
 requests under way finish (limits.drain_timeout); a second one ends at once.
 
-HUP, or a change of the configuration file, of https.ca_cert and ca_key or of tls.extra_roots, takes
-up what is set now, from the next request on; settings that cannot be used are refused as a whole,
-and the log says which they are. state_dir, workers, listen, admin.token_file, audit.dir,
+HUP, or a change of the configuration file, of https.ca_cert and ca_key or of tls.extra_roots, applies
+the new settings, from the next request on; invalid ones are refused as a whole, and the log names
+them. state_dir, workers, listen, admin.token_file, audit.dir,
 store.enabled and log.format need a restart. HUP alone takes up a CA that `courtesy ca rotate` has
 made, and opens denials.jsonl anew, as logrotate wants it; logrotate must keep all it rotates
 (rotate -1), because a file that it removes is missing from the chain: audit.retain is for that.

@@ -11,7 +11,7 @@ use super::super::environment;
 use super::super::exit::{Exit, Failure, OrExit};
 use crate::config::{Change, Override};
 
-/// Their source, as complaints name it.
+/// Their source, as error messages name it.
 const VARIABLE: &str = "$LISTEN_FDS";
 
 /// The inherited sockets; empty without a service manager.

@@ -51,7 +51,7 @@ impl ReadAllowance {
     }
 }
 
-/// Waits until the origin wants the body, or has responded without it.
+/// Waits until the origin asks for the body, or has responded without it.
 type Hold = Pin<Box<dyn Future<Output = Wanted> + Send>>;
 
 /// What a held body is to do.
@@ -64,7 +64,7 @@ enum Wanted {
 /// A client's content.
 struct Streamed {
     body: TimeoutBody,
-    /// With `Expect: 100-continue`, the client is not asked for the body before the origin wants it.
+    /// With `Expect: 100-continue`, the client is not asked for the body before the origin asks for it.
     hold: Option<Hold>,
     /// The body was not wanted: the request stays incomplete while its response is read, and ends
     /// with it.

@@ -45,7 +45,7 @@ impl RequestProgress {
         self.is_complete.load(Ordering::Acquire)
     }
 
-    /// Starts the origin's time anew.
+    /// Starts the origin's timeout again.
     pub fn start_origin_timer(&self) {
         *self.waiting_since.lock() = Some(clock::monotonic());
     }

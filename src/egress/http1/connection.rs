@@ -151,7 +151,7 @@ impl Http1Connection {
         self.sender.is_ready()
     }
 
-    /// Checks whether it can take an exchange now, and be it its first: drives it once.
+    /// Drives the connection once, and checks whether it can take an exchange now, also a first one.
     pub fn is_open(&mut self) -> bool {
         self.relay.mute();
         self.drive(Waker::noop());
@@ -237,7 +237,7 @@ impl Http1Connection {
     }
 }
 
-/// The driver ends by itself once there is no sender: what is left of a whole upload is sent, and
+/// The driver ends once there is no sender: what is left of a whole upload is sent, and
 /// TLS is closed properly (RFC 9112 §9.8). It may take as long as an origin may be silent. An upload
 /// that never becomes whole, because its client has left or timed out, is given up at once.
 impl Drop for Http1Connection {

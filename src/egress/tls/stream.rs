@@ -27,7 +27,7 @@ impl PollReadable for TcpStream {
     }
 }
 
-/// rustls wants to read when it has no plaintext left, and only then reads from the stream.
+/// rustls reads from the stream only when it has no plaintext left.
 impl<S: PollReadable> PollReadable for client::TlsStream<S> {
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         let (stream, session) = self.get_ref();

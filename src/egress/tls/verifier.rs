@@ -1,4 +1,4 @@
-//! Verifies the certificates of origins, and presents none of the proxy's own. The verifier is that
+//! Verifies the certificates of origins, and presents no certificate of the proxy. The verifier is that
 //! of `WebPKI`, wrapped only to explain more of what it refuses. The hosts in
 //! `tls.insecure_origins` have another, which accepts any certificate and still requires proof of
 //! its key.

@@ -13,7 +13,7 @@ pub(super) struct Opened {
     pub greeting: Greeting,
 }
 
-/// Connects to the primary at `address`, or to that of the settings: each time anew, because the
+/// Connects to the primary at `address`, or to that of the settings: each time again, because the
 /// role of a server changes.
 pub(super) async fn open(
     address: Option<&Address>,
@@ -41,7 +41,7 @@ fn no_address() -> Error {
     ErrorKind::Connection.with("no address is set")
 }
 
-/// The address of the primary, from the first sentinel that knows it.
+/// The address of the primary, from the first sentinel that has it.
 async fn ask_sentinels(primary: &str, config: &RedisConfig) -> Result<Address, Error> {
     let mut last = ErrorKind::Sentinel.with("no address of a sentinel is set");
     // Each has its part of the time: one that does not respond is not to cost all of it.

@@ -28,7 +28,7 @@ type Heads = Vec<(String, LogHead)>;
 /// A stored value.
 pub(super) enum Found<T> {
     Nothing,
-    /// It is none of ours, or it is damaged.
+    /// It was not written by this program, or it is damaged.
     Damaged,
     Value(T),
 }

@@ -16,7 +16,7 @@ pub struct SlotRequest {
     pub group: Box<str>,
     pub own_delay: Duration,
     pub asked_delay: Duration,
-    /// The longest that this proxy remembers by itself of delays and holds.
+    /// The longest of the delays and holds that this proxy keeps itself.
     pub left: Duration,
 }
 
@@ -34,7 +34,7 @@ impl Lane {
     /// What the engine has to know for a slot of the turn; `None`: it has no delay, has started or
     /// has ended.
     pub fn slot_request(&self, turn: TurnId, now: Tick) -> Option<SlotRequest> {
-        // The engine knows what the other proxies have started.
+        // The engine counts what the other proxies have started.
         let left = self.starts_at_by(turn, Share::ALONE)?.since(now);
         let turn = self.turns.get(turn)?;
         let GroupKey::Page(group) = &turn.key else { return None };
@@ -71,7 +71,8 @@ impl Lane {
         })
     }
 
-    /// Whether what the site asks is the delay that is kept, or less because it is slow.
+    /// The limit of a delay that the site asks for: [`LaneLimit::Adapt`] if it is kept longer, because the
+    /// site is slow.
     pub(super) fn asked_limit(&self, asked: Duration) -> LaneLimit {
         if self.asked_delay(asked) > asked { LaneLimit::Adapt } else { LaneLimit::Asked }
     }

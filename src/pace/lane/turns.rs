@@ -22,7 +22,7 @@ pub(super) struct LaneTurn {
     /// The delay that the site asks of it.
     pub delay: Duration,
     pub has_started: bool,
-    /// It may start then, as was settled with the other proxies or for want of them.
+    /// When it may start, if that has been settled: by a slot, or by this proxy's part of the pace.
     pub settled: Option<Tick>,
     /// When it started; before that, when it was granted.
     pub began: Tick,
@@ -80,7 +80,7 @@ impl LaneTurns {
         own < free.saturating_mul(HELD_PER_FREE).max(1)
     }
 
-    /// LaneTurns that have not started and are to be a delay apart, of one group or of all.
+    /// Turns that have not started and are to be a delay apart, of one group or of all.
     pub(super) fn unstarted(&self, key: Option<&GroupKey>) -> usize {
         let is_it = |turn: &&LaneTurn| {
             !turn.has_started && turn.key.is_page() && key.is_none_or(|key| turn.key == *key)

@@ -89,7 +89,7 @@ impl Unreachable {
         let observed = self.tried.since(self.since);
         let is_long = self.failures >= OUTAGE_TRIES_MIN && observed >= rule.after_time;
         let copy = self.copy.as_ref().filter(|_| rule.copy == OutageCopy::Use);
-        // Whatever the profile allows in an outage: this may be none of the origin.
+        // The parent failed, maybe not the origin: what the profile allows in an outage does not apply.
         if self.cause.is_of_parent() {
             let absence = self.absence(AbsenceKind::Unreachable, now);
             return copy.map_or(Policy::DisallowAll(absence), Policy::Rules);

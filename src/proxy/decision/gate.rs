@@ -35,8 +35,7 @@ use crate::watch::Watch;
 #[derive(Debug)]
 pub struct Permit {
     target: Target,
-    /// The origin's robots.txt is unreachable, so the store wants to know whether its pages are,
-    /// too.
+    /// The origin's robots.txt is unreachable: whether its pages are, too, is noted in the store.
     in_outage: bool,
     is_waived: bool,
     pace: PermitPace,

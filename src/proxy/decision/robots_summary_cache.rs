@@ -1,4 +1,4 @@
-//! The summaries of robots.txt states that denials were given lately. To make one anew for each
+//! The summaries of robots.txt states that denials were given lately. To make one for each
 //! denial costs about as much as the rest of the denial.
 
 use std::fmt;

@@ -30,7 +30,7 @@ pub enum Entry {
 /// The protocol of the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientProtocol {
-    /// Also what is refused as HTTP/1 because it is none of the others.
+    /// Also any other protocol, which is refused as HTTP/1.
     Http1,
     /// In clear, with prior knowledge.
     Http2,

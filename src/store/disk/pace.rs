@@ -1,5 +1,5 @@
-//! The pace of origins beyond a restart: one row for each lane with a time ahead, and a mark by
-//! which a process knows whether the one before ended in order.
+//! The pace of origins beyond a restart: one row for each lane with a time ahead, and a mark that
+//! shows whether the process before this one ended in order.
 
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};

@@ -72,7 +72,7 @@ fn to_a_labels(name: &str) -> Result<String, UrlError> {
     }
     match url::Host::parse(name) {
         Ok(url::Host::Domain(domain)) => Ok(domain),
-        // Full-width digits and the like became an address: a disguise, not a name.
+        // Full-width digits, for example, are mapped to an address, and may disguise it.
         Ok(url::Host::Ipv4(_) | url::Host::Ipv6(_)) => Err(UrlError::OddAddress(name.into())),
         Err(_) => Err(UrlError::HostName(name.into())),
     }

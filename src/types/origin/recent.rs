@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use super::{Origin, Scheme, UrlError};
 use crate::types::limits::HOST_BYTES_MAX;
 
-/// Origins that a worker knows again by the words they were asked for in.
+/// Parsed origins that a worker keeps, by the text of the request.
 const RECENT_ORIGINS: usize = 1024;
 
 /// Bytes of those words: a host with a dot at its end, a colon and a port.

@@ -52,7 +52,7 @@ keys! {
         observed: bool,
         /// A tunnel: the requests inside it are not held.
         not_seen: bool,
-        /// By whom an exemption was granted for which the delay is another.
+        /// The name behind the exemption that changes the delay.
         exempted_by: Option<String>,
     }
     /// Of one exemption on one origin.

@@ -19,7 +19,7 @@ pub struct Losses {
     torn: u64,
     torn_bytes: u64,
     pruned_up_to: u64,
-    /// Lines that are none of the log's.
+    /// Lines that do not belong to the log.
     pub unreadable: u64,
     /// Of the logs before this one: lines removed, and lines that are not there.
     pruned_before: u64,
@@ -47,7 +47,7 @@ pub struct Missing {
     pub pruned_up_to: u64,
     /// Lines that the log should have by its numbers, and does not.
     pub absent_lines: u64,
-    /// Lines that are none of this log's.
+    /// Lines that do not belong to this log.
     pub unreadable_lines: u64,
     /// Lines whose text does not match their hash. They are not counted otherwise.
     pub changed_lines: u64,

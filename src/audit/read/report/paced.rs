@@ -29,7 +29,7 @@ pub struct PacedLines {
     pub undercount_at_most: u64,
 }
 
-/// Requests that were held, or told to come back later: by the totals that the proxy notes from time to time.
+/// Requests that were held, or got no turn: by the totals that the proxy writes each hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PacedTotals {
     /// Requests that waited for their turn.

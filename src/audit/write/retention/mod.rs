@@ -46,7 +46,7 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    /// It ends by itself with the writer that `desk` belongs to.
+    /// It ends with the writer of `handle`.
     pub fn new(
         config: Current,
         clock: Arc<dyn Clock>,

@@ -1,4 +1,4 @@
-//! What the command tried in vain: the kernel answers a connection to a port without a listener with
+//! Connections of the command that were refused: the kernel answers a connection to a port without a listener with
 //! a reset, and UDP with an ICMP error. Both pass loopback, where a packet socket sees them.
 
 use std::collections::BTreeMap;

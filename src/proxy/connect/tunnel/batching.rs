@@ -7,7 +7,7 @@
 /// Bytes one way, with none the other way, from which on they are a stream and may be batched.
 const STREAM_BYTES_MIN: usize = 1 << 20;
 
-/// Bytes that each piece of a stream has at least. Slower data is moved as it comes.
+/// Bytes that each piece of a stream has at least. Slower data is moved at once.
 const STREAM_PIECE_BYTES_MIN: usize = 16 << 10;
 
 /// The traffic in one direction.

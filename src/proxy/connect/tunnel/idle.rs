@@ -40,7 +40,7 @@ impl IdleTimer {
         Self { timeout, shutdown, last_activity, last_sender: AtomicU8::new(Side::Client as u8) }
     }
 
-    /// Starts the timeout anew: data was read or written.
+    /// Starts the timeout again: data was read or written.
     pub fn note_activity(&self) {
         *self.last_activity.lock() = clock::monotonic();
     }

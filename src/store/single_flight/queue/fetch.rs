@@ -1,4 +1,4 @@
-//! A fetch of the queue: who waits for it, and whether it waits or runs.
+//! A fetch of the queue: the clients that wait for it, and whether it waits or runs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
