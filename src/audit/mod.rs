@@ -27,11 +27,13 @@ pub use record::meta_event::{
     ChangedEvent, ChangesOmittedEvent, GapEvent, PacedEvent, PrunedEvent, SettingsEvent,
     StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
-pub use record::meta_record::{Gap, How, Notice, Pruned, Recorded, Started, Stopped, Torn, Totals};
+pub use record::meta_record::{
+    Gap, Notice, Pruned, Recorded, StartMode, Started, Stopped, Torn, Totals,
+};
 pub use record::node::Node;
 pub use record::paced_record::{PaceExemption, Paced};
 pub use record::robots_record::Robots;
-pub use record::settings_record::{Change, SettingsChanged, Who};
+pub use record::settings_record::{Change, ReloadTrigger, SettingsChanged};
 pub use record::shared_robots::SharedRobots;
 pub use record::time::{parse as parse_time, print as print_time};
 pub use segment::FILE_NAME;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::environment;
 use super::exit::{Exit, Failure, OrExit};
-use crate::audit::{Health, How, Record, Writer};
+use crate::audit::{Health, Record, StartMode, Writer};
 use crate::ca::CURE;
 use crate::config::Settings;
 use crate::egress::EgressState;
@@ -103,7 +103,7 @@ impl EphemeralProxy {
         if let Some(invalidity) = components.leaves.invalidity() {
             return Err(anyhow::anyhow!("{invalidity}; {CURE}")).or_exit(Exit::Configuration);
         }
-        components.lifecycle.started(How::Run);
+        components.lifecycle.started(StartMode::Run);
         let server = Server::start(listeners, &components)?;
         Ok(Self {
             address: server.addresses()[0],

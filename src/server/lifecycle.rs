@@ -10,8 +10,8 @@ use std::time::Instant;
 use tracing::warn;
 
 use crate::audit::{
-    How, Notice, SettingsChanged, SettingsEvent, Started, StartedEvent, Stopped, StoppedEvent, Who,
-    Writer,
+    Notice, ReloadTrigger, SettingsChanged, SettingsEvent, StartMode, Started, StartedEvent,
+    Stopped, StoppedEvent, Writer,
 };
 use crate::config::Settings;
 use crate::policy::profile;
@@ -46,8 +46,8 @@ struct Logged {
 struct Waiting {
     settings: Settings,
     contents: BTreeSet<&'static str>,
-    /// Who made the last of them.
-    who: Who,
+    /// ReloadTrigger made the last of them.
+    who: ReloadTrigger,
     count: u64,
 }
 
@@ -59,7 +59,7 @@ impl Lifecycle {
     }
 
     /// Writes `started`; called before the first request is accepted.
-    pub fn started(&self, how: How) {
+    pub fn started(&self, how: StartMode) {
         let digest = self.logged().settings.digest();
         self.queue(Notice::Started(Started {
             digest,
@@ -75,7 +75,7 @@ impl Lifecycle {
     }
 
     /// Writes the change to `settings`; `contents` names the settings whose files have changed.
-    pub fn changed(&self, who: Who, settings: Settings, contents: &[&'static str]) {
+    pub fn changed(&self, who: ReloadTrigger, settings: Settings, contents: &[&'static str]) {
         let mut logged = self.logged();
         let is_other = logged.latest() != &settings || !contents.is_empty();
         if !is_other {
@@ -196,9 +196,9 @@ mod tests {
         let (lifecycle, audit) = lifecycle(dir.path());
         for number in 0..1000 {
             let mode = if number % 2 == 0 { Mode::Observe } else { Mode::Enforce };
-            lifecycle.changed(Who::File, settings(mode), &[]);
+            lifecycle.changed(ReloadTrigger::File, settings(mode), &[]);
         }
-        lifecycle.changed(Who::Hup, settings(Mode::Observe), &["clients.users_file"]);
+        lifecycle.changed(ReloadTrigger::Hup, settings(Mode::Observe), &["clients.users_file"]);
         let later = monotonic() + SETTINGS_NOTICES_TIME;
         lifecycle.write_waiting(&mut lifecycle.logged(), later);
         audit.close().unwrap();
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(last.omitted, Some(1000 - SETTINGS_NOTICES_MAX as u64));
         assert_eq!(
             (last.who, &last.contents[..]),
-            (Who::Hup, &["clients.users_file".to_owned()][..])
+            (ReloadTrigger::Hup, &["clients.users_file".to_owned()][..])
         );
         assert_eq!(
             (&last.changes[0].old, &last.changes[0].new),
@@ -226,7 +226,7 @@ mod tests {
     fn settings_that_are_the_same_have_no_notice() {
         let dir = tempfile::tempdir().unwrap();
         let (lifecycle, audit) = lifecycle(dir.path());
-        lifecycle.changed(Who::Hup, Settings::default(), &[]);
+        lifecycle.changed(ReloadTrigger::Hup, Settings::default(), &[]);
         lifecycle.write_omitted();
         audit.close().unwrap();
         assert_eq!(notices(dir.path()), []);

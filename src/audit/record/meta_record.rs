@@ -191,7 +191,7 @@ pub struct Started {
     /// Of all settings in effect, in hexadecimal: see [`SettingsChanged::digest`].
     pub digest: String,
     pub event: StartedEvent,
-    pub how: How,
+    pub how: StartMode,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
     pub prev: String,
@@ -208,7 +208,7 @@ pub struct Started {
 /// The command that runs the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub enum StartMode {
     Serve,
     /// As the proxy of one command.
     Run,

@@ -1,5 +1,7 @@
 //! The notice of changed settings.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -30,7 +32,7 @@ pub struct SettingsChanged {
     pub seq: u64,
     #[serde(with = "super::time")]
     pub time: Timestamp,
-    pub who: Who,
+    pub who: ReloadTrigger,
 }
 
 /// One setting that is another.
@@ -44,12 +46,21 @@ pub struct Change {
     pub old: Value,
 }
 
-/// What the settings were read again for.
+/// Why the settings were read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Who {
+pub enum ReloadTrigger {
     /// A file that is watched has changed.
     File,
     /// SIGHUP.
     Hup,
+}
+
+impl fmt::Display for ReloadTrigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File => "a file has changed",
+            Self::Hup => "SIGHUP",
+        })
+    }
 }

@@ -39,7 +39,7 @@ fn table() -> Vec<(Notice, &'static str)> {
     let started = Started {
         digest: "ef".into(),
         event: StartedEvent::It,
-        how: How::Serve,
+        how: StartMode::Serve,
         node: node.clone(),
         prev: prev.clone(),
         profile_version: 3,
@@ -58,7 +58,7 @@ fn table() -> Vec<(Notice, &'static str)> {
         prev: prev.clone(),
         seq,
         time,
-        who: Who::Hup,
+        who: ReloadTrigger::Hup,
     };
     let bare =
         SettingsChanged { contents: Vec::new(), omitted: None, node: None, ..settings.clone() };

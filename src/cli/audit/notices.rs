@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::audit::{
     Changed, ChangesOmitted, Notice, Omission, Paced, Recorded, SettingsChanged, Started, Totals,
-    Who, print_time,
+    print_time,
 };
 use crate::cli::audit::csv_row::word;
-use crate::cli::span::{seconds, span};
+use crate::cli::human_duration::{human_duration, seconds};
 
 /// Bytes of a digest that people compare.
 const DIGEST_SHOWN: usize = 12;
@@ -100,8 +100,9 @@ fn of_totals(totals: &Totals) -> String {
         format!("; {count} records")
     });
     let Totals { paced, resting, waited_ms, .. } = totals;
-    let held = (*paced > 0)
-        .then(|| format!("; {paced} held, for {} in all", span(Duration::from_millis(*waited_ms))));
+    let held = (*paced > 0).then(|| {
+        format!("; {paced} held, for {} in all", human_duration(Duration::from_millis(*waited_ms)))
+    });
     let resting = (*resting > 0).then(|| format!("; {resting} told to come back later"));
     let parts = [recorded, held, resting].into_iter().flatten().collect::<String>();
     format!("{allowed} allowed and {denied} denied since {since}{parts}")
@@ -114,10 +115,7 @@ fn of_start(started: &Started) -> String {
 }
 
 fn of_settings(changed: &SettingsChanged) -> String {
-    let who = match changed.who {
-        Who::File => "a file has changed",
-        Who::Hup => "SIGHUP",
-    };
+    let who = changed.who;
     let changes = changed.changes.iter().map(|it| format!("{}: {} → {}", it.key, it.old, it.new));
     let contents =
         changed.contents.iter().map(|key| format!("{key}: the file has another content"));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytesize::ByteSize;
 
 use crate::audit::read::Extent;
-use crate::cli::span::span;
+use crate::cli::human_duration::human_duration;
 use crate::runtime::clock::monotonic;
 
 /// Shorter readings show no progress.
@@ -76,7 +76,7 @@ fn line(Extent { read, total }: Extent, lines: u64, elapsed: Duration) -> String
     format!(
         "{:3.0} %  {read:.1} of {total:.1}  {rate} records/s  {} left",
         share * 100.0,
-        span(left)
+        human_duration(left)
     )
 }
 

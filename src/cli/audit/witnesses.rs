@@ -6,8 +6,8 @@ use super::last_line::last_line;
 use crate::audit::Head;
 use crate::audit::read::Log;
 use crate::audit::read::verify::GivenHead;
+use crate::cli::engine_client::EngineClient;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::observer::Observer;
 use crate::config::Settings;
 use crate::engine::{Engine, LogHead};
 use crate::server::is_name_of;
@@ -23,7 +23,7 @@ pub struct Witnesses {
 impl Witnesses {
     /// Asks the engine of the settings.
     pub fn ask(settings: Settings) -> Result<Self, Failure> {
-        let observer = Observer::connect(&settings)?;
+        let observer = EngineClient::connect(&settings)?;
         let heads = observer.wait(observer.engine.heads());
         let heads = heads.map_err(|error| Failure {
             exit: Exit::Unavailable,

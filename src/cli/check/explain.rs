@@ -2,8 +2,8 @@
 
 use super::answer::{Answer, Outcome, Robots};
 use crate::audit::mended;
+use crate::cli::human_duration::human_duration;
 use crate::cli::paint::Paint;
-use crate::cli::span::span;
 
 /// The whole explanation with line ends.
 pub fn explain(answer: &Answer, paint: Paint) -> String {
@@ -91,11 +91,11 @@ fn evidence(robots: &Robots) -> Vec<String> {
     parts.extend(robots.cut.then(|| "cut at the size limit".to_owned()));
     let fetched = robots.age.map(|age| match age.as_secs() {
         0 => "fetched just now".to_owned(),
-        _ => format!("fetched {} ago", span(age)),
+        _ => format!("fetched {} ago", human_duration(age)),
     });
     let current = robots.current_for.map(|left| match robots.sha256 {
-        Some(_) => format!("current for {}", span(left)),
-        None => format!("to be asked for again in {}", span(left)),
+        Some(_) => format!("current for {}", human_duration(left)),
+        None => format!("to be asked for again in {}", human_duration(left)),
     });
     let timing: Vec<String> = fetched.into_iter().chain(current).collect();
     if !timing.is_empty() {

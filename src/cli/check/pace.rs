@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cli::span::{seconds, span};
+use crate::cli::human_duration::{human_duration, seconds};
 use crate::policy::pace::{asked, closed};
 use crate::policy::profile::Profile;
 use crate::proxy::Https;
@@ -131,7 +131,10 @@ impl Pace {
     /// A line for people; `None`: there is nothing to say.
     pub fn line(&self) -> Option<String> {
         let opens = (self.opens_in_ms > 0).then(|| {
-            format!("none for {} (Visit-time)", span(Duration::from_millis(self.opens_in_ms)))
+            format!(
+                "none for {} (Visit-time)",
+                human_duration(Duration::from_millis(self.opens_in_ms))
+            )
         });
         let delay = self.delay();
         let unseen = (self.not_seen && delay.is_some())

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use tracing::warn;
 
-use super::super::programs;
+use super::super::which;
 use super::write::write_if_changed;
 
 /// The password of the trust store, which is no secret: that of Java's own stores.
@@ -19,7 +19,7 @@ const END_OF_CERTIFICATE: &str = "-----END CERTIFICATE-----\n";
 /// The store in `dir`. It is made only when `authority` has changed: each start of `keytool` takes a
 /// large part of a second.
 pub fn store(dir: &Path, authority: &str) -> Option<PathBuf> {
-    let keytool = programs::find("keytool")?;
+    let keytool = which::find("keytool")?;
     let (store, made_for) = (dir.join("java.truststore"), dir.join("java.made-for"));
     if store.is_file() && fs::read_to_string(&made_for).is_ok_and(|text| text == authority) {
         return Some(store);
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_store_has_the_systems_authorities_and_each_of_ours() {
-        let Some(keytool) = programs::find("keytool") else { return };
+        let Some(keytool) = which::find("keytool") else { return };
         let dir = tempfile::tempdir().unwrap();
         let authority =
             || rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap().cert.pem();

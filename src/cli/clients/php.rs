@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::super::programs;
+use super::super::which;
 use super::setup::text;
 use super::write::write_if_changed;
 
@@ -56,7 +56,7 @@ fn without(list: &str, dir: &Path) -> String {
 
 /// The script that PHP puts before every other one by itself: ours takes its place, and runs it.
 fn prepended(scan_dir: &str) -> Option<String> {
-    let mut php = Command::new(programs::find("php")?);
+    let mut php = Command::new(which::find("php")?);
     php.args(["-r", "echo ini_get('auto_prepend_file');"])
         .stdin(Stdio::null())
         .stderr(Stdio::null());
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_script_that_php_puts_first_by_itself_runs_after_ours() {
-        if programs::find("php").is_none() {
+        if which::find("php").is_none() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::crawler::{self, Answer};
 use super::origin::{Origin, Reply};
 use super::report::Report;
-use crate::audit::How;
+use crate::audit::StartMode;
 use crate::audit::read::{Log, Scan, ScanItem};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::temporary_dir::{Purpose, TemporaryDir};
@@ -60,7 +60,7 @@ impl<W: Write> Stage<W> {
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
         let components =
             build(&settings, listeners.addresses(), settings.ca(None), Arc::clone(&clock) as _)?;
-        components.lifecycle.started(How::Demo);
+        components.lifecycle.started(StartMode::Demo);
         let server = Server::start(listeners, &components)?;
         Ok(Self {
             report,

@@ -10,9 +10,9 @@ use tokio::time::timeout;
 
 use super::super::clients::{self, Variable};
 use super::super::exit::Failure;
+use super::super::human_duration::human_duration;
 use super::super::no_proxy::NoProxy;
-use super::super::programs;
-use super::super::span::span;
+use super::super::which;
 use super::clients::{CLIENTS, Client, FILES, SCRATCH};
 use super::finding::Finding;
 use super::site::DISALLOWED;
@@ -76,7 +76,7 @@ impl Attempt<'_> {
         if timeout.is_zero() || self.max_wait < timeout {
             return Finding::well(name, said);
         }
-        let (timeout, max_wait) = (span(timeout), span(self.max_wait));
+        let (timeout, max_wait) = (human_duration(timeout), human_duration(self.max_wait));
         Finding {
             remedy: Some(format!(
                 "for sites with a long Crawl-delay, give it a longer timeout or set pace.max_wait below {timeout}"
@@ -92,7 +92,7 @@ impl Attempt<'_> {
 
     /// The program, if it is there with all that it needs.
     async fn program(&self) -> Option<PathBuf> {
-        let program = self.client.programs.iter().find_map(|program| programs::find(program))?;
+        let program = self.client.programs.iter().find_map(|program| which::find(program))?;
         let probe = self.client.probe.iter().map(ToString::to_string);
         let probed = self.run(&program, probe).await.ok()?;
         probed.status.success().then_some(program)

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use super::super::engine_client::EngineClient;
 use super::super::exit::Failure;
-use super::super::observer::Observer;
 use super::finding::Finding;
 use crate::config::Settings;
 use crate::engine::{Engine, Error, ErrorKind, Status};
@@ -20,7 +20,7 @@ const ENGINE: &str = "shared engine";
 /// What is found of the engine; nothing where none is set.
 pub fn engine(settings: &Settings) -> Vec<Finding> {
     let scratch = format!("doctor-{}", ulid::Ulid::new().to_string().to_lowercase());
-    match Observer::start(settings, Some(&scratch)) {
+    match EngineClient::start(settings, Some(&scratch)) {
         Ok(None) => Vec::new(),
         Ok(Some(observer)) => of(&observer),
         Err(Failure { error, .. }) => {
@@ -31,7 +31,7 @@ pub fn engine(settings: &Settings) -> Vec<Finding> {
     }
 }
 
-fn of(observer: &Observer) -> Vec<Finding> {
+fn of(observer: &EngineClient) -> Vec<Finding> {
     if let Err(fault) = observer.reach() {
         let kind = observer.engine.status().fault.map(|fault| fault.kind);
         let remedy = remedy(kind.unwrap_or(ErrorKind::Timeout));

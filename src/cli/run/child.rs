@@ -15,7 +15,7 @@ use tokio::runtime::{EnterGuard, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::super::exit::{Exit, Failure};
-use super::super::resources::Resources;
+use super::super::rlimits::Rlimits;
 use super::direct_connections::{DirectConnections, Watch};
 
 /// Exit code of a shell for a command that cannot be executed.
@@ -31,12 +31,12 @@ pub struct Running {
 }
 
 /// Starts the command.
-pub fn start(mut command: Command, resources: &Resources) -> Result<Running, Failure> {
+pub fn start(mut command: Command, rlimits: &Rlimits) -> Result<Running, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let entered = runtime.enter();
     // Before the command is started, so that it misses no signal.
     let signals = Signals::new()?;
-    let child = resources.lend(|| command.spawn());
+    let child = rlimits.lend(|| command.spawn());
     let program = command.as_std().get_program();
     let child = child.map_err(|error| not_started(program, &error))?;
     drop(entered);

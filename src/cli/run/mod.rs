@@ -3,7 +3,7 @@
 
 mod child;
 mod direct_connections;
-mod ran;
+mod outcome;
 mod retention;
 pub mod sealed;
 mod summary;
@@ -26,13 +26,13 @@ use super::exit::{Exit, Failure, OrExit};
 use super::flags::ConfigFlags;
 use super::logging;
 use super::no_proxy::NoProxyFlags;
-use super::resources::Resources;
+use super::rlimits::Rlimits;
 use super::temporary_dir;
 use crate::admin::panics;
 use crate::audit;
 use crate::config::{LogLevel, Settings};
 use crate::runtime::clock::{Clock, SystemClock};
-use ran::Ran;
+use outcome::RunOutcome;
 use sealed::SealedFlags;
 use summary::{Form, Summary};
 
@@ -107,7 +107,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         logging::init(&settings.log)
     };
     panics::watch();
-    let resources = Resources::claim();
+    let rlimits = Rlimits::raise();
     let now = SystemClock.wall();
     for notice in settings.notices(now) {
         warn!("{notice}");
@@ -117,11 +117,11 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let id = audit::new_id(now);
     let records = run_dir(&settings, &id)?;
     let old = remove_old(&settings, &id, args.keep);
-    let Ran { ended, report, sealed } = if args.sealed.sealed {
+    let RunOutcome { ended, report, sealed } = if args.sealed.sealed {
         let command = (&args.sealed, &args.command[..]);
-        sealed::run(command, args.no_proxy.list(), (settings, &records), &resources)?
+        sealed::run(command, args.no_proxy.list(), (settings, &records), &rlimits)?
     } else {
-        run_with_variables(args, &settings, &records, &resources)?
+        run_with_variables(args, &settings, &records, &rlimits)?
     };
     if let Some(old) = old {
         // It removes a limited number of runs, and had the time of the command. A panic was logged.
@@ -139,16 +139,16 @@ fn run_with_variables(
     args: &RunArgs,
     settings: &Settings,
     records: &Path,
-    resources: &Resources,
-) -> Result<Ran, Failure> {
+    rlimits: &Rlimits,
+) -> Result<RunOutcome, Failure> {
     let proxy = EphemeralProxy::start(settings.clone(), records)?;
     let setup = clients::set_up(proxy.address, args.no_proxy.list(), settings)?;
     let (program, arguments) = args.command.split_first().expect("the command line has one");
     let variables = clients::variables(&setup);
     let mut command = Command::new(program);
     command.args(arguments).envs(variables.iter().map(|it| (it.name, &it.value)));
-    let ended = child::start(command, resources).and_then(|running| running.wait(true));
-    Ok(Ran { ended, report: proxy.stop(), sealed: None })
+    let ended = child::start(command, rlimits).and_then(|running| running.wait(true));
+    Ok(RunOutcome { ended, report: proxy.stop(), sealed: None })
 }
 
 /// Removes old runs in a thread, while the command runs.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::super::ephemeral_proxy::ProxyReport;
 use super::super::no_proxy::NoProxy;
 use super::direct_connections::DirectConnections;
-use super::sealed::refused::{Refused, Report};
+use super::sealed::refused_connections::{RefusedConnections, Report};
 use crate::audit::Reason;
 use crate::pace::{Counts, WaitReason};
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
@@ -36,7 +36,7 @@ pub struct Summary {
     pub no_proxy: NoProxy,
     /// The connections that bypassed the proxy.
     pub connections: DirectConnections,
-    /// What a sealed run adds.
+    /// RefusalKind a sealed run adds.
     pub sealed: Option<Report>,
     pub report: ProxyReport,
 }
@@ -102,7 +102,7 @@ impl Summary {
     /// The connections of a sealed command that were refused, and those that were relayed.
     fn refused(&self) -> String {
         let Some(sealed) = &self.sealed else { return String::new() };
-        let Refused { destinations, more } = &sealed.refused;
+        let RefusedConnections { destinations, more } = &sealed.refused;
         let mut each: Vec<_> =
             destinations.iter().map(|(to, count)| format!("{to} ({count})")).collect();
         each.extend((*more > 0).then(|| format!("{more} others")));

@@ -1,12 +1,12 @@
 //! `courtesy serve`: runs the proxy until a signal stops it.
 
 mod args;
-mod manager;
+mod file_watch;
 mod reload;
 mod replicas;
+mod service_manager;
 mod signals;
 mod sockets;
-mod watch;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -15,20 +15,22 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::exit::{Exit, Failure, OrExit};
-use super::resources::Resources;
+use super::logging::Level;
+use super::rlimits::Rlimits;
 use super::{environment, logging};
 use crate::admin::control::Socket;
 use crate::admin::{Admin, Listener, RunFile, panics, run_file};
-use crate::audit::How;
+use crate::audit::{CloseError, ReloadTrigger, StartMode};
 use crate::config::{Loaded, Settings};
 use crate::proxy::OriginalDestination;
 use crate::runtime::clock::{Clock, SystemClock};
-use crate::server::{self, Listeners, Server, build_prepared, prepare};
+use crate::server::{self, Components, Listeners, Server, build_prepared, prepare};
+use crate::types::timestamp::Timestamp;
 pub use args::ServeArgs;
-use reload::{Reloader, Why, log_ca};
-use signals::{Asked, Signals};
+use file_watch::FileWatch;
+use reload::{Reloader, log_ca};
+use signals::{SignalAction, Signals};
 use sockets::Sockets;
-use watch::Watch;
 
 /// Runs `courtesy serve`.
 pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
@@ -39,71 +41,108 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let loaded = args.load(&overrides)?;
     let in_effect = loaded.effective();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let notices = loaded.notices(clock.wall());
+    let level = init_process(&loaded, &*clock);
     let Loaded { settings, file, .. } = loaded;
-    let level = logging::init(&settings.log);
-    panics::watch();
-    Resources::claim();
-    for notice in notices {
-        warn!("{notice}");
-    }
     let ca = reload::ca(&settings);
-    if environment::is_set("SSL_CERT_FILE") {
-        // Set to make clients trust us, it is also where the system's roots are then looked for.
-        warn!(
-            "SSL_CERT_FILE is set: origins' certificates are verified against the roots in that file"
-        );
-    }
     let started = clock.wall();
-    let watch = Watch::over(reload::files(&settings, file, &ca));
+    let watch = FileWatch::new(reload::files(&settings, file, &ca));
     let prepared = prepare(&settings, &ca, started)?;
     let (listeners, admin) = listen(sockets, &settings)?;
     let mut own = listeners.addresses();
     own.extend(admin.as_ref().map(Listener::address));
     let components = build_prepared(&settings, prepared, own, ca, Arc::clone(&clock))?;
     components.reloads.hold(in_effect, &[]);
-    info!(
-        state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
-        workers = components.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
-    );
-    replicas::warn_without_engine(&settings);
+    log_start(&settings, &components);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let socket = Socket::bind(&settings.state_dir)
-        .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))
-        .ok();
-    let admin = Admin::start(admin, socket, components.watched(started))?;
+    let admin = start_admin(admin, &settings, &components, started)?;
     let run_file = write_run_file(&settings, admin.address());
     // From the first connection on, a signal drains.
-    signals.serving();
-    components.lifecycle.started(How::Serve);
-    let server = Server::start(listeners, &components).inspect_err(|error| {
-        components.lifecycle.stopped(&format!("it could not be served: {error}"))
-    })?;
-    server::announce(&server);
-    log_ca(&components.leaves, "for HTTPS, clients have to trust this CA");
-    // The log has it from the start, if it is so.
-    let _ = components.leaves.refusal();
-    let watchdog = runtime.spawn(manager::watchdog(server.liveness()));
-    manager::ready();
+    signals.note_serving();
+    let server = start_server(listeners, &components)?;
+    let watchdog = runtime.spawn(service_manager::watchdog(server.liveness()));
+    service_manager::ready();
     let (clock, components, waiting) = (&*clock, &components, Vec::new());
     let reloader =
         Reloader { args, overrides, clock, components, server: &server, level, watch, waiting };
-    let name = runtime.block_on(obey(&mut signals, reloader));
-    info!(
-        "{name}: finishing the requests under way, at most {:?}",
-        components.settings().limits.drain_timeout
-    );
-    manager::stopping();
+    let signal = runtime.block_on(run_until_stopped(&mut signals, reloader));
     watchdog.abort();
-    admin.note_draining();
-    server.stop();
-    components.lifecycle.stopped(name);
-    let closed = components.audit.close();
+    let closed = drain(signal, server, &admin, components);
     drop(admin);
     drop(run_file);
     closed.or_exit(Exit::InputOutput)?;
     info!("stopped");
     Ok(Exit::Done)
+}
+
+/// Begins to log, raises the limits of the process, and logs what the settings and the environment
+/// give cause to.
+fn init_process(loaded: &Loaded, clock: &dyn Clock) -> Option<Level> {
+    let notices = loaded.notices(clock.wall());
+    let level = logging::init(&loaded.settings.log);
+    panics::watch();
+    Rlimits::raise();
+    for notice in notices {
+        warn!("{notice}");
+    }
+    if environment::is_set("SSL_CERT_FILE") {
+        // Set to make clients trust us, it is also where the system's roots are then looked for.
+        warn!(
+            "SSL_CERT_FILE is set: origins' certificates are verified against the roots in that file"
+        );
+    }
+    level
+}
+
+fn log_start(settings: &Settings, components: &Components) {
+    info!(
+        state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
+        workers = components.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
+    );
+    replicas::warn_without_engine(settings);
+}
+
+/// Starts the admin listener and the control socket, without which the proxy serves, too.
+fn start_admin(
+    listener: Option<Listener>,
+    settings: &Settings,
+    components: &Components,
+    started: Timestamp,
+) -> Result<Admin, Failure> {
+    let socket = Socket::bind(&settings.state_dir)
+        .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))
+        .ok();
+    Ok(Admin::start(listener, socket, components.watched(started))?)
+}
+
+/// Records the start, and serves clients.
+fn start_server(listeners: Listeners, components: &Components) -> Result<Server, Failure> {
+    components.lifecycle.started(StartMode::Serve);
+    let server = Server::start(listeners, components).inspect_err(|error| {
+        components.lifecycle.stopped(&format!("it could not be served: {error}"))
+    })?;
+    server::announce(&server);
+    log_ca(&components.leaves, "for HTTPS, clients have to trust this CA");
+    // Logs a CA that is not valid.
+    let _ = components.leaves.refusal();
+    Ok(server)
+}
+
+/// Finishes the requests under way, and closes the log.
+fn drain(
+    signal: &str,
+    server: Server,
+    admin: &Admin,
+    components: &Components,
+) -> Result<(), CloseError> {
+    info!(
+        "{signal}: finishing the requests under way, at most {:?}",
+        components.settings().limits.drain_timeout
+    );
+    service_manager::stopping();
+    admin.note_draining();
+    server.stop();
+    components.lifecycle.stopped(signal);
+    components.audit.close()
 }
 
 /// Binds the sockets that were not inherited.
@@ -142,20 +181,20 @@ fn not_bound(kind: ErrorKind, error: impl Into<anyhow::Error>) -> Failure {
 
 /// Reloads the settings on a signal or when a file has changed; returns the name of the signal that
 /// stops the proxy.
-async fn obey(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str {
+async fn run_until_stopped(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str {
     loop {
-        let asked = tokio::select! {
-            asked = signals.next() => Some(asked),
+        let action = tokio::select! {
+            action = signals.next() => Some(action),
             () = reloader.watch.changed() => None,
         };
-        match asked {
-            Some(Asked::End(name)) => return name,
-            Some(Asked::Reload) => {
+        match action {
+            Some(SignalAction::Stop(name)) => return name,
+            Some(SignalAction::Reload) => {
                 reloader.watch.settled().await;
-                reloader.reload(Why::Signal);
+                reloader.reload(ReloadTrigger::Hup);
                 reloader.components.audit.reopen();
             }
-            None => reloader.reload(Why::File),
+            None => reloader.reload(ReloadTrigger::File),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Reloads the settings from the same file, environment and flags as at the start: all of them or none.
 //! If they are not valid, every fault is logged, and the former settings stay in effect.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use tracing::{error, info, warn};
@@ -10,9 +9,9 @@ use super::super::environment;
 use super::super::exit::{Exit, Failure, OrExit};
 use super::super::logging::Level;
 use super::args::ServeArgs;
-use super::manager;
-use super::watch::Watch;
-use crate::audit::Who;
+use super::file_watch::FileWatch;
+use super::service_manager;
+use crate::audit::ReloadTrigger;
 use crate::ca::{Leaves, Source};
 use crate::config::{Loaded, Override, Settings};
 use crate::runtime::clock::Clock;
@@ -27,31 +26,31 @@ pub struct Reloader<'a> {
     pub components: &'a Components,
     pub server: &'a Server,
     pub level: Option<Level>,
-    pub watch: Watch,
+    pub watch: FileWatch,
     /// The settings that need a restart, as logged last.
     pub waiting: Vec<&'static str>,
 }
 
 impl Reloader<'_> {
     /// Applies the present settings.
-    pub fn reload(&mut self, why: Why) {
-        manager::reloading();
+    pub fn reload(&mut self, why: ReloadTrigger) {
+        service_manager::reloading();
         self.watch.note_reading();
         match self.try_reload(why) {
             Ok(()) => {
                 self.components.reloads.succeeded(self.clock.wall());
-                manager::ready();
+                service_manager::ready();
             }
             Err(failure) => {
                 let failure = format!("{:#}", failure.error);
                 error!("{why}: the settings stay as they were: {failure}");
-                manager::ready_as_before(&failure);
+                service_manager::ready_as_before(&failure);
                 self.components.reloads.failed(failure);
             }
         }
     }
 
-    fn try_reload(&mut self, why: Why) -> Result<(), Failure> {
+    fn try_reload(&mut self, why: ReloadTrigger) -> Result<(), Failure> {
         let loaded = self.args.load(&self.overrides)?;
         let in_effect = loaded.effective();
         let notices = loaded.notices(self.clock.wall());
@@ -69,12 +68,12 @@ impl Reloader<'_> {
         }
         let level = settings.log.level;
         // A rotation of our own CA waits until the operator confirms that clients trust the new one.
-        let is_asked = why == Why::Signal || !matches!(ca, Source::Own(_));
+        let is_asked = why == ReloadTrigger::Hup || !matches!(ca, Source::Own(_));
         let ca = (is_asked || ca != self.components.leaves.source()).then_some(ca);
         let others = self.server.reload(settings, ca).map_err(Failure::from)?;
         self.components.reloads.hold(in_effect, &waiting);
         let in_effect = Settings::clone(&self.components.settings());
-        self.components.lifecycle.changed(why.into(), in_effect, &others.contents());
+        self.components.lifecycle.changed(why, in_effect, &others.contents());
         if let Some(current) = &self.level {
             current.change(level);
         }
@@ -104,31 +103,6 @@ fn refuse_empty(file: &Path) -> Result<(), Failure> {
         "{file} is empty; to have all settings at their defaults, write a comment into it"
     ))
     .or_exit(Exit::Configuration)
-}
-
-/// The cause of a reload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    Signal,
-    File,
-}
-
-impl From<Why> for Who {
-    fn from(why: Why) -> Self {
-        match why {
-            Why::Signal => Self::Hup,
-            Why::File => Self::File,
-        }
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Signal => "SIGHUP",
-            Self::File => "a file has changed",
-        })
-    }
 }
 
 /// The location of the CA by these settings.

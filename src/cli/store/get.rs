@@ -11,9 +11,9 @@ use crate::admin::control::Question;
 use crate::audit::parse_time;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::flags::StateFlags;
+use crate::cli::human_duration::human_duration;
 use crate::cli::output::{Form, print};
 use crate::cli::paint::Paint;
-use crate::cli::span::span;
 use crate::pace::hold::Cause;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::origin::Origin;
@@ -134,7 +134,7 @@ fn of_hold(hold: &Hold) -> String {
 }
 
 fn seconds(millis: u64) -> String {
-    span(Duration::from_millis(millis))
+    human_duration(Duration::from_millis(millis))
 }
 
 /// What the proxies of the engine know, in fewer words: most of it stands above as well.
@@ -181,8 +181,10 @@ fn block(name: &str, lines: Vec<String>) -> Vec<String> {
 fn when(time: &str, now: Timestamp) -> String {
     let date = time.split('.').next().unwrap_or(time);
     match parse_time(time) {
-        Some(moment) if moment > now => format!("{date}Z, in {}", span(now.until(moment))),
-        Some(moment) => format!("{date}Z, {} ago", span(now.since(moment))),
+        Some(moment) if moment > now => {
+            format!("{date}Z, in {}", human_duration(now.until(moment)))
+        }
+        Some(moment) => format!("{date}Z, {} ago", human_duration(now.since(moment))),
         None => time.to_owned(),
     }
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use courtesy::audit::{
-    HEAD_NAME, How, Notice, Record, Recorded, Started, StartedEvent, Stopped, StoppedEvent, Totals,
-    TotalsEvent,
+    HEAD_NAME, Notice, Record, Recorded, StartMode, Started, StartedEvent, Stopped, StoppedEvent,
+    Totals, TotalsEvent,
 };
 use courtesy::types::sanitize::sha256_hex;
 use courtesy::types::timestamp::Timestamp;
@@ -359,7 +359,7 @@ fn started() -> Notice {
     Notice::Started(Started {
         digest: "ab".repeat(32),
         event: StartedEvent::It,
-        how: How::Serve,
+        how: StartMode::Serve,
         node: None,
         prev: String::new(),
         profile_version: 1,

@@ -8,7 +8,7 @@ use crate::audit::read::report::{
     ProfileKey, Report,
 };
 use crate::cli::audit::time_arg::print_until;
-use crate::cli::span::{seconds, span};
+use crate::cli::human_duration::{human_duration, seconds};
 
 mod ranked;
 mod section;
@@ -90,7 +90,7 @@ fn paced(report: &Report) -> Section {
         notes.push(format!(
             "{} held until their time, for {} in all; {} told to come back later.",
             plural(held, "request"),
-            span(Duration::from_millis(waited_ms)),
+            human_duration(Duration::from_millis(waited_ms)),
             number(resting)
         ));
     }
@@ -133,7 +133,7 @@ fn paced(report: &Report) -> Section {
 fn unreachable(report: &Report) -> Section {
     let rows = &report.unreachable.rows;
     let most = rows.first().map_or(0, |row| row.seconds);
-    let length = |seconds| span(std::time::Duration::from_secs(seconds));
+    let length = |seconds| human_duration(std::time::Duration::from_secs(seconds));
     let lines = rows.iter().map(|row| {
         let cells = [
             match row.agents.as_slice() {

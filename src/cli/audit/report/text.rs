@@ -89,7 +89,14 @@ fn chart(
         return;
     }
     let each = std::time::Duration::from_secs(over_time.bucket_seconds);
-    title(text, &format!("{what}, over time in steps of {}", crate::cli::span::span(each)), paint);
+    title(
+        text,
+        &format!(
+            "{what}, over time in steps of {}",
+            crate::cli::human_duration::human_duration(each)
+        ),
+        paint,
+    );
     let width = ((COLUMNS - CHART_MARGIN) / counts.len()).clamp(1, 6);
     for row in (0..CHART_ROWS).rev() {
         let label = if row + 1 == CHART_ROWS { short(most) } else { String::new() };

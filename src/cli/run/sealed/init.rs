@@ -14,7 +14,7 @@ use rustix::process::{
 
 use super::super::super::exit::{Exit, Failure, OrExit};
 use super::channel::Channel;
-use super::messages::{NotExecuted, Refusal, Release, What, json, send_refusal};
+use super::messages::{NotExecuted, Refusal, RefusalKind, Release, json, send_refusal};
 use super::signals::Signals;
 use super::steps::{self, SealArgs};
 use super::{mounts, rights};
@@ -26,7 +26,7 @@ pub fn run(args: &SealArgs, channel: &mut Channel) -> Result<Exit, Failure> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     if let Err(error) = mount("proc", "/proc", "proc", flags, None) {
         let step = format!("/proc: {error}");
-        return send_refusal(channel, Refusal { step, what: What::Processes });
+        return send_refusal(channel, Refusal { step, kind: RefusalKind::Processes });
     }
     let Some(release) = steps::serve_inside(args, channel)? else { return Ok(Exit::Done) };
     let started = start(args, &release);
@@ -34,7 +34,7 @@ pub fn run(args: &SealArgs, channel: &mut Channel) -> Result<Exit, Failure> {
     let signals = Signals::block()?;
     channel.send(&json(&started.as_ref().err())?)?;
     let Ok(command) = started else { return Ok(Exit::Unavailable) };
-    // What the terminal sends is for the command, whose group this process leaves.
+    // RefusalKind the terminal sends is for the command, whose group this process leaves.
     setpgid(None, None).or_exit(Exit::Unavailable)?;
     supervise(command, &signals, channel).or_exit(Exit::Unavailable)
 }

@@ -1,4 +1,4 @@
-//! What the proxy and the process that is sealed say to each other over their [`Channel`].
+//! RefusalKind the proxy and the process that is sealed say to each other over their [`Channel`].
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::super::super::exit::{Exit, Failure, OrExit};
 use super::channel::Channel;
 use super::mounts::Mount;
 
-/// What the proxy sends when it serves: the command may begin.
+/// RefusalKind the proxy sends when it serves: the command may begin.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Release {
     pub variables: Vec<(String, String)>,
@@ -24,12 +24,12 @@ pub enum Sealing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub step: String,
-    pub what: What,
+    pub kind: RefusalKind,
 }
 
-/// What the system refuses.
+/// RefusalKind the system refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
+pub enum RefusalKind {
     Namespaces,
     /// The namespace of processes alone: it can be left out.
     Processes,

@@ -14,17 +14,17 @@ mod descriptors;
 mod firefox;
 mod flags;
 mod init;
-mod inside;
 mod messages;
 mod mounts;
 mod namespaces;
 mod network;
 mod nss;
 mod reach;
-pub mod refused;
+pub mod refused_connections;
 mod relay_record;
 mod rights;
 pub mod seal;
+mod sealed_process;
 mod signals;
 mod sockets;
 mod steps;
@@ -46,10 +46,10 @@ use super::super::clients::{self, ClientSetup};
 use super::super::environment;
 use super::super::ephemeral_proxy::EphemeralProxy;
 use super::super::exit::{Exit, Failure, OrExit};
-use super::super::resources::Resources;
+use super::super::rlimits::Rlimits;
 use super::super::temporary_dir::{Purpose, TemporaryDir};
 use super::child::{NOT_EXECUTABLE, NOT_FOUND, code};
-use super::ran::Ran;
+use super::outcome::RunOutcome;
 use crate::config::Settings;
 use crate::dns::{NameServer, StandIns};
 use crate::proxy::OriginalDestination;
@@ -57,12 +57,12 @@ use crate::runtime::lock::Lock;
 use crate::server::Listeners;
 use flags::SERVED;
 pub use flags::SealedFlags;
-use inside::Inside;
 use messages::{NotExecuted, Release};
 use mounts::Mount;
 use reach::Relay;
-use refused::{Refused, Report};
+use refused_connections::{RefusedConnections, Report};
 use relay_record::RelayRecords;
+use sealed_process::SealedProcess;
 use steps::ALLOCATOR;
 
 /// Runs the command sealed, with a proxy of its own.
@@ -70,16 +70,16 @@ pub fn run(
     (flags, command): (&SealedFlags, &[OsString]),
     no_proxy: super::super::no_proxy::NoProxy,
     (mut settings, records): (Settings, &Path),
-    resources: &Resources,
-) -> Result<Ran, Failure> {
+    rlimits: &Rlimits,
+) -> Result<RunOutcome, Failure> {
     let served = flags.served()?;
     settings.egress.connect_ports.extend(&served);
-    let (mut inside, child) = Inside::begin(&served, &flags.reached(), command, resources)?;
+    let (mut inside, child) = SealedProcess::start(&served, &flags.reached(), command, rlimits)?;
     let stand_ins = Arc::<StandIns>::default();
     let listeners = listeners(&mut inside, &stand_ins)?;
     // Its addresses are those of another network: outside they are not the proxy's.
     let proxy = EphemeralProxy::start_on(settings.clone(), records, (listeners, Vec::new()), None)?;
-    let refused = Arc::<Lock<Refused>>::default();
+    let refused = Arc::<Lock<RefusedConnections>>::default();
     let records = RelayRecords::new(proxy.recorder(), settings.robots.profile);
     let services = flags.services();
     let relay = Relay::new(&services, Arc::clone(&stand_ins), Arc::clone(&refused), records);
@@ -110,7 +110,7 @@ pub fn run(
     refused.lock().read(&packets, &stand_ins);
     let report = proxy.stop();
     let sealed = Report { refused: refused.lock().clone(), relayed: relay.relayed() };
-    Ok(Ran { ended, report, sealed: Some(sealed) })
+    Ok(RunOutcome { ended, report, sealed: Some(sealed) })
 }
 
 /// Says that the run ended because the process between the proxy and the command was killed. It ends by
@@ -127,15 +127,15 @@ fn note_killed(status: ExitStatus, has_processes: bool) {
 ///
 /// Why not, and what helps.
 pub fn attempt() -> Result<Possible, Failure> {
-    let resources = Resources::claim();
-    let (inside, child) = Inside::begin(&SERVED, &[], &["true".into()], &resources)?;
+    let rlimits = Rlimits::raise();
+    let (inside, child) = SealedProcess::start(&SERVED, &[], &["true".into()], &rlimits)?;
     let possible = Possible { processes: inside.has_processes() };
     drop(inside);
     child.wait(false)?;
     Ok(possible)
 }
 
-/// What a sealed run can have here.
+/// RefusalKind a sealed run can have here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Possible {
     /// A namespace of processes.
@@ -143,7 +143,7 @@ pub struct Possible {
 }
 
 /// The proxy's own listener, and those of the served ports.
-fn listeners(inside: &mut Inside, stand_ins: &Arc<StandIns>) -> Result<Listeners, Failure> {
+fn listeners(inside: &mut SealedProcess, stand_ins: &Arc<StandIns>) -> Result<Listeners, Failure> {
     let kind = OriginalDestination::Routed(Arc::clone(stand_ins));
     let proxy = Listeners::inherited(inside.take_proxy())?;
     Ok(proxy.with(Listeners::inherited_transparent(inside.take_served(), kind)?))

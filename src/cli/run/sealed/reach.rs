@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{info, warn};
 
-use super::refused::Refused;
+use super::refused_connections::RefusedConnections;
 use super::relay_record::{self, RelayRecords};
 use crate::dns::StandIns;
 use crate::runtime::lock::Lock;
@@ -20,7 +20,7 @@ use crate::types::origin::{Host, Origin, Scheme};
 /// Connections to these services at one time.
 const CONNECTIONS_MAX: usize = 256;
 
-/// What `--reach` names.
+/// RefusalKind `--reach` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
     Service(Service),
@@ -65,7 +65,7 @@ impl std::str::FromStr for Service {
 pub struct Relay {
     services: Vec<(Service, Vec<IpAddr>)>,
     stand_ins: Arc<StandIns>,
-    refused: Arc<Lock<Refused>>,
+    refused: Arc<Lock<RefusedConnections>>,
     records: RelayRecords,
     relayed: AtomicU64,
     permits: Arc<Semaphore>,
@@ -76,7 +76,7 @@ impl Relay {
     pub fn new(
         services: &[Service],
         stand_ins: Arc<StandIns>,
-        refused: Arc<Lock<Refused>>,
+        refused: Arc<Lock<RefusedConnections>>,
         records: RelayRecords,
     ) -> Arc<Self> {
         let services = with_addresses(services);

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 
 use super::super::super::exit::{Exit, Failure, OrExit};
 use super::channel::Channel;
-use super::messages::{NotExecuted, Refusal, Release, What, json, send_refusal};
+use super::messages::{NotExecuted, Refusal, RefusalKind, Release, json, send_refusal};
 pub use super::steps::SealArgs;
 use super::steps::{command, end_with_parent, serve_inside};
 use super::{descriptors, init, mounts, namespaces, rights, supervise};
@@ -26,7 +26,7 @@ pub fn run(args: &SealArgs) -> Result<Exit, Failure> {
         return init::run(args, &mut channel);
     }
     if let Err(step) = namespaces::enter(false) {
-        return send_refusal(&mut channel, Refusal { step, what: What::Namespaces });
+        return send_refusal(&mut channel, Refusal { step, kind: RefusalKind::Namespaces });
     }
     // The proxy has ended, or only wanted to know whether it can be done.
     let Some(release) = serve_inside(args, &mut channel)? else { return Ok(Exit::Done) };

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
 use socket2::{Domain, Socket, Type};
 
-use super::refused;
+use super::refused_connections;
 
 /// The address of the name server, that of systemd-resolved.
 pub const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 53);
@@ -21,7 +21,7 @@ const BACKLOG: i32 = 511;
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 
-/// What a socket is for, as one letter: the letters go before the sockets.
+/// RefusalKind a socket is for, as one letter: the letters go before the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Requests to the proxy as a proxy.
@@ -75,8 +75,10 @@ impl Sockets {
         }
         sockets.0.push((Purpose::NamesUdp, UdpSocket::bind((NAME_SERVER, 53))?.into()));
         sockets.0.push((Purpose::NamesTcp, TcpListener::bind((NAME_SERVER, 53))?.into()));
-        for (protocol, filter) in [(ETH_P_IP, refused::FILTER_V4), (ETH_P_IPV6, refused::FILTER_V6)]
-        {
+        for (protocol, filter) in [
+            (ETH_P_IP, refused_connections::FILTER_V4),
+            (ETH_P_IPV6, refused_connections::FILTER_V6),
+        ] {
             // A kernel may be without them; then nothing is counted.
             let socket = packets(protocol, filter);
             sockets.0.extend(socket.ok().map(|socket| (Purpose::Refused, socket)));

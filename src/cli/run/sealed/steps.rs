@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::super::super::exit::{Exit, Failure, OrExit};
 use super::channel::Channel;
-use super::messages::{NotExecuted, Refusal, Release, Sealing, What, json, send_refusal};
+use super::messages::{NotExecuted, Refusal, RefusalKind, Release, Sealing, json, send_refusal};
 use super::network;
 use super::sockets::Sockets;
 
@@ -57,11 +57,13 @@ impl SealArgs {
 /// Makes the network, hands its sockets to the proxy, and waits until the command may begin. `None`:
 /// it is not to begin.
 pub fn serve_inside(args: &SealArgs, channel: &mut Channel) -> Result<Option<Release>, Failure> {
-    let network = network::set_up()
-        .map_err(|error| Refusal { step: format!("network: {error}"), what: What::Namespaces });
+    let network = network::set_up().map_err(|error| Refusal {
+        step: format!("network: {error}"),
+        kind: RefusalKind::Namespaces,
+    });
     let made = network.and_then(|has_ipv6| {
         Sockets::make(&args.served, &args.reach, has_ipv6)
-            .map_err(|error| Refusal { step: error.to_string(), what: What::Sockets })
+            .map_err(|error| Refusal { step: error.to_string(), kind: RefusalKind::Sockets })
     });
     let sockets = match made {
         Ok(sockets) => sockets,

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, setpgid};
 
 use super::super::super::exit::{Exit, Failure, OrExit};
 use super::super::child;
-use super::messages::{Refusal, What};
+use super::messages::{Refusal, RefusalKind};
 use super::signals::Signals;
 use super::steps::{self, SealArgs};
 use super::{namespaces, rights};
@@ -24,7 +24,7 @@ pub fn run(args: &SealArgs) -> Result<Exit, Failure> {
         .and_then(|()| start(args).map_err(|error| format!("the first process: {error}")));
     let init = match started {
         Ok(init) => init,
-        Err(step) => return steps::refuse(Refusal { step, what: What::Namespaces }),
+        Err(step) => return steps::refuse(Refusal { step, kind: RefusalKind::Namespaces }),
     };
     // The channel is the first process's alone from here on.
     rustix::stdio::dup2_stdin(File::open("/dev/null")?).or_exit(Exit::Unavailable)?;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::audit::{
-    AgentSource, Client, Content, Event, Exemption, Gap, GapEvent, Group, Head, How, Notice, Paced,
-    PacedEvent, Profile, Pruned, PrunedEvent, Reason, Record, Robots, RobotsStatus, Rule, Started,
-    StartedEvent, Torn, TornEvent, Totals, TotalsEvent, new_id,
+    AgentSource, Client, Content, Event, Exemption, Gap, GapEvent, Group, Head, Notice, Paced,
+    PacedEvent, Profile, Pruned, PrunedEvent, Reason, Record, Robots, RobotsStatus, Rule,
+    StartMode, Started, StartedEvent, Torn, TornEvent, Totals, TotalsEvent, new_id,
 };
 use crate::types::sanitize::sha256_hex;
 use crate::types::timestamp::Timestamp;
@@ -129,7 +129,7 @@ impl Log {
         self.notice(Notice::Started(Started {
             digest: sha256_hex(b""),
             event: StartedEvent::It,
-            how: How::Serve,
+            how: StartMode::Serve,
             node: Some(node.into()),
             prev: String::new(),
             profile_version: 1,

@@ -7,7 +7,7 @@ use super::super::sections::column as column_title;
 use super::super::words::{fraction, minute, number, plural};
 use crate::audit::read::report::{Bucket, EventsByReason, OverTime, Report};
 use crate::audit::{Event, Reason};
-use crate::cli::span::span;
+use crate::cli::human_duration::human_duration;
 
 /// The drawing in its own units; the page gives it its size.
 const WIDTH: f64 = 960.0;
@@ -73,7 +73,7 @@ pub fn print(page: &mut String, report: &Report) {
     if report.records.all == 0 || over_time.buckets.is_empty() {
         return;
     }
-    let each = span(Duration::from_secs(over_time.bucket_seconds));
+    let each = human_duration(Duration::from_secs(over_time.bucket_seconds));
     let _ = writeln!(
         page,
         "<section class=\"wide\" aria-labelledby=\"time\">\n<h2 id=\"time\">Over time</h2>\n\

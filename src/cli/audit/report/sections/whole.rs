@@ -5,7 +5,7 @@ use super::section::Section;
 use super::table::{Kind, Line, Table};
 use crate::audit::read::report::{Missing, Report};
 use crate::cli::audit::report::words::{minute, number, plural, share};
-use crate::cli::span::span;
+use crate::cli::human_duration::human_duration;
 
 /// The section of all decisions, allowed ones included, as far as they were counted.
 pub fn decided(report: &Report) -> Section {
@@ -14,7 +14,8 @@ pub fn decided(report: &Report) -> Section {
         Some(decided) => match (decided.since, decided.until) {
             (Some(since), Some(until)) => {
                 let all = decided.allowed + decided.denied;
-                let counted = span(std::time::Duration::from_secs(decided.counted_seconds));
+                let counted =
+                    human_duration(std::time::Duration::from_secs(decided.counted_seconds));
                 vec![
                     format!(
                         "{} decided: {} forwarded, {} denied ({}).",

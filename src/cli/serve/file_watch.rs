@@ -13,11 +13,11 @@ use tokio::time::sleep;
 /// read.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often they are looked at within that time, until two looks see the same.
-const WATCH_SETTLE_LOOKS: u32 = 10;
+/// The polls within that time, until two of them find the same.
+const SETTLE_POLLS: u32 = 10;
 
 /// Watches the files of the configuration by polling.
-pub struct Watch {
+pub struct FileWatch {
     files: Vec<PathBuf>,
     /// The state in which they were read.
     read: Vec<Identity>,
@@ -37,9 +37,9 @@ struct Marks {
     changed: (i64, i64),
 }
 
-impl Watch {
+impl FileWatch {
     /// Watches `files` for changes from now on.
-    pub fn over(files: Vec<PathBuf>) -> Self {
+    pub fn new(files: Vec<PathBuf>) -> Self {
         let read: Vec<_> = files.iter().map(|file| identity(file)).collect();
         Self { files, seen: read.clone(), read }
     }
@@ -53,7 +53,7 @@ impl Watch {
     async fn changed_within(&mut self, interval: Duration) {
         loop {
             sleep(interval).await;
-            if self.look() {
+            if self.poll() {
                 return;
             }
         }
@@ -62,8 +62,8 @@ impl Watch {
     /// Waits until no file has changed for a moment, or for a second: the signal to read them does not say
     /// whether they are being written.
     pub async fn settled(&mut self) {
-        for _ in 0..WATCH_SETTLE_LOOKS {
-            sleep(WATCH_INTERVAL / WATCH_SETTLE_LOOKS).await;
+        for _ in 0..SETTLE_POLLS {
+            sleep(WATCH_INTERVAL / SETTLE_POLLS).await;
             let now: Vec<_> = self.files.iter().map(|file| identity(file)).collect();
             if std::mem::replace(&mut self.seen, now) == self.seen {
                 return;
@@ -71,7 +71,7 @@ impl Watch {
         }
     }
 
-    fn look(&mut self) -> bool {
+    fn poll(&mut self) -> bool {
         let now: Vec<_> = self.files.iter().map(|file| identity(file)).collect();
         let has_settled = now == self.seen;
         self.seen = now;
@@ -80,12 +80,12 @@ impl Watch {
 
     /// Marks that the files are about to be read: later writes are changes.
     pub fn note_reading(&mut self) {
-        *self = Self::over(std::mem::take(&mut self.files));
+        *self = Self::new(std::mem::take(&mut self.files));
     }
 
     /// Watches these files from now on; the state of those already watched stays.
     pub fn follow(&mut self, files: Vec<PathBuf>) {
-        let mut next = Self::over(files);
+        let mut next = Self::new(files);
         for (at, file) in next.files.iter().enumerate() {
             if let Some(known) = self.files.iter().position(|it| it == file) {
                 next.read[at].clone_from(&self.read[known]);
@@ -113,22 +113,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_when_it_has_settled_and_once_it_is_read_no_more() {
+    fn a_change_is_reported_when_it_has_settled_and_until_it_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.toml");
         fs::write(&file, "a").unwrap();
-        let mut watch = Watch::over(vec![file.clone()]);
-        assert!(!watch.look());
+        let mut watch = FileWatch::new(vec![file.clone()]);
+        assert!(!watch.poll());
         fs::write(&file, "half wri").unwrap();
-        assert!(!watch.look());
+        assert!(!watch.poll());
         fs::write(&file, "half written").unwrap();
-        assert!(!watch.look(), "it was still being written");
-        assert!(watch.look());
+        assert!(!watch.poll(), "it was still being written");
+        assert!(watch.poll());
         watch.note_reading();
-        assert!(!watch.look());
+        assert!(!watch.poll());
         fs::remove_file(&file).unwrap();
-        assert!(!watch.look());
-        assert!(watch.look());
+        assert!(!watch.poll());
+        assert!(watch.poll());
     }
 
     /// As Kubernetes updates a ConfigMap: the directory behind a link becomes another.
@@ -142,21 +142,21 @@ mod tests {
         }
         symlink(at("1"), at("data")).unwrap();
         symlink("data/config.toml", at("config.toml")).unwrap();
-        let mut watch = Watch::over(vec![at("config.toml")]);
+        let mut watch = FileWatch::new(vec![at("config.toml")]);
         symlink(at("2"), at("next")).unwrap();
         fs::rename(at("next"), at("data")).unwrap();
-        assert!(!watch.look());
-        assert!(watch.look());
+        assert!(!watch.poll());
+        assert!(watch.poll());
     }
 
     #[test]
-    fn what_changed_while_it_was_read_is_still_news() {
+    fn what_changed_while_it_was_read_is_still_a_change() {
         let dir = tempfile::tempdir().unwrap();
         let (file, other) = (dir.path().join("a"), dir.path().join("b"));
-        let mut watch = Watch::over(vec![file.clone()]);
+        let mut watch = FileWatch::new(vec![file.clone()]);
         watch.note_reading();
         fs::write(&file, "written after it was read").unwrap();
         watch.follow(vec![other, file]);
-        assert!(watch.look());
+        assert!(watch.poll());
     }
 }

@@ -9,20 +9,20 @@ use crate::server::Liveness;
 
 /// Notifies that clients are served with the settings read last.
 pub fn ready() {
-    tell(&[Ready, Status("serving")]);
+    notify(&[Ready, Status("serving")]);
 }
 
 /// Notifies that the former settings stay in effect, because the new ones are invalid.
 pub fn ready_as_before(failure: &str) {
     // A state is one line.
     let failure = failure.replace('\n', " ");
-    tell(&[Ready, Status(&format!("serving; the settings stay as they were: {failure}"))]);
+    notify(&[Ready, Status(&format!("serving; the settings stay as they were: {failure}"))]);
 }
 
 /// Notifies that a reload begins. Since systemd 253 the time identifies the reload.
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell(&[Reloading, now]),
+        Ok(now) => notify(&[Reloading, now]),
         Err(error) => {
             warn!("the service manager is not notified of this reload, for want of a time: {error}")
         }
@@ -31,7 +31,7 @@ pub fn reloading() {
 
 /// Notifies that the proxy drains.
 pub fn stopping() {
-    tell(&[Stopping, Status("finishing the requests under way")]);
+    notify(&[Stopping, Status("finishing the requests under way")]);
 }
 
 /// Notifies the watchdog three times in its interval, as long as every worker thread responds. It
@@ -43,13 +43,13 @@ pub async fn watchdog(liveness: Liveness) {
     loop {
         sleep(interval).await;
         match liveness.silent(interval).await {
-            None => tell(&[Watchdog]),
+            None => notify(&[Watchdog]),
             Some(thread) => error!("{thread} hangs; without it the service manager ends the proxy"),
         }
     }
 }
 
-fn tell(states: &[NotifyState]) {
+fn notify(states: &[NotifyState]) {
     if let Err(error) = sd_notify::notify(states) {
         warn!("the service manager cannot be notified ($NOTIFY_SOCKET): {error}");
     }

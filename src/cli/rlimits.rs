@@ -7,14 +7,14 @@ use tracing::warn;
 /// The limits as they were before, for a command that is started from here: that one has not asked for them
 /// to do without a core file, and a program of old may look at every descriptor that it could have.
 #[derive(Clone, Debug)]
-pub struct Resources {
+pub struct Rlimits {
     core: Rlimit,
     files: Rlimit,
 }
 
-impl Resources {
+impl Rlimits {
     /// Takes all descriptors that may be had, and forbids core files. What the system refuses is said.
-    pub fn claim() -> Self {
+    pub fn raise() -> Self {
         let before = Self { core: getrlimit(Resource::Core), files: getrlimit(Resource::Nofile) };
         let Rlimit { maximum, .. } = before.files;
         if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
@@ -33,7 +33,7 @@ impl Resources {
         let _ = setrlimit(Resource::Core, self.core);
         let _ = setrlimit(Resource::Nofile, self.files);
         let begun = begin();
-        Self::claim();
+        Self::raise();
         begun
     }
 }

@@ -58,22 +58,22 @@ pub const FILTER_V6: &[SockFilter] = &[
 
 /// The destinations that were refused, each with how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Refused {
+pub struct RefusedConnections {
     /// By name (or address) and port, as in `example.com:22` and `8.8.8.8:53/udp`.
     pub destinations: BTreeMap<String, u64>,
     /// Of further destinations.
     pub more: u64,
 }
 
-/// What a sealed run adds to the summary.
+/// RefusalKind a sealed run adds to the summary.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Report {
-    pub refused: Refused,
+    pub refused: RefusedConnections,
     /// Connections to services of `--reach`.
     pub relayed: u64,
 }
 
-impl Refused {
+impl RefusedConnections {
     /// Counts the packets that wait in `sockets`, which do not block.
     pub fn read(&mut self, sockets: &[OwnedFd], stand_ins: &StandIns) {
         let mut buffer = [0; PACKET_BYTES as usize];
@@ -202,7 +202,7 @@ mod tests {
     fn destinations_are_counted_by_name_and_bounded() {
         let stand_ins = StandIns::default();
         let address = stand_ins.addresses_of("a.example").0;
-        let mut found = Refused::default();
+        let mut found = RefusedConnections::default();
         for _ in 0..2 {
             found.note((address, 22).into(), false, &stand_ins);
         }

@@ -19,13 +19,13 @@ const FAULT_WAIT: Duration = Duration::from_millis(500);
 
 /// An engine that was asked for, and what waits for its responses.
 #[derive(Debug)]
-pub struct Observer {
+pub struct EngineClient {
     pub engine: Arc<RedisEngine>,
     runtime: Runtime,
     connect_timeout: Duration,
 }
 
-impl Observer {
+impl EngineClient {
     /// The engine that the settings name; see [`observer`] for `scratch`. `None`: they name none.
     pub fn start(settings: &Settings, scratch: Option<&str>) -> Result<Option<Self>, Failure> {
         let engine = observer(settings, scratch, &(Arc::new(SystemClock) as _));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The largest unit and the next, where there is any of it; nothing finer.
-pub fn span(duration: Duration) -> String {
+pub fn human_duration(duration: Duration) -> String {
     // To the nearest second: what was fetched 40 ms ago is current for a whole day.
     let seconds = (duration + Duration::from_millis(500)).as_secs();
     let parts = [
@@ -20,10 +20,10 @@ pub fn span(duration: Duration) -> String {
     }
 }
 
-/// As [`span`], with parts of a second where it is shorter than a minute.
+/// As [`human_duration`], with parts of a second where it is shorter than a minute.
 pub fn seconds(duration: Duration) -> String {
     if duration >= Duration::from_secs(60) || duration.subsec_millis() == 0 {
-        return span(duration);
+        return human_duration(duration);
     }
     let seconds = duration.as_secs_f64();
     let digits = format!("{seconds:.3}");
@@ -58,7 +58,7 @@ mod tests {
             (86_399_900, "1 d"),
             (90_061_000, "1 d 1 h"),
         ] {
-            assert_eq!(span(Duration::from_millis(millis)), text);
+            assert_eq!(human_duration(Duration::from_millis(millis)), text);
         }
     }
 }

@@ -15,12 +15,12 @@ use tokio::process::Command;
 use tracing::info;
 
 use super::super::super::exit::{Exit, Failure, OrExit};
-use super::super::super::resources::Resources;
+use super::super::super::rlimits::Rlimits;
 use super::super::child::{self, Running};
 use super::channel::Channel;
-use super::messages::{NotExecuted, Refusal, Release, Sealing, What};
+use super::messages::{NotExecuted, Refusal, RefusalKind, Release, Sealing};
 use super::namespaces;
-use super::refused::Refused;
+use super::refused_connections::RefusedConnections;
 use super::sockets::Purpose;
 use super::steps::{ALLOCATOR, SealArgs};
 use crate::dns::StandIns;
@@ -31,27 +31,27 @@ const SEALING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The sockets of the network, and the channel to the process that waits there.
 #[derive(Debug)]
-pub struct Inside {
+pub struct SealedProcess {
     channel: Channel,
     sockets: Vec<(Purpose, OwnedFd)>,
     has_processes: bool,
 }
 
 /// A process that has been sealed, or what was refused to it.
-type Begun = Result<(Inside, Running), (Refusal, Running)>;
+type Started = Result<(SealedProcess, Running), (Refusal, Running)>;
 
-impl Inside {
+impl SealedProcess {
     /// Starts the process, which will be `command`, and waits until it is sealed; without a namespace
     /// of processes where there can be none.
     ///
     /// # Errors
     ///
     /// With exit code 69 where the system refuses namespaces: never unsealed instead.
-    pub fn begin(
+    pub fn start(
         served: &[u16],
         reach: &[u16],
         command: &[OsString],
-        resources: &Resources,
+        rlimits: &Rlimits,
     ) -> Result<(Self, Running), Failure> {
         let mut args = SealArgs {
             parent: i32::try_from(std::process::id()).or_exit(Exit::Unavailable)?,
@@ -61,12 +61,12 @@ impl Inside {
             reach: reach.to_vec(),
             command: command.to_vec(),
         };
-        let mut begun = Self::begin_with(&args, resources)?;
-        if let Err((Refusal { step, what: What::Processes }, child)) = begun {
+        let mut begun = Self::start_with(&args, rlimits)?;
+        if let Err((Refusal { step, kind: RefusalKind::Processes }, child)) = begun {
             child.wait(false)?;
             info!("no namespace of processes ({step}): what the command leaves behind goes on");
             args.processes = false;
-            begun = Self::begin_with(&args, resources)?;
+            begun = Self::start_with(&args, rlimits)?;
         }
         match begun {
             Ok(begun) => Ok(begun),
@@ -77,15 +77,15 @@ impl Inside {
         }
     }
 
-    fn begin_with(args: &SealArgs, resources: &Resources) -> Result<Begun, Failure> {
+    fn start_with(args: &SealArgs, rlimits: &Rlimits) -> Result<Started, Failure> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(SEALING_TIMEOUT))?;
-        // Its own file, whatever has become of its path.
+        // This program, even if its path has changed meanwhile.
         let mut process = Command::new("/proc/self/exe");
         process.arg("seal").args(args.words(false));
         process.env(ALLOCATOR, "background_thread:false");
         process.arg("--").args(&args.command).stdin(Stdio::from(OwnedFd::from(theirs)));
-        let running = child::start(process, resources)?;
+        let running = child::start(process, rlimits)?;
         let mut channel = Channel(ours);
         channel.send_descriptors(&[io::stdin().as_fd()])?;
         let ended = || anyhow::anyhow!("the process that was to be sealed has ended");
@@ -131,7 +131,7 @@ impl Inside {
     /// that what waits in them at the end is counted.
     pub fn watch(
         &mut self,
-        refused: &Arc<Lock<Refused>>,
+        refused: &Arc<Lock<RefusedConnections>>,
         stand_ins: &Arc<StandIns>,
     ) -> io::Result<Vec<OwnedFd>> {
         let sockets: Vec<OwnedFd> = self.take(Purpose::Refused);
@@ -140,7 +140,7 @@ impl Inside {
         let copies: Vec<_> = sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         let (refused, stand_ins) = (Arc::clone(refused), Arc::clone(stand_ins));
         tokio::spawn(async move {
-            while Refused::readable(&watched).await.is_ok() {
+            while RefusedConnections::readable(&watched).await.is_ok() {
                 refused.lock().read(&copies, &stand_ins);
             }
         });
@@ -172,13 +172,13 @@ fn register(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(socket, tokio::io::Interest::READABLE)
 }
 
-fn refused(Refusal { step, what }: &Refusal) -> Failure {
-    let error = match what {
-        What::Namespaces => {
+fn refused(Refusal { step, kind }: &Refusal) -> Failure {
+    let error = match kind {
+        RefusalKind::Namespaces => {
             let why = namespaces::why_refused();
             anyhow::anyhow!("a sealed run is not possible here ({step}): {why}")
         }
-        What::Processes | What::Sockets => {
+        RefusalKind::Processes | RefusalKind::Sockets => {
             anyhow::anyhow!("a sealed run is not possible here: {step}")
         }
     };
