@@ -5,15 +5,15 @@ use std::sync::{Arc, MutexGuard};
 
 use arc_swap::ArcSwap;
 
+use super::applied_fetch::AppliedFetch;
 use super::counters::Counters;
 use super::entries::{Entries, State};
 use super::entry::Entry;
 use super::fetch::{FetchIdentity, FetchRequest, FetchRobots};
 use super::fetch_listener::{BeforeFetch, ListenerSlot};
 use super::known::{Known, Undecided};
-use super::learnt::Learnt;
 use super::limits::PARSED_INLINE_BYTES_MAX;
-use super::sharing::{Asking, Consulted, Lease, Sharing};
+use super::sharing::{Lease, SharedLookup, SharedLookupRequest, Sharing};
 use super::single_flight::queue::Cancel;
 use super::single_flight::{self, SingleFlight, Start};
 use super::subscribers::Subscribers;
@@ -76,19 +76,19 @@ impl Fetches {
     pub(super) fn start(
         self: &Arc<Self>,
         entries: MutexGuard<'_, State>,
-        ask: FetchRequest,
+        request: FetchRequest,
         is_shared: bool,
         profile: &Arc<Profile>,
         known: Option<Arc<Entry>>,
     ) -> Result<Wait, Undecided> {
-        match self.flights.start(key(&ask, is_shared), &ask.client) {
+        match self.flights.start(key(&request, is_shared), &request.client) {
             Start::Joined(waiting) => Ok(Wait::Joined(waiting)),
             Start::Busy => Err(Undecided::Busy),
             Start::Begun(flight, waiting) => {
                 // A runtime that shuts down drops the task at once.
                 drop(entries);
                 let (fetches, profile) = (Arc::clone(self), Arc::clone(profile));
-                tokio::spawn(FetchTask { fetches, flight, profile }.run(ask, known));
+                tokio::spawn(FetchTask { fetches, flight, profile }.run(request, known));
                 Ok(Wait::Begun(waiting))
             }
         }
@@ -99,15 +99,15 @@ impl Fetches {
     pub(super) fn refresh(
         self: &Arc<Self>,
         entries: MutexGuard<'_, State>,
-        ask: FetchRequest,
+        request: FetchRequest,
         is_shared: bool,
         profile: &Arc<Profile>,
         known: Arc<Entry>,
     ) {
-        let is_in_flight = self.flights.is_in_flight(&key(&ask, is_shared));
-        if !is_in_flight && self.flights.has_slot(&ask.client) {
+        let is_in_flight = self.flights.is_in_flight(&key(&request, is_shared));
+        if !is_in_flight && self.flights.has_slot(&request.client) {
             // Not starting is fine: the copy is still current.
-            let _ = self.start(entries, ask, is_shared, profile, Some(known));
+            let _ = self.start(entries, request, is_shared, profile, Some(known));
         }
     }
 
@@ -128,36 +128,41 @@ impl Fetches {
 impl FetchTask {
     /// Reads the disk for what is not in memory; fetches if that is not current; derives the new
     /// entry, and lands.
-    async fn run(self, ask: FetchRequest, known: Option<Arc<Entry>>) {
+    async fn run(self, request: FetchRequest, known: Option<Arc<Entry>>) {
         let fetches = Arc::clone(&self.fetches);
         let previous = match known {
             Some(entry) => Some(entry),
-            None => match fetches.entries.load(&ask.origin, &self.profile, &ask.client).await {
-                Some(entry) if fetches.is_current(&entry, &self.profile, &ask.identity) => {
-                    return self.land_loaded(ask, entry);
+            None => {
+                match fetches.entries.load(&request.origin, &self.profile, &request.client).await {
+                    Some(entry) if fetches.is_current(&entry, &self.profile, &request.identity) => {
+                        return self.land_loaded(request, entry);
+                    }
+                    loaded => loaded,
                 }
-                loaded => loaded,
-            },
+            }
         };
-        let asking =
-            Asking { entries: &fetches.entries, origin: &ask.origin, profile: &self.profile };
+        let lookup = SharedLookupRequest {
+            entries: &fetches.entries,
+            origin: &request.origin,
+            profile: &self.profile,
+        };
         let max_size = fetches.fetcher.load().max_size();
         let is_current = |entry: &Entry| {
             let mut snapshot = entry.snapshot().into_iter();
             snapshot.all(|file| !file.cut || file.body.len() >= max_size)
-                && fetches.is_current(entry, &self.profile, &ask.identity)
+                && fetches.is_current(entry, &self.profile, &request.identity)
         };
-        match fetches.sharing.consult(asking, previous, is_current).await {
-            Consulted::Found(entry) => self.land_shared(ask, entry),
-            Consulted::TimedOut => self.land_undecided(Undecided::TimedOut),
-            Consulted::Fetch(previous, None) => {
-                let learnt = self.learn(&ask, previous).await;
-                self.land(learnt, ask, None);
+        match fetches.sharing.look_up_or_lease(lookup, previous, is_current).await {
+            SharedLookup::Found(entry) => self.land_shared(request, entry),
+            SharedLookup::TimedOut => self.land_undecided(Undecided::TimedOut),
+            SharedLookup::Fetch(previous, None) => {
+                let applied = self.fetch_in_slot(&request, previous).await;
+                self.land(applied, request, None);
             }
-            Consulted::Fetch(previous, Some(lease)) => {
-                let learnt = lease.during(self.learn(&ask, previous)).await;
-                let is_ours = learnt.as_ref().is_ok_and(Learnt::is_of_parent);
-                match self.land(learnt, ask, Some(&lease)) {
+            SharedLookup::Fetch(previous, Some(lease)) => {
+                let applied = lease.during(self.fetch_in_slot(&request, previous)).await;
+                let is_ours = applied.as_ref().is_ok_and(AppliedFetch::is_of_parent);
+                match self.land(applied, request, Some(&lease)) {
                     Some(entry) if !is_ours => lease.land(&entry).await,
                     _ => lease.release().await,
                 }
@@ -167,13 +172,13 @@ impl FetchTask {
 
     /// Fetches, when there is a slot. It is kept until the flight lands: a fetched file that waits
     /// for room counts against no other bound.
-    async fn learn(
+    async fn fetch_in_slot(
         &self,
-        ask: &FetchRequest,
+        request: &FetchRequest,
         previous: Option<Arc<Entry>>,
-    ) -> Result<Learnt, Undecided> {
-        match self.flight.slot(&ask.progress).await {
-            Ok(cancel) => self.fetch(ask.clone(), previous, cancel).await,
+    ) -> Result<AppliedFetch, Undecided> {
+        match self.flight.slot(&request.progress).await {
+            Ok(cancel) => self.fetch(request.clone(), previous, cancel).await,
             Err(cancelled) => Err(cancelled.into()),
         }
     }
@@ -181,15 +186,15 @@ impl FetchTask {
     /// Lands with the result of a fetch. Returns the new entry, if there is one.
     fn land(
         self,
-        learnt: Result<Learnt, Undecided>,
-        ask: FetchRequest,
+        applied: Result<AppliedFetch, Undecided>,
+        request: FetchRequest,
         lease: Option<&Lease>,
     ) -> Option<Arc<Entry>> {
         let fetches = Arc::clone(&self.fetches);
-        match learnt {
-            Ok(learnt) => {
-                let FetchRequest { origin, client, .. } = ask;
-                let (before, entry) = self.land_learnt(learnt, &origin, client, lease);
+        match applied {
+            Ok(applied) => {
+                let FetchRequest { origin, client, .. } = request;
+                let (before, entry) = self.land_fetched(applied, &origin, client, lease);
                 fetches.listener.report(&origin, before, &entry);
                 Some(entry)
             }
@@ -201,9 +206,9 @@ impl FetchTask {
     }
 
     /// Lands with what another proxy has found.
-    fn land_shared(self, ask: FetchRequest, entry: Arc<Entry>) {
+    fn land_shared(self, request: FetchRequest, entry: Arc<Entry>) {
         let Self { fetches, flight, profile } = self;
-        let FetchRequest { origin, identity, client, .. } = ask;
+        let FetchRequest { origin, identity, client, .. } = request;
         let mut entries = fetches.entries.lock();
         let base = fetches.newest(&mut entries, &origin);
         // Another agent's fetch may have landed meanwhile.
@@ -223,18 +228,18 @@ impl FetchTask {
 
     async fn fetch(
         &self,
-        ask: FetchRequest,
+        request: FetchRequest,
         previous: Option<Arc<Entry>>,
         cancel: Cancel,
-    ) -> Result<Learnt, Undecided> {
+    ) -> Result<AppliedFetch, Undecided> {
         let Self { fetches, profile, .. } = self;
         let begun = fetches.counters.begin();
         let validators = previous.as_ref().and_then(|entry| entry.validators(profile));
-        let (origin, identity) = (ask.origin.clone(), ask.identity.clone());
+        let (origin, identity) = (request.origin.clone(), request.identity.clone());
         let fetcher = Arc::clone(&fetches.fetcher.load());
         let fetched = tokio::select! {
-            fetched = fetcher.fetch(FetchRequest { validators, ..ask }) => fetched,
-            // Cancelled for the proxy's own shortage: nothing is learnt of the site.
+            fetched = fetcher.fetch(FetchRequest { validators, ..request }) => fetched,
+            // Cancelled for the proxy's own shortage: this says nothing of the site.
             Ok(cancelled) = cancel => return Err(cancelled.into()),
         };
         begun.ended(&fetched);
@@ -246,17 +251,17 @@ impl FetchTask {
         let known = fetches.newest(&mut fetches.entries.lock(), &origin).or(previous);
         let (entries, profile) = (Arc::clone(&fetches.entries), Arc::clone(profile));
         let is_large = fetched.bytes() > PARSED_INLINE_BYTES_MAX;
-        let learn = move || Learnt::new(entries, known, profile, identity, fetched);
+        let apply = move || AppliedFetch::new(entries, known, profile, identity, fetched);
         if is_large {
-            return fetches.entries.background.run(learn).await.ok_or(Undecided::Aborted);
+            return fetches.entries.background.run(apply).await.ok_or(Undecided::Aborted);
         }
-        Ok(learn())
+        Ok(apply())
     }
 
     /// Lands without a fetch. Near its end the entry is refreshed for later requests.
-    fn land_loaded(self, ask: FetchRequest, entry: Arc<Entry>) {
+    fn land_loaded(self, request: FetchRequest, entry: Arc<Entry>) {
         let Self { fetches, flight, profile } = self;
-        let view = entry.view(|| ask.identity.clone());
+        let view = entry.view(|| request.identity.clone());
         let now = fetches.clock.wall();
         let ends_soon = view.state(&profile).is_some_and(|(state, _)| state.wants_refresh(now));
         let is_shared = view.is_shared;
@@ -264,15 +269,15 @@ impl FetchTask {
         let may_refresh = ends_soon && !flight.is_forgotten();
         flight.land(None).send(Ok(Arc::clone(&entry)));
         if may_refresh {
-            fetches.refresh(entries, ask, is_shared, &profile, entry);
+            fetches.refresh(entries, request, is_shared, &profile, entry);
         }
     }
 
-    /// Lands with what was learnt, applied to the newest entry, or to the one that the fetch began
+    /// Lands with the result of a fetch, applied to the newest entry, or to the one that the fetch began
     /// with unless that has been forgotten; no other flight lands meanwhile.
-    fn land_learnt(
+    fn land_fetched(
         self,
-        learnt: Learnt,
+        applied: AppliedFetch,
         origin: &Origin,
         client: ClientKey,
         lease: Option<&Lease>,
@@ -280,9 +285,9 @@ impl FetchTask {
         let Self { fetches, flight, .. } = self;
         let mut entries = fetches.entries.lock();
         let newest = fetches.newest(&mut entries, origin);
-        let base = newest.or_else(|| learnt.base(flight.is_forgotten()));
-        let before = learnt.before(base.clone(), client);
-        let mut entry = learnt.on_top_of(base);
+        let base = newest.or_else(|| applied.base(flight.is_forgotten()));
+        let before = applied.before(base.clone(), client);
+        let mut entry = applied.on_top_of(base);
         if let Some(lease) = lease {
             Arc::make_mut(&mut entry).token = lease.token;
         }
@@ -303,6 +308,6 @@ impl FetchTask {
     }
 }
 
-fn key(ask: &FetchRequest, is_shared: bool) -> FlightKey {
-    FlightKey { key: ask.origin.clone(), identity: ask.identity.clone(), is_shared }
+fn key(request: &FetchRequest, is_shared: bool) -> FlightKey {
+    FlightKey { key: request.origin.clone(), identity: request.identity.clone(), is_shared }
 }

@@ -58,14 +58,21 @@ impl<'a> Lookup<'a> {
             if let Some(known) = held.and_then(|held| Known::if_current(held, &view, now)) {
                 if known.state().wants_refresh(now) {
                     let (is_shared, entry) = (view.is_shared, Arc::clone(entry));
-                    self.fetches.refresh(entries, self.ask(), is_shared, self.profile, entry);
+                    self.fetches.refresh(
+                        entries,
+                        self.fetch_request(),
+                        is_shared,
+                        self.profile,
+                        entry,
+                    );
                 }
                 return Ok(Attempt::Current(known));
             }
             may_share &= entry.agents.is_none();
         }
         let known = entry.cloned();
-        let wait = self.fetches.start(entries, self.ask(), may_share, self.profile, known);
+        let wait =
+            self.fetches.start(entries, self.fetch_request(), may_share, self.profile, known);
         wait.map(Attempt::Wait)
     }
 
@@ -120,7 +127,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// The parameters of a fetch for the lookup.
-    fn ask(&self) -> FetchRequest {
+    fn fetch_request(&self) -> FetchRequest {
         FetchRequest {
             origin: self.origin.clone(),
             identity: self.identity().clone(),

@@ -12,6 +12,7 @@
 //! stores the new entry, and wakes the waiters. `sharing` adds what other proxies have fetched.
 
 mod agents;
+mod applied_fetch;
 mod background;
 mod changes;
 mod config;
@@ -28,7 +29,6 @@ pub mod fetch;
 mod fetch_listener;
 mod fetches;
 mod known;
-mod learnt;
 pub mod limits;
 mod lookup;
 mod memory;

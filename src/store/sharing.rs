@@ -30,7 +30,7 @@ const RENEWAL: Duration = Duration::from_secs(1);
 pub(super) struct Sharing(OnceLock<Arc<dyn Engine>>);
 
 /// What is to be done about an origin whose robots.txt is due.
-pub(super) enum Consulted {
+pub(super) enum SharedLookup {
     /// Another proxy has found this, which is current.
     Found(Arc<Entry>),
     /// This proxy fetches, on top of an entry; with a lease, it is the only one that does.
@@ -46,8 +46,8 @@ pub(super) struct Lease {
     pub(super) token: Token,
 }
 
-/// Who asks.
-pub(super) struct Asking<'a> {
+/// The parameters of a lookup at the engine.
+pub(super) struct SharedLookupRequest<'a> {
     pub entries: &'a Arc<Entries>,
     pub origin: &'a Origin,
     pub profile: &'a Arc<Profile>,
@@ -61,46 +61,46 @@ impl Sharing {
 
     /// Asks the engine about an origin of which `own` is known here, and waits while another proxy
     /// fetches. Without an engine, or while it is away, this proxy fetches for itself.
-    pub(super) async fn consult(
+    pub(super) async fn look_up_or_lease(
         &self,
-        asking: Asking<'_>,
+        request: SharedLookupRequest<'_>,
         own: Option<Arc<Entry>>,
         is_current: impl Fn(&Entry) -> bool,
-    ) -> Consulted {
-        let Some(engine) = self.0.get() else { return Consulted::Fetch(own, None) };
+    ) -> SharedLookup {
+        let Some(engine) = self.0.get() else { return SharedLookup::Fetch(own, None) };
         let (mut best, mut pause, end) = (own, PAUSE_MIN, monotonic() + WAIT_MAX);
         let mut have = best.as_ref().map_or_else(Token::default, |entry| entry.token);
         loop {
-            let look = Look { origin: asking.origin, have, may_fetch: true, is_used: true };
+            let look = Look { origin: request.origin, have, may_fetch: true, is_used: true };
             let Ok(Looked { known, .. }) = engine.look(look).await else {
-                return Consulted::Fetch(best, None);
+                return SharedLookup::Fetch(best, None);
             };
             match known {
                 Known::Newer { token, value } => {
                     have = token;
-                    let Some(found) = restore(&**engine, &asking, &best, token, &value).await
+                    let Some(found) = restore(&**engine, &request, &best, token, &value).await
                     else {
                         continue;
                     };
-                    // What this proxy has learnt since, while the engine was away, is not given up.
+                    // A newer result of this proxy, from a time when the engine was away, is kept.
                     if best.as_ref().is_none_or(|best| best.tried_at() <= found.tried_at()) {
                         if is_current(&found) {
-                            return Consulted::Found(found);
+                            return SharedLookup::Found(found);
                         }
                         best = Some(found);
                     }
                 }
                 Known::Lease(token) => {
-                    let (engine, origin) = (Arc::clone(engine), asking.origin.clone());
-                    return Consulted::Fetch(best, Some(Lease { engine, origin, token }));
+                    let (engine, origin) = (Arc::clone(engine), request.origin.clone());
+                    return SharedLookup::Fetch(best, Some(Lease { engine, origin, token }));
                 }
-                Known::Wait(_) if monotonic() >= end => return Consulted::TimedOut,
+                Known::Wait(_) if monotonic() >= end => return SharedLookup::TimedOut,
                 Known::Wait(_) => {
                     // Up to a quarter more, so that not all ask at once.
                     sleep(pause.mul_f64(1.0 + random() / 4.0)).await;
                     pause = PAUSE_MAX.min(2 * pause);
                 }
-                Known::Nothing => return Consulted::Fetch(best, None),
+                Known::Nothing => return SharedLookup::Fetch(best, None),
             }
         }
     }
@@ -139,7 +139,7 @@ impl Sharing {
                     let value = SharedEntry::default().write();
                     return engine.land(Landing { origin, token, value: &value }).await.is_ok();
                 }
-                // A fetch that is under way will be known, as in this process.
+                // The result of a fetch that is under way will be known, as in this process.
                 Ok(Known::Wait(_) | Known::Nothing) => return true,
                 Err(_) => return false,
             }
@@ -192,7 +192,7 @@ impl Lease {
 /// The entry that another proxy has landed; `None` if it is not whole.
 async fn restore(
     engine: &dyn Engine,
-    asking: &Asking<'_>,
+    request: &SharedLookupRequest<'_>,
     own: &Option<Arc<Entry>>,
     token: Token,
     value: &[u8],
@@ -209,9 +209,9 @@ async fn restore(
         None => None,
     };
     let (persisted, blobs) = shared.parts(file)?;
-    let (entries, profile) = (Arc::clone(asking.entries), Arc::clone(asking.profile));
+    let (entries, profile) = (Arc::clone(request.entries), Arc::clone(request.profile));
     let build = move || entries.builder.restore_under(&profile, persisted, blobs);
-    let (entry, _) = asking.entries.background.run(build).await??;
+    let (entry, _) = request.entries.background.run(build).await??;
     Some(Arc::new(Entry { token, ..Entry::clone(&entry) }))
 }
 

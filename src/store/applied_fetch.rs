@@ -11,7 +11,7 @@ use crate::policy::profile::Profile;
 use crate::types::client_key::ClientKey;
 
 /// The result of a fetch. Large files are parsed on the blocking pool.
-pub(super) struct Learnt {
+pub(super) struct AppliedFetch {
     entries: Arc<Entries>,
     /// The entry that it builds on.
     known: Option<Arc<Entry>>,
@@ -21,7 +21,7 @@ pub(super) struct Learnt {
     entry: Arc<Entry>,
 }
 
-impl Learnt {
+impl AppliedFetch {
     /// Applies `fetched` to `known`.
     pub(super) fn new(
         entries: Arc<Entries>,
