@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::{Role, Turn, WAIT_NOTICEABLE};
+use super::{Turn, WAIT_NOTICEABLE};
 use crate::pace::addresses::Addresses;
 use crate::pace::lane::{Arrival, Kind, LEAD_MAX, Lane, TurnId};
 use crate::pace::lane_cell::TurnGuard;
 use crate::pace::no_turn::{NoTurn, WaitReason};
+use crate::pace::terms::Role;
 use crate::pace::tick::Tick;
 use crate::pace::waited::Waited;
 
