@@ -1,4 +1,4 @@
-//! The shared engine of the settings, as commands see it: they look, and are no members.
+//! The shared engine of the settings, for commands, which read it and are no members.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::server::{SetupErrors, observer};
 /// is to be known by then.
 const FAULT_WAIT: Duration = Duration::from_millis(500);
 
-/// An engine that was asked for, and what waits for its responses.
+/// A connection to the engine, and the runtime that waits for its responses.
 #[derive(Debug)]
 pub struct EngineClient {
     pub engine: Arc<RedisEngine>,
@@ -63,7 +63,7 @@ impl EngineClient {
         self.runtime.block_on(response)
     }
 
-    /// What `future` comes to.
+    /// Runs `future` to its end.
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }

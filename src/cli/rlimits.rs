@@ -1,11 +1,11 @@
-//! What the system grants this process: as many descriptors as it may have, and no file of its memory
-//! when it dies, because the key of the CA is in it.
+//! The resource limits of this process (setrlimit(2)): as many descriptors as it may have, and no core
+//! file, because the key of the CA would be in it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
-/// The limits as they were before, for a command that is started from here: that one has not asked for them
-/// to do without a core file, and a program of old may look at every descriptor that it could have.
+/// The limits as they were before, for a command that is started from here: it may need a core file, and
+/// an old program may close every descriptor up to its limit, one by one.
 #[derive(Clone, Debug)]
 pub struct Rlimits {
     core: Rlimit,
@@ -13,7 +13,7 @@ pub struct Rlimits {
 }
 
 impl Rlimits {
-    /// Takes all descriptors that may be had, and forbids core files. What the system refuses is said.
+    /// Takes all descriptors that may be had, and forbids core files. What the system refuses is logged.
     pub fn raise() -> Self {
         let before = Self { core: getrlimit(Resource::Core), files: getrlimit(Resource::Nofile) };
         let Rlimit { maximum, .. } = before.files;
@@ -27,9 +27,9 @@ impl Rlimits {
         before
     }
 
-    /// Has a command begun that inherits what this process had before.
+    /// Starts a command with the limits that this process had before.
     pub fn lend<T>(&self, begin: impl FnOnce() -> T) -> T {
-        // What cannot be given back, the command lives without.
+        // An error leaves the command with the limits of this process.
         let _ = setrlimit(Resource::Core, self.core);
         let _ = setrlimit(Resource::Nofile, self.files);
         let begun = begin();

@@ -11,6 +11,6 @@ pub struct RunOutcome {
     /// run.
     pub ended: Result<(u8, DirectConnections), Failure>,
     pub report: ProxyReport,
-    /// RefusalKind a sealed run adds.
+    /// What a sealed run adds.
     pub sealed: Option<Report>,
 }

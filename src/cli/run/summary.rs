@@ -36,7 +36,7 @@ pub struct Summary {
     pub no_proxy: NoProxy,
     /// The connections that bypassed the proxy.
     pub connections: DirectConnections,
-    /// RefusalKind a sealed run adds.
+    /// What a sealed run adds.
     pub sealed: Option<Report>,
     pub report: ProxyReport,
 }

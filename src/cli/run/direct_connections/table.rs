@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// RefusalKind one look reads of each table of TCP connections: some 7,000 of them.
+/// What one look reads of each table of TCP connections: some 7,000 of them.
 const TCP_TABLE_BYTES_MAX: u64 = 1 << 20;
 
 /// Where a connection is being made, is there, or is being closed: not the states of listeners, of

@@ -44,7 +44,7 @@ fn stays(target: &str, path: &Path) -> bool {
         return HARMLESS.iter().any(|kind| target.starts_with(kind));
     }
     let is_network = NETWORK_DEVICES.iter().any(|device| target.starts_with(device));
-    // RefusalKind has been deleted is still there by its descriptor.
+    // What has been deleted is still there by its descriptor.
     let kind = fs::metadata(path).map(|found| found.file_type());
     !is_network && kind.is_ok_and(|kind| !kind.is_dir() && !kind.is_socket())
 }

@@ -22,7 +22,7 @@ const DIRECTORIES: [(&str, &str); 6] = [
     ("/usr/local/lib/firefox/distribution", "policies.json"),
 ];
 
-/// The mounts; copies are made in `dir`. RefusalKind cannot be done is logged.
+/// The mounts; copies are made in `dir`. What cannot be done is logged.
 pub fn mounts(authorities: &[PathBuf], dir: &Path) -> Vec<Mount> {
     let found = DIRECTORIES.iter().enumerate().filter(|(_, (it, _))| Path::new(it).is_dir());
     let made = found.filter_map(|(number, (directory, file))| {
@@ -52,7 +52,7 @@ fn copy_with(from: &Path, to: &Path, file: &str, authorities: &[PathBuf]) -> io:
     };
     let policies = with_authorities(present.as_deref(), authorities);
     let policies = policies.ok_or_else(|| io::Error::other("policies.json cannot be read"))?;
-    // RefusalKind it may be a link to is another's.
+    // What it may be a link to is another's.
     let _ = fs::remove_file(&file);
     fs::write(&file, policies)?;
     from.canonicalize()

@@ -34,7 +34,7 @@ pub fn run(args: &SealArgs, channel: &mut Channel) -> Result<Exit, Failure> {
     let signals = Signals::block()?;
     channel.send(&json(&started.as_ref().err())?)?;
     let Ok(command) = started else { return Ok(Exit::Unavailable) };
-    // RefusalKind the terminal sends is for the command, whose group this process leaves.
+    // What the terminal sends is for the command, whose group this process leaves.
     setpgid(None, None).or_exit(Exit::Unavailable)?;
     supervise(command, &signals, channel).or_exit(Exit::Unavailable)
 }

@@ -1,4 +1,4 @@
-//! RefusalKind the proxy and the process that is sealed say to each other over their [`Channel`].
+//! What the proxy and the process that is sealed say to each other over their [`Channel`].
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::super::super::exit::{Exit, Failure, OrExit};
 use super::channel::Channel;
 use super::mounts::Mount;
 
-/// RefusalKind the proxy sends when it serves: the command may begin.
+/// What the proxy sends when it serves: the command may begin.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Release {
     pub variables: Vec<(String, String)>,
@@ -27,7 +27,7 @@ pub struct Refusal {
     pub kind: RefusalKind,
 }
 
-/// RefusalKind the system refuses.
+/// What the system refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RefusalKind {
     Namespaces,

@@ -74,9 +74,9 @@ pub fn run(
 ) -> Result<RunOutcome, Failure> {
     let served = flags.served()?;
     settings.egress.connect_ports.extend(&served);
-    let (mut inside, child) = SealedProcess::start(&served, &flags.reached(), command, rlimits)?;
+    let (mut sealed, child) = SealedProcess::start(&served, &flags.reached(), command, rlimits)?;
     let stand_ins = Arc::<StandIns>::default();
-    let listeners = listeners(&mut inside, &stand_ins)?;
+    let listeners = listeners(&mut sealed, &stand_ins)?;
     // Its addresses are those of another network: outside they are not the proxy's.
     let proxy = EphemeralProxy::start_on(settings.clone(), records, (listeners, Vec::new()), None)?;
     let refused = Arc::<Lock<RefusedConnections>>::default();
@@ -86,27 +86,22 @@ pub fn run(
     let files = TemporaryDir::new(Purpose::Sealed)?;
     let entered = child.enter();
     let names = NameServer::new(Arc::clone(&stand_ins), Arc::clone(proxy.egress()));
-    let (udp, tcp) = inside.take_names()?;
+    let (udp, tcp) = sealed.take_names()?;
     names.start(udp, tcp)?;
-    inside.take_reach().into_iter().try_for_each(|listener| relay.start(listener))?;
-    let packets = inside.watch(&refused, &stand_ins)?;
+    sealed.take_reach().into_iter().try_for_each(|listener| relay.start(listener))?;
+    let packets = sealed.watch(&refused, &stand_ins)?;
     let reached = unix_relay::start(&relay, &flags.sockets(), files.path()).or_exit(Exit::Usage)?;
     drop(entered);
     let setup = clients::set_up(proxy.address, no_proxy, &settings)?;
-    let shown = [&flags.keep_socket[..], &flags.sockets()].concat();
-    let mut mounts = mounts_of(&setup, files.path(), &shown)
-        .map_err(|error| anyhow::anyhow!("cannot make what the command is to see: {error}"))
-        .or_exit(Exit::InputOutput)?;
-    mounts.extend(reached);
-    let ended = match inside.release(&release(&setup, mounts))? {
+    let ended = match sealed.release(&release(&setup, files.path(), flags, reached)?)? {
         Some(failed) => Err(not_started(&command[0], &failed)),
         None => child.wait_for_status(false).map(|(status, connections)| {
-            note_killed(status, inside.has_processes());
+            note_killed(status, sealed.has_processes());
             (code(status), connections)
         }),
     };
     // Its end is that of all processes inside, were one left.
-    drop(inside);
+    drop(sealed);
     refused.lock().read(&packets, &stand_ins);
     let report = proxy.stop();
     let sealed = Report { refused: refused.lock().clone(), relayed: relay.relayed() };
@@ -128,14 +123,14 @@ fn note_killed(status: ExitStatus, has_processes: bool) {
 /// Why not, and what helps.
 pub fn attempt() -> Result<Possible, Failure> {
     let rlimits = Rlimits::raise();
-    let (inside, child) = SealedProcess::start(&SERVED, &[], &["true".into()], &rlimits)?;
-    let possible = Possible { processes: inside.has_processes() };
-    drop(inside);
+    let (sealed, child) = SealedProcess::start(&SERVED, &[], &["true".into()], &rlimits)?;
+    let possible = Possible { processes: sealed.has_processes() };
+    drop(sealed);
     child.wait(false)?;
     Ok(possible)
 }
 
-/// RefusalKind a sealed run can have here.
+/// What a sealed run can have here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Possible {
     /// A namespace of processes.
@@ -143,17 +138,29 @@ pub struct Possible {
 }
 
 /// The proxy's own listener, and those of the served ports.
-fn listeners(inside: &mut SealedProcess, stand_ins: &Arc<StandIns>) -> Result<Listeners, Failure> {
+fn listeners(sealed: &mut SealedProcess, stand_ins: &Arc<StandIns>) -> Result<Listeners, Failure> {
     let kind = OriginalDestination::Routed(Arc::clone(stand_ins));
-    let proxy = Listeners::inherited(inside.take_proxy())?;
-    Ok(proxy.with(Listeners::inherited_transparent(inside.take_served(), kind)?))
+    let proxy = Listeners::inherited(sealed.take_proxy())?;
+    Ok(proxy.with(Listeners::inherited_transparent(sealed.take_served(), kind)?))
 }
 
-fn release(setup: &ClientSetup, mounts: Vec<Mount>) -> Release {
+/// The variables of the command, and the files that it sees in place of others. `reached` are the
+/// sockets of `--reach`.
+fn release(
+    setup: &ClientSetup,
+    dir: &Path,
+    flags: &SealedFlags,
+    reached: Vec<Mount>,
+) -> Result<Release, Failure> {
+    let shown = [&flags.keep_socket[..], &flags.sockets()].concat();
+    let mut mounts = mounts_of(setup, dir, &shown)
+        .map_err(|error| anyhow::anyhow!("cannot make the files of the command: {error}"))
+        .or_exit(Exit::InputOutput)?;
+    mounts.extend(reached);
     let variables = clients::variables(setup);
     let pairs = variables.into_iter().map(|variable| (variable.name.to_owned(), variable.value));
     let allocator = environment::variable(ALLOCATOR).map(|value| (ALLOCATOR.to_owned(), value));
-    Release { variables: pairs.chain(allocator).collect(), mounts }
+    Ok(Release { variables: pairs.chain(allocator).collect(), mounts })
 }
 
 /// The name server, the authorities, and an empty file over each socket.

@@ -1,4 +1,4 @@
-//! RefusalKind the command sees in the place of files and sockets of the machine.
+//! What the command sees in the place of files and sockets of the machine.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -27,7 +27,7 @@ pub fn enter(processes: bool) -> Result<(), String> {
     write("setgroups", "deny")?;
     write("uid_map", &format!("{user} {user} 1"))?;
     write("gid_map", &format!("{group} {group} 1"))?;
-    // RefusalKind is mounted from here on is seen by no other process.
+    // What is mounted from here on is seen by no other process.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(|error| format!("mounts: {error}"))
 }

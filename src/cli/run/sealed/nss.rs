@@ -17,7 +17,7 @@ const DATABASES: [&str; 2] = [".pki/nssdb", ".local/share/pki/nssdb"];
 /// Bytes of a database that is copied: far more than certificates take.
 const DATABASE_BYTES_MAX: u64 = 64 << 20;
 
-/// The mounts; copies are made in `dir`. RefusalKind cannot be done is logged: the variables are left.
+/// The mounts; copies are made in `dir`. What cannot be done is logged: the variables are left.
 pub fn mounts(authorities: &[PathBuf], dir: &Path) -> Vec<Mount> {
     let Some(home) = environment::variable("HOME") else { return Vec::new() };
     let databases = DATABASES.iter().map(|database| Path::new(&home).join(database));

@@ -20,7 +20,7 @@ use crate::types::origin::{Host, Origin, Scheme};
 /// Connections to these services at one time.
 const CONNECTIONS_MAX: usize = 256;
 
-/// RefusalKind `--reach` names.
+/// What `--reach` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
     Service(Service),

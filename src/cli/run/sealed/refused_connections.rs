@@ -65,7 +65,7 @@ pub struct RefusedConnections {
     pub more: u64,
 }
 
-/// RefusalKind a sealed run adds to the summary.
+/// What a sealed run adds to the summary.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Report {
     pub refused: RefusedConnections,

@@ -8,7 +8,7 @@ use rustix::thread::{
     set_no_new_privs,
 };
 
-/// RefusalKind the first process of the namespace of processes needs: mounts, the network, and to give up
+/// What the first process of the namespace of processes needs: mounts, the network, and to give up
 /// the rest.
 const NEEDED: [CapabilitySet; 5] = [
     CapabilitySet::SYS_ADMIN,

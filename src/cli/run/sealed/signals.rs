@@ -11,7 +11,7 @@ use rustix::process::Signal;
 const HEEDED: [Number; 5] =
     [Number::SIGINT, Number::SIGTERM, Number::SIGHUP, Number::SIGQUIT, Number::SIGCHLD];
 
-/// The signals of this process, which has one thread. RefusalKind it starts from here on has them blocked, so
+/// The signals of this process, which has one thread. What it starts from here on has them blocked, so
 /// it starts its child before.
 #[derive(Debug)]
 pub struct Signals(SignalFd);

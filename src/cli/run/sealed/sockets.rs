@@ -21,7 +21,7 @@ const BACKLOG: i32 = 511;
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 
-/// RefusalKind a socket is for, as one letter: the letters go before the sockets.
+/// What a socket is for, as one letter: the letters go before the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Requests to the proxy as a proxy.

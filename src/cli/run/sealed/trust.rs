@@ -80,7 +80,7 @@ pub fn copy_links(from: &Path, to: &Path) -> io::Result<()> {
         } else if kind.is_dir() {
             copy_links(&path, &copy)?;
         } else {
-            // RefusalKind only another user may read, the command could not read either.
+            // What only another user may read, the command could not read either.
             match fs::copy(&path, &copy) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 copied => drop(copied?),
