@@ -294,21 +294,32 @@ impl Proxy {
         let ConnectionContext { state, shutdown, .. } = context;
         let client_side =
             ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
-        let forwarded = self.forwarding.forward(&permit, turn, (request, set), client_side).await;
-        let error = match forwarded {
+        match self.forwarding.forward(&permit, turn, (request, set), client_side).await {
             Ok(response) => {
                 self.gate.note_response(&permit, Ok(response.status()));
-                return Ok((End::Forwarded, response));
+                Ok((End::Forwarded, response))
             }
-            Err(ForwardError::Gate(error)) => return Err(error.into()),
-            Err(ForwardError::Egress(error)) => error,
+            Err(error) => Err(box_future(|| self.on_forward_error(&permit, info, error)).await),
+        }
+    }
+
+    /// Notes why a permitted request has no response from its origin, and makes that its refusal.
+    async fn on_forward_error(
+        &self,
+        permit: &Permit,
+        info: RequestInfo<'_>,
+        error: ForwardError,
+    ) -> Refusal {
+        let error = match error {
+            ForwardError::Gate(error) => return error.into(),
+            ForwardError::Egress(error) => error,
         };
         if let Some(no_turn) = &error.no_turn {
-            return Err(Rejection::no_turn(no_turn, permit.pace().status()).into());
+            return Rejection::no_turn(no_turn, permit.pace().status()).into();
         }
-        self.gate.note_response(&permit, Err(error.failure));
+        self.gate.note_response(permit, Err(error.failure));
         let subject = Subject::Resource(permit.target());
-        Err(self.gate.on_egress_error(subject, info, error).await.into())
+        self.gate.on_egress_error(subject, info, error).await.into()
     }
 
     /// Waits for the turn of a permitted request. After a wait of more than [`PERMISSION_AGE_MAX`] the

@@ -105,10 +105,7 @@ pub fn build_prepared(
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
     let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
     if !settings.under_run {
-        let kept = disk.as_ref().and_then(Disk::begin_pace).unwrap_or_default();
-        let is_whole = kept.is_whole;
-        let now = (clock.wall(), uptime());
-        egress.lanes().take_up(pace_keeper::taken_up(kept, now), is_whole);
+        take_up_pace(egress.lanes(), disk.as_ref(), &*clock);
     }
     let store = store(settings, &egress, &clock, disk);
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
@@ -117,8 +114,8 @@ pub fn build_prepared(
     store.set_listener(Arc::clone(&watch) as _);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     let members = store.disk().map_or(0, Disk::members);
-    let redis = client.map(|client| engine::start(settings, client, members, &clock)).transpose();
-    let redis = redis.map_err(SetupError::from)?;
+    let redis = client.map(|client| engine::start(settings, client, members, &clock));
+    let redis = redis.transpose().map_err(SetupError::from)?;
     let components = Components {
         workers: settings.workers.unwrap_or_else(cores),
         admission: Arc::new(ClientAdmission::new(clients, memory)),
@@ -143,6 +140,13 @@ pub fn build_prepared(
     };
     components.share();
     Ok(components)
+}
+
+/// Takes up the pace of origins as the process before this one has left it on `disk`.
+fn take_up_pace(lanes: &Lanes, disk: Option<&Disk>, clock: &dyn Clock) {
+    let kept = disk.and_then(Disk::begin_pace).unwrap_or_default();
+    let is_whole = kept.is_whole;
+    lanes.take_up(pace_keeper::taken_up(kept, (clock.wall(), uptime())), is_whole);
 }
 
 impl Components {

@@ -46,7 +46,7 @@ struct Logged {
 struct Waiting {
     settings: Settings,
     contents: BTreeSet<&'static str>,
-    /// ReloadTrigger made the last of them.
+    /// The trigger of the last of them.
     who: ReloadTrigger,
     count: u64,
 }

@@ -227,7 +227,7 @@ impl Gate {
                 let denial = self.context(subject, info).refused_origin_denial(&error);
                 self.enforcer().deny(denial).await
             } else {
-                GateError::Failed(error)
+                GateError::Egress(error)
             }
         })
     }

@@ -42,7 +42,7 @@ pub enum GateError {
     Denial(Box<Recorded<Denial>>),
     /// No decision: the destination is this proxy, so its robots.txt was not requested; or a
     /// permitted request failed in egress.
-    Failed(egress::Error),
+    Egress(egress::Error),
     /// Records cannot be written, and nothing is served without them (`audit.on_failure`).
     Unrecorded,
 }
@@ -51,7 +51,7 @@ impl From<GateError> for Refusal {
     fn from(error: GateError) -> Self {
         match error {
             GateError::Denial(denial) => Self::Denial(denial),
-            GateError::Failed(error) => Self::Rejection(Rejection::origin(&error)),
+            GateError::Egress(error) => Self::Rejection(Rejection::origin(&error)),
             GateError::Unrecorded => Self::Rejection(Rejection::audit_unavailable()),
         }
     }
