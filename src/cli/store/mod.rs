@@ -27,7 +27,7 @@ use shown::{Shown, say_broken};
 #[command(after_help = "\
 Examples:
   courtesy store get https://example.com        what is known of it, and until when
-  courtesy store forget https://example.com     its robots.txt is fetched anew at the next request
+  courtesy store forget https://example.com     its robots.txt is fetched again at the next request
   courtesy store export | jq -r 'select(.states[].state == \"unreachable\").origin'
 
 They work beside `courtesy serve` and without it. The store is store.redb in the state directory;
@@ -43,7 +43,7 @@ enum Command {
     Stats(stats::StatsArgs),
     /// Tell what is known of an origin
     Get(get::GetArgs),
-    /// Forget an origin: its robots.txt is fetched anew at the next request
+    /// Forget an origin: its robots.txt is fetched again at the next request
     Forget(OriginArgs),
     /// Print what is kept of each origin, one line of JSON for each
     #[command(after_help = "\
@@ -96,7 +96,7 @@ fn forget(args: &OriginArgs) -> Result<Exit, Failure> {
         Holder::of(&args.config)?.one(&Question::StoreForget { origin: origin.clone() })?;
     if was_known == Some(true) {
         print(format!(
-            "{origin} is forgotten; its robots.txt is fetched anew at the next request.\n"
+            "{origin} is forgotten; its robots.txt is fetched again at the next request.\n"
         ))?;
         Ok(Exit::Done)
     } else {
