@@ -31,9 +31,9 @@ pub struct Dialer<'a> {
     pub pool: &'a Arc<Pool>,
 }
 
-/// What a connection is wanted for.
+/// What a connection has to serve.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct DialOptions<'a> {
     pub versions: Versions,
     pub requester: Requester<'a>,
     /// Whether the client is known to read what it asks for.
@@ -48,11 +48,11 @@ impl<'a> Dialer<'a> {
     pub async fn kept_or_new(
         self,
         origin: &'a Origin,
-        wanted: Wanted<'a>,
+        options: DialOptions<'a>,
     ) -> Result<Connection, Error> {
         match self.idle(origin) {
             Some(idle) => Ok(idle),
-            None => self.shared_or_new(origin, wanted).await,
+            None => self.shared_or_new(origin, options).await,
         }
     }
 
@@ -62,18 +62,22 @@ impl<'a> Dialer<'a> {
     }
 
     /// A connection that was not idle: one in use that can be shared, or a new one.
-    pub fn shared_or_new(self, origin: &'a Origin, wanted: Wanted<'a>) -> Dialed<'a> {
-        box_future(move || self.share_or_dial(origin, wanted))
+    pub fn shared_or_new(self, origin: &'a Origin, options: DialOptions<'a>) -> Dialed<'a> {
+        box_future(move || self.share_or_dial(origin, options))
     }
 
-    async fn share_or_dial(self, origin: &Origin, wanted: Wanted<'_>) -> Result<Connection, Error> {
-        let Wanted { versions, requester, .. } = wanted;
+    async fn share_or_dial(
+        self,
+        origin: &Origin,
+        options: DialOptions<'_>,
+    ) -> Result<Connection, Error> {
+        let DialOptions { versions, requester, .. } = options;
         let is_http1 = versions == Versions::Http1 || origin.scheme() != Scheme::Https;
         if is_http1 || !self.pool.keeps() {
             let route = self.route(origin, requester).await?;
             return self.dial(origin, versions, Window::Small, route).await;
         }
-        let memory = self.large_window(origin, wanted);
+        let memory = self.large_window(origin, options);
         let window = if memory.is_some() { Window::Large } else { Window::Small };
         let mut connection = self.share(origin, window, requester).await?;
         if let Link::Http2(stream) = &mut connection.link {
@@ -83,11 +87,11 @@ impl<'a> Dialer<'a> {
     }
 
     /// Memory for an HTTP/2 stream with a large window, if the client reads and there is any.
-    fn large_window(self, origin: &Origin, wanted: Wanted<'_>) -> Option<MemoryPermit> {
-        if !wanted.client_reads || self.pool.http2.is_http1(origin) {
+    fn large_window(self, origin: &Origin, options: DialOptions<'_>) -> Option<MemoryPermit> {
+        if !options.client_reads || self.pool.http2.is_http1(origin) {
             return None;
         }
-        self.state.memory.more(wanted.requester.for_memory(), Window::Large.bytes() as usize)
+        self.state.memory.more(options.requester.for_memory(), Window::Large.bytes() as usize)
     }
 
     async fn share(
@@ -196,7 +200,7 @@ impl<'a> Dialer<'a> {
                 http1.forwarder = forwarder.map(|it| Forwarder::new(it, Arc::clone(mark)));
                 Ok(Connection::new(Link::Http1(http1), self.home(), false))
             }
-            Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not spoken here")),
+            Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not supported")),
         }
     }
 

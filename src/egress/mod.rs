@@ -45,7 +45,7 @@ use crate::types::origin::Origin;
 pub use body::{InformationalListener, ReadAllowance, RequestBody, ResponseBody, TimeoutBody, Via};
 use boxed_request::BoxedRequest;
 pub use config::{Config, ConfigSnapshot};
-use dial::{Dialer, Wanted};
+use dial::{DialOptions, Dialer};
 pub use error::{Error, Failure};
 use exchange::exchange;
 pub use origin_socket::OriginSocket;
@@ -171,16 +171,16 @@ impl Egress {
         request.body.charge_to(turn.client(), &self.state.memory);
         let versions = Versions::for_request(&request.head);
         let client_reads = request.body.client_reads();
-        let wanted = Wanted { versions, requester, client_reads };
+        let options = DialOptions { versions, requester, client_reads };
         let idle = self.dialer().idle(origin);
         let starts_at_once =
             has_exchange && idle.is_some() && self.lanes().start_at_once(&mut turn);
         let mut connection = match idle {
             Some(idle) => idle,
-            None => self.connect(origin, wanted, &turn).await?,
+            None => self.connect(origin, options, &turn).await?,
         };
         if !starts_at_once && !self.start(&mut turn, &connection) {
-            let to = (origin, wanted);
+            let to = (origin, options);
             let started = box_future(|| self.start_later(connection, to, &mut turn, permission));
             connection = started.await?;
         }
@@ -190,24 +190,24 @@ impl Egress {
             Err(failed) => failed,
         };
         let retry = failed.retry(copy, versions)?;
-        box_future(|| self.send_again(origin, retry, wanted, permission)).await
+        box_future(|| self.send_again(origin, retry, options, permission)).await
     }
 
     async fn send_again<P: Permission>(
         &self,
         origin: &Origin,
         Retry { request, versions, mut turn }: Retry,
-        wanted: Wanted<'_>,
+        options: DialOptions<'_>,
         permission: &P,
     ) -> Result<Response<Box<ResponseBody>>, P::Error> {
-        let wanted = Wanted { versions, ..wanted };
-        let connected = self.dialer().shared_or_new(origin, wanted).await;
+        let options = DialOptions { versions, ..options };
+        let connected = self.dialer().shared_or_new(origin, options).await;
         let mut connection =
             connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
         // The origin may have seen the first one.
         turn.rearm();
         if !self.start(&mut turn, &connection) {
-            let to = (origin, wanted);
+            let to = (origin, options);
             connection = self.start_later(connection, to, &mut turn, permission).await?;
         }
         let second = exchange(&self.state, connection, origin, request, turn).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Egress;
 use super::connection::Connection;
-use super::dial::Wanted;
+use super::dial::DialOptions;
 use super::error::Error;
 use super::permission::{PERMISSION_AGE_MAX, Permission};
 use crate::pace::Turn;
@@ -17,10 +17,10 @@ impl Egress {
     pub(super) async fn connect(
         &self,
         origin: &Origin,
-        wanted: Wanted<'_>,
+        options: DialOptions<'_>,
         turn: &Turn,
     ) -> Result<Connection, Error> {
-        let connected = self.dialer().kept_or_new(origin, wanted).await;
+        let connected = self.dialer().kept_or_new(origin, options).await;
         connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))
     }
 
@@ -38,7 +38,7 @@ impl Egress {
     pub(super) async fn start_later<P: Permission>(
         &self,
         mut connection: Connection,
-        (origin, wanted): (&Origin, Wanted<'_>),
+        (origin, options): (&Origin, DialOptions<'_>),
         turn: &mut Turn,
         permission: &P,
     ) -> Result<Connection, P::Error> {
@@ -50,7 +50,7 @@ impl Egress {
                 return Err(error);
             }
             if !connection.link.is_open() {
-                connection = self.connect(origin, wanted, turn).await?;
+                connection = self.connect(origin, options, turn).await?;
             }
             if self.start(turn, &connection) {
                 return Ok(connection);
