@@ -47,23 +47,25 @@ pub async fn serve_client(
     let first = tokio::select! {
         // What came before the shutdown is served.
         biased;
-        first = timeout(idle, spoken(&stream)) => first.ok().flatten(),
+        first = timeout(idle, detect(&stream)) => first.ok().flatten(),
         () = wait_for_drain(&context) => None,
     };
-    metrics.connections.count_protocol(first.map_or(ClientProtocol::None, Spoken::counted));
+    metrics
+        .connections
+        .count_protocol(first.map_or(ClientProtocol::None, DetectedProtocol::counted));
     drop(metrics);
     match first {
-        Some(Spoken::Socks5) => {
+        Some(DetectedProtocol::Socks5) => {
             box_future(|| socks::serve(stream, context, current, rejection.is_some())).await;
         }
-        Some(Spoken::Http2) if rejection.is_none() => {
+        Some(DetectedProtocol::Http2) if rejection.is_none() => {
             box_future(|| serve_http2(stream, context, current)).await;
         }
-        Some(Spoken::Tls) if rejection.is_none() && is_tls_served(&current) => {
+        Some(DetectedProtocol::Tls) if rejection.is_none() && is_tls_served(&current) => {
             box_future(|| serve_tls(stream, context, current)).await;
         }
         // A rejection is short, and the last thing that is sent: that of HTTP/1 is enough.
-        Some(Spoken::Http1 | Spoken::Http2 | Spoken::Tls) => {
+        Some(DetectedProtocol::Http1 | DetectedProtocol::Http2 | DetectedProtocol::Tls) => {
             serve(stream, context, current, rejection).await
         }
         None => {}
@@ -72,7 +74,7 @@ pub async fn serve_client(
 
 /// A protocol that a client may speak to the proxy. Any other is refused as HTTP/1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spoken {
+enum DetectedProtocol {
     Http1,
     /// In clear, with prior knowledge (RFC 9113 §3.3).
     Http2,
@@ -81,7 +83,7 @@ enum Spoken {
     Tls,
 }
 
-impl Spoken {
+impl DetectedProtocol {
     /// By the first bytes, which are not all to be expected in one piece. The method of HTTP/2's
     /// preface is reserved for it (RFC 9113 §11.6).
     fn of(first: &[u8]) -> Self {
@@ -105,10 +107,10 @@ impl Spoken {
 
 /// The protocol of the first bytes that the client sends, which are left to be read. `None`: it
 /// sends none.
-async fn spoken(stream: &TcpStream) -> Option<Spoken> {
+async fn detect(stream: &TcpStream) -> Option<DetectedProtocol> {
     let mut first = [0; FIRST_BYTES];
     let count = stream.peek(&mut first).await.ok()?;
-    (count > 0).then(|| Spoken::of(&first[..count]))
+    (count > 0).then(|| DetectedProtocol::of(&first[..count]))
 }
 
 fn is_tls_served(current: &Current) -> bool {
@@ -184,16 +186,16 @@ mod tests {
     #[test]
     fn a_protocol_is_known_by_its_first_bytes() {
         for (first, expected) in [
-            (&b"\x05\x01\x00"[..], Spoken::Socks5),
-            (b"\x05", Spoken::Socks5),
-            (b"PRI", Spoken::Http2),
-            (b"\x16\x03\x01", Spoken::Tls),
-            (b"PRO", Spoken::Http1),
-            (b"P", Spoken::Http1),
-            (b"GET", Spoken::Http1),
-            (b"\x04\x01", Spoken::Http1),
+            (&b"\x05\x01\x00"[..], DetectedProtocol::Socks5),
+            (b"\x05", DetectedProtocol::Socks5),
+            (b"PRI", DetectedProtocol::Http2),
+            (b"\x16\x03\x01", DetectedProtocol::Tls),
+            (b"PRO", DetectedProtocol::Http1),
+            (b"P", DetectedProtocol::Http1),
+            (b"GET", DetectedProtocol::Http1),
+            (b"\x04\x01", DetectedProtocol::Http1),
         ] {
-            assert_eq!(Spoken::of(first), expected, "{}", first.escape_ascii());
+            assert_eq!(DetectedProtocol::of(first), expected, "{}", first.escape_ascii());
         }
     }
 }
