@@ -120,7 +120,7 @@ impl ClientAdmission {
         };
         let Some(users) = users else { return Ok(Client::at(address)) };
         let user = Box::pin(self.verifier.authenticate(&users, address, fields)).await;
-        Ok(Client { address, user: Some(self.counts.note(user)?) })
+        Ok(Client { user: Some(self.counts.note(user)?), ..Client::at(address) })
     }
 
     /// Whether clients must authenticate.
@@ -142,7 +142,7 @@ impl ClientAdmission {
                 .map(|now| Some(Arc::clone(now)))
                 .ok_or(RejectReason::NoLongerUser),
         };
-        Ok(Client { address: client.address, user: self.counts.note(renewed)? })
+        Ok(Client { user: self.counts.note(renewed)?, ..client.clone() })
     }
 
     /// The client of a connection by a transparent listener, if its address is still permitted. It

@@ -25,6 +25,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::types::client_key::ClientKey;
+use crate::types::loop_token::LoopTokens;
 use ipnet::IpNet;
 
 pub use admission::{ClientAdmission, ConnectionPermit};
@@ -61,12 +62,14 @@ pub struct Client {
     pub address: IpAddr,
     /// Set where users are configured.
     pub user: Option<Arc<User>>,
+    /// Of the proxies before this one, if the client is one.
+    pub loop_tokens: LoopTokens,
 }
 
 impl Client {
     /// A client that is known by its address only.
     pub const fn at(address: IpAddr) -> Self {
-        Self { address, user: None }
+        Self { address, user: None, loop_tokens: LoopTokens::NONE }
     }
 
     /// The user's name.

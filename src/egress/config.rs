@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::parent::Parents;
 use super::policy::{AddressPolicy, HostRules};
 use super::tls::Tls;
+use crate::types::loop_token::LoopTokens;
 use crate::types::origin::{Origin, Scheme};
 
 /// The settings of egress; see `config/courtesy.toml` for their meaning and defaults.
@@ -62,12 +63,25 @@ impl fmt::Debug for ConfigSnapshot {
 pub(super) struct Revalidation {
     peer: Option<IpAddr>,
     snapshot: Arc<ConfigSnapshot>,
+    /// What its parent was sent, if it is a tunnel by one.
+    loop_tokens: Option<LoopTokens>,
 }
 
 impl Revalidation {
     /// For a new connection.
     pub const fn new(peer: Option<IpAddr>, snapshot: Arc<ConfigSnapshot>) -> Self {
-        Self { peer, snapshot }
+        Self { peer, snapshot, loop_tokens: None }
+    }
+
+    /// For a tunnel by a parent, which was sent `loop_tokens`.
+    pub fn of_tunnel(self, loop_tokens: &LoopTokens) -> Self {
+        Self { loop_tokens: Some(loop_tokens.clone()), ..self }
+    }
+
+    /// Whether it is for requests that came by the proxies of `loop_tokens`: a parent is not sent the
+    /// tokens of a request that takes a tunnel of others, so that no loop would be recognised.
+    pub fn is_for(&self, loop_tokens: &LoopTokens) -> bool {
+        self.loop_tokens.as_ref().is_none_or(|own| own == loop_tokens)
     }
 
     /// The address of the peer.

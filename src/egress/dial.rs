@@ -22,6 +22,7 @@ use super::tls::{PlaintextStream, Secured, Versions};
 use crate::clients::MemoryPermit;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
+use crate::types::loop_token::LoopTokens;
 use crate::types::origin::{Origin, Scheme};
 
 /// Makes connections for one worker.
@@ -50,15 +51,16 @@ impl<'a> Dialer<'a> {
         origin: &'a Origin,
         options: DialOptions<'a>,
     ) -> Result<Connection, Error> {
-        match self.idle(origin) {
+        match self.idle(origin, options.requester.loop_tokens()) {
             Some(idle) => Ok(idle),
             None => self.shared_or_new(origin, options).await,
         }
     }
 
     /// An idle connection, if there is one.
-    pub fn idle(self, origin: &Origin) -> Option<Connection> {
-        self.pool.take_any(origin).map(|(connection, home)| Connection::idle(connection, home))
+    pub fn idle(self, origin: &Origin, loop_tokens: &LoopTokens) -> Option<Connection> {
+        let (connection, home) = self.pool.take_any(origin, loop_tokens)?;
+        Some(Connection::idle(connection, home))
     }
 
     /// A connection that was not idle: one in use that can be shared, or a new one.
@@ -100,12 +102,18 @@ impl<'a> Dialer<'a> {
         window: Window,
         requester: Requester<'_>,
     ) -> Result<Connection, Error> {
-        if let Some(stream) = self.pool.http2.stream(origin, window, &self.state.load()) {
+        let loop_tokens = requester.loop_tokens();
+        let kept = self.pool.http2.stream(origin, window, loop_tokens, &self.state.load());
+        if let Some(stream) = kept {
             return Ok(Connection::shared(stream, self.home()));
         }
         // Resolved before waiting for another client's connection: that client's DNS lookup may
         // have to wait longer than this one's.
         let route = self.route(origin, requester).await?;
+        // Those who wait for it would go by a tunnel of other tokens.
+        if !loop_tokens.is_empty() && route.parent.is_some() {
+            return self.open(origin, window, route).await;
+        }
         match self.pool.http2.opening(origin, window) {
             Some(opening) => self.open_together(origin, window, &opening, route).await,
             None => self.open(origin, window, route).await,
@@ -188,6 +196,10 @@ impl<'a> Dialer<'a> {
         };
         let peer = route.peer(&stream);
         let revalidation = Revalidation::new(peer, Arc::clone(&route.snapshot));
+        let revalidation = match (&route.parent, &forwarder) {
+            (Some(_), None) => revalidation.of_tunnel(route.requester.loop_tokens()),
+            _ => revalidation,
+        };
         let snapshot = route.snapshot;
         match origin.scheme() {
             Scheme::Https => {
@@ -196,8 +208,8 @@ impl<'a> Dialer<'a> {
             }
             Scheme::Http => {
                 let mut http1 = Http1Connection::open(origin, stream, revalidation).await?;
-                let mark = &snapshot.parents.mark;
-                http1.forwarder = forwarder.map(|it| Forwarder::new(it, Arc::clone(mark)));
+                let loop_token = &snapshot.parents.loop_token;
+                http1.forwarder = forwarder.map(|it| Forwarder::new(it, loop_token.clone()));
                 Ok(Connection::new(Link::Http1(http1), self.home(), false))
             }
             Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not supported")),

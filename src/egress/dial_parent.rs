@@ -62,13 +62,14 @@ impl Dialer<'_> {
         parent.admit(began)?;
         let connected = self.reach(parent, target, route).await;
         match &connected {
+            Ok(_) if target.is_none() => parent.note_reached(),
             Ok(_) => parent.note_answer(),
             Err((error, fault)) if error.failure.is_parents() => {
                 parent.note_failure(*fault, error, (began, monotonic()));
             }
             Err(_) => {}
         }
-        connected.map_err(|(error, _)| error)
+        connected.map_err(|(error, _)| error.behind(route.requester.loop_tokens()))
     }
 
     async fn reach(
@@ -82,7 +83,8 @@ impl Dialer<'_> {
         if let Some(target) = target {
             let Route { snapshot, .. } = route;
             let limit = snapshot.config.connect_timeout;
-            parent.open(&mut socket, target, &snapshot.parents.mark, limit).await?;
+            let loop_tokens = snapshot.parents.loop_tokens(route.requester.loop_tokens());
+            parent.open(&mut socket, target, &loop_tokens, limit).await?;
         }
         Ok(socket)
     }
@@ -139,7 +141,7 @@ impl Dialer<'_> {
 /// A permit for one of the connections that are made at a time by `parent`: one that does not answer
 /// must not hold what other hosts need.
 async fn permit(parent: &Parent, route: &Route<'_>) -> Result<SemaphorePermit, Error> {
-    let client = route.requester.client();
+    let client = route.requester.client_key();
     if let Some(permit) = parent.dials.try_acquire(client) {
         return Ok(permit);
     }

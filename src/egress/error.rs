@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::parent::ParentFailure;
 use crate::pace::{NoExchange, NoTurn};
+use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// The kind of failure. Each maps to one proxy error type of RFC 9209 §2.3
@@ -175,6 +176,27 @@ impl Error {
             none.max
         );
         Self::new(Failure::ConnectionLimit, detail)
+    }
+
+    /// The same, for a request that came by the proxies of `received`: a loop is one of that request
+    /// then. Others may find another way, or be the first to be recognised.
+    pub(super) fn behind(self, received: &LoopTokens) -> Self {
+        match &self.parent {
+            Some(parent) if parent.is_loop && !received.is_empty() => {
+                let detail = format!(
+                    "the parent proxy {} has had the request before: proxies are each other's parents",
+                    parent.parent
+                );
+                Self { failure: Failure::Loop, detail, ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// Whether the request, which came by other proxies, went round by a parent. That says nothing of
+    /// requests that came by none.
+    pub fn is_loop_by_parent(&self) -> bool {
+        self.failure == Failure::Loop && self.parent.is_some()
     }
 
     /// The request did not get its turn.

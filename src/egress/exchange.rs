@@ -40,6 +40,7 @@ pub async fn exchange(
     let progress = request.body.progress();
     progress.start_origin_timer();
     let link = &mut connection.link;
+    let received = link.forwarder().and_then(|_| request.head.extensions.get().cloned());
     let response =
         match send_and_wait(link, origin, request, &progress, &turn, response_timeout).await {
             Some(Ok(response)) => response,
@@ -50,7 +51,10 @@ pub async fn exchange(
                 return Err(Failed::finally(Error::new(Failure::ResponseTimeout, detail), turn));
             }
         };
-    if let Some(error) = link.forwarder().and_then(|it| it.refusal(response.status())) {
+    let refusal = link.forwarder().and_then(|it| {
+        it.refusal(response.status(), response.headers(), &received.unwrap_or_default())
+    });
+    if let Some(error) = refusal {
         turn.note_failure(false);
         return Err(Failed::finally(error, turn));
     }

@@ -108,7 +108,7 @@ impl Attempts<'_> {
         if !is_beside {
             permit = None;
         } else if permit.is_none() {
-            let free = self.permits.try_acquire(self.requester.client());
+            let free = self.permits.try_acquire(self.requester.client_key());
             permit = free.or_else(|| self.give_up_oldest());
         }
         self.under_way.push_back(Attempt { connecting: Box::pin(attempt(address)), permit });

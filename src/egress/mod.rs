@@ -161,6 +161,7 @@ impl Egress {
         permission: &P,
     ) -> Result<Response<Box<ResponseBody>>, P::Error> {
         let requester = requester.into();
+        self.state.load().parents.check_method(origin, &request.head.method)?;
         let has_exchange = turn.has_exchange();
         if !has_exchange {
             requester.note_queued();
@@ -169,10 +170,13 @@ impl Egress {
             granted.map_err(|none| Error::no_exchange(origin, none, limit))?;
         }
         request.body.charge_to(turn.client(), &self.state.memory);
+        if !requester.loop_tokens().is_empty() {
+            request.head.extensions.insert(requester.loop_tokens().clone());
+        }
         let versions = Versions::for_request(&request.head);
         let client_reads = request.body.client_reads();
         let options = DialOptions { versions, requester, client_reads };
-        let idle = self.dialer().idle(origin);
+        let idle = self.dialer().idle(origin, requester.loop_tokens());
         let starts_at_once =
             has_exchange && idle.is_some() && self.lanes().start_at_once(&mut turn);
         let mut connection = match idle {

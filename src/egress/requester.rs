@@ -3,15 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::types::client_key::ClientKey;
+use crate::types::loop_token::LoopTokens;
 
 /// On whose behalf a request goes out.
 #[derive(Clone, Copy, Debug)]
-pub enum Requester<'a> {
-    /// A client.
-    Client(&'a ClientKey),
-    /// A fetch of robots.txt, which all clients share. The client whose request began it pays for
-    /// its DNS lookup and its connection attempts.
-    Robots(&'a ClientKey, &'a QueueWait),
+pub struct Requester<'a> {
+    key: &'a ClientKey,
+    /// Set for a fetch of robots.txt, which all clients share. The client whose request began it pays
+    /// for its DNS lookup and its connection attempts.
+    robots: Option<&'a QueueWait>,
+    /// Of the proxies before this one, which the parent proxies after it are to be sent.
+    loop_tokens: &'a LoopTokens,
 }
 
 /// Whether a fetch has waited in one of the proxy's own queues, so that the origin had less than
@@ -19,25 +21,44 @@ pub enum Requester<'a> {
 #[derive(Debug, Default)]
 pub struct QueueWait(AtomicBool);
 
-impl Requester<'_> {
+impl<'a> Requester<'a> {
+    /// A client, which no other proxy stands before.
+    pub const fn client(key: &'a ClientKey) -> Self {
+        Self { key, robots: None, loop_tokens: &LoopTokens::NONE }
+    }
+
+    /// A fetch of robots.txt that a client began.
+    pub const fn robots(key: &'a ClientKey, wait: &'a QueueWait) -> Self {
+        Self { robots: Some(wait), ..Self::client(key) }
+    }
+
+    /// The same, behind the proxies of `loop_tokens`.
+    #[must_use]
+    pub const fn behind(self, loop_tokens: &'a LoopTokens) -> Self {
+        Self { loop_tokens, ..self }
+    }
+
     /// The client whose memory the request takes; a robots.txt is read for all.
-    pub(super) const fn for_memory(&self) -> &ClientKey {
-        match self {
-            Self::Client(key) => key,
-            Self::Robots(..) => &ClientKey::Proxy,
+    pub(super) const fn for_memory(&self) -> &'a ClientKey {
+        match self.robots {
+            None => self.key,
+            Some(_) => &ClientKey::Proxy,
         }
     }
 
     /// The client whose DNS lookups and connection attempts the request takes.
-    pub(super) const fn client(&self) -> &ClientKey {
-        match self {
-            Self::Client(key) | Self::Robots(key, _) => key,
-        }
+    pub(super) const fn client_key(&self) -> &'a ClientKey {
+        self.key
+    }
+
+    /// Of the proxies before this one.
+    pub(super) const fn loop_tokens(&self) -> &'a LoopTokens {
+        self.loop_tokens
     }
 
     /// Notes that the request waits in one of the proxy's own queues.
     pub(super) fn note_queued(&self) {
-        if let Self::Robots(_, wait) = self {
+        if let Some(wait) = self.robots {
             wait.0.store(true, Ordering::Relaxed);
         }
     }
@@ -45,7 +66,7 @@ impl Requester<'_> {
 
 impl<'a> From<&'a ClientKey> for Requester<'a> {
     fn from(key: &'a ClientKey) -> Self {
-        Self::Client(key)
+        Self::client(key)
     }
 }
 

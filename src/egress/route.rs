@@ -173,7 +173,7 @@ mod tests {
             &origin,
             &resolver,
             &snapshot(&own),
-            Requester::Client(&ClientKey::Proxy),
+            Requester::client(&ClientKey::Proxy),
         )
         .await;
         found

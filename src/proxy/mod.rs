@@ -77,6 +77,7 @@ use crate::egress::boxed_request::BoxedRequest;
 use crate::pace::{Turn, TurnOrWait, TurnRequest, Wait};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
+use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Scheme;
 pub use crate::types::problem::{OWN_NAME, Problem};
 
@@ -168,7 +169,7 @@ impl Proxy {
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
-                self.check_loop(&request.head, HeaderSet::of(&request.head.headers))?;
+                self.check_loop(&request.head, HeaderSet::of(&request.head.headers), &client)?;
                 let mut request = request.whole();
                 let upgrade = hyper::upgrade::on(&mut request);
                 let socket = PendingSocket::of(request.version(), upgrade);
@@ -183,7 +184,7 @@ impl Proxy {
             Destination::Proxy => return Ok(respond::options()),
         };
         let set = HeaderSet::of(&request.head.headers);
-        if let Some(response) = self.respond_in_place(&mut request.head, set)? {
+        if let Some(response) = self.respond_in_place(&mut request.head, set, &client)? {
             return Ok(response);
         }
         let pending = self.metrics.begin(&target.origin);
@@ -215,11 +216,12 @@ impl Proxy {
         &self,
         head: &mut http_request::Parts,
         set: HeaderSet,
+        client: &Client,
     ) -> Result<Option<Response<Body>>, Refusal> {
         if set.has(HeaderSet::EXPECT) {
             check_expectation(&head.headers, head.version)?;
         }
-        self.check_loop(head, set)?;
+        self.check_loop(head, set, client)?;
         Ok(match max_forwards::count_down(head) {
             Some(LastForward::Options) => Some(respond::options()),
             Some(LastForward::Trace) => Some(respond::trace_ends_here()),
@@ -228,9 +230,15 @@ impl Proxy {
     }
 
     /// Refuses what this process has sent itself and another proxy has sent back.
-    fn check_loop(&self, head: &http_request::Parts, set: HeaderSet) -> Result<(), Refusal> {
-        let may_loop = set.has(HeaderSet::VIA) || set.has(HeaderSet::OURS);
-        if may_loop && self.forwarding.via.is_looping(&head.headers) {
+    fn check_loop(
+        &self,
+        head: &http_request::Parts,
+        set: HeaderSet,
+        client: &Client,
+    ) -> Result<(), Refusal> {
+        let Forwarding { via, loop_token, .. } = &self.forwarding;
+        let is_in_via = set.has(HeaderSet::VIA) && via.is_looping(&head.headers);
+        if is_in_via || client.loop_tokens.has(loop_token) {
             let detail = "the request has been through this proxy before";
             return Err(Rejection::looping(detail).into());
         }
@@ -238,7 +246,8 @@ impl Proxy {
     }
 
     /// The client of a request. Credentials are required of requests to the proxy as a proxy: not
-    /// for its own page, which a person may open in a browser, and not again inside a CONNECT.
+    /// for its own page, which a person may open in a browser, and not again inside a CONNECT. The
+    /// proxies before this one are named by the request to the proxy, too.
     pub(in crate::proxy) async fn identify(
         &self,
         request: &http_request::Parts,
@@ -255,6 +264,7 @@ impl Proxy {
             return Ok(Client::at(address));
         }
         let client = self.admission.authenticate(address, &request.headers).await?;
+        let client = Client { loop_tokens: LoopTokens::of(&request.headers), ..client };
         if let Some(user) = &client.user {
             self.admission.permit_user(user, &context.user_permit)?;
         }

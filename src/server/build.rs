@@ -28,9 +28,11 @@ use crate::proxy::{
     RobotsSummaryCache,
 };
 use crate::runtime::clock::{Clock, SystemClock, uptime};
+use crate::runtime::crypto_provider::provider;
 use crate::store::Store;
 use crate::store::disk::Disk;
 use crate::store::fetch::{FetchRobots, RobotsFetcher};
+use crate::types::loop_token::LoopToken;
 use crate::types::timestamp::Timestamp;
 use crate::watch::Watch;
 
@@ -69,6 +71,8 @@ pub struct Components {
     pub(super) redis: Option<Arc<RedisEngine>>,
     /// The mark by which this process finds itself in `Via`.
     mark: String,
+    /// By which it recognises what a parent proxy sends back.
+    loop_token: LoopToken,
 }
 
 /// Prepares and builds the proxy, as [`build_prepared`].
@@ -94,9 +98,9 @@ pub fn build_prepared(
     let memory = Arc::new(BodyMemory::new(settings.body_memory()));
     own.extend(client.iter().flat_map(engine::addresses));
     let lanes = Lanes::new(settings.pace(), Arc::clone(&clock));
-    let mark = mark();
+    let (mark, loop_token) = (mark(), loop_token());
     let egress = egress::EgressState::with_memory(
-        terms(settings, tls, (parents, &mark), own.clone()),
+        terms(settings, tls, (parents, &loop_token), own.clone()),
         lanes,
         Arc::clone(&memory),
     );
@@ -135,6 +139,7 @@ pub fn build_prepared(
         egress,
         own,
         mark,
+        loop_token,
         engine: redis.clone().map(|engine| engine as Arc<dyn Engine>),
         redis,
     };
@@ -233,6 +238,7 @@ impl Components {
             egress,
             pipes: Arc::clone(&self.pipes),
             via: settings.via(&self.mark),
+            loop_token: self.loop_token.clone(),
             upgrades: settings.egress.upgrades.clone().into(),
             body_idle_timeout: limits.body_idle_timeout,
             tunnel_idle_timeout: limits.tunnel_idle_timeout,
@@ -252,7 +258,7 @@ impl Components {
 
     /// The configuration of the egress by these settings.
     pub(super) fn terms(&self, settings: &Settings, tls: Tls, parents: Parents) -> ConfigSnapshot {
-        terms(settings, tls, (parents, &self.mark), self.own.clone())
+        terms(settings, tls, (parents, &self.loop_token), self.own.clone())
     }
 
     /// The fetcher of robots.txt files for these settings.
@@ -270,18 +276,18 @@ pub fn build_egress(
     let tls = prepare::tls(settings, &mut found);
     let parents = prepare::note(settings.egress.parents(), &mut found);
     let (tls, parents) = prepare::finish(tls.zip(parents), found)?;
-    let terms = terms(settings, tls, (parents, &mark()), own);
+    let terms = terms(settings, tls, (parents, &loop_token()), own);
     Ok(egress::EgressState::new(terms, Lanes::off(Arc::new(SystemClock))))
 }
 
 fn terms(
     settings: &Settings,
     tls: Tls,
-    (parents, mark): (Parents, &str),
+    (parents, loop_token): (Parents, &LoopToken),
     own: Vec<SocketAddr>,
 ) -> ConfigSnapshot {
     // Half of the fetches of robots.txt are left to other hosts, whatever a parent does.
-    let parents = parents.of_process(mark, (settings.robots.max_fetches / 2).max(1));
+    let parents = parents.of_process(loop_token, (settings.robots.max_fetches / 2).max(1));
     let policy =
         AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
     ConfigSnapshot { config: descriptors::bound(settings.egress()), policy, tls, parents }
@@ -311,6 +317,12 @@ fn fetcher(
 /// Random: two proxies in a chain must not mistake each other for a loop.
 fn mark() -> String {
     format!("{:x}", ulid::Ulid::new().random() & 0xffff_ffff)
+}
+
+fn loop_token() -> LoopToken {
+    let mut random = [0; 16];
+    provider().secure_random.fill(&mut random).expect("the system has random numbers");
+    LoopToken::new(random)
 }
 
 fn cores() -> usize {

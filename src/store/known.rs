@@ -62,11 +62,13 @@ impl From<Cancelled> for Undecided {
 impl Undecided {
     /// Whether a request that joined a fetch looks again, because that fetch ended for reasons of
     /// other clients: always if no request waited for it, otherwise once.
-    pub(super) const fn is_of_others(&self, is_first: bool) -> bool {
+    pub(super) fn is_of_others(&self, is_first: bool) -> bool {
         match self {
             Self::Left => true,
             Self::Busy | Self::Aborted => is_first,
-            Self::NotSent(_) | Self::TimedOut => false,
+            // A loop is one of the request that began the fetch.
+            Self::NotSent(error) => is_first && error.is_loop_by_parent(),
+            Self::TimedOut => false,
         }
     }
 }

@@ -269,7 +269,7 @@ fn requests_are_counted_by_user_and_else_by_address() {
     let take = |client: &Client| admission.request(client, 0);
     let (here, there) = (Client::at(LOOPBACK), Client::at([10, 0, 0, 1].into()));
     let ada = User { max_requests: Some(1), ..user("ada", "secret") };
-    let named = Client { address: LOOPBACK, user: Some(Arc::new(ada)) };
+    let named = Client { user: Some(Arc::new(ada)), ..Client::at(LOOPBACK) };
     let _two = (take(&here).unwrap(), take(&here).unwrap());
     assert_eq!(take(&here).unwrap_err(), RejectReason::TooManyRequests(2));
     let _of_others = (take(&there).unwrap(), take(&named).unwrap());

@@ -148,11 +148,11 @@ impl Resolver {
     }
 
     async fn permit(&self, requester: Requester<'_>) -> SemaphorePermit {
-        match self.permits.try_acquire(requester.client()) {
+        match self.permits.try_acquire(requester.client_key()) {
             Some(permit) => permit,
             None => {
                 requester.note_queued();
-                self.permits.acquire(requester.client()).await
+                self.permits.acquire(requester.client_key()).await
             }
         }
     }

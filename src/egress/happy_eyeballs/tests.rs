@@ -31,7 +31,7 @@ impl Silent {
 
 fn failed(failures: &[Failure]) -> Failure {
     let (permits, key) = (FairSemaphore::new(0), ClientKey::Proxy);
-    let requester = Requester::Client(&key);
+    let requester = Requester::client(&key);
     let mut attempts =
         Attempts { under_way: VecDeque::new(), permits: &permits, requester, failed: None };
     failures.iter().for_each(|failure| attempts.fail(Error::new(*failure, "as scripted")));
@@ -44,7 +44,7 @@ async fn f25_few_attempts_to_silent_addresses_are_under_way_for_one_request() {
     let key = ClientKey::Proxy;
     for (places, most) in [(100, AT_ONCE_MAX), (1, 2), (0, 1)] {
         let permits = FairSemaphore::new(places);
-        let requester = Requester::Client(&key);
+        let requester = Requester::client(&key);
         let mut attempts =
             Attempts { under_way: VecDeque::new(), permits: &permits, requester, failed: None };
         for address in silent.addresses() {
@@ -67,7 +67,7 @@ async fn f25_a_name_is_reached_when_only_its_last_address_answers() {
     for places in [0, 8] {
         let permits = FairSemaphore::new(places);
         let connected =
-            connect(&addresses, Duration::from_secs(4), &permits, Requester::Client(&key))
+            connect(&addresses, Duration::from_secs(4), &permits, Requester::client(&key))
                 .await
                 .unwrap();
         assert_eq!(connected.peer_addr().unwrap(), good.local_addr().unwrap());

@@ -30,6 +30,7 @@ use crate::egress::limits::{
 };
 use crate::egress::parent::Forwarder;
 use crate::types::client_key::ClientKey;
+use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// Pieces of a response held at most: one being sent, one that follows, and one being read.
@@ -100,6 +101,11 @@ impl Http1Connection {
     /// The parent that it goes by.
     pub fn via(&self, origin: &Origin) -> Option<String> {
         self.revalidation.via(origin)
+    }
+
+    /// Whether it is for requests that came by the proxies of `loop_tokens`.
+    pub fn is_for(&self, loop_tokens: &LoopTokens) -> bool {
+        self.revalidation.is_for(loop_tokens)
     }
 
     /// Checks whether it may be used under `current`.

@@ -13,6 +13,7 @@ use crate::egress::config::{ConfigSnapshot, Revalidation};
 use crate::egress::limits::HTTP2_STREAMS_MAX;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
+use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// A connection that exchanges share.
@@ -95,10 +96,11 @@ impl Http2Connection {
         is_permitted
     }
 
-    /// Whether it takes one more exchange.
-    pub fn has_room(&self) -> bool {
+    /// Whether it takes one more exchange, of a request that came by the proxies of `loop_tokens`.
+    pub fn has_room(&self, loop_tokens: &LoopTokens) -> bool {
         let usage = self.usage.lock();
-        !self.sender.is_closed() && !usage.is_retired && usage.streams < HTTP2_STREAMS_MAX
+        let is_open = !self.sender.is_closed() && !usage.is_retired;
+        is_open && usage.streams < HTTP2_STREAMS_MAX && usage.revalidation.is_for(loop_tokens)
     }
 
     /// Whether it is open, and in use or not idle for longer than `timeout`.

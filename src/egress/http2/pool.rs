@@ -16,6 +16,7 @@ use super::window::Window;
 use crate::egress::config::ConfigSnapshot;
 use crate::egress::error::Error;
 use crate::runtime::lock::Lock;
+use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// Origins remembered as speaking HTTP/1.1 only: requests do not wait to share a connection to them.
@@ -65,13 +66,14 @@ impl Http2Pool {
         &self,
         origin: &Origin,
         window: Window,
+        loop_tokens: &LoopTokens,
         current: &Arc<ConfigSnapshot>,
     ) -> Option<Http2Stream> {
         let state = self.state.lock();
         let connections = state.connections.get(origin)?.iter();
         let mut usable = connections.filter(|connection| {
             connection.window() == window
-                && connection.has_room()
+                && connection.has_room(loop_tokens)
                 && connection.revalidate(origin, current)
         });
         usable.next().map(Http2Connection::stream)

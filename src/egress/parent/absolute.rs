@@ -3,30 +3,29 @@
 
 use std::sync::Arc;
 
-use http::header::{HeaderValue, PROXY_AUTHORIZATION};
+use http::header::{HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
 use http::uri::PathAndQuery;
 use http::{StatusCode, Uri, request};
 
-use super::connect::refuses_credentials;
-use super::failure::Fault;
+use super::connect::{refuses_credentials, shows_loop};
+use super::failure::{Fault, NotOpened};
 use super::proxy::Parent;
 use crate::egress::error::{Error, Failure};
-use crate::runtime::clock::monotonic;
-use crate::types::loop_token::LOOP_TOKEN;
+use crate::types::loop_token::{LOOP_TOKEN, LoopToken, LoopTokens};
 use crate::types::origin::Origin;
 
 /// What a connection to a parent has that forwards requests to one origin.
 #[derive(Clone, Debug)]
 pub struct Forwarder {
     parent: Arc<Parent>,
-    /// By which this process recognises its own requests; empty: there is none.
-    mark: Arc<str>,
+    /// By which this process recognises its own requests.
+    loop_token: Option<LoopToken>,
 }
 
 impl Forwarder {
     /// Of requests that go to `parent`.
-    pub const fn new(parent: Arc<Parent>, mark: Arc<str>) -> Self {
-        Self { parent, mark }
+    pub const fn new(parent: Arc<Parent>, loop_token: Option<LoopToken>) -> Self {
+        Self { parent, loop_token }
     }
 
     /// Makes `head`, a request to `origin` in origin-form, one in absolute-form to the parent.
@@ -38,10 +37,10 @@ impl Forwarder {
         let path = parts.path_and_query.take().filter(|path| path.as_str() != "*");
         parts.path_and_query = Some(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
         head.uri = Uri::from_parts(parts).unwrap_or_default();
-        if let Ok(mark) = HeaderValue::from_str(&self.mark)
-            && !mark.is_empty()
-        {
-            head.headers.insert(LOOP_TOKEN, mark);
+        let received = head.extensions.get().unwrap_or(&LoopTokens::NONE);
+        let tokens = self.loop_token.as_ref().map(|own| received.and(own));
+        if let Some(tokens) = tokens.and_then(|tokens| HeaderValue::try_from(tokens).ok()) {
+            head.headers.insert(LOOP_TOKEN, tokens);
         }
         let basic = self.parent.credentials().and_then(|it| HeaderValue::try_from(it.basic()).ok());
         if let Some(mut basic) = basic {
@@ -50,15 +49,27 @@ impl Forwarder {
         }
     }
 
-    /// What a response with `status` says of the parent, if it is no forwarded one: a 407 is
-    /// addressed to this proxy (RFC 9110 §15.5.8).
-    pub fn refusal(&self, status: StatusCode) -> Option<Error> {
-        (status == StatusCode::PROXY_AUTHENTICATION_REQUIRED).then(|| {
+    /// What a response with `status` and `headers` says of the parent, if it is no forwarded one: a
+    /// 407 is addressed to this proxy (RFC 9110 §15.5.8), and so is a loop of a request that came by
+    /// the proxies of `received`. An origin can answer so as well, so that neither has the parent left
+    /// alone.
+    pub fn refusal(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        received: &LoopTokens,
+    ) -> Option<Error> {
+        if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
             let error = self.parent.failed(Failure::Parent, refuses_credentials());
-            let now = monotonic();
-            self.parent.note_failure(Fault::Credentials, &error, (now, now));
-            error
-        })
+            self.parent.note_refused_credentials(&error);
+            return Some(error);
+        }
+        self.parent.note_taken_credentials();
+        if received.is_empty() || !shows_loop(headers) {
+            return None;
+        }
+        let refused = NotOpened { is_loop: true, ..NotOpened::new(Fault::Target, String::new()) };
+        Some(self.parent.failed(Failure::Parent, refused).behind(received))
     }
 }
 
@@ -81,7 +92,7 @@ mod tests {
     fn forwarder() -> Forwarder {
         let credentials = "name:password".parse().unwrap();
         let parent = Parent::new("http://p:3128".parse().unwrap(), Some(credentials));
-        Forwarder::new(Arc::new(parent), "a1".into())
+        Forwarder::new(Arc::new(parent), Some(LoopToken::new([0xa1; 16])))
     }
 
     #[test]
@@ -97,19 +108,34 @@ mod tests {
             assert_eq!(head.uri.to_string(), sent);
             let value = |name: &str| head.headers.get(name).map(|it| it.to_str().unwrap());
             assert_eq!(value("proxy-authorization"), Some("Basic bmFtZTpwYXNzd29yZA=="));
-            assert_eq!(value("courtesy-loop"), Some("a1"));
+            assert_eq!(value("courtesy-loop"), Some(&*"a1".repeat(16)));
             restore(&mut head);
             assert_eq!((head.uri.to_string().as_str(), head.headers.len()), (target, 0));
         }
     }
 
+    fn refusal(status: u16, proxy_status: &'static str, received: &LoopTokens) -> Option<Error> {
+        let headers = [("proxy-status".parse().unwrap(), HeaderValue::from_static(proxy_status))];
+        let status = StatusCode::from_u16(status).unwrap();
+        forwarder().refusal(status, &HeaderMap::from_iter(headers), received)
+    }
+
     #[test]
     fn only_a_407_is_the_parents_for_certain() {
         for status in [200, 301, 403, 404, 429, 502] {
-            assert!(forwarder().refusal(StatusCode::from_u16(status).unwrap()).is_none());
+            assert!(refusal(status, "a; error=proxy_loop_detected", &LoopTokens::NONE).is_none());
         }
-        let error = forwarder().refusal(StatusCode::PROXY_AUTHENTICATION_REQUIRED).unwrap();
+        let error = refusal(407, "", &LoopTokens::NONE).unwrap();
         assert_eq!(error.failure, Failure::Parent);
         assert!(!error.detail.contains("password\""), "{error}");
+    }
+
+    #[test]
+    fn a_loop_of_a_request_that_came_by_other_proxies_is_one_of_that_request() {
+        let token = HeaderValue::try_from("b2".repeat(16)).unwrap();
+        let received = LoopTokens::of(&HeaderMap::from_iter([(LOOP_TOKEN, token)]));
+        let error = refusal(502, "b; error=proxy_loop_detected", &received).unwrap();
+        assert!(error.is_loop_by_parent() && error.detail.contains("http://p:3128"), "{error}");
+        assert!(refusal(502, "b; error=connection_refused", &received).is_none());
     }
 }

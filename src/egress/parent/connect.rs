@@ -25,9 +25,9 @@ pub async fn open(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     target: ParentTarget<'_>,
     credentials: Option<&ParentCredentials>,
-    mark: &str,
+    loop_tokens: &str,
 ) -> Result<(), NotOpened> {
-    let request = request(target, credentials, mark);
+    let request = request(target, credentials, loop_tokens);
     let sent = async {
         stream.write_all(request.as_bytes()).await?;
         stream.flush().await
@@ -39,7 +39,8 @@ pub async fn open(
         407 => Err(refuses_credentials()),
         status => Err(NotOpened {
             status: Some(status),
-            retry_after: retry_after(&head.times, SystemClock.wall()),
+            retry_after: retry_after(&head.headers, SystemClock.wall()),
+            is_loop: shows_loop(&head.headers),
             ..NotOpened::new(Fault::Target, format!("it answered CONNECT with {status}"))
         }),
     }
@@ -55,12 +56,12 @@ pub fn refuses_credentials() -> NotOpened {
 fn request(
     ParentTarget { host, port }: ParentTarget<'_>,
     credentials: Option<&ParentCredentials>,
-    mark: &str,
+    loop_tokens: &str,
 ) -> String {
     let authority = format!("{}:{port}", url_host(host));
     let mut head = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
-    if !mark.is_empty() {
-        head.push_str(&format!("{LOOP_TOKEN}: {mark}\r\n"));
+    if !loop_tokens.is_empty() {
+        head.push_str(&format!("{LOOP_TOKEN}: {loop_tokens}\r\n"));
     }
     if let Some(credentials) = credentials {
         head.push_str(&format!("Proxy-Authorization: {}\r\n", credentials.basic()));
@@ -73,8 +74,8 @@ fn request(
 #[derive(Debug)]
 struct Head {
     status: u16,
-    /// `Retry-After`, and the `Date` that it is relative to.
-    times: HeaderMap,
+    /// `Retry-After`, the `Date` that it is relative to, and `Proxy-Status`.
+    headers: HeaderMap,
 }
 
 /// The next head, which is read to its end and no further: byte by byte, as no stream gives bytes
@@ -93,21 +94,30 @@ async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<Head, NotOpe
         }
         match status(&head).ok_or_else(|| NotOpened::parent("its answer is not HTTP"))? {
             100..=199 => {}
-            status => return Ok(Head { status, times: times(&head) }),
+            status => return Ok(Head { status, headers: headers(&head) }),
         }
     }
 }
 
-/// `Retry-After` and `Date` (RFC 9110 §10.2.3, §6.6.1); lines that are no headers are passed over.
-fn times(head: &[u8]) -> HeaderMap {
+/// `Retry-After`, `Date` (RFC 9110 §10.2.3, §6.6.1) and `Proxy-Status`; lines that are no headers are
+/// passed over.
+fn headers(head: &[u8]) -> HeaderMap {
     let lines = head.split(|byte| *byte == b'\n').skip(1);
     let header = |line: &[u8]| {
         let colon = memchr::memchr(b':', line)?;
         let name = HeaderName::from_bytes(&line[..colon]).ok()?;
         let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?;
-        matches!(name.as_str(), "retry-after" | "date").then_some((name, value))
+        matches!(name.as_str(), "retry-after" | "date" | "proxy-status").then_some((name, value))
     };
     lines.filter_map(header).collect()
+}
+
+/// Whether a proxy says that the request has been through it before (RFC 9209 §2.3.4).
+pub fn shows_loop(headers: &HeaderMap) -> bool {
+    let is_loop = |value: &HeaderValue| {
+        memchr::memmem::find(value.as_bytes(), b"error=proxy_loop_detected").is_some()
+    };
+    headers.get_all("proxy-status").iter().any(is_loop)
 }
 
 /// The status in a status line (RFC 9112 §4).

@@ -11,6 +11,8 @@ pub struct ParentFailure {
     pub status: Option<u16>,
     /// After how long it may be asked again: as it says, or when its back-off ends.
     pub retry_after: Option<Duration>,
+    /// Whether it has refused the request as one that had been through it before.
+    pub is_loop: bool,
 }
 
 /// Why a parent did not connect to a target.
@@ -23,6 +25,8 @@ pub struct NotOpened {
     pub status: Option<u16>,
     /// Its `Retry-After`.
     pub retry_after: Option<Duration>,
+    /// Whether it says that the request had been through it before.
+    pub is_loop: bool,
 }
 
 /// What is at fault when a parent has made no connection.
@@ -52,6 +56,6 @@ impl NotOpened {
 
     /// Without a status.
     pub fn new(fault: Fault, reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), fault, status: None, retry_after: None }
+        Self { reason: reason.into(), fault, status: None, retry_after: None, is_loop: false }
     }
 }

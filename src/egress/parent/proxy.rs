@@ -90,7 +90,7 @@ impl Parent {
         })
     }
 
-    /// Has the parent, to which `stream` leads, connect to `target` within `limit`. `mark` goes with
+    /// Has the parent, to which `stream` leads, connect to `target` within `limit`. `loop_tokens` go with
     /// a CONNECT.
     ///
     /// # Errors
@@ -100,14 +100,14 @@ impl Parent {
         &self,
         stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
         target: ParentTarget<'_>,
-        mark: &str,
+        loop_tokens: &str,
         limit: Duration,
     ) -> Result<(), (Error, Fault)> {
         let credentials = self.credentials.as_ref();
         let opened = async {
             match self.address.scheme() {
                 ParentScheme::Http | ParentScheme::Https => {
-                    connect::open(stream, target, credentials, mark).await
+                    connect::open(stream, target, credentials, loop_tokens).await
                 }
                 ParentScheme::Socks5 | ParentScheme::Socks5h => {
                     socks::open(stream, target, credentials).await
@@ -134,19 +134,40 @@ impl Parent {
 
     /// A failure of this parent, as it happened.
     pub(super) fn failed(&self, failure: Failure, not_opened: NotOpened) -> Error {
-        let NotOpened { reason, status, retry_after, .. } = not_opened;
+        let NotOpened { reason, status, retry_after, is_loop, .. } = not_opened;
         let parent = self.address.to_string();
         let detail = format!("the parent proxy {parent}: {reason}");
-        let failed = ParentFailure { parent, status, retry_after };
+        let failed = ParentFailure { parent, status, retry_after, is_loop };
         Error { parent: Some(Box::new(failed)), ..Error::new(failure, detail) }
     }
 
-    /// Notes that it has answered; a change is logged.
+    /// Notes that it has answered, by CONNECT or SOCKS; a change is logged.
     pub fn note_answer(&self) {
+        self.note_taken_credentials();
+        self.note_reached();
+    }
+
+    /// Notes that it has taken a connection; a change is logged.
+    pub fn note_reached(&self) {
         self.health.lock().succeeded();
-        self.refuses_credentials.store(false, Ordering::Relaxed);
         if self.is_down.swap(false, Ordering::Relaxed) {
             info!(parent = %self.address, "the parent proxy serves again");
+        }
+    }
+
+    /// Notes that it has answered something else than that it refuses the credentials.
+    pub(super) fn note_taken_credentials(&self) {
+        // Each response does so, and workers share it.
+        if self.refuses_credentials.load(Ordering::Relaxed) {
+            self.refuses_credentials.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that it, or the origin behind it, refuses the credentials; a change is logged.
+    pub(super) fn note_refused_credentials(&self, error: &Error) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        if !self.refuses_credentials.swap(true, Ordering::Relaxed) {
+            error!(parent = %self.address, "the parent proxy refuses the credentials: {error}");
         }
     }
 

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use http::Method;
+
 use super::address::{ParentAddress, ParentRule, ParentScheme};
 use super::credentials::ParentCredentials;
 use super::mode::{ParentHttp, ParentResolve};
 use super::proxy::{Parent, ParentStats};
+use crate::egress::error::{Error, Failure};
+use crate::types::loop_token::{LoopToken, LoopTokens};
 use crate::types::origin::{Host, Origin, Scheme};
 
 /// Which parent makes the connections to which hosts.
@@ -15,8 +19,8 @@ pub struct Parents {
     default: Option<Arc<Parent>>,
     pub resolve: ParentResolve,
     pub http: ParentHttp,
-    /// By which this process recognises its own requests to parents; empty: there is none.
-    pub mark: Arc<str>,
+    /// By which this process recognises its own requests to parents.
+    pub loop_token: Option<LoopToken>,
 }
 
 impl Parents {
@@ -44,14 +48,14 @@ impl Parents {
         });
         let rules = of_hosts.collect();
         let default = default.as_ref().map(parent);
-        Self { rules, default, resolve, http: ParentHttp::default(), mark: Arc::default() }
+        Self { rules, default, resolve, http: ParentHttp::default(), loop_token: None }
     }
 
-    /// With `mark`, by which this process recognises its own requests, and at most `dials_max`
+    /// With `loop_token`, by which this process recognises its own requests, and at most `dials_max`
     /// connections being made by each parent at a time.
     #[must_use]
-    pub fn of_process(mut self, mark: &str, dials_max: usize) -> Self {
-        self.mark = mark.into();
+    pub fn of_process(mut self, loop_token: &LoopToken, dials_max: usize) -> Self {
+        self.loop_token = Some(loop_token.clone());
         for parent in self.all() {
             parent.dials.resize(dials_max);
         }
@@ -87,6 +91,27 @@ impl Parents {
         self.of(origin.host()).filter(|it| forwards && is_http(it.address.scheme()))
     }
 
+    /// Checks that a request with `method` to `origin` can go by its parent.
+    ///
+    /// # Errors
+    ///
+    /// TRACE in absolute-form: a parent that answers it itself returns the credentials for it, which
+    /// stand in the request (RFC 9110 §9.3.8).
+    pub(in crate::egress) fn check_method(
+        &self,
+        origin: &Origin,
+        method: &Method,
+    ) -> Result<(), Error> {
+        if *method != Method::TRACE {
+            return Ok(());
+        }
+        let reason = "TRACE is not sent in absolute-form (egress.parent_http)";
+        match self.forwarder(origin) {
+            Some(parent) => Err(parent.error(Failure::Parent, reason)),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the name `host` is resolved here.
     pub(in crate::egress) fn resolve_here(&self, host: &Host) -> bool {
         self.resolve != ParentResolve::Parent
@@ -102,6 +127,11 @@ impl Parents {
             }
             _ => false,
         }
+    }
+
+    /// What parents are sent of a request that has come by the proxies of `received`.
+    pub(in crate::egress) fn loop_tokens(&self, received: &LoopTokens) -> String {
+        self.loop_token.as_ref().map(|own| received.and(own)).unwrap_or_default()
     }
 
     /// The state of each parent.
@@ -171,9 +201,9 @@ mod tests {
 
     #[test]
     fn what_a_parent_has_shown_outlives_a_reload_with_its_credentials() {
-        let before = parents("name:password").of_process("a1", 4);
+        let before = parents("name:password").of_process(&LoopToken::new([1; 16]), 4);
         for (secret, is_kept) in [("name:password", true), ("name:other", false)] {
-            let mut after = parents(secret).of_process("a1", 8);
+            let mut after = parents(secret).of_process(&LoopToken::new([1; 16]), 8);
             after.keep_known(&before);
             let host = origin("https://c.test/");
             let [old, new] = [&before, &after].map(|it| Arc::clone(it.of(host.host()).unwrap()));

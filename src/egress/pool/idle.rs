@@ -9,6 +9,7 @@ use foldhash::HashMap;
 use crate::egress::config::ConfigSnapshot;
 use crate::egress::http1::Http1Connection;
 use crate::egress::limits::BORROWED_MAX;
+use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// The idle connections of one worker.
@@ -40,11 +41,14 @@ impl Idle {
     pub fn take(
         &mut self,
         origin: &Origin,
+        loop_tokens: &LoopTokens,
         current: &Arc<ConfigSnapshot>,
         now: Instant,
     ) -> Option<Box<Http1Connection>> {
         let connections = self.by_origin.get_mut(origin)?;
-        while let Some(Entry { mut connection, since }) = connections.pop_back() {
+        while let Some(last) = connections.iter().rposition(|it| it.connection.is_for(loop_tokens))
+        {
+            let Entry { mut connection, since } = connections.remove(last)?;
             self.len -= 1;
             let is_in_time = now.duration_since(since) < current.config.idle_timeout;
             if is_in_time && connection.revalidate(origin, current) && connection.check_idle() {

@@ -16,6 +16,7 @@ use crate::egress::http1::Http1Connection;
 use crate::egress::http2::{Http2Connection, Http2Pool};
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
+use crate::types::loop_token::LoopTokens;
 use crate::types::origin::{Origin, Scheme};
 
 /// The kept connections of one worker.
@@ -87,20 +88,25 @@ impl Pool {
         &self.memory
     }
 
-    /// An idle connection to `origin` with the pool that it belongs to: one of this pool, or, when
+    /// An idle connection to `origin`, for a request that came by the proxies of `loop_tokens`, with the pool that it belongs to: one of this pool, or, when
     /// this pool has had none lately, one of another worker's. To wake that worker's thread costs
     /// little beside a TLS handshake, and more than a connection without one.
     pub fn take_any(
         self: &Arc<Self>,
         origin: &Origin,
+        loop_tokens: &LoopTokens,
     ) -> Option<(Box<Http1Connection>, Weak<Self>)> {
-        match self.take(origin) {
+        match self.take(origin, loop_tokens) {
             Some(connection) => Some((connection, Arc::downgrade(self))),
-            None => self.borrow(origin),
+            None => self.borrow(origin, loop_tokens),
         }
     }
 
-    fn borrow(&self, origin: &Origin) -> Option<(Box<Http1Connection>, Weak<Self>)> {
+    fn borrow(
+        &self,
+        origin: &Origin,
+        loop_tokens: &LoopTokens,
+    ) -> Option<(Box<Http1Connection>, Weak<Self>)> {
         let may_borrow =
             self.keeps && origin.scheme() == Scheme::Https && self.idle.lock().may_borrow(origin);
         if !may_borrow {
@@ -108,7 +114,8 @@ impl Pool {
         }
         let pools = self.siblings.all();
         let others = pools.iter().filter(|pool| !std::ptr::eq(&***pool, self));
-        let mut idle = others.filter_map(|pool| Some((pool.take(origin)?, Arc::downgrade(pool))));
+        let mut idle =
+            others.filter_map(|pool| Some((pool.take(origin, loop_tokens)?, Arc::downgrade(pool))));
         let borrowed = idle.next()?;
         self.idle.lock().note_borrowed(origin);
         Some(borrowed)
@@ -116,8 +123,9 @@ impl Pool {
 
     /// The connection to `origin` that became idle last, has not idled too long, and may still be
     /// used. Those that may not are closed.
-    fn take(&self, origin: &Origin) -> Option<Box<Http1Connection>> {
-        self.idle.lock().take(origin, &self.current.load(), clock::monotonic())
+    fn take(&self, origin: &Origin, loop_tokens: &LoopTokens) -> Option<Box<Http1Connection>> {
+        let now = clock::monotonic();
+        self.idle.lock().take(origin, loop_tokens, &self.current.load(), now)
     }
 
     /// Keeps an idle connection, if there is room for it and memory for its buffer.

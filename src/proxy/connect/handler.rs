@@ -10,7 +10,7 @@ use super::granted_tunnel::Tunnel;
 use super::intercept::Interception;
 use super::tunnel::IdleTimer;
 use crate::clients::{Client, MemoryPermit};
-use crate::egress::PERMISSION_AGE_MAX;
+use crate::egress::{PERMISSION_AGE_MAX, Requester};
 use crate::proxy::client_state::body::Body;
 use crate::proxy::client_state::connection_context::ConnectionContext;
 use crate::proxy::client_state::footprint;
@@ -113,7 +113,8 @@ impl Proxy {
         let held = self.admission.keep(info.client, footprint::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
         let shutdown = &context.shutdown;
-        let connected = egress.connect_plain(permit.origin(), &key, &mut turn, shutdown).await;
+        let requester = Requester::client(&key).behind(&info.client.loop_tokens);
+        let connected = egress.connect_plain(permit.origin(), requester, &mut turn, shutdown).await;
         turn.waited().iter().for_each(|waited| info.entry.note_waited(waited));
         // What runs inside takes no place.
         drop(turn);

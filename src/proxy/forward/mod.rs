@@ -18,7 +18,9 @@ use hyper::upgrade::OnUpgrade;
 use tokio::sync::oneshot;
 
 use crate::egress::boxed_request::BoxedRequest;
-use crate::egress::{self, Egress, Error, Failure, RequestBody, ResponseBody, TimeoutBody};
+use crate::egress::{
+    self, Egress, Error, Failure, RequestBody, Requester, ResponseBody, TimeoutBody,
+};
 use crate::pace::Turn;
 use crate::proxy::client_state::body::Body;
 use crate::proxy::client_state::footprint;
@@ -30,6 +32,7 @@ use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::upgrade_protocol::{self, Protocol};
 use crate::proxy::request::via::Via;
 use crate::proxy::response::respond;
+use crate::types::loop_token::LoopToken;
 pub use client_side::ClientSide;
 pub use permission::ForwardError;
 use permission::ForwardPermission;
@@ -44,6 +47,8 @@ pub struct Forwarding {
     /// For tunnels.
     pub pipes: Arc<Pipes>,
     pub via: Via,
+    /// By which this process recognises what a parent proxy sends back.
+    pub loop_token: LoopToken,
     /// Protocols that a request may upgrade to.
     pub upgrades: Arc<[Protocol]>,
     /// Between two pieces of a client's body.
@@ -118,8 +123,9 @@ impl Forwarding {
         interim: &Interim,
     ) -> Result<Response<Box<ResponseBody>>, ForwardError> {
         let (key, origin) = (client.info.client.key(), &permit.target().origin);
+        let requester = Requester::client(&key).behind(&client.info.client.loop_tokens);
         let permission = ForwardPermission { permit, client };
-        let mut sending = pin!(self.egress.send(origin, outgoing, &key, turn, &permission));
+        let mut sending = pin!(self.egress.send(origin, outgoing, requester, turn, &permission));
         poll_fn(|cx| {
             let sent = sending.as_mut().poll(cx);
             // Interim responses are read in this poll. Too many are an error, whatever follows

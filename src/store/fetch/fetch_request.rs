@@ -12,6 +12,7 @@ use crate::egress::{self, QueueWait};
 use crate::policy::access::Fetched;
 use crate::store::limits::ROBOTS_TXT_BYTES;
 use crate::types::client_key::ClientKey;
+use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// The interface that tests replace.
@@ -46,6 +47,8 @@ pub struct FetchRequest {
     pub redirects_max: u8,
     /// The client that caused the fetch, in whose turn names are resolved.
     pub client: ClientKey,
+    /// Of the proxies before this one, by which its request came.
+    pub loop_tokens: LoopTokens,
     pub progress: Arc<Progress>,
 }
 

@@ -62,6 +62,7 @@ impl FetchRobots for RobotsFetcher {
     ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
         let egress = Arc::clone(&self.egress);
         let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));
+        let loop_tokens = ask.loop_tokens.clone();
         let timeout = self.config.timeout;
         let send = move |origin: Origin, request| {
             let egress = match origin.scheme() {
@@ -71,8 +72,9 @@ impl FetchRobots for RobotsFetcher {
                 Scheme::Http | Scheme::Ftp => Arc::clone(&egress),
             };
             let (client, progress) = (client.clone(), Arc::clone(&progress));
+            let loop_tokens = loop_tokens.clone();
             async move {
-                let asker = Requester::Robots(&client, &progress.queued);
+                let asker = Requester::robots(&client, &progress.queued).behind(&loop_tokens);
                 let turn = egress.lanes().take_for_robots_txt(&origin, timeout).await;
                 let turn = turn.map_err(egress::Error::no_turn)?;
                 let response = egress

@@ -8,6 +8,7 @@ use courtesy::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use courtesy::runtime::clock::SystemClock;
 use courtesy::store::fetch::{self, FetchIdentity, FetchRequest, FetchRobots as _, RobotsFetcher};
 use courtesy::types::client_key::ClientKey;
+use courtesy::types::loop_token::LoopTokens;
 use courtesy::types::origin::{Origin, split_url};
 use http::Response;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -25,6 +26,7 @@ async fn fetch(authority: &Authority, origin: Origin) -> Fetched {
         validators: None,
         redirects_max: 5,
         client: ClientKey::Proxy,
+        loop_tokens: LoopTokens::NONE,
         progress: Arc::default(),
     };
     fetcher.fetch(ask).await.unwrap()

@@ -56,13 +56,13 @@ async fn results_and_failures_are_cached() {
     let (resolver, count) = counting(|nth| Ok(one(u8::try_from(nth).unwrap())));
     for _ in 0..3 {
         assert_eq!(
-            resolver.resolve("example.com", Requester::Client(&client(1))).await.unwrap(),
+            resolver.resolve("example.com", Requester::client(&client(1))).await.unwrap(),
             one(0),
             "no rebinding in between"
         );
     }
     assert_eq!(
-        resolver.resolve("example.org", Requester::Client(&client(1))).await.unwrap(),
+        resolver.resolve("example.org", Requester::client(&client(1))).await.unwrap(),
         one(1)
     );
     assert_eq!(count.load(Ordering::SeqCst), 2);
@@ -70,7 +70,7 @@ async fn results_and_failures_are_cached() {
     let (resolver, count) = counting(|_| Err(io::Error::other("no such name")));
     for _ in 0..3 {
         let error =
-            resolver.resolve("example.com", Requester::Client(&client(1))).await.unwrap_err();
+            resolver.resolve("example.com", Requester::client(&client(1))).await.unwrap_err();
         assert_eq!(
             (error.failure, &*error.detail),
             (Failure::Dns, "cannot resolve example.com: no such name")
@@ -83,14 +83,14 @@ async fn results_and_failures_are_cached() {
 async fn an_empty_result_is_a_failure_and_a_long_one_is_cut() {
     let (resolver, _) = counting(|_| Ok(Vec::new()));
     assert_eq!(
-        resolver.resolve("example.com", Requester::Client(&client(1))).await.unwrap_err().failure,
+        resolver.resolve("example.com", Requester::client(&client(1))).await.unwrap_err().failure,
         Failure::Dns
     );
 
     let many = |_| Ok((0..1000_u32).map(|number| IpAddr::from(number.to_be_bytes())).collect());
     let (resolver, _) = counting(many);
     assert_eq!(
-        resolver.resolve("example.com", Requester::Client(&client(1))).await.unwrap().len(),
+        resolver.resolve("example.com", Requester::client(&client(1))).await.unwrap().len(),
         DNS_ADDRESSES_MAX
     );
 }
@@ -108,7 +108,7 @@ async fn requests_for_one_name_at_one_time_share_a_lookup() {
     for _ in 0..100 {
         let resolver = Arc::clone(&resolver);
         asking.spawn(async move {
-            resolver.resolve("example.com", Requester::Client(&client(1))).await
+            resolver.resolve("example.com", Requester::client(&client(1))).await
         });
     }
     tokio::task::yield_now().await;
@@ -130,24 +130,24 @@ async fn a_lookup_that_timed_out_holds_its_permit_until_it_ends() {
         Ok(one(1))
     };
     let resolver = Resolver::over(silent, 1, SHORT);
-    let late = resolver.resolve("silent.example", Requester::Client(&client(1))).await.unwrap_err();
+    let late = resolver.resolve("silent.example", Requester::client(&client(1))).await.unwrap_err();
     assert_eq!(late.failure, Failure::DnsTimeout);
     assert!(late.detail.contains("silent.example"), "{}", late.detail);
     assert_eq!(resolver.permits.in_use(), 1);
     let without_place =
-        resolver.resolve("other.example", Requester::Client(&client(1))).await.unwrap_err();
+        resolver.resolve("other.example", Requester::client(&client(1))).await.unwrap_err();
     assert_eq!(without_place.failure, Failure::Exhausted, "it says nothing of the name");
     assert!(without_place.detail.contains("too many"), "{}", without_place.detail);
 
     barrier.open();
     let resolver = Resolver { timeout: LONG, ..resolver };
     assert_eq!(
-        resolver.resolve("other.example", Requester::Client(&client(1))).await.unwrap(),
+        resolver.resolve("other.example", Requester::client(&client(1))).await.unwrap(),
         one(1),
         "nothing was learnt of it"
     );
     assert_eq!(
-        resolver.resolve("silent.example", Requester::Client(&client(1))).await.unwrap(),
+        resolver.resolve("silent.example", Requester::client(&client(1))).await.unwrap(),
         one(1),
         "what came late is kept"
     );
@@ -161,7 +161,7 @@ fn a_lookup_that_its_runtime_dropped_is_started_again() {
     resolver.names.lock().running.insert("example.com".into(), dropped);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     assert_eq!(
-        runtime.block_on(resolver.resolve("example.com", Requester::Client(&client(1)))).unwrap(),
+        runtime.block_on(resolver.resolve("example.com", Requester::client(&client(1)))).unwrap(),
         one(1)
     );
     assert!(resolver.names.lock().running.is_empty());
@@ -171,7 +171,7 @@ fn a_lookup_that_its_runtime_dropped_is_started_again() {
 #[tokio::test]
 async fn the_system_resolver_is_used() {
     let addresses =
-        Resolver::new(1).resolve("localhost", Requester::Client(&client(1))).await.unwrap();
+        Resolver::new(1).resolve("localhost", Requester::client(&client(1))).await.unwrap();
     assert!(addresses.iter().all(IpAddr::is_loopback), "{addresses:?}");
 }
 
@@ -190,13 +190,13 @@ async fn f23_silent_names_of_one_client_leave_permits_for_other_clients() {
     for number in 0..100 {
         let resolver = Arc::clone(&resolver);
         let name = format!("silent{number}.example");
-        asking.spawn(async move { resolver.resolve(&name, Requester::Client(&client(1))).await });
+        asking.spawn(async move { resolver.resolve(&name, Requester::client(&client(1))).await });
     }
     tokio::task::yield_now().await;
     assert_eq!(resolver.permits.in_use(), 14, "an eighth is kept");
     for name in ["a.example", "b.example", "c.example"] {
         assert_eq!(
-            resolver.resolve(name, Requester::Client(&client(2))).await.unwrap(),
+            resolver.resolve(name, Requester::client(&client(2))).await.unwrap(),
             one(1),
             "{name}"
         );
