@@ -35,7 +35,7 @@ pub async fn exchange(
 ) -> Result<Response<Box<ResponseBody>>, Failed> {
     // The guard of the configuration ends with this statement: a thread can hold only a few.
     let Config { response_timeout, body_idle_timeout, max_headers, .. } = state.load().config;
-    state.note_exchange(origin);
+    state.note_exchange(&turn);
     let response_guard = request.body.response_guard();
     let progress = request.body.progress();
     progress.start_origin_timer();

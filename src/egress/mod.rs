@@ -140,7 +140,7 @@ impl Egress {
         let address = route.peer(&stream);
         lanes.wait_and_start(turn, address, shutdown).await.map_err(Error::no_turn)?;
         turn.note_request_written();
-        self.state.note_exchange(origin);
+        self.state.note_exchange(turn);
         Ok(stream)
     }
 

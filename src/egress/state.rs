@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Semaphore;
@@ -15,9 +15,8 @@ use super::parent::ParentStats;
 use super::pool::{Pool, Pools};
 use super::stats::{Counters, Stats};
 use crate::clients::{BodyMemory, FairSemaphore};
-use crate::pace::Lanes;
+use crate::pace::{Lanes, Turn};
 use crate::types::client_key::ClientKey;
-use crate::types::origin::Origin;
 
 /// What all workers share: the configuration, DNS, the registry of pools.
 pub struct EgressState {
@@ -106,16 +105,25 @@ impl EgressState {
         Pool::keeping_none(Arc::clone(&self.current), Arc::clone(&self.memory), &self.pools)
     }
 
-    /// Counts a request, or a tunnel, to `origin` if it goes by a parent proxy.
-    pub(super) fn note_exchange(&self, origin: &Origin) {
-        if self.load().parents.of(origin.host()).is_some() {
-            self.counters.by_parent.fetch_add(1, Ordering::Relaxed);
+    /// Counts a request, or a tunnel, in its `turn` if it goes to its origin by a parent proxy.
+    pub(super) fn note_exchange(&self, turn: &Turn) {
+        if self.load().parents.of(turn.origin().host()).is_none() {
+            return;
+        }
+        self.counters.by_parent.fetch_add(1, Ordering::Relaxed);
+        if !turn.is_for_robots_txt() {
+            self.counters.forwarded_by_parent.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Requests, fetches of robots.txt and tunnels that went by a parent proxy.
     pub fn by_parent(&self) -> u64 {
         self.counters.by_parent.load(Ordering::Relaxed)
+    }
+
+    /// The count of requests and tunnels of clients that went by a parent proxy.
+    pub fn forwarded_by_parent(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.counters.forwarded_by_parent)
     }
 
     /// The state of the parent proxies.

@@ -1,5 +1,6 @@
 //! The counts that egress exports as metrics.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::runtime::histogram::{Histogram, HistogramCounts};
@@ -9,8 +10,10 @@ use crate::runtime::histogram::{Histogram, HistogramCounts};
 pub(super) struct Counters {
     /// Durations of connections that were made, from the DNS lookup to the end of the handshake.
     pub connect: Histogram,
-    /// Requests and tunnels that went by a parent proxy.
+    /// Requests, fetches of robots.txt and tunnels that went by a parent proxy.
     pub by_parent: AtomicU64,
+    /// Those of clients among them: no fetch of robots.txt.
+    pub forwarded_by_parent: Arc<AtomicU64>,
 }
 
 /// The counts at one moment, summed over all workers.

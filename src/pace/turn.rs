@@ -98,6 +98,11 @@ impl Turn {
         &self.0.guard.client
     }
 
+    /// Whether it is a fetch of robots.txt.
+    pub fn is_for_robots_txt(&self) -> bool {
+        self.0.terms.role == Role::RobotsTxt
+    }
+
     /// Where it may start.
     pub fn origin(&self) -> &Origin {
         &self.0.guard.cell.key

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub struct Totals {
 struct Account {
     decision_metrics: Arc<DecisionMetrics>,
     lanes: Arc<Lanes>,
+    /// Requests and tunnels that went by a parent proxy.
+    by_parent: Arc<AtomicU64>,
     audit: Arc<Writer>,
     clock: Arc<dyn Clock>,
     lifecycle: Arc<Lifecycle>,
@@ -44,6 +47,7 @@ struct Account {
 struct Written {
     counts: DecisionCounts,
     waits: WaitTotals,
+    by_parent: u64,
     until: Timestamp,
 }
 
@@ -53,6 +57,7 @@ impl Totals {
         let account = Account {
             decision_metrics: Arc::clone(&components.decision_metrics),
             lanes: Arc::clone(components.egress.lanes()),
+            by_parent: components.egress.forwarded_by_parent(),
             audit: Arc::clone(&components.audit),
             clock: Arc::clone(&components.clock),
             lifecycle: Arc::clone(&components.lifecycle),
@@ -115,6 +120,7 @@ impl Written {
         Self {
             counts: account.decision_metrics.counts(),
             waits: account.lanes.wait_totals(),
+            by_parent: account.by_parent.load(Ordering::Relaxed),
             until: account.clock.wall(),
         }
     }
@@ -138,6 +144,7 @@ impl Written {
         let totals = audit::Totals {
             allowed: next.counts.allowed - self.counts.allowed,
             by_host: next.counts.by_host - self.counts.by_host,
+            by_parent: next.by_parent - self.by_parent,
             by_path: next.counts.by_path - self.counts.by_path,
             denied: next.counts.denied - self.counts.denied,
             event: TotalsEvent::It,
@@ -179,6 +186,7 @@ mod tests {
         let account = Account {
             decision_metrics: Arc::default(),
             lanes: Lanes::off(Arc::clone(&clock)),
+            by_parent: Arc::default(),
             audit: Arc::clone(&audit),
             clock: Arc::clone(&clock),
             lifecycle: Arc::new(lifecycle),

@@ -117,8 +117,7 @@ mod tests {
     #[test]
     fn every_result_is_a_word_of_the_table() {
         let counters = Counters::default();
-        let failed =
-            NetworkFailure::ALL.map(|failure| Cause::Failed { failure, detail: "".into() });
+        let failed = NetworkFailure::ALL.map(|failure| Cause::failed(failure, ""));
         let status = [304, 404, 503, 999].map(|code| Cause::Status { code, retry_after: None });
         let redirects = [
             Cause::TooManyRedirects { limit: 5 },

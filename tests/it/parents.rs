@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use courtesy::audit::read::Log;
+use courtesy::audit::read::verify::verify;
 use courtesy::config::{HttpsMode, Settings};
 use courtesy::egress::{ParentHttp, ParentResolve};
 
@@ -370,4 +372,50 @@ fn a_kept_connection_is_not_used_by_another_parent() {
     });
     assert_eq!(proxy.get(&origin.url("/page")).status(), 200);
     assert!(!second.asked().is_empty());
+}
+
+#[test]
+fn a_parents_retry_after_says_when_robots_txt_is_fetched_again() {
+    let robots = Duration::from_secs(1800);
+    for (answer, until, text) in [
+        ("429 No\r\nRetry-After: 1800", robots, "429"),
+        ("503 No\r\nRetry-After: 1800", robots, "503"),
+        ("429 No\r\nRetry-After: 99999999", Duration::from_secs(3600), "429"),
+        ("403 No\r\nRetry-After: 1800", Duration::from_secs(1), "403"),
+        ("429 No\r\nRetry-After: soon", Duration::from_secs(1), "429"),
+    ] {
+        let (parent, origin) = (Parent::start(Speaks::Http), Origin::start());
+        parent.does(Does::Answer(format!("HTTP/1.1 {answer}\r\n\r\n").into_bytes()));
+        let proxy = behind(&parent, &[&origin], |_| {});
+        let refused = proxy.get(&origin.url("/page"));
+        assert_eq!(refused.reason(), "robots_unreachable", "{answer}");
+        assert!(refused.text().contains(text), "{}", refused.text());
+        // The parent is asked for other hosts, and for this one when the time has come.
+        parent.does(Does::Relay);
+        assert_eq!(proxy.get(&url(&origin, "other.localhost", "/page")).status(), 200);
+        proxy.clock.advance(until.mul_f64(0.7));
+        assert_eq!(proxy.get(&origin.url("/page")).status(), 403, "{answer}");
+        proxy.clock.advance(until.mul_f64(0.4));
+        // Nothing holds the origin.
+        let page = proxy.get(&origin.url("/page"));
+        assert_eq!((page.status(), page.head.field("courtesy-waited")), (200, None), "{answer}");
+    }
+}
+
+#[test]
+fn the_totals_say_how_many_requests_went_by_a_parent() {
+    let (parent, origin) = (Parent::start(Speaks::Http), Origin::with_robots(RULES));
+    let mut proxy = behind(&parent, &[&origin], |settings| {
+        settings.egress.parents = vec!["direct.localhost=direct".parse().expect("a rule")];
+    });
+    for path in ["/a", "/b", "/private/c"] {
+        proxy.get(&origin.url(path));
+    }
+    assert_eq!(proxy.get(&url(&origin, "direct.localhost", "/a")).status(), 200);
+    proxy.stop();
+    let lines = proxy.lines();
+    let totals = lines.iter().find(|line| line["event"] == "totals").expect("totals");
+    assert_eq!((&totals["allowed"], &totals["by_parent"]), (&3.into(), &2.into()), "{totals}");
+    let verified = verify(&Log::Dir(proxy.audit_dir()), &[], true, &mut |_, _| {});
+    assert_eq!(verified.expect("a log").faults.count, 0);
 }

@@ -141,6 +141,9 @@ pub struct Totals {
     pub allowed: u64,
     /// Requests decided by their host alone.
     pub by_host: u64,
+    /// Requests and tunnels that went by a parent proxy; left out where there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub by_parent: u64,
     /// Requests decided by their path.
     pub by_path: u64,
     /// Requests answered with the denial.

@@ -110,6 +110,7 @@ fn a_notice_that_cannot_be_written_is_no_lost_record() {
     let totals = Totals {
         allowed,
         by_host,
+        by_parent: 0,
         by_path,
         denied,
         event,

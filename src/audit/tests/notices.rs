@@ -202,6 +202,7 @@ fn totals() -> Notice {
     Notice::Totals(Totals {
         allowed: 0,
         by_host: 0,
+        by_parent: 0,
         by_path: 0,
         denied: 0,
         event: TotalsEvent::It,

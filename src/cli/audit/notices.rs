@@ -99,12 +99,13 @@ fn of_totals(totals: &Totals) -> String {
             denied.saturating_add(exempted).saturating_add(tunnelled).saturating_add(would_deny);
         format!("; {count} records")
     });
-    let Totals { paced, resting, waited_ms, .. } = totals;
+    let Totals { by_parent, paced, resting, waited_ms, .. } = totals;
     let held = (*paced > 0).then(|| {
         format!("; {paced} held, for {} in all", human_duration(Duration::from_millis(*waited_ms)))
     });
     let resting = (*resting > 0).then(|| format!("; {resting} told to come back later"));
-    let parts = [recorded, held, resting].into_iter().flatten().collect::<String>();
+    let by_parent = (*by_parent > 0).then(|| format!("; {by_parent} by a parent proxy"));
+    let parts = [recorded, by_parent, held, resting].into_iter().flatten().collect::<String>();
     format!("{allowed} allowed and {denied} denied since {since}{parts}")
 }
 

@@ -26,6 +26,9 @@ pub enum Cause {
     Failed {
         failure: NetworkFailure,
         detail: Box<str>,
+        /// After how long a parent proxy, which answered in place of the origin, may be asked again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after: Option<Duration>,
     },
 }
 
@@ -57,6 +60,11 @@ pub enum NetworkFailure {
 }
 
 impl Cause {
+    /// A failure, with its explanation.
+    pub fn failed(failure: NetworkFailure, detail: impl Into<Box<str>>) -> Self {
+        Self::Failed { failure, detail: detail.into(), retry_after: None }
+    }
+
     /// The stable word of the audit record.
     pub fn word(&self) -> &'static str {
         match self {
@@ -109,7 +117,7 @@ impl Cause {
 
     pub(in crate::policy) const fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Status { retry_after, .. } => *retry_after,
+            Self::Status { retry_after, .. } | Self::Failed { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
@@ -124,8 +132,8 @@ impl fmt::Display for Cause {
             Self::RedirectWithoutLocation { code } => {
                 write!(f, "the server answered {} without saying where to", Status(*code))
             }
-            Self::Failed { failure, detail } if detail.is_empty() => failure.fmt(f),
-            Self::Failed { failure, detail } => write!(f, "{failure}: {detail}"),
+            Self::Failed { failure, detail, .. } if detail.is_empty() => failure.fmt(f),
+            Self::Failed { failure, detail, .. } => write!(f, "{failure}: {detail}"),
         }
     }
 }

@@ -2,8 +2,7 @@ use super::*;
 
 #[test]
 fn every_cause_has_a_word_and_a_sentence() {
-    let failed =
-        |detail: &str| Cause::Failed { failure: NetworkFailure::Timeout, detail: detail.into() };
+    let failed = |detail: &str| Cause::failed(NetworkFailure::Timeout, detail);
     for (cause, word, sentence) in [
         (
             Cause::Status { code: 503, retry_after: None },

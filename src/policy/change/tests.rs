@@ -33,8 +33,7 @@ fn result(answer: Answer) -> AccessResult {
         Cut(text) => (text, true),
         Status(code) => return AccessResult::Without(Cause::Status { code, retry_after: None }),
         Timeout => {
-            let (failure, detail) = (NetworkFailure::Timeout, "".into());
-            return AccessResult::Without(Cause::Failed { failure, detail });
+            return AccessResult::Without(Cause::failed(NetworkFailure::Timeout, ""));
         }
     };
     let snapshot = Snapshot {

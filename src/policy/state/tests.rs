@@ -46,7 +46,7 @@ fn status(code: u16) -> AccessResult {
 }
 
 fn timeout() -> AccessResult {
-    AccessResult::Without(Cause::Failed { failure: NetworkFailure::Timeout, detail: "".into() })
+    AccessResult::Without(Cause::failed(NetworkFailure::Timeout, ""))
 }
 
 fn profile(name: &str) -> Profile {

@@ -94,7 +94,7 @@ where
 }
 
 fn undecodable(error: Undecodable) -> Cause {
-    Cause::Failed { failure: NetworkFailure::Undecodable, detail: error.to_string().into() }
+    Cause::failed(NetworkFailure::Undecodable, error.to_string())
 }
 
 /// A body that ends early (RFC 9112 §8: incomplete), stalls, or has invalid framing.
@@ -110,5 +110,5 @@ fn broken(error: &(dyn Error + 'static)) -> Cause {
     });
     let failure = failures.last().unwrap_or(NetworkFailure::CutShort);
     let detail = causes().map(ToString::to_string).collect::<Vec<_>>().join(": ");
-    Cause::Failed { failure, detail: detail.into() }
+    Cause::failed(failure, detail)
 }

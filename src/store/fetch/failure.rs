@@ -4,6 +4,12 @@ use super::fetch_request::NotSent;
 use crate::egress::{self, Failure};
 use crate::policy::access::{Cause, NetworkFailure};
 
+/// Whether an answer with this status says in `Retry-After` when to ask again (RFC 6585 §4, RFC 9110
+/// §15.6.4).
+pub(super) const fn asks_to_wait(status: u16) -> bool {
+    matches!(status, 429 | 503)
+}
+
 /// What a failed request means, after `hops` redirects; [`NotSent`] if it says nothing of the site.
 pub(super) fn unsent(error: egress::Error, hops: u8) -> Result<Cause, NotSent> {
     let failure = match error.failure {
@@ -32,5 +38,7 @@ pub(super) fn unsent(error: egress::Error, hops: u8) -> Result<Cause, NotSent> {
         Failure::TlsCertificate | Failure::TlsProtocol => NetworkFailure::Tls,
         Failure::Protocol | Failure::HeaderTooLarge => NetworkFailure::InvalidResponse,
     };
-    Ok(Cause::Failed { failure, detail: error.detail.into() })
+    let asked = error.parent.filter(|parent| parent.status.is_some_and(asks_to_wait));
+    let retry_after = asked.and_then(|parent| parent.retry_after);
+    Ok(Cause::Failed { failure, detail: error.detail.into(), retry_after })
 }

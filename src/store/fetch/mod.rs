@@ -122,10 +122,10 @@ where
             );
             return Err(NotSent(egress::Error::new(Failure::Exhausted, detail)));
         }
-        Err(_) => AccessResult::Without(Cause::Failed {
-            failure: NetworkFailure::Timeout,
-            detail: format!("not complete after {} ms", config.timeout.as_millis()).into(),
-        }),
+        Err(_) => {
+            let detail = format!("not complete after {} ms", config.timeout.as_millis());
+            AccessResult::Without(Cause::failed(NetworkFailure::Timeout, detail))
+        }
     };
     let (at, mut result) = (clock.wall(), result);
     let capture = chain.capture(at, &result, &user_agent(&ask, &config));
@@ -168,7 +168,8 @@ where
             return Ok(AccessResult::NotModified { freshness });
         }
         if !redirect::is_redirect(response.status()) {
-            if let Some(unclear) = source.unclear(response.status()) {
+            let now = clock.wall();
+            if let Some(unclear) = source.unclear(response.status(), response.headers(), now) {
                 return Ok(AccessResult::Without(unclear));
             }
             return Ok(answer::read(response, chain, clock.wall(), config.max_size).await);

@@ -122,10 +122,10 @@ impl Chain {
         let Some(location) = headers.get(LOCATION).filter(|location| !location.is_empty()) else {
             return Err(Cause::RedirectWithoutLocation { code: status.as_u16() });
         };
-        let hop = self.here().resolve(location.as_bytes()).map_err(|error| Cause::Failed {
-            failure: NetworkFailure::RedirectRefused,
-            detail: error.to_string().into(),
-        })?;
+        let hop = self
+            .here()
+            .resolve(location.as_bytes())
+            .map_err(|error| Cause::failed(NetworkFailure::RedirectRefused, error.to_string()))?;
         if self.hops.iter().any(|seen| seen.url == hop.url) {
             return Err(Cause::RedirectLoop);
         }

@@ -2,10 +2,13 @@
 
 use std::net::IpAddr;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 
+use super::failure::asks_to_wait;
 use crate::egress::Via;
 use crate::policy::access::{Cause, NetworkFailure};
+use crate::types::http_time::retry_after;
+use crate::types::timestamp::Timestamp;
 
 /// Where a response came from.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +22,15 @@ impl Source {
     /// Why a response with `status` says nothing of the origin, if it does not: a parent that was
     /// asked in absolute-form refuses with the statuses of an origin. Only that a file is there, is
     /// elsewhere (3xx is not asked about here) or is missing is taken as the origin's word.
-    pub fn unclear(&self, status: StatusCode) -> Option<Cause> {
+    pub fn unclear(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Option<Cause> {
         let Via { parent, .. } = self.via.as_ref().filter(|via| via.is_forwarded)?;
+        let asks = asks_to_wait(status.as_u16());
+        let retry_after = asks.then(|| retry_after(headers, now)).flatten();
         let is_origins = status.is_success() || matches!(status.as_u16(), 404 | 410);
         (!is_origins).then(|| Cause::Failed {
             failure: NetworkFailure::Parent,
@@ -29,6 +39,7 @@ impl Source {
                  absolute-form they cannot be told apart (egress.parent_http)"
             )
             .into(),
+            retry_after,
         })
     }
 }
@@ -36,6 +47,8 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
     #[test]
     fn what_a_forwarding_parent_may_have_answered_itself_is_unclear() {
@@ -55,10 +68,10 @@ mod tests {
             (504, true),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(by(via(true)).unclear(status).is_some(), is_unclear, "{status}");
+            let unclear = |by: Source| by.unclear(status, &HeaderMap::new(), NOW).is_some();
+            assert_eq!(unclear(by(via(true))), is_unclear, "{status}");
             // A connection through a tunnel leads to the origin.
-            assert!(by(via(false)).unclear(status).is_none());
-            assert!(by(None).unclear(status).is_none());
+            assert!(!unclear(by(via(false))) && !unclear(by(None)));
         }
     }
 }

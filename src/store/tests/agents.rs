@@ -36,7 +36,7 @@ impl House {
 
 fn down() -> Option<Answer> {
     let failure = NetworkFailure::Connection;
-    Some(Ok(AccessResult::Without(Cause::Failed { failure, detail: "".into() })))
+    Some(Ok(AccessResult::Without(Cause::failed(failure, ""))))
 }
 
 fn redirects() -> Option<Answer> {

@@ -74,10 +74,7 @@ async fn one_fetch_serves_every_profile() {
 
 #[tokio::test]
 async fn a_profile_that_comes_during_an_outage_gets_the_copy_too() {
-    let down = Some(Ok(AccessResult::Without(Cause::Failed {
-        failure: NetworkFailure::Timeout,
-        detail: "".into(),
-    })));
+    let down = Some(Ok(AccessResult::Without(Cause::failed(NetworkFailure::Timeout, ""))));
     let house = House::new(vec![rules(), down]);
     house.ask("example.com", &rfc9309()).await;
     house.clock.advance(DAY);

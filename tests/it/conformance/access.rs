@@ -119,7 +119,7 @@ impl Case {
 
 impl Event {
     fn result(&self, profile: &Profile) -> AccessResult {
-        let failed = |failure| AccessResult::Without(Cause::Failed { failure, detail: "".into() });
+        let failed = |failure| AccessResult::Without(Cause::failed(failure, ""));
         match self {
             Self::Status { code, .. } => answered(*code),
             Self::Redirect { hops, .. } if *hops > profile.redirects_max => {

@@ -99,7 +99,7 @@ async fn a_redirect_from_http_to_https_is_followed() {
 async fn a_certificate_that_is_not_trusted_makes_it_unreachable() {
     let site = site(&Authority::new(), BOTH).await;
     let fetched = fetch(&Authority::named("a stranger"), site.origin()).await;
-    let AccessResult::Without(Cause::Failed { failure, detail }) = &fetched.result else {
+    let AccessResult::Without(Cause::Failed { failure, detail, .. }) = &fetched.result else {
         panic!("{:?}", fetched.result)
     };
     assert_eq!(*failure, NetworkFailure::Tls);

@@ -340,6 +340,7 @@ fn totals(denied: u64, would_deny: u64) -> Notice {
     Notice::Totals(Totals {
         allowed: 9,
         by_host: 0,
+        by_parent: 0,
         by_path: 9,
         denied,
         event: TotalsEvent::It,

@@ -132,7 +132,7 @@ fn cause(
             let failure = NetworkFailure::ALL.into_iter().find(|failure| failure.word() == word);
             let failure = failure
                 .ok_or(Unknown("the word for how robots.txt could not be had is not known"))?;
-            Cause::Failed { failure, detail: "".into() }
+            Cause::failed(failure, "")
         }
     }))
 }

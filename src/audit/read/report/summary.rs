@@ -96,6 +96,8 @@ pub struct Decided {
     pub by_path: u64,
     /// Requests decided by their host alone.
     pub by_host: u64,
+    /// Requests and tunnels that went by a parent proxy.
+    pub by_parent: u64,
     #[serde(serialize_with = "print_option")]
     pub since: Option<Timestamp>,
     #[serde(serialize_with = "print_option")]
@@ -220,6 +222,7 @@ impl Decided {
         self.denied = self.denied.saturating_add(totals.denied);
         self.by_path = self.by_path.saturating_add(totals.by_path);
         self.by_host = self.by_host.saturating_add(totals.by_host);
+        self.by_parent = self.by_parent.saturating_add(totals.by_parent);
         widen(&mut self.since, &mut self.until, totals.since);
         widen(&mut self.since, &mut self.until, totals.time);
     }

@@ -151,8 +151,8 @@ fn all_that_was_decided_comes_from_what_the_proxy_notes() {
     log.totals(NOON.plus(HOUR * 3), NOON.plus(HOUR * 4), 900, 100);
     let decided = report_of(&log.lines, Filter::default()).decided.unwrap();
     assert_eq!(
-        (decided.allowed, decided.denied, decided.by_path, decided.by_host),
-        (990, 110, 1100, 0)
+        (decided.allowed, decided.denied, decided.by_path, decided.by_host, decided.by_parent),
+        (990, 110, 1100, 0, 330)
     );
     assert_eq!((decided.since, decided.until), (Some(NOON), Some(NOON.plus(HOUR * 4))));
     assert_eq!(decided.counted_seconds, 2 * 3600);

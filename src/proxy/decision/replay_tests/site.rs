@@ -110,9 +110,7 @@ fn fetched(answer: &Answers, origin: &Origin, at: Timestamp) -> Fetched {
             capture.answers.push(answered(*code));
             AccessResult::Without(Cause::Status { code: *code, retry_after: None })
         }
-        Answers::Failure(failure) => {
-            AccessResult::Without(Cause::Failed { failure: *failure, detail: "in words".into() })
-        }
+        Answers::Failure(failure) => AccessResult::Without(Cause::failed(*failure, "in words")),
     };
     Fetched { at, url, hops: 0, result, capture: capture.seal() }
 }

@@ -110,6 +110,7 @@ impl Log {
         self.notice(Notice::Totals(Totals {
             allowed,
             by_host: 0,
+            by_parent: allowed / 3,
             by_path,
             denied,
             event,

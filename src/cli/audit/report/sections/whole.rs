@@ -3,7 +3,7 @@
 
 use super::section::Section;
 use super::table::{Kind, Line, Table};
-use crate::audit::read::report::{Missing, Report};
+use crate::audit::read::report::{Decided, Missing, Report};
 use crate::cli::audit::report::words::{minute, number, plural, share};
 use crate::cli::human_duration::human_duration;
 
@@ -16,7 +16,8 @@ pub fn decided(report: &Report) -> Section {
                 let all = decided.allowed + decided.denied;
                 let counted =
                     human_duration(std::time::Duration::from_secs(decided.counted_seconds));
-                vec![
+                let by_parent = (decided.by_parent > 0).then(|| by_parent(decided));
+                let whole = [
                     format!(
                         "{} decided: {} forwarded, {} denied ({}).",
                         plural(all, "request"),
@@ -34,7 +35,8 @@ pub fn decided(report: &Report) -> Section {
                         minute(since),
                         minute(until)
                     ),
-                ]
+                ];
+                whole.into_iter().chain(by_parent).collect()
             }
             _ => vec![
                 "The log does not say how many requests were decided in all in this time."
@@ -43,6 +45,13 @@ pub fn decided(report: &Report) -> Section {
         },
     };
     Section { title: "All decisions", notes, ..Section::default() }
+}
+
+fn by_parent(decided: &Decided) -> String {
+    // One that is sent a second time goes twice.
+    let went = decided.by_parent.min(decided.allowed);
+    let share = share(went, decided.allowed);
+    format!("{} of those forwarded went by a parent proxy ({share}).", number(went))
 }
 
 /// The section of what the log lacks: gaps, torn ends, lines that retention removed.
