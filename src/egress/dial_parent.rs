@@ -17,8 +17,10 @@ use crate::clients::SemaphorePermit;
 use crate::runtime::clock::monotonic;
 use crate::types::origin::{Host, Origin};
 
-/// How long a connection by a parent may wait for one of the others that are being made by it.
-const DIAL_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a fetch of robots.txt may wait for one of the connections that are being made by its
+/// parent: meanwhile it has a place that fetches from other hosts need. Requests of clients wait as long
+/// as for a connection (`egress.connect_timeout`).
+const ROBOTS_DIAL_WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl Dialer<'_> {
     /// A connection to `origin` by `parent`. Nothing falls back to a direct one.
@@ -141,16 +143,21 @@ impl Dialer<'_> {
 /// A permit for one of the connections that are made at a time by `parent`: one that does not answer
 /// must not hold what other hosts need.
 async fn permit(parent: &Parent, route: &Route<'_>) -> Result<SemaphorePermit, Error> {
-    let client = route.requester.client_key();
-    if let Some(permit) = parent.dials.try_acquire(client) {
+    let Route { requester, snapshot, .. } = route;
+    let (dials, limit) = if requester.is_for_robots_txt() {
+        (&parent.robots_dials, ROBOTS_DIAL_WAIT_MAX)
+    } else {
+        (&parent.dials, snapshot.config.connect_timeout)
+    };
+    let client = requester.client_key();
+    if let Some(permit) = dials.try_acquire(client) {
         return Ok(permit);
     }
-    route.requester.note_queued();
-    timeout(DIAL_WAIT_MAX, parent.dials.acquire(client)).await.map_err(|_| {
+    requester.note_queued();
+    timeout(limit, dials.acquire(client)).await.map_err(|_| {
+        let (count, parent) = (dials.in_use(), &parent.address);
         let detail = format!(
-            "{} connections by the parent proxy {} are being made, and none was within {DIAL_WAIT_MAX:?}",
-            parent.dials.in_use(),
-            parent.address
+            "{count} connections by the parent proxy {parent} are being made, and none was within {limit:?}"
         );
         Error::new(Failure::Exhausted, detail)
     })

@@ -51,6 +51,11 @@ impl<'a> Requester<'a> {
         self.key
     }
 
+    /// Whether it is a fetch of robots.txt.
+    pub(super) const fn is_for_robots_txt(&self) -> bool {
+        self.robots.is_some()
+    }
+
     /// Of the proxies before this one.
     pub(super) const fn loop_tokens(&self) -> &'a LoopTokens {
         self.loop_tokens

@@ -43,6 +43,7 @@ mod pace_hour;
 mod pace_neighbours;
 mod pace_requests;
 mod pace_told;
+mod parent_failures;
 mod parent_loops;
 mod parents;
 mod per_agent;

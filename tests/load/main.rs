@@ -7,6 +7,7 @@
 //! | `COURTESY_TEST_SOAK` | 15s | how long mixed traffic and faults go on (`l9_…`); `1h` for the real one |
 //! | `COURTESY_TEST_IDLE` | 1000 | clients that do nothing (`l1_…`); 10000 for the real one |
 //! | `COURTESY_TEST_READERS` | 100 | clients that read 1 kB a second (`l8_…`); 1000 for the real one |
+//! | `COURTESY_TEST_TUNNELS` | 200 | tunnels by a parent proxy at a time; 10000 for the real one |
 //! | `COURTESY_TEST_PROGRAM` | the one built with the tests | names another build, as of a release |
 //!
 //! The real ones want the release build, and `--nocapture` shows how it goes:
@@ -20,6 +21,7 @@ mod gauge;
 mod group;
 mod idle;
 mod ordinary;
+mod parent_tunnels;
 mod site;
 mod slow_heads;
 mod slow_readers;

@@ -21,6 +21,7 @@ mod faults;
 mod naive_crawler;
 mod pace_shown;
 mod pages;
+mod parent_variables;
 mod replay;
 mod run;
 mod sealed;

@@ -1,5 +1,7 @@
 //! CONNECT to a parent (RFC 9110 §9.3.6).
 
+use std::time::Duration;
+
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -8,11 +10,12 @@ use super::address::url_host;
 use super::credentials::ParentCredentials;
 use super::failure::{Fault, NotOpened};
 use super::target::ParentTarget;
+use crate::policy::limits::RETRY_AFTER_MAX;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::http_time::retry_after;
 use crate::types::loop_token::LOOP_TOKEN;
 
-/// Bytes of the head of a parent's answer.
+/// Bytes of the head of a parent's answer, and of the interim ones before it.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Has the parent connect to `target`. What follows the head of its answer is left to be read: it
@@ -39,7 +42,7 @@ pub async fn open(
         407 => Err(refuses_credentials()),
         status => Err(NotOpened {
             status: Some(status),
-            retry_after: retry_after(&head.headers, SystemClock.wall()),
+            retry_after: wait(&head.headers),
             is_loop: shows_loop(&head.headers),
             ..NotOpened::new(Fault::Target, format!("it answered CONNECT with {status}"))
         }),
@@ -81,12 +84,14 @@ struct Head {
 /// The next head, which is read to its end and no further: byte by byte, as no stream gives bytes
 /// back. Interim responses are passed over.
 async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<Head, NotOpened> {
+    let mut bytes_left = HEAD_BYTES_MAX;
     loop {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") && !head.ends_with(b"\n\n") {
-            if head.len() == HEAD_BYTES_MAX {
+            if bytes_left == 0 {
                 return Err(NotOpened::parent("the head of its answer is too long"));
             }
+            bytes_left -= 1;
             let byte = stream.read_u8().await;
             head.push(
                 byte.map_err(|error| NotOpened::unknown(format!("its answer broke off: {error}")))?,
@@ -110,6 +115,11 @@ fn headers(head: &[u8]) -> HeaderMap {
         matches!(name.as_str(), "retry-after" | "date" | "proxy-status").then_some((name, value))
     };
     lines.filter_map(header).collect()
+}
+
+/// The `Retry-After` of a parent, as far as it is honoured.
+fn wait(headers: &HeaderMap) -> Option<Duration> {
+    retry_after(headers, SystemClock.wall()).map(|wait| wait.min(RETRY_AFTER_MAX))
 }
 
 /// Whether a proxy says that the request has been through it before (RFC 9209 §2.3.4).
@@ -158,7 +168,11 @@ mod tests {
         }
         let long = [b"HTTP/1.1 200 OK\r\n".to_vec(), vec![b'a'; HEAD_BYTES_MAX]].concat();
         assert!(read_head(&mut &long[..]).await.unwrap_err().reason.contains("too long"));
+        let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(HEAD_BYTES_MAX);
+        let failed = read_head(&mut interim.as_bytes()).await.unwrap_err();
+        assert!(failed.reason.contains("too long"), "{failed:?}");
     }
+
     /// A stream that reads `answer` and forgets what is written.
     async fn opened(answer: &[u8]) -> Result<(), NotOpened> {
         let mut stream = tokio::io::join(answer, tokio::io::sink());
@@ -173,6 +187,12 @@ mod tests {
             ("HTTP/1.1 403 No\r\n\r\n", Fault::Target, Some(403), None),
             ("HTTP/1.1 429 No\r\nretry-after: 7\r\n\r\n", Fault::Target, Some(429), Some(7)),
             ("HTTP/1.1 429 No\r\nRetry-After: soon\r\n\r\n", Fault::Target, Some(429), None),
+            (
+                "HTTP/1.1 503 No\r\nRetry-After: 9999999\r\n\r\n",
+                Fault::Target,
+                Some(503),
+                Some(3600),
+            ),
             (
                 "HTTP/1.1 503 No\nDate: Sun, 06 Nov 1994 08:49:37 GMT\nbad line\n\
                  Retry-After: Sun, 06 Nov 1994 08:50:37 GMT\n\n",

@@ -27,9 +27,11 @@ const DIALS_MAX: usize = 128;
 pub struct Parent {
     pub address: ParentAddress,
     credentials: Option<ParentCredentials>,
-    /// Permits for connections that are being made by it. A parent that does not answer leaves the
-    /// rest of what is bounded (fetches of robots.txt, requests of clients) to other hosts.
+    /// Permits for connections that are being made by it, for requests of clients.
     pub(in crate::egress) dials: Arc<FairSemaphore>,
+    /// The same, for fetches of robots.txt: a parent that does not answer leaves the other half of
+    /// them to other hosts, and no burst of requests holds them up.
+    pub(in crate::egress) robots_dials: Arc<FairSemaphore>,
     health: Lock<Health>,
     /// Whether the last attempt failed.
     is_down: AtomicBool,
@@ -57,6 +59,7 @@ impl Parent {
             address,
             credentials,
             dials: FairSemaphore::new(DIALS_MAX),
+            robots_dials: FairSemaphore::new(DIALS_MAX),
             health: Lock::default(),
             is_down: AtomicBool::new(false),
             refuses_credentials: AtomicBool::new(false),
@@ -67,6 +70,12 @@ impl Parent {
     /// Whether connections by `other` are those by this one.
     pub fn is_same(&self, other: &Self) -> bool {
         self.address == other.address && self.credentials == other.credentials
+    }
+
+    /// Changes how many connections are made by it at a time, of each kind.
+    pub(super) fn resize_dials(&self, max: usize) {
+        self.dials.resize(max);
+        self.robots_dials.resize(max);
     }
 
     /// The name and password that it is sent.

@@ -52,12 +52,12 @@ impl Parents {
     }
 
     /// With `loop_token`, by which this process recognises its own requests, and at most `dials_max`
-    /// connections being made by each parent at a time.
+    /// connections being made by each parent at a time for clients, and as many for robots.txt.
     #[must_use]
     pub fn of_process(mut self, loop_token: &LoopToken, dials_max: usize) -> Self {
         self.loop_token = Some(loop_token.clone());
         for parent in self.all() {
-            parent.dials.resize(dials_max);
+            parent.resize_dials(dials_max);
         }
         self
     }
@@ -67,7 +67,7 @@ impl Parents {
         let slots = self.rules.iter_mut().map(|(_, slot)| slot).chain([&mut self.default]);
         for parent in slots.flatten() {
             if let Some(known) = before.all().find(|known| known.is_same(parent)) {
-                known.dials.resize(parent.dials.max());
+                known.resize_dials(parent.dials.max());
                 *parent = Arc::clone(known);
             }
         }

@@ -2,6 +2,7 @@
 //! spoken, and what becomes of a request when an origin gives up on it.
 
 mod authority;
+mod by_parent;
 mod certificates;
 mod fetching;
 mod handshakes;

@@ -1,0 +1,155 @@
+//! What becomes of a request whose parent proxy is slow, hostile, or behind a hostile origin.
+
+use std::time::Duration;
+
+use courtesy::audit::read::Log;
+use courtesy::audit::read::replay::{Replay, Replayed};
+use courtesy::audit::read::verify::verify;
+use courtesy::config::{HttpsMode, Settings, recorded_profile};
+use courtesy::egress::{ParentHttp, ParentResolve};
+use courtesy::runtime::clock::monotonic;
+
+use crate::evidence::capture;
+use crate::testkit::parties::{
+    Does, Origin, Parent, Proxy, Script, Speaks, answer, connect, ok_with, until,
+};
+
+const LIMIT: Duration = Duration::from_millis(300);
+
+/// A proxy whose connections are made by `parent`, each within [`LIMIT`].
+fn behind(parent: &Parent, origin: &Origin) -> Proxy {
+    Proxy::before(&[origin], |settings| {
+        settings.egress.parent = Some(parent.url().parse().expect("a parent"));
+        settings.egress.connect_timeout = LIMIT;
+        settings.egress.max_idle = 0;
+    })
+}
+
+#[test]
+fn a_slow_connect_meets_the_deadline() {
+    for speaks in [Speaks::Http, Speaks::Https, Speaks::Socks5] {
+        let (parent, origin) = (Parent::start(speaks), Origin::secure());
+        let proxy = behind(&parent, &origin);
+        parent.does(Does::Hold);
+        let began = monotonic();
+        let refused = proxy.https(&origin.authority()).get("/page");
+        assert_eq!(refused.reason(), "robots_unreachable", "{speaks:?}");
+        assert!(refused.text().contains("no answer within 300ms"), "{}", refused.text());
+        parent.does(Does::Relay);
+        until("robots.txt is there", || {
+            proxy.clock.advance(Duration::from_secs(40));
+            proxy.https(&origin.authority()).get("/page").status() == 200
+        });
+        parent.does(Does::Hold);
+        let late = proxy.https(&origin.authority()).get("/page");
+        late.assert_error(504, "proxy_configuration_error");
+        assert!(monotonic() - began < Duration::from_secs(5), "{speaks:?}");
+    }
+}
+
+#[test]
+fn a_connection_that_a_parent_has_closed_is_made_anew() {
+    for speaks in [Speaks::Http, Speaks::Https, Speaks::Socks5] {
+        let (parent, origin) = (Parent::start(speaks), Origin::start());
+        let proxy = behind(&parent, &origin);
+        proxy.change(|settings| settings.egress.max_idle = 100);
+        let mut client = proxy.client();
+        for _ in 0..3 {
+            assert_eq!(client.get(&origin.url("/page")).status(), 200, "{speaks:?}");
+            let asked = parent.asked().len();
+            assert_eq!(client.get(&origin.url("/page")).status(), 200);
+            assert_eq!(parent.asked().len(), asked, "it is kept");
+            origin.close_connections();
+        }
+    }
+}
+
+#[test]
+fn a_denial_for_a_failed_parent_is_decided_alike_again() {
+    let (parent, origin) = (Parent::start(Speaks::Http), Origin::start());
+    let proxy = behind(&parent, &origin);
+    parent.does(Does::Answer(b"HTTP/1.1 403 Forbidden\r\n\r\n".to_vec()));
+    let denied = proxy.get(&origin.url("/page"));
+    assert_eq!(denied.reason(), "robots_unreachable");
+    let failure = capture(&proxy, &denied.json()["robots"]["failed_capture"]).failure;
+    let failure = failure.expect("a failure");
+    assert_eq!(failure.word, "parent_failed");
+    assert_eq!((failure.via, failure.parent_status), (Some(parent.url()), Some(403)));
+    let record = serde_json::from_value(proxy.record()).expect("a record");
+    let mut replay = Replay::recorded(&proxy.audit_dir(), |name, version, changes| {
+        recorded_profile(name, version, changes).map_err(|refusal| refusal.to_string())
+    });
+    assert_eq!(replay.again(&record), Replayed::Same);
+    let verified = verify(&Log::Dir(proxy.audit_dir()), &[], true, &mut |_, _| {});
+    assert_eq!(verified.expect("a log").faults.count, 0);
+}
+
+#[test]
+fn a_hostile_parent_ends_a_request_in_bounded_time() {
+    let endless = |piece: &str| piece.repeat(100_000).into_bytes();
+    let mut headers = b"HTTP/1.1 200 OK\r\n".to_vec();
+    headers.extend(endless("a: b\r\n"));
+    for (speaks, answer) in [
+        (Speaks::Http, headers),
+        (Speaks::Http, endless("HTTP/1.1 100 Continue\r\n\r\n")),
+        (Speaks::Http, endless("x")),
+        (Speaks::Http, b"HTTP/1.1 099 No\r\n\r\n".to_vec()),
+        (Speaks::Http, b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n".to_vec()),
+        (Speaks::Https, b"HTTP/1.1 429 No\r\nRetry-After: 99999999999999999999\r\n\r\n".to_vec()),
+        (Speaks::Socks5, endless("\u{5}")),
+        (Speaks::Socks5, vec![5, 0, 0, 3, 255, b'a']),
+    ] {
+        let (parent, origin) = (Parent::start(speaks), Origin::secure());
+        let proxy = behind(&parent, &origin);
+        let said = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
+        parent.does(Does::Answer(answer));
+        let began = monotonic();
+        let refused = proxy.https(&origin.authority()).get("/page");
+        assert_eq!(refused.reason(), "robots_unreachable", "{said}");
+        assert!(monotonic() - began < Duration::from_secs(3), "{said}");
+        parent.does(Does::Relay);
+        // The longest Retry-After that counts. The back-off goes by the true clock.
+        proxy.clock.advance(Duration::from_secs(3601));
+        until("it serves again", || {
+            proxy.clock.advance(Duration::from_secs(10));
+            proxy.https(&origin.authority()).get("/page").status() == 200
+        });
+    }
+}
+
+/// What an origin answers must not close its parent for others.
+#[test]
+fn an_origins_407_does_not_stop_a_forwarding_parent() {
+    let page = |name: &str, path: &str| format!("http://{name}.invalid{path}");
+    let hostile = || Script::default().send(answer(407, "", ""));
+    let parent = Origin::start().on(&page("bad", "/robots.txt"), hostile());
+    let parent = parent.on(&page("worse", "/robots.txt"), ok_with("", ""));
+    let parent = parent.on(&page("worse", "/page"), hostile());
+    let proxy = Proxy::before(&[&parent], |settings: &mut Settings| {
+        settings.egress.parent = Some(format!("http://{}", parent.authority()).parse().unwrap());
+        settings.egress.parent_http = ParentHttp::Absolute;
+        settings.egress.parent_resolve = ParentResolve::Parent;
+    });
+    assert_eq!(proxy.get(&page("bad", "/page")).reason(), "robots_unreachable");
+    proxy.get(&page("worse", "/page")).assert_error(502, "proxy_configuration_error");
+    let up = format!("courtesy_parent_up{{parent=\"http://{}\"}} 1", parent.authority());
+    assert!(proxy.admin("/metrics").text().contains(&up));
+    assert!(proxy.admin("/readyz?verbose").text().contains(&parent.authority()));
+    assert_eq!(proxy.get(&page("good", "/page")).status(), 200);
+    assert!(!proxy.admin("/readyz?verbose").text().contains(&parent.authority()));
+}
+
+#[test]
+fn a_tunnel_by_a_failing_parent_is_refused_with_its_name() {
+    let (parent, origin) = (Parent::start(Speaks::Http), Origin::secure());
+    let proxy = behind(&parent, &origin);
+    proxy.change(|settings| settings.https.mode = HttpsMode::Classify);
+    let authority = origin.authority();
+    assert_eq!(proxy.client().send(connect(&authority, "")).read_head().status(), 200);
+    parent.does(Does::Answer(b"HTTP/1.1 503 No\r\nRetry-After: 99999999\r\n\r\n".to_vec()));
+    let refused = proxy.client().send(connect(&authority, "")).read_head();
+    assert_eq!(refused.status(), 502);
+    let status = refused.field("proxy-status").unwrap_or_default();
+    assert_eq!(refused.field("retry-after"), Some("3600"));
+    assert!(status.contains(&parent.url()) && status.contains("received-status=503"), "{status}");
+}
