@@ -207,9 +207,16 @@ impl<'a> Dialer<'a> {
                     .await
             }
             Scheme::Http => {
-                let mut http1 = Http1Connection::open(origin, stream, revalidation).await?;
                 let loop_token = &snapshot.parents.loop_token;
-                http1.forwarder = forwarder.map(|it| Forwarder::new(it, loop_token.clone()));
+                let http1 = match forwarder.map(|it| Forwarder::new(it, loop_token.clone())) {
+                    None => Http1Connection::open(origin, stream, revalidation).await?,
+                    Some(forwarder) => {
+                        let stream = forwarder.over(stream);
+                        let mut http1 = Http1Connection::open(origin, stream, revalidation).await?;
+                        http1.forwarder = Some(forwarder);
+                        http1
+                    }
+                };
                 Ok(Connection::new(Link::Http1(http1), self.home(), false))
             }
             Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not supported")),

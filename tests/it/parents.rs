@@ -254,6 +254,17 @@ fn http_goes_in_absolute_form_where_it_is_set() {
     assert_eq!(parent.request_lines(), lines);
     let basic = "Proxy-Authorization: Basic Y3Jhd2xlcjpzZWNyZXQ=";
     assert!(parent.log().requests.iter().all(|it| it.head.contains(basic)));
+    // Without a path the origin as a whole is asked for (RFC 9112 §3.2.4), by a kept connection, too.
+    let mut client = proxy.client();
+    for (target, sent) in [
+        ("http://site.invalid:8080", "http://site.invalid:8080"),
+        ("http://site.invalid:8080/", "http://site.invalid:8080/"),
+        ("http://site.invalid:8080", "http://site.invalid:8080"),
+    ] {
+        let head = format!("OPTIONS {target} HTTP/1.1\r\nHost: site.invalid:8080\r\n\r\n");
+        assert_eq!(client.send(head).read().status(), 200, "{target}");
+        assert_eq!(parent.request_lines().pop(), Some(format!("OPTIONS {sent}")));
+    }
     // What may be the parent's own word is none of the origin.
     for status in [401, 403, 429, 503] {
         let (_parent, proxy) = forwarding(Script::default().send(answer(status, "", "")));

@@ -9,6 +9,7 @@ use http::{StatusCode, Uri, request};
 
 use super::connect::{refuses_credentials, shows_loop};
 use super::failure::{Fault, NotOpened};
+use super::options::{OptionsStream, WithoutPath};
 use super::proxy::Parent;
 use crate::egress::error::{Error, Failure};
 use crate::types::loop_token::{LOOP_TOKEN, LoopToken, LoopTokens};
@@ -20,12 +21,19 @@ pub struct Forwarder {
     parent: Arc<Parent>,
     /// By which this process recognises its own requests.
     loop_token: Option<LoopToken>,
+    /// How the next request is sent.
+    without_path: WithoutPath,
 }
 
 impl Forwarder {
     /// Of requests that go to `parent`.
-    pub const fn new(parent: Arc<Parent>, loop_token: Option<LoopToken>) -> Self {
-        Self { parent, loop_token }
+    pub fn new(parent: Arc<Parent>, loop_token: Option<LoopToken>) -> Self {
+        Self { parent, loop_token, without_path: WithoutPath::default() }
+    }
+
+    /// `stream`, over which its requests go.
+    pub fn over<S>(&self, stream: S) -> OptionsStream<S> {
+        OptionsStream::new(stream, self.without_path.clone())
     }
 
     /// Makes `head`, a request to `origin` in origin-form, one in absolute-form to the parent.
@@ -33,9 +41,11 @@ impl Forwarder {
         let mut parts = std::mem::take(&mut head.uri).into_parts();
         parts.scheme = origin.scheme().as_str().parse().ok();
         parts.authority = origin.authority().parse().ok();
-        // hyper writes no absolute-form without a path (RFC 9112 §3.2.4).
-        let path = parts.path_and_query.take().filter(|path| path.as_str() != "*");
-        parts.path_and_query = Some(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+        if parts.path_and_query.as_ref().is_some_and(|path| path.as_str() == "*") {
+            self.without_path.set();
+            head.extensions.insert(Asterisk);
+            parts.path_and_query = Some(PathAndQuery::from_static("/"));
+        }
         head.uri = Uri::from_parts(parts).unwrap_or_default();
         let received = head.extensions.get().unwrap_or(&LoopTokens::NONE);
         let tokens = self.loop_token.as_ref().map(|own| received.and(own));
@@ -73,12 +83,20 @@ impl Forwarder {
     }
 }
 
+/// In the extensions of a request whose target was `*` (RFC 9112 §3.2.4).
+#[derive(Clone, Copy, Debug)]
+struct Asterisk;
+
 /// Makes `head`, which no parent has taken, a request in origin-form again: it may be sent to the
 /// origin itself, which must not see what is the parent's.
 pub fn restore(head: &mut request::Parts) {
     head.headers.remove(PROXY_AUTHORIZATION);
     head.headers.remove(LOOP_TOKEN);
     let path = std::mem::take(&mut head.uri).into_parts().path_and_query;
+    let path = match head.extensions.remove::<Asterisk>() {
+        Some(Asterisk) => Some(PathAndQuery::from_static("*")),
+        None => path,
+    };
     head.uri = path.map(Uri::from).unwrap_or_default();
 }
 
@@ -101,6 +119,7 @@ mod tests {
             ("http://example.com/", "/a?b", "http://example.com/a?b"),
             ("http://example.com:8080/", "/", "http://example.com:8080/"),
             ("http://[2001:db8::1]/", "/", "http://[2001:db8::1]/"),
+            ("http://example.com/", "*", "http://example.com/"),
         ] {
             let origin = split_url(url.as_bytes()).unwrap().0;
             let (mut head, ()) = Request::get(target).body(()).unwrap().into_parts();

@@ -10,6 +10,7 @@ mod credentials;
 mod failure;
 mod health;
 mod mode;
+mod options;
 mod proxy;
 mod socks;
 mod table;
