@@ -17,7 +17,7 @@ use super::lane::TurnId;
 use super::lane_cell::{LaneCell, TurnGuard};
 use super::no_turn::NoTurn;
 use super::slot::Slot;
-use super::terms::Terms;
+use super::terms::{Role, Terms};
 use super::tick::Tick;
 use super::waited::Waited;
 use crate::engine::SlotEnd;
