@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::testkit::processes::Place;
+
 /// The findings by their subject, and the exit code.
 fn doctor(state_dir: &Path, arguments: &[&str]) -> (Option<i32>, Vec<Value>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_courtesy"));
@@ -89,20 +91,12 @@ fn who_has_the_address_is_found_out() {
 
 #[test]
 fn a_courtesy_that_serves_is_known() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = configuration(dir.path(), free_address());
-    let mut served = Command::new(env!("CARGO_BIN_EXE_courtesy"));
-    served
-        .args(["serve", "--config", &file, "--admin", "off"])
-        .env("COURTESY__STATE_DIR", dir.path())
-        .stderr(Stdio::piped());
-    let mut served = served.spawn().unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(served.stderr.take().unwrap()));
-    assert!(lines.any(|line| line.unwrap().contains("listening")));
-    // It has the state directory, too, which is no trouble to anybody.
-    let (code, findings) = doctor(dir.path(), &["--config", &file, "wget"]);
-    served.kill().unwrap();
-    served.wait().unwrap();
+    let place = Place::new("");
+    let served = place.serve();
+    let file = configuration(place.path(), served.address());
+    // It has the state directory, too, which is no fault.
+    let (code, findings) = doctor(&place.state_dir(), &["--config", &file, "wget"]);
+    served.stop();
     assert_eq!(code, Some(0), "{findings:?}");
     assert_eq!(finding(&findings, "address"), ("well".into(), "a courtesy answers there".into()));
 }
