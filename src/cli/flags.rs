@@ -12,14 +12,7 @@ use crate::config::{
     AdminAddress, Change, Examined, InvalidSettings, Loaded, Location, Override, examine, load,
     locate, parse_proxy,
 };
-
-/// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
-/// where the metadata services of clouds are.
-const PRIVATE_BLOCKS: [&str; 6] =
-    ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
-
-/// Metadata services that stand within those blocks: they stay closed, as link-local does.
-const METADATA_ADDRESSES: [&str; 3] = ["fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128"];
+use crate::egress::{METADATA_BLOCKS, PRIVATE_BLOCKS};
 
 /// The flags of commands that only read the state of a proxy.
 #[derive(Args, Clone, Debug, Default)]
@@ -147,7 +140,7 @@ impl ConfigFlags {
                 change: Change::Add(blocks),
                 flag: "--allow-private",
             });
-            let metadata = METADATA_ADDRESSES.map(str::to_owned).to_vec();
+            let metadata = METADATA_BLOCKS.map(str::to_owned).to_vec();
             overrides.push(Override {
                 key: "egress.deny",
                 change: Change::Add(metadata),

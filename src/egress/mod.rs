@@ -54,7 +54,9 @@ pub use parent::{
     ParentResolve, ParentRule, ParentStats, Parents,
 };
 pub use permission::{PERMISSION_AGE_MAX, Permission, RecheckFuture, Unconditional};
-pub use policy::{AddressBlock, AddressPolicy, HostRules, Prohibited};
+pub use policy::{
+    AddressBlock, AddressPolicy, HostRules, METADATA_BLOCKS, PRIVATE_BLOCKS, Prohibited,
+};
 use pool::Pool;
 pub use requester::{QueueWait, Requester};
 use retry::{Retry, RetryCopy};

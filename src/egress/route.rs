@@ -10,7 +10,7 @@ use super::dns::Resolver;
 use super::error::{Error, Failure};
 use super::origin_socket::OriginSocket;
 use super::parent::Parent;
-use super::policy::Prohibited;
+use super::policy::{Prohibited, is_private};
 use super::requester::Requester;
 use crate::runtime::clock;
 use crate::types::origin::{Host, Origin};
@@ -116,13 +116,15 @@ fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited, under_run: bool) -> 
 
 /// What permits the address. Under `courtesy run` a client that asks for loopback ignores NO_PROXY,
 /// or is set up to ignore it: a service of its own needs the one remedy, a site under test the other.
-const fn remedy(ip: IpAddr, under_run: bool) -> &'static str {
+fn remedy(ip: IpAddr, under_run: bool) -> &'static str {
     if under_run && ip.is_loopback() {
         "Under `courtesy run` loopback is outside the proxy: a service of the program's own is reached when \
          its client follows NO_PROXY. To send a site on this machine through the proxy, start with both \
          --proxy-loopback and --allow-private"
-    } else {
+    } else if is_private(ip) {
         "To allow it, list its block in egress.allow, or start with --allow-private"
+    } else {
+        "To allow it, list its block in egress.allow"
     }
 }
 
@@ -222,6 +224,16 @@ mod tests {
                 remedy(ip.into(), under_run).ends_with("or start with --allow-private"),
                 "{ip:?}"
             );
+        }
+    }
+
+    #[test]
+    fn the_remedy_names_the_flag_only_where_it_permits_the_address() {
+        for ip in ["192.0.2.1", "2001:db8::1", "169.254.169.254", "100.64.0.1", "fd00:ec2::254"] {
+            for under_run in [false, true] {
+                let remedy = remedy(ip.parse().unwrap(), under_run);
+                assert_eq!(remedy, "To allow it, list its block in egress.allow", "{ip}");
+            }
         }
     }
 }
