@@ -59,5 +59,8 @@ mod spellings;
 mod steps;
 mod tls;
 mod transparent;
+mod transparent_attacks;
+mod transparent_connections;
+mod transparent_parent;
 mod upgrades;
 mod wire;

@@ -12,19 +12,34 @@ use crate::proxy::limits::FIRST_REQUEST_GRACE;
 /// hyper, once it has part of a head, waits for the empty line, which other protocols never send.
 const FIRST_BYTES_MAX: usize = 4096;
 
-/// The first bytes that a client sends; `None`: it sends none in time, or the proxy shuts down.
+/// Why there are no first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoBytes {
+    /// The client has sent none in time.
+    TimedOut,
+    /// The client has left, or the proxy shuts down.
+    Ended,
+}
+
+/// The first bytes that a client sends.
+///
+/// # Errors
+///
+/// Why there are none.
 pub async fn first_bytes<S: AsyncRead + Unpin>(
     stream: &mut S,
     handshake_timeout: Duration,
     shutdown: &CancellationToken,
-) -> Option<Vec<u8>> {
+) -> Result<Vec<u8>, NoBytes> {
     let mut first = vec![0; FIRST_BYTES_MAX];
     let read = tokio::select! {
         read = timeout(handshake_timeout, stream.read(&mut first)) => read,
         // No request is under way, but one may be about to come.
-        () = async { shutdown.cancelled().await; sleep(FIRST_REQUEST_GRACE).await } => return None,
+        () = async { shutdown.cancelled().await; sleep(FIRST_REQUEST_GRACE).await } => {
+            return Err(NoBytes::Ended);
+        }
     };
-    let Ok(Ok(count @ 1..)) = read else { return None };
+    let Ok(count @ 1..) = read.map_err(|_| NoBytes::TimedOut)? else { return Err(NoBytes::Ended) };
     first.truncate(count);
-    Some(first)
+    Ok(first)
 }

@@ -68,7 +68,7 @@ impl Interception {
         let (mut first, mut stream) = socket.socket().await?;
         let handshake_timeout = self.current.load().handshake_timeout;
         if first.is_empty() {
-            first = first_bytes(&mut stream, handshake_timeout, &context.shutdown).await?;
+            first = first_bytes(&mut stream, handshake_timeout, &context.shutdown).await.ok()?;
         }
         let protocol = Protocol::of(&first);
         self.current.load().metrics.tls.count_protocol(protocol);

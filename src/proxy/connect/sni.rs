@@ -23,7 +23,7 @@ pub enum Mismatch {
     Other(String),
     #[error("the client names no host in TLS, but its CONNECT does")]
     Missing,
-    #[error("the tunnel begins as TLS, but its ClientHello cannot be read: {0}")]
+    #[error("the ClientHello cannot be read: {0}")]
     Unreadable(String),
 }
 

@@ -3,6 +3,7 @@
 //! connected to. What follows is as for a request to the proxy: TLS is treated as inside a CONNECT
 //! to that host, plain HTTP by its requests.
 
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -11,9 +12,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tracing::debug;
+use tracing::{debug, info};
 
-use super::first_bytes::first_bytes;
+use super::first_bytes::{NoBytes, first_bytes};
 use super::original_destination::OriginalDestination;
 use super::preread::Append as _;
 use super::rewind::Rewind;
@@ -67,9 +68,12 @@ pub async fn serve(
     let handshake_timeout = arrival.current.load().handshake_timeout;
     let shutdown = &arrival.context.shutdown;
     let first = first_bytes(&mut arrival.stream, handshake_timeout, shutdown).await;
-    metrics.connections.count_protocol(counted(first.as_deref()));
+    metrics.connections.count_protocol(counted(first.as_deref().ok()));
+    if first == Err(NoBytes::TimedOut) {
+        metrics.silent_clients.log(&arrival.context.client, destination);
+    }
     drop(metrics);
-    let Some(first) = first else { return };
+    let Ok(first) = first else { return };
     match Protocol::of(&first) {
         Protocol::Http => arrival.serve_plain(first, rejection).await,
         Protocol::Tls if rejection.is_none() => {
@@ -94,8 +98,9 @@ impl Arrival {
     async fn serve_tls(self, mut first: Vec<u8>) {
         let Self { mut stream, destination, host, context, current } = self;
         let limit = current.load().handshake_timeout;
-        let Ok(Some(Named(name))) = timeout(limit, read_hello(&stream, &mut first)).await else {
-            return;
+        let name = match timeout(limit, read_hello(&stream, &mut first)).await {
+            Ok(Ok(Named(name))) => name,
+            ended => return note_no_hello(ended.ok(), destination, &context, &current),
         };
         let origin = origin(host, name.as_deref(), destination);
         let (sender, socket) = oneshot::channel();
@@ -148,15 +153,32 @@ fn counted(first: Option<&[u8]>) -> ClientProtocol {
 }
 
 /// The name in the ClientHello that begins with `first`; `first` gets all that was read.
-async fn read_hello(mut stream: &TcpStream, first: &mut Vec<u8>) -> Option<Named> {
+async fn read_hello(mut stream: &TcpStream, first: &mut Vec<u8>) -> io::Result<Named> {
     let mut hello = ClientHello::new();
     loop {
-        if let Some(named) = hello.read(first).ok()? {
-            return Some(named);
+        if let Some(named) = hello.read(first).map_err(io::Error::other)? {
+            return Ok(named);
         }
-        if stream.append(first).await.ok()? == 0 {
-            return None;
+        if stream.append(first).await? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
         }
+    }
+}
+
+/// Counts a handshake of which there is no ClientHello, as inside a CONNECT; without `read`, it was
+/// not whole in time.
+fn note_no_hello(
+    read: Option<io::Result<Named>>,
+    destination: SocketAddr,
+    context: &ConnectionContext,
+    current: &Current,
+) {
+    let error = read.and_then(Result::err);
+    current.load().metrics.tls.count_failure(error.as_ref());
+    let client = context.client.address;
+    match error {
+        Some(error) => info!(%client, "no TLS handshake with {destination}: {error}"),
+        None => debug!(%client, "no whole ClientHello for {destination} in time"),
     }
 }
 

@@ -9,5 +9,6 @@ pub mod distrusting;
 pub mod foreign_protocol_log;
 pub mod frequent_origins;
 pub mod request_metrics;
+pub mod silent_client_log;
 pub mod tls_metrics;
 pub mod trace_id;

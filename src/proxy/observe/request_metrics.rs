@@ -8,6 +8,7 @@ use http::Response;
 
 use super::connection_metrics::ConnectionMetrics;
 use super::foreign_protocol_log::ForeignProtocolLog;
+use super::silent_client_log::SilentClientLog;
 use super::tls_metrics::TlsMetrics;
 use crate::audit::Reason;
 use crate::proxy::client_state::body::Body;
@@ -38,6 +39,8 @@ pub struct RequestMetrics {
     pub tls: TlsMetrics,
     /// Log lines for clients that do not speak HTTP.
     pub foreign_protocols: ForeignProtocolLog,
+    /// Log lines for clients that connect to an origin and send nothing.
+    pub silent_clients: SilentClientLog,
 }
 
 /// A count of all requests.

@@ -106,7 +106,8 @@ fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Rejection> {
 
 /// The destination inside a CONNECT, whose origin is known. A request that names another one, in
 /// the target (`:authority` in HTTP/2), by its scheme or in `Host`, is refused: it would be decided
-/// on as one host and served as another.
+/// on as one host and served as another. The status is 400: 421 is an origin's, and a proxy must not
+/// generate it (RFC 9110 §15.5.20).
 fn within(
     request: &request::Parts,
     origin: &Origin,
