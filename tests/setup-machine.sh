@@ -16,7 +16,7 @@ command -v ip >/dev/null || need+=(iproute2)
 command -v busybox >/dev/null || need+=(busybox-static)
 command -v musl-gcc >/dev/null || need+=(musl-tools)
 command -v pgrep >/dev/null || need+=(procps)
-# The rules of tests/process/transparent.rs, and the counters of tests/process/sealed_clients.
+# The rules of tests/process/transparent.rs and transparent_https.rs, and the counters of tests/process/sealed_clients.
 command -v nft >/dev/null || need+=(nftables)
 # The checks of tests/deploy.
 command -v systemd-analyze >/dev/null || need+=(systemd)

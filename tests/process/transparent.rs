@@ -59,13 +59,29 @@ kill $proxy; wait $proxy
 crawler curl -s --max-time 20 http://site.example/page; echo "while it is down: $?"
 "$COURTESY" serve --listen 127.0.0.1:3128 --admin off & proxy=$!
 crawler curl -s --retry 5 --retry-connrefused --max-time 20 http://site.example/page
+kill $proxy; wait $proxy
+# A listener of IPv6 has connections by IPv4, too, from mapped addresses (RFC 4291 section 2.5.5.2).
+export COURTESY__LISTEN__TRANSPARENT='[::]:3130' COURTESY__CLIENTS__ALLOW=93.184.216.1
+"$COURTESY" serve --listen 127.0.0.1:3128 --admin off & proxy=$!
+crawler curl -s --retry 5 --retry-connrefused --max-time 20 http://site.example/page
+crawler curl -s --max-time 20 'http://[::ffff:127.0.0.1]:3130/'; echo "direct by a mapped address: $?"
+crawler curl -s --max-time 20 -H 'Host: [::ffff:127.0.0.1]' -o /dev/null -w 'mapped host: %{http_code}\n' http://site.example/
+crawler python3 -c '
+import socket
+def connect(): return socket.create_connection(("::ffff:93.184.216.34", 80), 20)
+def get(path):
+    client = connect()
+    client.sendall(b"GET " + path + b" HTTP/1.0\r\n\r\n")
+    return client.makefile("rb").read().decode()
+print("mapped destination:", get(b"/page").split()[-1], get(b"/private/page").split()[1])
+print("silent:", connect().recv(1))'
 "$COURTESY" redirect remove && "$COURTESY" redirect remove; echo "removed: $?"
 echo "rules left: $(nft list ruleset | wc -l)"
 crawler curl -s --max-time 20 http://site.example/private/page
 "#;
 
 /// Runs `script` as root in two networks of its own: what it said, and where. `tls` makes settings
-/// of the section `[tls]`. `None`: only root can do this.
+/// of the section `[tls]`, and of more after it. `None`: only root can do this.
 pub fn run(script: &str, tls: impl FnOnce(&Path) -> String) -> Option<(String, Place)> {
     if !rustix::process::geteuid().is_root() {
         println!("WAS NOT RUN: only root can run a crawler as another user than the proxy");
@@ -89,7 +105,8 @@ pub fn run(script: &str, tls: impl FnOnce(&Path) -> String) -> Option<(String, P
 
 #[test]
 fn rules_of_the_network_lead_a_crawler_to_the_proxy() {
-    let Some((said, place)) = run(SCRIPT, |_| String::new()) else { return };
+    let more = |_: &Path| "[limits]\nhandshake_timeout = \"2s\"\n".to_owned();
+    let Some((said, place)) = run(SCRIPT, more) else { return };
     let lines: Vec<_> = said.lines().collect();
     for expected in [
         "there is no table inet courtesy",
@@ -105,6 +122,9 @@ fn rules_of_the_network_lead_a_crawler_to_the_proxy() {
         "exempt: secret",
         // Refused: the rules outlive the proxy.
         "while it is down: 7",
+        "mapped host: 403",
+        "mapped destination: page 403",
+        "silent: b''",
         "rules left: 0",
         "removed: 0",
         "secret",
@@ -112,12 +132,25 @@ fn rules_of_the_network_lead_a_crawler_to_the_proxy() {
         assert!(lines.contains(&expected), "{expected} is not in:\n{said}");
     }
     let pages = lines.iter().filter(|line| **line == "the page").count();
-    assert_eq!(pages, 4, "also by a false address, by IPv6 and after a restart:\n{said}");
+    assert_eq!(pages, 5, "also by a false address, by IPv6 and after restarts:\n{said}");
     // 52: closed, 56: reset, by whether its request had arrived.
-    let is_closed = lines.contains(&"direct: 52") || lines.contains(&"direct: 56");
-    assert!(is_closed, "a connection to the listener itself:\n{said}");
+    for direct in ["direct", "direct by a mapped address"] {
+        let is_closed = [52, 56].map(|code| format!("{direct}: {code}"));
+        let is_closed = is_closed.iter().any(|line| lines.contains(&line.as_str()));
+        assert!(is_closed, "a connection to the listener itself, {direct}:\n{said}");
+    }
+    let silent = "a client has connected to 93.184.216.34:80 and sent nothing: closed";
+    assert!(said.contains(silent), "{said}");
     assert_eq!(lines.iter().filter(|line| **line == "secret").count(), 1, "{said}");
     let log = place.log();
     let denied: Vec<_> = log.events("denied").iter().map(|it| it["url"].clone()).collect();
-    assert_eq!(denied, ["site", "six"].map(|host| format!("http://{host}.example/private/page")));
+    assert_eq!(
+        denied,
+        [
+            "http://site.example/private/page",
+            "http://six.example/private/page",
+            "http://[::ffff:127.0.0.1]/",
+            "http://93.184.216.34/private/page"
+        ]
+    );
 }

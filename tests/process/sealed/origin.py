@@ -1,5 +1,6 @@
 """An origin on ports 80 and 443, an echo on 5432, and a name server that knows *.many.example. Each
-request becomes a line of DIR/served: the path, and "via" if a proxy has sent it."""
+request becomes a line of DIR/served: the path, and "via" if a proxy has sent it. The second argument
+is the address of the origin, :: for IPv6 and IPv4; without one, all of IPv4."""
 
 import http.server
 import socket
@@ -8,7 +9,7 @@ import ssl
 import sys
 import threading
 
-directory = sys.argv[1]
+directory, address = (*sys.argv[1:], "")[:2]
 
 
 class Origin(http.server.BaseHTTPRequestHandler):
@@ -51,11 +52,12 @@ def serve_names():
 
 class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 100
+    address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(directory + "/origin.pem", directory + "/key.pem")
-secure = Server(("", 443), Origin)
+secure = Server((address, 443), Origin)
 secure.socket = context.wrap_socket(secure.socket, server_side=True)
 abstract = socket.socket(socket.AF_UNIX)
 abstract.bind("\0courtesy-test-outside")
@@ -63,4 +65,4 @@ abstract.listen()
 for server in [secure, socketserver.ThreadingTCPServer(("", 5432), Echo)]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
 threading.Thread(target=serve_names, daemon=True).start()
-Server(("", 80), Origin).serve_forever()
+Server((address, 80), Origin).serve_forever()
