@@ -118,6 +118,26 @@ class Compose(Case):
         waits = self.services["crawler"]["depends_on"]["courtesy"]["condition"]
         self.assertEqual(waits, "service_healthy")
 
+    def test_rules_lead_a_crawler_to_the_proxy_before_it_starts(self):
+        names = ["courtesy-transparent", "redirect", "crawler-transparent"]
+        proxy, redirect, crawler = (self.services[name] for name in names)
+        self.assertEqual(proxy["networks"], ["outside"])
+        for service in [redirect, crawler]:
+            self.assertEqual(service["network_mode"], "service:courtesy-transparent")
+        # A new start would be a network without rules.
+        self.assertEqual([it.get("restart", "no") for it in [proxy, redirect, crawler]], ["no"] * 3)
+        waits = crawler["depends_on"]
+        self.assertEqual(waits["redirect"]["condition"], "service_completed_successfully")
+        self.assertEqual(waits["courtesy-transparent"]["condition"], "service_healthy")
+        self.assertEqual((redirect["user"], redirect["cap_add"]), ("0:0", ["NET_ADMIN"]))
+        (user,) = of("Dockerfile", "USER")
+        self.assertEqual(redirect["command"], ["apply", f"--uid={user.split(':')[0]}"])
+        user, group = user.split(":")
+        self.assertNotIn(crawler["user"].split(":")[0], ["0", user])
+        self.assertEqual(crawler["user"].split(":")[1], group)
+        self.assertEqual(crawler["volumes"], ["trust-transparent:/var/lib/courtesy/clients:ro"])
+        self.assertEqual([name for name in crawler["environment"] if "http" in name.lower()], [])
+
     def test_its_crawler_is_the_one_that_is_tried(self):
         tried = read("tests/requirements.txt").splitlines()
         for line in read(f"{CRAWLER}/requirements.txt").splitlines():

@@ -1,6 +1,7 @@
 """The containers of the manifests, as processes."""
 
 import os
+import re
 import shutil
 import subprocess
 import urllib.error
@@ -106,6 +107,20 @@ class Pods(Case):
             key = self.directory / "state/ca/ca.key"
             seen = subprocess.run(["cat", key], capture_output=True, check=False, **of_crawler)
             self.assertNotEqual(seen.returncode, 0)
+
+    def test_a_pod_with_ipv6_has_the_listener_that_the_page_adds(self):
+        trust, proxy = self.container("transparent", "trust"), self.container("transparent", "courtesy")
+        (more,) = re.findall(r"add `(\[::1\]:\d+)` to", read("docs/operate/kubernetes.md"))
+        name = "COURTESY__LISTEN__TRANSPARENT"
+        given = self.environment(proxy)
+        given[name] += f",{more}"
+        self.run_as(trust, *trust["args"])
+        command = [self.courtesy, *proxy["args"], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        served = Served(self, given, command=command, **self.as_nobody)
+        self.assertEqual(given[name], "127.0.0.1:3130,[::1]:3130")
+        for address in given[name].split(","):
+            self.assertIn(f'"{address}"', served.said())
+        self.assertEqual(served.end(), 0)
 
     def test_a_sidecar_of_a_cluster_reaches_the_engine_with_the_rights_of_its_secret(self):
         rights = (KUBERNETES / "overlays/cluster/rights").read_text().strip()
