@@ -36,7 +36,7 @@ use client_state::target_form::TargetForm;
 pub use connect::original_destination::OriginalDestination;
 pub use connect::transparent;
 pub use connect::tunnel::Pipes;
-pub use connect::{Https, HttpsMode};
+pub use connect::{Https, HttpsMode, TunnelEnds};
 pub use connection::client_io::Timeouts;
 use connection::upgraded::PendingSocket;
 pub use connection::{Limits, Service};

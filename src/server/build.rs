@@ -25,7 +25,7 @@ use crate::engine::{Engine, RedisEngine};
 use crate::pace::Lanes;
 use crate::proxy::{
     DecisionMetrics, Forwarding, Gate, ListenerTls, Pipes, Proxy, RequestMetrics,
-    RobotsSummaryCache,
+    RobotsSummaryCache, TunnelEnds,
 };
 use crate::runtime::clock::{Clock, SystemClock, uptime};
 use crate::runtime::crypto_provider::provider;
@@ -47,6 +47,7 @@ pub struct Components {
     pub request_metrics: Arc<RequestMetrics>,
     pub leaves: Arc<Leaves>,
     pub(super) pipes: Arc<Pipes>,
+    pub(super) tunnel_ends: Arc<TunnelEnds>,
     /// The results of reloads.
     pub reloads: Arc<Reloads>,
     /// The token of the admin listener.
@@ -128,6 +129,7 @@ pub fn build_prepared(
         request_metrics: Arc::default(),
         leaves: Arc::new(leaves),
         pipes: Arc::default(),
+        tunnel_ends: Arc::default(),
         reloads: Arc::default(),
         token: Arc::new(token),
         decision_metrics: Arc::default(),
@@ -237,6 +239,7 @@ impl Components {
         let forwarding = Forwarding {
             egress,
             pipes: Arc::clone(&self.pipes),
+            tunnel_ends: Arc::clone(&self.tunnel_ends),
             via: settings.via(&self.mark),
             loop_token: self.loop_token.clone(),
             upgrades: settings.egress.upgrades.clone().into(),

@@ -30,4 +30,5 @@ mod serve;
 mod store;
 mod transparent;
 mod transparent_https;
+mod transparent_loop;
 mod users;

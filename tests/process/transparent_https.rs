@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use crate::transparent::run;
 
 const ORIGIN: &str = include_str!("sealed/origin.py");
 
-const SCRIPT: &str = r#"
+/// Starts an origin by HTTP and HTTPS for both names of the network and their addresses.
+pub const SERVE_ORIGIN: &str = r#"
 certificate() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 "$@" 2>/dev/null
 }
@@ -20,6 +22,9 @@ certificate -subj /CN=site.example -CA "$DIR/origins.pem" -CAkey "$DIR/ca.key" \
 nsenter --target $origin --net python3 "$DIR/origin.py" "$DIR" :: & server=$!
 wait_for curl -s -o /dev/null http://93.184.216.34/
 : >"$DIR/served"
+"#;
+
+const SCRIPT: &str = r#"
 "$COURTESY" env >/dev/null
 trust="$DIR/state/clients"; cp "$trust/bundle.pem" "$trust/ca.pem" "$trust/java.truststore" "$DIR"
 chmod 755 "$DIR"; chmod 644 "$DIR"/bundle.pem "$DIR"/ca.pem "$DIR/java.truststore"
@@ -68,15 +73,21 @@ for path in page private; do
 done
 "#;
 
+/// The settings of a proxy that trusts the certificate of that origin, the program of which is made.
+pub fn trusting_origin(dir: &Path) -> String {
+    fs::write(dir.join("origin.py"), ORIGIN).expect("a file");
+    format!("extra_roots = [{:?}]\n", dir.join("origins.pem").display().to_string())
+}
+
 #[test]
 fn https_of_redirected_crawlers_is_intercepted_by_trust_alone() {
-    let settings = |dir: &std::path::Path| {
-        fs::write(dir.join("origin.py"), ORIGIN).expect("a file");
+    let settings = |dir: &Path| {
         let java = include_str!("clients/programs/Client.java");
         fs::write(dir.join("Client.java"), java).expect("a file");
-        format!("extra_roots = [{:?}]\n", dir.join("origins.pem").display().to_string())
+        trusting_origin(dir)
     };
-    let Some((said, place)) = run(SCRIPT, settings) else { return };
+    let script = [SERVE_ORIGIN, SCRIPT].concat();
+    let Some((said, place)) = run(&script, settings) else { return };
     let of = |client: &str| {
         let prefix = format!("{client}: ");
         said.lines().filter_map(|line| line.strip_prefix(&prefix)).collect::<Vec<_>>()

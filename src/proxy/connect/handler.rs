@@ -9,7 +9,7 @@ use super::Connect;
 use super::granted_tunnel::Tunnel;
 use super::intercept::Interception;
 use super::tunnel::IdleTimer;
-use crate::clients::{Client, MemoryPermit};
+use crate::clients::Client;
 use crate::egress::{PERMISSION_AGE_MAX, Requester};
 use crate::proxy::client_state::body::Body;
 use crate::proxy::client_state::connection_context::ConnectionContext;
@@ -135,6 +135,7 @@ impl Proxy {
             pipes: Arc::clone(&self.forwarding.pipes),
             handshake_timeout: self.handshake_timeout,
         };
+        let held = (held, self.forwarding.tunnel_ends.note(&stream));
         let is_stream = socket.is_stream();
         begin(context, is_stream, holding(held, tunnel.run(socket, stream)));
         Ok(())
@@ -155,7 +156,7 @@ fn begin(
 }
 
 /// Runs `next`, and holds `held` until it ends.
-async fn holding(held: MemoryPermit, next: impl Future<Output = ()>) {
+async fn holding<T>(held: T, next: impl Future<Output = ()>) {
     next.await;
     drop(held);
 }

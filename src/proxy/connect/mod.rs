@@ -15,8 +15,11 @@ pub mod sniff;
 mod synthetic;
 pub mod transparent;
 pub mod tunnel;
+mod tunnel_ends;
 
 use http::{Method, request};
+
+pub use tunnel_ends::TunnelEnds;
 
 use crate::proxy::decision::rules::Mixed;
 use crate::proxy::outcome::rejection::Rejection;

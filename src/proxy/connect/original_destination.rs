@@ -59,6 +59,6 @@ impl OriginalDestination {
 }
 
 /// An IPv4 address as such, also on a socket of IPv6.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -102,6 +102,9 @@ impl Arrival {
             Ok(Ok(Named(name))) => name,
             ended => return note_no_hello(ended.ok(), destination, &context, &current),
         };
+        if is_own(&stream, &current) {
+            return alert(&mut stream).await;
+        }
         let origin = origin(host, name.as_deref(), destination);
         let (sender, socket) = oneshot::channel();
         let proxy = current.load_full();
@@ -163,6 +166,18 @@ async fn read_hello(mut stream: &TcpStream, first: &mut Vec<u8>) -> io::Result<N
             return Err(ErrorKind::UnexpectedEof.into());
         }
     }
+}
+
+/// Whether the client of `stream` is a tunnel of the proxy itself, which has been noted before its
+/// first byte came.
+fn is_own(stream: &TcpStream, current: &Current) -> bool {
+    let proxy = current.load();
+    let ends = &proxy.forwarding.tunnel_ends;
+    let is_own = ends.has_client_of(stream);
+    if is_own {
+        ends.log_loop();
+    }
+    is_own
 }
 
 /// Counts a handshake of which there is no ClientHello, as inside a CONNECT; without `read`, it was

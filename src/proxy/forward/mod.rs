@@ -25,6 +25,7 @@ use crate::pace::Turn;
 use crate::proxy::client_state::body::Body;
 use crate::proxy::client_state::footprint;
 use crate::proxy::client_state::interim::Interim;
+use crate::proxy::connect::TunnelEnds;
 use crate::proxy::connect::tunnel::Pipes;
 use crate::proxy::decision::gate::Permit;
 use crate::proxy::decision::revocation::Revocation;
@@ -46,6 +47,7 @@ pub struct Forwarding {
     pub egress: Arc<Egress>,
     /// For tunnels.
     pub pipes: Arc<Pipes>,
+    pub tunnel_ends: Arc<TunnelEnds>,
     pub via: Via,
     /// By which this process recognises what a parent proxy sends back.
     pub loop_token: LoopToken,
