@@ -1,8 +1,12 @@
 //! The first bytes of a client, by which its protocol is recognized.
 
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -31,15 +35,26 @@ pub async fn first_bytes<S: AsyncRead + Unpin>(
     handshake_timeout: Duration,
     shutdown: &CancellationToken,
 ) -> Result<Vec<u8>, NoBytes> {
-    let mut first = vec![0; FIRST_BYTES_MAX];
     let read = tokio::select! {
-        read = timeout(handshake_timeout, stream.read(&mut first)) => read,
+        read = timeout(handshake_timeout, poll_fn(|cx| poll_first(stream, cx))) => read,
         // No request is under way, but one may be about to come.
         () = async { shutdown.cancelled().await; sleep(FIRST_REQUEST_GRACE).await } => {
             return Err(NoBytes::Ended);
         }
     };
-    let Ok(count @ 1..) = read.map_err(|_| NoBytes::TimedOut)? else { return Err(NoBytes::Ended) };
-    first.truncate(count);
-    Ok(first)
+    match read.map_err(|_| NoBytes::TimedOut)? {
+        Ok(first) if !first.is_empty() => Ok(first),
+        _ => Err(NoBytes::Ended),
+    }
+}
+
+/// Reads once. While the client sends nothing, no buffer is held: many clients may be silent.
+fn poll_first(
+    stream: &mut (impl AsyncRead + Unpin),
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<Vec<u8>>> {
+    let mut buffer = [0; FIRST_BYTES_MAX];
+    let mut first = ReadBuf::new(&mut buffer);
+    ready!(Pin::new(stream).poll_read(cx, &mut first))?;
+    Poll::Ready(Ok(first.filled().to_vec()))
 }
