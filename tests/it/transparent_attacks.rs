@@ -169,7 +169,7 @@ fn streams_of_http2_in_redirected_tls_cannot_name_another_host() {
 }
 
 #[test]
-fn a_hello_in_single_bytes_is_read_and_one_without_end_is_not() {
+fn a_hello_in_single_bytes_is_read_and_none_without_end_or_name() {
     let origin = Origin::secure();
     let (proxy, network) = before(&origin, |_| {});
     let authority = format!("localhost:{}", origin.address().port());
@@ -186,13 +186,17 @@ fn a_hello_in_single_bytes_is_read_and_one_without_end_is_not() {
     let failed = || metrics(&proxy)["courtesy_tls_client_failures_total{alert=\"none\"}"];
     assert_eq!(failed(), 0.0);
     let huge = [&b"\x16\x03\x01\0\0\x01\0\xff\xff\x03\x03"[..], &[0; 0xffff]].concat();
-    for first in [in_records(&huge, 1), in_records(&huge, 0x4000)] {
+    let mut invalid = hello(&proxy, "a.localhost").hello();
+    let at = memchr::memmem::find(&invalid, b"a.localhost").expect("its name");
+    invalid[at + 1] = b'!';
+    for first in [in_records(&huge, 1), in_records(&huge, 0x4000), invalid] {
         let mut client = network.connect();
         // It may be closed before the last byte.
         let _ = client.try_send(first);
         assert_eq!(client.read_rest(), b"");
     }
-    assert_eq!(failed(), 2.0);
+    assert_eq!(failed(), 3.0);
+    assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /page"]);
 }
 
 /// The listener has an IPv4-mapped address, as a connection by IPv4 to one of IPv6 does
