@@ -168,7 +168,7 @@ impl Error {
         Self { failure, detail: detail.into(), no_turn: None, parent: None }
     }
 
-    /// As many exchanges with `origin` were under way for `limit` as there may be.
+    /// The origin has its full number of exchanges, and none ended within `limit`.
     pub fn no_exchange(origin: &Origin, none: NoExchange, limit: Duration) -> Self {
         let detail = format!(
             "{} exchanges with {origin} are under way and none ended within {limit:?} \

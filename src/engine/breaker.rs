@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// So many failures in a row open the breaker.
+/// The failures in a row that open the breaker.
 const IN_A_ROW: u32 = 3;
 /// Or half of the last so many results.
 const RECENT: u32 = 20;
 /// The first pause, and the longest. While there are few proxies.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// So many proxies come back in a second at most: the pause is this part of a second for each.
+/// The most proxies that come back in a second: the pause is this part of a second for each.
 const PER_SECOND: u32 = 100;
 
 /// Counts results; open, nothing is sent until its pause is over. Then one probe decides.

@@ -8,7 +8,7 @@ use super::pace::Presence;
 use super::token::Token;
 use crate::types::origin::Origin;
 
-/// So long a lease lasts unless it is renewed: what a holder that dies costs the others.
+/// How long a lease lasts unless it is renewed: the delay for the others when its holder dies.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
 
 /// What is known of an origin, with its captures, takes no more bytes; mostly it is below 8 KiB.
@@ -26,7 +26,7 @@ pub struct Look<'a> {
     pub is_used: bool,
 }
 
-/// What there is.
+/// What is known of the origin, and the proxies there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
     pub known: Known,
@@ -51,7 +51,7 @@ pub enum Known {
 #[derive(Clone, Copy, Debug)]
 pub struct Landing<'a> {
     pub origin: &'a Origin,
-    /// That of the lease.
+    /// The token of the lease.
     pub token: Token,
     pub value: &'a [u8],
 }

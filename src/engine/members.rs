@@ -38,7 +38,7 @@ pub struct Members {
     /// Counts by the time of contact at which each was seen: the last, and of those before it what
     /// is larger.
     counts: VecDeque<(Duration, usize)>,
-    /// So long the engine was in contact.
+    /// How long the engine was in contact.
     contact: Duration,
     noted: Option<Duration>,
     last: Beat,

@@ -43,7 +43,7 @@ pub struct MemoryEngine {
     members: Lock<Members>,
     head: Lock<Option<LogHead>>,
     is_away: AtomicBool,
-    /// So many operations are to fail, though the engine counts as up.
+    /// The number of operations that are to fail, though the engine counts as up.
     failures: AtomicUsize,
     stats: Stats,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The bounds of a slot's length. Less would be lost to the scheduler; more would cost pace.
 const SLACK_MIN: Duration = Duration::from_millis(40);
 const SLACK_MAX: Duration = Duration::from_millis(200);
-/// So many mean round trips fit into a slot: the span below is one narrower.
+/// The mean round trips that fit into a slot: the span below is one narrower.
 const ROUND_TRIPS: u32 = 4;
 /// And so large a part of the horizon, for clocks that differ in rate.
 const HORIZON_PART: u32 = 4000;

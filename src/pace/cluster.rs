@@ -38,7 +38,7 @@ impl Cluster {
         *self.share.lock()
     }
 
-    /// So many times as long are the delays of a proxy that cannot reach the engine.
+    /// The factor of the delays of a proxy that cannot reach the engine.
     pub(super) fn parts(&self, config: &Config) -> u32 {
         let members = self.engine.get().map_or(1, |engine| engine.status().members);
         match (config.away, config.share) {

@@ -11,7 +11,7 @@ use crate::types::timestamp::Timestamp;
 #[derive(Clone, Debug)]
 pub(super) struct Ticks {
     start: Instant,
-    /// That moment in microseconds.
+    /// The start, in microseconds.
     start_micros: u64,
     clock: Arc<dyn Clock>,
 }

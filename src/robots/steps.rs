@@ -21,7 +21,7 @@ pub struct Steps {
 pub struct StepsExceeded;
 
 impl Steps {
-    /// As many as one decision may take.
+    /// The steps of one decision.
     pub const fn of_decision() -> Steps {
         Steps::at_most(STEPS_MAX)
     }

@@ -25,7 +25,7 @@ pub struct BlobStore {
     audit_dir: PathBuf,
 }
 
-/// What there is under a name.
+/// The file under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The content; its digest is the name.

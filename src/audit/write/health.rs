@@ -113,7 +113,7 @@ impl Status {
         change(&mut self.locked().health);
     }
 
-    /// So many records are lost, because of `why`.
+    /// Counts lost records, and notes `why`.
     pub fn lose(&self, records: u64, why: &str, now: Timestamp) {
         let mut state = self.locked();
         state.health.lost += records;

@@ -61,7 +61,7 @@ pub struct Pace {
     pub holds: HoldScope,
     /// Whether RateLimit fields are obeyed.
     pub rate_limit_fields: bool,
-    /// So long after the head of its response a request does not count any more.
+    /// The time after the head of its response from which a request does not count any more.
     #[serde(with = "units::duration")]
     pub long_transfer: Duration,
     /// Between two requests to an address, over all its origins.

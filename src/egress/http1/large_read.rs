@@ -17,7 +17,7 @@ pub const BUFFER_PERMITS_MAX: usize = 32;
 /// Responses of at least so many bytes are read in the largest pieces.
 const LARGE_RESPONSE_BYTES: u64 = 8 << 20;
 
-/// So many bytes at the end of such a response are read in smaller pieces.
+/// The bytes at the end of such a response that are read in smaller pieces.
 const REST_BYTES: u64 = 4 * ORIGIN_READ_LARGEST_BYTES as u64;
 
 /// Permits one connection to have a buffer for the largest pieces.

@@ -38,7 +38,7 @@ impl AdaptFactor {
         self.0
     }
 
-    /// So many times as long as `time`.
+    /// `time`, multiplied by the factor.
     pub(super) fn times(self, time: Duration) -> Duration {
         time.mul_f64(self.0)
     }

@@ -15,7 +15,7 @@ pub struct Config {
     pub concurrency: usize,
     pub holds: Bounds,
     pub hold_scope: HoldScope,
-    /// So long after the head of its response a request does not count any more.
+    /// The time after the head of its response from which a request does not count any more.
     pub long_transfer: Duration,
     /// Which lanes slow down with the site: the delay is at least `adapt_factor` times the mean time
     /// to the head of a response, and at most `adapt_max`.

@@ -7,12 +7,12 @@ use crate::pace::tick::Tick;
 /// This proxy's part of the pace of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// So many times as long are the delays: while the engine is away, each of the proxies takes its
+    /// The factor of the delays: while the engine is away, each of the proxies takes its
     /// part of the pace.
     pub delays: u32,
     /// From then on: what others have started just before is not known.
     pub since: Tick,
-    /// So many proxies are at the origin: each has its part of the places, and they take turns.
+    /// The proxies at the origin: each has its part of the places, and they take turns.
     pub here: u32,
 }
 

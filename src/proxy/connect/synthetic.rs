@@ -1,5 +1,4 @@
-//! A CONNECT that is made here for a client that sends none: one of SOCKS5, or of a transparent
-//! listener.
+//! A CONNECT of HTTP that is made here for a client of SOCKS5 or of a transparent listener.
 
 use http::{HeaderMap, Method, Version, request};
 use tokio::sync::oneshot;

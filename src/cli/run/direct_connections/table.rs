@@ -18,7 +18,7 @@ const DNS_PORT: u16 = 53;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     pub peer: SocketAddr,
-    /// That of its socket.
+    /// The inode of its socket.
     pub inode: u64,
 }
 

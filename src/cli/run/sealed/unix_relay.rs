@@ -19,7 +19,7 @@ use super::relay_record::{NO_ADDRESS, Service};
 ///
 /// # Errors
 ///
-/// That a path is not there, or its socket cannot be made.
+/// A path does not exist, or its socket cannot be made.
 pub fn start(relay: &Arc<Relay>, paths: &[PathBuf], dir: &Path) -> io::Result<Vec<Mount>> {
     let serve = |(number, path): (usize, &PathBuf)| {
         let named = |error| io::Error::other(format!("--reach {}: {error}", path.display()));

@@ -40,7 +40,7 @@ pub async fn write_ready<T>(
 ///
 /// # Errors
 ///
-/// That of the write that failed.
+/// The error of the write that failed.
 pub async fn write_all(to: &TcpStream, bytes: &[u8], idle: &IdleTimer) -> io::Result<()> {
     let mut left = bytes;
     while !left.is_empty() {

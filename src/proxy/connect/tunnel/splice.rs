@@ -63,7 +63,7 @@ impl Default for Pipes {
 ///
 /// # Errors
 ///
-/// That of `first`, or the first of either socket.
+/// The error of `first`, or the first error of either socket.
 pub async fn relay(
     client: &TcpStream,
     first: Pin<Box<impl Future<Output = io::Result<Vec<u8>>>>>,

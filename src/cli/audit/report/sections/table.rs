@@ -28,7 +28,7 @@ pub enum Kind {
 /// One row.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    /// As many as there are columns.
+    /// One for each column.
     pub cells: Vec<String>,
     /// The length of its bar, from 0 to 1.
     pub bar: Option<f64>,
