@@ -145,6 +145,7 @@ fn so_many_requests_are_under_way_to_an_address_and_no_more() {
         until("the others wait", || {
             proxy.admin("/metrics").text().contains("courtesy_pace_waiting 4\n")
         });
+        until("the first have arrived", || count() >= 2);
         assert_eq!(count(), 2);
         origins.iter().for_each(Origin::release);
     });
