@@ -2,11 +2,12 @@
 //! operator. Only here a [`Permit`] is made, and a denial comes out of here only as a recorded one.
 //! What is undecided is denied.
 
-use std::pin::Pin;
+mod egress;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::Method;
 
 use super::decision_context::DecisionContext;
 use super::enforce::{Enforcer, SubjectDenial};
@@ -15,14 +16,13 @@ use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
 use super::robots_summary_cache::RobotsSummaryCache;
 use super::rules::{Mixed, Rules};
 use crate::audit::{Reason, Record, Writer};
-use crate::egress::{self, Egress, Failure};
+use crate::egress::Failure;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
 use crate::policy::state::{Policy, RobotsState};
 use crate::proxy::observe::decision_metrics::DecisionMetrics;
 use crate::proxy::outcome::refusal::GateError;
 use crate::proxy::request::target::Target;
-use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
 use crate::store::{Known, Store, Undecided};
 use crate::types::origin::Origin;
@@ -196,42 +196,6 @@ impl Gate {
         self.enforcer().deny(denial).await
     }
 
-    /// Whether the name and the addresses of `origin` may be connected to at all. A name that
-    /// cannot be resolved is no error here: the requests inside the CONNECT fail by themselves.
-    pub async fn admit_address(
-        &self,
-        origin: &Origin,
-        info: RequestInfo<'_>,
-        egress: &Egress,
-    ) -> Result<(), GateError> {
-        match egress.check_permitted(origin, &info.client.key()).await {
-            Err(error) if error.failure.is_prohibition() || error.failure == Failure::Loop => {
-                Err(self.on_egress_error(Subject::Host(origin), info, error).await)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Counts an error of egress. Where the operator prohibits the destination, it is a denial,
-    /// with its record; boxed, because it is rare: inline, it would enlarge the future of
-    /// every request.
-    pub fn on_egress_error(
-        &self,
-        subject: Subject<'_>,
-        info: RequestInfo<'_>,
-        error: egress::Error,
-    ) -> Pin<Box<impl Future<Output = GateError>>> {
-        box_future(move || async move {
-            self.metrics.count_failure(error.failure);
-            if error.failure.is_prohibition() {
-                let denial = self.context(subject, info).refused_origin_denial(&error);
-                self.enforcer().deny(denial).await
-            } else {
-                GateError::Egress(error)
-            }
-        })
-    }
-
     /// Records, for `reason`, that what a client sent inside its CONNECT to `origin` was not
     /// forwarded; `sni` is the name in its TLS, if that is the reason.
     pub async fn record_inside(
@@ -245,18 +209,6 @@ impl Gate {
         let mut denial = context.denial(reason, Problem::NotServed);
         denial.record.sni = sni.map(|name| Record::text(name.as_bytes()));
         self.enforcer().record_unanswered(denial).await;
-    }
-
-    /// Notes how the origin answered a permitted request: in a long outage of its robots.txt, a
-    /// profile may depend on whether the site is up at all. A failure of the client or of this
-    /// machine says nothing about the site.
-    pub fn note_response(&self, permit: &Permit, response: Result<StatusCode, Failure>) {
-        let says_nothing = |failure: Failure| failure.is_clients() || failure.is_ours();
-        if !permit.in_outage || response.is_err_and(says_nothing) {
-            return;
-        }
-        let is_up = response.is_ok_and(|status| !status.is_server_error());
-        self.store.note_site(&permit.target.origin, is_up);
     }
 
     /// The context of one decision: its agent, rules and subject, and what a denial would record.
