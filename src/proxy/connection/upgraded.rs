@@ -21,7 +21,7 @@ pub enum PendingSocket {
     Upgrade(OnUpgrade),
     /// A stream of HTTP/2, from hyper.
     Stream(OnUpgrade),
-    /// From the code that has written the reply, or on a transparent listener decided.
+    /// Sent by the code that serves SOCKS or a transparent listener, after its reply.
     Channel(oneshot::Receiver<FirstBytes>),
 }
 
