@@ -84,6 +84,11 @@ impl Revalidation {
         self.loop_tokens.as_ref().is_none_or(|own| own == loop_tokens)
     }
 
+    /// Whether it is a tunnel for requests that came by other proxies.
+    pub fn is_behind_others(&self) -> bool {
+        self.loop_tokens.as_ref().is_some_and(|tokens| !tokens.is_empty())
+    }
+
     /// The address of the peer.
     pub const fn peer(&self) -> Option<IpAddr> {
         self.peer

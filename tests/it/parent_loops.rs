@@ -174,3 +174,24 @@ fn a_connect_that_comes_back_is_refused_before_it_is_granted() {
         assert_eq!(answer.status(), status, "{token}");
     }
 }
+
+/// Each is for requests by the same proxies only.
+#[test]
+fn a_client_that_names_ever_other_proxies_leaves_few_connections() {
+    let origin = Origin::start();
+    let parent = Parent::start(Speaks::Http);
+    let proxy = Proxy::before(&[&origin], |settings| {
+        settings.egress.parent = Some(parent.url().parse().expect("a parent"));
+        settings.workers = Some(1);
+    });
+    for number in 0..20 {
+        let fields = format!("courtesy-loop: {number:032x}\r\n");
+        for _ in 0..2 {
+            assert_eq!(proxy.exchange("GET", &origin.url("/page"), &fields).status(), 200);
+        }
+    }
+    // One for robots.txt, and one for each list of proxies.
+    assert_eq!(parent.asked().len(), 21);
+    let idle = "courtesy_pool_connections{state=\"idle\"} 8\n";
+    assert!(proxy.admin("/metrics").text().contains(idle), "{}", proxy.admin("/metrics").text());
+}

@@ -62,6 +62,8 @@ fn table() -> Vec<(Notice, &'static str)> {
     };
     let bare =
         SettingsChanged { contents: Vec::new(), omitted: None, node: None, ..settings.clone() };
+    let Notice::Totals(counted) = totals() else { unreachable!("they are totals") };
+    let by_parent = Notice::Totals(Totals { by_parent: 2, seq, time, ..counted });
     let stopped = Stopped { event: StoppedEvent::It, node, prev, seq, time, why: "SIGTERM".into() };
     vec![
         (
@@ -87,6 +89,10 @@ fn table() -> Vec<(Notice, &'static str)> {
         (
             Notice::Pruned(pruned),
             r#""event":"pruned","last_hash":"cd","last_seq":4,"node":"n",PREV,"seq":7,"time":TIME"#,
+        ),
+        (
+            by_parent,
+            r#""allowed":0,"by_host":0,"by_parent":2,"by_path":0,"denied":0,"event":"totals",PREV,"seq":7,"since":TIME,"time":TIME"#,
         ),
         (
             totals(),

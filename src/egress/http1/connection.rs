@@ -108,6 +108,11 @@ impl Http1Connection {
         self.revalidation.is_for(loop_tokens)
     }
 
+    /// Whether it is for requests that came by other proxies.
+    pub fn is_behind_others(&self) -> bool {
+        self.revalidation.is_behind_others()
+    }
+
     /// Checks whether it may be used under `current`.
     pub fn revalidate(&mut self, origin: &Origin, current: &Arc<ConfigSnapshot>) -> bool {
         self.revalidation.revalidate(origin, current)

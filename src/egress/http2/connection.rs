@@ -83,6 +83,11 @@ impl Http2Connection {
         self.usage.lock().revalidation.via(origin)
     }
 
+    /// Whether it is for requests that came by other proxies.
+    pub fn is_behind_others(&self) -> bool {
+        self.usage.lock().revalidation.is_behind_others()
+    }
+
     /// The number of streams in use.
     pub fn streams(&self) -> usize {
         self.usage.lock().streams

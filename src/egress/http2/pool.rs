@@ -15,6 +15,7 @@ use super::connection::{Http2Connection, Http2Stream};
 use super::window::Window;
 use crate::egress::config::ConfigSnapshot;
 use crate::egress::error::Error;
+use crate::egress::limits::BEHIND_OTHERS_MAX;
 use crate::runtime::lock::Lock;
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
@@ -108,7 +109,17 @@ impl Http2Pool {
         match shared {
             Some(connection) => {
                 state.http1.pop(origin);
-                state.connections.entry(origin.clone()).or_default().push(connection.clone());
+                let connections = state.connections.entry(origin.clone()).or_default();
+                let is_behind = |it: &Http2Connection| it.is_behind_others();
+                let count = connections.iter().filter(|it| is_behind(it)).count();
+                if is_behind(connection)
+                    && count >= BEHIND_OTHERS_MAX
+                    && let Some(first) = connections.iter().position(is_behind)
+                {
+                    connections.remove(first);
+                    self.len.fetch_sub(1, Ordering::Relaxed);
+                }
+                connections.push(connection.clone());
                 self.len.fetch_add(1, Ordering::Relaxed);
             }
             None => {

@@ -8,7 +8,7 @@ use foldhash::HashMap;
 
 use crate::egress::config::ConfigSnapshot;
 use crate::egress::http1::Http1Connection;
-use crate::egress::limits::BORROWED_MAX;
+use crate::egress::limits::{BEHIND_OTHERS_MAX, BORROWED_MAX};
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
@@ -60,6 +60,9 @@ impl Idle {
 
     /// Adds a connection that has just become idle.
     pub fn put(&mut self, origin: &Origin, connection: Box<Http1Connection>, now: Instant) {
+        if connection.is_behind_others() {
+            self.make_room_behind_others(origin);
+        }
         self.len += 1;
         let entry = Entry { connection, since: now };
         match self.by_origin.get_mut(origin) {
@@ -67,6 +70,19 @@ impl Idle {
             None => {
                 self.by_origin.insert(origin.clone(), VecDeque::from([entry]));
             }
+        }
+    }
+
+    /// Closes the one that has idled longest, of too many that are for requests by other proxies.
+    fn make_room_behind_others(&mut self, origin: &Origin) {
+        let Some(connections) = self.by_origin.get_mut(origin) else { return };
+        let is_behind = |entry: &Entry| entry.connection.is_behind_others();
+        let count = connections.iter().filter(|entry| is_behind(entry)).count();
+        if count >= BEHIND_OTHERS_MAX
+            && let Some(first) = connections.iter().position(is_behind)
+        {
+            connections.remove(first);
+            self.len -= 1;
         }
     }
 
