@@ -16,6 +16,9 @@ use crate::testkit::parties::{
 
 const LIMIT: Duration = Duration::from_millis(300);
 
+/// Shorter than a fetch of robots.txt may take: what takes longer did not meet its own deadline.
+const AT_ONCE: Duration = Duration::from_secs(8);
+
 /// A proxy whose connections are made by `parent`, each within [`LIMIT`].
 fn behind(parent: &Parent, origin: &Origin) -> Proxy {
     Proxy::before(&[origin], |settings| {
@@ -43,7 +46,7 @@ fn a_slow_connect_meets_the_deadline() {
         parent.does(Does::Hold);
         let late = proxy.https(&origin.authority()).get("/page");
         late.assert_error(504, "proxy_configuration_error");
-        assert!(monotonic() - began < Duration::from_secs(5), "{speaks:?}");
+        assert!(monotonic() - began < AT_ONCE, "{speaks:?}");
     }
 }
 
@@ -52,7 +55,10 @@ fn a_connection_that_a_parent_has_closed_is_made_anew() {
     for speaks in [Speaks::Http, Speaks::Https, Speaks::Socks5] {
         let (parent, origin) = (Parent::start(speaks), Origin::start());
         let proxy = behind(&parent, &origin);
-        proxy.change(|settings| settings.egress.max_idle = 100);
+        proxy.change(|settings| {
+            settings.egress.max_idle = 100;
+            settings.egress.connect_timeout = Duration::from_secs(5);
+        });
         let mut client = proxy.client();
         for _ in 0..3 {
             assert_eq!(client.get(&origin.url("/page")).status(), 200, "{speaks:?}");
@@ -89,7 +95,7 @@ fn a_hostile_parent_ends_a_request_in_bounded_time() {
     let endless = |piece: &str| piece.repeat(100_000).into_bytes();
     let mut headers = b"HTTP/1.1 200 OK\r\n".to_vec();
     headers.extend(endless("a: b\r\n"));
-    for (speaks, answer) in [
+    let cases = [
         (Speaks::Http, headers),
         (Speaks::Http, endless("HTTP/1.1 100 Continue\r\n\r\n")),
         (Speaks::Http, endless("x")),
@@ -98,23 +104,33 @@ fn a_hostile_parent_ends_a_request_in_bounded_time() {
         (Speaks::Https, b"HTTP/1.1 429 No\r\nRetry-After: 99999999999999999999\r\n\r\n".to_vec()),
         (Speaks::Socks5, endless("\u{5}")),
         (Speaks::Socks5, vec![5, 0, 0, 3, 255, b'a']),
-    ] {
-        let (parent, origin) = (Parent::start(speaks), Origin::secure());
-        let proxy = behind(&parent, &origin);
-        let said = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
-        parent.does(Does::Answer(answer));
-        let began = monotonic();
-        let refused = proxy.https(&origin.authority()).get("/page");
-        assert_eq!(refused.reason(), "robots_unreachable", "{said}");
-        assert!(monotonic() - began < Duration::from_secs(3), "{said}");
-        parent.does(Does::Relay);
-        // The longest Retry-After that counts. The back-off goes by the true clock.
-        proxy.clock.advance(Duration::from_secs(3601));
-        until("it serves again", || {
-            proxy.clock.advance(Duration::from_secs(10));
-            proxy.https(&origin.authority()).get("/page").status() == 200
-        });
-    }
+    ];
+    // Back-offs take their time.
+    std::thread::scope(|scope| {
+        for (speaks, answer) in cases {
+            scope.spawn(move || assert_bounded(speaks, answer));
+        }
+    });
+}
+
+/// That a request fails soon whose parent sends `answer`, and a later one is served.
+#[track_caller]
+fn assert_bounded(speaks: Speaks, answer: Vec<u8>) {
+    let (parent, origin) = (Parent::start(speaks), Origin::secure());
+    let proxy = behind(&parent, &origin);
+    let said = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
+    parent.does(Does::Answer(answer));
+    let began = monotonic();
+    let refused = proxy.https(&origin.authority()).get("/page");
+    assert_eq!(refused.reason(), "robots_unreachable", "{said}");
+    assert!(monotonic() - began < AT_ONCE, "{said}");
+    parent.does(Does::Relay);
+    // The longest Retry-After that counts. The back-off goes by the true clock.
+    proxy.clock.advance(Duration::from_secs(3601));
+    until("it serves again", || {
+        proxy.clock.advance(Duration::from_secs(10));
+        proxy.https(&origin.authority()).get("/page").status() == 200
+    });
 }
 
 /// What an origin answers must not close its parent for others.
@@ -143,7 +159,10 @@ fn an_origins_407_does_not_stop_a_forwarding_parent() {
 fn a_tunnel_by_a_failing_parent_is_refused_with_its_name() {
     let (parent, origin) = (Parent::start(Speaks::Http), Origin::secure());
     let proxy = behind(&parent, &origin);
-    proxy.change(|settings| settings.https.mode = HttpsMode::Classify);
+    proxy.change(|settings| {
+        settings.https.mode = HttpsMode::Classify;
+        settings.egress.connect_timeout = Duration::from_secs(5);
+    });
     let authority = origin.authority();
     assert_eq!(proxy.client().send(connect(&authority, "")).read_head().status(), 200);
     parent.does(Does::Answer(b"HTTP/1.1 503 No\r\nRetry-After: 99999999\r\n\r\n".to_vec()));

@@ -8,7 +8,7 @@ use courtesy::runtime::clock::monotonic;
 use crate::testkit::parties::{Origin, Parent, Proxy, Speaks, connect, until};
 
 /// Shorter than any timeout on the way: what takes longer was not recognised.
-const AT_ONCE: Duration = Duration::from_secs(4);
+const AT_ONCE: Duration = Duration::from_secs(8);
 
 const FORMS: [ParentHttp; 2] = [ParentHttp::Connect, ParentHttp::Absolute];
 

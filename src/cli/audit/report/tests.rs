@@ -143,6 +143,7 @@ fn the_text_fits_a_hundred_columns_and_says_what_matters() {
         "Records 101 · Denied 98 · Would be denied 1 · Exempted 1",
         "Not verified: courtesy audit report --verify",
         "12,444 requests decided: 12,345 forwarded, 99 denied (0.8 %).",
+        "4,115 of those forwarded went by a parent proxy (33.3 %).",
         "Denied, over time in steps of 1 h",
         "Fetched although disallowed, over time in steps of 1 h",
         "Running  2026-12-31 ",
