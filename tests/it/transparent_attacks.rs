@@ -141,6 +141,22 @@ fn bytes_of_other_protocols_are_closed_and_recorded() {
     assert_eq!(origin.log().connections, 0);
 }
 
+/// A client that may not be served, or not now, cannot fill the log of denials.
+#[test]
+fn a_rejected_client_of_another_protocol_leaves_no_record() {
+    let origin = Origin::start();
+    let (proxy, network) = before(&origin, |settings| settings.clients.max_per_client = 1);
+    let mut served = network.connect();
+    served.send(network.get(&origin.authority(), "/page"));
+    assert_eq!(served.read().status(), 200);
+    for bytes in [&b"SSH-2.0-x\r\n"[..], b"\x05\x01\0", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut client = network.connect();
+        client.send(bytes);
+        assert_eq!(client.read_rest(), b"", "{}", bytes.escape_ascii());
+    }
+    assert_eq!(proxy.records(), [serde_json::Value::Null; 0]);
+}
+
 #[test]
 fn streams_of_http2_in_redirected_tls_cannot_name_another_host() {
     let origin = Origin::secure();

@@ -9,6 +9,7 @@ mod inside_stream;
 mod intercept;
 pub mod original_destination;
 mod preread;
+mod redirected_hello;
 mod rewind;
 pub mod sni;
 pub mod sniff;

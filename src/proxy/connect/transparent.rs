@@ -3,7 +3,6 @@
 //! connected to. What follows is as for a request to the proxy: TLS is treated as inside a CONNECT
 //! to that host, plain HTTP by its requests.
 
-use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -12,13 +11,13 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tracing::{debug, info};
+use tracing::debug;
 
 use super::first_bytes::{NoBytes, first_bytes};
 use super::original_destination::OriginalDestination;
-use super::preread::Append as _;
+use super::redirected_hello::{note_no_hello, read_hello};
 use super::rewind::Rewind;
-use super::sni::{ACCESS_DENIED, ClientHello, Named};
+use super::sni::{ACCESS_DENIED, Named};
 use super::sniff::Protocol;
 use super::synthetic::connect_head;
 use crate::audit::Reason;
@@ -69,8 +68,8 @@ pub async fn serve(
     let shutdown = &arrival.context.shutdown;
     let first = first_bytes(&mut arrival.stream, handshake_timeout, shutdown).await;
     metrics.connections.count_protocol(counted(first.as_deref().ok()));
-    if first == Err(NoBytes::TimedOut) {
-        metrics.silent_clients.log(&arrival.context.client, destination);
+    if first == Err(NoBytes::TimedOut) && rejection.is_none() {
+        metrics.silent_clients.log(&arrival.context.client, &arrival.authority());
     }
     drop(metrics);
     let Ok(first) = first else { return };
@@ -80,11 +79,20 @@ pub async fn serve(
             box_future(|| arrival.serve_tls(first)).await;
         }
         Protocol::Tls => alert(&mut arrival.stream).await,
-        Protocol::Other => box_future(|| arrival.record_other()).await,
+        Protocol::Other if rejection.is_none() => {
+            box_future(|| arrival.record_other()).await;
+        }
+        // A client that is not served writes no records either.
+        Protocol::Other => {}
     }
 }
 
 impl Arrival {
+    /// The destination, by its name if it stands for one.
+    fn authority(&self) -> String {
+        authority_of(&origin(self.host.clone(), None, self.destination))
+    }
+
     async fn serve_plain(self, first: Vec<u8>, rejection: Option<Rejection>) {
         let scope = match self.host {
             Some(host) => Scope::Within(Origin::new(Scheme::Http, host, self.destination.port())),
@@ -100,7 +108,10 @@ impl Arrival {
         let limit = current.load().handshake_timeout;
         let name = match timeout(limit, read_hello(&stream, &mut first)).await {
             Ok(Ok(Named(name))) => name,
-            ended => return note_no_hello(ended.ok(), destination, &context, &current),
+            ended => {
+                let authority = authority_of(&origin(host, None, destination));
+                return note_no_hello(ended.ok(), &authority, &context, &current);
+            }
         };
         if is_own(&stream, &current) {
             return alert(&mut stream).await;
@@ -155,19 +166,6 @@ fn counted(first: Option<&[u8]>) -> ClientProtocol {
     }
 }
 
-/// The name in the ClientHello that begins with `first`; `first` gets all that was read.
-async fn read_hello(mut stream: &TcpStream, first: &mut Vec<u8>) -> io::Result<Named> {
-    let mut hello = ClientHello::new();
-    loop {
-        if let Some(named) = hello.read(first).map_err(io::Error::other)? {
-            return Ok(named);
-        }
-        if stream.append(first).await? == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-    }
-}
-
 /// Whether the client of `stream` is a tunnel of the proxy itself, which has been noted before its
 /// first byte came.
 fn is_own(stream: &TcpStream, current: &Current) -> bool {
@@ -178,23 +176,6 @@ fn is_own(stream: &TcpStream, current: &Current) -> bool {
         ends.log_loop();
     }
     is_own
-}
-
-/// Counts a handshake of which there is no ClientHello, as inside a CONNECT; without `read`, it was
-/// not whole in time.
-fn note_no_hello(
-    read: Option<io::Result<Named>>,
-    destination: SocketAddr,
-    context: &ConnectionContext,
-    current: &Current,
-) {
-    let error = read.and_then(Result::err);
-    current.load().metrics.tls.count_failure(error.as_ref());
-    let client = context.client.address;
-    match error {
-        Some(error) => info!(%client, "no TLS handshake with {destination}: {error}"),
-        None => debug!(%client, "no whole ClientHello for {destination} in time"),
-    }
 }
 
 /// The origin of a TLS connection: the host that the destination stands for, else its name, else the

@@ -2,7 +2,6 @@
 //! in their protocol the server speaks first, so their port is one that should not be redirected. They
 //! have asked for nothing that could be denied, and have no record.
 
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
 use lru::LruCache;
@@ -17,7 +16,7 @@ const DESTINATIONS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero"
 
 /// Logs each destination once.
 #[derive(Debug)]
-pub struct SilentClientLog(Lock<LruCache<SocketAddr, ()>>);
+pub struct SilentClientLog(Lock<LruCache<Box<str>, ()>>);
 
 impl Default for SilentClientLog {
     fn default() -> Self {
@@ -26,16 +25,16 @@ impl Default for SilentClientLog {
 }
 
 impl SilentClientLog {
-    /// Logs that `client` has sent nothing to `destination` in time, unless that has a line already.
-    pub fn log(&self, client: &Client, destination: SocketAddr) {
+    /// Logs that `client` has sent nothing to `destination`, a host and a port, in time, unless that has a line already.
+    pub fn log(&self, client: &Client, destination: &str) {
         if self.is_first(destination) {
             let client = client.address;
             info!(%client, "a client has connected to {destination} and sent nothing: closed");
         }
     }
 
-    fn is_first(&self, destination: SocketAddr) -> bool {
-        self.0.lock().put(destination, ()).is_none()
+    fn is_first(&self, destination: &str) -> bool {
+        self.0.lock().put(destination.into(), ()).is_none()
     }
 }
 
@@ -46,7 +45,7 @@ mod tests {
     #[test]
     fn each_destination_is_logged_once() {
         let log = SilentClientLog::default();
-        let [one, other] = ["192.0.2.1:80", "192.0.2.1:443"].map(|text| text.parse().unwrap());
+        let [one, other] = ["192.0.2.1:80", "192.0.2.1:443"];
         let first: Vec<_> = [one, one, other, one, other].map(|it| log.is_first(it)).into();
         assert_eq!(first, [true, false, true, false, false]);
     }
