@@ -113,7 +113,7 @@ impl Arrival {
                 return note_no_hello(ended.ok(), &authority, &context, &current);
             }
         };
-        if is_own(&stream, &current) {
+        if is_loop(&stream, destination, &current) {
             return alert(&mut stream).await;
         }
         let origin = origin(host, name.as_deref(), destination);
@@ -168,14 +168,14 @@ fn counted(first: Option<&[u8]>) -> ClientProtocol {
 
 /// Whether the client of `stream` is a tunnel of the proxy itself, which has been noted before its
 /// first byte came.
-fn is_own(stream: &TcpStream, current: &Current) -> bool {
+fn is_loop(stream: &TcpStream, destination: SocketAddr, current: &Current) -> bool {
     let proxy = current.load();
     let ends = &proxy.forwarding.tunnel_ends;
-    let is_own = ends.has_client_of(stream);
-    if is_own {
+    let is_loop = ends.is_loop(stream, destination);
+    if is_loop {
         ends.log_loop();
     }
-    is_own
+    is_loop
 }
 
 /// The origin of a TLS connection: the host that the destination stands for, else its name, else the

@@ -1,9 +1,10 @@
-//! The proxy's own ends of its tunnels to origins. Where the rules of the network do not exempt its
+//! The ends of the proxy's own tunnels to origins. Where the rules of the network do not exempt its
 //! user, such a tunnel comes back to a transparent listener, names the same origin, and would be
 //! opened once more, until no connection is left. HTTP ends such a loop by `Via`; inside a tunnel
 //! there is none.
 
 use std::collections::HashSet;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,38 +17,41 @@ use super::original_destination::canonical;
 use crate::egress::OriginSocket;
 use crate::runtime::lock::Lock;
 
-/// The addresses of all workers' ends: as many as there are tunnels.
+/// The proxy's address and that of the origin. The proxy's alone would not do: the system may give its
+/// port to a client as well, for another destination.
+type Ends = [SocketAddr; 2];
+
+/// The ends of all workers' tunnels.
 #[derive(Debug, Default)]
 pub struct TunnelEnds {
-    open: Lock<HashSet<SocketAddr>>,
+    open: Lock<HashSet<Ends>>,
     /// A loop has been logged. It is the same for every connection until the rules are right.
     is_logged: AtomicBool,
 }
 
-/// The end of one tunnel, until it is dropped.
+/// The ends of one tunnel, until it is dropped.
 #[derive(Debug)]
 pub struct TunnelEnd {
     ends: Arc<TunnelEnds>,
     /// `None`: the connection has none any more, or is by TLS with a parent.
-    address: Option<SocketAddr>,
+    open: Option<Ends>,
 }
 
 impl TunnelEnds {
-    /// Notes the proxy's end of `origin`, through which no byte has gone yet.
+    /// Notes the ends of `origin`, through which no byte has gone yet.
     pub fn note(self: &Arc<Self>, origin: &OriginSocket) -> TunnelEnd {
-        let address = match origin {
-            OriginSocket::Tcp(stream) => stream.local_addr().ok().map(canonical),
+        let open = match origin {
+            OriginSocket::Tcp(stream) => ends(stream.local_addr(), stream.peer_addr()),
             OriginSocket::Tls(_) => None,
         };
-        address.map(|address| self.open.lock().insert(address));
-        TunnelEnd { ends: Arc::clone(self), address }
+        open.map(|open| self.open.lock().insert(open));
+        TunnelEnd { ends: Arc::clone(self), open }
     }
 
-    /// Whether the client of `stream` is one of them: a loop. The client of a redirected connection
-    /// keeps its address.
-    pub fn has_client_of(&self, stream: &TcpStream) -> bool {
-        let client = stream.peer_addr().ok().map(canonical);
-        client.is_some_and(|client| self.open.lock().contains(&client))
+    /// Whether the client of `stream` is the proxy itself: a loop. The client of a redirected
+    /// connection keeps its address; `destination` is the one that it has connected to.
+    pub fn is_loop(&self, stream: &TcpStream, destination: SocketAddr) -> bool {
+        ends(stream.peer_addr(), Ok(destination)).is_some_and(|it| self.open.lock().contains(&it))
     }
 
     /// Logs a loop, once.
@@ -63,8 +67,12 @@ impl TunnelEnds {
 
 impl Drop for TunnelEnd {
     fn drop(&mut self) {
-        self.address.map(|address| self.ends.open.lock().remove(&address));
+        self.open.map(|open| self.ends.open.lock().remove(&open));
     }
+}
+
+fn ends(here: io::Result<SocketAddr>, there: io::Result<SocketAddr>) -> Option<Ends> {
+    Some([canonical(here.ok()?), canonical(there.ok()?)])
 }
 
 #[cfg(test)]
@@ -82,10 +90,11 @@ mod tests {
         let [(first, _), (second, _)] =
             [listener.accept().await, listener.accept().await].map(|accepted| accepted.unwrap());
         let ends = Arc::new(TunnelEnds::default());
-        let known = || [&first, &second].map(|stream| ends.has_client_of(stream));
+        let known = || [&first, &second].map(|stream| ends.is_loop(stream, address));
         assert_eq!(known(), [false, false]);
         let end = ends.note(&own);
         assert_eq!(known(), [true, false]);
+        assert!(!ends.is_loop(&first, "192.0.2.1:443".parse().unwrap()), "another destination");
         drop(end);
         assert_eq!(known(), [false, false]);
     }
