@@ -88,9 +88,10 @@ impl Pool {
         &self.memory
     }
 
-    /// An idle connection to `origin`, for a request that came by the proxies of `loop_tokens`, with the pool that it belongs to: one of this pool, or, when
-    /// this pool has had none lately, one of another worker's. To wake that worker's thread costs
-    /// little beside a TLS handshake, and more than a connection without one.
+    /// An idle connection to `origin`, for a request that came by the proxies of `loop_tokens`, with the
+    /// pool that it belongs to: one of this pool, or, when this pool has had none lately, one of another
+    /// worker's. To wake that worker's thread costs little beside a TLS handshake, and more than a
+    /// connection without one.
     pub fn take_any(
         self: &Arc<Self>,
         origin: &Origin,
