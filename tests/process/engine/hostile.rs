@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::testkit::processes::{Place, Reply, Robots, Serve, Site};
+use crate::testkit::processes::{Reply, Robots, Site};
 
 /// What may stand at a key, by the command that sets it.
 const VALUES: [&[&str]; 7] = [
@@ -42,9 +42,7 @@ fn sealed(server: &RedisServer) -> (Serve, Place) {
     let engine = settings(&server.socket());
     let seal = format!("[engine]\nseal_key_file = \"{}\"", seal.display());
     place.set(&engine.replacen("[engine]", &seal, 1));
-    let serve = place.serve();
-    until("the engine is reached", || serve.metric("courtesy_engine_up") == 1);
-    (serve, place)
+    (serve(&place), place)
 }
 
 #[track_caller]
@@ -57,8 +55,7 @@ fn denies(proxy: &Serve, site: &Site, address: Ipv4Addr, what: &str) {
 fn whatever_stands_at_the_keys_of_an_origin_what_is_disallowed_is_denied() {
     let (server, site) = (RedisServer::start(&[]), site_of_all());
     let place = Place::new(&settings(&server.socket()));
-    let proxy = place.serve();
-    until("the engine is reached", || proxy.metric("courtesy_engine_up") == 1);
+    let proxy = serve(&place);
     for (number, set) in VALUES.into_iter().enumerate() {
         let address = Ipv4Addr::new(127, 1, 1, 1 + number as u8);
         for name in ["known", "lease", "pace", "here"] {

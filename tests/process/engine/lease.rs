@@ -4,7 +4,7 @@ use courtesy::engine::{Known, Landed, Landing, Look, Token};
 
 use super::*;
 use crate::testkit::parties::{Origin as Site, Script, answer, ok_with};
-use crate::testkit::processes::{Place, Reply, Serve};
+use crate::testkit::processes::Reply;
 
 const PLAIN: &str = "Content-Type: text/plain\r\n";
 const OLD: &str = "User-agent: *\nDisallow: /old/\n";
@@ -20,7 +20,7 @@ fn slow_site() -> Site {
 
 fn proxy(server: &RedisServer) -> (Serve, Place) {
     let place = Place::new(&settings(&server.socket()));
-    (place.serve(), place)
+    (serve(&place), place)
 }
 
 /// The status of a page, once it is there.

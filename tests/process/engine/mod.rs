@@ -27,7 +27,7 @@ use courtesy::engine::{Config, Engine, Error, ErrorKind, Response};
 use courtesy::runtime::clock::SystemClock;
 use courtesy::types::origin::{Origin, Scheme};
 
-use crate::testkit::processes::{DEADLINE, RedisServer, until};
+use crate::testkit::processes::{DEADLINE, Place, RedisServer, Serve, until};
 
 /// Of a test machine under load.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,6 +74,14 @@ fn reached(name: &str, config: RedisConfig) -> RedisEngine {
     let engine = start(name, config);
     is_reached(&engine);
     engine
+}
+
+/// A proxy that has reached the engine of its settings: before, it decides without it.
+#[track_caller]
+fn serve(place: &Place) -> Serve {
+    let serve = place.serve();
+    until("the engine is reached", || serve.metric("courtesy_engine_up") == 1);
+    serve
 }
 
 /// Waits until all servers can be reached.

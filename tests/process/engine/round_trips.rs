@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::testkit::processes::{Command, Crawler, Place, Relay, Robots, Serve, Site};
+use crate::testkit::processes::{Command, Crawler, Relay, Robots, Site};
 
 const UNPACED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const PACED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -19,9 +19,7 @@ impl Counted {
     fn start(server: &RedisServer) -> Self {
         let relay = Relay::to(&server.socket());
         let place = Place::new(&settings(&relay.socket()));
-        let serve = place.serve();
-        until("the engine is reached", || serve.metric("courtesy_engine_up") == 1);
-        Self { relay, serve, _place: place }
+        Self { relay, serve: serve(&place), _place: place }
     }
 
     /// What has been sent since the last call, but for what comes with time alone: beats, marks,
