@@ -18,8 +18,9 @@ const TOKENS_MAX: usize = 8;
 /// Characters of a token, which are hexadecimal digits: 128 bits, which cannot be guessed.
 const TOKEN_CHARS: usize = 32;
 
-/// The token of this process. Origins never see it, as they see the entry in `Via`: a client cannot
-/// have learnt it there.
+/// The token of this process. Origins do not see it, as they see the entry in `Via`, unless a parent
+/// that forwards in absolute-form passes it on. A client that
+/// has it can only have its own requests refused.
 #[derive(Clone)]
 pub struct LoopToken(Arc<str>);
 

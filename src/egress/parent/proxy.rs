@@ -37,6 +37,8 @@ pub struct Parent {
     is_down: AtomicBool,
     /// Whether it refused the name and password when it was last used.
     refuses_credentials: AtomicBool,
+    /// Whether it has answered anything else than that it refuses them.
+    has_taken_credentials: AtomicBool,
     failures: AtomicU64,
 }
 
@@ -63,6 +65,7 @@ impl Parent {
             health: Lock::default(),
             is_down: AtomicBool::new(false),
             refuses_credentials: AtomicBool::new(false),
+            has_taken_credentials: AtomicBool::new(false),
             failures: AtomicU64::new(0),
         }
     }
@@ -166,15 +169,22 @@ impl Parent {
 
     /// Notes that it has answered something else than that it refuses the credentials.
     pub(super) fn note_taken_credentials(&self) {
-        // Each response does so, and workers share it.
+        // Each response does so, and workers share them.
+        if !self.has_taken_credentials.load(Ordering::Relaxed) {
+            self.has_taken_credentials.store(true, Ordering::Relaxed);
+        }
         if self.refuses_credentials.load(Ordering::Relaxed) {
             self.refuses_credentials.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Notes that it, or the origin behind it, refuses the credentials; a change is logged.
+    /// Notes that it, or the origin behind it, refuses the credentials; a change is logged. Once it has
+    /// taken them it is the origin's word: no site is to fill the log or to change the readiness.
     pub(super) fn note_refused_credentials(&self, error: &Error) {
         self.failures.fetch_add(1, Ordering::Relaxed);
+        if self.has_taken_credentials.load(Ordering::Relaxed) {
+            return;
+        }
         if !self.refuses_credentials.swap(true, Ordering::Relaxed) {
             error!(parent = %self.address, "the parent proxy refuses the credentials: {error}");
         }
