@@ -135,6 +135,7 @@ impl<'a> Dialer<'a> {
             .get_or_init(async || {
                 let route = route.take().expect("the closure is called once");
                 let opened = self.open(origin, window, route).await;
+                self.pool.http2.end_opening(origin, window);
                 let shareable = opened.as_ref().map(Connection::shareable).map_err(Clone::clone);
                 own = Some(opened);
                 shareable
@@ -161,8 +162,8 @@ impl<'a> Dialer<'a> {
         let opened = self.dial(origin, Versions::Any, window, route).await;
         match opened.as_ref().map(Connection::shareable) {
             Ok(Some(connection)) => self.pool.share(origin, &connection),
-            Ok(None) => self.pool.http2.opened(origin, window, None),
-            Err(_) => self.pool.http2.failed(origin, window),
+            Ok(None) => self.pool.http2.opened(origin, None),
+            Err(_) => {}
         }
         opened
     }

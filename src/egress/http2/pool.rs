@@ -101,11 +101,9 @@ impl Http2Pool {
         Some(opening)
     }
 
-    /// Ends an opening: keeps the connection if it can be shared, else notes that the origin speaks
-    /// HTTP/1.1.
-    pub fn opened(&self, origin: &Origin, window: Window, shared: Option<&Http2Connection>) {
+    /// Keeps a new connection if it can be shared, else notes that the origin speaks HTTP/1.1.
+    pub fn opened(&self, origin: &Origin, shared: Option<&Http2Connection>) {
         let mut state = self.state.lock();
-        state.opening.remove(&(origin.clone(), window));
         match shared {
             Some(connection) => {
                 state.http1.pop(origin);
@@ -128,8 +126,8 @@ impl Http2Pool {
         }
     }
 
-    /// Ends an opening without a connection to keep.
-    pub fn failed(&self, origin: &Origin, window: Window) {
+    /// Ends an opening, of which the connection, if there is one, is kept already.
+    pub fn end_opening(&self, origin: &Origin, window: Window) {
         self.state.lock().opening.remove(&(origin.clone(), window));
     }
 

@@ -144,9 +144,7 @@ impl Pool {
     /// Keeps a connection that can be shared, if there is room for it.
     pub fn share(&self, origin: &Origin, connection: &Http2Connection) {
         if self.make_room() {
-            self.http2.opened(origin, connection.window(), Some(connection));
-        } else {
-            self.http2.failed(origin, connection.window());
+            self.http2.opened(origin, Some(connection));
         }
     }
 
