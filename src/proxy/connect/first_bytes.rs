@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::proxy::limits::FIRST_REQUEST_GRACE;
 
-/// Bytes that are read before the protocol is decided. The first alone would do, but the HTTP
-/// hyper, once it has part of a head, waits for the empty line, which other protocols never send.
+/// Bytes that are read before the protocol is decided. The first alone would do, but hyper, once it
+/// has part of a head, waits for the empty line, which other protocols never send.
 const FIRST_BYTES_MAX: usize = 4096;
 
 /// Why there are no first bytes.

@@ -51,9 +51,11 @@ impl Gate {
 
     /// Notes how the origin answered a permitted request: in a long outage of its robots.txt, a
     /// profile may depend on whether the site is up at all. A failure of the client or of this
-    /// machine says nothing about the site.
+    /// machine, or a loop over proxies, says nothing about the site.
     pub fn note_response(&self, permit: &Permit, response: Result<StatusCode, Failure>) {
-        let says_nothing = |failure: Failure| failure.is_clients() || failure.is_ours();
+        let says_nothing = |failure: Failure| {
+            failure.is_clients() || failure.is_ours() || failure == Failure::Loop
+        };
         if !permit.in_outage || response.is_err_and(says_nothing) {
             return;
         }
