@@ -238,7 +238,7 @@ impl Proxy {
     ) -> Result<(), Refusal> {
         let Forwarding { via, loop_token, .. } = &self.forwarding;
         let is_in_via = set.has(HeaderSet::VIA) && via.is_looping(&head.headers);
-        if is_in_via || client.loop_tokens.has(loop_token) {
+        if is_in_via || loop_token.as_ref().is_some_and(|own| client.loop_tokens.has(own)) {
             let detail = "the request has been through this proxy before";
             return Err(Rejection::looping(detail).into());
         }
@@ -264,7 +264,10 @@ impl Proxy {
             return Ok(Client::at(address));
         }
         let client = self.admission.authenticate(address, &request.headers).await?;
-        let client = Client { loop_tokens: LoopTokens::of(&request.headers), ..client };
+        let client = match self.forwarding.loop_token {
+            Some(_) => Client { loop_tokens: LoopTokens::of(&request.headers), ..client },
+            None => client,
+        };
         if let Some(user) = &client.user {
             self.admission.permit_user(user, &context.user_permit)?;
         }

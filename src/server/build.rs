@@ -236,12 +236,13 @@ impl Components {
         egress: Arc<Egress>,
     ) -> Proxy {
         let limits = &settings.limits;
+        let has_parent = settings.egress.parent.is_some() || !settings.egress.parents.is_empty();
         let forwarding = Forwarding {
             egress,
             pipes: Arc::clone(&self.pipes),
             tunnel_ends: Arc::clone(&self.tunnel_ends),
             via: settings.via(&self.mark),
-            loop_token: self.loop_token.clone(),
+            loop_token: has_parent.then(|| self.loop_token.clone()),
             upgrades: settings.egress.upgrades.clone().into(),
             body_idle_timeout: limits.body_idle_timeout,
             tunnel_idle_timeout: limits.tunnel_idle_timeout,

@@ -49,8 +49,9 @@ pub struct Forwarding {
     pub pipes: Arc<Pipes>,
     pub tunnel_ends: Arc<TunnelEnds>,
     pub via: Via,
-    /// By which this process recognises what a parent proxy sends back.
-    pub loop_token: LoopToken,
+    /// By which this process recognises what a parent proxy sends back. `None`: there is no parent, so
+    /// that nothing has the token, and none has to be passed on.
+    pub loop_token: Option<LoopToken>,
     /// Protocols that a request may upgrade to.
     pub upgrades: Arc<[Protocol]>,
     /// Between two pieces of a client's body.
