@@ -3,6 +3,7 @@
 
 mod adapt;
 mod config;
+mod delay;
 mod estimate;
 mod folded;
 mod group;
@@ -23,6 +24,7 @@ use super::tick::Tick;
 use crate::types::client_key::ClientKey;
 pub use adapt::{Adapt, AdaptFactor};
 pub use config::Config;
+pub(super) use delay::LEAD_MAX;
 pub use estimate::LaneLimit;
 pub use folded::Folded;
 use group::{Group, GroupKey};
@@ -34,11 +36,6 @@ pub use share::Share;
 pub use shared_lane::SlotRequest;
 pub use turns::TurnId;
 use turns::{LaneTurn, LaneTurns};
-
-/// A turn is granted at most so long before its start: the time to connect.
-pub(super) const LEAD_MAX: Duration = Duration::from_secs(1);
-/// The lead is at most this part of the delay.
-const LEAD_PART: u32 = 2;
 
 /// A request that arrives.
 #[derive(Clone, Copy, Debug)]
@@ -191,16 +188,6 @@ impl Lane {
         [ready, place, places].into_iter().flatten().min()
     }
 
-    /// The moment at which the turn may start: later than granted, if a hold has begun meanwhile.
-    /// `None`: it has started or ended.
-    pub fn starts_at(&self, turn: TurnId) -> Option<Tick> {
-        let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
-        Some(match turn.settled {
-            Some(settled) => self.holds.until(&turn.client).max(settled),
-            None => self.unsettled_start(turn, self.share),
-        })
-    }
-
     /// Starts the turn: its request is written next.
     ///
     /// # Errors
@@ -214,23 +201,6 @@ impl Lane {
                 Ok(())
             }
             None => Ok(()),
-        }
-    }
-
-    /// The head of the turn's request was written at `start`: the next ones are a delay later.
-    pub fn record_start(&mut self, turn: TurnId, start: Tick) {
-        let Some(turn) = self.turns.get_mut(turn) else { return };
-        (turn.began, turn.has_started) = (start, true);
-        let own = self.rate.delay(&self.config, start);
-        if !turn.key.is_page() || own.is_zero() && turn.delay.is_zero() {
-            return;
-        }
-        let (key, delay) = (turn.key.clone(), turn.delay);
-        self.next = self.next.max(start + own);
-        let delay = self.asked_delay(delay);
-        if !delay.is_zero() {
-            let group = self.group(key);
-            group.next = group.next.max(start + delay);
         }
     }
 
@@ -318,16 +288,6 @@ impl Lane {
         })
     }
 
-    /// The moment from which delays let the group have a turn: the lead before its start.
-    fn ready_at(&self, group: &Group, own: Duration) -> Tick {
-        if !group.key.is_page() {
-            return Tick::default();
-        }
-        let by_lane = self.next_own() - lead(own);
-        let by_group = self.next_of(group) - lead(group.delay);
-        by_lane.max(by_group)
-    }
-
     /// The requests under way that may count.
     fn places(&self, now: Tick) -> usize {
         let parts = self.share.here.max(self.share.delays) as usize;
@@ -371,8 +331,4 @@ impl Lane {
         self.ids += 1;
         self.ids
     }
-}
-
-fn lead(delay: Duration) -> Duration {
-    (delay / LEAD_PART).min(LEAD_MAX)
 }

@@ -47,11 +47,6 @@ impl Lane {
         first.since(now).saturating_add(self.of_part(own.max(asked)).saturating_mul(ahead))
     }
 
-    /// The lane's own delay, whatever the site asks of a group.
-    pub fn own_delay(&self, now: Tick) -> Duration {
-        self.rate.delay(&self.config, now)
-    }
-
     /// The limit that one more request would wait for.
     pub fn limit(&self, arrival: &Arrival<'_>, now: Tick) -> LaneLimit {
         let kind = arrival.kind;

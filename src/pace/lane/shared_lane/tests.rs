@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Adapt, Arrival, Config, Enqueued, Kind};
+use super::super::{Adapt, Arrival, Config, Enqueued, Kind, LaneLimit};
 use super::*;
 use crate::pace::hold::Outcome;
 use crate::types::client_key::ClientKey;
