@@ -141,19 +141,20 @@ class Inside:
             assert time.monotonic() < end, "it does not come up"
             time.sleep(0.1)
 
-
-def main(directory):
-    inside = Inside(pathlib.Path(directory))
-    try:
-        inside.networks()
-        inside.volumes()
-        inside.site()
-        inside.services()
-    finally:
-        for process in inside.processes:
-            process.terminate()
-            process.wait(DEADLINE)
+    @classmethod
+    def main(cls):
+        """Plays the scenario in the directory that the command line names."""
+        inside = cls(pathlib.Path(sys.argv[1]))
+        try:
+            inside.networks()
+            inside.volumes()
+            inside.site()
+            inside.services()
+        finally:
+            for process in inside.processes:
+                process.terminate()
+                process.wait(DEADLINE)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    Inside.main()

@@ -4,7 +4,6 @@ As in test_compose.py, whose networks and site these are; Debian has redis-serve
 import ipaddress
 import json
 import os
-import pathlib
 import subprocess
 import sys
 from collections import Counter
@@ -145,18 +144,5 @@ class Cluster(Inside):
         return self.answers([sys.executable, "-c", connect], network)
 
 
-def main(directory):
-    cluster = Cluster(pathlib.Path(directory))
-    try:
-        cluster.networks()
-        cluster.volumes()
-        cluster.site()
-        cluster.services()
-    finally:
-        for process in cluster.processes:
-            process.terminate()
-            process.wait(DEADLINE)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    Cluster.main()

@@ -3,7 +3,6 @@ of nftables lead it. As in test_compose.py, whose site this is."""
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -109,18 +108,5 @@ class Transparent(Inside):
         return json.loads(done.stdout)
 
 
-def main(directory):
-    inside = Transparent(pathlib.Path(directory))
-    try:
-        inside.networks()
-        inside.volumes()
-        inside.site()
-        inside.services()
-    finally:
-        for process in inside.processes:
-            process.terminate()
-            process.wait(20)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    Transparent.main()
