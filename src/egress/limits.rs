@@ -41,6 +41,6 @@ pub const BORROWED_MAX: u32 = 32;
 pub const HYPER_HEADERS_MAX: usize = 100;
 
 /// Connections of a worker to one origin that are kept for requests that came by other proxies, each of
-/// which is for those of the same ones only: as many as exchanges by default (`egress.max_per_origin`), so that
-/// a client that names ever other proxies leaves no more behind.
+/// which is for those of the same ones only: as many as exchanges by default
+/// (`egress.max_per_origin`), so that a client that names ever other proxies leaves no more behind.
 pub const BEHIND_OTHERS_MAX: usize = 8;

@@ -43,7 +43,8 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Spawns the accept loop of each listener on the current thread, until shutdown. Dropping the acceptor closes the workers' queues.
+    /// Spawns the accept loop of each listener on the current thread, until shutdown. Dropping the
+    /// acceptor closes the workers' queues.
     pub fn spawn(self, listeners: Listeners) {
         for listener in listeners.sockets {
             match Listener::new(listener) {

@@ -1,4 +1,4 @@
-//! The first bytes of a client, by which its protocol is recognized.
+//! The first bytes of a client, by which its protocol is recognised.
 
 use std::future::poll_fn;
 use std::io;

@@ -25,7 +25,8 @@ impl Default for SilentClientLog {
 }
 
 impl SilentClientLog {
-    /// Logs that `client` has sent nothing to `destination`, a host and a port, in time, unless that has a line already.
+    /// Logs that `client` has sent nothing to `destination`, a host and a port, in time, unless that has
+    /// a line already.
     pub fn log(&self, client: &Client, destination: &str) {
         if self.is_first(destination) {
             let client = client.address;

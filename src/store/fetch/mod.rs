@@ -74,11 +74,17 @@ impl FetchRobots for RobotsFetcher {
             let (client, progress) = (client.clone(), Arc::clone(&progress));
             let loop_tokens = loop_tokens.clone();
             async move {
-                let asker = Requester::robots(&client, &progress.queued).behind(&loop_tokens);
+                let requester = Requester::robots(&client, &progress.queued).behind(&loop_tokens);
                 let turn = egress.lanes().take_for_robots_txt(&origin, timeout).await;
                 let turn = turn.map_err(egress::Error::no_turn)?;
                 let response = egress
-                    .send(&origin, Request::into(request), asker, turn, &Unconditional::default())
+                    .send(
+                        &origin,
+                        Request::into(request),
+                        requester,
+                        turn,
+                        &Unconditional::default(),
+                    )
                     .await?;
                 let (peer, via) = (response.body().peer(), response.body().via());
                 Ok((response, Source { peer, via }))
