@@ -11,7 +11,7 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main          builds the parts; reads files, environment, signals
 //! 3  proxy     proxy                                     the life of a request
-//! 2  edges     runtime  engine  clients  ca  audit  pace  egress  dns  store  watch    one kind of I/O each
+//! 2  edges     runtime  engine  clients  ca  audit  pace  egress  name_server  store  watch  one kind of I/O each
 //! 1  policy    policy                                    what a robots.txt means at a time       pure
 //! 0  types     types  robots                             names, times, the file itself           pure
 //! ```
@@ -28,7 +28,7 @@
 //! | [`audit`] | the denial record, its chain, its files, its writer thread; evidence; readers: filter, verify, replay, report |
 //! | [`pace`] | when a request may start: the delays, places and holds of an origin, the limits of an address; its lanes are pure |
 //! | [`egress`] | connections to origins: DNS, address policy, parent proxies, TLS, HTTP/1.1, HTTP/2, pool |
-//! | [`dns`] | the name server of a sealed run: addresses that stand for names |
+//! | [`name_server`] | the name server of a sealed run, and the virtual addresses of names there |
 //! | [`store`] | what is known of each origin; robots.txt fetches, one at a time per origin and agent; memory and disk |
 //! | [`watch`] | notices of robots.txt files that changed |
 //! | [`proxy`] | the path of a request: read, decide, respond or forward |
@@ -87,9 +87,9 @@ pub mod ca;
 pub mod cli;
 pub mod clients;
 pub mod config;
-pub mod dns;
 pub mod egress;
 pub mod engine;
+pub mod name_server;
 pub mod pace;
 pub mod policy;
 pub mod proxy;

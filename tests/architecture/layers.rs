@@ -6,11 +6,24 @@ use crate::source::{files, root};
 
 /// The folders of `src` in the order of the layers, lowest first. Each may name only itself and those before.
 const ORDER: [&str; 18] = [
-    "types", "robots", "policy", // what things are called, what a robots.txt means
-    "runtime", "engine", "clients", "ca", "audit", "pace", "egress", "dns", "store",
+    "types",
+    "robots",
+    "policy", // what things are called, what a robots.txt means
+    "runtime",
+    "engine",
+    "clients",
+    "ca",
+    "audit",
+    "pace",
+    "egress",
+    "name_server",
+    "store",
     "watch", // one thing each
     "proxy", // the life of one request
-    "config", "admin", "server", "cli", // puts it together
+    "config",
+    "admin",
+    "server",
+    "cli", // puts it together
 ];
 
 /// The pure layers: no I/O, no clock, no log, no tasks.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
-use crate::dns::StandIns;
+use crate::name_server::VirtualAddresses;
 use crate::proxy::observe::connection_metrics::Entry;
 use crate::types::origin::Host;
 
@@ -18,8 +18,8 @@ pub enum OriginalDestination {
     /// ip(7)).
     Redirected,
     /// The connection's own local address: the network routes all addresses to this listener. Some
-    /// stand for a name.
-    Routed(Arc<StandIns>),
+    /// are the virtual address of a name.
+    Routed(Arc<VirtualAddresses>),
 }
 
 impl OriginalDestination {
@@ -49,11 +49,11 @@ impl OriginalDestination {
         }
     }
 
-    /// The name that an address of this network stands for.
+    /// The name whose virtual address `address` is.
     pub(super) fn name_of(&self, address: IpAddr) -> Option<Host> {
         match self {
             Self::Redirected => None,
-            Self::Routed(stand_ins) => stand_ins.name_of(address).map(Host::Name),
+            Self::Routed(virtual_addresses) => virtual_addresses.name_of(address).map(Host::Name),
         }
     }
 }

@@ -31,7 +31,7 @@ os.execvp("sh", ["sh", "-c", "\"$COURTESY\" run --sealed -- python3 \"$DIR/escap
             "private address: 403",
             "private address of IPv6: 403",
             "link-local address: 403",
-            "stand-in without a name: 403",
+            "virtual address without a name: 403",
             "abstract socket: ECONNREFUSED",
             "network of the first process: EACCES",
             "trace of the first process: EPERM",

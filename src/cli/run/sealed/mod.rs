@@ -51,7 +51,7 @@ use super::super::temporary_dir::{Purpose, TemporaryDir};
 use super::child::{NOT_EXECUTABLE, NOT_FOUND, code};
 use super::outcome::RunOutcome;
 use crate::config::Settings;
-use crate::dns::{NameServer, StandIns};
+use crate::name_server::{NameServer, VirtualAddresses};
 use crate::proxy::OriginalDestination;
 use crate::runtime::lock::Lock;
 use crate::server::Listeners;
@@ -75,21 +75,22 @@ pub fn run(
     let served = flags.served()?;
     settings.egress.connect_ports.extend(&served);
     let (mut sealed, child) = SealedProcess::start(&served, &flags.reached(), command, rlimits)?;
-    let stand_ins = Arc::<StandIns>::default();
-    let listeners = listeners(&mut sealed, &stand_ins)?;
+    let virtual_addresses = Arc::<VirtualAddresses>::default();
+    let listeners = listeners(&mut sealed, &virtual_addresses)?;
     // Its addresses are those of another network: outside they are not the proxy's.
     let proxy = EphemeralProxy::start_on(settings.clone(), records, (listeners, Vec::new()), None)?;
     let refused = Arc::<Lock<RefusedConnections>>::default();
     let records = RelayRecords::new(proxy.recorder(), settings.robots.profile);
     let services = flags.services();
-    let relay = Relay::new(&services, Arc::clone(&stand_ins), Arc::clone(&refused), records);
+    let relay =
+        Relay::new(&services, Arc::clone(&virtual_addresses), Arc::clone(&refused), records);
     let files = TemporaryDir::new(Purpose::Sealed)?;
     let entered = child.enter();
-    let names = NameServer::new(Arc::clone(&stand_ins), Arc::clone(proxy.egress()));
+    let names = NameServer::new(Arc::clone(&virtual_addresses), Arc::clone(proxy.egress()));
     let (udp, tcp) = sealed.take_names()?;
     names.start(udp, tcp)?;
     sealed.take_reach().into_iter().try_for_each(|listener| relay.start(listener))?;
-    let packets = sealed.watch(&refused, &stand_ins)?;
+    let packets = sealed.watch(&refused, &virtual_addresses)?;
     let reached = unix_relay::start(&relay, &flags.sockets(), files.path()).or_exit(Exit::Usage)?;
     drop(entered);
     let setup = clients::set_up(proxy.address, no_proxy, &settings)?;
@@ -102,7 +103,7 @@ pub fn run(
     };
     // Its end is that of all processes inside, were one left.
     drop(sealed);
-    refused.lock().read(&packets, &stand_ins);
+    refused.lock().read(&packets, &virtual_addresses);
     let report = proxy.stop();
     let sealed = Report { refused: refused.lock().clone(), relayed: relay.relayed() };
     Ok(RunOutcome { ended, report, sealed: Some(sealed) })
@@ -138,8 +139,11 @@ pub struct Possible {
 }
 
 /// The proxy's own listener, and those of the served ports.
-fn listeners(sealed: &mut SealedProcess, stand_ins: &Arc<StandIns>) -> Result<Listeners, Failure> {
-    let kind = OriginalDestination::Routed(Arc::clone(stand_ins));
+fn listeners(
+    sealed: &mut SealedProcess,
+    virtual_addresses: &Arc<VirtualAddresses>,
+) -> Result<Listeners, Failure> {
+    let kind = OriginalDestination::Routed(Arc::clone(virtual_addresses));
     let proxy = Listeners::inherited(sealed.take_proxy())?;
     Ok(proxy.with(Listeners::inherited_transparent(sealed.take_served(), kind)?))
 }

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::refused_connections::RefusedConnections;
 use super::relay_record::{self, RelayRecords};
-use crate::dns::StandIns;
+use crate::name_server::VirtualAddresses;
 use crate::runtime::lock::Lock;
 use crate::types::origin::{Host, Origin, Scheme};
 
@@ -64,7 +64,7 @@ impl std::str::FromStr for Service {
 #[derive(Debug)]
 pub struct Relay {
     services: Vec<(Service, Vec<IpAddr>)>,
-    stand_ins: Arc<StandIns>,
+    virtual_addresses: Arc<VirtualAddresses>,
     refused: Arc<Lock<RefusedConnections>>,
     records: RelayRecords,
     relayed: AtomicU64,
@@ -75,14 +75,14 @@ impl Relay {
     /// Looks the services up, to know them by their addresses, too.
     pub fn new(
         services: &[Service],
-        stand_ins: Arc<StandIns>,
+        virtual_addresses: Arc<VirtualAddresses>,
         refused: Arc<Lock<RefusedConnections>>,
         records: RelayRecords,
     ) -> Arc<Self> {
         let services = with_addresses(services);
         let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let relayed = AtomicU64::new(0);
-        Arc::new(Self { services, stand_ins, refused, records, relayed, permits })
+        Arc::new(Self { services, virtual_addresses, refused, records, relayed, permits })
     }
 
     /// Connections relayed so far.
@@ -126,7 +126,7 @@ impl Relay {
     async fn serve(&self, mut client: TcpStream, peer: IpAddr) {
         let Ok(destination) = client.local_addr() else { return };
         let Some(service) = self.service(destination) else {
-            self.refused.lock().note(destination, false, &self.stand_ins);
+            self.refused.lock().note(destination, false, &self.virtual_addresses);
             return;
         };
         let Service { host, port } = service;
@@ -147,7 +147,7 @@ impl Relay {
     }
 
     fn service(&self, destination: SocketAddr) -> Option<&Service> {
-        let name = self.stand_ins.name_of(destination.ip()).map(Host::Name);
+        let name = self.virtual_addresses.name_of(destination.ip()).map(Host::Name);
         named_by(&self.services, name, destination)
     }
 }
@@ -164,7 +164,7 @@ fn with_addresses(services: &[Service]) -> Vec<(Service, Vec<IpAddr>)> {
     services.iter().map(|it| (it.clone(), addresses(it))).collect()
 }
 
-/// The service at `destination`, whose address stands for `name` if for any.
+/// The service at `destination`, which is the virtual address of `name`, if there is one.
 fn named_by(
     services: &[(Service, Vec<IpAddr>)],
     name: Option<Host>,
@@ -198,13 +198,14 @@ mod tests {
 
     #[test]
     fn exactly_the_named_services_are_reached() {
-        let stand_ins = StandIns::default();
-        let (db, _) = stand_ins.addresses_of("db.example");
-        let (other, _) = stand_ins.addresses_of("other.example");
+        let virtual_addresses = VirtualAddresses::default();
+        let (db, _) = virtual_addresses.addresses_of("db.example");
+        let (other, _) = virtual_addresses.addresses_of("other.example");
         let services = ["db.example:5432", "127.0.0.1:6379"].map(|it| it.parse().unwrap());
         let services = with_addresses(&services);
-        let named =
-            |ip: std::net::Ipv4Addr, port| (stand_ins.name_of(ip.into()), (ip, port).into());
+        let named = |ip: std::net::Ipv4Addr, port| {
+            (virtual_addresses.name_of(ip.into()), (ip, port).into())
+        };
         let reached = |ip, port| {
             let (name, destination) = named(ip, port);
             named_by(&services, name.map(Host::Name), destination).is_some()

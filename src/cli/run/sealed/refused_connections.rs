@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 use socket2::SockFilter;
 
-use crate::dns::StandIns;
+use crate::name_server::VirtualAddresses;
 
 /// Destinations that are counted each; more are counted together.
 const DESTINATIONS_MAX: usize = 100;
@@ -75,22 +75,27 @@ pub struct Report {
 
 impl RefusedConnections {
     /// Counts the packets that wait in `sockets`, which do not block.
-    pub fn read(&mut self, sockets: &[OwnedFd], stand_ins: &StandIns) {
+    pub fn read(&mut self, sockets: &[OwnedFd], virtual_addresses: &VirtualAddresses) {
         let mut buffer = [0; PACKET_BYTES as usize];
         for socket in sockets {
             // An error is that nothing waits.
             while let Ok(count) = rustix::io::read(socket, &mut buffer) {
                 if let Some((destination, is_udp)) = refused(&buffer[..count]) {
-                    self.note(destination, is_udp, stand_ins);
+                    self.note(destination, is_udp, virtual_addresses);
                 }
             }
         }
     }
 
     /// Counts one attempt.
-    pub fn note(&mut self, destination: SocketAddr, is_udp: bool, stand_ins: &StandIns) {
+    pub fn note(
+        &mut self,
+        destination: SocketAddr,
+        is_udp: bool,
+        virtual_addresses: &VirtualAddresses,
+    ) {
         let port = destination.port();
-        let name = stand_ins.name_of(destination.ip());
+        let name = virtual_addresses.name_of(destination.ip());
         let shown = name.map_or_else(|| destination.to_string(), |name| format!("{name}:{port}"));
         let shown = if is_udp { shown + "/udp" } else { shown };
         let is_known = self.destinations.contains_key(&shown);
@@ -200,14 +205,14 @@ mod tests {
 
     #[test]
     fn destinations_are_counted_by_name_and_bounded() {
-        let stand_ins = StandIns::default();
-        let address = stand_ins.addresses_of("a.example").0;
+        let virtual_addresses = VirtualAddresses::default();
+        let address = virtual_addresses.addresses_of("a.example").0;
         let mut found = RefusedConnections::default();
         for _ in 0..2 {
-            found.note((address, 22).into(), false, &stand_ins);
+            found.note((address, 22).into(), false, &virtual_addresses);
         }
         for port in 0..200 {
-            found.note((Ipv4Addr::LOCALHOST, port).into(), true, &stand_ins);
+            found.note((Ipv4Addr::LOCALHOST, port).into(), true, &virtual_addresses);
         }
         assert_eq!(found.destinations["a.example:22"], 2);
         assert_eq!(found.destinations["127.0.0.1:7/udp"], 1);

@@ -23,7 +23,7 @@ use super::namespaces;
 use super::refused_connections::RefusedConnections;
 use super::sockets::Purpose;
 use super::steps::{ALLOCATOR, SealArgs};
-use crate::dns::StandIns;
+use crate::name_server::VirtualAddresses;
 use crate::runtime::lock::Lock;
 
 /// How long the sealing may take; it takes a few milliseconds.
@@ -132,16 +132,16 @@ impl SealedProcess {
     pub fn watch(
         &mut self,
         refused: &Arc<Lock<RefusedConnections>>,
-        stand_ins: &Arc<StandIns>,
+        virtual_addresses: &Arc<VirtualAddresses>,
     ) -> io::Result<Vec<OwnedFd>> {
         let sockets: Vec<OwnedFd> = self.take(Purpose::Refused);
         let watched = sockets.iter().map(|socket| register(socket.try_clone()?));
         let watched: Vec<_> = watched.collect::<io::Result<_>>()?;
         let copies: Vec<_> = sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-        let (refused, stand_ins) = (Arc::clone(refused), Arc::clone(stand_ins));
+        let (refused, virtual_addresses) = (Arc::clone(refused), Arc::clone(virtual_addresses));
         tokio::spawn(async move {
             while RefusedConnections::readable(&watched).await.is_ok() {
-                refused.lock().read(&copies, &stand_ins);
+                refused.lock().read(&copies, &virtual_addresses);
             }
         });
         Ok(sockets)

@@ -1,4 +1,5 @@
-//! Answers one query (RFC 1035): a name that exists has its stand-in address and nothing else.
+//! The response to one query (RFC 1035): a name that exists has its virtual address and no other
+//! record.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +8,7 @@ use hickory_proto::rr::rdata::{A, AAAA, PTR};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 
 use super::limits::TTL_SECONDS;
-use super::stand_ins::StandIns;
+use super::virtual_addresses::VirtualAddresses;
 use crate::types::origin::{Host, Origin, Scheme};
 
 /// Whether a name exists, as the proxy's resolver has it.
@@ -22,12 +23,13 @@ pub enum Existence {
 /// The answer to a question: a code of RFC 1035 §4.1.1, and a record if there is one.
 type Answer = (ResponseCode, Option<RData>);
 
-const EMPTY: Answer = (ResponseCode::NoError, None);
+/// The name has no record of this type (RFC 2308 §2.2).
+const NO_DATA: Answer = (ResponseCode::NoError, None);
 
 /// The response to the message `query`; `exists` looks a name up. `None`: it is no query.
 pub async fn respond<F: Future<Output = Existence>>(
     query: &[u8],
-    stand_ins: &StandIns,
+    virtual_addresses: &VirtualAddresses,
     exists: impl FnOnce(String) -> F,
 ) -> Option<Vec<u8>> {
     let query = Message::from_vec(query).ok()?;
@@ -46,7 +48,7 @@ pub async fn respond<F: Future<Output = Existence>>(
             response.add_query(question.clone());
             let class = question.query_class();
             if class == DNSClass::IN {
-                answer(question.name(), question.query_type(), stand_ins, exists).await
+                answer(question.name(), question.query_type(), virtual_addresses, exists).await
             } else {
                 (ResponseCode::Refused, None)
             }
@@ -63,17 +65,17 @@ pub async fn respond<F: Future<Output = Existence>>(
 async fn answer<F: Future<Output = Existence>>(
     name: &Name,
     kind: RecordType,
-    stand_ins: &StandIns,
+    virtual_addresses: &VirtualAddresses,
     exists: impl FnOnce(String) -> F,
 ) -> Answer {
     if kind == RecordType::PTR {
-        return reverse(name, stand_ins);
+        return answer_reverse(name, virtual_addresses);
     }
     let text = name.to_ascii().trim_end_matches('.').to_ascii_lowercase();
     // RFC 6761 §6.3 and §6.4: these are never looked up.
     let last = text.rsplit('.').next().unwrap_or_default();
     if last == "localhost" {
-        return address(kind, (Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST));
+        return answer_address(kind, (Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST));
     }
     // What is no name of an origin can be no origin.
     let origin = Origin::from_authority(Scheme::Http, &text);
@@ -83,30 +85,30 @@ async fn answer<F: Future<Output = Existence>>(
         return (ResponseCode::NXDomain, None);
     }
     match exists(text.clone()).await {
-        Existence::Exists => address(kind, stand_ins.addresses_of(&text)),
+        Existence::Exists => answer_address(kind, virtual_addresses.addresses_of(&text)),
         Existence::NotFound => (ResponseCode::NXDomain, None),
         Existence::Failed => (ResponseCode::ServFail, None),
     }
 }
 
-/// The address of the family that is asked for. All other types are empty: SVCB and HTTPS, too, so
-/// that no client encrypts its hello (ECH) or begins with HTTP/3.
-fn address(kind: RecordType, (v4, v6): (Ipv4Addr, Ipv6Addr)) -> Answer {
+/// The address of the family that is asked for. There is no record of any other type, SVCB and HTTPS
+/// included, so that no client encrypts its hello (ECH) or begins with HTTP/3.
+fn answer_address(kind: RecordType, (v4, v6): (Ipv4Addr, Ipv6Addr)) -> Answer {
     match kind {
         RecordType::A => (ResponseCode::NoError, Some(RData::A(A(v4)))),
         RecordType::AAAA => (ResponseCode::NoError, Some(RData::AAAA(AAAA(v6)))),
-        _ => EMPTY,
+        _ => NO_DATA,
     }
 }
 
-/// The name that an address stands for.
-fn reverse(name: &Name, stand_ins: &StandIns) -> Answer {
+/// The name of a virtual address, for a query of its reverse name (RFC 1035 §3.5).
+fn answer_reverse(name: &Name, virtual_addresses: &VirtualAddresses) -> Answer {
     let block = name.parse_arpa_name().ok();
     let address = block.filter(|block| block.prefix_len() == block.max_prefix_len());
     let found = match address.map(|block| block.addr()) {
         Some(IpAddr::V4(address)) if address.is_loopback() => Some("localhost".into()),
         Some(IpAddr::V6(Ipv6Addr::LOCALHOST)) => Some("localhost".into()),
-        Some(address) => stand_ins.name_of(address),
+        Some(address) => virtual_addresses.name_of(address),
         None => None,
     };
     match found.and_then(|name| Name::from_ascii(format!("{name}.")).ok()) {
@@ -121,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    async fn ask(stand_ins: &StandIns, name: &str, kind: RecordType) -> String {
+    async fn ask(virtual_addresses: &VirtualAddresses, name: &str, kind: RecordType) -> String {
         let mut query = Message::query();
         query.add_query(Query::query(Name::from_ascii(name).unwrap(), kind));
         let exists = |name: String| async move {
@@ -131,7 +133,7 @@ mod tests {
                 _ => Existence::NotFound,
             }
         };
-        let response = respond(&query.to_vec().unwrap(), stand_ins, exists).await.unwrap();
+        let response = respond(&query.to_vec().unwrap(), virtual_addresses, exists).await.unwrap();
         let response = Message::from_vec(&response).unwrap();
         assert_eq!(response.metadata.id, query.metadata.id);
         let data: Vec<_> = response.answers.iter().map(|it| it.data.to_string()).collect();
@@ -139,8 +141,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_that_exist_have_a_stand_in_and_nothing_else() {
-        let stand_ins = StandIns::default();
+    async fn a_name_that_exists_has_a_virtual_address_and_no_other_record() {
+        let virtual_addresses = VirtualAddresses::default();
         for (name, kind, expected) in [
             ("A.Example.", RecordType::A, "NoError 198.18.0.0"),
             ("a.example.", RecordType::AAAA, "NoError fd00:c0::"),
@@ -160,19 +162,20 @@ mod tests {
             ("9.9.18.198.in-addr.arpa.", RecordType::PTR, "NXDomain "),
             ("18.198.in-addr.arpa.", RecordType::PTR, "NXDomain "),
         ] {
-            assert_eq!(ask(&stand_ins, name, kind).await, expected, "{name} {kind}");
+            assert_eq!(ask(&virtual_addresses, name, kind).await, expected, "{name} {kind}");
         }
     }
 
     #[tokio::test]
     async fn what_is_no_single_question_is_refused_or_not_answered() {
-        let stand_ins = StandIns::default();
+        let virtual_addresses = VirtualAddresses::default();
         let exists = |_| async { Existence::Exists };
-        assert_eq!(respond(b"\0\x01", &stand_ins, exists).await, None);
+        assert_eq!(respond(b"\0\x01", &virtual_addresses, exists).await, None);
         let response = Message::response(7, OpCode::Query).to_vec().unwrap();
-        assert_eq!(respond(&response, &stand_ins, exists).await, None);
+        assert_eq!(respond(&response, &virtual_addresses, exists).await, None);
         let code = |message: Message| async move {
-            let bytes = respond(&message.to_vec().unwrap(), &StandIns::default(), exists).await;
+            let bytes =
+                respond(&message.to_vec().unwrap(), &VirtualAddresses::default(), exists).await;
             Message::from_vec(&bytes.unwrap()).unwrap().metadata.response_code
         };
         assert_eq!(code(Message::query()).await, ResponseCode::FormErr);

@@ -10,23 +10,24 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::limits::{QUERIES_MAX, TCP_IDLE_TIMEOUT, UDP_BYTES_MAX};
-use super::stand_ins::StandIns;
-use super::stub::{Existence, respond};
+use super::response::{Existence, respond};
+use super::virtual_addresses::VirtualAddresses;
 use crate::egress::{EgressState, Failure};
 use crate::types::client_key::ClientKey;
 
 /// A name server over one UDP socket and one listener.
 #[derive(Clone, Debug)]
 pub struct NameServer {
-    stand_ins: Arc<StandIns>,
+    virtual_addresses: Arc<VirtualAddresses>,
     egress: Arc<EgressState>,
     permits: Arc<Semaphore>,
 }
 
 impl NameServer {
-    /// Names that the resolver of `egress` finds have addresses in `stand_ins`.
-    pub fn new(stand_ins: Arc<StandIns>, egress: Arc<EgressState>) -> Self {
-        Self { stand_ins, egress, permits: Arc::new(Semaphore::new(QUERIES_MAX)) }
+    /// A name server that gives the names which the resolver of `egress` finds an address of
+    /// `virtual_addresses`.
+    pub fn new(virtual_addresses: Arc<VirtualAddresses>, egress: Arc<EgressState>) -> Self {
+        Self { virtual_addresses, egress, permits: Arc::new(Semaphore::new(QUERIES_MAX)) }
     }
 
     /// Serves queries in tasks of the current runtime, until that ends.
@@ -104,6 +105,6 @@ impl NameServer {
                 Err(_) => Existence::Failed,
             }
         };
-        respond(query, &self.stand_ins, exists).await
+        respond(query, &self.virtual_addresses, exists).await
     }
 }

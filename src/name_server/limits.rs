@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Names that have an address: the addresses of 198.18.0.0/16, half of the block for benchmarks (RFC
 /// 2544, RFC 6890), which is no origin's.
-pub const STAND_INS_MAX: usize = 1 << 16;
+pub const VIRTUAL_ADDRESSES_MAX: usize = 1 << 16;
 
 /// Seconds for which a client may keep an answer. Short, because the address of a name that was not
 /// used for long may become that of another.

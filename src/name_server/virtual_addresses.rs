@@ -1,4 +1,5 @@
-//! Addresses that stand for names. The least recently used name loses its address to a new one.
+//! The virtual address of each name: one of this network that stands for the name. The least recently
+//! used name loses its address to a new one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 
 use lru::LruCache;
 
-use super::limits::STAND_INS_MAX;
+use super::limits::VIRTUAL_ADDRESSES_MAX;
 use crate::runtime::lock::Lock;
 
 /// The first address of 198.18.0.0/15 (RFC 2544), and of fd00:c0::/96 (RFC 4193).
@@ -16,7 +17,7 @@ const FIRST_V6: u128 = 0xfd00_00c0 << 96;
 /// The names with their addresses. An address is 198.18.0.0, or fd00:c0::, plus the number of its
 /// name.
 #[derive(Debug)]
-pub struct StandIns {
+pub struct VirtualAddresses {
     table: Lock<Table>,
 }
 
@@ -26,25 +27,25 @@ struct Table {
     names: Vec<Arc<str>>,
 }
 
-impl Default for StandIns {
+impl Default for VirtualAddresses {
     fn default() -> Self {
-        Self::with_capacity(NonZeroUsize::new(STAND_INS_MAX).expect("a bound above zero"))
+        Self::with_capacity(NonZeroUsize::new(VIRTUAL_ADDRESSES_MAX).expect("a bound above zero"))
     }
 }
 
-impl StandIns {
+impl VirtualAddresses {
     fn with_capacity(most: NonZeroUsize) -> Self {
         let table = Table { numbers: LruCache::sparse(most), names: Vec::new() };
         Self { table: Lock::new(table) }
     }
 
-    /// The addresses that stand for `name`, which is in lower case without a dot at the end.
+    /// The virtual addresses of `name`, which is in lower case without a dot at the end.
     pub fn addresses_of(&self, name: &str) -> (Ipv4Addr, Ipv6Addr) {
         let number = self.table.lock().number_of(name);
         (Ipv4Addr::from(FIRST_V4 + number), Ipv6Addr::from(FIRST_V6 + u128::from(number)))
     }
 
-    /// The name that `address` stands for.
+    /// The name whose virtual address `address` is.
     pub fn name_of(&self, address: IpAddr) -> Option<Arc<str>> {
         let number = match address.to_canonical() {
             IpAddr::V4(address) => u32::from(address).checked_sub(FIRST_V4),
@@ -77,7 +78,7 @@ impl Table {
             }
             None => {
                 self.names.push(Arc::clone(&name));
-                u32::try_from(self.names.len() - 1).expect("less than STAND_INS_MAX")
+                u32::try_from(self.names.len() - 1).expect("less than VIRTUAL_ADDRESSES_MAX")
             }
         };
         self.numbers.put(name, number);
@@ -89,17 +90,17 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn name(stand_ins: &StandIns, address: &str) -> Option<String> {
-        stand_ins.name_of(address.parse().unwrap()).map(|name| name.to_string())
+    fn name(virtual_addresses: &VirtualAddresses, address: &str) -> Option<String> {
+        virtual_addresses.name_of(address.parse().unwrap()).map(|name| name.to_string())
     }
 
     #[test]
-    fn an_address_stands_for_one_name_in_both_families() {
-        let stand_ins = StandIns::default();
-        let (v4, v6) = stand_ins.addresses_of("a.example");
+    fn a_virtual_address_stands_for_one_name_in_both_families() {
+        let virtual_addresses = VirtualAddresses::default();
+        let (v4, v6) = virtual_addresses.addresses_of("a.example");
         assert_eq!((v4.to_string(), v6.to_string()), ("198.18.0.0".into(), "fd00:c0::".into()));
-        assert_eq!(stand_ins.addresses_of("b.example").0.to_string(), "198.18.0.1");
-        assert_eq!(stand_ins.addresses_of("a.example"), (v4, v6));
+        assert_eq!(virtual_addresses.addresses_of("b.example").0.to_string(), "198.18.0.1");
+        assert_eq!(virtual_addresses.addresses_of("a.example"), (v4, v6));
         for (address, expected) in [
             ("198.18.0.1", Some("b.example")),
             ("::ffff:198.18.0.1", Some("b.example")),
@@ -109,30 +110,34 @@ mod tests {
             ("fd00:c0::1:0:1", None),
             ("::1", None),
         ] {
-            assert_eq!(name(&stand_ins, address).as_deref(), expected, "{address}");
+            assert_eq!(name(&virtual_addresses, address).as_deref(), expected, "{address}");
         }
     }
 
     #[test]
     fn the_least_recently_used_name_loses_its_address() {
-        let stand_ins = StandIns::with_capacity(NonZeroUsize::new(2).unwrap());
-        stand_ins.addresses_of("a");
-        stand_ins.addresses_of("b");
-        assert_eq!(name(&stand_ins, "198.18.0.0").as_deref(), Some("a"), "used by a connection");
-        stand_ins.addresses_of("c");
-        assert_eq!(name(&stand_ins, "198.18.0.1").as_deref(), Some("c"));
-        assert_eq!(name(&stand_ins, "198.18.0.0").as_deref(), Some("a"));
-        assert_eq!(name(&stand_ins, "198.18.0.2"), None);
+        let virtual_addresses = VirtualAddresses::with_capacity(NonZeroUsize::new(2).unwrap());
+        virtual_addresses.addresses_of("a");
+        virtual_addresses.addresses_of("b");
+        assert_eq!(
+            name(&virtual_addresses, "198.18.0.0").as_deref(),
+            Some("a"),
+            "used by a connection"
+        );
+        virtual_addresses.addresses_of("c");
+        assert_eq!(name(&virtual_addresses, "198.18.0.1").as_deref(), Some("c"));
+        assert_eq!(name(&virtual_addresses, "198.18.0.0").as_deref(), Some("a"));
+        assert_eq!(name(&virtual_addresses, "198.18.0.2"), None);
     }
 
     #[test]
     fn as_many_names_as_there_are_numbers_have_addresses() {
-        let stand_ins = StandIns::default();
-        for number in 0..STAND_INS_MAX + 10 {
-            stand_ins.addresses_of(&number.to_string());
+        let virtual_addresses = VirtualAddresses::default();
+        for number in 0..VIRTUAL_ADDRESSES_MAX + 10 {
+            virtual_addresses.addresses_of(&number.to_string());
         }
-        assert_eq!(name(&stand_ins, "198.18.255.255").as_deref(), Some("65535"));
-        assert_eq!(name(&stand_ins, "198.19.0.0"), None);
-        assert_eq!(name(&stand_ins, "198.18.0.9").as_deref(), Some("65545"));
+        assert_eq!(name(&virtual_addresses, "198.18.255.255").as_deref(), Some("65535"));
+        assert_eq!(name(&virtual_addresses, "198.19.0.0"), None);
+        assert_eq!(name(&virtual_addresses, "198.18.0.9").as_deref(), Some("65545"));
     }
 }
