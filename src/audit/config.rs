@@ -33,7 +33,7 @@ pub struct Config {
 }
 
 /// The current settings: the writer, its thread and retention read them at each use.
-pub(super) type Current = Arc<ArcSwap<Config>>;
+pub(super) type CurrentConfig = Arc<ArcSwap<Config>>;
 
 words! {
     /// When written lines are synced to the disk, and so what a power cut may take. A killed

@@ -65,7 +65,7 @@ impl ClientAdmission {
     }
 
     /// The number of open connections, including those being rejected.
-    pub fn inside(&self) -> usize {
+    pub fn open_connections(&self) -> usize {
         self.served.load(Ordering::Acquire) + self.rejected.load(Ordering::Acquire)
     }
 
@@ -77,20 +77,27 @@ impl ClientAdmission {
     /// A permit for a connection of `client`, also for one that is rejected with a response. `None`
     /// when too many of those are open: drop the connection. `share` limits the connections of one
     /// client whatever the settings say (its part of the open files limit).
-    pub fn receive(self: &Arc<Self>, client: IpAddr, share: usize) -> Option<ConnectionPermit> {
+    pub fn admit_connection(
+        self: &Arc<Self>,
+        client: IpAddr,
+        share: usize,
+    ) -> Option<ConnectionPermit> {
         let clients = self.clients.load();
-        let (permit, reject_reason) =
-            match self.counts.note(self.admit(&clients, client.to_canonical(), share)) {
-                Ok(permit) => (Some(permit), None),
-                Err(reject_reason) if enter(&self.rejected, REJECTED_MAX) => {
-                    (None, Some(reject_reason))
-                }
-                Err(_) => return None,
-            };
+        let (permit, reject_reason) = match self.counts.note(self.permit_connection(
+            &clients,
+            client.to_canonical(),
+            share,
+        )) {
+            Ok(permit) => (Some(permit), None),
+            Err(reject_reason) if increment_below(&self.rejected, REJECTED_MAX) => {
+                (None, Some(reject_reason))
+            }
+            Err(_) => return None,
+        };
         Some(ConnectionPermit { admission: Arc::clone(self), _permit: permit, reject_reason })
     }
 
-    fn admit(
+    fn permit_connection(
         &self,
         clients: &Clients,
         client: IpAddr,
@@ -103,7 +110,7 @@ impl ClientAdmission {
             .take(ClientKey::of(client), max)
             .ok_or(RejectReason::TooManyConnections(max))?;
         let max = clients.connections_max;
-        enter(&self.served, max).then_some(permit).ok_or(RejectReason::Full(max))
+        increment_below(&self.served, max).then_some(permit).ok_or(RejectReason::Full(max))
     }
 
     /// The client that sends a request with these headers from `address`, with its user if users
@@ -162,27 +169,35 @@ impl ClientAdmission {
         user: &User,
         permit: &Lock<Option<ClientPermit>>,
     ) -> Result<(), RejectReason> {
-        let mut held = permit.lock();
+        let mut current = permit.lock();
         let key = user.key();
-        if held.as_ref().is_some_and(|held| *held.key() == key) {
+        if current.as_ref().is_some_and(|current| *current.key() == key) {
             return Ok(());
         }
         let max = user.max_connections.unwrap_or_else(|| self.clients.load().per_client_max);
         let permit = self.connections.take(key, max);
-        *held = Some(self.counts.note(permit.ok_or(RejectReason::TooManyConnections(max)))?);
+        *current = Some(self.counts.note(permit.ok_or(RejectReason::TooManyConnections(max)))?);
         Ok(())
     }
 
     /// A permit for one more request of `client`, which reserves at least this many bytes.
-    pub fn request(&self, client: &Client, bytes: usize) -> Result<MemoryPermit, RejectReason> {
+    pub fn admit_request(
+        &self,
+        client: &Client,
+        bytes: usize,
+    ) -> Result<MemoryPermit, RejectReason> {
         let of_user = client.user.as_ref().and_then(|user| user.max_requests);
         let max = of_user.unwrap_or_else(|| self.clients.load().requests_max);
-        self.counts.note(self.memory.begin(client.key(), bytes, max))
+        self.counts.note(self.memory.reserve_request(client.key(), bytes, max))
     }
 
     /// Reserves bytes for what outlasts a request of `client`, such as a tunnel.
-    pub fn keep(&self, client: &Client, bytes: usize) -> Result<MemoryPermit, RejectReason> {
-        self.counts.note(self.memory.keep(&client.key(), bytes))
+    pub fn reserve_memory(
+        &self,
+        client: &Client,
+        bytes: usize,
+    ) -> Result<MemoryPermit, RejectReason> {
+        self.counts.note(self.memory.reserve(&client.key(), bytes))
     }
 
     /// The budget for requests.
@@ -208,7 +223,7 @@ impl Clients {
 }
 
 /// Increments `count` unless it has reached `max`.
-fn enter(count: &AtomicUsize, max: usize) -> bool {
+fn increment_below(count: &AtomicUsize, max: usize) -> bool {
     count
         .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < max).then_some(now + 1))
         .is_ok()

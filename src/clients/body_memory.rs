@@ -1,10 +1,10 @@
-//! The budget of memory that requests in flight may hold (`limits.body_memory`), shared fairly
+//! The budget of memory that requests in flight may reserve (`limits.body_memory`), shared fairly
 //! between clients. A request reserves its minimum before it begins, or is rejected. What makes it
 //! faster (larger reads, larger HTTP/2 windows) is reserved separately and only while there is
-//! room, so no request ever waits for memory that a stalled one holds.
+//! room, so no request ever waits for memory of a stalled one.
 //!
 //! The limit of a client is a dynamic threshold: a multiple of the free memory. It needs no count
-//! of the clients, shrinks as more of them come, and always leaves memory for a client that holds
+//! of the clients, shrinks as more of them come, and always leaves memory for a client that has
 //! none yet.
 
 #[cfg(test)]
@@ -25,28 +25,28 @@ const DEFAULT_BYTES: usize = 256 << 20;
 
 /// The minima of one client's requests may add up to this many times the free memory: seven eighths
 /// of the budget where it is the only client.
-const LEAST_SHARE: usize = 7;
+const MINIMUM_SHARE: usize = 7;
 
 /// With additional reservations, up to the free memory itself: half of the budget where it is the
 /// only client.
-const MORE_SHARE: usize = 1;
+const EXTRA_SHARE: usize = 1;
 
-/// A shortage ends when no more than one in this many parts of the budget is held.
+/// A shortage ends when no more than one in this many parts of the budget is reserved.
 const SHORTAGE_OVER: usize = 2;
 
 /// The reservations of all clients.
 #[derive(Debug)]
 pub struct BodyMemory {
     state: Lock<State>,
-    waits: AtomicU64,
+    refusals: AtomicU64,
     is_short: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
     limit: usize,
-    held: usize,
-    /// A client that holds nothing has no entry.
+    reserved: usize,
+    /// A client without a reservation has no entry.
     clients: HashMap<ClientKey, Share>,
 }
 
@@ -58,7 +58,7 @@ struct Share {
 }
 
 /// The limit that was reached.
-enum Short {
+enum LimitReached {
     Memory,
     Requests,
 }
@@ -82,8 +82,12 @@ impl Default for BodyMemory {
 impl BodyMemory {
     /// A budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        let state = State { limit, held: 0, clients: HashMap::default() };
-        Self { state: Lock::new(state), waits: AtomicU64::new(0), is_short: AtomicBool::new(false) }
+        let state = State { limit, reserved: 0, clients: HashMap::default() };
+        Self {
+            state: Lock::new(state),
+            refusals: AtomicU64::new(0),
+            is_short: AtomicBool::new(false),
+        }
     }
 
     /// Replaces the budget. Existing reservations stay.
@@ -96,19 +100,19 @@ impl BodyMemory {
     /// # Errors
     ///
     /// [`RejectReason::TooManyRequests`] if `key` has as many in flight; without room,
-    /// [`RejectReason::ClientMemory`] for a client that holds more than half of what is held, and
+    /// [`RejectReason::ClientMemory`] for a client that has more than half of what is reserved, and
     /// [`RejectReason::Memory`] for any other.
-    pub fn begin(
+    pub fn reserve_request(
         self: &Arc<Self>,
         key: ClientKey,
         bytes: usize,
         requests_max: usize,
     ) -> Result<MemoryPermit, RejectReason> {
-        let taken = self.state().take(&key, bytes, LEAST_SHARE, Some(requests_max));
+        let taken = self.state().take(&key, bytes, MINIMUM_SHARE, Some(requests_max));
         match taken {
             Ok(()) => Ok(MemoryPermit { key, bytes, is_request: true, memory: Arc::clone(self) }),
-            Err(Short::Requests) => Err(RejectReason::TooManyRequests(requests_max)),
-            Err(Short::Memory) => Err(self.refusal(&key)),
+            Err(LimitReached::Requests) => Err(RejectReason::TooManyRequests(requests_max)),
+            Err(LimitReached::Memory) => Err(self.refusal(&key)),
         }
     }
 
@@ -116,26 +120,31 @@ impl BodyMemory {
     ///
     /// # Errors
     ///
-    /// As [`Self::begin`].
-    pub fn keep(
+    /// As [`Self::reserve_request`].
+    pub fn reserve(
         self: &Arc<Self>,
         key: &ClientKey,
         bytes: usize,
     ) -> Result<MemoryPermit, RejectReason> {
-        self.hold(key, bytes, LEAST_SHARE).ok_or_else(|| self.refusal(key))
+        self.try_reserve(key, bytes, MINIMUM_SHARE).ok_or_else(|| self.refusal(key))
     }
 
     /// Reserves more than the minimum for a request of `key`, if there is room; the request
     /// continues without it otherwise.
-    pub fn more(self: &Arc<Self>, key: &ClientKey, bytes: usize) -> Option<MemoryPermit> {
-        let held = self.hold(key, bytes, MORE_SHARE);
-        if held.is_none() {
+    pub fn reserve_extra(self: &Arc<Self>, key: &ClientKey, bytes: usize) -> Option<MemoryPermit> {
+        let permit = self.try_reserve(key, bytes, EXTRA_SHARE);
+        if permit.is_none() {
             self.note_shortage();
         }
-        held
+        permit
     }
 
-    fn hold(self: &Arc<Self>, key: &ClientKey, bytes: usize, times: usize) -> Option<MemoryPermit> {
+    fn try_reserve(
+        self: &Arc<Self>,
+        key: &ClientKey,
+        bytes: usize,
+        times: usize,
+    ) -> Option<MemoryPermit> {
         self.state().take(key, bytes, times, None).ok()?;
         Some(MemoryPermit { key: key.clone(), bytes, is_request: false, memory: Arc::clone(self) })
     }
@@ -145,32 +154,32 @@ impl BodyMemory {
         self.note_shortage();
         let state = self.state();
         let of_client = state.clients.get(key).map_or(0, |share| share.bytes);
-        if of_client > state.held / 2 {
+        if of_client > state.reserved / 2 {
             RejectReason::ClientMemory(state.limit)
         } else {
             RejectReason::Memory(state.limit)
         }
     }
 
-    /// Whether less than half of the budget is held.
+    /// Whether less than half of the budget is reserved.
     pub fn is_ample(&self) -> bool {
         let state = self.state();
-        state.held < state.limit / 2
+        state.reserved < state.limit / 2
     }
 
-    /// Bytes held, and the budget.
+    /// Bytes reserved, and the budget.
     pub fn counts(&self) -> (usize, usize) {
         let state = self.state();
-        (state.held, state.limit)
+        (state.reserved, state.limit)
     }
 
     /// How many reservations were refused for lack of room.
-    pub fn waits(&self) -> u64 {
-        self.waits.load(Ordering::Relaxed)
+    pub fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
     }
 
     fn note_shortage(&self) {
-        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.refusals.fetch_add(1, Ordering::Relaxed);
         if !self.is_short.swap(true, Ordering::Relaxed) {
             let bytes = self.counts().1;
             warn!(
@@ -180,10 +189,10 @@ impl BodyMemory {
         }
     }
 
-    fn give_back(&self, held: &MemoryPermit) {
+    fn release(&self, permit: &MemoryPermit) {
         let mut state = self.state();
-        state.give_back(&held.key, held.bytes, usize::from(held.is_request));
-        if self.is_short.load(Ordering::Relaxed) && state.held <= state.limit / SHORTAGE_OVER {
+        state.release(&permit.key, permit.bytes, usize::from(permit.is_request));
+        if self.is_short.load(Ordering::Relaxed) && state.reserved <= state.limit / SHORTAGE_OVER {
             self.is_short.store(false, Ordering::Relaxed);
         }
     }
@@ -203,20 +212,20 @@ impl State {
         bytes: usize,
         times: usize,
         requests_max: Option<usize>,
-    ) -> Result<(), Short> {
+    ) -> Result<(), LimitReached> {
         let known = self.clients.get_mut(key);
         let mut share = known.as_deref().copied().unwrap_or_default();
         if requests_max.is_some_and(|max| share.requests >= max) {
-            return Err(Short::Requests);
+            return Err(LimitReached::Requests);
         }
         share.bytes += bytes;
         share.requests += usize::from(requests_max.is_some());
-        let free = self.limit.checked_sub(self.held + bytes).ok_or(Short::Memory)?;
+        let free = self.limit.checked_sub(self.reserved + bytes).ok_or(LimitReached::Memory)?;
         // The proxy fetches on behalf of all clients.
         if share.bytes > free.saturating_mul(times) && *key != ClientKey::Proxy {
-            return Err(Short::Memory);
+            return Err(LimitReached::Memory);
         }
-        self.held += bytes;
+        self.reserved += bytes;
         match known {
             Some(known) => *known = share,
             None => _ = self.clients.insert(key.clone(), share),
@@ -224,8 +233,8 @@ impl State {
         Ok(())
     }
 
-    fn give_back(&mut self, key: &ClientKey, bytes: usize, requests: usize) {
-        self.held -= bytes;
+    fn release(&mut self, key: &ClientKey, bytes: usize, requests: usize) {
+        self.reserved -= bytes;
         if let Some(share) = self.clients.get_mut(key) {
             share.bytes -= bytes;
             share.requests -= requests;
@@ -241,7 +250,7 @@ impl MemoryPermit {
     pub fn shrink_to(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         if surplus > 0 {
-            self.memory.state().give_back(&self.key, surplus, 0);
+            self.memory.state().release(&self.key, surplus, 0);
             self.bytes -= surplus;
         }
     }
@@ -249,6 +258,6 @@ impl MemoryPermit {
 
 impl Drop for MemoryPermit {
     fn drop(&mut self) {
-        self.memory.give_back(self);
+        self.memory.release(self);
     }
 }

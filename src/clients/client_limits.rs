@@ -8,13 +8,13 @@ use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 
 impl ClientPermit {
-    /// The client that holds it.
+    /// The client that has it.
     pub const fn key(&self) -> &ClientKey {
         &self.key
     }
 }
 
-/// How many permits each client holds. A client without any has no entry.
+/// How many permits each client has. A client without any has no entry.
 #[derive(Debug, Default)]
 pub struct ClientLimits(Lock<HashMap<ClientKey, usize>>);
 
@@ -26,7 +26,7 @@ pub struct ClientPermit {
 }
 
 impl ClientLimits {
-    /// One more permit for `key`, unless it holds `max` already.
+    /// One more permit for `key`, unless it has `max` already.
     pub fn take(self: &Arc<Self>, key: ClientKey, max: usize) -> Option<ClientPermit> {
         let mut taken = self.taken();
         match taken.get_mut(&key) {

@@ -5,17 +5,17 @@ use std::collections::VecDeque;
 
 use crate::types::client_key::ClientKey;
 
-/// A client may take one more unit while it holds less than this many times the free ones. One
+/// A client may take one more unit while it has less than this many times the free ones. One
 /// client alone leaves an eighth, several together leave less, and a client's first unit is never
 /// refused while any is free.
-const HELD_PER_FREE: usize = 7;
+const UNITS_PER_FREE: usize = 7;
 
-/// Units held and waiters queued, by client. Takes no lock, and treats a waiter `W` as opaque.
+/// Units in use and waiters queued, by client. Takes no lock, and treats a waiter `W` as opaque.
 #[derive(Debug)]
 pub struct FairQueue<W> {
-    /// A list, because few clients hold units at a time and scanning it is faster than a hash
-    /// table. A client that holds none has no entry.
-    held: Vec<(ClientKey, usize)>,
+    /// A list, because few clients have units at a time and scanning it is faster than a hash
+    /// table. A client without a unit has no entry.
+    units_by_client: Vec<(ClientKey, usize)>,
     in_use: usize,
     /// The waiting clients in the order of their turns, each with its waiters. No queue is empty.
     waiting: VecDeque<(ClientKey, VecDeque<W>)>,
@@ -31,7 +31,13 @@ const SWEEP_AFTER_MIN: usize = 1024;
 impl<W> Default for FairQueue<W> {
     fn default() -> Self {
         let (entered, sweep_after) = (0, SWEEP_AFTER_MIN);
-        Self { held: Vec::new(), in_use: 0, waiting: VecDeque::new(), entered, sweep_after }
+        Self {
+            units_by_client: Vec::new(),
+            in_use: 0,
+            waiting: VecDeque::new(),
+            entered,
+            sweep_after,
+        }
     }
 }
 
@@ -40,7 +46,7 @@ impl<W> FairQueue<W> {
     pub fn take(&mut self, client: &ClientKey, max: usize) -> bool {
         let is_free = self.has_free(client, max);
         if is_free {
-            self.hold(client);
+            self.add_unit(client);
         }
         is_free
     }
@@ -70,7 +76,7 @@ impl<W> FairQueue<W> {
         }
     }
 
-    /// The next waiter of the next client that may take one of `max` units; the client holds the
+    /// The next waiter of the next client that may take one of `max` units; the client has the
     /// unit from then on.
     pub fn next(&mut self, max: usize, has_left: impl Fn(&W) -> bool) -> Option<(ClientKey, W)> {
         loop {
@@ -82,19 +88,19 @@ impl<W> FairQueue<W> {
                 self.waiting.push_back((key.clone(), waiters));
             }
             if let Some(waiter) = waiter {
-                self.hold(&key);
+                self.add_unit(&key);
                 return Some((key, waiter));
             }
         }
     }
 
-    /// Releases a unit that `client` holds.
+    /// Releases a unit of `client`.
     pub fn release(&mut self, client: &ClientKey) {
         self.in_use -= 1;
-        if let Some(place) = self.held.iter().position(|(key, _)| key == client) {
-            self.held[place].1 -= 1;
-            if self.held[place].1 == 0 {
-                self.held.swap_remove(place);
+        if let Some(place) = self.units_by_client.iter().position(|(key, _)| key == client) {
+            self.units_by_client[place].1 -= 1;
+            if self.units_by_client[place].1 == 0 {
+                self.units_by_client.swap_remove(place);
             }
         }
     }
@@ -116,14 +122,14 @@ impl<W> FairQueue<W> {
         self.waiting.retain(|(_, waiters)| !waiters.is_empty());
     }
 
-    /// How many units are held.
+    /// How many units are in use.
     pub const fn in_use(&self) -> usize {
         self.in_use
     }
 
-    /// How many units `client` holds.
-    pub fn held_by(&self, client: &ClientKey) -> usize {
-        self.held.iter().find(|(key, _)| key == client).map_or(0, |(_, count)| *count)
+    /// How many units `client` has.
+    pub fn units_of(&self, client: &ClientKey) -> usize {
+        self.units_by_client.iter().find(|(key, _)| key == client).map_or(0, |(_, count)| *count)
     }
 
     /// Whether any waiter is queued, cancelled ones included.
@@ -146,14 +152,14 @@ impl<W> FairQueue<W> {
         let free = max.saturating_sub(self.in_use);
         free > 0
             && (*client == ClientKey::Proxy
-                || self.held_by(client) < free.saturating_mul(HELD_PER_FREE))
+                || self.units_of(client) < free.saturating_mul(UNITS_PER_FREE))
     }
 
-    fn hold(&mut self, client: &ClientKey) {
+    fn add_unit(&mut self, client: &ClientKey) {
         self.in_use += 1;
-        match self.held.iter_mut().find(|(key, _)| key == client) {
+        match self.units_by_client.iter_mut().find(|(key, _)| key == client) {
             Some((_, count)) => *count += 1,
-            None => self.held.push((client.clone(), 1)),
+            None => self.units_by_client.push((client.clone(), 1)),
         }
     }
 }

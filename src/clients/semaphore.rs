@@ -120,7 +120,7 @@ mod tests {
     #[tokio::test]
     async fn clients_take_turns_and_who_left_is_passed_over() {
         let semaphore = FairSemaphore::new(1);
-        let held = semaphore.try_acquire(&client(1)).unwrap();
+        let permit = semaphore.try_acquire(&client(1)).unwrap();
         let mut waiting = tokio::task::JoinSet::new();
         let order = Arc::new(Mutex::new(Vec::new()));
         for (number, leaves) in [(1, false), (1, false), (2, true), (2, false)] {
@@ -135,7 +135,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         }
-        drop(held);
+        drop(permit);
         while waiting.join_next().await.is_some() {}
         assert_eq!(*order.lock().unwrap(), [1, 2, 1]);
         assert_eq!(semaphore.in_use(), 0);

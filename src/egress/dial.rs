@@ -93,7 +93,9 @@ impl<'a> Dialer<'a> {
         if !options.client_reads || self.pool.http2.is_http1(origin) {
             return None;
         }
-        self.state.memory.more(options.requester.for_memory(), Window::Large.bytes() as usize)
+        self.state
+            .memory
+            .reserve_extra(options.requester.for_memory(), Window::Large.bytes() as usize)
     }
 
     async fn share(

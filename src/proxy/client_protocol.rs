@@ -16,7 +16,7 @@ use super::client_state::drain::wait_for_drain;
 use super::client_state::footprint;
 use super::connection::client_socket::SecuredClient;
 use super::connection::{http2, serve};
-use super::instance::Current;
+use super::instance::CurrentProxy;
 use super::listener_tls::ListenerTls;
 use super::observe::connection_metrics::{ClientProtocol, Entry};
 use super::outcome::rejection::Rejection;
@@ -36,7 +36,7 @@ const HANDSHAKE: u8 = 0x16;
 pub async fn serve_client(
     stream: TcpStream,
     context: Arc<ConnectionContext>,
-    current: Current,
+    current: CurrentProxy,
     rejection: Option<Rejection>,
 ) {
     let (metrics, idle) = {
@@ -113,12 +113,12 @@ async fn detect(stream: &TcpStream) -> Option<DetectedProtocol> {
     (count > 0).then(|| DetectedProtocol::of(&first[..count]))
 }
 
-fn is_tls_served(current: &Current) -> bool {
+fn is_tls_served(current: &CurrentProxy) -> bool {
     !matches!(current.load().listener_tls, ListenerTls::Off)
 }
 
 /// Serves HTTP inside TLS, in the version that the handshake has chosen (RFC 7301).
-async fn serve_tls(stream: TcpStream, context: Arc<ConnectionContext>, current: Current) {
+async fn serve_tls(stream: TcpStream, context: Arc<ConnectionContext>, current: CurrentProxy) {
     let limit = current.load().handshake_timeout;
     let client = context.client.address;
     let stream = match timeout(limit, accept_tls(stream, &current)).await {
@@ -138,7 +138,7 @@ async fn serve_tls(stream: TcpStream, context: Arc<ConnectionContext>, current: 
     }
 }
 
-async fn accept_tls(stream: TcpStream, current: &Current) -> io::Result<TlsStream<TcpStream>> {
+async fn accept_tls(stream: TcpStream, current: &CurrentProxy) -> io::Result<TlsStream<TcpStream>> {
     let local = stream.local_addr()?.ip().to_canonical();
     let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let (listener_tls, leaves) = {
@@ -163,11 +163,12 @@ async fn accept_tls(stream: TcpStream, current: &Current) -> io::Result<TlsStrea
 
 /// Serves HTTP/2 with the memory that its streams may take. Without memory for them the connection
 /// is closed.
-async fn serve_http2<S>(stream: S, context: Arc<ConnectionContext>, current: Current)
+async fn serve_http2<S>(stream: S, context: Arc<ConnectionContext>, current: CurrentProxy)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let held = current.load().admission.keep(&context.client, footprint::MULTIPLEXED_BYTES);
+    let held =
+        current.load().admission.reserve_memory(&context.client, footprint::MULTIPLEXED_BYTES);
     match held {
         Ok(held) => {
             http2::serve(stream, context, current).await;

@@ -16,7 +16,7 @@ use crate::clients::ClientAdmission;
 
 /// A worker's proxy as it is now. Each request is handled by the one that is there when it comes:
 /// new settings apply from the next request on, and one under way ends under those it began with.
-pub type Current = Arc<ArcSwap<Proxy>>;
+pub type CurrentProxy = Arc<ArcSwap<Proxy>>;
 
 /// One worker's proxy.
 #[derive(Debug)]

@@ -50,7 +50,7 @@ use forward::ForwardError;
 pub use forward::Forwarding;
 use framing::foreign_protocol::ForeignProtocol;
 use framing::head;
-pub use instance::{Current, Proxy};
+pub use instance::{CurrentProxy, Proxy};
 pub use listener_tls::{ListenerTls, ListenerTlsError};
 pub use observe::access_log::ACCESS;
 use observe::access_log::AccessEntry;
@@ -84,7 +84,7 @@ pub use crate::types::problem::{OWN_NAME, Problem};
 /// A client's request.
 type Received = BoxedRequest<Incoming>;
 
-impl Service for Current {
+impl Service for CurrentProxy {
     fn limits(&self) -> Limits {
         self.load().limits
     }
@@ -109,7 +109,7 @@ impl Proxy {
         &self,
         request: Received,
         context: &ConnectionContext,
-        current: &Current,
+        current: &CurrentProxy,
     ) -> Response<Body> {
         let mut active = ActiveRequest::begin(&context.state);
         let format = ErrorFormat::of(&request.head);
@@ -157,7 +157,7 @@ impl Proxy {
         &self,
         mut request: Received,
         context: &ConnectionContext,
-        current: &Current,
+        current: &CurrentProxy,
         active: &mut ActiveRequest,
         entry: &AccessEntry,
     ) -> Result<Response<Body>, Refusal> {
@@ -165,7 +165,7 @@ impl Proxy {
         let client = self.identify(&request.head, context).await?;
         let scheme = destination.scheme();
         let bytes = footprint::of(&request.head, !request.body.is_end_stream(), scheme);
-        active.attach_permit(self.admission.request(&client, bytes)?);
+        active.attach_permit(self.admission.admit_request(&client, bytes)?);
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::listeners::{BoundListener, Listeners};
-use super::worker_handle::{Accepted, WorkerHandle};
+use super::worker_queue::{AcceptedConnection, WorkerQueue};
 use crate::clients::ClientAdmission;
 use crate::proxy::OriginalDestination;
 use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
@@ -31,12 +31,12 @@ const IMBALANCE_MAX: usize = 4;
 #[derive(Clone)]
 pub(super) struct Acceptor {
     pub admission: Arc<ClientAdmission>,
-    /// Permits for connections, as many as there are descriptors for.
-    pub permits: Arc<Semaphore>,
-    /// Permits that one client may have.
+    /// One permit for each connection that there are file descriptors for.
+    pub descriptor_permits: Arc<Semaphore>,
+    /// Connections that one client may have.
     pub max_per_client: usize,
     /// The workers; that of this thread first.
-    pub workers: Vec<WorkerHandle<Accepted>>,
+    pub workers: Vec<WorkerQueue<AcceptedConnection>>,
     pub stop: CancellationToken,
     /// Accepting has failed and not succeeded since. Shared by all loops: it is logged once.
     pub is_failing: Arc<AtomicBool>,
@@ -65,7 +65,7 @@ impl Acceptor {
                     if self.is_failing.swap(false, Relaxed) {
                         info!("connections are accepted again");
                     }
-                    self.hand_to_worker((stream, client), listener.transparent.clone(), permit);
+                    self.admit((stream, client), listener.transparent.clone(), permit);
                 }
                 // The client left, or a signal interrupted the call: waiting would not help.
                 Err(error) if is_transient(&error) => {}
@@ -90,31 +90,43 @@ impl Acceptor {
         &self,
         listener: &Listener,
     ) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(io::Error::other)?;
+        let permits = Arc::clone(&self.descriptor_permits);
+        let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
         let (stream, client) = listener.accept().await?;
         Ok((stream, client, permit))
     }
 
-    /// Sends the connection to a running worker. A failure closes this connection only.
-    fn hand_to_worker(
+    /// Admits the client of the connection, or rejects it, and sends the connection to a worker. A
+    /// failure closes this connection only.
+    fn admit(
         &self,
         (stream, client): (TcpStream, SocketAddr),
         transparent: Option<OriginalDestination>,
-        permit: OwnedSemaphorePermit,
+        descriptor_permit: OwnedSemaphorePermit,
     ) {
-        let received = catch_unwind(AssertUnwindSafe(|| {
-            self.admission.receive(client.ip(), self.max_per_client)
+        let admitted = catch_unwind(AssertUnwindSafe(|| {
+            self.admission.admit_connection(client.ip(), self.max_per_client)
         }));
-        let Ok(Some(admitted)) = received else { return };
+        let Ok(Some(permit)) = admitted else { return };
         // Rejected connections have their own reserve of descriptors.
-        let permit = admitted.reject_reason.is_none().then_some(permit);
-        let mut arrival = Accepted { stream, client, transparent, admitted, permit };
-        let chosen = choose_worker(self.workers.iter().map(WorkerHandle::connections));
+        let descriptor_permit = permit.reject_reason.is_none().then_some(descriptor_permit);
+        self.send_to_worker(AcceptedConnection {
+            stream,
+            client,
+            transparent,
+            permit,
+            descriptor_permit,
+        });
+    }
+
+    /// Sends `connection` to the chosen worker, or to any other that runs.
+    fn send_to_worker(&self, mut connection: AcceptedConnection) {
+        let chosen = choose_worker(self.workers.iter().map(WorkerQueue::connections));
         for at in chosen.into_iter().chain(0..self.workers.len()) {
-            match self.workers[at].send(arrival) {
+            match self.workers[at].send(connection) {
                 Ok(()) => return,
-                // That worker is gone.
-                Err(returned) => arrival = returned,
+                // That worker has ended.
+                Err(returned) => connection = returned,
             }
         }
         warn!("no worker is left to serve a connection");

@@ -16,7 +16,7 @@ mod running;
 mod totals;
 mod witness;
 mod worker;
-mod worker_handle;
+mod worker_queue;
 
 pub use build::{Components, build, build_egress, build_prepared, store};
 pub use engine::{EngineError, is_name_of, observer};

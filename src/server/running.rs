@@ -58,7 +58,7 @@ impl Server {
         });
         let (workers, handles): (Vec<_>, Vec<_>) =
             started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
-        let liveness = Liveness::of(workers.iter().map(Worker::named));
+        let liveness = Liveness::of(workers.iter().map(Worker::name_and_runtime));
         let watching = Watching::start(&components.watch, &components.audit, &components.clock)?;
         let (totals, components) = (Totals::start(components)?, components.clone());
         let of_pace = (&components.store, components.egress.lanes());
@@ -66,7 +66,7 @@ impl Server {
         let pace_keeper = PaceKeeper::start(of_pace, &components.clock, of_engine)?;
         let mut acceptor = Acceptor {
             admission: Arc::clone(&components.admission),
-            permits: Arc::new(Semaphore::new(permits)),
+            descriptor_permits: Arc::new(Semaphore::new(permits)),
             max_per_client: descriptors::max_per_client(permits - waiting),
             workers: handles,
             stop: stop.clone(),

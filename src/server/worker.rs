@@ -17,9 +17,9 @@ use tracing::{error, warn};
 use super::accept::Acceptor;
 use super::build::Components;
 use super::listeners::Listeners;
-use super::worker_handle::{Accepted, ConnectionCount, WorkerHandle};
+use super::worker_queue::{AcceptedConnection, ConnectionCount, WorkerQueue};
 use crate::egress::Egress;
-use crate::proxy::{self, ConnectionContext, Current, Gate, Proxy};
+use crate::proxy::{self, ConnectionContext, CurrentProxy, Gate, Proxy};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use tokio_util::sync::CancellationToken;
@@ -32,45 +32,47 @@ const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Worker {
     name: String,
     handle: Handle,
-    current: Current,
+    current: CurrentProxy,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Serves what is sent, until the channel is closed: then requests in flight may end, within
-    /// the drain timeout. `connections` are those of all workers: each worker runs until the last
-    /// has ended, because its connections to origins may be lent, and others wait for its fetches.
+    /// Serves the connections that are queued, until the queue is closed: then requests in flight
+    /// may end, within the drain timeout. `connections` are those of all workers: each worker runs
+    /// until the last has ended, because its connections to origins may be lent, and others wait
+    /// for its fetches.
     pub fn start(
         number: usize,
         components: &Components,
         gate: &Arc<Gate>,
         stop: CancellationToken,
         connections: TaskTracker,
-    ) -> io::Result<(Self, WorkerHandle<Accepted>)> {
-        let (worker, arrivals) = WorkerHandle::new();
+    ) -> io::Result<(Self, WorkerQueue<AcceptedConnection>)> {
+        let (queue, receiver) = WorkerQueue::new();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let egress = Arc::new(Egress::new(Arc::clone(&components.egress)));
         let proxy = components.proxy(&components.settings(), gate, egress);
-        let current: Current = Arc::new(ArcSwap::from_pointee(proxy));
-        let (served, settings) = (Arc::clone(&current), Arc::clone(&components.settings));
+        let current: CurrentProxy = Arc::new(ArcSwap::from_pointee(proxy));
+        let (current_proxy, settings) = (Arc::clone(&current), Arc::clone(&components.settings));
         let (name, handle) = (format!("worker-{number}"), runtime.handle().clone());
         let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
-            let receive =
-                |(arrival, held)| receive(arrival, held, Arc::clone(&served), stop.clone());
+            let serve = |(connection, count)| {
+                serve_connection(connection, count, Arc::clone(&current_proxy), stop.clone())
+            };
             let run_housekeeping = || {
-                let proxy = served.load();
+                let proxy = current_proxy.load();
                 proxy.forwarding.egress.sweep();
                 proxy.metrics.tls.log_distrusting(clock::monotonic(), settings.load().under_run);
             };
-            served.load().forwarding.egress.set_current();
+            current_proxy.load().forwarding.egress.set_current();
             runtime.block_on(async {
-                serve(arrivals, &connections, receive, run_housekeeping).await;
+                serve_queue(receiver, &connections, serve, run_housekeeping).await;
                 drain(&connections, settings.load().limits.drain_timeout).await;
             });
             // What still runs (tunnels, a fetch) does not keep the process.
             runtime.shutdown_background();
         })?;
-        Ok((Self { name, handle, current, thread: Some(thread) }, worker))
+        Ok((Self { name, handle, current, thread: Some(thread) }, queue))
     }
 
     /// Runs `acceptor` on its thread, for `listeners`.
@@ -79,7 +81,7 @@ impl Worker {
     }
 
     /// The name and the runtime of its thread.
-    pub fn named(&self) -> (String, Handle) {
+    pub fn name_and_runtime(&self) -> (String, Handle) {
         (self.name.clone(), self.handle.clone())
     }
 
@@ -99,19 +101,19 @@ impl Worker {
     }
 }
 
-/// Serves each arriving connection in a task of `connections`, and runs the housekeeping
+/// Serves each queued connection in a task of `connections`, and runs the housekeeping
 /// periodically, until the queue is closed.
-async fn serve<T, F: Future<Output = ()> + Send + 'static>(
-    mut arrivals: mpsc::UnboundedReceiver<T>,
+async fn serve_queue<T, F: Future<Output = ()> + Send + 'static>(
+    mut queue: mpsc::UnboundedReceiver<T>,
     connections: &TaskTracker,
-    receive: impl Fn(T) -> F,
+    serve: impl Fn(T) -> F,
     run_housekeeping: impl Fn(),
 ) {
     let mut sweep = tokio::time::interval(POOL_SWEEP_INTERVAL);
     loop {
         tokio::select! {
-            arrival = arrivals.recv() => match arrival {
-                Some(arrival) => drop(connections.spawn(receive(arrival))),
+            connection = queue.recv() => match connection {
+                Some(connection) => drop(connections.spawn(serve(connection))),
                 None => return,
             },
             // A panic in a task is the task's; one here would be the end of every connection.
@@ -130,17 +132,17 @@ async fn drain(connections: &TaskTracker, drain_timeout: Duration) {
     }
 }
 
-/// Serves one admitted connection. Its permit is held to the end, including what runs inside a
-/// CONNECT.
-async fn receive(
-    arrival: Accepted,
-    held: ConnectionCount,
-    proxy: Current,
+/// Serves one admitted connection, or rejects it. Its permits are kept until it ends, including what
+/// runs inside a CONNECT.
+async fn serve_connection(
+    connection: AcceptedConnection,
+    count: ConnectionCount,
+    proxy: CurrentProxy,
     stop: CancellationToken,
 ) {
-    let Accepted { stream, client, transparent, admitted, permit } = arrival;
+    let AcceptedConnection { stream, client, transparent, permit, descriptor_permit } = connection;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
-    let rejection = admitted.reject_reason.map(Into::into);
+    let rejection = permit.reject_reason.map(Into::into);
     match transparent {
         None => {
             let context = Arc::new(ConnectionContext::of_client(client, stop));
@@ -151,7 +153,7 @@ async fn receive(
             box_future(|| proxy::transparent::serve(stream, kind, context, proxy, rejection)).await;
         }
     }
-    drop((admitted, permit, held));
+    drop((permit, descriptor_permit, count));
 }
 
 #[cfg(test)]
@@ -162,13 +164,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_ends_its_own_connection_and_nothing_else() {
-        let (sender, arrivals) = mpsc::unbounded_channel();
+        let (sender, queue) = mpsc::unbounded_channel();
         let served = Arc::new(AtomicUsize::new(0));
         for number in 0..10 {
             sender.send(number).unwrap();
         }
         drop(sender);
-        let receive = |number| {
+        let serve = |number| {
             let served = Arc::clone(&served);
             async move {
                 assert!(number % 2 == 0, "an odd one");
@@ -176,7 +178,7 @@ mod tests {
             }
         };
         let connections = TaskTracker::new();
-        serve(arrivals, &connections, receive, || panic!("while it tends")).await;
+        serve_queue(queue, &connections, serve, || panic!("in the housekeeping")).await;
         drain(&connections, Duration::from_secs(20)).await;
         assert_eq!((served.load(Ordering::SeqCst), connections.len()), (5, 0));
     }

@@ -8,7 +8,7 @@ pub(super) fn add(page: &mut Exposition, watched: &Watched) {
     page.gauge(
         "courtesy_connections",
         "Open client connections",
-        watched.admission.inside() as u64,
+        watched.admission.open_connections() as u64,
     );
     let connections = &watched.request_metrics.connections;
     let help = "Client connections accepted, by the kind of the listener";
@@ -24,7 +24,7 @@ pub(super) fn add(page: &mut Exposition, watched: &Watched) {
     let help = "Limit of the memory held by requests in progress (limits.body_memory)";
     page.bytes("courtesy_body_memory_limit", help, limit as u64);
     let help = "Requests rejected, or continued with small reads, for lack of body memory";
-    page.counter("courtesy_body_memory_waits", help, memory.waits());
+    page.counter("courtesy_body_memory_waits", help, memory.refusals());
     let inside = &watched.request_metrics.tls;
     let help = "Failed TLS handshakes inside CONNECT, by the client's alert";
     page.counters("courtesy_tls_client_failures", help, "alert", inside.failures());

@@ -28,7 +28,7 @@ pub struct Scan {
     listing: Listing,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
-    current: Option<Current>,
+    current: Option<OpenSegment>,
     /// The first line of the last segment that was begun or passed over.
     begun: Option<u64>,
     /// Bytes of segments that are done with.
@@ -39,7 +39,7 @@ pub struct Scan {
 
 /// The segment that is being read.
 #[derive(Debug)]
-struct Current {
+struct OpenSegment {
     segment: Segment,
     blocks: BlockReader,
     /// Another follows it, so it will not grow any more.
@@ -179,7 +179,8 @@ impl Scan {
         match BlockReader::open(&segment.path, self.block_bytes) {
             Ok(blocks) if blocks.inode == segment.inode => {
                 self.begun = Some(segment.first_seq);
-                self.current = Some(Current { segment, blocks, is_closed: false, at_end: false });
+                self.current =
+                    Some(OpenSegment { segment, blocks, is_closed: false, at_end: false });
                 Ok(Step::Again)
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -210,7 +211,7 @@ impl Scan {
 
     /// The file was copied, emptied and begun anew (logrotate's `copytruncate`).
     fn read_on_in_a_copy(&mut self) -> Result<Step, ScanError> {
-        let Some(Current { segment, blocks, .. }) = self.current.take() else {
+        let Some(OpenSegment { segment, blocks, .. }) = self.current.take() else {
             return Ok(Step::Again);
         };
         self.done += segment.bytes;
@@ -223,7 +224,7 @@ impl Scan {
         let mut copied = BlockReader::open(&copy.path, self.block_bytes).map_err(failed)?;
         copied.skip_lines(blocks.lines).map_err(failed)?;
         self.current =
-            Some(Current { segment: copy, blocks: copied, is_closed: true, at_end: false });
+            Some(OpenSegment { segment: copy, blocks: copied, is_closed: true, at_end: false });
         Ok(Step::Again)
     }
 
@@ -250,13 +251,13 @@ impl Scan {
     }
 
     fn block(&self) -> Option<Block<'_>> {
-        let Current { segment, blocks, .. } = self.current.as_ref()?;
+        let OpenSegment { segment, blocks, .. } = self.current.as_ref()?;
         let bytes = blocks.bytes();
         Some(Block::new(&segment.path, bytes, blocks.lines_before))
     }
 
     fn rest(&self) -> Option<Rest<'_>> {
-        let Current { segment, blocks, .. } = self.current.as_ref()?;
+        let OpenSegment { segment, blocks, .. } = self.current.as_ref()?;
         Some(Rest { file: &segment.path, bytes: blocks.bytes(), number: blocks.lines + 1 })
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::health::{Status, Trouble};
 use super::message::{Done, ForgetError, Job, WriteError, Written, no_answer};
-use crate::audit::config::Current;
+use crate::audit::config::CurrentConfig;
 use crate::audit::evidence::BlobName;
 use crate::audit::record::chain::Content;
 use crate::audit::record::meta_record::Notice;
@@ -24,7 +24,7 @@ pub(crate) const NOTICES_WAITING_MAX: usize = 128;
 /// Shared by the writer's thread and its watchdog.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    config: Current,
+    config: CurrentConfig,
     clock: Arc<dyn Clock>,
     status: Arc<Status>,
     /// Locked by the writer's thread while it waits for jobs, and by the watchdog while that thread
@@ -75,7 +75,7 @@ pub(super) struct Waiting {
 impl InFlight {
     /// No work, and this queue of `jobs`.
     pub fn new(
-        config: Current,
+        config: CurrentConfig,
         clock: Arc<dyn Clock>,
         status: Arc<Status>,
         jobs: mpsc::Receiver<Job>,

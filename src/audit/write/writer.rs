@@ -23,7 +23,7 @@ use super::retention::Retention;
 use super::signals::{Events, Signals};
 use super::watchdog::Watchdog;
 use super::writer_thread::WriterThread;
-use crate::audit::config::{Config, Current};
+use crate::audit::config::{Config, CurrentConfig};
 use crate::audit::evidence::Blob;
 use crate::audit::limits::RECORDS_WAITING_MAX;
 use crate::audit::record::denial_record::Record;
@@ -46,7 +46,7 @@ pub struct Writer {
     queue: mpsc::Sender<Job>,
     signals: Arc<Signals>,
     files: watch::Receiver<u64>,
-    config: Current,
+    config: CurrentConfig,
     status: Arc<Status>,
     in_flight: Arc<InFlight>,
     threads: Lock<Option<Threads>>,
@@ -73,7 +73,7 @@ struct Thread {
 impl Writer {
     /// Opens the directory for this process alone, and makes it if need be.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
-        let config: Current = Arc::new(ArcSwap::from_pointee(config));
+        let config: CurrentConfig = Arc::new(ArcSwap::from_pointee(config));
         let set = config.load_full();
         let dir: &Path = &set.dir;
         let failed = |source| OpenError::Io { path: dir.to_owned(), source };

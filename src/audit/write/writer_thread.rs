@@ -19,7 +19,7 @@ use super::log_dir::LogDir;
 use super::message::{ForgetError, Job, no_answer};
 use super::recover::{Active, First};
 use super::signals::{Events, Signals};
-use crate::audit::config::{Current, Sync};
+use crate::audit::config::{CurrentConfig, Sync};
 use crate::audit::evidence::BlobName;
 use crate::audit::limits::RECORDS_WAITING_MAX;
 use crate::audit::record::chain::Head;
@@ -31,7 +31,7 @@ use crate::types::timestamp::Timestamp;
 const EVIDENCE_RECORDS_WAITING_MAX: usize = 8192;
 
 pub(super) struct WriterThread {
-    pub(super) config: Current,
+    pub(super) config: CurrentConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) file: ActiveFile,
     pub(super) log_dir: LogDir,
@@ -78,7 +78,7 @@ enum Woken {
 
 impl WriterThread {
     pub(super) fn new(
-        config: Current,
+        config: CurrentConfig,
         clock: Arc<dyn Clock>,
         active: Active,
         (head, log_dir): (Head, LogDir),

@@ -51,7 +51,7 @@ fn basic(name: &str, password: &str) -> HeaderMap {
 }
 
 fn why(admission: &Arc<ClientAdmission>, client: &str) -> Option<RejectReason> {
-    admission.receive(client.parse().unwrap(), usize::MAX).unwrap().reject_reason
+    admission.admit_connection(client.parse().unwrap(), usize::MAX).unwrap().reject_reason
 }
 
 fn count(admission: &ClientAdmission, word: &str) -> u64 {
@@ -67,14 +67,15 @@ fn strangers_are_rejected_and_a_permit_is_released_when_dropped() {
         Some(RejectReason::NotAllowed(stranger.parse().unwrap()))
     );
     assert_eq!(why(&admission, "::ffff:10.1.2.3"), None);
-    let receive = |client: &str| admission.receive(client.parse().unwrap(), usize::MAX).unwrap();
-    let inside = [receive("127.0.0.1"), receive("127.0.0.1")];
+    let admit =
+        |client: &str| admission.admit_connection(client.parse().unwrap(), usize::MAX).unwrap();
+    let inside = [admit("127.0.0.1"), admit("127.0.0.1")];
     assert_eq!(why(&admission, "127.0.0.1"), Some(RejectReason::TooManyConnections(2)));
-    let other = receive("10.0.0.1");
+    let other = admit("10.0.0.1");
     assert_eq!(other.reject_reason, None);
     assert_eq!(why(&admission, "10.0.0.2"), Some(RejectReason::Full(3)));
     drop(inside);
-    assert_eq!((why(&admission, "::1"), admission.inside()), (None, 1));
+    assert_eq!((why(&admission, "::1"), admission.open_connections()), (None, 1));
     let counted =
         ["not_allowed", "client_connections", "connections"].map(|word| count(&admission, word));
     assert_eq!(counted, [1, 1, 1]);
@@ -83,17 +84,18 @@ fn strangers_are_rejected_and_a_permit_is_released_when_dropped() {
 #[test]
 fn a_rejected_connection_takes_no_permit_of_a_served_one() {
     let admission = admission(clients());
-    let receive = |client: &str| admission.receive(client.parse().unwrap(), usize::MAX).unwrap();
-    let strangers: Vec<_> = (0..5).map(|_| receive("192.0.2.1")).collect();
-    let greedy: Vec<_> = (0..5).map(|_| receive("10.0.0.1")).collect();
+    let admit =
+        |client: &str| admission.admit_connection(client.parse().unwrap(), usize::MAX).unwrap();
+    let strangers: Vec<_> = (0..5).map(|_| admit("192.0.2.1")).collect();
+    let greedy: Vec<_> = (0..5).map(|_| admit("10.0.0.1")).collect();
     assert_eq!(greedy.iter().filter(|it| it.reject_reason.is_none()).count(), 2);
-    assert_eq!((why(&admission, "127.0.0.1"), admission.inside()), (None, 10));
+    assert_eq!((why(&admission, "127.0.0.1"), admission.open_connections()), (None, 10));
     drop((strangers, greedy));
-    assert_eq!(admission.inside(), 0);
+    assert_eq!(admission.open_connections(), 0);
 }
 
 #[tokio::test]
-async fn another_list_of_addresses_holds_for_those_who_are_inside() {
+async fn another_list_of_addresses_applies_to_open_connections() {
     let stranger = IpAddr::from([10, 0, 0, 1]);
     for (before, after) in [
         (clients(), Clients { allow: Vec::new(), ..clients() }),
@@ -119,12 +121,13 @@ async fn another_list_of_addresses_holds_for_those_who_are_inside() {
 #[test]
 fn even_turning_away_is_bounded() {
     let admission = admission(Clients { open: true, connections_max: 0, ..clients() });
-    let crowd: Vec<_> =
-        (0..REJECTED_MAX).map(|_| admission.receive([192, 0, 2, 1].into(), usize::MAX)).collect();
+    let crowd: Vec<_> = (0..REJECTED_MAX)
+        .map(|_| admission.admit_connection([192, 0, 2, 1].into(), usize::MAX))
+        .collect();
     assert!(crowd.iter().all(Option::is_some));
-    assert!(admission.receive([192, 0, 2, 1].into(), usize::MAX).is_none());
+    assert!(admission.admit_connection([192, 0, 2, 1].into(), usize::MAX).is_none());
     drop(crowd);
-    assert!(admission.receive([192, 0, 2, 1].into(), usize::MAX).is_some());
+    assert!(admission.admit_connection([192, 0, 2, 1].into(), usize::MAX).is_some());
 }
 
 #[test]
@@ -247,16 +250,16 @@ async fn equal_users_need_no_new_verification() {
 #[test]
 fn no_client_has_more_than_its_share_of_what_there_are_means_for() {
     let admission = admission(clients());
-    let _inside = admission.receive(LOOPBACK, 1).unwrap();
-    let refused = admission.receive(LOOPBACK, 1).unwrap().reject_reason;
+    let _inside = admission.admit_connection(LOOPBACK, 1).unwrap();
+    let refused = admission.admit_connection(LOOPBACK, 1).unwrap().reject_reason;
     assert_eq!(refused, Some(RejectReason::TooManyConnections(1)));
-    assert_eq!(admission.receive([10, 0, 0, 1].into(), 1).unwrap().reject_reason, None);
+    assert_eq!(admission.admit_connection([10, 0, 0, 1].into(), 1).unwrap().reject_reason, None);
 }
 
 #[test]
 fn a_changed_setting_loses_no_count() {
     let admission = admission(clients());
-    let _inside = admission.receive(LOOPBACK, usize::MAX).unwrap();
+    let _inside = admission.admit_connection(LOOPBACK, usize::MAX).unwrap();
     admission.change(Clients { per_client_max: 1, ..clients() });
     assert_eq!(why(&admission, "127.0.0.1"), Some(RejectReason::TooManyConnections(1)));
     admission.change(Clients { per_client_max: 2, ..clients() });
@@ -266,7 +269,7 @@ fn a_changed_setting_loses_no_count() {
 #[test]
 fn requests_are_counted_by_user_and_else_by_address() {
     let admission = admission(clients());
-    let take = |client: &Client| admission.request(client, 0);
+    let take = |client: &Client| admission.admit_request(client, 0);
     let (here, there) = (Client::at(LOOPBACK), Client::at([10, 0, 0, 1].into()));
     let ada = User { max_requests: Some(1), ..user("ada", "secret") };
     let named = Client { user: Some(Arc::new(ada)), ..Client::at(LOOPBACK) };

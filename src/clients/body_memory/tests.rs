@@ -9,7 +9,7 @@ fn client(number: u8) -> ClientKey {
 
 /// Reserves in pieces until `key` is refused.
 fn all(memory: &Arc<BodyMemory>, key: &ClientKey) -> Vec<MemoryPermit> {
-    let next = || memory.begin(key.clone(), EACH, usize::MAX).ok();
+    let next = || memory.reserve_request(key.clone(), EACH, usize::MAX).ok();
     std::iter::from_fn(next).collect()
 }
 
@@ -19,24 +19,27 @@ fn a_client_alone_has_seven_eighths_and_another_finds_room_all_the_same() {
     let first = all(&memory, &client(1));
     assert_eq!(first.len(), LIMIT / EACH / 8 * 7);
     assert_eq!(
-        memory.begin(client(1), EACH, usize::MAX).err(),
+        memory.reserve_request(client(1), EACH, usize::MAX).err(),
         Some(RejectReason::ClientMemory(LIMIT))
     );
     let (mut others, mut least) = (Vec::new(), usize::MAX);
     for number in 2..5 {
-        let held = all(&memory, &client(number));
-        least = least.min(held.len());
-        others.push(held);
+        let permits = all(&memory, &client(number));
+        least = least.min(permits.len());
+        others.push(permits);
     }
     assert!(least > 0, "none of three more is kept out");
-    assert_eq!(memory.begin(client(4), EACH, usize::MAX).err(), Some(RejectReason::Memory(LIMIT)));
+    assert_eq!(
+        memory.reserve_request(client(4), EACH, usize::MAX).err(),
+        Some(RejectReason::Memory(LIMIT))
+    );
     drop((first, others));
     assert_eq!(memory.counts(), (0, LIMIT));
     assert!(memory.state().clients.is_empty());
 }
 
 #[test]
-fn what_comes_back_goes_to_who_holds_less() {
+fn released_memory_goes_to_the_client_that_has_less() {
     let memory = Arc::new(BodyMemory::new(LIMIT));
     let mut first = all(&memory, &client(1));
     let before = all(&memory, &client(2)).len();
@@ -50,33 +53,36 @@ fn what_comes_back_goes_to_who_holds_less() {
 #[test]
 fn what_is_more_than_the_least_leaves_half_for_others() {
     let memory = Arc::new(BodyMemory::new(LIMIT));
-    let more: Vec<_> = std::iter::from_fn(|| memory.more(&client(1), EACH)).collect();
+    let more: Vec<_> = std::iter::from_fn(|| memory.reserve_extra(&client(1), EACH)).collect();
     assert_eq!(more.len(), LIMIT / EACH / 2);
-    assert_eq!(memory.waits(), 1);
-    assert!(memory.begin(client(1), EACH, usize::MAX).is_ok());
-    assert!(memory.more(&client(2), EACH).is_some());
+    assert_eq!(memory.refusals(), 1);
+    assert!(memory.reserve_request(client(1), EACH, usize::MAX).is_ok());
+    assert!(memory.reserve_extra(&client(2), EACH).is_some());
 }
 
 #[test]
 fn requests_are_counted_with_it_and_leave_no_entry() {
     let memory = Arc::new(BodyMemory::new(LIMIT));
-    let one = memory.begin(client(1), 0, 1).unwrap();
-    assert_eq!(memory.begin(client(1), 0, 1).err(), Some(RejectReason::TooManyRequests(1)));
+    let one = memory.reserve_request(client(1), 0, 1).unwrap();
+    assert_eq!(
+        memory.reserve_request(client(1), 0, 1).err(),
+        Some(RejectReason::TooManyRequests(1))
+    );
     drop(one);
     assert!(memory.state().clients.is_empty());
-    assert!(memory.begin(client(1), 0, 0).is_err());
+    assert!(memory.reserve_request(client(1), 0, 0).is_err());
 }
 
 #[test]
-fn a_part_can_be_given_back_and_another_limit_holds_for_what_comes() {
+fn a_part_can_be_released_and_another_limit_holds_for_later_requests() {
     let memory = Arc::new(BodyMemory::new(LIMIT));
-    let mut held = memory.more(&ClientKey::Proxy, LIMIT).unwrap();
+    let mut permits = memory.reserve_extra(&ClientKey::Proxy, LIMIT).unwrap();
     assert!(!memory.is_ample());
-    held.shrink_to(EACH);
-    held.shrink_to(LIMIT);
+    permits.shrink_to(EACH);
+    permits.shrink_to(LIMIT);
     assert_eq!(memory.counts(), (EACH, LIMIT));
     memory.change(EACH);
-    assert!(memory.keep(&client(1), 1).is_err());
-    drop(held);
-    assert!(memory.keep(&client(1), EACH / 2).is_ok());
+    assert!(memory.reserve(&client(1), 1).is_err());
+    drop(permits);
+    assert!(memory.reserve(&client(1), EACH / 2).is_ok());
 }

@@ -108,7 +108,7 @@ impl MemoryCharge {
             return false;
         }
         self.asks_at = self.given.saturating_add(ORIGIN_READ_SMALL_BYTES);
-        self.held = self.memory.more(&self.client, LARGE_CONTENT_BYTES);
+        self.held = self.memory.reserve_extra(&self.client, LARGE_CONTENT_BYTES);
         self.held.is_some()
     }
 }

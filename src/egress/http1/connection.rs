@@ -137,7 +137,7 @@ impl Http1Connection {
         is_large: bool,
     ) -> bool {
         let piece = if is_large { ORIGIN_READ_LARGEST_BYTES } else { ORIGIN_READ_LARGE_BYTES };
-        let held = memory.more(client, PIECES_HELD * piece);
+        let held = memory.reserve_extra(client, PIECES_HELD * piece);
         let is_allowed = held.is_some();
         if is_allowed {
             self.memory = held;

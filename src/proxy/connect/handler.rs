@@ -18,7 +18,7 @@ use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::request_info::{RequestInfo, Subject};
 use crate::proxy::decision::revocation::Revocation;
 use crate::proxy::decision::rules::Mixed;
-use crate::proxy::instance::{Current, Proxy};
+use crate::proxy::instance::{CurrentProxy, Proxy};
 use crate::proxy::observe::access_log::AccessEntry;
 use crate::proxy::observe::request_metrics::End;
 use crate::proxy::outcome::refusal::Refusal;
@@ -36,7 +36,7 @@ impl Proxy {
         socket: PendingSocket,
         client: &Client,
         context: &ConnectionContext,
-        current: &Current,
+        current: &CurrentProxy,
         entry: &AccessEntry,
     ) -> Result<Response<Body>, Refusal> {
         let user_agent = head.headers.get(USER_AGENT);
@@ -67,7 +67,7 @@ impl Proxy {
         origin: Origin,
         info: RequestInfo<'_>,
         context: &ConnectionContext,
-        current: &Current,
+        current: &CurrentProxy,
     ) -> Result<Response<Body>, Refusal> {
         // Port 80 is for plain HTTP, as of WebSockets, which needs no certificate.
         if origin.port() != 80
@@ -81,7 +81,7 @@ impl Proxy {
         if let Err(error) = self.gate.admit_address(&origin, info, egress).await {
             return self.metrics.begin(&origin).since(since).finish(Err(error.into()));
         }
-        let held = self.admission.keep(info.client, footprint::MULTIPLEXED_BYTES)?;
+        let held = self.admission.reserve_memory(info.client, footprint::MULTIPLEXED_BYTES)?;
         let inside = context.after_connect(info.client);
         let interception = Interception { origin, info: info.into(), current: Arc::clone(current) };
         let is_stream = socket.is_stream();
@@ -110,7 +110,7 @@ impl Proxy {
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
             self.gate.recheck_host(&permit, info, mixed).await?;
         }
-        let held = self.admission.keep(info.client, footprint::TUNNEL_BYTES)?;
+        let held = self.admission.reserve_memory(info.client, footprint::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
         let shutdown = &context.shutdown;
         let requester = Requester::client(&key).behind(&info.client.loop_tokens);

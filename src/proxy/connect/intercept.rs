@@ -27,7 +27,7 @@ use crate::proxy::connect::sniff::Protocol;
 use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::connection::{http2, serve};
 use crate::proxy::decision::request_info::OwnedRequestInfo;
-use crate::proxy::instance::Current;
+use crate::proxy::instance::CurrentProxy;
 use crate::proxy::observe::distrusting::remedy;
 use crate::proxy::observe::tls_metrics::alert;
 use crate::proxy::request::target::Scope;
@@ -42,7 +42,7 @@ pub struct Interception {
     pub origin: Origin,
     /// The CONNECT request, for records.
     pub info: OwnedRequestInfo,
-    pub current: Current,
+    pub current: CurrentProxy,
 }
 
 /// An intercepted connection by its protocol.
@@ -206,7 +206,7 @@ async fn run(
 
 /// A client that closes after the handshake, without a request, may not trust the certificate:
 /// GnuTLS checks it when the handshake is over.
-fn note_end(within: &ConnectionContext, current: &Current) {
+fn note_end(within: &ConnectionContext, current: &CurrentProxy) {
     let ConnectionContext { client, scope, state, .. } = within;
     let is_unused = state.requests() == 0 && !state.has_refused_input();
     if let Scope::Within(origin) = scope

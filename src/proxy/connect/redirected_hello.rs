@@ -8,7 +8,7 @@ use tracing::{debug, info};
 use super::preread::Append as _;
 use super::sni::{ClientHello, Named};
 use crate::proxy::client_state::connection_context::ConnectionContext;
-use crate::proxy::instance::Current;
+use crate::proxy::instance::CurrentProxy;
 
 /// The name in the ClientHello that begins with `first`; `first` gets all that was read.
 pub async fn read_hello(mut stream: &TcpStream, first: &mut Vec<u8>) -> io::Result<Named> {
@@ -29,7 +29,7 @@ pub fn note_no_hello(
     read: Option<io::Result<Named>>,
     authority: &str,
     context: &ConnectionContext,
-    current: &Current,
+    current: &CurrentProxy,
 ) {
     let error = read.and_then(Result::err);
     current.load().metrics.tls.count_failure(error.as_ref());

@@ -8,7 +8,7 @@ use crate::proxy::client_state::body::ActiveRequest;
 use crate::proxy::client_state::connection_context::ConnectionContext;
 use crate::proxy::client_state::footprint;
 use crate::proxy::connection::upgraded::{FirstBytes, PendingSocket};
-use crate::proxy::instance::{Current, Proxy};
+use crate::proxy::instance::{CurrentProxy, Proxy};
 use crate::proxy::observe::access_log::AccessEntry;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::outcome::rejection::Rejection;
@@ -27,7 +27,7 @@ impl Proxy {
         headers: HeaderMap,
         socket: oneshot::Receiver<FirstBytes>,
         context: &ConnectionContext,
-        current: &Current,
+        current: &CurrentProxy,
     ) -> Result<(), Refusal> {
         let mut active = ActiveRequest::begin(&context.state);
         let head = connect_head(authority, headers)?;
@@ -35,7 +35,7 @@ impl Proxy {
         let opened = async {
             let client = self.identify(&head, context).await?;
             let bytes = footprint::of(&head, false, None);
-            active.attach_permit(self.admission.request(&client, bytes)?);
+            active.attach_permit(self.admission.admit_request(&client, bytes)?);
             let socket = PendingSocket::Channel(socket);
             self.connect(&head, socket, &client, context, current, &entry).await
         };

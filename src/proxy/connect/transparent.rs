@@ -24,7 +24,7 @@ use crate::audit::Reason;
 use crate::proxy::client_state::connection_context::ConnectionContext;
 use crate::proxy::connection::serve as serve_http;
 use crate::proxy::decision::request_info::{OwnedRequestInfo, RequestInfo};
-use crate::proxy::instance::Current;
+use crate::proxy::instance::CurrentProxy;
 use crate::proxy::limits::LINGER;
 use crate::proxy::observe::access_log::AccessEntry;
 use crate::proxy::observe::connection_metrics::ClientProtocol;
@@ -41,7 +41,7 @@ struct Arrival {
     /// The name that the destination stands for: Host and TLS must not name another.
     host: Option<Host>,
     context: ConnectionContext,
-    current: Current,
+    current: CurrentProxy,
 }
 
 /// Serves `stream`, of which `kind` tells the destination, until either side ends it. With
@@ -50,7 +50,7 @@ pub async fn serve(
     stream: TcpStream,
     kind: OriginalDestination,
     context: ConnectionContext,
-    current: Current,
+    current: CurrentProxy,
     rejection: Option<Rejection>,
 ) {
     let metrics = Arc::clone(&current.load().metrics);
@@ -168,7 +168,7 @@ fn counted(first: Option<&[u8]>) -> ClientProtocol {
 
 /// Whether the client of `stream` is a tunnel of the proxy itself, which has been noted before its
 /// first byte came.
-fn is_loop(stream: &TcpStream, destination: SocketAddr, current: &Current) -> bool {
+fn is_loop(stream: &TcpStream, destination: SocketAddr, current: &CurrentProxy) -> bool {
     let proxy = current.load();
     let ends = &proxy.forwarding.tunnel_ends;
     let is_loop = ends.is_loop(stream, destination);

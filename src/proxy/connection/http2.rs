@@ -36,7 +36,7 @@ impl Streams {
     fn of(context: &ConnectionContext, service: &impl Service) -> Self {
         const MORE: usize =
             (H2_STREAMS_MAX - H2_STREAMS_FEW) as usize * footprint::REFUSED_STREAM_BYTES;
-        let held = service.memory().more(&context.client.key(), MORE);
+        let held = service.memory().reserve_extra(&context.client.key(), MORE);
         Self { max: if held.is_some() { H2_STREAMS_MAX } else { H2_STREAMS_FEW }, _held: held }
     }
 }

@@ -150,7 +150,7 @@ impl Forwarding {
         on_upgrade: OnUpgrade,
         client: ClientSide<'_>,
     ) -> Result<Response<Body>, egress::Error> {
-        let held = client.admission.keep(client.info.client, footprint::UPGRADED_BYTES);
+        let held = client.admission.reserve_memory(client.info.client, footprint::UPGRADED_BYTES);
         let held =
             held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
         let revocation = Revocation::resource(client.gate, client.info, permit.target().clone());

@@ -25,7 +25,7 @@ use crate::clients::RejectReason;
 use crate::proxy::client_state::connection_context::ConnectionContext;
 use crate::proxy::connection::close_in_stages;
 use crate::proxy::connection::upgraded::FirstBytes;
-use crate::proxy::instance::{Current, Proxy};
+use crate::proxy::instance::{CurrentProxy, Proxy};
 use crate::runtime::box_future::box_future;
 
 /// The first byte of a SOCKS5 connection.
@@ -36,7 +36,7 @@ pub use message::VERSION;
 pub async fn serve(
     mut stream: TcpStream,
     context: Arc<ConnectionContext>,
-    current: Current,
+    current: CurrentProxy,
     is_rejected: bool,
 ) {
     let opened = box_future(|| open(&mut stream, &context, &current, is_rejected)).await;
@@ -63,7 +63,7 @@ pub async fn serve(
 async fn open(
     stream: &mut TcpStream,
     context: &ConnectionContext,
-    current: &Current,
+    current: &CurrentProxy,
     is_rejected: bool,
 ) -> io::Result<Option<oneshot::Sender<FirstBytes>>> {
     let proxy = current.load_full();

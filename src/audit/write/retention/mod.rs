@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-use crate::audit::config::Current;
+use crate::audit::config::CurrentConfig;
 use crate::audit::write::handle::WriterHandle;
 use crate::audit::write::signals::Closing;
 use crate::runtime::clock::Clock;
@@ -35,7 +35,7 @@ const KEEPER_SIZE_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 pub(super) struct Retention {
     dir: PathBuf,
-    config: Current,
+    config: CurrentConfig,
     clock: Arc<dyn Clock>,
     handle: WriterHandle,
     closings: mpsc::Receiver<Closing>,
@@ -48,7 +48,7 @@ pub(super) struct Retention {
 impl Retention {
     /// It ends with the writer of `handle`.
     pub fn new(
-        config: Current,
+        config: CurrentConfig,
         clock: Arc<dyn Clock>,
         mut handle: WriterHandle,
         closings: mpsc::Receiver<Closing>,

@@ -35,7 +35,7 @@ impl LargeHeads {
     /// [`RejectReason::Memory`] if the head is large and there is no memory for it.
     pub(super) fn note(&mut self, bytes: usize) -> Result<(), RejectReason> {
         if bytes > ORDINARY_BYTES && self.held.is_none() {
-            self.held = Some(self.memory.keep(&self.client, GROWTH * self.head_max)?);
+            self.held = Some(self.memory.reserve(&self.client, GROWTH * self.head_max)?);
         }
         Ok(())
     }

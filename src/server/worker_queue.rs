@@ -9,22 +9,23 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use crate::clients::ConnectionPermit;
 use crate::proxy::OriginalDestination;
 
-/// An accepted connection, on its way to a worker.
+/// A connection that has been accepted and not served yet.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct AcceptedConnection {
     pub stream: std::net::TcpStream,
     pub client: SocketAddr,
-    /// How the address is known that the client has connected to, on a transparent listener.
+    /// On a transparent listener: how the origin is known that the client has connected to.
     pub transparent: Option<OriginalDestination>,
-    pub admitted: ConnectionPermit,
-    /// Descriptors for the connection and for its requests; none if it is rejected.
-    pub permit: Option<OwnedSemaphorePermit>,
+    /// Counts it among the connections of its client.
+    pub permit: ConnectionPermit,
+    /// File descriptors for the connection and for its requests; none if it is rejected.
+    pub descriptor_permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The queue of a worker. The channel is unbounded: admission limits the connections, each of which
-/// counts until it has ended.
+/// The sending end of a worker's queue. The channel is unbounded: admission limits the connections,
+/// each of which counts until it has ended.
 #[derive(Debug)]
-pub struct WorkerHandle<T> {
+pub struct WorkerQueue<T> {
     sender: mpsc::UnboundedSender<(T, ConnectionCount)>,
     connections: Arc<AtomicUsize>,
 }
@@ -33,10 +34,10 @@ pub struct WorkerHandle<T> {
 #[derive(Debug)]
 pub(super) struct ConnectionCount(Arc<AtomicUsize>);
 
-impl<T> WorkerHandle<T> {
+impl<T> WorkerQueue<T> {
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<(T, ConnectionCount)>) {
-        let (sender, arrivals) = mpsc::unbounded_channel();
-        (Self { sender, connections: Arc::default() }, arrivals)
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self { sender, connections: Arc::default() }, receiver)
     }
 
     /// The number of the worker's connections, queued ones included.
@@ -44,15 +45,15 @@ impl<T> WorkerHandle<T> {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Queues `arrival`; gives it back when the worker has ended.
-    pub fn send(&self, arrival: T) -> Result<(), T> {
+    /// Queues `connection`; returns it if the worker has ended.
+    pub fn send(&self, connection: T) -> Result<(), T> {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        let held = ConnectionCount(Arc::clone(&self.connections));
-        self.sender.send((arrival, held)).map_err(|returned| returned.0.0)
+        let count = ConnectionCount(Arc::clone(&self.connections));
+        self.sender.send((connection, count)).map_err(|returned| returned.0.0)
     }
 }
 
-impl<T> Clone for WorkerHandle<T> {
+impl<T> Clone for WorkerQueue<T> {
     fn clone(&self) -> Self {
         Self { sender: self.sender.clone(), connections: Arc::clone(&self.connections) }
     }
@@ -70,13 +71,13 @@ mod tests {
 
     #[test]
     fn a_connection_counts_from_when_it_is_sent_until_it_is_over() {
-        let (worker, mut arrivals) = WorkerHandle::new();
+        let (worker, mut receiver) = WorkerQueue::new();
         assert_eq!((worker.send('a'), worker.send('b'), worker.connections()), (Ok(()), Ok(()), 2));
-        let first = arrivals.try_recv().unwrap();
+        let first = receiver.try_recv().unwrap();
         assert_eq!((first.0, worker.connections()), ('a', 2));
         drop(first);
         assert_eq!(worker.connections(), 1);
-        drop(arrivals);
+        drop(receiver);
         assert_eq!((worker.send('c'), worker.connections()), (Err('c'), 0), "the worker is gone");
     }
 }
