@@ -1,11 +1,11 @@
 //! Readiness: whether the proxy should be sent requests. It is not ready while it drains or cannot
 //! record denials, so that a load balancer prefers an instance that keeps its log. Some faults are
-//! reported without making it unready: a failed store on disk (decisions are made from memory, and a
-//! restart of an unready instance would lose that), settings that could not be reloaded (the former
-//! ones are in effect, and a restart would end the service), and an expired CA (only interception
-//! stops), and a parent proxy that refuses the credentials (other hosts may have another). A
-//! shared engine that is away is another, unless `engine.required` says that the proxy is to wait for
-//! its first contact.
+//! reported without making it unready: a failed store on disk (decisions are made from memory, and
+//! a restart of an unready instance would lose that), settings that could not be reloaded (the
+//! former ones are in effect, and a restart would end the service), and an expired CA (only
+//! interception stops), and a parent proxy that refuses the credentials (other hosts may have
+//! another). A shared engine that is away is another, unless `engine.required` says that the proxy
+//! is to wait for its first contact.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::response::{AdminRequest, AdminResponse, respond};
 use super::watched::Watched;
-use crate::ca::CURE;
+use crate::ca::CA_REMEDY;
 use crate::engine::CLOCK_OFFSET_MAX_MICROS;
 
 #[derive(Serialize)]
@@ -85,7 +85,7 @@ fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 7] {
     let in_memory = |error| format!("origins are stored in memory only: {error}");
     let former = |error| format!("the settings in effect are those before: {error}");
     let no_https = |invalidity| {
-        format!("HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CURE}")
+        format!("HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CA_REMEDY}")
     };
     [
         ("server", Status::NotReady, draining.then(stopping)),
@@ -98,8 +98,8 @@ fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 7] {
     ]
 }
 
-/// Parents that refuse the name and password: the settings are wrong. Other failures of a parent pass,
-/// and are in its metrics.
+/// Parents that refuse the name and password: the settings are wrong. Other failures of a parent
+/// pass, and are in its metrics.
 fn refusing_parents(watched: &Watched) -> Option<String> {
     let stats = watched.egress.parent_stats().into_iter().filter(|it| it.refuses_credentials);
     let refusing: Vec<String> = stats.map(|it| it.parent).collect();

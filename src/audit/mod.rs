@@ -20,7 +20,9 @@ pub use record::chain_head::{HEAD_NAME, read_head};
 pub use record::change_record::{
     Changed, ChangesOmitted, Omission, SampledRequests, Side, Touched,
 };
-pub use record::denial_record::{Client, Exemption, Group, Profile, Record, Rule, mended, new_id};
+pub use record::denial_record::{
+    Client, Exemption, Group, Profile, Record, Rule, new_id, read_as_clause,
+};
 pub use record::event::{AgentSource, Event, RobotsStatus};
 pub use record::evidence_refs::EvidenceRefs;
 pub use record::meta_event::{

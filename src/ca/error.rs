@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The remedy for an expired CA.
-pub const CURE: &str =
+pub const CA_REMEDY: &str =
     "`courtesy ca rotate` makes another, and one of your own is replaced in its files";
 
 /// Why a CA cannot be used.
@@ -21,14 +21,14 @@ pub enum CaError {
     #[error("{}: this CA is the operator's own, which courtesy does not change; replace its files and reload", file.display())]
     NotOurs { file: PathBuf },
     #[error("the CA cannot sign: {0}")]
-    Mint(#[from] MintError),
+    Certificate(#[from] CertificateError),
 }
 
 /// Why a certificate could not be issued.
 #[derive(Debug, thiserror::Error)]
-pub enum MintError {
+pub enum CertificateError {
     /// The CA is expired or not valid yet, as the text says.
-    #[error("{0}; {CURE}")]
+    #[error("{0}; {CA_REMEDY}")]
     Invalid(String),
     #[error("the certificate cannot be issued: {0}")]
     Certificate(#[from] rcgen::Error),

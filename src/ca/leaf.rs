@@ -12,9 +12,9 @@ use rustls::server::ProducesTickets;
 use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 
 use super::authority::Authority;
-use super::error::MintError;
+use super::error::CertificateError;
 use super::tickets::HostTickets;
-use crate::ca::limits::LEAF_LIFE;
+use crate::ca::limits::LEAF_LIFETIME;
 use crate::runtime::clock::SystemClock;
 use crate::runtime::crypto_provider::provider;
 use crate::types::origin::Host;
@@ -30,7 +30,7 @@ pub(super) struct Leaf {
 
 /// Issues leaves, all with one key.
 #[derive(Debug)]
-pub(super) struct Mint {
+pub(super) struct LeafIssuer {
     key: KeyPair,
     signing_key: Arc<dyn SigningKey>,
     provider: Arc<CryptoProvider>,
@@ -45,9 +45,9 @@ impl Leaf {
     }
 }
 
-impl Mint {
-    /// A mint with a key of its own, which all its leaves share.
-    pub fn new() -> Result<Self, MintError> {
+impl LeafIssuer {
+    /// An issuer with a key of its own, which all its leaves share.
+    pub fn new() -> Result<Self, CertificateError> {
         let provider = provider();
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -56,13 +56,13 @@ impl Mint {
     }
 
     /// Issues a leaf certificate for `host`.
-    pub fn leaf(
+    pub fn issue(
         &self,
         authority: &Authority,
         host: &Host,
         now: Timestamp,
-    ) -> Result<Leaf, MintError> {
-        let ends = authority.certificate().not_after().min(now.plus(LEAF_LIFE));
+    ) -> Result<Leaf, CertificateError> {
+        let ends = authority.certificate().not_after().min(now.plus(LEAF_LIFETIME));
         let certificate = authority.signer().sign_leaf(&self.provider, &self.key, host, now)?;
         let chain = std::iter::once(certificate).chain(authority.chain()).collect();
         let renew_at = now.plus(now.until(ends) * 2 / 3);
@@ -75,7 +75,7 @@ impl Mint {
         &self,
         chain: Vec<CertificateDer<'static>>,
         host: &Host,
-    ) -> Result<ServerConfig, MintError> {
+    ) -> Result<ServerConfig, CertificateError> {
         let certified = CertifiedKey::new(chain, Arc::clone(&self.signing_key));
         let mut config =
             ServerConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(SystemClock))

@@ -11,22 +11,22 @@ use rustls::ServerConfig;
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::authority::{Authority, Source};
-use super::error::{CURE, CaError, MintError};
-use super::leaf::{Leaf, Mint};
+use super::error::{CA_REMEDY, CaError, CertificateError};
+use super::leaf::{Leaf, LeafIssuer};
 use crate::runtime::clock::Clock;
 use crate::runtime::lock::Lock;
 use crate::types::origin::Host;
 use crate::types::timestamp::Timestamp;
 
-/// Leaf certificates being made at once: each is some ten microseconds of one core, or a millisecond and more
-/// where the CA's key takes its time (RSA, P-384).
-const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
+/// Leaf certificates being made at once: each is some ten microseconds of one core, or a
+/// millisecond and more where the CA's key takes its time (RSA, P-384).
+const LEAVES_ISSUED_AT_ONCE_MAX: usize = 4;
 
 /// The leaves of a process, and the CA that signs them.
 #[derive(Debug)]
 pub struct Leaves {
     clock: Arc<dyn Clock>,
-    mint: Arc<Mint>,
+    issuer: Arc<LeafIssuer>,
     turns: Semaphore,
     cache: Lock<Cache>,
     counters: Counters,
@@ -76,8 +76,8 @@ impl Leaves {
         let authority = Arc::new(Authority::open(&source, clock.wall())?);
         Ok(Self {
             clock,
-            mint: Arc::new(Mint::new()?),
-            turns: Semaphore::new(LEAVES_MINTED_AT_ONCE_MAX),
+            issuer: Arc::new(LeafIssuer::new()?),
+            turns: Semaphore::new(LEAVES_ISSUED_AT_ONCE_MAX),
             cache: Lock::new(Cache { source, authority, places: LruCache::sparse(entries_max) }),
             counters: Counters::default(),
             is_refusal_said: AtomicBool::default(),
@@ -85,7 +85,7 @@ impl Leaves {
     }
 
     /// The TLS configuration for `host`, whatever the client offers.
-    pub async fn server_config(&self, host: &Host) -> Result<Arc<ServerConfig>, MintError> {
+    pub async fn server_config(&self, host: &Host) -> Result<Arc<ServerConfig>, CertificateError> {
         let now = self.clock.wall();
         let (place, authority) = self.place(host, now);
         let leaf = place.get_or_try_init(|| self.make(authority, host, now)).await?;
@@ -109,7 +109,7 @@ impl Leaves {
         let was_said = self.is_refusal_said.swap(invalidity.is_some(), Ordering::Relaxed);
         if let Some(invalidity) = invalidity.as_ref().filter(|_| !was_said) {
             tracing::warn!(
-                "HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CURE}"
+                "HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CA_REMEDY}"
             );
         }
         invalidity
@@ -193,16 +193,17 @@ impl Leaves {
         authority: Arc<Authority>,
         host: &Host,
         now: Timestamp,
-    ) -> Result<Leaf, MintError> {
-        let _turn = self.turns.acquire().await.map_err(|_| MintError::Aborted)?;
+    ) -> Result<Leaf, CertificateError> {
+        let _turn = self.turns.acquire().await.map_err(|_| CertificateError::Aborted)?;
         let leaf = if authority.signs_at_once() {
             // Yields, so that a burst of new hosts does not delay other tasks.
             tokio::task::yield_now().await;
-            self.mint.leaf(&authority, host, now)?
+            self.issuer.issue(&authority, host, now)?
         } else {
-            let (mint, host) = (Arc::clone(&self.mint), host.clone());
-            let made = tokio::task::spawn_blocking(move || mint.leaf(&authority, &host, now)).await;
-            made.map_err(|_| MintError::Aborted)??
+            let (issuer, host) = (Arc::clone(&self.issuer), host.clone());
+            let made =
+                tokio::task::spawn_blocking(move || issuer.issue(&authority, &host, now)).await;
+            made.map_err(|_| CertificateError::Aborted)??
         };
         count(&self.counters.minted);
         Ok(leaf)

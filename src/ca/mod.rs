@@ -21,6 +21,6 @@ mod trust;
 
 pub use authority::{Authority, Source};
 pub use certificate::{Certificate, pem, print_date};
-pub use error::{CURE, CaError, MintError};
+pub use error::{CA_REMEDY, CaError, CertificateError};
 pub use leaves::{Leaves, Stats};
 pub use trust::{CLIENTS, Client};

@@ -9,7 +9,7 @@ use rustls::crypto::CryptoProvider;
 use time::OffsetDateTime;
 
 use super::certificate::print_date;
-use super::error::MintError;
+use super::error::CertificateError;
 use crate::types::timestamp::Timestamp;
 
 /// Life of a CA that is made here: long enough that rotating is rare, short enough that a key that
@@ -33,7 +33,7 @@ pub(super) struct Root {
 impl Root {
     /// RFC 5280 §4.2.1: the extensions that strict clients require, critical where they have to be,
     /// and a path length of zero, so that no leaf can sign.
-    pub fn new(provider: &CryptoProvider, now: Timestamp) -> Result<Self, MintError> {
+    pub fn new(provider: &CryptoProvider, now: Timestamp) -> Result<Self, CertificateError> {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let mut params = params(provider, now, CA_LIFE)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -57,7 +57,7 @@ pub(super) fn params(
     provider: &CryptoProvider,
     now: Timestamp,
     life: std::time::Duration,
-) -> Result<CertificateParams, MintError> {
+) -> Result<CertificateParams, CertificateError> {
     let mut params = CertificateParams::default();
     params.serial_number = Some(serial_number(provider)?.to_vec().into());
     params.use_authority_key_identifier_extension = true;
@@ -68,9 +68,9 @@ pub(super) fn params(
 
 /// RFC 5280 §4.1.2.2: positive, and unique per issuer. rcgen's default is a hash of the key, which
 /// all leaves share: Firefox refuses a second certificate with a known serial number.
-fn serial_number(provider: &CryptoProvider) -> Result<[u8; SERIAL_BYTES], MintError> {
+fn serial_number(provider: &CryptoProvider) -> Result<[u8; SERIAL_BYTES], CertificateError> {
     let mut bytes = [0; SERIAL_BYTES];
-    provider.secure_random.fill(&mut bytes).map_err(|_| MintError::Random)?;
+    provider.secure_random.fill(&mut bytes).map_err(|_| CertificateError::Random)?;
     // Positive, and of constant length.
     bytes[0] = bytes[0] & 0x7f | 0x40;
     Ok(bytes)

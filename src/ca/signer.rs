@@ -10,9 +10,9 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 
 use super::certificate::Certificate;
-use super::error::MintError;
+use super::error::CertificateError;
 use super::root::{date, named, params};
-use crate::ca::limits::LEAF_LIFE;
+use crate::ca::limits::LEAF_LIFETIME;
 use crate::runtime::crypto_provider::provider;
 use crate::types::origin::Host;
 use crate::types::timestamp::Timestamp;
@@ -48,10 +48,10 @@ impl Signer {
         key: &KeyPair,
         host: &Host,
         now: Timestamp,
-    ) -> Result<CertificateDer<'static>, MintError> {
+    ) -> Result<CertificateDer<'static>, CertificateError> {
         let ca = &self.certificate;
         if let Some(invalidity) = ca.invalidity(now) {
-            return Err(MintError::Invalid(invalidity));
+            return Err(CertificateError::Invalid(invalidity));
         }
         let mut params = leaf_params(provider, host, now)?;
         params.not_before = params.not_before.max(date(ca.not_before()));
@@ -60,7 +60,7 @@ impl Signer {
     }
 
     /// A leaf that is never used, for a time at which the CA is valid.
-    pub fn probe(&self, now: Timestamp) -> Result<CertificateDer<'static>, MintError> {
+    pub fn probe(&self, now: Timestamp) -> Result<CertificateDer<'static>, CertificateError> {
         let now = now.max(self.certificate.not_before()).min(self.certificate.not_after());
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         self.sign_leaf(&provider(), &key, &Host::Name("courtesy.invalid".into()), now)
@@ -73,8 +73,8 @@ fn leaf_params(
     provider: &CryptoProvider,
     host: &Host,
     now: Timestamp,
-) -> Result<CertificateParams, MintError> {
-    let mut params = params(provider, now, LEAF_LIFE)?;
+) -> Result<CertificateParams, CertificateError> {
+    let mut params = params(provider, now, LEAF_LIFETIME)?;
     params.distinguished_name = named("courtesy");
     params.subject_alt_names = vec![match host {
         Host::Name(name) => SanType::DnsName(name.to_string().try_into()?),

@@ -9,7 +9,7 @@ use super::environment;
 use super::exit::{Exit, Failure};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::output::{Form, print};
-use crate::ca::CURE;
+use crate::ca::CA_REMEDY;
 use crate::config::{DEFAULT_FILE, Examined, Loaded, Settings};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{SetupErrors, prepare};
@@ -24,7 +24,8 @@ pub struct ConfigArgs {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Do what `serve` does before it listens; exit as it would, with 78 when the settings cannot be used
+    /// Do what `serve` does before it listens; exit as it would, with 78 when the settings cannot
+    /// be used
     #[command(after_help = "\
 Examples:
   courtesy config check courtesy.toml && systemctl restart courtesy
@@ -101,7 +102,8 @@ fn check(examined: Examined, settings_only: bool) -> Result<(), Failure> {
         None => "no file, only defaults and environment".into(),
     };
     let mut notices = loaded.notices(now);
-    notices.extend(invalidity.map(|it| format!("HTTPS will not be intercepted: {it}; {CURE}")));
+    notices
+        .extend(invalidity.map(|it| format!("HTTPS will not be intercepted: {it}; {CA_REMEDY}")));
     let notices: String = notices.iter().map(|notice| format!("note: {notice}\n")).collect();
     print(format!("{notices}{what}: ok\n"))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::environment;
 use super::exit::{Exit, Failure, OrExit};
 use crate::audit::{Health, Record, StartMode, Writer};
-use crate::ca::CURE;
+use crate::ca::CA_REMEDY;
 use crate::config::Settings;
 use crate::egress::EgressState;
 use crate::engine::Engine;
@@ -101,7 +101,7 @@ impl EphemeralProxy {
         }
         // With an invalid authority each CONNECT of the command would fail.
         if let Some(invalidity) = components.leaves.invalidity() {
-            return Err(anyhow::anyhow!("{invalidity}; {CURE}")).or_exit(Exit::Configuration);
+            return Err(anyhow::anyhow!("{invalidity}; {CA_REMEDY}")).or_exit(Exit::Configuration);
         }
         components.lifecycle.started(StartMode::Run);
         let server = Server::start(listeners, &components)?;

@@ -177,7 +177,7 @@ impl From<&CaError> for Exit {
         match error {
             CaError::Exposed { .. } => Self::Permission,
             CaError::Io { source, .. } => Self::of_io(source),
-            CaError::Mint(_) => Self::InputOutput,
+            CaError::Certificate(_) => Self::InputOutput,
             CaError::Unusable { .. } | CaError::Mismatch { .. } | CaError::NotOurs { .. } => {
                 Self::Configuration
             }

@@ -42,7 +42,7 @@ pub enum UsersError {
 /// One table of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct UserTable {
     password: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<String>,
@@ -61,7 +61,7 @@ struct Entry {
     max_requests: Option<usize>,
 }
 
-impl Entry {
+impl UserTable {
     fn of(user: &User) -> Self {
         Self {
             password: user.password.as_str().to_owned(),
@@ -119,7 +119,7 @@ impl Users {
     pub fn load(file: &Path) -> Result<Self, UsersError> {
         let text = read_private(file)?;
         let invalid = |problem: String| UsersError::Invalid { file: file.to_owned(), problem };
-        let tables: BTreeMap<String, Entry> =
+        let tables: BTreeMap<String, UserTable> =
             toml::from_str(&text).map_err(|error| invalid(without_values(&error, &text)))?;
         Self::prepare();
         let mut users = Self::default();
@@ -130,8 +130,8 @@ impl Users {
     }
 
     fn print(&self) -> String {
-        let tables: BTreeMap<&str, Entry> =
-            self.all().map(|user| (&*user.name, Entry::of(user))).collect();
+        let tables: BTreeMap<&str, UserTable> =
+            self.all().map(|user| (&*user.name, UserTable::of(user))).collect();
         HEAD.to_owned() + &toml::to_string(&tables).expect("tables of plain values")
     }
 }

@@ -1,9 +1,10 @@
-//! Why a client is rejected: a word for metrics, and a sentence that says what to change.
+//! Why a connection or a request of a client is rejected by the limits and lists of clients: a word
+//! for metrics, and a sentence that says what to change. The proxy makes a `Rejection` of it.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Why a client is rejected.
+/// Why a connection or a request of a client is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RejectReason {
     #[error("{0} may not use this proxy: list its block in clients.allow")]

@@ -56,7 +56,7 @@ pub use crate::audit::OnFailure;
 pub use crate::egress::Roots;
 pub use crate::policy::mode::Mode;
 pub use crate::policy::profile::{Access, Meaning, OutageCopy, ProfileName};
-pub use crate::proxy::{HttpsMode, Mixed};
+pub use crate::proxy::{HttpsMode, MixedHosts};
 pub use crate::robots::Spellings;
 pub use crate::watch::{Changes, PaceRecords};
 

@@ -18,7 +18,7 @@ use super::connection::client_socket::SecuredClient;
 use super::connection::{http2, serve};
 use super::instance::CurrentProxy;
 use super::listener_tls::ListenerTls;
-use super::observe::connection_metrics::{ClientProtocol, Entry};
+use super::observe::connection_metrics::{ClientProtocol, ListenerKind};
 use super::outcome::rejection::Rejection;
 use super::request::destination::host_of;
 use super::socks;
@@ -43,7 +43,7 @@ pub async fn serve_client(
         let proxy = current.load();
         (Arc::clone(&proxy.metrics), proxy.limits.timeouts.idle)
     };
-    metrics.connections.count_accepted(Entry::Proxy);
+    metrics.connections.count_accepted(ListenerKind::Proxy);
     let first = tokio::select! {
         // What came before the shutdown is served.
         biased;

@@ -41,10 +41,10 @@ pub use connection::client_io::Timeouts;
 use connection::upgraded::PendingSocket;
 pub use connection::{Limits, Service};
 pub use decision::gate::Gate;
-use decision::gate::{Admitted, Permit};
+use decision::gate::{Grant, Permit};
 use decision::request_info::{RequestInfo, Subject};
 pub use decision::robots_summary_cache::RobotsSummaryCache;
-pub use decision::rules::{AgentRule, Mixed, Mode, OriginRule, Rules};
+pub use decision::rules::{AgentRule, MixedHosts, Mode, OriginRule, Rules};
 use forward::ClientSide;
 use forward::ForwardError;
 pub use forward::Forwarding;
@@ -56,7 +56,7 @@ pub use observe::access_log::ACCESS;
 use observe::access_log::AccessEntry;
 pub use observe::decision_log::EACH_DECISION;
 pub use observe::decision_metrics::{DecisionCounts, DecisionMetrics};
-use observe::request_metrics::End;
+use observe::request_metrics::RequestOutcome;
 pub use observe::request_metrics::{RequestCounts, RequestMetrics};
 use outcome::refusal::Refusal;
 pub use outcome::rejection::Rejection;
@@ -144,7 +144,7 @@ impl Proxy {
 
     /// The first request inside a TLS connection shows that the client trusts the certificate.
     fn note_trust(&self, context: &ConnectionContext) {
-        if let Scope::Within(origin) = &context.scope
+        if let Scope::Origin(origin) = &context.scope
             && origin.scheme() == Scheme::Https
             && context.state.requests() == 1
         {
@@ -183,13 +183,14 @@ impl Proxy {
             }
             Destination::Proxy => return Ok(respond::options()),
         };
-        let set = HeaderSet::of(&request.head.headers);
-        if let Some(response) = self.respond_in_place(&mut request.head, set, &client)? {
+        let present = HeaderSet::of(&request.head.headers);
+        if let Some(response) = self.respond_in_place(&mut request.head, present, &client)? {
             return Ok(response);
         }
         let pending = self.metrics.begin(&target.origin);
-        pending
-            .finish(self.decide_and_forward((request, set), target, &client, context, entry).await)
+        pending.finish(
+            self.decide_and_forward((request, present), target, &client, context, entry).await,
+        )
     }
 
     /// Where a request leads. Its head is checked first.
@@ -208,20 +209,20 @@ impl Proxy {
                 TargetForm::Encoded(target) => (false, Some(target)),
             }
         };
-        Ok(destination(head, &context.scope, is_pathless)?.received_as(received))
+        Ok(destination(head, &context.scope, is_pathless)?.with_path_as_received(received))
     }
 
     /// The response to a request that goes no further (RFC 9110 §7.6.2), if it is one.
     fn respond_in_place(
         &self,
         head: &mut http_request::Parts,
-        set: HeaderSet,
+        present: HeaderSet,
         client: &Client,
     ) -> Result<Option<Response<Body>>, Refusal> {
-        if set.has(HeaderSet::EXPECT) {
+        if present.has(HeaderSet::EXPECT) {
             check_expectation(&head.headers, head.version)?;
         }
-        self.check_loop(head, set, client)?;
+        self.check_loop(head, present, client)?;
         Ok(match max_forwards::count_down(head) {
             Some(LastForward::Options) => Some(respond::options()),
             Some(LastForward::Trace) => Some(respond::trace_ends_here()),
@@ -233,11 +234,11 @@ impl Proxy {
     fn check_loop(
         &self,
         head: &http_request::Parts,
-        set: HeaderSet,
+        present: HeaderSet,
         client: &Client,
     ) -> Result<(), Refusal> {
         let Forwarding { via, loop_token, .. } = &self.forwarding;
-        let is_in_via = set.has(HeaderSet::VIA) && via.is_looping(&head.headers);
+        let is_in_via = present.has(HeaderSet::VIA) && via.is_looping(&head.headers);
         if is_in_via || loop_token.as_ref().is_some_and(|own| client.loop_tokens.has(own)) {
             let detail = "the request has been through this proxy before";
             return Err(Rejection::looping(detail).into());
@@ -256,7 +257,7 @@ impl Proxy {
         if context.is_transparent {
             return self.admission.renew_address(&context.client);
         }
-        if context.scope != Scope::Proxy {
+        if context.scope != Scope::AnyOrigin {
             return self.admission.renew(&context.client);
         }
         let address = context.client.address;
@@ -277,23 +278,23 @@ impl Proxy {
     /// Decides on a resource, waits for its turn, and forwards the request.
     async fn decide_and_forward(
         &self,
-        (request, set): (Received, HeaderSet),
+        (request, present): (Received, HeaderSet),
         target: Target,
         client: &Client,
         context: &ConnectionContext,
         entry: &AccessEntry,
-    ) -> Result<(End, Response<Body>), Refusal> {
+    ) -> Result<(RequestOutcome, Response<Body>), Refusal> {
         let head = &request.head;
         let method = head.method.clone();
         let user_agent = head.headers.get(USER_AGENT).cloned();
         let info = RequestInfo { client, method: &method, user_agent: user_agent.as_ref(), entry };
         let permit = match self.gate.admit(target, info).await? {
-            Admitted::Permit(permit) => permit,
-            Admitted::RobotsTxt { snapshot, age } => {
-                return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
+            Grant::Permit(permit) => permit,
+            Grant::RobotsTxt { snapshot, age } => {
+                return Ok((RequestOutcome::RobotsCopy, respond::robots_txt(&snapshot, age)));
             }
         };
-        let headers = set.has(HeaderSet::PACE).then_some(&head.headers);
+        let headers = present.has(HeaderSet::PACE).then_some(&head.headers);
         let (key, lanes) = (client.key(), self.forwarding.egress.lanes());
         let origin = &permit.target().origin;
         let turn_request = permit.pace().turn_request(origin, &key, headers, &context.shutdown);
@@ -307,10 +308,10 @@ impl Proxy {
         let ConnectionContext { state, shutdown, .. } = context;
         let client_side =
             ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
-        match self.forwarding.forward(&permit, turn, (request, set), client_side).await {
+        match self.forwarding.forward(&permit, turn, (request, present), client_side).await {
             Ok(response) => {
                 self.gate.note_response(&permit, Ok(response.status()));
-                Ok((End::Forwarded, response))
+                Ok((RequestOutcome::Forwarded, response))
             }
             Err(error) => Err(box_future(|| self.on_forward_error(&permit, info, error)).await),
         }
@@ -335,8 +336,8 @@ impl Proxy {
         self.gate.on_egress_error(subject, info, error).await.into()
     }
 
-    /// Waits for the turn of a permitted request. After a wait of more than [`PERMISSION_AGE_MAX`] the
-    /// request is decided on again.
+    /// Waits for the turn of a permitted request. After a wait of more than [`PERMISSION_AGE_MAX`]
+    /// the request is decided on again.
     async fn wait_for_turn(
         &self,
         permit: &Permit,

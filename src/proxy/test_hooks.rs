@@ -7,7 +7,7 @@ use http::uri::PathAndQuery;
 
 use super::connect::sniff::Protocol;
 use super::connect::{Connect, Https, HttpsMode};
-use super::decision::rules::Mixed;
+use super::decision::rules::MixedHosts;
 use super::framing::{Admit, Framing};
 use super::request::destination::{Destination, destination};
 use super::request::negotiate;
@@ -18,7 +18,7 @@ use crate::types::origin::Origin;
 /// The resource that a request on a client's own connection is for; `None`: it is for none, or
 /// refused.
 pub fn resource(request: &request::Parts) -> Option<(Origin, PathAndQuery)> {
-    match destination(request, &Scope::Proxy, false) {
+    match destination(request, &Scope::AnyOrigin, false) {
         Ok(Destination::Resource(Target { origin, path, .. })) => Some((origin, path)),
         _ => None,
     }
@@ -30,12 +30,12 @@ pub fn connect(request: &request::Parts) -> Option<Origin> {
     let https = Https {
         mode: HttpsMode::Intercept,
         tunnel: Vec::new(),
-        mixed: Mixed::Refuse,
+        mixed: MixedHosts::Refuse,
         ports,
         under_run: false,
     };
-    match destination(request, &Scope::Proxy, false) {
-        Ok(Destination::Connect) => match https.connect(request, &Scope::Proxy) {
+    match destination(request, &Scope::AnyOrigin, false) {
+        Ok(Destination::Connect) => match https.connect(request, &Scope::AnyOrigin) {
             Ok(Connect::Intercept(origin) | Connect::Classify(origin, _)) => Some(origin),
             Ok(Connect::PortNotAllowed(_)) | Err(_) => None,
         },

@@ -1,9 +1,9 @@
-//! HTTPS that is not looked into: whole hosts are judged at CONNECT, and tunnelled or refused. In the
-//! mode `classify` all are treated so, else those that are listed.
+//! HTTPS that is not looked into: whole hosts are judged at CONNECT, and tunnelled or refused. In
+//! the mode `classify` all are treated so, else those that are listed.
 
 use std::time::Duration;
 
-use courtesy::config::{Exemption, HttpsMode, Mixed, Mode, Settings};
+use courtesy::config::{Exemption, HttpsMode, MixedHosts, Mode, Settings};
 use courtesy::policy::exemption::OriginPattern;
 use courtesy::types::origin::HostPattern;
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ fn a_mixed_host_is_refused_or_tunnelled_by_setting() {
 
     let proxy = Proxy::before(&[&origin], |settings| {
         classify(settings);
-        settings.https.mixed = Mixed::Tunnel;
+        settings.https.mixed = MixedHosts::Tunnel;
     });
     assert_eq!(end_to_end(&proxy, &origin.authority()).get("/private/").status(), 200);
     assert_eq!(last(&proxy), (json!("tunnelled"), json!("path_not_seen")));

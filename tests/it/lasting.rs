@@ -1,8 +1,9 @@
-//! Tunnels and upgraded connections to sites that close meanwhile: they end when that becomes known.
+//! Tunnels and upgraded connections to sites that close meanwhile: they end when that becomes
+//! known.
 
 use std::time::Duration;
 
-use courtesy::config::{HttpsMode, Mixed, Mode, Settings};
+use courtesy::config::{HttpsMode, MixedHosts, Mode, Settings};
 use serde_json::{Value, json};
 
 use crate::testkit::parties::{Client, Origin, Proxy, Script, connect, ok, tls};
@@ -59,8 +60,8 @@ fn reasons(proxy: &Proxy) -> Vec<(Value, Value, Value)> {
     proxy.records().iter().map(of).map(|[event, reason, method]| (event, reason, method)).collect()
 }
 
-/// The case: a site that was open closes for all, and what is under way to it ends with the next request's
-/// fetch, each with a record like that of a refused request.
+/// The case: a site that was open closes for all, and what is under way to it ends with the next
+/// request's fetch, each with a record like that of a refused request.
 #[test]
 fn d13_a_tunnel_ends_when_its_host_closes() {
     for after in [SHUT, OPEN] {
@@ -115,8 +116,8 @@ fn d15_a_websocket_ends_when_its_path_closes() {
 #[test]
 fn what_is_only_observed_or_tunnelled_unseen_goes_on() {
     let cases = [
-        (Mode::Observe, Mixed::Refuse, SHUT, "would_deny", "disallow_rule"),
-        (Mode::Enforce, Mixed::Tunnel, OPEN, "tunnelled", "path_not_seen"),
+        (Mode::Observe, MixedHosts::Refuse, SHUT, "would_deny", "disallow_rule"),
+        (Mode::Enforce, MixedHosts::Tunnel, OPEN, "tunnelled", "path_not_seen"),
     ];
     for (mode, mixed, after, event, reason) in cases {
         let origin = changing(Origin::secure(), "", after);

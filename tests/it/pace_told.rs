@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use courtesy::config::{Exemption, HttpsMode, Mixed};
+use courtesy::config::{Exemption, HttpsMode, MixedHosts};
 use courtesy::policy::exemption::OriginPattern;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ fn a_tunnel_says_that_it_waited_and_its_records_that_the_pace_is_not_seen() {
     let origin = Origin::secure().robots("User-agent: *\nCrawl-delay: 0.3\nDisallow: /private/\n");
     let mut proxy = Proxy::before(&[&origin], |settings| {
         settings.https.mode = HttpsMode::Classify;
-        settings.https.mixed = Mixed::Tunnel;
+        settings.https.mixed = MixedHosts::Tunnel;
     });
     let mut heads = (0..2).map(|_| {
         let mut client = proxy.client();
@@ -66,7 +66,7 @@ fn requests_without_a_delay_say_nothing_of_the_pace_in_their_records() {
     let origin = Origin::secure().robots("User-agent: *\nDisallow: /private/\n");
     let mut proxy = Proxy::before(&[&origin], |settings| {
         settings.https.mode = HttpsMode::Classify;
-        settings.https.mixed = Mixed::Tunnel;
+        settings.https.mixed = MixedHosts::Tunnel;
     });
     drop(proxy.client().tunnel(&origin.authority()));
     proxy.stop();

@@ -1,6 +1,7 @@
-//! How a refusal looks to a client that reads little of it: the status line, and what speaks no HTTP.
+//! How a refusal looks to a client that reads little of it: the status line, and what speaks no
+//! HTTP.
 
-use courtesy::config::{HttpsMode, Mixed};
+use courtesy::config::{HttpsMode, MixedHosts};
 use http::StatusCode;
 
 use crate::testkit::parties::{Origin, Proxy};
@@ -49,7 +50,7 @@ fn a_refused_connect_has_its_reason_phrase() {
     let origin = Origin::secure().robots(RULES);
     let proxy = Proxy::before(&[&origin], |settings| {
         settings.https.mode = HttpsMode::Classify;
-        settings.https.mixed = Mixed::Refuse;
+        settings.https.mixed = MixedHosts::Refuse;
     });
     let connect = |authority: &str| {
         let mut client = proxy.client();

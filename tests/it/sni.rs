@@ -1,13 +1,13 @@
-//! The name in a client's TLS against that of its CONNECT, where TLS goes through to the origin: in the mode
-//! `classify`, and for hosts in `https.tunnel`. One server has many hosts; the one that robots.txt was asked of
-//! is the one that is served.
+//! The name in a client's TLS against that of its CONNECT, where TLS goes through to the origin: in
+//! the mode `classify`, and for hosts in `https.tunnel`. One server has many hosts; the one that
+//! robots.txt was asked of is the one that is served.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use courtesy::config::{HttpsMode, Mixed, Settings};
+use courtesy::config::{HttpsMode, MixedHosts, Settings};
 use courtesy::types::origin::HostPattern;
 use serde_json::Value;
 
@@ -81,7 +81,8 @@ fn assert_refused(record: &Value, authority: &str, sni: Option<&str>) {
     assert_eq!((record["sni"].as_str(), &record["path_seen"]), (sni, &Value::Bool(false)));
 }
 
-/// Only the host that was judged is served: whatever else the client asks for in TLS, and however it says it.
+/// Only the host that was judged is served: whatever else the client asks for in TLS, and however
+/// it says it.
 #[test]
 fn d14_a_tunnel_carries_no_tls_for_another_host_than_that_of_connect() {
     let origin = Origin::secure().robots("").on("b/robots.txt", ok("User-agent: *\nDisallow: /\n"));
@@ -221,7 +222,8 @@ fn a_tunnel_carries_what_is_not_tls_whoever_begins() {
     let port = listener.local_addr().expect("an address").port();
     let robots = Origin::secure();
     let server = std::thread::spawn(move || {
-        // The first connection is for its robots.txt, which it does not have: it is tunnelled all the same.
+        // The first connection is for its robots.txt, which it does not have: it is tunnelled all
+        // the same.
         drop(listener.accept());
         let (mut stream, _) = listener.accept().expect("a tunnel");
         stream.write_all(b"220 mail.example\r\n").expect("an open tunnel");
@@ -231,7 +233,7 @@ fn a_tunnel_carries_what_is_not_tls_whoever_begins() {
     });
     let proxy = Proxy::before(&[&robots], |settings| {
         classify(settings);
-        settings.https.mixed = Mixed::Tunnel;
+        settings.https.mixed = MixedHosts::Tunnel;
         settings.robots.mode = courtesy::config::Mode::Observe;
         settings.robots.fetch_timeout = Duration::from_millis(200);
         settings.egress.connect_ports.push(port);

@@ -2,7 +2,7 @@
 //! origin is known by `Host` or SNI. The client here connects to 127.0.0.2 at the port of an origin
 //! on 127.0.0.1: it is the name that leads to the origin, not the address.
 
-use courtesy::config::{HttpsMode, Mixed, Settings};
+use courtesy::config::{HttpsMode, MixedHosts, Settings};
 use serde_json::json;
 
 use crate::testkit::parties::{Client, Origin, Proxy, tls};
@@ -112,7 +112,7 @@ fn a_host_that_is_not_looked_into_is_tunnelled_or_refused() {
     let origin = Origin::secure().robots(RULES);
     let classify = |settings: &mut Settings| {
         settings.https.mode = HttpsMode::Classify;
-        settings.https.mixed = Mixed::Tunnel;
+        settings.https.mixed = MixedHosts::Tunnel;
     };
     let (_proxy, network) = before(&origin, classify);
     let authority = format!("localhost:{}", origin.address().port());

@@ -16,7 +16,7 @@ use state::Unknown;
 
 use crate::audit::evidence::CaptureRecord;
 use crate::audit::limits::RECORD_TEXT_BYTES_MAX;
-use crate::audit::{Group, Reason, Record, Rule, mended};
+use crate::audit::{Group, Reason, Record, Rule, read_as_clause};
 use crate::policy::decision::{HostDecision, Verdict};
 use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
@@ -137,7 +137,7 @@ impl std::fmt::Display for Answer {
                     "disallowed: line {}, \"{}: {}\"",
                     rule.line, rule.directive, rule.pattern
                 )?;
-                f.write_str(&mended(&rule.read_as))?;
+                f.write_str(&read_as_clause(&rule.read_as))?;
                 match group {
                     Some(group) => {
                         let token = text(group.token.as_bytes(), RECORD_TEXT_BYTES_MAX);

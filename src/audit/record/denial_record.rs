@@ -35,12 +35,13 @@ pub struct Record {
     /// ULID; the same as in the response. See [`new_id`].
     pub id: String,
     pub method: String,
-    /// The proxy that wrote it (`audit.node`); the writer fills it in. Left out in records of earlier versions.
+    /// The proxy that wrote it (`audit.node`); the writer fills it in. Left out in records of
+    /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
     pub origin: String,
-    /// False of a tunnel to an origin whose requests are a delay apart: those inside it are not held. Left out
-    /// elsewhere.
+    /// False of a tunnel to an origin whose requests are a delay apart: those inside it are not
+    /// held. Left out elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace_seen: Option<bool>,
     /// False where only the host was known.
@@ -51,10 +52,11 @@ pub struct Record {
     pub reason: Reason,
     pub robots: Option<SharedRobots>,
     pub rule: Option<Rule>,
-    /// The place in the log: counts from 1, without gaps, over restarts too; the writer fills it in.
+    /// The place in the log: counts from 1, without gaps, over restarts too; the writer fills it
+    /// in.
     pub seq: u64,
-    /// The name in the client's TLS handshake (RFC 6066 §3), where it is why a tunnel was refused; left out
-    /// where the handshake had none.
+    /// The name in the client's TLS handshake (RFC 6066 §3), where it is why a tunnel was refused;
+    /// left out where the handshake had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sni: Option<String>,
     #[serde(with = "super::time")]
@@ -64,8 +66,8 @@ pub struct Record {
     pub trace_id: Option<String>,
     /// As requested, and so as it was judged and sent.
     pub url: String,
-    /// As requested, where path or query had bytes that no URL has as themselves: `url` has them percent-encoded.
-    /// Left out where they had none, as in records of earlier versions.
+    /// As requested, where path or query had bytes that no URL has as themselves: `url` has them
+    /// percent-encoded. Left out where they had none, as in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url_as_received: Option<String>,
     /// The identification string.
@@ -130,9 +132,10 @@ pub struct Rule {
     pub line: u32,
     /// As written.
     pub pattern: String,
-    /// What was mended in the path for this rule to decide on it, in the order in which it was: `decoded` (as often
-    /// as it was), `backslashes_turned`, `parameters_removed`, `slashes_merged`, `dot_segments_removed`,
-    /// `case_ignored`. Left out where the path decided as it is written.
+    /// What was changed in the path for this rule to decide on it, in the order in which it was:
+    /// `decoded` (as often as it was), `backslashes_turned`, `parameters_removed`,
+    /// `slashes_merged`, `dot_segments_removed`, `case_ignored`. Left out where the path decided as
+    /// it is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_as: Vec<String>,
 }
@@ -149,7 +152,8 @@ impl Profile {
 }
 
 impl Group {
-    /// As a decision names it, its token bounded: a client may call itself what a file of its own has.
+    /// As a decision names it, its token bounded: a client may call itself what a file of its own
+    /// has.
     pub fn of(group: &Named<'_>) -> Self {
         Self { line: group.line, token: Record::text(group.name.as_bytes()) }
     }
@@ -167,9 +171,9 @@ impl Rule {
     }
 }
 
-/// What was mended in a path ([`Rule::read_as`]), for a sentence: ", with the path read as decoded, slashes merged".
-/// Nothing, where nothing was.
-pub fn mended(read_as: &[String]) -> String {
+/// What was changed in a path ([`Rule::read_as`]), for a sentence: ", with the path read as
+/// decoded, slashes merged". Nothing, where nothing was.
+pub fn read_as_clause(read_as: &[String]) -> String {
     match read_as {
         [] => String::new(),
         words => format!(", with the path read as {}", words.join(", ").replace('_', " ")),
@@ -177,7 +181,8 @@ pub fn mended(read_as: &[String]) -> String {
 }
 
 impl Record {
-    /// Whether it follows from the robots.txt, or from the lack of it: its evidence decides it again.
+    /// Whether it follows from the robots.txt, or from the lack of it: its evidence decides it
+    /// again.
     pub fn is_of_robots(&self) -> bool {
         // What was not decided although there are rules took too many steps.
         self.reason.is_of_robots() || self.reason == Reason::Undecided && self.group.is_some()

@@ -62,7 +62,7 @@ async fn f16_a_leaf_begins_an_hour_ago_and_ends_in_a_week_or_with_the_ca() {
     assert_eq!(life(&leaf).1, DAY, "not past the CA");
     place.clock.advance(2 * DAY);
     let said = leaves.server_config(&host("b.example")).await.unwrap_err();
-    assert!(matches!(said, MintError::Invalid(_)), "{said}");
+    assert!(matches!(said, CertificateError::Invalid(_)), "{said}");
 }
 
 #[tokio::test]

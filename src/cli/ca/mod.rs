@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use super::exit::{Exit, Failure};
 use super::flags::ConfigFlags;
 use super::output::print;
-use crate::ca::limits::LEAF_LIFE;
+use crate::ca::limits::LEAF_LIFETIME;
 use crate::ca::{Authority, print_date};
 use crate::runtime::clock::{Clock, SystemClock};
 use open::source;
@@ -81,7 +81,7 @@ fn rotate(args: &RotateArgs) -> Result<(), Failure> {
 fn finish(args: &RotateArgs) -> Result<(), Failure> {
     let now = SystemClock.wall();
     let ca = Authority::end_overlap(&source(&args.config)?, now)?;
-    let made_long_ago = now.since(ca.certificate().not_before()) > LEAF_LIFE;
+    let made_long_ago = now.since(ca.certificate().not_before()) > LEAF_LIFETIME;
     let warning = if made_long_ago {
         ""
     } else {

@@ -1,7 +1,7 @@
 //! A result on the terminal: the verdict, the deciding line, and its freshness.
 
 use super::answer::{Answer, Outcome, Robots};
-use crate::audit::mended;
+use crate::audit::read_as_clause;
 use crate::cli::human_duration::human_duration;
 use crate::cli::paint::Paint;
 
@@ -63,9 +63,9 @@ fn by_rule(answer: &Answer, paint: Paint) -> Vec<String> {
     let (basis, line) = (&answer.ruling.basis, answer.ruling.line.unwrap_or_default());
     let directive = if basis.directive == Some("allow") { "Allow" } else { "Disallow" };
     let pattern = basis.pattern.as_deref().unwrap_or_default();
-    let mended = mended(&basis.read_as);
+    let read_as = read_as_clause(&basis.read_as);
     let mut lines =
-        vec![format!("line {line} of {}   {directive}: {pattern}{mended}", answer.robots.url)];
+        vec![format!("line {line} of {}   {directive}: {pattern}{read_as}", answer.robots.url)];
     lines.extend(answer.robots.excerpt.iter().map(|(number, text)| {
         let (mark, text) =
             if *number == line { ("▸", paint.strong(text)) } else { (" ", paint.faint(text)) };

@@ -1,5 +1,5 @@
-//! Reloads the settings from the same file, environment and flags as at the start: all of them or none.
-//! If they are not valid, every fault is logged, and the former settings stay in effect.
+//! Reloads the settings from the same file, environment and flags as at the start: all of them or
+//! none. If they are not valid, every fault is logged, and the former settings stay in effect.
 
 use std::path::{Path, PathBuf};
 
@@ -60,14 +60,15 @@ impl Reloader<'_> {
         let waiting = settings.keep_restart_required(&running);
         // Our own CA is in the state directory, which stays.
         let ca = ca(&settings);
-        // Whether they can be used or not: what is wrong will be mended in these files.
+        // Whether they can be used or not: what is wrong will be corrected in these files.
         self.watch.follow(files(&settings, file, &ca));
         let changed = running.differences(&settings);
         for notice in notices {
             warn!("{notice}");
         }
         let level = settings.log.level;
-        // A rotation of our own CA waits until the operator confirms that clients trust the new one.
+        // A rotation of our own CA waits until the operator confirms that clients trust the new
+        // one.
         let is_asked = why == ReloadTrigger::Hup || !matches!(ca, Source::Own(_));
         let ca = (is_asked || ca != self.components.leaves.source()).then_some(ca);
         let others = self.server.reload(settings, ca).map_err(Failure::from)?;

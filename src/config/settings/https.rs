@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ca;
 use crate::config::units;
-use crate::proxy::{self, HttpsMode, Mixed};
+use crate::proxy::{self, HttpsMode, MixedHosts};
 use crate::types::origin::HostPattern;
 
 /// `[https]`.
@@ -18,7 +18,7 @@ pub struct Https {
     /// Hosts that are tunnelled whatever the mode.
     pub tunnel: Vec<HostPattern>,
     /// How a mixed host is treated in `classify` mode.
-    pub mixed: Mixed,
+    pub mixed: MixedHosts,
     /// The certificate of the operator's CA, PEM; absent: one is generated in the state directory.
     pub ca_cert: Option<PathBuf>,
     /// Its key; both are set or neither.
@@ -33,7 +33,7 @@ impl Default for Https {
         Self {
             mode: HttpsMode::Intercept,
             tunnel: Vec::new(),
-            mixed: Mixed::Refuse,
+            mixed: MixedHosts::Refuse,
             ca_cert: None,
             ca_key: None,
             leaf_cache: NonZeroUsize::MIN.saturating_add(1023),

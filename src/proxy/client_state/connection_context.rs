@@ -38,7 +38,7 @@ impl ConnectionContext {
             client: Client::at(client.ip().to_canonical()),
             port: client.port(),
             user_permit: Arc::default(),
-            scope: Scope::Proxy,
+            scope: Scope::AnyOrigin,
             is_transparent: false,
             state: Arc::default(),
             shutdown,
@@ -63,6 +63,6 @@ impl ConnectionContext {
 
     /// The same connection, for requests to `origin` only.
     pub fn within(&self, origin: Origin) -> Self {
-        self.scoped(Scope::Within(origin))
+        self.scoped(Scope::Origin(origin))
     }
 }

@@ -17,10 +17,10 @@ use crate::proxy::client_state::footprint;
 use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::request_info::{RequestInfo, Subject};
 use crate::proxy::decision::revocation::Revocation;
-use crate::proxy::decision::rules::Mixed;
+use crate::proxy::decision::rules::MixedHosts;
 use crate::proxy::instance::{CurrentProxy, Proxy};
 use crate::proxy::observe::access_log::AccessEntry;
-use crate::proxy::observe::request_metrics::End;
+use crate::proxy::observe::request_metrics::RequestOutcome;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::response::respond;
@@ -28,8 +28,8 @@ use crate::runtime::clock;
 use crate::types::origin::Origin;
 
 impl Proxy {
-    /// Responds to the CONNECT of `head`, whose client has `socket`. What follows a 200 begins when the client has received it; requests
-    /// inside are served by `current`.
+    /// Responds to the CONNECT of `head`, whose client has `socket`. What follows a 200 begins when
+    /// the client has received it; requests inside are served by `current`.
     pub(in crate::proxy) async fn connect(
         &self,
         head: &request::Parts,
@@ -53,7 +53,8 @@ impl Proxy {
                 let pending = self.metrics.begin(&origin);
                 let tunnelled =
                     self.tunnel(socket, origin, mixed, (info, &head.headers), context).await;
-                pending.finish(tunnelled.map(|()| (End::Forwarded, respond::connected())))
+                pending
+                    .finish(tunnelled.map(|()| (RequestOutcome::Forwarded, respond::connected())))
             }
         }
     }
@@ -94,7 +95,7 @@ impl Proxy {
         &self,
         socket: PendingSocket,
         origin: Origin,
-        mixed: Mixed,
+        mixed: MixedHosts,
         (info, headers): (RequestInfo<'_>, &HeaderMap),
         context: &ConnectionContext,
     ) -> Result<(), Refusal> {

@@ -209,7 +209,7 @@ async fn run(
 fn note_end(within: &ConnectionContext, current: &CurrentProxy) {
     let ConnectionContext { client, scope, state, .. } = within;
     let is_unused = state.requests() == 0 && !state.has_refused_input();
-    if let Scope::Within(origin) = scope
+    if let Scope::Origin(origin) = scope
         && is_unused
         && state.has_ended_input()
     {

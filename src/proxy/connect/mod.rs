@@ -22,7 +22,7 @@ use http::{Method, request};
 
 pub use tunnel_ends::TunnelEnds;
 
-use crate::proxy::decision::rules::Mixed;
+use crate::proxy::decision::rules::MixedHosts;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::target::Scope;
 use crate::types::origin::{HostPattern, Origin, Scheme};
@@ -34,7 +34,7 @@ pub enum Connect {
     /// Terminate TLS here, and decide on each request inside.
     Intercept(Origin),
     /// Decide on the host as a whole, and open a tunnel or refuse.
-    Classify(Origin, Mixed),
+    Classify(Origin, MixedHosts),
     /// The port is not listed in `egress.connect_ports`.
     PortNotAllowed(Origin),
 }
@@ -55,7 +55,7 @@ pub struct Https {
     pub mode: HttpsMode,
     /// Hosts that are tunnelled in every mode: their clients pin certificates, or have their own.
     pub tunnel: Vec<HostPattern>,
-    pub mixed: Mixed,
+    pub mixed: MixedHosts,
     pub ports: Vec<u16>,
     /// Whether the clients are those of `courtesy run`, which has set variables for them.
     pub under_run: bool,
@@ -71,7 +71,7 @@ impl Https {
     /// Reads the CONNECT in `request`. Inside a CONNECT there is none.
     pub fn connect(&self, request: &request::Parts, scope: &Scope) -> Result<Connect, Rejection> {
         debug_assert_eq!(request.method, Method::CONNECT);
-        if *scope != Scope::Proxy {
+        if *scope != Scope::AnyOrigin {
             return Err(Rejection::bad_request("a CONNECT inside a CONNECT is not served"));
         }
         let origin = authority(request)?;
@@ -80,7 +80,7 @@ impl Https {
         }
         if self.tunnel.iter().any(|host| host.matches(origin.host())) {
             // A listed host is tunnelled although paths are not seen: only `Disallow: /` denies it.
-            return Ok(Connect::Classify(origin, Mixed::Tunnel));
+            return Ok(Connect::Classify(origin, MixedHosts::Tunnel));
         }
         Ok(match self.mode {
             HttpsMode::Intercept => Connect::Intercept(origin),
@@ -113,13 +113,13 @@ mod tests {
 
     fn settings(mode: HttpsMode) -> Https {
         let tunnel = vec![HostPattern::new("*.pinned.example").unwrap()];
-        Https { mode, tunnel, mixed: Mixed::Refuse, ports: vec![80, 443], under_run: false }
+        Https { mode, tunnel, mixed: MixedHosts::Refuse, ports: vec![80, 443], under_run: false }
     }
 
     fn connect(mode: HttpsMode, target: &str) -> Result<Connect, u16> {
         let parts = Request::connect(target).body(()).unwrap().into_parts().0;
         settings(mode)
-            .connect(&parts, &Scope::Proxy)
+            .connect(&parts, &Scope::AnyOrigin)
             .map_err(|rejection| rejection.status().as_u16())
     }
 
@@ -133,9 +133,9 @@ mod tests {
         assert_eq!(connect(HttpsMode::Intercept, "Example.com:443"), Ok(Connect::Intercept(a())));
         assert_eq!(
             connect(HttpsMode::Classify, "example.com:443"),
-            Ok(Connect::Classify(a(), Mixed::Refuse))
+            Ok(Connect::Classify(a(), MixedHosts::Refuse))
         );
-        let pinned = Connect::Classify(origin("a.pinned.example"), Mixed::Tunnel);
+        let pinned = Connect::Classify(origin("a.pinned.example"), MixedHosts::Tunnel);
         assert_eq!(connect(HttpsMode::Intercept, "a.pinned.example:443"), Ok(pinned));
         let parent = Connect::Intercept(origin("pinned.example"));
         assert_eq!(connect(HttpsMode::Intercept, "pinned.example:443"), Ok(parent));
@@ -151,7 +151,7 @@ mod tests {
             assert_eq!(connect(HttpsMode::Intercept, target), Err(400), "{target}");
         }
         let parts = Request::connect("example.com:443").body(()).unwrap().into_parts().0;
-        let inside = Scope::Within(Origin::from_authority(Scheme::Https, "example.com").unwrap());
+        let inside = Scope::Origin(Origin::from_authority(Scheme::Https, "example.com").unwrap());
         assert!(settings(HttpsMode::Intercept).connect(&parts, &inside).is_err());
     }
 }

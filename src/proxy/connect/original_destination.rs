@@ -1,4 +1,5 @@
-//! The address that a client has connected to, on a connection that the network has led to the proxy.
+//! The address that a client has connected to, on a connection that the network has led to the
+//! proxy.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,14 +9,14 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use crate::name_server::VirtualAddresses;
-use crate::proxy::observe::connection_metrics::Entry;
+use crate::proxy::observe::connection_metrics::ListenerKind;
 use crate::types::origin::Host;
 
 /// How the address that a client has connected to is known.
 #[derive(Clone, Debug)]
 pub enum OriginalDestination {
-    /// The kernel knows the address before it was rewritten (nftables `redirect`; `SO_ORIGINAL_DST`,
-    /// ip(7)).
+    /// The kernel knows the address before it was rewritten (nftables `redirect`;
+    /// `SO_ORIGINAL_DST`, ip(7)).
     Redirected,
     /// The connection's own local address: the network routes all addresses to this listener. Some
     /// are the virtual address of a name.
@@ -42,10 +43,10 @@ impl OriginalDestination {
     }
 
     /// The listener of this kind.
-    pub(super) const fn entry(&self) -> Entry {
+    pub(super) const fn listener_kind(&self) -> ListenerKind {
         match self {
-            Self::Redirected => Entry::Transparent,
-            Self::Routed(_) => Entry::Sealed,
+            Self::Redirected => ListenerKind::Transparent,
+            Self::Routed(_) => ListenerKind::Sealed,
         }
     }
 

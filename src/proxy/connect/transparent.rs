@@ -1,7 +1,7 @@
-//! Serves a connection that the client has made to an origin, and that a rule of the network has led
-//! to the proxy. The origin is the host that the request or TLS names, at the port that the client
-//! connected to. What follows is as for a request to the proxy: TLS is treated as inside a CONNECT
-//! to that host, plain HTTP by its requests.
+//! Serves a connection that the client has made to an origin, and that a rule of the network has
+//! led to the proxy. The origin is the host that the request or TLS names, at the port that the
+//! client connected to. What follows is as for a request to the proxy: TLS is treated as inside a
+//! CONNECT to that host, plain HTTP by its requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub async fn serve(
     rejection: Option<Rejection>,
 ) {
     let metrics = Arc::clone(&current.load().metrics);
-    metrics.connections.count_accepted(kind.entry());
+    metrics.connections.count_accepted(kind.listener_kind());
     let destination = match kind.of(&stream) {
         Ok(destination) => destination,
         Err(error) => {
@@ -95,8 +95,8 @@ impl Arrival {
 
     async fn serve_plain(self, first: Vec<u8>, rejection: Option<Rejection>) {
         let scope = match self.host {
-            Some(host) => Scope::Within(Origin::new(Scheme::Http, host, self.destination.port())),
-            None => Scope::At(self.destination),
+            Some(host) => Scope::Origin(Origin::new(Scheme::Http, host, self.destination.port())),
+            None => Scope::Address(self.destination),
         };
         let within = self.context.scoped(scope).into();
         serve_http(Rewind::new(first, self.stream), within, self.current, rejection).await;
@@ -178,8 +178,8 @@ fn is_loop(stream: &TcpStream, destination: SocketAddr, current: &CurrentProxy) 
     is_loop
 }
 
-/// The origin of a TLS connection: the host that the destination stands for, else its name, else the
-/// address.
+/// The origin of a TLS connection: the host that the destination stands for, else its name, else
+/// the address.
 fn origin(host: Option<Host>, name: Option<&str>, destination: SocketAddr) -> Origin {
     let named = || Origin::from_authority(Scheme::Https, name?).ok();
     let host = host.or_else(|| named().map(|origin| origin.host().clone()));

@@ -1,4 +1,5 @@
-//! Builds denials: what is known of the request, the rules and the robots.txt goes into the record.
+//! What one decision is made from: the request, its agent, the rules of the operator and the time.
+//! The denial and its record are made from the same.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::types::problem::Problem;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
-/// What all denials of one request have in common.
+/// What one decision is made from, and what its denial would record.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionContext<'a> {
     pub subject: Subject<'a>,
@@ -165,7 +166,7 @@ impl DecisionContext<'_> {
             Subject::Host(origin) => format!("{}:{}", origin.host(), origin.port()),
         };
         let url_as_received = match self.subject {
-            Subject::Resource(Target { received: Some(path), .. }) => {
+            Subject::Resource(Target { path_as_received: Some(path), .. }) => {
                 Some([&origin, &**path].concat())
             }
             _ => None,

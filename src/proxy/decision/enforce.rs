@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use super::decision_context::DecisionContext;
 use super::request_info::{RequestInfo, Subject};
-use super::rules::{Mixed, Mode, Rules};
+use super::rules::{MixedHosts, Mode, Rules};
 use crate::audit::{Event, Record, Writer};
 use crate::policy::exemption::Exemption;
 use crate::proxy::observe::decision_metrics::DecisionMetrics;
@@ -15,17 +15,17 @@ use crate::proxy::outcome::recorded::Recorded;
 use crate::proxy::outcome::refusal::GateError;
 use crate::runtime::box_future::box_future;
 
-/// A denial, by how much of its subject is disallowed.
+/// A denial of a [`Subject`], by how much of it is disallowed.
 #[derive(Debug)]
 pub enum SubjectDenial {
-    /// All of what is requested is disallowed.
+    /// The resource, or every path of the host.
     Whole(Denial),
-    /// Some paths of the host are disallowed, and the path is not seen.
-    Mixed(Denial),
+    /// Some paths of the host, of which none is seen: [`MixedHosts`] may allow a tunnel to it.
+    MixedHost(Denial),
 }
 
-/// Records denials and applies exemptions and modes to them. Its futures are boxed, because they are
-/// rare: inline, they would enlarge the future of every request.
+/// Records denials and applies exemptions and modes to them. Its futures are boxed, because they
+/// are rare: inline, they would enlarge the future of every request.
 #[derive(Clone, Copy, Debug)]
 pub struct Enforcer<'a> {
     pub rules: &'a Rules,
@@ -40,18 +40,18 @@ impl<'a> Enforcer<'a> {
         self,
         context: &DecisionContext<'_>,
         denial: SubjectDenial,
-        mixed: Mixed,
+        mixed: MixedHosts,
     ) -> Pin<Box<impl Future<Output = Result<(), GateError>>>> {
         box_future(move || async move {
             match (denial, mixed) {
-                (SubjectDenial::Mixed(mut denial), Mixed::Tunnel) => {
+                (SubjectDenial::MixedHost(mut denial), MixedHosts::Tunnel) => {
                     denial.record.event = Event::Tunnelled;
                     let denial = self.record(denial).await;
                     self.check_audit()?;
                     self.allow_despite_denial(context.info, &denial);
                     Ok(())
                 }
-                (SubjectDenial::Whole(denial) | SubjectDenial::Mixed(denial), _) => {
+                (SubjectDenial::Whole(denial) | SubjectDenial::MixedHost(denial), _) => {
                     self.deny_unless_waived(context, denial).await
                 }
             }
@@ -63,14 +63,15 @@ impl<'a> Enforcer<'a> {
         self,
         context: &DecisionContext<'_>,
         denial: &SubjectDenial,
-        mixed: Mixed,
+        mixed: MixedHosts,
     ) -> bool {
-        matches!((denial, mixed), (SubjectDenial::Mixed(_), Mixed::Tunnel))
+        matches!((denial, mixed), (SubjectDenial::MixedHost(_), MixedHosts::Tunnel))
             || self.exemption(context).is_some()
             || self.is_observed(context)
     }
 
-    /// Denies the request, unless an exemption or the observe mode allows it despite `denial`: `Ok`.
+    /// Denies the request, unless an exemption or the observe mode allows it despite `denial`:
+    /// `Ok`.
     pub fn deny_unless_waived(
         self,
         context: &DecisionContext<'_>,
@@ -148,7 +149,7 @@ impl<'a> Enforcer<'a> {
         let (origin, token) = (context.subject.origin(), context.agent.token);
         match context.subject {
             Subject::Resource(target) => {
-                let path = target.judged_path().as_bytes();
+                let path = target.path_for_rules().as_bytes();
                 exemptions.find(origin, path, token, context.now())
             }
             Subject::Host(_) => exemptions.find_for_host(origin, token, context.now()),

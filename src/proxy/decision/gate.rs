@@ -1,23 +1,23 @@
-//! The gate: whether a request is allowed, by what is known of its origin and by the rules of the
-//! operator. Only here a [`Permit`] is made, and a denial comes out of here only as a recorded one.
-//! What is undecided is denied.
+//! The gate: decides whether a request is allowed, by the robots.txt of its origin and by the rules
+//! of the operator. Only here a [`Permit`] is made, and a denial leaves the gate only as a recorded
+//! one. What is undecided is denied.
 
 mod egress;
+mod permit;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::Method;
 
+pub use self::permit::{Grant, HostPermit, Permit};
 use super::decision_context::DecisionContext;
 use super::enforce::{Enforcer, SubjectDenial};
 use super::permit_pace::{self, PermitPace};
 use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
 use super::robots_summary_cache::RobotsSummaryCache;
-use super::rules::{Mixed, Rules};
+use super::rules::{MixedHosts, Rules};
 use crate::audit::{Reason, Record, Writer};
 use crate::egress::Failure;
-use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
 use crate::policy::state::{Policy, RobotsState};
 use crate::proxy::observe::decision_metrics::DecisionMetrics;
@@ -29,72 +29,6 @@ use crate::types::origin::Origin;
 use crate::types::problem::Problem;
 use crate::types::timestamp::Timestamp;
 use crate::watch::Watch;
-
-/// The right to send one request. It owns the target it was granted for, and only the gate can make
-/// one: what was checked is what is sent.
-#[derive(Debug)]
-pub struct Permit {
-    target: Target,
-    /// The origin's robots.txt is unreachable: whether its pages are, too, is noted in the store.
-    in_outage: bool,
-    is_waived: bool,
-    pace: PermitPace,
-}
-
-impl Permit {
-    /// What may be requested.
-    pub const fn target(&self) -> &Target {
-        &self.target
-    }
-
-    /// What applies to the time of the request.
-    pub const fn pace(&self) -> &PermitPace {
-        &self.pace
-    }
-
-    /// Whether it was permitted despite a denial, which is recorded.
-    pub const fn is_waived(&self) -> bool {
-        self.is_waived
-    }
-}
-
-/// The right to a tunnel, by a decision on the host as a whole. Only the gate can make one.
-#[derive(Debug)]
-pub struct HostPermit {
-    origin: Origin,
-    is_waived: bool,
-    pace: PermitPace,
-}
-
-impl HostPermit {
-    /// Where the tunnel may lead.
-    pub const fn origin(&self) -> &Origin {
-        &self.origin
-    }
-
-    /// What applies to the time of the connection.
-    pub const fn pace(&self) -> &PermitPace {
-        &self.pace
-    }
-
-    /// Whether it was permitted despite a denial, which is recorded.
-    pub const fn is_waived(&self) -> bool {
-        self.is_waived
-    }
-}
-
-/// What the gate grants.
-#[derive(Debug)]
-pub enum Admitted {
-    /// The request may be forwarded.
-    Permit(Permit),
-    /// The client requests the robots.txt itself, and gets the copy that decides.
-    RobotsTxt {
-        snapshot: Arc<Snapshot>,
-        /// Since the copy was last confirmed.
-        age: Duration,
-    },
-}
 
 /// Everything that a decision needs.
 #[derive(Debug)]
@@ -111,11 +45,7 @@ pub struct Gate {
 
 impl Gate {
     /// Decides on `target`, and records the decision if it is one that has a record.
-    pub async fn admit(
-        &self,
-        target: Target,
-        info: RequestInfo<'_>,
-    ) -> Result<Admitted, GateError> {
+    pub async fn admit(&self, target: Target, info: RequestInfo<'_>) -> Result<Grant, GateError> {
         self.enforcer().check_audit()?;
         let context = self.context(Subject::Resource(&target), info);
         self.require_agent(&context).await?;
@@ -124,13 +54,13 @@ impl Gate {
         let now = known.at();
         let context = DecisionContext { at: Some(now), ..context };
         let policy = known.policy(now);
-        let decision = decide(&policy, context.agent.token, target.judged_path().as_bytes());
+        let decision = decide(&policy, context.agent.token, target.path_for_rules().as_bytes());
         match decision.verdict {
             Verdict::Allow => {
                 self.metrics.count_allowed(&decision.basis, true);
                 info.entry.note_allowed(&decision, &known, now);
                 if decision.basis != Basis::RobotsTxtItself {
-                    let (path, token) = (target.judged_path(), context.agent.token);
+                    let (path, token) = (target.path_for_rules(), context.agent.token);
                     let client = || info.client.key();
                     self.watch.sample_allowed(&target.origin, path, token, known.profile(), client);
                 }
@@ -145,9 +75,9 @@ impl Gate {
         }
         let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
         let is_waived = decision.verdict == Verdict::Disallow;
-        let path = target.judged_path().as_bytes();
+        let path = target.path_for_rules().as_bytes();
         let pace = PermitPace::of(&context, &known, &policy, path, &self.watch);
-        Ok(Admitted::Permit(Permit { target, in_outage, is_waived, pace }))
+        Ok(Grant::Permit(Permit { target, in_outage, is_waived, pace }))
     }
 
     /// Decides on a tunnel to `origin`, of which no path will be seen.
@@ -155,7 +85,7 @@ impl Gate {
         &self,
         origin: Origin,
         info: RequestInfo<'_>,
-        mixed: Mixed,
+        mixed: MixedHosts,
     ) -> Result<HostPermit, GateError> {
         self.enforcer().check_audit()?;
         let context = self.context(Subject::Host(&origin), info);
@@ -175,10 +105,10 @@ impl Gate {
             }
             HostDecision::Mixed(group) => {
                 let mut denial = context.unseen_path_denial(&known, group);
-                let is_tunnel = mixed == Mixed::Tunnel;
+                let is_tunnel = mixed == MixedHosts::Tunnel;
                 let is_paced = is_tunnel && permit_pace::has_delay(&context, &known, &policy);
                 denial.record.pace_seen = is_paced.then_some(false);
-                Some(SubjectDenial::Mixed(denial))
+                Some(SubjectDenial::MixedHost(denial))
             }
         };
         let is_waived = denial.is_some();
@@ -249,11 +179,11 @@ impl Gate {
     pub(super) async fn lookup(&self, context: &DecisionContext<'_>) -> Result<Known, GateError> {
         let DecisionContext { agent, subject, rules, info, .. } = context;
         let profile = rules.profile(agent, subject.origin());
-        match self.store.lookup(subject.origin(), profile, agent.token, info.client).await {
+        let looked_up = self.store.lookup(subject.origin(), profile, agent.token, info.client);
+        match looked_up.await {
             Ok(known) => Ok(known),
-            Err(Undecided::NotSent(error))
-                if !error.failure.is_ours() || error.failure == Failure::NoTurn =>
-            {
+            // The robots.txt cannot be requested, and for the same reason the resource cannot.
+            Err(Undecided::NotSent(error)) if !is_of_this_machine(error.failure) => {
                 Err(self.on_egress_error(*subject, *info, error).await)
             }
             Err(undecided) => {
@@ -273,14 +203,20 @@ impl Gate {
         policy: &Policy<'_>,
         method: &Method,
         now: Timestamp,
-    ) -> Option<Admitted> {
+    ) -> Option<Grant> {
         let Policy::Rules(copy) = policy else { return None };
         let is_served = decision.basis == Basis::RobotsTxtItself
             && self.rules.serves_robots_txt
             && matches!(*method, Method::GET | Method::HEAD);
-        is_served.then(|| Admitted::RobotsTxt {
+        is_served.then(|| Grant::RobotsTxt {
             snapshot: Arc::clone(&copy.snapshot),
             age: now.since(copy.confirmed_at),
         })
     }
+}
+
+/// Whether `failure` is one of this machine, such as a lack of file descriptors: it says nothing of
+/// the origin. The lack of a turn is one of the origin's pace.
+fn is_of_this_machine(failure: Failure) -> bool {
+    failure.is_ours() && failure != Failure::NoTurn
 }

@@ -5,7 +5,7 @@ use super::decision_context::DecisionContext;
 use super::gate::{Gate, HostPermit, Permit};
 use super::request_info::{RequestInfo, Subject};
 use super::revocation::subject_denial;
-use super::rules::Mixed;
+use super::rules::MixedHosts;
 use crate::proxy::outcome::refusal::GateError;
 
 impl Gate {
@@ -16,7 +16,7 @@ impl Gate {
     /// It is no longer permitted.
     pub async fn recheck(&self, permit: &Permit, info: RequestInfo<'_>) -> Result<(), GateError> {
         let subject = Subject::Resource(permit.target());
-        self.recheck_subject(subject, info, (permit.is_waived(), Mixed::Refuse)).await
+        self.recheck_subject(subject, info, (permit.is_waived(), MixedHosts::Refuse)).await
     }
 
     /// As [`Self::recheck`], for a tunnel.
@@ -28,7 +28,7 @@ impl Gate {
         &self,
         permit: &HostPermit,
         info: RequestInfo<'_>,
-        mixed: Mixed,
+        mixed: MixedHosts,
     ) -> Result<(), GateError> {
         let subject = Subject::Host(permit.origin());
         self.recheck_subject(subject, info, (permit.is_waived(), mixed)).await
@@ -39,7 +39,7 @@ impl Gate {
         &self,
         subject: Subject<'_>,
         info: RequestInfo<'_>,
-        (is_waived, mixed): (bool, Mixed),
+        (is_waived, mixed): (bool, MixedHosts),
     ) -> Result<(), GateError> {
         self.enforcer().check_audit()?;
         let context = self.context(subject, info);

@@ -1,5 +1,6 @@
-//! Ends a tunnel or an upgraded connection that is no longer permitted. Each change of what is known
-//! of its origin is decided on, by the rules that its request began with; the denial is recorded.
+//! Ends a tunnel or an upgraded connection that is no longer permitted. Each change of what is
+//! known of its origin is decided on, by the rules that its request began with; the denial is
+//! recorded.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use super::decision_context::DecisionContext;
 use super::enforce::SubjectDenial;
 use super::gate::Gate;
 use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
-use super::rules::Mixed;
+use super::rules::MixedHosts;
 use crate::policy::decision::{HostDecision, Verdict, decide, decide_host};
 use crate::proxy::request::target::Target;
 use crate::runtime::box_future::box_future;
@@ -27,7 +28,7 @@ enum Permitted {
     /// An upgraded connection, decided on by the path of its request.
     Resource(Target),
     /// A tunnel, decided on by the host as a whole.
-    Host(Origin, Mixed),
+    Host(Origin, MixedHosts),
 }
 
 impl Revocation {
@@ -38,7 +39,12 @@ impl Revocation {
     }
 
     /// For a tunnel.
-    pub fn host(gate: &Arc<Gate>, info: RequestInfo<'_>, origin: Origin, mixed: Mixed) -> Self {
+    pub fn host(
+        gate: &Arc<Gate>,
+        info: RequestInfo<'_>,
+        origin: Origin,
+        mixed: MixedHosts,
+    ) -> Self {
         let permitted = Permitted::Host(origin, mixed);
         Self { gate: Arc::clone(gate), info: info.into(), permitted }
     }
@@ -64,7 +70,7 @@ impl Revocation {
     /// Returns when the denial has been recorded.
     async fn until_denied(&self) {
         let (subject, mixed) = match &self.permitted {
-            Permitted::Resource(target) => (Subject::Resource(target), Mixed::Refuse),
+            Permitted::Resource(target) => (Subject::Resource(target), MixedHosts::Refuse),
             Permitted::Host(origin, mixed) => (Subject::Host(origin), *mixed),
         };
         let context = self.gate.context(subject, self.info.borrow());
@@ -98,11 +104,11 @@ pub(super) fn subject_denial(
     let policy = known.policy(context.now());
     let token = context.agent.token;
     let decision = match context.subject {
-        Subject::Resource(target) => decide(&policy, token, target.judged_path().as_bytes()),
+        Subject::Resource(target) => decide(&policy, token, target.path_for_rules().as_bytes()),
         Subject::Host(_) => match decide_host(&policy, token) {
             HostDecision::Whole(decision) => decision,
             HostDecision::Mixed(group) => {
-                return Some(SubjectDenial::Mixed(context.unseen_path_denial(known, group)));
+                return Some(SubjectDenial::MixedHost(context.unseen_path_denial(known, group)));
             }
         },
     };

@@ -70,7 +70,7 @@ pub struct OriginRule {
 words! {
     /// Treatment of a host with some disallowed paths where paths are not seen (`https.mixed`).
     #[derive(Default)]
-    pub enum Mixed {
+    pub enum MixedHosts {
         #[default]
         Refuse = "refuse",
         Tunnel = "tunnel",

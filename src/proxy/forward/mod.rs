@@ -49,8 +49,8 @@ pub struct Forwarding {
     pub pipes: Arc<Pipes>,
     pub tunnel_ends: Arc<TunnelEnds>,
     pub via: Via,
-    /// By which this process recognises what a parent proxy sends back. `None`: there is no parent, so
-    /// that nothing has the token, and none has to be passed on.
+    /// By which this process recognises what a parent proxy sends back. `None`: there is no parent,
+    /// so that nothing has the token, and none has to be passed on.
     pub loop_token: Option<LoopToken>,
     /// Protocols that a request may upgrade to.
     pub upgrades: Arc<[Protocol]>,
@@ -61,8 +61,8 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// Sends the permitted request, whose headers have `set`, in its turn, and returns the origin's
-    /// response, still streaming.
+    /// Sends the permitted request, with the headers that are `present`, in its turn, and returns
+    /// the origin's response, still streaming.
     ///
     /// # Errors
     /// If the origin cannot be reached, or breaks the protocol before its response has begun; or if
@@ -71,18 +71,18 @@ impl Forwarding {
         &self,
         permit: &Permit,
         turn: Turn,
-        (request, set): (BoxedRequest<Incoming>, HeaderSet),
+        (request, present): (BoxedRequest<Incoming>, HeaderSet),
         client: ClientSide<'_>,
     ) -> Result<Response<Body>, ForwardError> {
         let BoxedRequest { mut head, body } = request;
         let received = head.version;
-        let protocol = if set.has(HeaderSet::UPGRADE) && received == Version::HTTP_11 {
+        let protocol = if present.has(HeaderSet::UPGRADE) && received == Version::HTTP_11 {
             upgrade_protocol::wanted(&head.headers, &self.upgrades)
         } else {
             None
         };
         let on_upgrade = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
-        let is_expected = set.has(HeaderSet::EXPECT) && received == Version::HTTP_11;
+        let is_expected = present.has(HeaderSet::EXPECT) && received == Version::HTTP_11;
         let (body, hold) = self.body(body, is_expected);
         let mut body = body.with_client_reads(client.state.is_known_to_read());
         if received < Version::HTTP_2 {
@@ -90,7 +90,7 @@ impl Forwarding {
             body = body.with_read_allowance(client.state.content_reads());
         }
         let progress = body.progress();
-        rewrite::request(&mut head, set, permit.target(), protocol.clone(), &self.via);
+        rewrite::request(&mut head, present, permit.target(), protocol.clone(), &self.via);
         let interim = Interim::pass_on(received, client.state, hold);
         let outgoing = BoxedRequest {
             head,
@@ -181,8 +181,8 @@ fn breach(detail: &str) -> egress::Error {
     egress::Error::new(egress::Failure::Protocol, detail)
 }
 
-/// The client's connection, for the protocol that the origin switches to. A 101 switches only to what
-/// was requested (RFC 9110 §7.8).
+/// The client's connection, for the protocol that the origin switches to. A 101 switches only to
+/// what was requested (RFC 9110 §7.8).
 fn requested_upgrade<B>(
     response: &Response<B>,
     protocol: Option<HeaderValue>,

@@ -10,27 +10,27 @@ use crate::proxy::request::target::Target;
 use crate::proxy::request::via::Via;
 use crate::types::loop_token::LOOP_TOKEN;
 
-/// Makes of the head as received, whose headers have `set`, the head to be sent to `target`. With
-/// `protocol` it requests an upgrade.
+/// Makes of the head as received, with the headers that are `present`, the head to be sent to
+/// `target`. With `protocol` it requests an upgrade.
 pub fn request(
     head: &mut request::Parts,
-    set: HeaderSet,
+    present: HeaderSet,
     target: &Target,
     protocol: Option<HeaderValue>,
     via: &Via,
 ) {
     let received = head.version;
-    let takes_trailers = set.has(HeaderSet::TE) && hop_by_hop::takes_trailers(&head.headers);
+    let takes_trailers = present.has(HeaderSet::TE) && hop_by_hop::takes_trailers(&head.headers);
     if received < Version::HTTP_11 {
         // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored.
         head.headers.remove(EXPECT);
     }
-    hop_by_hop::remove_hop_by_hop(&mut head.headers, set);
-    if set.has(HeaderSet::OURS) {
+    hop_by_hop::remove_hop_by_hop(&mut head.headers, present);
+    if present.has(HeaderSet::OURS) {
         // Of a proxy before this one, which named it for this hop.
         head.headers.remove(LOOP_TOKEN);
     }
-    if set.has(HeaderSet::COOKIE) {
+    if present.has(HeaderSet::COOKIE) {
         hop_by_hop::join_cookies(&mut head.headers);
     }
     head.uri = Uri::from(target.path.clone());

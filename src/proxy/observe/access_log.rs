@@ -153,8 +153,8 @@ impl Line {
     fn of(head: &request::Parts, context: &ConnectionContext) -> Self {
         let uri = &head.uri;
         let within = match &context.scope {
-            Scope::Proxy | Scope::At(_) => None,
-            Scope::Within(origin) => Some(origin),
+            Scope::AnyOrigin | Scope::Address(_) => None,
+            Scope::Origin(origin) => Some(origin),
         };
         let scheme = within.map(|origin| origin.scheme().as_str()).or(uri.scheme_str());
         let host = within.map(|origin| origin.host().to_string()).or(uri.host().map(str::to_owned));

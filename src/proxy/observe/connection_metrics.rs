@@ -1,24 +1,24 @@
-//! Counts of the connections of clients: by the listener that has accepted them, and by the protocol
-//! that they begin with. A rejected connection is among them.
+//! Counts of the connections of clients: by the listener that has accepted them, and by the
+//! protocol that they begin with. A rejected connection is among them.
 
 use crate::runtime::counters::Counters;
 
 /// Counters of all workers.
 #[derive(Debug, Default)]
 pub struct ConnectionMetrics {
-    /// By [`Entry`].
-    accepted: Counters<{ ENTRIES.len() }>,
+    /// By [`ListenerKind`].
+    accepted: Counters<{ LISTENER_KINDS.len() }>,
     /// By [`ClientProtocol`].
     protocols: Counters<{ PROTOCOLS.len() }>,
 }
 
-const ENTRIES: [&str; 3] = ["proxy", "transparent", "sealed"];
+const LISTENER_KINDS: [&str; 3] = ["proxy", "transparent", "sealed"];
 
 const PROTOCOLS: [&str; 6] = ["http1", "http2", "tls", "socks5", "other", "none"];
 
 /// The kind of the listener that has accepted a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum ListenerKind {
     /// Of clients that are set up for a proxy (`listen.proxy`).
     Proxy,
     /// Of connections that are redirected (`listen.transparent`).
@@ -45,7 +45,7 @@ pub enum ClientProtocol {
 
 impl ConnectionMetrics {
     /// Counts one connection.
-    pub fn count_accepted(&self, by: Entry) {
+    pub fn count_accepted(&self, by: ListenerKind) {
         self.accepted.add(by as usize, 1);
     }
 
@@ -56,7 +56,7 @@ impl ConnectionMetrics {
 
     /// How many connections each kind of listener has accepted.
     pub fn accepted(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        ENTRIES.into_iter().zip(self.accepted.values())
+        LISTENER_KINDS.into_iter().zip(self.accepted.values())
     }
 
     /// How many connections began with which protocol.
@@ -72,9 +72,9 @@ mod tests {
     #[test]
     fn each_has_its_own_word() {
         let metrics = ConnectionMetrics::default();
-        let entries = [Entry::Proxy, Entry::Transparent, Entry::Sealed];
-        entries.into_iter().enumerate().for_each(|(place, entry)| {
-            (0..=place).for_each(|_| metrics.count_accepted(entry));
+        let kinds = [ListenerKind::Proxy, ListenerKind::Transparent, ListenerKind::Sealed];
+        kinds.into_iter().enumerate().for_each(|(place, kind)| {
+            (0..=place).for_each(|_| metrics.count_accepted(kind));
         });
         let expected = [("proxy", 1), ("transparent", 2), ("sealed", 3)];
         assert_eq!(metrics.accepted().collect::<Vec<_>>(), expected);

@@ -84,10 +84,10 @@ pub struct PendingRequest<'a> {
 
 /// How a request that did not fail has ended.
 #[derive(Clone, Copy, Debug)]
-pub enum End {
+pub enum RequestOutcome {
     Forwarded,
     /// A request for a robots.txt was answered with the copy that decides.
-    Copy,
+    RobotsCopy,
     Denied(Reason),
 }
 
@@ -101,14 +101,16 @@ impl PendingRequest<'_> {
     /// Counts the request by how it ended; one that was refused has failed.
     pub fn finish(
         self,
-        ended: Result<(End, Response<Body>), Refusal>,
+        result: Result<(RequestOutcome, Response<Body>), Refusal>,
     ) -> Result<Response<Body>, Refusal> {
-        match &ended {
-            Ok((end, response)) => self.answered(response.body().request_sent_at()).ended(*end),
-            Err(Refusal::Denial(denial)) => self.ended(End::Denied(denial.record.reason)),
+        match &result {
+            Ok((outcome, response)) => {
+                self.answered(response.body().request_sent_at()).end(*outcome);
+            }
+            Err(Refusal::Denial(denial)) => self.end(RequestOutcome::Denied(denial.record.reason)),
             Err(Refusal::Rejection(_)) => drop(self),
         }
-        ended.map(|(_, response)| response)
+        result.map(|(_, response)| response)
     }
 
     /// The origin, which had the whole request at `sent_at`, has answered now.
@@ -118,12 +120,14 @@ impl PendingRequest<'_> {
     }
 
     /// Counts how the request has ended.
-    pub fn ended(mut self, end: End) {
+    pub fn end(mut self, outcome: RequestOutcome) {
         self.ended = true;
-        match end {
-            End::Forwarded => self.metrics.count(Counter::Forwarded),
-            End::Copy => self.metrics.count(Counter::Copies),
-            End::Denied(reason) => *self.metrics.denied.lock().entry(reason).or_default() += 1,
+        match outcome {
+            RequestOutcome::Forwarded => self.metrics.count(Counter::Forwarded),
+            RequestOutcome::RobotsCopy => self.metrics.count(Counter::Copies),
+            RequestOutcome::Denied(reason) => {
+                *self.metrics.denied.lock().entry(reason).or_default() += 1
+            }
         }
     }
 }
@@ -213,9 +217,9 @@ mod tests {
     fn every_request_is_counted_once_by_how_it_ended() {
         let metrics = RequestMetrics::with_origins();
         let ask = |host| metrics.begin(&Origin::from_authority(Scheme::Http, host).unwrap());
-        ask("a.example").ended(End::Forwarded);
-        ask("b.example").ended(End::Copy);
-        ask("a.example").ended(End::Denied(Reason::RobotsUnreachable));
+        ask("a.example").end(RequestOutcome::Forwarded);
+        ask("b.example").end(RequestOutcome::RobotsCopy);
+        ask("a.example").end(RequestOutcome::Denied(Reason::RobotsUnreachable));
         drop(ask("a.example"));
         let _open = ask("a.example");
         let counts = metrics.counts();

@@ -8,11 +8,11 @@ use http::StatusCode;
 
 use super::robots_summary::RobotsSummary;
 use crate::audit::evidence::{Blob, Kind};
-use crate::audit::{Record, mended};
+use crate::audit::{Record, read_as_clause};
 use crate::store::Known;
 use crate::types::problem::Problem;
 
-/// A request denied by policy. It is answered only as a
+/// A refusal by policy, as it is to be recorded. It has a response only as a
 /// [`Recorded`](super::recorded::Recorded) one.
 #[derive(Debug)]
 pub struct Denial {
@@ -42,9 +42,9 @@ impl Denial {
             (Problem::Disallowed, Some(rule)) => {
                 let pattern = &rule.pattern;
                 let (line, directive) = (rule.line, &rule.directive);
-                let mended = mended(&rule.read_as);
+                let read_as = read_as_clause(&rule.read_as);
                 format!(
-                    "Line {line} of {robots_url}, \"{directive}: {pattern}\", applies to {agent}{mended}."
+                    "Line {line} of {robots_url}, \"{directive}: {pattern}\", applies to {agent}{read_as}."
                 )
             }
             (Problem::RobotsUnreachable, _) => {

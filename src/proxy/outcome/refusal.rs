@@ -1,4 +1,10 @@
-//! Why a request is not forwarded.
+//! Why a request is not forwarded: the words and how they relate.
+//!
+//! - A [`Refusal`] is any response of the proxy in place of the origin's: a [`Rejection`] or a
+//!   [`Denial`].
+//! - A [`Rejection`] is a refusal because of the protocol, a limit or a failure. It has no record.
+//!   One for a limit of the client has a [`RejectReason`].
+//! - A [`Denial`] is a refusal by policy. It is refused only as a [`Recorded`] one.
 
 use http::StatusCode;
 
@@ -8,7 +14,7 @@ use super::rejection::Rejection;
 use crate::clients::RejectReason;
 use crate::egress;
 
-/// Why a request is not forwarded: refused for an error, or denied by policy.
+/// Why a request is not forwarded: rejected, or denied by policy.
 pub enum Refusal {
     Rejection(Rejection),
     Denial(Box<Recorded<Denial>>),

@@ -1,18 +1,19 @@
-//! An error response that is no denial: the client sent something wrong, or something failed.
+//! A refusal that is no denial: the client sent something wrong, a limit is reached, or something
+//! failed.
 
 use std::time::Duration;
 
 use http::StatusCode;
 
 use crate::audit::limits::AUDIT_RETRY_INTERVAL;
-use crate::ca::CURE;
+use crate::ca::CA_REMEDY;
 use crate::clients::RejectReason;
 use crate::egress::{self, ParentFailure};
 use crate::pace::NoTurn;
 use crate::proxy::framing::foreign_protocol::ForeignProtocol;
 use crate::types::problem::Problem;
 
-/// Why a request, or a connection, is answered with an error that is no denial.
+/// Why a request, or a connection, is refused without a decision by policy. It has no record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// Its type, with title and remedy.
@@ -139,7 +140,7 @@ impl Rejection {
             Problem::CaNotValid,
             StatusCode::SERVICE_UNAVAILABLE,
             "proxy_configuration_error",
-            format!("HTTPS cannot be intercepted: {invalidity}; {CURE}"),
+            format!("HTTPS cannot be intercepted: {invalidity}; {CA_REMEDY}"),
         )
     }
 

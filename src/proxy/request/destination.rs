@@ -42,10 +42,10 @@ impl Destination {
         }
     }
 
-    /// The same, with path and query as `received` before they were percent-encoded.
-    pub fn received_as(mut self, received: Option<Box<str>>) -> Self {
+    /// The same, with `path`, which is path and query before they were percent-encoded.
+    pub fn with_path_as_received(mut self, path: Option<Box<str>>) -> Self {
         if let Self::Resource(target) = &mut self {
-            target.received = received;
+            target.path_as_received = path;
         }
         self
     }
@@ -68,9 +68,9 @@ pub fn destination(
     }
     let uri = &request.uri;
     match scope {
-        Scope::Within(origin) => return within(request, origin, is_pathless),
-        Scope::At(address) => return at(request, *address, is_pathless),
-        Scope::Proxy => {}
+        Scope::Origin(origin) => return inside_connect(request, origin, is_pathless),
+        Scope::Address(address) => return at_address(request, *address, is_pathless),
+        Scope::AnyOrigin => {}
     }
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
         return without_authority(request);
@@ -88,7 +88,7 @@ pub fn destination(
     if is_pathless && request.method == Method::OPTIONS {
         return Ok(Destination::Resource(Target::whole(origin)));
     }
-    Ok(Destination::Resource(Target { origin, path: with_slash(path)?, received: None }))
+    Ok(Destination::Resource(Target { origin, path: with_slash(path)?, path_as_received: None }))
 }
 
 /// Supplies the path that `http://a?b` lacks (RFC 9112 §3.2.1). Anything else that does not begin
@@ -106,9 +106,9 @@ fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Rejection> {
 
 /// The destination inside a CONNECT, whose origin is known. A request that names another one, in
 /// the target (`:authority` in HTTP/2), by its scheme or in `Host`, is refused: it would be decided
-/// on as one host and served as another. The status is 400: 421 is an origin's, and a proxy must not
-/// generate it (RFC 9110 §15.5.20).
-fn within(
+/// on as one host and served as another. The status is 400: 421 is an origin's, and a proxy must
+/// not generate it (RFC 9110 §15.5.20).
+fn inside_connect(
     request: &request::Parts,
     origin: &Origin,
     is_pathless: bool,
@@ -130,9 +130,9 @@ fn within(
 }
 
 /// The destination on a connection that the client has made to `address`: the host that the target
-/// or else `Host` names, at that port. Without a name it is the address (HTTP/1.0). The request goes
-/// to where the name resolves to, never to `address` under another name.
-fn at(
+/// or else `Host` names, at that port. Without a name it is the address (HTTP/1.0). The request
+/// goes to where the name resolves to, never to `address` under another name.
+fn at_address(
     request: &request::Parts,
     address: SocketAddr,
     is_pathless: bool,
@@ -183,7 +183,7 @@ fn resource(
         return Ok(Destination::Resource(Target::whole(origin)));
     }
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    Ok(Destination::Resource(Target { origin, path: with_slash(path)?, received: None }))
+    Ok(Destination::Resource(Target { origin, path: with_slash(path)?, path_as_received: None }))
 }
 
 /// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400,
@@ -203,9 +203,9 @@ fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Rejection> 
             let bytes = value.as_bytes();
             // The usual case; what is known to be valid is not parsed again.
             let same = match (scope, request.uri.authority()) {
-                (Scope::Within(origin), _) => origin.has_authority(bytes),
-                (Scope::Proxy, Some(authority)) => authority.as_str().as_bytes() == bytes,
-                (Scope::Proxy, None) | (Scope::At(_), _) => false,
+                (Scope::Origin(origin), _) => origin.has_authority(bytes),
+                (Scope::AnyOrigin, Some(authority)) => authority.as_str().as_bytes() == bytes,
+                (Scope::AnyOrigin, None) | (Scope::Address(_), _) => false,
             };
             let valid = || {
                 let named = |authority: Authority| {

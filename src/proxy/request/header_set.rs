@@ -24,7 +24,7 @@ pub static HOP_BY_HOP: [HeaderName; 10] = [
     HeaderName::from_static("http2-settings"),
 ];
 
-/// A set of header names.
+/// Header names, as bits. `present` is the usual name of those that a message has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderSet(u16);
 

@@ -86,13 +86,13 @@ impl First {
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
+enum EntryKind {
     Manifest,
     Segment,
     Evidence(BlobName),
 }
 
-impl Entry {
+impl EntryKind {
     /// By its name, which has exactly one spelling.
     fn named(name: &str) -> Option<Self> {
         if name == MANIFEST {
@@ -150,7 +150,7 @@ struct Budget {
 
 impl Budget {
     /// Takes an entry in; false where it is too large, or one too many.
-    const fn admits(&mut self, entry: Entry, bytes: u64) -> bool {
+    const fn admits(&mut self, entry: EntryKind, bytes: u64) -> bool {
         self.entries += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         bytes <= entry.bytes_max()
@@ -172,7 +172,7 @@ mod tests {
             format!("evidence/ab/{sha256}.txt.gz"),
             format!("evidence/ab/{sha256}.json.gz"),
         ] {
-            assert!(Entry::named(&name).is_some(), "{name}");
+            assert!(EntryKind::named(&name).is_some(), "{name}");
         }
         for name in [
             "".to_owned(),
@@ -187,18 +187,18 @@ mod tests {
             format!("evidence/AB/{}.txt.gz", sha256.to_uppercase()),
             format!("evidence/ab/{sha256}.gz"),
         ] {
-            assert_eq!(Entry::named(&name), None, "{name}");
+            assert_eq!(EntryKind::named(&name), None, "{name}");
         }
     }
 
     #[test]
     fn entries_are_bounded_one_by_one_and_all_together() {
         let mut budget = Budget::default();
-        assert!(budget.admits(Entry::Manifest, BUNDLE_MANIFEST_BYTES_MAX));
-        assert!(!budget.admits(Entry::Manifest, BUNDLE_MANIFEST_BYTES_MAX + 1));
+        assert!(budget.admits(EntryKind::Manifest, BUNDLE_MANIFEST_BYTES_MAX));
+        assert!(!budget.admits(EntryKind::Manifest, BUNDLE_MANIFEST_BYTES_MAX + 1));
         let mut budget = Budget { entries: BUNDLE_ENTRIES_MAX - 1, bytes: 0 };
-        assert!(budget.admits(Entry::Segment, 1) && !budget.admits(Entry::Segment, 1));
+        assert!(budget.admits(EntryKind::Segment, 1) && !budget.admits(EntryKind::Segment, 1));
         let mut budget = Budget { entries: 0, bytes: BUNDLE_BYTES_MAX - 1 };
-        assert!(budget.admits(Entry::Segment, 1) && !budget.admits(Entry::Segment, 1));
+        assert!(budget.admits(EntryKind::Segment, 1) && !budget.admits(EntryKind::Segment, 1));
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use tar::Header;
 
-use super::{BLOCK, Budget, END, Entry, FORMAT, Manifest, VERSION, header, padding};
+use super::{BLOCK, Budget, END, EntryKind, FORMAT, Manifest, VERSION, header, padding};
 use crate::runtime::files;
 use crate::types::sanitize::text;
 
@@ -61,11 +61,11 @@ pub fn unpack(path: &Path, dir: &Path) -> Result<Unpacked, ReadError> {
             return refused(format!("{name} stands behind {before}, or is there twice"));
         }
         match entry {
-            _ if manifest.is_none() && entry != Entry::Manifest => {
+            _ if manifest.is_none() && entry != EntryKind::Manifest => {
                 return refused("it does not begin with bundle.json".into());
             }
-            Entry::Evidence(_) => drop(evidence.insert(name.clone())),
-            Entry::Manifest | Entry::Segment => {}
+            EntryKind::Evidence(_) => drop(evidence.insert(name.clone())),
+            EntryKind::Manifest | EntryKind::Segment => {}
         }
         store(&mut input, &dir.join(&name), bytes, &name)?;
         let mut zeros = vec![0; padding(bytes)];
@@ -73,7 +73,7 @@ pub fn unpack(path: &Path, dir: &Path) -> Result<Unpacked, ReadError> {
         if zeros.iter().any(|byte| *byte != 0) {
             return refused(format!("there are bytes behind the end of {name}"));
         }
-        if entry == Entry::Manifest {
+        if entry == EntryKind::Manifest {
             manifest = Some(parse(&dir.join(&name))?);
         }
         before = name;
@@ -116,14 +116,15 @@ fn cut_off<T>(name: &str) -> Result<T, ReadError> {
 }
 
 /// The entry that a header announces, where a bundle may have it.
-fn admitted(found: &Header, budget: &mut Budget) -> Result<(String, Entry, u64), ReadError> {
+fn admitted(found: &Header, budget: &mut Budget) -> Result<(String, EntryKind, u64), ReadError> {
     let shown = text(&found.path_bytes(), SHOWN);
     if found.entry_type() != tar::EntryType::Regular {
         return refused(format!("{shown} is a link, a directory or a device, and no regular file"));
     }
     let path = found.path_bytes();
-    let name =
-        str::from_utf8(&path).ok().and_then(|name| Some((name.to_owned(), Entry::named(name)?)));
+    let name = str::from_utf8(&path)
+        .ok()
+        .and_then(|name| Some((name.to_owned(), EntryKind::named(name)?)));
     let Some((name, entry)) = name else {
         return refused(format!("{shown} is no name of a file in a bundle"));
     };

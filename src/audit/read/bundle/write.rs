@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::{
-    Budget, END, Entry, FORMAT, First, MANIFEST, Manifest, VERSION, evidence_name, header, padding,
+    Budget, END, EntryKind, FORMAT, First, MANIFEST, Manifest, VERSION, evidence_name, header,
+    padding,
 };
 use crate::audit::limits::{BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX};
 use crate::audit::read::{CompiledFilter, Extent, Filter, Log, Scan, ScanError, ScanItem};
@@ -33,8 +34,9 @@ pub struct Lacks {
     pub evidence: Vec<String>,
 }
 
-/// The part of `log` from the first to the last line that `filter` admits; none where it admits none. Notices
-/// are admitted by their time and node, where the filter asks for nothing else, or by their word.
+/// The part of `log` from the first to the last line that `filter` admits; none where it admits
+/// none. Notices are admitted by their time and node, where the filter asks for nothing else, or by
+/// their word.
 ///
 /// # Errors
 ///
@@ -117,7 +119,7 @@ struct Segment {
 impl<W: Write> Writer<W> {
     fn entry(&mut self, name: &str, content: &[u8]) -> Result<(), WriteError> {
         let bytes = content.len() as u64;
-        if !Entry::named(name).is_some_and(|entry| self.budget.admits(entry, bytes)) {
+        if !EntryKind::named(name).is_some_and(|entry| self.budget.admits(entry, bytes)) {
             return Err(WriteError::TooLarge);
         }
         self.output.write_all(header(name, bytes)?.as_bytes())?;

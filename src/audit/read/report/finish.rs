@@ -10,7 +10,7 @@ use super::summary::{
     Unreachable,
 };
 use super::survey::Survey;
-use super::tally::{Entry, Key, Tally, Top};
+use super::tally::{Key, Tally, TallyEntry, Top};
 use super::usage::Use;
 use super::verified::Verified;
 use crate::types::timestamp::Timestamp;
@@ -104,7 +104,7 @@ const fn forwarded(events: Events) -> Events {
 }
 
 fn unreachable(origins: &Tally<OriginKey, Site>, rows_max: usize) -> Unreachable {
-    let outages = |(key, entry): (&OriginKey, &Entry<Site>)| {
+    let outages = |(key, entry): (&OriginKey, &TallyEntry<Site>)| {
         let sum = entry.detail.unreachable.sum();
         (sum.count > 0).then(|| Outages {
             origin: key.origin.clone(),
@@ -129,7 +129,7 @@ fn unreachable(origins: &Tally<OriginKey, Site>, rows_max: usize) -> Unreachable
 
 fn exemption(
     key: &ExemptionKey,
-    entry: &Entry<Use>,
+    entry: &TallyEntry<Use>,
     end: Timestamp,
     made_at: Timestamp,
 ) -> ExemptionUse {
@@ -143,7 +143,7 @@ fn exemption(
 }
 
 fn robots_txt(origins: &Tally<OriginKey, Site>, rows_max: usize) -> Vec<FileVersions> {
-    let versions = |key: &OriginKey, entry: &Entry<Site>| FileVersions {
+    let versions = |key: &OriginKey, entry: &TallyEntry<Site>| FileVersions {
         origin: key.origin.clone(),
         versions: entry.detail.versions.sorted(),
         earlier: entry.detail.versions.earlier,

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::events::Events;
 use super::keys::PacedKey;
-use super::tally::{Entry, Tally, Top};
+use super::tally::{Tally, TallyEntry, Top};
 use super::time_member::print_option;
 use super::usage::Use;
 use crate::audit::{Paced, Totals};
@@ -61,14 +61,15 @@ impl PacedTotals {
     }
 }
 
-/// Counts a day of the line of `paced`, in the place where tallies count records that were forwarded.
+/// Counts a day of the line of `paced`, in the place where tallies count records that were
+/// forwarded.
 pub(super) fn add(tally: &mut Tally<PacedKey, Use>, paced: &Paced) {
     tally.add(PacedKey::of(paced), Events { exempted: 1, ..Events::default() }).note(paced.time);
 }
 
 pub(super) fn lines(tally: &Tally<PacedKey, Use>, rows_max: usize) -> PacedLines {
     let Top { rows, distinct, undercount_at_most, .. } =
-        tally.top(rows_max, |key: &PacedKey, entry: &Entry<Use>| {
+        tally.top(rows_max, |key: &PacedKey, entry: &TallyEntry<Use>| {
             let (first, last) = entry.detail.times.unzip();
             PacedLine { key: key.clone(), days: entry.events.all(), first, last }
         });

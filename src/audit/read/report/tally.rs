@@ -24,7 +24,7 @@ pub trait Key: Clone + Eq + Hash + Ord {
 /// How often each key occurred, with details.
 #[derive(Debug)]
 pub struct Tally<K, D = ()> {
-    entries: HashMap<K, Entry<D>>,
+    entries: HashMap<K, TallyEntry<D>>,
     bytes: usize,
     keys_max: usize,
     bytes_max: usize,
@@ -35,7 +35,7 @@ pub struct Tally<K, D = ()> {
 
 /// The events of one key.
 #[derive(Debug, Default)]
-pub struct Entry<D> {
+pub struct TallyEntry<D> {
     pub events: Events,
     pub detail: D,
 }
@@ -106,24 +106,24 @@ impl<K: Key, D: Default> Tally<K, D> {
     }
 
     /// Every key with its events.
-    pub fn entries(&self) -> impl Iterator<Item = (&K, &Entry<D>)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&K, &TallyEntry<D>)> {
         self.entries.iter()
     }
 
     /// The `rows_max` keys with most records, made into rows.
-    pub fn top<R>(&self, rows_max: usize, row: impl Fn(&K, &Entry<D>) -> R) -> Top<R> {
+    pub fn top<R>(&self, rows_max: usize, row: impl Fn(&K, &TallyEntry<D>) -> R) -> Top<R> {
         self.top_of(rows_max, |events| events, row)
     }
 
-    /// The `rows_max` keys with most of the records that `counted` leaves, made into rows; those with none
-    /// of them are left out.
+    /// The `rows_max` keys with most of the records that `counted` leaves, made into rows; those
+    /// with none of them are left out.
     pub fn top_of<R>(
         &self,
         rows_max: usize,
         counted: impl Fn(Events) -> Events,
-        row: impl Fn(&K, &Entry<D>) -> R,
+        row: impl Fn(&K, &TallyEntry<D>) -> R,
     ) -> Top<R> {
-        let count = |entry: &Entry<D>| counted(entry.events).all();
+        let count = |entry: &TallyEntry<D>| counted(entry.events).all();
         let mut entries: Vec<_> =
             self.entries.iter().filter(|(_, entry)| count(entry) > 0).collect();
         entries.sort_unstable_by(|(a, one), (b, other)| {

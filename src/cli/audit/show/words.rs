@@ -2,7 +2,7 @@
 
 use crate::audit::read::ChainCheck;
 use crate::audit::{
-    AgentSource, Event, Reason, Record, Robots, RobotsStatus, Rule, mended, print_time,
+    AgentSource, Event, Reason, Record, Robots, RobotsStatus, Rule, print_time, read_as_clause,
 };
 use crate::cli::audit::table::printable;
 use crate::cli::paint::Paint;
@@ -36,7 +36,7 @@ fn why(record: &Record) -> String {
     match (record.reason, &record.rule, &record.sni) {
         (Reason::DisallowRule, Some(rule), _) => {
             let Rule { line, directive, pattern, .. } = rule;
-            let read_as = mended(&rule.read_as);
+            let read_as = read_as_clause(&rule.read_as);
             let (robots, agent) = (fill("{robots}", record), fill("{agent}", record));
             format!(
                 "line {line} of {robots}, \"{directive}: {pattern}\", applies to {agent}{read_as}"

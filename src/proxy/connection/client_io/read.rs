@@ -134,12 +134,12 @@ impl<S: ClientStream> ClientIo<S> {
 
     /// Puts the encoded head in place of the one that was granted.
     fn encode(&mut self, encoded: Encoded) {
-        let Encoded { head, received } = encoded;
+        let Encoded { head, path_as_received } = encoded;
         let rest = self.held.split_off(self.granted);
         self.granted = head.len();
         self.held = BytesMut::from(&head[..]);
         self.held.unsplit(rest);
-        self.state.target_form().set(TargetForm::Encoded(received));
+        self.state.target_form().set(TargetForm::Encoded(path_as_received));
     }
 
     /// Reads nothing more. The client gets the rejection after the responses that are still due.

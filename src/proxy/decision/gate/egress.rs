@@ -60,6 +60,6 @@ impl Gate {
             return;
         }
         let is_up = response.is_ok_and(|status| !status.is_server_error());
-        self.store.note_site(&permit.target.origin, is_up);
+        self.store.note_site(&permit.target().origin, is_up);
     }
 }

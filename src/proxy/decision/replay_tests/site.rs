@@ -19,7 +19,7 @@ use crate::policy::profile::Profile;
 use crate::proxy::decision::gate::Gate;
 use crate::proxy::decision::request_info::RequestInfo;
 use crate::proxy::decision::robots_summary_cache::RobotsSummaryCache;
-use crate::proxy::decision::rules::{Mixed, Mode, Rules};
+use crate::proxy::decision::rules::{MixedHosts, Mode, Rules};
 use crate::proxy::observe::access_log::AccessEntry;
 use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::recorded::Recorded;
@@ -192,7 +192,7 @@ impl Site {
     }
 
     pub fn target(&self, path: &str) -> Target {
-        Target { origin: self.origin.clone(), path: path.parse().unwrap(), received: None }
+        Target { origin: self.origin.clone(), path: path.parse().unwrap(), path_as_received: None }
     }
 
     #[track_caller]
@@ -208,7 +208,7 @@ impl Site {
     pub fn denies_host(&self) -> Recorded<Denial> {
         let origin = self.origin.clone();
         match self
-            .with_request(async |info| self.gate.admit_host(origin, info, Mixed::Refuse).await)
+            .with_request(async |info| self.gate.admit_host(origin, info, MixedHosts::Refuse).await)
         {
             Err(GateError::Denial(denial)) => self.keep(*denial),
             other => panic!("{other:?}"),

@@ -13,7 +13,7 @@ pub struct Encoded {
     /// The whole head, with the encoded target.
     pub head: Vec<u8>,
     /// Path and query as they came, as a record shows them.
-    pub received: Box<str>,
+    pub path_as_received: Box<str>,
 }
 
 /// `target` with its path and query percent-encoded; never what is before them (RFC 3986 §3.2.2).
@@ -35,12 +35,12 @@ pub fn head(head: &[u8]) -> Encoded {
     let path = &head[begin..end];
     Encoded {
         head: [&head[..begin], &percent_encoded(path), &head[end..]].concat(),
-        received: received(path),
+        path_as_received: path_as_received(path),
     }
 }
 
 /// `path_and_query` as a record shows it.
-pub fn received(path_and_query: &[u8]) -> Box<str> {
+pub fn path_as_received(path_and_query: &[u8]) -> Box<str> {
     Record::text(path_and_query).into()
 }
 
@@ -82,13 +82,13 @@ mod tests {
     #[test]
     fn the_rest_of_a_head_stays_as_it_is() {
         let given = b"GET http://a/\xc3\xa9?<x> HTTP/1.1\r\nHost: a\r\nX: \xe9 <\r\n\r\n";
-        let Encoded { head, received } = head(given);
+        let Encoded { head, path_as_received } = head(given);
         assert_eq!(
             head,
             b"GET http://a/%C3%A9?%3Cx%3E HTTP/1.1\r\nHost: a\r\nX: \xe9 <\r\n\r\n",
             "{}",
             head.escape_ascii()
         );
-        assert_eq!(&*received, "/\u{e9}?<x>");
+        assert_eq!(&*path_as_received, "/\u{e9}?<x>");
     }
 }

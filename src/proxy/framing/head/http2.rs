@@ -25,13 +25,13 @@ pub fn check(
     if request.headers.len() > headers_max {
         return Err(too_large());
     }
-    let received = if strict_target { None } else { encode(&mut request.uri)? };
+    let path_as_received = if strict_target { None } else { encode(&mut request.uri)? };
     if let Some(target) = request.uri.path_and_query() {
         let fault = target_fault(target.as_str().as_bytes());
         fault
             .map_or(Ok(()), |fault| Err(Rejection::bad_request(format!("the request {fault}"))))?;
     }
-    check_fields(request).map(|()| received)
+    check_fields(request).map(|()| path_as_received)
 }
 
 /// As [`encoded::head`]. Of the bytes that need encoding, hyper accepts UTF-8 and, in a path,
@@ -42,12 +42,12 @@ fn encode(uri: &mut Uri) -> Result<Option<Box<str>>, Rejection> {
     if target.len() > TARGET_BYTES_MAX {
         return Err(target_too_long());
     }
-    let received = encoded::received(path.as_bytes());
+    let path_as_received = encoded::path_as_received(path.as_bytes());
     let invalid = || Rejection::bad_request(format!("the request {NO_VALID_TARGET}"));
     let mut parts = mem::take(uri).into_parts();
     parts.path_and_query = Some(PathAndQuery::try_from(target).map_err(|_| invalid())?);
     *uri = Uri::from_parts(parts).map_err(|_| invalid())?;
-    Ok(Some(received))
+    Ok(Some(path_as_received))
 }
 
 fn check_fields(request: &request::Parts) -> Result<(), Rejection> {
@@ -89,9 +89,9 @@ mod tests {
             request = request.header(HeaderName::try_from(*name).unwrap(), value);
         }
         let mut parts = request.body(()).unwrap().into_parts().0;
-        let received =
+        let path_as_received =
             check(&mut parts, 3, strict_target).map_err(|rejection| rejection.status().as_u16())?;
-        Ok((parts.uri.to_string(), received.map(String::from)))
+        Ok((parts.uri.to_string(), path_as_received.map(String::from)))
     }
 
     fn status(path: &str, fields: &[(&str, &str)]) -> Result<(), u16> {
@@ -113,13 +113,13 @@ mod tests {
 
     #[test]
     fn h2_bytes_that_are_invalid_in_a_url_are_encoded() {
-        for (path, expected, received) in [
+        for (path, expected, path_as_received) in [
             ("/caf\u{e9}?\u{e9}", "https://a.example/caf%C3%A9?%C3%A9", Some("/caf\u{e9}?\u{e9}")),
             ("/\"a\"", "https://a.example/%22a%22", Some("/\"a\"")),
             ("/caf%C3%A9?{}|`", "https://a.example/caf%C3%A9?{}|`", None),
             ("?\u{e9}", "https://a.example/?%C3%A9", Some("?\u{e9}")),
         ] {
-            let expected = (expected.to_owned(), received.map(str::to_owned));
+            let expected = (expected.to_owned(), path_as_received.map(str::to_owned));
             assert_eq!(read(path, &[], false), Ok(expected), "{path}");
         }
         let long = format!("/{}", "\u{e9}".repeat(12_000));

@@ -10,7 +10,7 @@ fn of(method: &str, uri: &str, hosts: &[&str]) -> Result<String, u16> {
         request = request.header(HOST, *host);
     }
     let parts = request.body(()).unwrap().into_parts().0;
-    match destination(&parts, &Scope::Proxy, false) {
+    match destination(&parts, &Scope::AnyOrigin, false) {
         Ok(Destination::Resource(target)) => Ok(target.to_string()),
         Ok(other) => Ok(format!("{other:?}")),
         Err(rejection) => Err(rejection.status().as_u16()),
@@ -42,7 +42,7 @@ fn a10_a12_what_is_no_proxy_request_is_refused() {
 
 #[test]
 fn inside_a_connect_nothing_names_another_host() {
-    let scope = Scope::Within(Origin::from_authority(Scheme::Https, "example.com").unwrap());
+    let scope = Scope::Origin(Origin::from_authority(Scheme::Https, "example.com").unwrap());
     let of = |uri: &str, host: Option<&str>, version| {
         let mut request = Request::builder().uri(uri).version(version);
         if let Some(host) = host {
@@ -82,7 +82,7 @@ fn two_user_agents_are_refused() {
             request = request.header(USER_AGENT, *agent);
         }
         let parts = request.body(()).unwrap().into_parts().0;
-        destination(&parts, &Scope::Proxy, false)
+        destination(&parts, &Scope::AnyOrigin, false)
             .map(drop)
             .map_err(|rejection| rejection.status().as_u16())
     };
