@@ -45,7 +45,7 @@ pub async fn serve_client(
     };
     metrics.connections.count_accepted(ListenerKind::Proxy);
     let first = tokio::select! {
-        // What came before the shutdown is served.
+        // What was sent before the shutdown is served.
         biased;
         first = timeout(idle, detect(&stream)) => first.ok().flatten(),
         () = wait_for_drain(&context) => None,
@@ -167,12 +167,12 @@ async fn serve_http2<S>(stream: S, context: Arc<ConnectionContext>, current: Cur
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let held =
+    let permit =
         current.load().admission.reserve_memory(&context.client, footprint::MULTIPLEXED_BYTES);
-    match held {
-        Ok(held) => {
+    match permit {
+        Ok(permit) => {
             http2::serve(stream, context, current).await;
-            drop(held);
+            drop(permit);
         }
         Err(reason) => {
             debug!(client = %context.client.address, "an HTTP/2 connection is closed: {reason}");

@@ -139,7 +139,7 @@ impl Proxy {
             respond::note_waited(response.headers_mut(), &waited);
         }
         context.state.start_response();
-        response.map(|body| body.within(active))
+        response.map(|body| body.of_request(active))
     }
 
     /// The first request inside a TLS connection shows that the client trusts the certificate.

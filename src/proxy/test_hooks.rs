@@ -8,7 +8,7 @@ use http::uri::PathAndQuery;
 use super::connect::sniff::Protocol;
 use super::connect::{Connect, Https, HttpsMode};
 use super::decision::rules::MixedHosts;
-use super::framing::{Admit, Framing};
+use super::framing::{Framing, FramingStep};
 use super::request::destination::{Destination, destination};
 use super::request::negotiate;
 pub use super::request::negotiate::Format;
@@ -66,16 +66,16 @@ pub fn messages(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
     for piece in bytes.chunks(piece.max(1)) {
         waiting.extend_from_slice(piece);
         loop {
-            match framing.admit(&mut waiting) {
-                Ok(Admit::Pass(count)) => {
+            match framing.check(&mut waiting) {
+                Ok(FramingStep::Pass(count)) => {
                     let passed: Vec<u8> = waiting.drain(..count).collect();
                     message.extend(framing.take_encoded().map_or(passed, |encoded| encoded.head));
                 }
-                Ok(Admit::Drop(count)) => drop(waiting.drain(..count)),
-                Ok(Admit::More) => break,
+                Ok(FramingStep::Discard(count)) => drop(waiting.drain(..count)),
+                Ok(FramingStep::ReadMore) => break,
                 Err(_) => return (messages, true),
             }
-            if framing.is_between() && !message.is_empty() {
+            if framing.is_between_requests() && !message.is_empty() {
                 messages.push(std::mem::take(&mut message));
             }
         }

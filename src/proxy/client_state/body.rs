@@ -22,8 +22,8 @@ const READ_AHEAD_BYTES: usize = 128 << 10;
 #[derive(Debug)]
 pub struct Body {
     content: Content,
-    /// Bytes of an origin's body that hyper has been given.
-    given: usize,
+    /// Bytes of an origin's body that were passed to hyper.
+    passed: usize,
     active: Option<ActiveRequest>,
 }
 
@@ -38,19 +38,19 @@ enum Content {
 pub struct ActiveRequest {
     state: Arc<ConnectionState>,
     /// The client's permit for the request, and the memory that the request has at least.
-    held: Option<MemoryPermit>,
+    permit: Option<MemoryPermit>,
 }
 
 impl ActiveRequest {
     /// Begins a request on the connection of `state`.
     pub fn begin(state: &Arc<ConnectionState>) -> Self {
         state.begin_request();
-        Self { state: Arc::clone(state), held: None }
+        Self { state: Arc::clone(state), permit: None }
     }
 
-    /// Gives `held` back when the request is over.
-    pub fn attach_permit(&mut self, held: MemoryPermit) {
-        self.held = Some(held);
+    /// Keeps `permit` until the request is over.
+    pub fn attach_permit(&mut self, permit: MemoryPermit) {
+        self.permit = Some(permit);
     }
 }
 
@@ -68,12 +68,12 @@ impl Body {
 
     /// Content of the proxy itself.
     pub fn own(content: impl Into<Bytes>) -> Self {
-        Self { content: Content::Own(content.into()), given: 0, active: None }
+        Self { content: Content::Own(content.into()), passed: 0, active: None }
     }
 
     /// The body of an origin's response.
     pub fn origin(body: Box<ResponseBody>) -> Self {
-        Self { content: Content::Origin(body), given: 0, active: None }
+        Self { content: Content::Origin(body), passed: 0, active: None }
     }
 
     /// When the origin had the whole request; `None` for the proxy's own content.
@@ -85,7 +85,7 @@ impl Body {
     }
 
     /// The same body, as that of the response to `active`.
-    pub fn within(mut self, active: ActiveRequest) -> Self {
+    pub fn of_request(mut self, active: ActiveRequest) -> Self {
         self.active = Some(active);
         self
     }
@@ -99,7 +99,7 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let Self { content, given, active } = &mut *self;
+        let Self { content, passed, active } = &mut *self;
         match content {
             Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
@@ -119,10 +119,10 @@ impl http_body::Body for Body {
                 if let Some(Ok(frame)) = &frame
                     && let Some(data) = frame.data_ref()
                 {
-                    *given += data.len();
+                    *passed += data.len();
                     // Only the last bytes may still be in hyper: the client has read those
                     // before.
-                    if *given > READ_AHEAD_BYTES
+                    if *passed > READ_AHEAD_BYTES
                         && let Some(active) = active
                     {
                         active.state.note_delivered(data.len());

@@ -37,7 +37,7 @@ pub type AfterUpgrade = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How far the request under way has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum RequestPhase {
     /// No request is under way.
     Idle,
     /// The handler has a request, and no response yet.
@@ -55,7 +55,7 @@ pub struct ConnectionState {
     under_way: AtomicUsize,
     /// Requests begun.
     requests: AtomicUsize,
-    /// A [`Phase`] but Idle, which is that no request is under way.
+    /// A [`RequestPhase`] but Idle, which is that no request is under way.
     phase: AtomicU8,
     /// [`OPEN`], [`ENDED`] or [`REFUSED`].
     input: AtomicU8,
@@ -84,15 +84,15 @@ const REFUSED: u8 = 2;
 impl ConnectionState {
     /// Idle → Handling.
     pub fn begin_request(&self) {
-        self.phase.store(Phase::Handling as u8, Ordering::Release);
+        self.phase.store(RequestPhase::Handling as u8, Ordering::Release);
         self.under_way.fetch_add(1, Ordering::AcqRel);
         self.requests.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Handling → Responding. No transition from Upgraded.
     pub fn start_response(&self) {
-        if self.phase.load(Ordering::Acquire) == Phase::Handling as u8 {
-            self.phase.store(Phase::Responding as u8, Ordering::Release);
+        if self.phase.load(Ordering::Acquire) == RequestPhase::Handling as u8 {
+            self.phase.store(RequestPhase::Responding as u8, Ordering::Release);
         }
     }
 
@@ -105,7 +105,7 @@ impl ConnectionState {
     /// counts and ends with the connection.
     pub fn upgrade(&self, after: impl Future<Output = ()> + Send + 'static) {
         *self.after_upgrade.lock() = Some(Box::pin(after));
-        self.phase.store(Phase::Upgraded as u8, Ordering::Release);
+        self.phase.store(RequestPhase::Upgraded as u8, Ordering::Release);
     }
 
     /// Runs `after` on a stream of HTTP/2 that leaves HTTP, beside the others. It ends with the
@@ -131,12 +131,12 @@ impl ConnectionState {
     }
 
     /// The phase of the request that began last.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> RequestPhase {
         match self.phase.load(Ordering::Acquire) {
-            phase if phase == Phase::Upgraded as u8 => Phase::Upgraded,
-            _ if self.is_idle() => Phase::Idle,
-            phase if phase == Phase::Responding as u8 => Phase::Responding,
-            _ => Phase::Handling,
+            phase if phase == RequestPhase::Upgraded as u8 => RequestPhase::Upgraded,
+            _ if self.is_idle() => RequestPhase::Idle,
+            phase if phase == RequestPhase::Responding as u8 => RequestPhase::Responding,
+            _ => RequestPhase::Handling,
         }
     }
 
@@ -147,7 +147,7 @@ impl ConnectionState {
 
     /// Whether the connection leaves HTTP.
     pub fn is_upgraded(&self) -> bool {
-        self.phase.load(Ordering::Acquire) == Phase::Upgraded as u8
+        self.phase.load(Ordering::Acquire) == RequestPhase::Upgraded as u8
     }
 
     /// The number of requests so far.

@@ -23,25 +23,32 @@ const INTERIM_RESPONSES_READ_MAX: usize = 1024;
 /// Handles the interim responses to one request.
 #[derive(Debug)]
 pub struct Interim {
-    received: Version,
+    version: Version,
     state: Arc<ConnectionState>,
-    /// Releases a held body.
-    go: Lock<Option<oneshot::Sender<()>>>,
+    /// Reports a 100 (Continue), for which the body of the request waits.
+    continue_sender: Lock<Option<oneshot::Sender<()>>>,
     read: AtomicUsize,
     passed: AtomicUsize,
 }
 
 impl Interim {
-    /// Passes interim responses on to the client of `state`, if it speaks HTTP/1.1: HTTP/1.0 has
-    /// none, and hyper's HTTP/2 cannot send any. A 100 (Continue) is not passed on; it releases
-    /// the held body by `go`, and hyper sends its own 100 when that body is first read.
+    /// Passes interim responses on to the client of `state`, if `version`, that of the request, is
+    /// HTTP/1.1: HTTP/1.0 has none, and hyper's HTTP/2 cannot send any. A 100 (Continue) is not
+    /// passed on; it is reported by `continue_sender`, and hyper sends its own 100 when the body is
+    /// first read.
     pub fn pass_on(
-        received: Version,
+        version: Version,
         state: &Arc<ConnectionState>,
-        go: Option<oneshot::Sender<()>>,
+        continue_sender: Option<oneshot::Sender<()>>,
     ) -> Arc<Self> {
         let (read, passed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { received, state: Arc::clone(state), go: Lock::new(go), read, passed })
+        Arc::new(Self {
+            version,
+            state: Arc::clone(state),
+            continue_sender: Lock::new(continue_sender),
+            read,
+            passed,
+        })
     }
 
     /// Whether the origin has sent more than are read.
@@ -57,10 +64,10 @@ impl InformationalListener for Interim {
             return;
         }
         if status == StatusCode::CONTINUE {
-            if let Some(go) = self.go.lock().take() {
-                let _ = go.send(());
+            if let Some(sender) = self.continue_sender.lock().take() {
+                let _ = sender.send(());
             }
-        } else if self.received == Version::HTTP_11
+        } else if self.version == Version::HTTP_11
             && self.passed.fetch_add(1, Ordering::Relaxed) < INTERIM_RESPONSES_MAX
         {
             self.state.interim().push(head(status, fields).as_bytes());
@@ -70,8 +77,8 @@ impl InformationalListener for Interim {
 
 /// The head of an interim response as bytes. Values that are not text are left out: an interim
 /// response is only a hint, and no library checks what is written here.
-fn head(status: StatusCode, received: &HeaderMap) -> String {
-    let mut fields = received.clone();
+fn head(status: StatusCode, headers: &HeaderMap) -> String {
+    let mut fields = headers.clone();
     hop_by_hop::clean_response(&mut fields);
     let mut head = format!(
         "HTTP/1.1 {} {}\r\n",

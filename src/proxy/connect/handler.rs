@@ -82,11 +82,11 @@ impl Proxy {
         if let Err(error) = self.gate.admit_address(&origin, info, egress).await {
             return self.metrics.begin(&origin).since(since).finish(Err(error.into()));
         }
-        let held = self.admission.reserve_memory(info.client, footprint::MULTIPLEXED_BYTES)?;
+        let permit = self.admission.reserve_memory(info.client, footprint::MULTIPLEXED_BYTES)?;
         let inside = context.after_connect(info.client);
         let interception = Interception { origin, info: info.into(), current: Arc::clone(current) };
         let is_stream = socket.is_stream();
-        begin(context, is_stream, interception.run(socket, inside, held));
+        begin(context, is_stream, interception.run(socket, inside, permit));
         Ok(respond::connected())
     }
 
@@ -111,7 +111,7 @@ impl Proxy {
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
             self.gate.recheck_host(&permit, info, mixed).await?;
         }
-        let held = self.admission.reserve_memory(info.client, footprint::TUNNEL_BYTES)?;
+        let memory = self.admission.reserve_memory(info.client, footprint::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
         let shutdown = &context.shutdown;
         let requester = Requester::client(&key).behind(&info.client.loop_tokens);
@@ -136,9 +136,9 @@ impl Proxy {
             pipes: Arc::clone(&self.forwarding.pipes),
             handshake_timeout: self.handshake_timeout,
         };
-        let held = (held, self.forwarding.tunnel_ends.note(&stream));
+        let kept = (memory, self.forwarding.tunnel_ends.note(&stream));
         let is_stream = socket.is_stream();
-        begin(context, is_stream, holding(held, tunnel.run(socket, stream)));
+        begin(context, is_stream, keeping(kept, tunnel.run(socket, stream)));
         Ok(())
     }
 }
@@ -156,8 +156,8 @@ fn begin(
     }
 }
 
-/// Runs `next`, and holds `held` until it ends.
-async fn holding<T>(held: T, next: impl Future<Output = ()>) {
+/// Runs `next`, and keeps `kept` until it ends.
+async fn keeping<T>(kept: T, next: impl Future<Output = ()>) {
     next.await;
-    drop(held);
+    drop(kept);
 }

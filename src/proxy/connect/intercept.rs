@@ -59,9 +59,9 @@ impl Interception {
         self,
         socket: PendingSocket,
         context: ConnectionContext,
-        held: MemoryPermit,
+        permit: MemoryPermit,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        box_future(|| run(self, socket, context, held))
+        box_future(|| run(self, socket, context, permit))
     }
 
     async fn begin(self, socket: PendingSocket, context: ConnectionContext) -> Option<Inside> {
@@ -182,13 +182,13 @@ async fn run(
     interception: Interception,
     socket: PendingSocket,
     context: ConnectionContext,
-    mut held: MemoryPermit,
+    mut permit: MemoryPermit,
 ) {
     let current = Arc::clone(&interception.current);
     // Boxed, so that the memory of the handshake is free while the connection is served.
     let inside = box_future(|| interception.begin(socket, context)).await;
     if !matches!(inside, Some(Inside::Http2(..))) {
-        held.shrink_to(footprint::INTERCEPTED_BYTES);
+        permit.shrink_to(footprint::INTERCEPTED_BYTES);
     }
     match inside {
         Some(Inside::Plain(stream, within)) => serve(stream, within, current, None).await,

@@ -1,4 +1,4 @@
-//! Runs hyper on the connection of a client, from a request to the next idle moment, or to the end.
+//! Runs hyper on the connection of a client, from a request until the connection is idle or ends.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,30 +26,30 @@ use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 
-/// How hyper ended its turn.
-pub enum ConnectionEnd<S> {
-    /// No request is under way: the connection waits without hyper.
+/// What follows on a connection when hyper has ended.
+pub enum NextStep<S> {
+    /// The connection is idle, and waits for its next request without hyper.
     Idle(Box<ClientIo<S>>),
-    /// The connection is to be closed.
-    Ended(Box<ClientIo<S>>, hyper::Result<()>),
-    /// The connection has left HTTP: a tunnel goes on, or what runs inside a CONNECT.
+    /// The connection is to be closed, after this result of hyper.
+    Close(Box<ClientIo<S>>, hyper::Result<()>),
+    /// The connection has left HTTP: this runs a tunnel, or what is inside a CONNECT.
     Upgraded(AfterUpgrade),
-    /// The connection is closed.
-    Lost,
+    /// The connection has been closed.
+    Closed,
 }
 
-/// Serves the requests that come by `client_io`. With `rejection`, that is the response to each.
-pub async fn run<S, P>(
+/// Serves the requests that are read from `client_io`, until it is idle or ends. With `rejection`,
+/// that is the response to each.
+pub async fn serve_requests<S, P>(
     mut client_io: Box<ClientIo<S>>,
     context: &Arc<ConnectionContext>,
     service: &P,
     rejection: Option<Arc<Rejection>>,
-) -> ConnectionEnd<S>
+) -> NextStep<S>
 where
     S: ClientStream + Send + 'static,
     P: Service,
 {
-    let limits = service.limits();
     let (responder, responder_context) = (service.clone(), Arc::clone(context));
     let upgrade = Arc::new(Lock::new(None));
     let last_upgrade = Arc::clone(&upgrade);
@@ -60,36 +60,55 @@ where
         let context = Arc::clone(&responder_context);
         respond_to(request.into(), context, responder.clone(), rejection.clone())
     });
-    let preserves_case = client_io.choose_case();
-    let mut connection = hyper_builder(limits, preserves_case)
+    let preserves_case = client_io.choose_header_case();
+    let mut connection = hyper_builder(service.limits(), preserves_case)
         .serve_connection(TokioIo::new(client_io), hyper_service)
         .with_upgrades();
-    let ended = tokio::select! {
+    let result = tokio::select! {
         // hyper must have read the request before `graceful_shutdown`, or it closes without a
         // response.
         biased;
-        ended = &mut connection => ended,
+        result = &mut connection => result,
         () = wait_for_drain(context) => {
             Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
     };
-    if let Some(parts) = connection.into_parts() {
-        let client_io = parts.io.into_inner();
-        return match ended {
-            Ok(()) if client_io.rests() && parts.read_buf.is_empty() => {
-                ConnectionEnd::Idle(client_io)
-            }
-            ended => ConnectionEnd::Ended(client_io, ended),
-        };
+    match connection.into_parts() {
+        Some(parts) => after_http(parts.io.into_inner(), parts.read_buf.is_empty(), result),
+        None => {
+            let upgrade = upgrade.lock().take();
+            after_upgrade(context, upgrade, result).await
+        }
     }
+}
+
+/// What follows on a connection that is still one of HTTP; `is_read_whole`: hyper has no bytes of
+/// it left.
+fn after_http<S: ClientStream>(
+    client_io: Box<ClientIo<S>>,
+    is_read_whole: bool,
+    result: hyper::Result<()>,
+) -> NextStep<S> {
+    if result.is_ok() && client_io.is_without_hyper() && is_read_whole {
+        NextStep::Idle(client_io)
+    } else {
+        NextStep::Close(client_io, result)
+    }
+}
+
+/// What follows on a connection that hyper has given to `upgrade`.
+async fn after_upgrade<S: ClientStream + Send + 'static>(
+    context: &ConnectionContext,
+    upgrade: Option<OnUpgrade>,
+    result: hyper::Result<()>,
+) -> NextStep<S> {
     if let Some(after) = context.state.take_after_upgrade() {
-        return ConnectionEnd::Upgraded(after);
+        return NextStep::Upgraded(after);
     }
-    let unused = upgrade.lock().take();
-    match reclaim(unused).await {
-        Some(client_io) => ConnectionEnd::Ended(client_io, ended),
-        None => ConnectionEnd::Lost,
+    match reclaim(upgrade).await {
+        Some(client_io) => NextStep::Close(client_io, result),
+        None => NextStep::Closed,
     }
 }
 
@@ -111,8 +130,8 @@ fn hyper_builder(limits: Limits, preserves_case: bool) -> http1::Builder {
     builder
 }
 
-/// The connection of a request that asked for an upgrade and got none: hyper gives it away all the
-/// same, and it is to be closed.
+/// The connection of a request that asked for an upgrade and got none: hyper gives it to the
+/// upgrade all the same, and it is to be closed.
 async fn reclaim<S: ClientStream + Send + 'static>(
     unused: Option<OnUpgrade>,
 ) -> Option<Box<ClientIo<S>>> {

@@ -26,18 +26,21 @@ use crate::proxy::limits::{
 };
 
 /// The concurrent streams of a connection. A stream that is refused takes memory until its client
-/// has read the rejection, so memory is held for all of them.
+/// has read the rejection, so memory is reserved for all of them.
 struct Streams {
     max: u32,
-    _held: Option<MemoryPermit>,
+    _permit: Option<MemoryPermit>,
 }
 
 impl Streams {
     fn of(context: &ConnectionContext, service: &impl Service) -> Self {
         const MORE: usize =
             (H2_STREAMS_MAX - H2_STREAMS_FEW) as usize * footprint::REFUSED_STREAM_BYTES;
-        let held = service.memory().reserve_extra(&context.client.key(), MORE);
-        Self { max: if held.is_some() { H2_STREAMS_MAX } else { H2_STREAMS_FEW }, _held: held }
+        let permit = service.memory().reserve_extra(&context.client.key(), MORE);
+        Self {
+            max: if permit.is_some() { H2_STREAMS_MAX } else { H2_STREAMS_FEW },
+            _permit: permit,
+        }
     }
 }
 

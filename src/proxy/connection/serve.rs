@@ -11,7 +11,7 @@ use tracing::debug;
 
 use super::client_io::{ClientIo, LargeHeads};
 use super::client_stream::ClientStream;
-use super::http1::{self, ConnectionEnd};
+use super::http1::{self, NextStep};
 use super::service::{Limits, Service};
 use crate::proxy::client_state::connection_context::ConnectionContext;
 use crate::proxy::client_state::drain::wait_for_drain;
@@ -40,25 +40,27 @@ pub async fn serve<S, P>(
     let rejection = rejection.map(Arc::new);
     let mut client_io = new_client_io(stream, &context, &service);
     loop {
-        let came = tokio::select! {
-            // A request that came before the shutdown gets its response.
+        let has_request = tokio::select! {
+            // A request that was sent before the shutdown gets its response.
             biased;
-            came = client_io.request() => came,
+            has_request = client_io.wait_for_request() => has_request,
             () = wait_for_drain(&context) => Ok(false),
         };
-        if !matches!(came, Ok(true)) {
-            return box_future(|| close(client_io, came.map(drop), &context, &service)).await;
+        if !matches!(has_request, Ok(true)) {
+            return box_future(|| close(client_io, has_request.map(drop), &context, &service))
+                .await;
         }
-        match box_future(|| http1::run(client_io, &context, &service, rejection.clone())).await {
-            ConnectionEnd::Idle(resting) => client_io = resting,
-            ConnectionEnd::Ended(client_io, ended) => {
-                return box_future(|| close(client_io, ended, &context, &service)).await;
+        let rejection = rejection.clone();
+        match box_future(|| http1::serve_requests(client_io, &context, &service, rejection)).await {
+            NextStep::Idle(idle) => client_io = idle,
+            NextStep::Close(client_io, result) => {
+                return box_future(|| close(client_io, result, &context, &service)).await;
             }
-            ConnectionEnd::Upgraded(after) => {
-                drop((context, service, rejection));
+            NextStep::Upgraded(after) => {
+                drop((context, service));
                 return after.await;
             }
-            ConnectionEnd::Lost => return,
+            NextStep::Closed => return,
         }
     }
 }
@@ -72,23 +74,26 @@ fn new_client_io<S: ClientStream>(
     let Limits { timeouts, head_max, headers_max, strict_target } = service.limits();
     let framing = Framing::new(head_max, headers_max, strict_target);
     let heads = LargeHeads::new(context.client.key(), &service.memory(), head_max);
-    Box::new(ClientIo::new(stream, Arc::clone(&context.state), timeouts, framing).holding(heads))
+    Box::new(
+        ClientIo::new(stream, Arc::clone(&context.state), timeouts, framing)
+            .with_large_heads(heads),
+    )
 }
 
 /// Sends the last response, if one is due, and closes in stages, so that the client receives it
 /// (RFC 9112 §9.6).
 async fn close<S: ClientStream, E: Display>(
     client_io: Box<ClientIo<S>>,
-    ended: Result<(), E>,
+    result: Result<(), E>,
     context: &ConnectionContext,
     service: &impl Service,
 ) {
     let (client, state) = (&context.client, &context.state);
-    if let Err(error) = &ended {
+    if let Err(error) = &result {
         debug!(client = %client.address, "a connection ended: {error}");
     }
     // Nothing follows a response that was cut off.
-    let rejection = state.take_rejection().filter(|_| ended.is_ok());
+    let rejection = state.take_rejection().filter(|_| result.is_ok());
     if let Some(protocol) = rejection.as_ref().and_then(|rejection| rejection.foreign) {
         service.log_foreign_protocol(client, protocol);
     }

@@ -65,6 +65,6 @@ fn into_socket(upgraded: Upgraded) -> Option<(Vec<u8>, ClientSocket)> {
 /// The stream of hyper that has served an `S`, behind the bytes that were read of it.
 fn take<S: ClientStream + Send + 'static>(upgraded: Upgraded) -> Result<(Vec<u8>, S), Upgraded> {
     let parts = upgraded.downcast::<TokioIo<Box<ClientIo<S>>>>()?;
-    let (stream, held) = parts.io.into_inner().into_parts();
-    Ok(([&parts.read_buf[..], &held[..]].concat(), stream))
+    let (stream, buffer) = parts.io.into_inner().into_parts();
+    Ok(([&parts.read_buf[..], &buffer[..]].concat(), stream))
 }

@@ -75,23 +75,23 @@ impl Forwarding {
         client: ClientSide<'_>,
     ) -> Result<Response<Body>, ForwardError> {
         let BoxedRequest { mut head, body } = request;
-        let received = head.version;
-        let protocol = if present.has(HeaderSet::UPGRADE) && received == Version::HTTP_11 {
+        let version = head.version;
+        let protocol = if present.has(HeaderSet::UPGRADE) && version == Version::HTTP_11 {
             upgrade_protocol::wanted(&head.headers, &self.upgrades)
         } else {
             None
         };
         let on_upgrade = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
-        let is_expected = present.has(HeaderSet::EXPECT) && received == Version::HTTP_11;
-        let (body, hold) = self.body(body, is_expected);
+        let is_expected = present.has(HeaderSet::EXPECT) && version == Version::HTTP_11;
+        let (body, continue_sender) = self.body(body, is_expected);
         let mut body = body.with_client_reads(client.state.is_known_to_read());
-        if received < Version::HTTP_2 {
+        if version < Version::HTTP_2 {
             // In HTTP/2 the window bounds what the client sends.
             body = body.with_read_allowance(client.state.content_reads());
         }
         let progress = body.progress();
         rewrite::request(&mut head, present, permit.target(), protocol.clone(), &self.via);
-        let interim = Interim::pass_on(received, client.state, hold);
+        let interim = Interim::pass_on(version, client.state, continue_sender);
         let outgoing = BoxedRequest {
             head,
             body: body.with_informational_listener(Arc::clone(&interim) as Arc<_>),
@@ -108,7 +108,7 @@ impl Forwarding {
         let (mut head, body) = response.into_parts();
         rewrite::response(&mut head, &self.via);
         let response = Response::from_parts(head, Body::origin(body));
-        if is_complete || received >= Version::HTTP_2 {
+        if is_complete || version >= Version::HTTP_2 {
             Ok(response)
         } else {
             // The rest of the content may never be read (RFC 9112 §9.6).
@@ -150,18 +150,18 @@ impl Forwarding {
         on_upgrade: OnUpgrade,
         client: ClientSide<'_>,
     ) -> Result<Response<Body>, egress::Error> {
-        let held = client.admission.reserve_memory(client.info.client, footprint::UPGRADED_BYTES);
-        let held =
-            held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
+        let memory = client.admission.reserve_memory(client.info.client, footprint::UPGRADED_BYTES);
+        let memory =
+            memory.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
         let revocation = Revocation::resource(client.gate, client.info, permit.target().clone());
         let idle = self.tunnel_idle_timeout;
         let ClientSide { state, shutdown, .. } = client;
-        let kept = (revocation, held);
+        let kept = (revocation, memory);
         Ok(upgrade::switch(response, on_upgrade, idle, &self.via, (state, shutdown), kept))
     }
 
-    /// The client's body as it is sent. With `Expect: 100-continue` it is not requested before the
-    /// origin has answered the head (RFC 9110 §10.1.1).
+    /// The client's body as it is sent. With `Expect: 100-continue` it is not read before the
+    /// origin has sent its 100, which the sender reports (RFC 9110 §10.1.1).
     fn body(
         &self,
         body: Incoming,
@@ -172,8 +172,8 @@ impl Forwarding {
         if !waits {
             return (body, None);
         }
-        let (go, hold) = oneshot::channel();
-        (body.hold_until(hold, CONTINUE_WAIT), Some(go))
+        let (sender, receiver) = oneshot::channel();
+        (body.hold_until(receiver, CONTINUE_WAIT), Some(sender))
     }
 }
 

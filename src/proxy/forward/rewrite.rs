@@ -19,9 +19,9 @@ pub fn request(
     protocol: Option<HeaderValue>,
     via: &Via,
 ) {
-    let received = head.version;
+    let version = head.version;
     let takes_trailers = present.has(HeaderSet::TE) && hop_by_hop::takes_trailers(&head.headers);
-    if received < Version::HTTP_11 {
+    if version < Version::HTTP_11 {
         // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored.
         head.headers.remove(EXPECT);
     }
@@ -55,7 +55,7 @@ pub fn request(
     {
         head.headers.insert(CONNECTION, options);
     }
-    via.append(&mut head.headers, received);
+    via.append(&mut head.headers, version);
 }
 
 /// Makes of the head of the origin's response the head for the client.

@@ -27,7 +27,7 @@ pub fn switch(
     idle_timeout: Duration,
     via: &Via,
     (state, shutdown): (&Arc<ConnectionState>, &CancellationToken),
-    (revocation, held): (Revocation, MemoryPermit),
+    (revocation, permit): (Revocation, MemoryPermit),
 ) -> Response<Body> {
     let origin_side = hyper::upgrade::on(&mut response);
     let (mut parts, _) = response.into_parts();
@@ -40,7 +40,7 @@ pub fn switch(
     }
     let shutdown = shutdown.clone();
     state.upgrade(async move {
-        let _held = held;
+        let _permit = permit;
         if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
             let idle = IdleTimer::new(idle_timeout, shutdown);
             let copying = tunnel::copy(TokioIo::new(client), TokioIo::new(origin), &idle);

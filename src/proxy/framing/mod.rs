@@ -41,15 +41,15 @@ struct Search {
     line: Option<RequestLine>,
 }
 
-/// What to do with the first of the bytes at hand.
+/// What to do with the first of the bytes that have been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admit {
+pub enum FramingStep {
     /// Pass so many bytes to hyper: they are of one request.
     Pass(usize),
-    /// Drop so many bytes: empty lines before a request (RFC 9112 §2.2).
-    Drop(usize),
-    /// Wait for more bytes.
-    More,
+    /// Discard so many bytes: empty lines before a request (RFC 9112 §2.2).
+    Discard(usize),
+    /// Read more bytes.
+    ReadMore,
 }
 
 /// Why bytes are not passed on.
@@ -75,10 +75,10 @@ impl Framing {
         }
     }
 
-    /// Checks `bytes`: all that came after those that were passed or dropped.
-    pub fn admit(&mut self, bytes: &mut [u8]) -> Result<Admit, Fault> {
+    /// Checks `bytes`: all that were read after those that were passed or discarded.
+    pub fn check(&mut self, bytes: &mut [u8]) -> Result<FramingStep, Fault> {
         if bytes.is_empty() {
-            return Ok(Admit::More);
+            return Ok(FramingStep::ReadMore);
         }
         let passed = match &mut self.state {
             State::Head(search) => {
@@ -93,11 +93,11 @@ impl Framing {
             State::Chunked(chunks) => chunks.take(bytes).map_err(Fault::Content)?,
         };
         self.end_content();
-        Ok(Admit::Pass(passed))
+        Ok(FramingStep::Pass(passed))
     }
 
     /// Whether the next bytes begin a request.
-    pub const fn is_between(&self) -> bool {
+    pub const fn is_between_requests(&self) -> bool {
         matches!(self.state, State::Head(_))
     }
 
@@ -117,11 +117,11 @@ impl Framing {
         self.encoded.take()
     }
 
-    fn head(&mut self, bytes: &mut [u8], search: Search) -> Result<Admit, Rejection> {
+    fn head(&mut self, bytes: &mut [u8], search: Search) -> Result<FramingStep, Rejection> {
         match empty_lines(bytes) {
-            0 if bytes == b"\r" => return Ok(Admit::More),
+            0 if bytes == b"\r" => return Ok(FramingStep::ReadMore),
             0 => {}
-            count => return Ok(Admit::Drop(count)),
+            count => return Ok(FramingStep::Discard(count)),
         }
         // The end of an invalid line is not waited for: a client that speaks TLS sends none.
         if !is(bytes[0], TOKEN) {
@@ -132,11 +132,11 @@ impl Framing {
         match (search.line, end) {
             (Some(line), Some(end)) if end <= self.bytes_max => {
                 self.begin(line, &mut bytes[..end])?;
-                Ok(Admit::Pass(end))
+                Ok(FramingStep::Pass(end))
             }
             (Some(_), _) if bytes.len() > self.bytes_max => Err(head::too_large()),
             (None, _) if bytes.len() > self.bytes_max => Err(head::target_too_long()),
-            _ => Ok(Admit::More),
+            _ => Ok(FramingStep::ReadMore),
         }
     }
 

@@ -6,32 +6,32 @@ use super::*;
 /// fault that ends them.
 fn passed(bytes: &str, pieces: &[usize]) -> (Vec<String>, Option<u16>) {
     let mut framing = Framing::new(200, 4, false);
-    let (mut held, mut all, mut is_new) = (Vec::new(), Vec::<String>::new(), true);
+    let (mut buffer, mut all, mut is_new) = (Vec::new(), Vec::<String>::new(), true);
     let mut rest = bytes.as_bytes();
     for size in pieces.iter().copied().chain([usize::MAX]) {
         let (piece, later) = rest.split_at(size.min(rest.len()));
-        held.extend_from_slice(piece);
+        buffer.extend_from_slice(piece);
         rest = later;
         loop {
-            let count = match framing.admit(&mut held) {
-                Ok(Admit::Pass(count)) => {
+            let count = match framing.check(&mut buffer) {
+                Ok(FramingStep::Pass(count)) => {
                     let encoded = framing.take_encoded().map(|encoded| encoded.head);
                     let text =
-                        String::from_utf8_lossy(encoded.as_deref().unwrap_or(&held[..count]))
+                        String::from_utf8_lossy(encoded.as_deref().unwrap_or(&buffer[..count]))
                             .into_owned();
                     match all.last_mut().filter(|_| !is_new) {
                         Some(last) => last.push_str(&text),
                         None => all.push(text),
                     }
-                    is_new = framing.is_between();
+                    is_new = framing.is_between_requests();
                     count
                 }
-                Ok(Admit::Drop(count)) => count,
-                Ok(Admit::More) => break,
+                Ok(FramingStep::Discard(count)) => count,
+                Ok(FramingStep::ReadMore) => break,
                 Err(Fault::Head(rejection)) => return (all, Some(rejection.status().as_u16())),
                 Err(Fault::Content(_)) => return (all, Some(0)),
             };
-            held.drain(..count);
+            buffer.drain(..count);
         }
     }
     (all, None)

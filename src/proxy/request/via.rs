@@ -26,9 +26,9 @@ impl Via {
     }
 
     /// Appends the entry, with the protocol that the message was received by.
-    pub fn append(&self, headers: &mut HeaderMap, received: Version) {
+    pub fn append(&self, headers: &mut HeaderMap, version: Version) {
         let Some([http10, http11, http2]) = &self.entries else { return };
-        let entry = match received {
+        let entry = match version {
             Version::HTTP_10 => http10,
             Version::HTTP_2 => http2,
             _ => http11,

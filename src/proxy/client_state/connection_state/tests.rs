@@ -4,11 +4,11 @@ use super::*;
 fn a_request_goes_from_idle_through_handling_and_responding() {
     let state = ConnectionState::default();
     for count in 1..3 {
-        assert_eq!((state.phase(), state.requests()), (Phase::Idle, count - 1));
+        assert_eq!((state.phase(), state.requests()), (RequestPhase::Idle, count - 1));
         state.begin_request();
-        assert_eq!((state.phase(), state.requests()), (Phase::Handling, count));
+        assert_eq!((state.phase(), state.requests()), (RequestPhase::Handling, count));
         state.start_response();
-        assert_eq!(state.phase(), Phase::Responding);
+        assert_eq!(state.phase(), RequestPhase::Responding);
         state.end_request();
     }
     assert!(state.is_idle() && !state.is_upgraded());
@@ -20,7 +20,7 @@ fn an_upgrade_is_final() {
     state.begin_request();
     state.upgrade(async {});
     state.start_response();
-    assert_eq!(state.phase(), Phase::Upgraded);
+    assert_eq!(state.phase(), RequestPhase::Upgraded);
     state.end_request();
     assert!(state.is_idle() && state.is_upgraded());
     assert!(state.take_after_upgrade().is_some() && state.take_after_upgrade().is_none());

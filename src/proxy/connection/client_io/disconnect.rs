@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::ReadBuf;
 use tokio::time::sleep;
 
-use crate::proxy::client_state::connection_state::Phase as RequestPhase;
+use crate::proxy::client_state::connection_state::RequestPhase;
 
 use super::{ClientIo, SCRATCH_BYTES};
 use crate::proxy::connection::client_stream::ClientStream;
@@ -29,22 +29,22 @@ impl<S: ClientStream> ClientIo<S> {
     /// §9.5). A client that has only ended its own side may still want the response (§9.6).
     pub(super) fn poll_client(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let waits = self.state.phase() == RequestPhase::Handling;
-        if !waits || !self.framing.is_between() || self.granted > 0 {
+        if !waits || !self.framing.is_between_requests() || self.checked > 0 {
             self.probe = None;
             return Ok(());
         }
-        while !self.ended && self.held.len() < LOOK_AHEAD_BYTES_MAX {
+        while !self.has_input_ended && self.buffer.len() < LOOK_AHEAD_BYTES_MAX {
             let mut room = [const { MaybeUninit::uninit() }; SCRATCH_BYTES];
             let mut scratch = ReadBuf::uninit(&mut room);
             match Pin::new(&mut self.stream).poll_read(cx, &mut scratch) {
                 Poll::Ready(read) => read?,
                 Poll::Pending => break,
             }
-            self.has_left = scratch.filled().is_empty();
-            self.ended = self.has_left;
-            self.held.extend_from_slice(scratch.filled());
+            self.has_client_ended = scratch.filled().is_empty();
+            self.has_input_ended = self.has_client_ended;
+            self.buffer.extend_from_slice(scratch.filled());
         }
-        if self.ended {
+        if self.has_input_ended {
             self.poll_probe(cx);
         }
         Ok(())

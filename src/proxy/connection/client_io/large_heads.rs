@@ -1,5 +1,5 @@
 //! Memory for request heads that have not arrived whole. The bytes of an ordinary head are part of
-//! what every connection may hold; for a large one, memory of the requests under way is reserved
+//! what every connection may buffer; for a large one, memory of the requests under way is reserved
 //! before it is such a request.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::clients::{BodyMemory, MemoryPermit, RejectReason};
 use crate::types::client_key::ClientKey;
 
-/// Bytes of a head that every connection may hold. Most heads are a tenth of that.
+/// Bytes of a head that every connection may buffer. Most heads are a tenth of that.
 const ORDINARY_BYTES: usize = 8 << 10;
 
 /// The buffer of a head doubles when it is full.
@@ -19,13 +19,13 @@ pub struct LargeHeads {
     client: ClientKey,
     memory: Arc<BodyMemory>,
     head_max: usize,
-    held: Option<MemoryPermit>,
+    permit: Option<MemoryPermit>,
 }
 
 impl LargeHeads {
     /// For heads of at most `head_max` bytes from `client`. Nothing is reserved yet.
     pub fn new(client: ClientKey, memory: &Arc<BodyMemory>, head_max: usize) -> Self {
-        Self { client, memory: Arc::clone(memory), head_max, held: None }
+        Self { client, memory: Arc::clone(memory), head_max, permit: None }
     }
 
     /// Notes how many bytes of a head have arrived, and reserves memory for a large one.
@@ -34,15 +34,15 @@ impl LargeHeads {
     ///
     /// [`RejectReason::Memory`] if the head is large and there is no memory for it.
     pub(super) fn note(&mut self, bytes: usize) -> Result<(), RejectReason> {
-        if bytes > ORDINARY_BYTES && self.held.is_none() {
-            self.held = Some(self.memory.reserve(&self.client, GROWTH * self.head_max)?);
+        if bytes > ORDINARY_BYTES && self.permit.is_none() {
+            self.permit = Some(self.memory.reserve(&self.client, GROWTH * self.head_max)?);
         }
         Ok(())
     }
 
-    /// Gives the memory back: no bytes of a head are held.
+    /// Releases the memory: no bytes of a head are buffered.
     pub(super) fn clear(&mut self) {
-        self.held = None;
+        self.permit = None;
     }
 }
 

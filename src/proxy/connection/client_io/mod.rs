@@ -4,9 +4,9 @@
 //! interim (1xx) responses; and the detection of a client that leaves before its response.
 
 mod disconnect;
+mod idle;
 mod large_heads;
 mod read;
-mod rest;
 #[cfg(test)]
 mod tests;
 
@@ -49,20 +49,20 @@ pub struct ClientIo<S> {
     state: Arc<ConnectionState>,
     timeouts: Timeouts,
     framing: Framing,
-    /// Bytes that were read and that hyper has not been given yet.
-    held: BytesMut,
-    /// How many of the held bytes hyper may have.
-    granted: usize,
+    /// Bytes that were read from the client and not passed to hyper yet.
+    buffer: BytesMut,
+    /// How many of them have been checked: hyper may have these.
+    checked: usize,
     /// Nothing more is read: the client has ended its side, or its input is refused.
-    ended: bool,
+    has_input_ended: bool,
     /// The client has ended its side, and all that it sent before has been read.
-    has_left: bool,
-    phase: Phase,
-    /// No request has come, or none for this `http1::Connection`: hyper sees the end of the input, and
-    /// `connection::serve` goes on without it.
-    rests: bool,
-    /// hyper keeps the case of header names; if not, it writes them in title case.
-    keeps_case: bool,
+    has_client_ended: bool,
+    phase: ReadPhase,
+    /// No request has been read, or none for this `http1::Connection`: hyper sees the end of the
+    /// input, and `connection::serve` goes on without it.
+    is_without_hyper: bool,
+    /// hyper preserves the case of header names; if not, it writes them in title case.
+    preserves_case: bool,
     /// The proxy's side has been closed.
     is_shut: bool,
     /// hyper has written all that it had: its next bytes begin a message.
@@ -76,9 +76,9 @@ pub struct ClientIo<S> {
     probe: Option<(Pin<Box<Sleep>>, Duration)>,
 }
 
-/// What the proxy waits for from the client.
+/// What is read from the client next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ReadPhase {
     /// Another request.
     Between,
     /// The rest of a request's head.
@@ -100,13 +100,13 @@ impl<S: ClientStream> ClientIo<S> {
             state,
             timeouts,
             framing,
-            held: BytesMut::new(),
-            granted: 0,
-            ended: false,
-            has_left: false,
-            phase: Phase::Between,
-            rests: true,
-            keeps_case: false,
+            buffer: BytesMut::new(),
+            checked: 0,
+            has_input_ended: false,
+            has_client_ended: false,
+            phase: ReadPhase::Between,
+            is_without_hyper: true,
+            preserves_case: false,
             is_shut: false,
             between_messages: true,
             requests: 0,
@@ -119,7 +119,7 @@ impl<S: ClientStream> ClientIo<S> {
 
     /// The same, with `heads` to reserve memory for large heads while they arrive.
     #[must_use]
-    pub fn holding(self, heads: LargeHeads) -> Self {
+    pub fn with_large_heads(self, heads: LargeHeads) -> Self {
         Self { heads: Some(heads), ..self }
     }
 
@@ -127,7 +127,7 @@ impl<S: ClientStream> ClientIo<S> {
     /// once the client has ended its own side nothing can be lost, and a shutdown first is one more
     /// call.
     pub fn is_shut(&self) -> bool {
-        self.is_shut || self.has_left && !self.stream.has_closing_message()
+        self.is_shut || self.has_client_ended && !self.stream.has_closing_message()
     }
 
     /// The stream itself, when hyper no longer needs it.
@@ -135,9 +135,9 @@ impl<S: ClientStream> ClientIo<S> {
         self.stream
     }
 
-    /// The stream, and the bytes that were read from it and not handed on.
+    /// The stream, and the bytes that were read from it and not passed to hyper.
     pub fn into_parts(self) -> (S, BytesMut) {
-        (self.stream, self.held)
+        (self.stream, self.buffer)
     }
 
     /// Passes on the result of a write. A pending one fails when the client has read nothing for
@@ -222,7 +222,7 @@ impl<S: ClientStream> AsyncWrite for ClientIo<S> {
         self.between_messages = true;
         if self.state.unblock_output() {
             // Nothing else would wake hyper for the rest of the body, nor for the next
-            // request, read or held in the meantime: that request would never get a response.
+            // request, read or buffered in the meantime: that request would never get a response.
             cx.waker().wake_by_ref();
         }
         Pin::new(&mut self.stream).poll_flush(cx)
@@ -231,7 +231,7 @@ impl<S: ClientStream> AsyncWrite for ClientIo<S> {
     /// Does nothing while a last response is due, which `connection::serve` sends before it closes,
     /// or when only hyper ends and the connection goes on.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.rests || self.state.has_refused_input() || self.is_shut() {
+        if self.is_without_hyper || self.state.has_refused_input() || self.is_shut() {
             return Poll::Ready(Ok(()));
         }
         ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;

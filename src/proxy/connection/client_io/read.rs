@@ -9,12 +9,12 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::{ClientIo, Phase};
+use super::{ClientIo, ReadPhase};
 use crate::proxy::client_state::target_form::TargetForm;
 use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::framing::head;
 use crate::proxy::framing::head::encoded::Encoded;
-use crate::proxy::framing::{Admit, Fault};
+use crate::proxy::framing::{Fault, FramingStep};
 use crate::proxy::outcome::rejection::Rejection;
 
 /// Bytes of a request's content that are read at once, until larger reads are allowed
@@ -33,18 +33,18 @@ impl<S: ClientStream> AsyncRead for ClientIo<S> {
         if self.state.is_upgraded() {
             return self.poll_read_released(cx, buf);
         }
-        ready!(self.poll_granted(cx, buf))?;
+        ready!(self.poll_checked(cx, buf))?;
         if self.needs_other_header_case() {
             return self.poll_hyper_change();
         }
-        self.hand_over(buf);
+        self.pass_to_hyper(buf);
         Poll::Ready(Ok(()))
     }
 }
 
 impl<S: ClientStream> ClientIo<S> {
-    /// Waits until there are bytes that hyper may have, or the input has ended.
-    pub(super) fn poll_granted(
+    /// Waits until there are checked bytes, which hyper may have, or the input has ended.
+    pub(super) fn poll_checked(
         &mut self,
         cx: &mut Context<'_>,
         scratch: &mut ReadBuf<'_>,
@@ -55,12 +55,12 @@ impl<S: ClientStream> ClientIo<S> {
             self.reading.clear();
         }
         loop {
-            self.admit_held()?;
-            if self.granted > 0 {
+            self.check_buffer()?;
+            if self.checked > 0 {
                 return Poll::Ready(Ok(()));
             }
-            if self.ended {
-                if self.phase == Phase::Head {
+            if self.has_input_ended {
+                if self.phase == ReadPhase::Head {
                     self.refuse(Rejection::bad_request(
                         "the connection ended inside the request head",
                     ));
@@ -73,15 +73,15 @@ impl<S: ClientStream> ClientIo<S> {
         }
     }
 
-    /// Hands hyper bytes of one request; false if there are none that it may have.
-    fn hand_over(&mut self, buf: &mut ReadBuf<'_>) -> bool {
-        let count = self.granted.min(buf.remaining());
-        buf.put_slice(&self.held[..count]);
-        self.held.advance(count);
-        self.granted -= count;
-        if self.held.is_empty() {
+    /// Passes checked bytes of one request to hyper; false if there are none.
+    fn pass_to_hyper(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let count = self.checked.min(buf.remaining());
+        buf.put_slice(&self.buffer[..count]);
+        self.buffer.advance(count);
+        self.checked -= count;
+        if self.buffer.is_empty() {
             // An idle connection keeps no buffer.
-            self.held = BytesMut::new();
+            self.buffer = BytesMut::new();
             if let Some(heads) = &mut self.heads {
                 heads.clear();
             }
@@ -89,15 +89,15 @@ impl<S: ClientStream> ClientIo<S> {
         count > 0
     }
 
-    /// Checks the held bytes. After a fault in them, nothing more of this client is taken for a
-    /// request (RFC 9112 §11.2). After a faulty head, hyper sees the end of the input, and
+    /// Checks the bytes in the buffer. After a fault in them, nothing more of this client is taken
+    /// for a request (RFC 9112 §11.2). After a faulty head, hyper sees the end of the input, and
     /// `connection::serve` sends the rejection; a faulty body ends in an error.
-    fn admit_held(&mut self) -> io::Result<()> {
-        while self.granted == 0 {
-            let is_head = self.framing.is_between();
-            match self.framing.admit(&mut self.held) {
-                Ok(Admit::Pass(count)) => {
-                    self.granted = count;
+    fn check_buffer(&mut self) -> io::Result<()> {
+        while self.checked == 0 {
+            let is_head = self.framing.is_between_requests();
+            match self.framing.check(&mut self.buffer) {
+                Ok(FramingStep::Pass(count)) => {
+                    self.checked = count;
                     if is_head {
                         let is_pathless = self.framing.line().is_some_and(|line| line.is_pathless);
                         self.state.target_form().set(if is_pathless {
@@ -110,8 +110,8 @@ impl<S: ClientStream> ClientIo<S> {
                         self.encode(encoded);
                     }
                 }
-                Ok(Admit::Drop(count)) => self.held.advance(count),
-                Ok(Admit::More) => break,
+                Ok(FramingStep::Discard(count)) => self.buffer.advance(count),
+                Ok(FramingStep::ReadMore) => break,
                 Err(Fault::Head(rejection)) => {
                     self.refuse(rejection);
                     break;
@@ -123,22 +123,22 @@ impl<S: ClientStream> ClientIo<S> {
             }
         }
         self.note_phase();
-        if self.phase == Phase::Head
+        if self.phase == ReadPhase::Head
             && let Some(heads) = &mut self.heads
-            && let Err(refused) = heads.note(self.held.len())
+            && let Err(refused) = heads.note(self.buffer.len())
         {
             self.refuse(refused.into());
         }
         Ok(())
     }
 
-    /// Puts the encoded head in place of the one that was granted.
+    /// Puts the encoded head in place of the one that was checked.
     fn encode(&mut self, encoded: Encoded) {
         let Encoded { head, path_as_received } = encoded;
-        let rest = self.held.split_off(self.granted);
-        self.granted = head.len();
-        self.held = BytesMut::from(&head[..]);
-        self.held.unsplit(rest);
+        let rest = self.buffer.split_off(self.checked);
+        self.checked = head.len();
+        self.buffer = BytesMut::from(&head[..]);
+        self.buffer.unsplit(rest);
         self.state.target_form().set(TargetForm::Encoded(path_as_received));
     }
 
@@ -149,8 +149,8 @@ impl<S: ClientStream> ClientIo<S> {
     }
 
     fn end(&mut self) {
-        self.ended = true;
-        self.held = BytesMut::new();
+        self.has_input_ended = true;
+        self.buffer = BytesMut::new();
         if let Some(heads) = &mut self.heads {
             heads.clear();
         }
@@ -158,10 +158,10 @@ impl<S: ClientStream> ClientIo<S> {
 
     /// Updates the phase. A new phase has a new timeout; that of a head runs from its first byte.
     fn note_phase(&mut self) {
-        let phase = match (self.framing.is_between(), self.held.is_empty()) {
-            (true, true) => Phase::Between,
-            (true, false) => Phase::Head,
-            (false, _) => Phase::Content,
+        let phase = match (self.framing.is_between_requests(), self.buffer.is_empty()) {
+            (true, true) => ReadPhase::Between,
+            (true, false) => ReadPhase::Head,
+            (false, _) => ReadPhase::Content,
         };
         if self.phase != phase {
             self.phase = phase;
@@ -169,14 +169,14 @@ impl<S: ClientStream> ClientIo<S> {
         }
     }
 
-    /// Appends the bytes that have come to the held ones. They are read into `scratch`, so that no
+    /// Reads more bytes into the buffer. They are read into `scratch`, so that no
     /// memory is allocated while nothing comes.
     fn poll_more(
         &mut self,
         cx: &mut Context<'_>,
         scratch: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.phase == Phase::Content && !self.state.content_reads().is_large() {
+        if self.phase == ReadPhase::Content && !self.state.content_reads().is_large() {
             let mut room = [const { MaybeUninit::uninit() }; CONTENT_READ_BYTES];
             return self.poll_some(cx, &mut ReadBuf::uninit(&mut room));
         }
@@ -190,14 +190,14 @@ impl<S: ClientStream> ClientIo<S> {
     ) -> Poll<io::Result<()>> {
         let before = scratch.filled().len();
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, scratch));
-        let came = &scratch.filled()[before..];
-        if came.is_empty() && self.phase == Phase::Between {
+        let new = &scratch.filled()[before..];
+        if new.is_empty() && self.phase == ReadPhase::Between {
             self.state.end_input();
         }
         read?;
-        self.has_left = came.is_empty();
-        self.ended = self.has_left;
-        self.held.extend_from_slice(came);
+        self.has_client_ended = new.is_empty();
+        self.has_input_ended = self.has_client_ended;
+        self.buffer.extend_from_slice(new);
         scratch.set_filled(before);
         Poll::Ready(Ok(()))
     }
@@ -208,10 +208,10 @@ impl<S: ClientStream> ClientIo<S> {
         if !self.state.is_idle() {
             return Poll::Pending;
         }
-        if self.phase == Phase::Between && !self.rests {
+        if self.phase == ReadPhase::Between && !self.is_without_hyper {
             return self.poll_hyper_release(cx);
         }
-        let is_head = self.phase == Phase::Head;
+        let is_head = self.phase == ReadPhase::Head;
         let limit = if is_head { self.timeouts.head } else { self.timeouts.idle };
         ready!(self.reading.poll(limit, cx));
         if is_head {
@@ -222,14 +222,14 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(())
     }
 
-    /// Reads for a connection that has left HTTP: the held bytes first.
+    /// Reads for a connection that has left HTTP: the bytes in the buffer first.
     fn poll_read_released(
         &mut self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.granted = self.held.len();
-        if self.hand_over(buf) || self.ended {
+        self.checked = self.buffer.len();
+        if self.pass_to_hyper(buf) || self.has_input_ended {
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.stream).poll_read(cx, buf)

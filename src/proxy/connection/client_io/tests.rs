@@ -102,8 +102,8 @@ async fn an_idle_hyper_ends_without_closing_the_connection() {
             settle().await;
             client.write_all(b"\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
         };
-        let (is_asked, ()) = tokio::join!(client_io.request(), asking);
-        assert!(is_asked.unwrap() && !client_io.rests());
+        let (is_asked, ()) = tokio::join!(client_io.wait_for_request(), asking);
+        assert!(is_asked.unwrap() && !client_io.is_without_hyper());
         let service = service_fn(|_: Request<Incoming>| async {
             Ok::<_, Infallible>(Response::default().map(|()| Full::<bytes::Bytes>::from("A")))
         });
@@ -117,14 +117,14 @@ async fn an_idle_hyper_ends_without_closing_the_connection() {
         let parts = serving.into_parts();
         assert!(parts.read_buf.is_empty());
         client_io = parts.io.into_inner();
-        assert!(client_io.rests() && client_io.held.is_empty());
+        assert!(client_io.is_without_hyper() && client_io.buffer.is_empty());
         let answer = "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nA";
         let mut both = vec![0; 2 * answer.len()];
         client.read_exact(&mut both).await.unwrap();
         assert_eq!(String::from_utf8(both).unwrap(), answer.repeat(2));
     }
     client.shutdown().await.unwrap();
-    assert!(!client_io.request().await.unwrap(), "nothing comes any more");
+    assert!(!client_io.wait_for_request().await.unwrap(), "nothing comes any more");
 }
 
 /// The response before is written first, although its client is slow to read it.
@@ -132,7 +132,7 @@ async fn an_idle_hyper_ends_without_closing_the_connection() {
 async fn a_request_whose_names_hyper_would_change_gets_another_hyper() {
     let (mut client_io, _, mut client) = new_client_io(64);
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    assert!(client_io.request().await.unwrap() && !client_io.choose_case());
+    assert!(client_io.wait_for_request().await.unwrap() && !client_io.choose_header_case());
     let service = service_fn(|_: Request<Incoming>| async {
         Ok::<_, Infallible>(
             Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())),
@@ -154,7 +154,11 @@ async fn a_request_whose_names_hyper_would_change_gets_another_hyper() {
     assert!(matches!(read, Ok(Ok(_))) && whole == answer.as_bytes(), "{}", whole.escape_ascii());
     let mut client_io =
         tokio::time::timeout(Duration::from_secs(20), served).await.expect("it ends").unwrap();
-    assert!(client_io.rests() && client_io.request().await.unwrap() && client_io.choose_case());
+    assert!(
+        client_io.is_without_hyper()
+            && client_io.wait_for_request().await.unwrap()
+            && client_io.choose_header_case()
+    );
 }
 
 /// A stream that writes a message before it is closed.
@@ -194,7 +198,7 @@ where
     if has_left {
         client.shutdown().await.unwrap();
     }
-    assert!(client_io.request().await.unwrap());
+    assert!(client_io.wait_for_request().await.unwrap());
     let mut bytes = [0; 64];
     while let Some(Ok(1..)) = at_once(client_io.read(&mut bytes)).await {}
     client_io.shutdown().await.unwrap();

@@ -1,5 +1,5 @@
-//! A connection without hyper. hyper's state takes ten kilobytes, and is there only while it
-//! has something to do: it is released when no request comes for a moment, by an end of input that
+//! An idle connection has no hyper: its state takes ten kilobytes, and is there only while it
+//! has something to do. It is released when no request comes for a moment, by an end of input that
 //! is not the connection's, and made again for the next request.
 //!
 //! hyper is also replaced, between two messages, when a request has header names in another
@@ -18,42 +18,42 @@ use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::limits::{HTTP1_STATE_IDLE, HTTP1_STATE_IDLE_MAX};
 
 impl<S: ClientStream> ClientIo<S> {
-    /// Waits, without hyper, for a request. False: the input has ended.
+    /// Waits, without hyper, for the next request. False: the input has ended.
     ///
     /// # Errors
     ///
     /// Those of the stream.
-    pub async fn request(&mut self) -> io::Result<bool> {
+    pub async fn wait_for_request(&mut self) -> io::Result<bool> {
         poll_fn(|cx| {
             let mut room = [const { MaybeUninit::uninit() }; SCRATCH_BYTES];
-            ready!(self.poll_granted(cx, &mut ReadBuf::uninit(&mut room)))?;
-            self.rests = self.granted == 0;
-            Poll::Ready(Ok(!self.rests))
+            ready!(self.poll_checked(cx, &mut ReadBuf::uninit(&mut room)))?;
+            self.is_without_hyper = self.checked == 0;
+            Poll::Ready(Ok(!self.is_without_hyper))
         })
         .await
     }
 
     /// Whether hyper has been released until the next request.
-    pub const fn rests(&self) -> bool {
-        self.rests
+    pub const fn is_without_hyper(&self) -> bool {
+        self.is_without_hyper
     }
 
-    /// Whether the `http1::Connection` for the request that has come keeps the case of header names. A client
-    /// that needs it once is likely to need it again.
-    pub const fn choose_case(&mut self) -> bool {
-        self.keeps_case |= !self.framing.in_title_case();
-        self.keeps_case
+    /// Whether the `http1::Connection` for the request that has been read preserves the case of
+    /// header names. A client that needs it once is likely to need it again.
+    pub const fn choose_header_case(&mut self) -> bool {
+        self.preserves_case |= !self.framing.in_title_case();
+        self.preserves_case
     }
 
-    /// Whether hyper would lose the case of names in the request that has come.
+    /// Whether hyper would lose the case of names in the request that has been read.
     pub(super) const fn needs_other_header_case(&self) -> bool {
-        self.granted > 0 && !self.keeps_case && !self.framing.in_title_case()
+        self.checked > 0 && !self.preserves_case && !self.framing.in_title_case()
     }
 
     /// Releases hyper, for another, once it has written all of the response before.
     pub(super) fn poll_hyper_change(&mut self) -> Poll<io::Result<()>> {
-        self.rests = self.between_messages && self.state.is_idle();
-        if self.rests { Poll::Ready(Ok(())) } else { Poll::Pending }
+        self.is_without_hyper = self.between_messages && self.state.is_idle();
+        if self.is_without_hyper { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     /// Waits a while for a request, then releases hyper; the rest of the idle timeout is
@@ -62,7 +62,7 @@ impl<S: ClientStream> ClientIo<S> {
         let idle = self.timeouts.idle;
         let limit = self.hyper_idle_max().min(idle);
         ready!(self.reading.poll(limit, cx));
-        self.rests = true;
+        self.is_without_hyper = true;
         self.reading.begin(idle - limit);
         Poll::Ready(())
     }
