@@ -11,10 +11,10 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info};
 
-use super::client_state::connection_context::ConnectionContext;
-use super::client_state::drain::wait_for_drain;
-use super::client_state::footprint;
 use super::connection::client_socket::SecuredClient;
+use super::connection::state::connection_context::ConnectionContext;
+use super::connection::state::drain::wait_for_drain;
+use super::connection::state::footprint;
 use super::connection::{http2, serve};
 use super::instance::CurrentProxy;
 use super::listener_tls::ListenerTls;

@@ -4,7 +4,7 @@
 //! without a `Permit` nothing of it is sent.
 
 mod client_protocol;
-mod client_state;
+
 mod connect;
 mod connection;
 mod decision;
@@ -28,16 +28,16 @@ use http::{Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 
 pub use client_protocol::serve_client;
-use client_state::body::ActiveRequest;
-pub use client_state::body::Body;
-pub use client_state::connection_context::ConnectionContext;
-use client_state::footprint;
-use client_state::target_form::TargetForm;
 pub use connect::original_destination::OriginalDestination;
 pub use connect::transparent;
 pub use connect::tunnel::Pipes;
 pub use connect::{Https, HttpsMode, TunnelEnds};
 pub use connection::client_io::Timeouts;
+use connection::state::body::ActiveRequest;
+pub use connection::state::body::Body;
+pub use connection::state::connection_context::ConnectionContext;
+use connection::state::footprint;
+use connection::state::target_form::TargetForm;
 use connection::upgraded::PendingSocket;
 pub use connection::{Limits, Service};
 pub use decision::gate::Gate;

@@ -154,8 +154,15 @@ fn responses_permits_and_recorded_denials_are_made_in_one_place_each() {
         made_elsewhere("Response::new(", "proxy/response/respond.rs"),
         "only proxy/response/respond.rs makes responses",
     );
+    // Their definition makes none; `pub(super)` lets only the gate name their members.
+    let is_definition = |line: &String| {
+        line.contains("gate/permit.rs") && (line.contains("pub struct ") || line.contains("impl "))
+    };
     none(
-        made_elsewhere("Permit {", "proxy/decision/gate.rs"),
+        made_elsewhere("Permit {", "proxy/decision/gate.rs")
+            .into_iter()
+            .filter(|line| !is_definition(line))
+            .collect(),
         "only proxy/decision/gate.rs makes permits",
     );
     none(

@@ -7,7 +7,7 @@ use tracing::{debug, info};
 
 use super::preread::Append as _;
 use super::sni::{ClientHello, Named};
-use crate::proxy::client_state::connection_context::ConnectionContext;
+use crate::proxy::connection::state::connection_context::ConnectionContext;
 use crate::proxy::instance::CurrentProxy;
 
 /// The name in the ClientHello that begins with `first`; `first` gets all that was read.

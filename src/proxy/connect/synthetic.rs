@@ -4,9 +4,9 @@ use http::{HeaderMap, Method, Version, request};
 use tokio::sync::oneshot;
 use tracing::debug;
 
-use crate::proxy::client_state::body::ActiveRequest;
-use crate::proxy::client_state::connection_context::ConnectionContext;
-use crate::proxy::client_state::footprint;
+use crate::proxy::connection::state::body::ActiveRequest;
+use crate::proxy::connection::state::connection_context::ConnectionContext;
+use crate::proxy::connection::state::footprint;
 use crate::proxy::connection::upgraded::{FirstBytes, PendingSocket};
 use crate::proxy::instance::{CurrentProxy, Proxy};
 use crate::proxy::observe::access_log::AccessEntry;

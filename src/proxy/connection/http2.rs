@@ -17,10 +17,10 @@ use super::http2_stall::Watch;
 use super::service::{Limits, Service};
 use crate::clients::MemoryPermit;
 use crate::egress::limits::HTTP2_SEND_BUFFER_BYTES;
-use crate::proxy::client_state::connection_context::ConnectionContext;
-use crate::proxy::client_state::connection_state::ConnectionState;
-use crate::proxy::client_state::drain::wait_for_drain;
-use crate::proxy::client_state::footprint;
+use crate::proxy::connection::state::connection_context::ConnectionContext;
+use crate::proxy::connection::state::connection_state::ConnectionState;
+use crate::proxy::connection::state::drain::wait_for_drain;
+use crate::proxy::connection::state::footprint;
 use crate::proxy::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_FEW, H2_STREAMS_MAX,
 };

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::time::sleep;
 
-use crate::proxy::client_state::body::Body;
+use crate::proxy::connection::state::body::Body;
 use crate::proxy::limits::H2_STREAMS_MAX;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;

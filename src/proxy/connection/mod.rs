@@ -1,4 +1,5 @@
-//! A client's connection: HTTP/1 or HTTP/2, read strictly, bounded in time.
+//! A client's connection: HTTP/1 or HTTP/2, read strictly, bounded in time. `state` is what it shares
+//! with the handling of its requests.
 
 pub mod client_io;
 pub mod client_socket;
@@ -9,6 +10,7 @@ pub mod http2_stall;
 mod send_backlog;
 mod serve;
 pub mod service;
+pub mod state;
 pub mod upgraded;
 
 pub use serve::{close_in_stages, serve};

@@ -8,8 +8,8 @@ use hyper::body::Incoming;
 use super::client_io::Timeouts;
 use crate::clients::{BodyMemory, Client};
 use crate::egress::boxed_request::BoxedRequest;
-use crate::proxy::client_state::body::Body;
-use crate::proxy::client_state::connection_context::ConnectionContext;
+use crate::proxy::connection::state::body::Body;
+use crate::proxy::connection::state::connection_context::ConnectionContext;
 use crate::proxy::framing::foreign_protocol::ForeignProtocol;
 
 /// The bounds of a connection.

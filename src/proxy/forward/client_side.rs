@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::clients::ClientAdmission;
-use crate::proxy::client_state::connection_state::ConnectionState;
+use crate::proxy::connection::state::connection_state::ConnectionState;
 use crate::proxy::decision::gate::Gate;
 use crate::proxy::decision::request_info::RequestInfo;
 

@@ -22,11 +22,11 @@ use crate::egress::{
     self, Egress, Error, Failure, RequestBody, Requester, ResponseBody, TimeoutBody,
 };
 use crate::pace::Turn;
-use crate::proxy::client_state::body::Body;
-use crate::proxy::client_state::footprint;
-use crate::proxy::client_state::interim::Interim;
 use crate::proxy::connect::TunnelEnds;
 use crate::proxy::connect::tunnel::Pipes;
+use crate::proxy::connection::state::body::Body;
+use crate::proxy::connection::state::footprint;
+use crate::proxy::connection::state::interim::Interim;
 use crate::proxy::decision::gate::Permit;
 use crate::proxy::decision::revocation::Revocation;
 use crate::proxy::request::header_set::HeaderSet;

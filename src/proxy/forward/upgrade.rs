@@ -12,9 +12,9 @@ use tracing::debug;
 
 use crate::clients::MemoryPermit;
 use crate::egress::ResponseBody;
-use crate::proxy::client_state::body::Body;
-use crate::proxy::client_state::connection_state::ConnectionState;
 use crate::proxy::connect::tunnel::{self, IdleTimer};
+use crate::proxy::connection::state::body::Body;
+use crate::proxy::connection::state::connection_state::ConnectionState;
 use crate::proxy::decision::revocation::Revocation;
 use crate::proxy::request::hop_by_hop;
 use crate::proxy::request::via::Via;

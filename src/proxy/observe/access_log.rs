@@ -12,7 +12,7 @@ use super::trace_id::trace_id;
 use crate::audit::{self, Event, Record};
 use crate::pace::Waited;
 use crate::policy::decision::Decision;
-use crate::proxy::client_state::connection_context::ConnectionContext;
+use crate::proxy::connection::state::connection_context::ConnectionContext;
 use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::recorded::Recorded;
 use crate::proxy::outcome::refusal::Refusal;

@@ -11,7 +11,7 @@ use super::foreign_protocol_log::ForeignProtocolLog;
 use super::silent_client_log::SilentClientLog;
 use super::tls_metrics::TlsMetrics;
 use crate::audit::Reason;
-use crate::proxy::client_state::body::Body;
+use crate::proxy::connection::state::body::Body;
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::runtime::clock;

@@ -20,7 +20,7 @@ use crate::ca::Authority;
 use crate::egress::ParentFailure;
 use crate::pace::Waited;
 use crate::policy::access::Snapshot;
-use crate::proxy::client_state::body::Body;
+use crate::proxy::connection::state::body::Body;
 use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::recorded::Recorded;
 use crate::proxy::outcome::refusal::Refusal;

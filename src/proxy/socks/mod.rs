@@ -22,8 +22,8 @@ use message::{Command, Credentials, Method};
 use reply::Reply;
 
 use crate::clients::RejectReason;
-use crate::proxy::client_state::connection_context::ConnectionContext;
 use crate::proxy::connection::close_in_stages;
+use crate::proxy::connection::state::connection_context::ConnectionContext;
 use crate::proxy::connection::upgraded::FirstBytes;
 use crate::proxy::instance::{CurrentProxy, Proxy};
 use crate::runtime::box_future::box_future;

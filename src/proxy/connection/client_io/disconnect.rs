@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::ReadBuf;
 use tokio::time::sleep;
 
-use crate::proxy::client_state::connection_state::RequestPhase;
+use crate::proxy::connection::state::connection_state::RequestPhase;
 
 use super::{ClientIo, SCRATCH_BYTES};
 use crate::proxy::connection::client_stream::ClientStream;

@@ -22,9 +22,9 @@ use tokio::time::Sleep;
 
 pub use large_heads::LargeHeads;
 
-use crate::proxy::client_state::connection_state::ConnectionState;
 use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::connection::send_backlog::WriteStall;
+use crate::proxy::connection::state::connection_state::ConnectionState;
 use crate::proxy::framing::Framing;
 use crate::runtime::lazy_timer::LazyTimer;
 

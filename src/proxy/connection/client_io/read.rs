@@ -10,8 +10,8 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{ClientIo, ReadPhase};
-use crate::proxy::client_state::target_form::TargetForm;
 use crate::proxy::connection::client_stream::ClientStream;
+use crate::proxy::connection::state::target_form::TargetForm;
 use crate::proxy::framing::head;
 use crate::proxy::framing::head::encoded::Encoded;
 use crate::proxy::framing::{Fault, FramingStep};
@@ -21,7 +21,7 @@ use crate::proxy::outcome::rejection::Rejection;
 /// ([`ConnectionState::content_reads`]). One less than hyper's buffer for them, which doubles
 /// each time that it is full.
 ///
-/// [`ConnectionState::content_reads`]: crate::proxy::client_state::connection_state::ConnectionState::content_reads
+/// [`ConnectionState::content_reads`]: crate::proxy::connection::state::connection_state::ConnectionState::content_reads
 const CONTENT_READ_BYTES: usize = (8 << 10) - 1;
 
 impl<S: ClientStream> AsyncRead for ClientIo<S> {

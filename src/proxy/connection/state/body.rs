@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 
 use crate::clients::MemoryPermit;
 use crate::egress::ResponseBody;
-use crate::proxy::client_state::connection_state::ConnectionState;
+use crate::proxy::connection::state::connection_state::ConnectionState;
 use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::hop_by_hop::remove_forgeries;
 

@@ -9,7 +9,7 @@ use http::{StatusCode, Version};
 use tokio::sync::oneshot;
 
 use crate::egress::InformationalListener;
-use crate::proxy::client_state::connection_state::ConnectionState;
+use crate::proxy::connection::state::connection_state::ConnectionState;
 use crate::proxy::request::hop_by_hop;
 use crate::runtime::lock::Lock;
 
