@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use courtesy::config::Settings;
 use courtesy::pace::{Lanes, NoTurn, Turn, TurnRequest, Visit};
-use courtesy::policy::pace::AskedPace;
+use courtesy::policy::pace::SitePace;
 use courtesy::robots::DelayRecord;
 use courtesy::runtime::clock::{SystemClock, monotonic};
 use courtesy::types::client_key::ClientKey;
@@ -58,15 +58,15 @@ fn memory(count: usize) {
     let mut waiting: Vec<Waiting<'_>> = Vec::with_capacity(count);
     let with_list = resident();
     for call in &calls {
-        let mut first: Waiting<'_> = Box::pin(world.lanes.take(call));
+        let mut first: Waiting<'_> = Box::pin(world.lanes.acquire(call));
         let Poll::Ready(Ok(mut turn)) = poll_once(&mut first) else { panic!("a first turn") };
-        assert!(world.lanes.start(&mut turn, None));
+        assert!(world.lanes.try_start(&mut turn, None));
         drop(turn);
     }
     let with_lanes = resident();
     let mut futures = 0;
     for call in &calls {
-        let mut second: Waiting<'_> = Box::pin(world.lanes.take(call));
+        let mut second: Waiting<'_> = Box::pin(world.lanes.acquire(call));
         assert!(poll_once(&mut second).is_pending());
         futures += size_of_val(&*second);
         waiting.push(second);
@@ -94,8 +94,8 @@ fn time(count: usize) {
             crawls.spawn(async move {
                 let call = world.call(&world.origins[number]);
                 for _ in 0..STARTS {
-                    let mut turn = world.lanes.take(&call).await.expect("a turn");
-                    let started = world.lanes.wait_and_start(&mut turn, None, &world.shutdown);
+                    let mut turn = world.lanes.acquire(&call).await.expect("a turn");
+                    let started = world.lanes.start(&mut turn, None, &world.shutdown);
                     started.await.expect("no hold");
                     turn.note_request_written();
                 }
@@ -135,13 +135,13 @@ impl World {
             client: &self.client,
             mode: None,
             group: "*",
-            asked: Some(AskedPace {
+            site_pace: Some(SitePace {
                 delay: self.delay,
                 record: DelayRecord::CrawlDelay,
                 line: 2,
                 clamped: false,
             }),
-            closed: None,
+            outside_visit_time: None,
             visit: Visit::None,
             is_robots_txt: false,
             max_wait: None,

@@ -135,12 +135,12 @@ impl Egress {
     ) -> Result<OriginSocket, Error> {
         let (dialer, lanes) = (self.dialer(), self.lanes());
         let route = dialer.route(origin, requester.into()).await?;
-        lanes.wait_to_start(turn, None, shutdown).await.map_err(Error::no_turn)?;
+        lanes.wait_for_start_time(turn, None, shutdown).await.map_err(Error::no_turn)?;
         let connected = dialer.connect(origin, &route).await;
         let stream =
             connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
         let address = route.peer(&stream);
-        lanes.wait_and_start(turn, address, shutdown).await.map_err(Error::no_turn)?;
+        lanes.start(turn, address, shutdown).await.map_err(Error::no_turn)?;
         turn.note_request_written();
         self.state.note_exchange(turn);
         Ok(stream)
@@ -180,7 +180,7 @@ impl Egress {
         let options = DialOptions { versions, requester, client_reads };
         let idle = self.dialer().idle(origin, requester.loop_tokens());
         let starts_at_once =
-            has_exchange && idle.is_some() && self.lanes().start_at_once(&mut turn);
+            has_exchange && idle.is_some() && self.lanes().try_start_immediately(&mut turn);
         let mut connection = match idle {
             Some(idle) => idle,
             None => self.connect(origin, options, &turn).await?,

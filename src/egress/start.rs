@@ -26,7 +26,7 @@ impl Egress {
 
     /// Starts the request of `turn` over `connection`, unless it has to wait.
     pub(super) fn start(&self, turn: &mut Turn, connection: &Connection) -> bool {
-        self.lanes().start(turn, self.address(connection))
+        self.lanes().try_start(turn, self.address(connection))
     }
 
     /// Waits until the request of `turn` has started; returns the connection that it has started
@@ -67,7 +67,7 @@ impl Egress {
         waited: &mut Duration,
         permission: &P,
     ) -> Result<(), P::Error> {
-        let ready = self.lanes().wait_to_start(turn, address, permission.shutdown());
+        let ready = self.lanes().wait_for_start_time(turn, address, permission.shutdown());
         *waited += ready.await.map_err(Error::no_turn)?;
         if *waited <= PERMISSION_AGE_MAX {
             return Ok(());

@@ -10,7 +10,7 @@ use foldhash::HashMap;
 use tokio_util::sync::CancellationToken;
 
 use super::lane::{Arrival, Lane};
-use super::lane_cell::{Grants, LaneCell, State, TurnGuard, hand_over};
+use super::lane_cell::{Grants, LaneCell, State, TurnGuard, send_grants};
 use super::limits::LANES_MAX;
 use super::no_turn::{NoTurn, WaitReason};
 use super::shared::Shared;
@@ -21,7 +21,7 @@ use crate::runtime::lock::Lock;
 /// The lanes are swept when there are twice as many as after the last sweep, and this many.
 const SWEEP_MIN: usize = 64;
 
-/// A place in a queue, and what is granted meanwhile.
+/// A queued request, and what is granted meanwhile.
 type Queued<'a> = Result<(Waiting<'a, IpAddr>, Grants<IpAddr>), NotQueued>;
 
 /// The lanes of the addresses in use.
@@ -31,7 +31,7 @@ pub(super) struct Addresses {
     /// Whether there are limits: mostly there are none, and this is all that is looked at.
     has_limits: AtomicBool,
     /// A process before this one may have used an address: its lanes are not kept.
-    is_unknown: AtomicBool,
+    history_lost: AtomicBool,
     table: Lock<Table>,
 }
 
@@ -45,12 +45,12 @@ impl Addresses {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let has_limits = AtomicBool::new(shared.config.load().addresses.are_set());
         let table = Lock::new(Table { cells: HashMap::default(), sweep_at: SWEEP_MIN });
-        Self { shared, has_limits, is_unknown: AtomicBool::new(false), table }
+        Self { shared, has_limits, history_lost: AtomicBool::new(false), table }
     }
 
     /// Lets the first start at each address wait for the delay after the start of this process.
-    pub(super) fn follow_another_process(&self) {
-        self.is_unknown.store(true, Ordering::Relaxed);
+    pub(super) fn set_history_lost(&self) {
+        self.history_lost.store(true, Ordering::Relaxed);
     }
 
     /// Whether any address has limits.
@@ -70,14 +70,14 @@ impl Addresses {
     /// # Errors
     ///
     /// There are too many addresses.
-    pub(super) fn enter(
+    pub(super) fn try_acquire(
         &self,
         address: IpAddr,
         arrival: &Arrival<'_>,
     ) -> Result<Option<TurnGuard<IpAddr>>, NoTurn> {
-        let now = self.shared.ticks.now();
+        let now = self.shared.clock.now();
         self.with(address, |cell, state| {
-            let id = state.lane.try_take(arrival, now)?;
+            let id = state.lane.try_acquire(arrival, now)?;
             Some(cell.guard(state, Some(id), arrival.client.clone()))
         })
     }
@@ -87,13 +87,13 @@ impl Addresses {
     ///
     /// # Errors
     ///
-    /// As [`Self::enter`].
+    /// As [`Self::try_acquire`].
     pub(super) fn observe(
         &self,
         address: IpAddr,
         arrival: &Arrival<'_>,
     ) -> Result<(TurnGuard<IpAddr>, Duration), NoTurn> {
-        let now = self.shared.ticks.now();
+        let now = self.shared.clock.now();
         self.with(address, |cell, state| {
             let wait = state.lane.estimate(arrival, now);
             let id = state.lane.observe(arrival, now);
@@ -106,26 +106,26 @@ impl Addresses {
     /// # Errors
     ///
     /// There will be none within the longest wait of the request, or before the proxy stops.
-    pub(super) async fn wait(
+    pub(super) async fn acquire(
         &self,
         address: IpAddr,
         arrival: &Arrival<'_>,
         shutdown: &CancellationToken,
     ) -> Result<Option<TurnGuard<IpAddr>>, NoTurn> {
-        let now = self.shared.ticks.now();
+        let now = self.shared.clock.now();
         let queued: Queued<'_> =
             self.with(address, |cell, state| cell.queue(state, arrival, now))?;
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
             NotQueued::TooLong { wait, .. } => self.too_long(wait),
             NotQueued::Full => NoTurn::Full,
         })?;
-        hand_over(granted);
+        send_grants(granted);
         let guard = waiting.granted(shutdown).await?;
         let state = waiting.cell.state.lock();
         if guard.is_some() || state.is_removed {
             return Ok(guard);
         }
-        let wait = state.lane.estimate(arrival, self.shared.ticks.now());
+        let wait = state.lane.estimate(arrival, self.shared.clock.now());
         Err(self.too_long(wait.max(Duration::from_secs(1))))
     }
 
@@ -147,7 +147,7 @@ impl Addresses {
             (config.addresses.clone(), config.address_lane())
         };
         self.has_limits.store(limits.are_set(), Ordering::Relaxed);
-        let now = self.shared.ticks.now();
+        let now = self.shared.clock.now();
         let cells: Vec<_> = self.table.lock().cells.values().cloned().collect();
         for cell in cells {
             if limits.apply_to(cell.key) {
@@ -183,12 +183,12 @@ impl Addresses {
         if let Some(cell) = table.cells.get(&address) {
             return Ok(Arc::clone(cell));
         }
-        table.sweep(self.shared.ticks.now());
+        table.sweep(self.shared.clock.now());
         if table.cells.len() >= LANES_MAX {
             return Err(NoTurn::Full);
         }
         let config = self.shared.config.load().address_lane();
-        let lane = Lane::new(config, self.is_unknown.load(Ordering::Relaxed));
+        let lane = Lane::new(config, self.history_lost.load(Ordering::Relaxed));
         // The exchanges with an origin are counted in the lane of the origin.
         let cell = LaneCell::new(address, lane, 0, &self.shared);
         table.cells.insert(address, Arc::clone(&cell));

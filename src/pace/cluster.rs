@@ -39,7 +39,7 @@ impl Cluster {
     }
 
     /// The factor of the delays of a proxy that cannot reach the engine.
-    pub(super) fn parts(&self, config: &Config) -> u32 {
+    pub(super) fn delay_factor(&self, config: &Config) -> u32 {
         let members = self.engine.get().map_or(1, |engine| engine.status().members);
         match (config.away, config.share) {
             (Away::Share, 0) => u32::try_from(members).unwrap_or(u32::MAX).max(1),
@@ -52,13 +52,13 @@ impl Cluster {
     /// has changed.
     pub(super) fn update(&self, config: &Config, now: Tick) -> Option<Share> {
         let is_up = self.engine.get()?.status().is_up;
-        let delays = if is_up { 1 } else { self.parts(config) };
+        let delay_factor = if is_up { 1 } else { self.delay_factor(config) };
         let mut share = self.share.lock();
-        if share.delays == delays {
+        if share.delay_factor == delay_factor {
             return None;
         }
-        let since = if share.delays == 1 { now } else { share.since };
-        *share = Share::away(delays, since);
+        let since = if share.delay_factor == 1 { now } else { share.since };
+        *share = Share::away(delay_factor, since);
         Some(*share)
     }
 

@@ -30,7 +30,7 @@ impl TurnGuard {
             state.exchanges.enqueue(&self.client, sender);
             state.exchanges.grant()
         };
-        self.cell.hand_over_exchanges(new);
+        self.cell.send_exchanges(new);
         let mut waiting = Waiting { guard: self, granted };
         let in_time = timeout(limit, &mut waiting.granted).await;
         waiting.guard.has_exchange = matches!(in_time, Ok(Ok(())));

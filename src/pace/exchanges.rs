@@ -10,7 +10,7 @@ use crate::types::client_key::ClientKey;
 /// The exchanges with one origin that are under way, and the requests that wait for one.
 #[derive(Debug)]
 pub(super) struct Exchanges {
-    turns: FairQueue<oneshot::Sender<()>>,
+    queue: FairQueue<oneshot::Sender<()>>,
     max: usize,
 }
 
@@ -27,12 +27,12 @@ pub struct NoExchange {
 impl Exchanges {
     /// Of at most `max` at a time.
     pub(super) fn new(max: usize) -> Self {
-        Self { turns: FairQueue::default(), max }
+        Self { queue: FairQueue::default(), max }
     }
 
     /// Queues a request of `client`. To be followed by [`Self::grant`].
     pub(super) fn enqueue(&mut self, client: &ClientKey, waiter: oneshot::Sender<()>) {
-        self.turns.enqueue(client, waiter, oneshot::Sender::is_closed);
+        self.queue.enqueue(client, waiter, oneshot::Sender::is_closed);
     }
 
     /// How many may be under way.
@@ -42,12 +42,12 @@ impl Exchanges {
 
     /// Takes one for `client`, if one is free and no request waits for it: the common case.
     pub(super) fn take(&mut self, client: &ClientKey) -> bool {
-        self.turns.take(client, self.max)
+        self.queue.take(client, self.max)
     }
 
     /// Ends one of `client`. To be followed by [`Self::grant`].
     pub(super) fn release(&mut self, client: &ClientKey) {
-        self.turns.release(client);
+        self.queue.release(client);
     }
 
     pub(super) const fn resize(&mut self, max: usize) {
@@ -56,17 +56,17 @@ impl Exchanges {
 
     /// Grants what is free to those that wait.
     pub(super) fn grant(&mut self) -> NewExchanges {
-        std::iter::from_fn(|| self.turns.next(self.max, oneshot::Sender::is_closed)).collect()
+        std::iter::from_fn(|| self.queue.next(self.max, oneshot::Sender::is_closed)).collect()
     }
 
     /// Whether any request waits.
     pub(super) fn is_contended(&self) -> bool {
-        self.turns.is_contended()
+        self.queue.is_contended()
     }
 
     /// The number under way, and of the requests that wait.
     pub(super) fn counts(&self) -> (usize, usize) {
-        let waiting = self.turns.waiting().filter(|waiter| !waiter.is_closed());
-        (self.turns.in_use(), waiting.count())
+        let waiting = self.queue.waiting().filter(|waiter| !waiter.is_closed());
+        (self.queue.in_use(), waiting.count())
     }
 }

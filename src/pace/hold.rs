@@ -10,9 +10,9 @@ use super::tick::Tick;
 /// Server errors and timeouts in a row that count as a request for rest.
 const FAILURES_IN_A_ROW: u32 = 5;
 /// The first wait after a 503 or after failures is so much shorter than after a 429.
-const FAILURE_PART: u32 = 10;
+const FAILURE_DIVISOR: u32 = 10;
 /// The random part of a back-off is at most this part of it.
-const JITTER_PART: u32 = 10;
+const JITTER_DIVISOR: u32 = 10;
 
 /// The bounds of holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Bounds {
     pub(super) fn first(self, status: u16) -> Duration {
         match status {
             429 => self.backoff_min,
-            _ => self.backoff_min / FAILURE_PART,
+            _ => self.backoff_min / FAILURE_DIVISOR,
         }
     }
 }
@@ -58,7 +58,7 @@ pub enum Outcome {
     /// A response that says nothing about the pace.
     Good,
     /// A response or a quota that says when to come back.
-    ComeBack { status: u16, cause: Cause, after: Duration },
+    RetryLater { status: u16, cause: Cause, after: Duration },
     /// 429 or 503 that does not say when.
     Overload { status: u16 },
     /// 500, 502, 504, 520 to 524, or a timeout.
@@ -135,27 +135,33 @@ impl Holds {
             (self.streak, self.failures) = (0, 0);
         }
         // Concurrent failures are one event.
-        let is_news = self.hold.is_none() || began > self.since;
+        let is_new_event = self.hold.is_none() || began > self.since;
         match outcome {
             Outcome::Good => {
                 self.failures = 0;
-                if is_news && self.at(now).is_none() {
+                if is_new_event && self.at(now).is_none() {
                     self.streak = 0;
                 }
             }
             Outcome::NoResponse => {}
-            Outcome::ComeBack { status, cause, after } => {
+            Outcome::RetryLater { status, cause, after } => {
                 self.failures = 0;
                 self.set(Hold { until: now + after, status, cause }, now);
             }
-            Outcome::Overload { status } if is_news => {
+            Outcome::Overload { status } if is_new_event => {
                 self.back_off(status, bounds.first(status), now, bounds, jitter);
             }
-            Outcome::Failure { status } if is_news => {
+            Outcome::Failure { status } if is_new_event => {
                 self.failures += 1;
                 self.failed = now;
                 if self.failures >= FAILURES_IN_A_ROW || self.streak > 0 {
-                    self.back_off(status, bounds.backoff_min / FAILURE_PART, now, bounds, jitter);
+                    self.back_off(
+                        status,
+                        bounds.backoff_min / FAILURE_DIVISOR,
+                        now,
+                        bounds,
+                        jitter,
+                    );
                 }
             }
             Outcome::Overload { .. } | Outcome::Failure { .. } => {}
@@ -166,7 +172,7 @@ impl Holds {
     /// Doubles with each one in a row.
     fn back_off(&mut self, status: u16, first: Duration, now: Tick, bounds: Bounds, jitter: f64) {
         let wait = first.saturating_mul(2_u32.saturating_pow(self.streak)).min(bounds.backoff_max);
-        let more = wait.mul_f64(jitter.clamp(0.0, 1.0)) / JITTER_PART;
+        let more = wait.mul_f64(jitter.clamp(0.0, 1.0)) / JITTER_DIVISOR;
         self.streak = self.streak.saturating_add(1);
         self.failures = 0;
         self.set(Hold { until: now + wait + more, status, cause: Cause::BackOff }, now);
@@ -211,7 +217,7 @@ mod tests {
 
     #[test]
     fn concurrent_failures_are_one_event_and_a_time_counts_nevertheless() {
-        let after = |seconds| Outcome::ComeBack {
+        let after = |seconds| Outcome::RetryLater {
             status: 429,
             cause: Cause::RetryAfter,
             after: SECOND * seconds,

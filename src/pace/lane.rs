@@ -2,16 +2,16 @@
 //! turn's time; a turn that ends before its start costs nothing.
 
 mod adapt;
+mod compact;
 mod config;
 mod delay;
 mod estimate;
-mod folded;
 mod group;
 pub mod kept;
 mod kind;
 mod lane_holds;
+mod outcome;
 mod rate;
-mod response;
 mod share;
 mod shared_lane;
 mod turns;
@@ -23,10 +23,10 @@ pub use super::queue::WaiterId;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
 pub use adapt::{Adapt, AdaptFactor};
+pub use compact::CompactLane;
 pub use config::Config;
 pub(super) use delay::LEAD_MAX;
 pub use estimate::LaneLimit;
-pub use folded::Folded;
 use group::{Group, GroupKey};
 pub use kind::Kind;
 pub use lane_holds::HoldScope;
@@ -74,21 +74,23 @@ pub struct Lane {
     holds: LaneHolds,
     rate: Rate,
     turns: LaneTurns,
-    /// Requests under way that may count at present: few after a hold.
-    allowed: usize,
+    /// Requests that may be under way at present: one after a hold, twice as many after each
+    /// good response.
+    concurrency_ramp: usize,
     ids: u64,
     /// This proxy's part.
     share: Share,
     /// The lane may have been in use before the clock's start, and nothing is known of it: no first
     /// start before a delay after that.
-    is_unknown: bool,
+    history_lost: bool,
 }
 
 impl Lane {
-    /// A lane on which nothing has started; `is_unknown` if something may have, before the start of
-    /// the clock.
-    pub const fn new(config: Config, is_unknown: bool) -> Self {
-        let next = Tick::from_micros(if is_unknown { config.delay.as_micros() as u64 } else { 0 });
+    /// A lane on which nothing has started; `history_lost` if something may have, before the start
+    /// of the clock.
+    pub const fn new(config: Config, history_lost: bool) -> Self {
+        let next =
+            Tick::from_micros(if history_lost { config.delay.as_micros() as u64 } else { 0 });
         Self {
             config,
             next,
@@ -96,28 +98,28 @@ impl Lane {
             holds: LaneHolds::new(),
             rate: Rate::new(),
             turns: LaneTurns::new(),
-            allowed: config.concurrency,
+            concurrency_ramp: config.concurrency,
             ids: 0,
             share: Share::ALONE,
-            is_unknown,
+            history_lost,
         }
     }
 
     /// A turn, which has started, for a request that need not wait: the common case. `None`: it has
     /// to arrive.
-    pub fn try_take(&mut self, arrival: &Arrival<'_>, now: Tick) -> Option<TurnId> {
+    pub fn try_acquire(&mut self, arrival: &Arrival<'_>, now: Tick) -> Option<TurnId> {
         if !self.groups.is_empty() {
             self.forget_groups(now);
         }
         let delay = arrival.kind.delay().max(self.rate.delay(&self.config, now));
-        let is_closed = matches!(arrival.kind, Kind::Page { opens: Some(_), .. });
+        let is_closed = matches!(arrival.kind, Kind::Page { not_before: Some(_), .. });
         let key = GroupKey::of(arrival.kind);
         let is_held = self.holds.at(arrival.client, now).is_some();
         if !delay.is_zero() || is_closed || !self.groups.is_empty() || is_held {
             return None;
         }
-        self.turns.end_long(self.config.long_transfer, now);
-        if key.counts() && !self.turns.has_place(arrival.client, self.places(now)) {
+        self.turns.end_long_transfers(self.config.long_transfer, now);
+        if key.counts() && !self.turns.has_free_concurrency(arrival.client, self.concurrency(now)) {
             return None;
         }
         let id = self.add_turn(arrival.client.clone(), key, Duration::ZERO, now);
@@ -140,14 +142,14 @@ impl Lane {
         if wait > arrival.max_wait {
             return Enqueued::TooLong { wait, hold: self.holds.at(arrival.client, now) };
         }
-        let waiter = WaiterId(self.id());
+        let waiter = WaiterId(self.next_id());
         let unknown_until = Tick::default() + arrival.kind.delay();
-        let is_unknown = self.is_unknown;
+        let history_lost = self.history_lost;
         let group = self.group(GroupKey::of(arrival.kind));
-        if let Kind::Page { delay, opens, .. } = arrival.kind {
+        if let Kind::Page { delay, not_before, .. } = arrival.kind {
             group.delay = delay;
-            let unknown_until = if is_unknown { unknown_until } else { Tick::default() };
-            group.next = group.next.max(opens.unwrap_or_default()).max(unknown_until);
+            let unknown_until = if history_lost { unknown_until } else { Tick::default() };
+            group.next = group.next.max(not_before.unwrap_or_default()).max(unknown_until);
         }
         group.queue.push(arrival.client, waiter);
         Enqueued::Waits(waiter)
@@ -160,15 +162,15 @@ impl Lane {
 
     /// The next turn that may be granted at `now`. To be called until it returns `None`.
     pub fn grant(&mut self, now: Tick) -> Option<Grant> {
-        self.turns.end_long(self.config.long_transfer, now);
+        self.turns.end_long_transfers(self.config.long_transfer, now);
         let ready = self.ready_groups(now).filter(|(ready, _)| *ready <= now);
         // Of several, the one whose last turn was longest ago.
         let at = ready.map(|(_, at)| at).min_by_key(|at| self.groups[*at].granted)?;
-        let places = self.places(now);
+        let limit = self.concurrency(now);
         let (turns, holds, group) = (&self.turns, &self.holds, &mut self.groups[at]);
         let counts = group.key.counts();
         let (client, waiter) = group.queue.pop(|client| {
-            (!counts || turns.has_place(client, places)) && holds.until(client) <= now
+            (!counts || turns.has_free_concurrency(client, limit)) && holds.until(client) <= now
         })?;
         group.granted = now;
         let (key, delay) = (group.key.clone(), group.delay);
@@ -183,9 +185,9 @@ impl Lane {
             return None;
         }
         let ready = self.ready_groups(now).map(|(ready, _)| ready).min();
-        let place = self.turns.next_long(self.config.long_transfer);
-        let places = self.rate.places_until().filter(|until| now < *until);
-        [ready, place, places].into_iter().flatten().min()
+        let transfer = self.turns.next_long_transfer_end(self.config.long_transfer);
+        let concurrency = self.rate.concurrency_until().filter(|until| now < *until);
+        [ready, transfer, concurrency].into_iter().flatten().min()
     }
 
     /// Starts the turn: its request is written next.
@@ -207,7 +209,7 @@ impl Lane {
     /// The turn is to start once more: its request is sent a second time.
     pub fn rearm(&mut self, turn: TurnId) {
         if let Some(turn) = self.turns.get_mut(turn) {
-            (turn.has_started, turn.settled) = (false, None);
+            (turn.has_started, turn.fixed_start) = (false, None);
         }
     }
 
@@ -235,26 +237,26 @@ impl Lane {
     /// Holds until `hold.until`, as after a restart.
     pub fn set_hold(&mut self, hold: Hold, now: Tick) {
         self.holds.set(hold, now);
-        self.allowed = 1;
+        self.concurrency_ramp = 1;
     }
 
     /// Ends a hold and forgets the failures behind it.
     pub fn release(&mut self) {
         self.holds = LaneHolds::new();
-        self.allowed = self.config.concurrency;
+        self.concurrency_ramp = self.config.concurrency;
     }
 
     /// Applies other settings; what has started counts on.
     pub fn change(&mut self, config: Config) {
-        let is_full = self.allowed >= self.config.concurrency;
-        self.allowed = if is_full { config.concurrency } else { self.allowed };
+        let is_full = self.concurrency_ramp >= self.config.concurrency;
+        self.concurrency_ramp = if is_full { config.concurrency } else { self.concurrency_ramp };
         self.config = config;
     }
 
     /// Whether nothing need be remembered at `now`.
     pub fn is_idle(&self, now: Tick) -> bool {
         self.turns.0.is_empty()
-            && !self.has_next_own(now)
+            && !self.is_lane_delayed(now)
             && self.holds.is_over(now, self.config.holds)
             && self.rate.is_over(now)
             && self.groups.iter().all(|group| self.is_over(group, now))
@@ -270,28 +272,30 @@ impl Lane {
         self.groups.iter().map(|group| group.queue.len_of(client)).sum()
     }
 
-    /// The groups with a waiter that may have a place: the moment from which each may have a turn,
-    /// and its index. Where there is a delay, a turn that has not started is the only one.
+    /// The groups with a waiter that may be one more under way: the moment from which each may have
+    /// a turn, and its index. Where there is a delay, a turn that has not started is the only one.
     fn ready_groups(&self, now: Tick) -> impl Iterator<Item = (Tick, usize)> {
         let own = self.own_delay(now);
         let is_taken = !own.is_zero() && self.turns.unstarted(None) > 0;
-        let places = self.places(now);
+        let limit = self.concurrency(now);
         self.groups.iter().enumerate().filter_map(move |(at, group)| {
             let is_taken = group.key.is_page()
                 && (is_taken
                     || !group.delay.is_zero() && self.turns.unstarted(Some(&group.key)) > 0);
             let counts = group.key.counts();
-            let may = |client: &&ClientKey| !counts || self.turns.has_place(client, places);
+            let may =
+                |client: &&ClientKey| !counts || self.turns.has_free_concurrency(client, limit);
             let clients = group.queue.clients().filter(|_| !is_taken).filter(may);
             let held_until = clients.map(|client| self.holds.until(client)).min()?;
             Some((self.ready_at(group, own).max(held_until), at))
         })
     }
 
-    /// The requests under way that may count.
-    fn places(&self, now: Tick) -> usize {
-        let parts = self.share.here.max(self.share.delays) as usize;
-        self.rate.places(self.allowed.min((self.config.concurrency / parts).max(1)), now)
+    /// The requests that may be under way.
+    fn concurrency(&self, now: Tick) -> usize {
+        let parts = self.share.here.max(self.share.delay_factor) as usize;
+        self.rate
+            .concurrency(self.concurrency_ramp.min((self.config.concurrency / parts).max(1)), now)
     }
 
     /// Forgets the groups of which nothing need be remembered: a file may name very many.
@@ -304,7 +308,7 @@ impl Lane {
 
     /// Whether nothing need be remembered of a group at `now`.
     fn is_over(&self, group: &Group, now: Tick) -> bool {
-        group.queue.len() == 0 && !self.has_next_of(group, now)
+        group.queue.len() == 0 && !self.is_group_delayed(group, now)
     }
 
     fn group(&mut self, key: GroupKey) -> &mut Group {
@@ -319,15 +323,23 @@ impl Lane {
     }
 
     fn add_turn(&mut self, client: ClientKey, key: GroupKey, delay: Duration, now: Tick) -> TurnId {
-        let id = TurnId(self.id());
+        let id = TurnId(self.next_id());
         let has_started = false;
-        let turn =
-            LaneTurn { id, client, key, delay, has_started, settled: None, began: now, head: None };
+        let turn = LaneTurn {
+            id,
+            client,
+            key,
+            delay,
+            has_started,
+            fixed_start: None,
+            began: now,
+            head: None,
+        };
         self.turns.0.push(turn);
         id
     }
 
-    const fn id(&mut self) -> u64 {
+    const fn next_id(&mut self) -> u64 {
         self.ids += 1;
         self.ids
     }

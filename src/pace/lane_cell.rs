@@ -14,7 +14,7 @@ use super::exchanges::{Exchanges, NewExchanges};
 use super::lane::{Lane, TurnId, WaiterId};
 use super::shared::Shared;
 use super::tick::Tick;
-use super::timer::Sleeper;
+use super::timer::TimerTask;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -29,7 +29,7 @@ impl Key for IpAddr {}
 #[derive(Debug)]
 pub(super) struct LaneCell<K: Key = Origin> {
     pub key: K,
-    /// Its place among the cells that are due at the same time.
+    /// Its number among the cells that are due at the same time.
     number: u64,
     pub shared: Arc<Shared>,
     pub state: Lock<State<K>>,
@@ -42,10 +42,10 @@ pub(super) struct State<K: Key = Origin> {
     pub waiters: HashMap<WaiterId, Waiter<K>>,
     /// When the timer is to look at the lane.
     wake: Option<Tick>,
-    /// When this proxy was last marked at the origin, for the others.
-    marked: Option<Tick>,
+    /// When this proxy was last announced at the origin, for the others.
+    announced: Option<Tick>,
     /// Whether a request has had a turn since then.
-    had_turn_since_mark: bool,
+    had_turn_since_announced: bool,
     /// It has been removed: a request that found it before looks again.
     pub is_removed: bool,
 }
@@ -85,8 +85,8 @@ impl<K: Key> LaneCell<K> {
             exchanges,
             waiters,
             wake: None,
-            marked: None,
-            had_turn_since_mark: false,
+            announced: None,
+            had_turn_since_announced: false,
             is_removed: false,
         };
         Arc::new(Self { key, number, shared: Arc::clone(shared), state: Lock::new(state) })
@@ -110,7 +110,7 @@ impl<K: Key> LaneCell<K> {
         let is_earlier = |at: &Tick| state.wake.is_none_or(|wake| *at < wake || wake <= now);
         if let Some(at) = wake.filter(is_earlier) {
             state.wake = Some(at);
-            let cell = Arc::downgrade(self) as Weak<dyn Sleeper>;
+            let cell = Arc::downgrade(self) as Weak<dyn TimerTask>;
             self.shared.timer.wake_at(at, self.number, cell);
         }
         granted
@@ -118,7 +118,7 @@ impl<K: Key> LaneCell<K> {
 
     /// Removes the waiters that a hold that has begun lets wait too long: they learn that their
     /// turn will not come.
-    pub(super) fn refuse_late(state: &mut State<K>, now: Tick) {
+    pub(super) fn drop_late_waiters(state: &mut State<K>, now: Tick) {
         let State { lane, waiters, .. } = state;
         let is_late = |waiter: &Waiter<K>| {
             let hold = lane.hold_for(&waiter.client, now);
@@ -140,7 +140,7 @@ impl<K: Key> LaneCell<K> {
         let changed = change(&mut state);
         let granted = self.grant(&mut state, now);
         drop(state);
-        hand_over(granted);
+        send_grants(granted);
         changed
     }
 
@@ -151,14 +151,14 @@ impl<K: Key> LaneCell<K> {
         id: Option<TurnId>,
         client: ClientKey,
     ) -> TurnGuard<K> {
-        state.had_turn_since_mark = true;
+        state.had_turn_since_announced = true;
         let has_exchange = state.exchanges.take(&client);
         TurnGuard { cell: Arc::clone(self), client, id, has_exchange }
     }
 
-    /// Tells requests that they have an exchange. Must be called without the lock: one whose request
-    /// has left goes to the next.
-    pub(super) fn hand_over_exchanges(&self, mut granted: NewExchanges) {
+    /// Tells requests that they have an exchange. Must be called without the lock: one whose
+    /// request has left goes to the next.
+    pub(super) fn send_exchanges(&self, mut granted: NewExchanges) {
         while let Some((client, waiter)) = granted.pop() {
             if waiter.send(()).is_err() {
                 let mut state = self.state.lock();
@@ -169,7 +169,7 @@ impl<K: Key> LaneCell<K> {
     }
 }
 
-impl<K: Key> Sleeper for LaneCell<K> {
+impl<K: Key> TimerTask for LaneCell<K> {
     fn wake(self: Arc<Self>, now: Tick) {
         self.update(now, |state| state.wake = None);
     }
@@ -181,14 +181,14 @@ impl<K: Key> State<K> {
         self.waiters.is_empty() && self.exchanges.counts() == (0, 0)
     }
 
-    /// Whether this proxy is to be marked at the origin now: it is in use, and the last mark is an
-    /// `interval` ago.
-    pub(super) fn take_mark(&mut self, now: Tick, interval: Duration) -> bool {
-        let is_due = self.marked.is_none_or(|marked| marked + interval <= now);
-        if !is_due || !self.had_turn_since_mark && self.has_no_requests() {
+    /// Whether this proxy is to be announced at the origin now: it is in use, and it was last
+    /// announced an `interval` ago.
+    pub(super) fn begin_announcement(&mut self, now: Tick, interval: Duration) -> bool {
+        let is_due = self.announced.is_none_or(|announced| announced + interval <= now);
+        if !is_due || !self.had_turn_since_announced && self.has_no_requests() {
             return false;
         }
-        (self.marked, self.had_turn_since_mark) = (Some(now), false);
+        (self.announced, self.had_turn_since_announced) = (Some(now), false);
         true
     }
 
@@ -213,15 +213,15 @@ impl<K: Key> Drop for TurnGuard<K> {
             return;
         }
         let exchanges = state.exchanges.grant();
-        let turns = cell.grant(&mut state, cell.shared.ticks.now());
+        let turns = cell.grant(&mut state, cell.shared.clock.now());
         drop(state);
-        hand_over(turns);
-        cell.hand_over_exchanges(exchanges);
+        send_grants(turns);
+        cell.send_exchanges(exchanges);
     }
 }
 
 /// Sends turns to their requests. Must be called without the lock.
-pub(super) fn hand_over<K: Key>(granted: Grants<K>) {
+pub(super) fn send_grants<K: Key>(granted: Grants<K>) {
     for (sender, guard) in granted {
         let _ = sender.send(guard);
     }

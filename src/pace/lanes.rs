@@ -35,7 +35,7 @@ pub struct Lanes {
     pub(super) addresses: Addresses,
     count: AtomicUsize,
     /// The process before did not say what lies ahead.
-    is_unknown: AtomicBool,
+    history_lost: AtomicBool,
 }
 
 /// What is known of the lane of an origin.
@@ -57,7 +57,7 @@ impl Lanes {
             addresses: Addresses::new(Arc::clone(&shared)),
             shared,
             count: AtomicUsize::new(0),
-            is_unknown: AtomicBool::new(false),
+            history_lost: AtomicBool::new(false),
         })
     }
 
@@ -80,7 +80,7 @@ impl Lanes {
                 state.exchanges.resize(max_exchanges);
                 state.exchanges.grant()
             });
-            cell.hand_over_exchanges(exchanges);
+            cell.send_exchanges(exchanges);
         }
         self.addresses.change();
     }
@@ -88,15 +88,15 @@ impl Lanes {
     /// Takes up the lanes that the process before has left. If it did not leave all that it knew,
     /// no other lane starts before a delay after the start of this process. Those of addresses are
     /// not left.
-    pub fn take_up(&self, kept: Vec<(Origin, KeptLane)>, is_whole: bool) {
-        self.is_unknown.store(!is_whole, Ordering::Relaxed);
-        self.addresses.follow_another_process();
+    pub fn restore(&self, kept: Vec<(Origin, KeptLane)>, is_complete: bool) {
+        self.history_lost.store(!is_complete, Ordering::Relaxed);
+        self.addresses.set_history_lost();
         let (config, now) = (self.shared.config.load_full(), self.now());
         let hold_max = config.max_retry_after.max(2 * config.lane.holds.backoff_max);
         for (origin, lane) in kept {
             // A full table costs time later, and nothing now.
             let _ = self.with_lane(&origin, |_, state| {
-                state.lane.take_up(lane, (KEPT_DELAY_MAX, hold_max), now);
+                state.lane.restore(lane, (KEPT_DELAY_MAX, hold_max), now);
             });
         }
     }
@@ -112,17 +112,17 @@ impl Lanes {
         };
         for shard in &self.shards {
             let shard = shard.lock();
-            shard.folded.iter().for_each(|(origin, lane)| keep(origin, lane.kept(now)));
+            shard.compact.iter().for_each(|(origin, lane)| keep(origin, lane.kept(now)));
             let cells = shard.cells.iter();
             cells.for_each(|(origin, cell)| keep(origin, cell.state.lock().lane.kept(now)));
         }
         kept.sort_by_key(|(_, lane)| std::cmp::Reverse(lane.length()));
         // What the process before knew of other origins may lie ahead still.
-        let is_unknown =
-            self.is_unknown.load(Ordering::Relaxed) && now < Tick::default() + KEPT_DELAY_MAX;
-        let is_whole = all && !is_unknown && kept.len() <= KEPT_LANES_MAX;
+        let history_lost =
+            self.history_lost.load(Ordering::Relaxed) && now < Tick::default() + KEPT_DELAY_MAX;
+        let is_complete = all && !history_lost && kept.len() <= KEPT_LANES_MAX;
         kept.truncate(KEPT_LANES_MAX);
-        (kept, is_whole)
+        (kept, is_complete)
     }
 
     /// Counts that lanes were written to the store.
@@ -160,13 +160,13 @@ impl Lanes {
         let share = self.shared.cluster.share();
         shard.sweep(self.now(), config.holds, share);
         self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
-        let mut lane = match shard.folded.remove(origin) {
-            Some(folded) => folded.unfold(config),
+        let mut lane = match shard.compact.remove(origin) {
+            Some(compact) => compact.expand(config),
             None if self.count.fetch_add(1, Ordering::Relaxed) >= LANES_MAX => {
                 self.count.fetch_sub(1, Ordering::Relaxed);
                 return Err(NoTurn::Full);
             }
-            None => Lane::new(config, self.is_unknown.load(Ordering::Relaxed)),
+            None => Lane::new(config, self.history_lost.load(Ordering::Relaxed)),
         };
         lane.set_share(share);
         let max_exchanges = self.shared.config.load().max_exchanges;
@@ -188,7 +188,7 @@ impl Lanes {
     /// What is known of the lane of `origin`, if some request would have to wait there.
     pub fn view(&self, origin: &Origin) -> Option<LaneView> {
         let (now, shard) = (self.now(), self.shard(origin).lock());
-        if let Some(lane) = shard.folded.get(origin) {
+        if let Some(lane) = shard.compact.get(origin) {
             return lane.kept(now).map(|ahead| LaneView { waiting: 0, ahead });
         }
         let cell = shard.cells.get(origin).cloned()?;
@@ -228,9 +228,10 @@ impl Lanes {
         let share = self.shared.cluster.share();
         for shard in &self.shards {
             let shard = shard.lock();
-            let folded = shard.folded.values();
-            counts.lanes += folded.clone().filter(|lane| !lane.is_over(now, bounds, share)).count();
-            counts.holds += folded.filter(|lane| lane.hold_at(now).is_some()).count();
+            let compact = shard.compact.values();
+            counts.lanes +=
+                compact.clone().filter(|lane| !lane.is_over(now, bounds, share)).count();
+            counts.holds += compact.filter(|lane| lane.hold_at(now).is_some()).count();
         }
         for cell in self.all() {
             let state = cell.state.lock();
@@ -257,6 +258,6 @@ impl Lanes {
     }
 
     pub(super) fn now(&self) -> Tick {
-        self.shared.ticks.now()
+        self.shared.clock.now()
     }
 }

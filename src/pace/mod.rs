@@ -1,13 +1,38 @@
 //! Says when a request may start; the gate says whether.
 //!
-//! All starts at one origin form a [`lane`]: they are a delay apart, a bounded number of them is
-//! under way, and none starts while the origin asks for rest ([`hold`]). A lane takes no lock and
-//! reads no clock: time is passed in, and the caller acts on what it returns. [`Lanes`] has the
-//! lanes of all origins, and gives each request its [`Turn`], without which egress sends nothing.
-//! Where addresses have limits, each has a lane as well, which a request enters with its connection.
+//! | word | meaning |
+//! | --- | --- |
+//! | lane | all requests to one origin, with its delays, concurrency and holds; or to one address, where addresses have limits |
+//! | turn | the right of one request to start once; egress sends nothing without one |
+//! | start | the writing of a request's head to its connection; the next start is a delay later |
+//! | delay | the least time between two starts: of the lane (`pace.delay`), or of a group of the robots.txt (Crawl-delay) |
+//! | concurrency | the requests that may be under way at an origin |
+//! | hold | a time without starts, because the origin asks for that (Retry-After) or fails |
+//! | slot | the time for one start that a turn has reserved at the engine, where several proxies share a lane |
+//! | share | the part of a lane's pace that this proxy keeps: all of it, unless other proxies request the origin |
+//!
+//! # The way of a request
+//!
+//! ```text
+//! Lanes::try_acquire      acquire      a turn at once: no delay, no hold, and one more may be under way
+//!   else wait_for_turn    waiting      queued in its lane; the client's next request comes after those
+//!                                      of other clients
+//!     LaneCell::grant     lane_cell    a turn, when time (timer) or the end of another turn allows it
+//!     Turn::reserve       slot         a slot at the engine, if proxies share the lane
+//! Lanes::try_start        start        over its connection: the time has come at the origin, and at the
+//!                                      address (turn/at_address)
+//! Turn::note_…            turn/report  the head is written; what the response or failure means for the lane
+//! drop(Turn)              lane_cell    the request counts no longer, and the next is granted its turn
+//! ```
+//!
+//! A [`Lane`](lane::Lane) is pure: it takes no lock and reads no clock; time is passed in as a
+//! [`Tick`](tick::Tick), and the caller acts on what it returns. A `LaneCell` is a lane under its
+//! lock, with the requests that wait. [`Lanes`] has those of all origins.
 
+mod acquire;
 mod addresses;
 mod cluster;
+mod conditions;
 mod config;
 mod exchange_wait;
 mod exchanges;
@@ -17,9 +42,9 @@ mod lane_cell;
 mod lanes;
 mod limits;
 mod no_turn;
-mod outcome;
 mod presence;
 mod queue;
+mod response_outcome;
 mod shard;
 mod shared;
 mod shared_holds;
@@ -28,23 +53,21 @@ mod simulation;
 mod slot;
 mod start;
 mod stats;
-mod take;
-mod terms;
 pub mod tick;
-mod ticks;
+mod tick_clock;
 mod timer;
 mod turn;
 mod visits;
 mod waited;
 mod waiting;
 
+pub use acquire::{PendingTurn, TryAcquire, TurnRequest};
 pub use config::{AddressLimits, Away, Config, OriginPace, PaceMode, Subresources};
 pub use exchanges::NoExchange;
 pub use lane::kept::{KeptHold, KeptLane};
 pub use lanes::{LaneView, Lanes};
 pub use no_turn::{NoTurn, WaitReason};
 pub use stats::{Counts, WaitTotals};
-pub use take::{TurnOrWait, TurnRequest, Wait};
 pub use turn::Turn;
 pub use visits::Visit;
 pub use waited::Waited;

@@ -40,11 +40,11 @@ impl WaitReason {
         Self::Address,
     ];
 
-    pub(super) const fn of(limit: LaneLimit, asked: Option<DelayRecord>) -> Self {
-        match (limit, asked) {
+    pub(super) const fn of(limit: LaneLimit, record: Option<DelayRecord>) -> Self {
+        match (limit, record) {
             (LaneLimit::Delay, _) => Self::Delay,
-            (LaneLimit::Asked, Some(DelayRecord::RequestRate)) => Self::RequestRate,
-            (LaneLimit::Asked, _) => Self::CrawlDelay,
+            (LaneLimit::SiteDelay, Some(DelayRecord::RequestRate)) => Self::RequestRate,
+            (LaneLimit::SiteDelay, _) => Self::CrawlDelay,
             (LaneLimit::Concurrency, _) => Self::Concurrency,
             (LaneLimit::Hold, _) => Self::Hold,
             (LaneLimit::Adapt, _) => Self::Adapt,
@@ -64,7 +64,7 @@ pub enum NoTurn {
     /// A hold of the origin lasts so long; `status` is what the client gets.
     Resting { wait: Duration, status: u16, cause: Cause },
     /// Its robots.txt asks for requests in certain hours only, the next of which begin then.
-    Closed { wait: Duration, line: u32 },
+    OutsideVisitTime { wait: Duration, line: u32 },
     /// The engine is away, and this proxy sends nothing to origins with a delay meanwhile
     /// (`engine.away`).
     EngineAway,
@@ -78,9 +78,9 @@ impl NoTurn {
     /// The time after which another try is of use.
     pub const fn retry_after(&self) -> Duration {
         match self {
-            Self::TooLong { wait, .. } | Self::Resting { wait, .. } | Self::Closed { wait, .. } => {
-                *wait
-            }
+            Self::TooLong { wait, .. }
+            | Self::Resting { wait, .. }
+            | Self::OutsideVisitTime { wait, .. } => *wait,
             Self::EngineAway => ENGINE_RETRY,
             Self::Full | Self::Stopping => Duration::from_secs(1),
         }
@@ -121,7 +121,7 @@ impl fmt::Display for NoTurn {
                     Cause::BackOff => write!(f, "the origin failed or answered {status}, and is left alone for another {rest} s"),
                 }
             }
-            Self::Closed { wait, line } => write!(
+            Self::OutsideVisitTime { wait, line } => write!(
                 f,
                 "the robots.txt asks for requests in certain hours only (Visit-time, line {line}), the next of which begin in {} s",
                 wait.as_secs_f64().ceil()

@@ -1,5 +1,5 @@
-//! Marks of this proxy at the origins that it requests, so that the proxies there share the places,
-//! and learn of holds.
+//! Marks of this proxy at the origins that it requests, so that the proxies there share its
+//! concurrency, and learn of holds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::lane::Share;
 use super::lane_cell::LaneCell;
 use super::lanes::Lanes;
-use super::shared_holds::take_up;
+use super::shared_holds;
 use crate::engine::Engine;
 
-/// Origins that are marked at once; the others follow when these have been.
-const MARKS_AT_ONCE: usize = 256;
+/// Origins that are announced at once; the others follow when these have been.
+const ANNOUNCED_AT_ONCE: usize = 256;
 
 /// An engine that does not say how often marks are due.
 const PRESENCE_MIN: Duration = Duration::from_secs(1);
@@ -46,26 +46,26 @@ impl Lanes {
         let (now, status) = (self.now(), engine.status());
         if status.is_up {
             let interval = status.presence.max(PRESENCE_MIN);
-            let is_due = |cell: &Arc<LaneCell>| cell.state.lock().take_mark(now, interval);
+            let is_due = |cell: &Arc<LaneCell>| cell.state.lock().begin_announcement(now, interval);
             let due: Vec<_> = self.all().into_iter().filter(is_due).collect();
-            mark(engine, &due).await;
+            announce(engine, &due).await;
         }
     }
 }
 
 /// Marks this proxy at the origins of `cells`, and takes up what the engine says of them.
-async fn mark(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
-    for cells in cells.chunks(MARKS_AT_ONCE) {
+async fn announce(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
+    for cells in cells.chunks(ANNOUNCED_AT_ONCE) {
         // The calls are sent at once; only their responses are awaited in turn.
         let calls: Vec<_> = cells.iter().map(|cell| engine.here(&cell.key)).collect();
         for (cell, call) in cells.iter().zip(calls) {
             let Ok(presence) = call.await else { return };
             let here = u32::try_from(presence.here).unwrap_or(u32::MAX).max(1);
-            let now = cell.shared.ticks.now();
+            let now = cell.shared.clock.now();
             cell.update(now, |state| {
                 state.lane.set_share(Share { here, ..cell.shared.cluster.share() });
             });
-            take_up(cell, presence.hold, now);
+            shared_holds::apply(cell, presence.hold, now);
         }
     }
 }

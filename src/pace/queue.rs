@@ -35,8 +35,8 @@ impl Queue {
         &mut self,
         may: impl Fn(&ClientKey) -> bool,
     ) -> Option<(ClientKey, WaiterId)> {
-        let place = self.clients.iter().position(|(key, _)| may(key))?;
-        let (client, mut waiters) = self.clients.remove(place)?;
+        let at = self.clients.iter().position(|(key, _)| may(key))?;
+        let (client, mut waiters) = self.clients.remove(at)?;
         let waiter = waiters.pop_front()?;
         self.len -= 1;
         if !waiters.is_empty() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::hold::Bounds;
-use super::lane::{Folded, Share};
+use super::lane::{CompactLane, Share};
 use super::lane_cell::LaneCell;
 use super::tick::Tick;
 use crate::types::origin::Origin;
@@ -18,9 +18,10 @@ const SWEEP_MIN: usize = 64;
 #[derive(Debug)]
 pub(super) struct Shard {
     pub cells: HashMap<Origin, Arc<LaneCell>>,
-    /// Boxed, since up to half of a table is empty: a million lanes take 270 MiB so, and 420 without.
-    pub folded: HashMap<Origin, Box<Folded>>,
-    fold_at: usize,
+    /// Boxed, since up to half of a table is empty: a million lanes take 270 MiB so, and 420
+    /// without.
+    pub compact: HashMap<Origin, Box<CompactLane>>,
+    compact_at: usize,
     forget_at: usize,
 }
 
@@ -28,8 +29,8 @@ impl Default for Shard {
     fn default() -> Self {
         Self {
             cells: HashMap::default(),
-            folded: HashMap::default(),
-            fold_at: SWEEP_MIN,
+            compact: HashMap::default(),
+            compact_at: SWEEP_MIN,
             forget_at: SWEEP_MIN,
         }
     }
@@ -38,31 +39,31 @@ impl Default for Shard {
 impl Shard {
     /// The number of lanes.
     pub(super) fn len(&self) -> usize {
-        self.cells.len() + self.folded.len()
+        self.cells.len() + self.compact.len()
     }
 
-    /// Folds the lanes that are not in use, and forgets those of which nothing need be remembered, if
-    /// there have come to be many.
+    /// Folds the lanes that are not in use, and forgets those of which nothing need be remembered,
+    /// if there have come to be many.
     pub(super) fn sweep(&mut self, now: Tick, bounds: Bounds, share: Share) {
-        if self.cells.len() >= self.fold_at {
-            self.fold(now, bounds, share);
-            self.fold_at = SWEEP_MIN.max(2 * self.cells.len());
+        if self.cells.len() >= self.compact_at {
+            self.compact(now, bounds, share);
+            self.compact_at = SWEEP_MIN.max(2 * self.cells.len());
         }
-        if self.folded.len() >= self.forget_at {
-            self.folded.retain(|_, lane| !lane.is_over(now, bounds, share));
-            self.forget_at = SWEEP_MIN.max(2 * self.folded.len());
+        if self.compact.len() >= self.forget_at {
+            self.compact.retain(|_, lane| !lane.is_over(now, bounds, share));
+            self.forget_at = SWEEP_MIN.max(2 * self.compact.len());
         }
     }
 
-    fn fold(&mut self, now: Tick, bounds: Bounds, share: Share) {
-        let folded = &mut self.folded;
+    fn compact(&mut self, now: Tick, bounds: Bounds, share: Share) {
+        let compact = &mut self.compact;
         self.cells.retain(|origin, cell| {
             let mut state = cell.state.lock();
-            let lane = if state.has_no_requests() { state.lane.fold(now) } else { None };
+            let lane = if state.has_no_requests() { state.lane.compact(now) } else { None };
             let Some(lane) = lane else { return true };
             state.is_removed = true;
             if !lane.is_over(now, bounds, share) {
-                folded.insert(origin.clone(), Box::new(lane));
+                compact.insert(origin.clone(), Box::new(lane));
             }
             false
         });
@@ -105,13 +106,13 @@ mod tests {
             shard.sweep(now, bounds, Share::ALONE);
             shard.cells.insert(origin(number), cell);
         }
-        assert_eq!((shard.cells.len(), shard.folded.len()), (SWEEP_MIN, 0));
+        assert_eq!((shard.cells.len(), shard.compact.len()), (SWEEP_MIN, 0));
         shard.sweep(now, bounds, Share::ALONE);
         // The two with an exchange stay, and of the others those on hold.
-        assert_eq!((shard.cells.len(), shard.folded.len()), (2, SWEEP_MIN / 2 - 1));
+        assert_eq!((shard.cells.len(), shard.compact.len()), (2, SWEEP_MIN / 2 - 1));
         assert_eq!(shard.len(), 2 + SWEEP_MIN / 2 - 1);
         shard.forget_at = 0;
         shard.sweep(until, bounds, Share::ALONE);
-        assert_eq!(shard.folded.len(), 0);
+        assert_eq!(shard.compact.len(), 0);
     }
 }

@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::config::Config;
 use super::stats::Stats;
 use super::tick::Tick;
-use super::ticks::Ticks;
+use super::tick_clock::TickClock;
 use super::timer::Timer;
 use super::visits::Visits;
 use crate::runtime::clock::Clock;
@@ -19,7 +19,7 @@ use crate::runtime::clock::Clock;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub config: ArcSwap<Config>,
-    pub ticks: Ticks,
+    pub clock: TickClock,
     pub timer: Timer,
     pub stats: Stats,
     pub visits: Visits,
@@ -34,11 +34,11 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(config: Config, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let ticks = Ticks::new(clock);
+        let clock = TickClock::new(clock);
         Arc::new(Self {
             config: ArcSwap::from_pointee(config),
-            timer: Timer::new(ticks.clone()),
-            ticks,
+            timer: Timer::new(clock.clone()),
+            clock,
             stats: Stats::default(),
             visits: Visits::default(),
             cluster: Cluster::default(),
@@ -51,9 +51,9 @@ impl Shared {
     /// Returns when the proxy stops, if that is too early for a start at `expected`.
     pub(super) async fn stopped_before(&self, shutdown: &CancellationToken, expected: Tick) {
         shutdown.cancelled().await;
-        let end = self.ticks.now() + self.config.load().drain_timeout;
+        let end = self.clock.now() + self.config.load().drain_timeout;
         if expected <= end {
-            sleep_until(self.ticks.instant(end)).await;
+            sleep_until(self.clock.instant(end)).await;
         }
     }
 }

@@ -10,20 +10,20 @@ use super::tick::Tick;
 use crate::engine::{self, HoldCause, HoldLength, HoldRequest};
 
 /// Holds the origin as the engine says.
-pub(super) fn take_up(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tick) {
+pub(super) fn apply(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tick) {
     let Some(engine::Hold { left, status, cause }) = hold else { return };
     let hold = Hold { until: now + left, status, cause: cause.into() };
     cell.update(now, |state| {
         if state.lane.hold_at(now).is_none_or(|own| own.until < hold.until) {
             state.lane.set_hold(hold, now);
-            LaneCell::refuse_late(state, now);
+            LaneCell::drop_late_waiters(state, now);
         }
     });
 }
 
-/// Reports the cause of a hold to the engine, and takes up the hold that applies to all, in a task of
-/// its own: no request waits for it.
-pub(super) fn announce(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
+/// Reports the cause of a hold to the engine, and takes up the hold that applies to all, in a task
+/// of its own: no request waits for it.
+pub(super) fn report(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
     let Some(engine) = cell.shared.cluster.engine().cloned() else { return };
     let lane = cell.shared.config.load().lane;
     if lane.hold_scope == HoldScope::Client {
@@ -36,7 +36,7 @@ pub(super) fn announce(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
         jitter: (jitter * 1000.0) as u16,
     };
     let (length, status, cause) = match outcome {
-        Outcome::ComeBack { status, cause, after } => (HoldLength::For(after), status, cause),
+        Outcome::RetryLater { status, cause, after } => (HoldLength::For(after), status, cause),
         Outcome::Overload { status } | Outcome::Failure { status } => {
             (back_off(bounds.first(status)), status, Cause::BackOff)
         }
@@ -51,13 +51,13 @@ pub(super) fn announce(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
     spawn(async move {
         let request = HoldRequest { origin: &cell.key, length, status, cause };
         if let Ok(hold) = engine.hold(request).await {
-            take_up(&cell, Some(hold), cell.shared.ticks.now());
+            apply(&cell, Some(hold), cell.shared.clock.now());
         }
     });
 }
 
 /// Reports to the engine that the origin responds again.
-pub(super) fn calm(cell: &Arc<LaneCell>) {
+pub(super) fn report_recovery(cell: &Arc<LaneCell>) {
     let Some(engine) = cell.shared.cluster.engine() else { return };
     let calm = engine.calm(&cell.key);
     spawn(async move {

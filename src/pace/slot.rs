@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::time::sleep_until;
 
+use super::conditions::TurnConditions;
 use super::config::Away;
 use super::lane::{LaneLimit, Share, TurnId};
 use super::lane_cell::TurnGuard;
 use super::no_turn::{NoTurn, WaitReason};
-use super::shared_holds::take_up;
-use super::terms::Terms;
+use super::shared_holds;
 use super::tick::Tick;
 use super::waited::Waited;
 use crate::engine::{self, Engine, SlotEnd, TurnRequest};
@@ -42,35 +42,35 @@ impl Slot {
     }
 
     /// Whether it was reserved, and not only made to be replaced.
-    pub(super) fn is_real(&self) -> bool {
+    pub(super) fn was_reserved(&self) -> bool {
         self.end > Self::MISSED.end
     }
 }
 
-/// How the start of a turn was settled with the other proxies.
+/// When a turn starts, as far as other proxies decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum StartRule {
     /// It has no delay, or there is no engine.
     Free,
     Slot(Slot),
     /// The engine is away: this proxy takes its part of the pace.
-    Share,
+    OwnShare,
 }
 
 /// What became of a request for a slot.
-enum Reserved {
+enum ReserveAttempt {
     Slot(Slot),
-    Away,
+    EngineAway,
     /// The next slot is so far ahead.
     Beyond(Duration),
-    Lost,
+    TooLate,
 }
 
 /// How a turn goes on without the engine.
-enum Alone {
-    Settled(Settled),
+enum WithoutEngine {
+    Start(StartRule),
     /// Its part of the pace comes then.
-    Waits(Tick),
+    WaitUntil(Tick),
 }
 
 impl TurnGuard {
@@ -79,37 +79,41 @@ impl TurnGuard {
     /// # Errors
     ///
     /// There is none until `deadline`.
-    pub(super) async fn reserve(&self, id: TurnId, terms: &Terms) -> Result<Settled, NoTurn> {
-        let (shared, deadline) = (&self.cell.shared, terms.deadline);
-        let Some(engine) = shared.cluster.engine() else { return Ok(Settled::Free) };
+    pub(super) async fn reserve(
+        &self,
+        id: TurnId,
+        conditions: &TurnConditions,
+    ) -> Result<StartRule, NoTurn> {
+        let (shared, deadline) = (&self.cell.shared, conditions.deadline);
+        let Some(engine) = shared.cluster.engine() else { return Ok(StartRule::Free) };
         let mut away_since = None;
         loop {
             match self.try_reserve(engine, id, deadline).await {
-                Some(Reserved::Slot(slot)) => return Ok(Settled::Slot(slot)),
-                None => return Ok(Settled::Free),
-                Some(Reserved::Away) => {
-                    let since = *away_since.get_or_insert_with(|| shared.ticks.now());
-                    match self.settle_alone(id, since, deadline)? {
-                        Alone::Settled(settled) => return Ok(settled),
-                        Alone::Waits(start) => {
-                            let retry = shared.ticks.now() + AWAY_RETRY;
-                            sleep_until(shared.ticks.instant(start.min(retry))).await;
+                Some(ReserveAttempt::Slot(slot)) => return Ok(StartRule::Slot(slot)),
+                None => return Ok(StartRule::Free),
+                Some(ReserveAttempt::EngineAway) => {
+                    let since = *away_since.get_or_insert_with(|| shared.clock.now());
+                    match self.start_without_engine(id, since, deadline)? {
+                        WithoutEngine::Start(rule) => return Ok(rule),
+                        WithoutEngine::WaitUntil(start) => {
+                            let retry = shared.clock.now() + AWAY_RETRY;
+                            sleep_until(shared.clock.instant(start.min(retry))).await;
                         }
                     }
                 }
-                Some(Reserved::Beyond(wait)) => {
-                    let now = shared.ticks.now();
-                    self.cell.state.lock().lane.put_off(id, now + wait);
+                Some(ReserveAttempt::Beyond(wait)) => {
+                    let now = shared.clock.now();
+                    self.cell.state.lock().lane.postpone(id, now + wait);
                     if now + wait > deadline {
-                        return Err(self.beyond(id, terms, wait));
+                        return Err(self.beyond(id, conditions, wait));
                     }
                     // Another request to the engine before half of it is over would not help.
-                    sleep_until(shared.ticks.instant(now + wait / 2)).await;
+                    sleep_until(shared.clock.instant(now + wait / 2)).await;
                 }
-                Some(Reserved::Lost) => {
+                Some(ReserveAttempt::TooLate) => {
                     // The engine responds too late: without a slot other proxies may start as well.
                     engine.stats().note_slot(SlotEnd::Missed);
-                    if shared.ticks.now() >= deadline {
+                    if shared.clock.now() >= deadline {
                         let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
                         return Err(NoTurn::TooLong { wait: LATE_RETRY, by, line, delay });
                     }
@@ -118,56 +122,67 @@ impl TurnGuard {
         }
     }
 
-    /// Settles the start of a turn for which the engine has no slot since that moment: it takes this
-    /// proxy's part of the pace, also where a single operation has failed. Where that is not soon,
-    /// the engine is asked again until then.
+    /// Settles the start of a turn for which the engine has no slot since that moment: it takes
+    /// this proxy's part of the pace, also where a single operation has failed. Where that is not
+    /// soon, the engine is asked again until then.
     ///
     /// # Errors
     ///
     /// The time does not come before `deadline`, or nothing starts without the engine.
-    fn settle_alone(&self, id: TurnId, since: Tick, deadline: Tick) -> Result<Alone, NoTurn> {
+    fn start_without_engine(
+        &self,
+        id: TurnId,
+        since: Tick,
+        deadline: Tick,
+    ) -> Result<WithoutEngine, NoTurn> {
         let shared = &self.cell.shared;
         let (cluster, config) = (&shared.cluster, shared.config.load());
         let is_up = cluster.engine().is_some_and(|engine| engine.status().is_up);
-        let now = shared.ticks.now();
+        let now = shared.clock.now();
         if config.away == Away::Stop {
             let goes_on = is_up && now < deadline;
             return if goes_on {
-                Ok(Alone::Waits(now + AWAY_RETRY))
+                Ok(WithoutEngine::WaitUntil(now + AWAY_RETRY))
             } else {
                 Err(NoTurn::EngineAway)
             };
         }
         let mut state = self.cell.state.lock();
         let known = state.lane.share();
-        let share =
-            if known.delays > 1 { known } else { Share::away(cluster.parts(&config), since) };
-        let settled = if share.delays > 1 { Settled::Share } else { Settled::Free };
+        let share = if known.delay_factor > 1 {
+            known
+        } else {
+            Share::away(cluster.delay_factor(&config), since)
+        };
+        let rule = if share.delay_factor > 1 { StartRule::OwnShare } else { StartRule::Free };
         let Some(at) = state.lane.starts_at_by(id, share) else {
-            return Ok(Alone::Settled(settled));
+            return Ok(WithoutEngine::Start(rule));
         };
         if at <= now + CONNECT_LEAD {
-            state.lane.settle(id, share);
-            return Ok(Alone::Settled(settled));
+            state.lane.fix_start(id, share);
+            return Ok(WithoutEngine::Start(rule));
         }
         // An engine that has failed once may respond in time for a slot.
         if at > deadline && (!is_up || now >= deadline) {
             let (wait, by) = (at.since(now), WaitReason::Share);
             return Err(NoTurn::TooLong { wait, by, line: None, delay: Duration::ZERO });
         }
-        Ok(Alone::Waits(at))
+        Ok(WithoutEngine::WaitUntil(at))
     }
 
-    /// Why there is no slot until the deadline: the hold of the origin, or the delay that is longer.
-    fn beyond(&self, id: TurnId, terms: &Terms, wait: Duration) -> NoTurn {
-        let now = self.cell.shared.ticks.now();
+    /// Why there is no slot until the deadline: the hold of the origin, or the delay that is
+    /// longer.
+    fn beyond(&self, id: TurnId, conditions: &TurnConditions, wait: Duration) -> NoTurn {
+        let now = self.cell.shared.clock.now();
         let state = self.cell.state.lock();
-        if let Some(hold) = state.lane.hold_of(id, now).filter(|hold| hold.until > terms.deadline) {
+        if let Some(hold) =
+            state.lane.hold_of(id, now).filter(|hold| hold.until > conditions.deadline)
+        {
             return NoTurn::Resting { wait, status: hold.status, cause: hold.cause };
         }
         let limit = state.lane.delaying_limit(id, now).unwrap_or(LaneLimit::Delay);
         let Waited { by, line, delay, .. } =
-            Waited::of(limit, terms.asked, state.lane.own_delay(now), Duration::ZERO);
+            Waited::of(limit, conditions.site_pace, state.lane.own_delay(now), Duration::ZERO);
         NoTurn::TooLong { wait, by, line, delay }
     }
 
@@ -176,9 +191,9 @@ impl TurnGuard {
         engine: &Arc<dyn Engine>,
         id: TurnId,
         deadline: Tick,
-    ) -> Option<Reserved> {
-        let (cell, ticks) = (&self.cell, &self.cell.shared.ticks);
-        let sent = ticks.now();
+    ) -> Option<ReserveAttempt> {
+        let (cell, clock) = (&self.cell, &self.cell.shared.clock);
+        let sent = clock.now();
         let request = cell.state.lock().lane.slot_request(id, sent)?;
         let horizon = deadline.since(sent).min(engine::HORIZON_MAX);
         let slack = engine::slack(engine.status().round_trip, horizon);
@@ -187,24 +202,24 @@ impl TurnGuard {
             origin: &cell.key,
             group: &request.group,
             own_delay: request.own_delay,
-            asked_delay: request.asked_delay,
+            asked_delay: request.site_delay,
             slack,
             horizon,
             count: 1,
             left: request.left,
         });
-        let Ok(turned) = turned.await else { return Some(Reserved::Away) };
-        let received = ticks.now();
-        take_up(cell, turned.hold, received);
+        let Ok(turned) = turned.await else { return Some(ReserveAttempt::EngineAway) };
+        let received = clock.now();
+        shared_holds::apply(cell, turned.hold, received);
         let Some(slot) = turned.slots.first() else {
             // The site is far behind, or rests for longer.
-            return Some(Reserved::Beyond(turned.beyond.unwrap_or(slack).max(slack)));
+            return Some(ReserveAttempt::Beyond(turned.beyond.unwrap_or(slack).max(slack)));
         };
         let from_start = |tick: Tick| tick.since(Tick::default());
         let window = engine::start_window(from_start(sent), from_start(received), *slot, slack);
-        let Some((begin, end)) = window else { return Some(Reserved::Lost) };
-        cell.state.lock().lane.put_off(id, Tick::after(begin));
-        Some(Reserved::Slot(Slot { end: Tick::after(end), losses }))
+        let Some((begin, end)) = window else { return Some(ReserveAttempt::TooLate) };
+        cell.state.lock().lane.postpone(id, Tick::after(begin));
+        Some(ReserveAttempt::Slot(Slot { end: Tick::after(end), losses }))
     }
 }
 

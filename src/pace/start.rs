@@ -22,26 +22,26 @@ impl Lanes {
 
     /// Starts the request of `turn`, if that need not wait and has waited for nothing since it was
     /// taken. It is to be written at once.
-    pub fn start_at_once(&self, turn: &mut Turn) -> bool {
-        !self.has_address_limits() && turn.start_at_once()
+    pub fn try_start_immediately(&self, turn: &mut Turn) -> bool {
+        !self.has_address_limits() && turn.try_start_immediately()
     }
 
     /// Starts the request of `turn` over a connection to `address`, unless it has to wait. It is to
     /// be written at once.
-    pub fn start(&self, turn: &mut Turn, address: Option<IpAddr>) -> bool {
+    pub fn try_start(&self, turn: &mut Turn, address: Option<IpAddr>) -> bool {
         if let Some(address) = self.limited(turn, address) {
-            return turn.start_at(&self.addresses, address);
+            return turn.try_start_at_address(&self.addresses, address);
         }
         turn.leave_address();
-        turn.start()
+        turn.try_start()
     }
 
-    /// Waits until [`Self::start`] is likely to start the request. Returns how long it took.
+    /// Waits until [`Self::try_start`] is likely to start the request. Returns how long it took.
     ///
     /// # Errors
     ///
     /// The request would wait for longer than it may, or the proxy stops first.
-    pub async fn wait_to_start(
+    pub async fn wait_for_start_time(
         &self,
         turn: &mut Turn,
         address: Option<IpAddr>,
@@ -59,9 +59,9 @@ impl Lanes {
         address: Option<IpAddr>,
         shutdown: &CancellationToken,
     ) -> Result<(), NoTurn> {
-        turn.wait_for_origin().await?;
+        turn.wait_for_start_time().await?;
         if let Some(address) = self.limited(turn, address) {
-            turn.wait_at(&self.addresses, address, shutdown).await?;
+            turn.wait_at_address(&self.addresses, address, shutdown).await?;
         }
         turn.replace_missed_slot().await
     }
@@ -70,15 +70,15 @@ impl Lanes {
     ///
     /// # Errors
     ///
-    /// As [`Self::wait_to_start`].
-    pub async fn wait_and_start(
+    /// As [`Self::wait_for_start_time`].
+    pub async fn start(
         &self,
         turn: &mut Turn,
         address: Option<IpAddr>,
         shutdown: &CancellationToken,
     ) -> Result<(), NoTurn> {
-        while !self.start(turn, address) {
-            self.wait_to_start(turn, address, shutdown).await?;
+        while !self.try_start(turn, address) {
+            self.wait_for_start_time(turn, address, shutdown).await?;
         }
         Ok(())
     }

@@ -81,8 +81,8 @@ impl Counts {
 impl Stats {
     pub(super) fn note_wait(&self, origin: &Origin, waited: Waited) {
         let is_it = |by: &WaitReason| *by == waited.by;
-        let place = WaitReason::ALL.iter().position(is_it).unwrap_or_default();
-        self.waits[place].note(waited.time);
+        let index = WaitReason::ALL.iter().position(is_it).unwrap_or_default();
+        self.waits[index].note(waited.time);
         let mut longest = self.longest.lock();
         if longest.as_ref().is_none_or(|(_, former)| former.time < waited.time) {
             *longest = Some((origin.clone(), waited));
@@ -102,12 +102,12 @@ impl Stats {
     }
 
     pub(super) fn note_no_turn(&self, no_turn: &NoTurn) {
-        let place = match no_turn {
+        let index = match no_turn {
             NoTurn::TooLong { .. } => 0,
-            NoTurn::Resting { .. } | NoTurn::Closed { .. } | NoTurn::EngineAway => 1,
+            NoTurn::Resting { .. } | NoTurn::OutsideVisitTime { .. } | NoTurn::EngineAway => 1,
             NoTurn::Full | NoTurn::Stopping => 2,
         };
-        self.refusals.add(place, 1);
+        self.refusals.add(index, 1);
     }
 
     pub(super) fn totals(&self) -> WaitTotals {
@@ -122,7 +122,7 @@ impl Stats {
 
     pub(super) fn counts(&self) -> Counts {
         Counts {
-            waits: std::array::from_fn(|place| self.waits[place].counts()),
+            waits: std::array::from_fn(|index| self.waits[index].counts()),
             would_wait: self.would_wait.counts(),
             refusals: self.refusals.values(),
             clamped: self.clamped.value(0),

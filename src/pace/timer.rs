@@ -8,14 +8,14 @@ use std::thread;
 use std::time::Duration;
 
 use super::tick::Tick;
-use super::ticks::Ticks;
+use super::tick_clock::TickClock;
 use crate::runtime::lock::{Lock, wait_timeout_while};
 
 /// The longest sleep of the thread.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
 /// What the timer wakes.
-pub(super) trait Sleeper: fmt::Debug + Send + Sync {
+pub(super) trait TimerTask: fmt::Debug + Send + Sync {
     /// Its time has come.
     fn wake(self: Arc<Self>, now: Tick);
 }
@@ -26,7 +26,7 @@ pub(super) struct Timer(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    ticks: Ticks,
+    clock: TickClock,
     due: Lock<Due>,
     changed: Condvar,
 }
@@ -34,23 +34,23 @@ struct State {
 #[derive(Debug, Default)]
 struct Due {
     /// By time, and by number.
-    sleepers: BTreeMap<(Tick, u64), Weak<dyn Sleeper>>,
+    tasks: BTreeMap<(Tick, u64), Weak<dyn TimerTask>>,
     is_started: bool,
     is_over: bool,
 }
 
 impl Timer {
-    pub(super) fn new(ticks: Ticks) -> Self {
-        Self(Arc::new(State { ticks, due: Lock::default(), changed: Condvar::new() }))
+    pub(super) fn new(clock: TickClock) -> Self {
+        Self(Arc::new(State { clock, due: Lock::default(), changed: Condvar::new() }))
     }
 
-    /// Wakes the sleeper of this number at that time.
-    pub(super) fn wake_at(&self, at: Tick, number: u64, sleeper: Weak<dyn Sleeper>) {
+    /// Wakes the task of this number at that time.
+    pub(super) fn wake_at(&self, at: Tick, number: u64, task: Weak<dyn TimerTask>) {
         let mut due = self.0.due.lock();
         // One that is due is overslept where the clock has been advanced by hand.
-        let now = self.0.ticks.now();
+        let now = self.0.clock.now();
         let is_first = due.first().is_none_or(|first| at < first || first <= now);
-        due.sleepers.insert((at, number), sleeper);
+        due.tasks.insert((at, number), task);
         if !due.is_started {
             let state = Arc::clone(&self.0);
             let thread = thread::Builder::new().name("pace".into());
@@ -71,25 +71,25 @@ impl Drop for Timer {
 impl State {
     fn run(&self) {
         while let Some(due) = self.next() {
-            let now = self.ticks.now();
-            due.iter().filter_map(Weak::upgrade).for_each(|sleeper| sleeper.wake(now));
+            let now = self.clock.now();
+            due.iter().filter_map(Weak::upgrade).for_each(|task| task.wake(now));
         }
     }
 
     /// Waits for those that are due; `None`: the timer is over.
-    fn next(&self) -> Option<Vec<Weak<dyn Sleeper>>> {
+    fn next(&self) -> Option<Vec<Weak<dyn TimerTask>>> {
         let mut due = self.due.lock();
         while !due.is_over {
-            let now = self.ticks.now();
+            let now = self.clock.now();
             let first = due.first();
             if first.is_some_and(|first| first <= now) {
-                let later = due.sleepers.split_off(&(now, u64::MAX));
-                let due = std::mem::replace(&mut due.sleepers, later);
+                let later = due.tasks.split_off(&(now, u64::MAX));
+                let due = std::mem::replace(&mut due.tasks, later);
                 return Some(due.into_values().collect());
             }
             let sleep = first.map_or(SLEEP_MAX, |first| first.since(now));
             let may_sleep = |due: &mut Due| {
-                let is_due = first.is_some_and(|first| first <= self.ticks.now());
+                let is_due = first.is_some_and(|first| first <= self.clock.now());
                 !due.is_over && due.first() == first && !is_due
             };
             due = wait_timeout_while(&self.changed, due, sleep, may_sleep);
@@ -100,6 +100,6 @@ impl State {
 
 impl Due {
     fn first(&self) -> Option<Tick> {
-        self.sleepers.first_key_value().map(|((at, _), _)| *at)
+        self.tasks.first_key_value().map(|((at, _), _)| *at)
     }
 }

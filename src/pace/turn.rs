@@ -2,7 +2,7 @@
 //! without one.
 
 mod at_address;
-mod outcome;
+mod report;
 mod slot;
 
 use std::net::IpAddr;
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use tokio::time::sleep_until;
 
+use super::conditions::{Role, TurnConditions};
 use super::exchanges::NoExchange;
 use super::hold::Hold;
 use super::lane::TurnId;
 use super::lane_cell::{LaneCell, TurnGuard};
 use super::no_turn::NoTurn;
 use super::slot::Slot;
-use super::terms::{Role, Terms};
 use super::tick::Tick;
 use super::waited::Waited;
 use crate::engine::SlotEnd;
@@ -43,12 +43,12 @@ struct Inner {
     guard: TurnGuard,
     /// At the address that the connection of the request leads to, where addresses have limits.
     address: Option<TurnGuard<IpAddr>>,
-    terms: Terms,
+    conditions: TurnConditions,
     /// The client whose visit begins with the start.
     begins_visit: Option<ClientKey>,
     waited: Option<Waited>,
     /// The lane has let it start when it was taken, and nothing has been waited for since.
-    has_started_at_once: bool,
+    was_started_on_grant: bool,
     /// The wait is in the metrics.
     is_counted: bool,
     /// The slot that was reserved for it at the engine: it does not start later.
@@ -60,17 +60,17 @@ struct Inner {
 impl Turn {
     pub(super) fn granted(
         guard: TurnGuard,
-        terms: Terms,
+        conditions: TurnConditions,
         begins_visit: Option<ClientKey>,
         waited: Option<Waited>,
     ) -> Self {
         Self(Box::new(Inner {
             guard,
             address: None,
-            terms,
+            conditions,
             begins_visit,
             waited,
-            has_started_at_once: false,
+            was_started_on_grant: false,
             is_counted: false,
             slot: None,
             is_slot_noted: false,
@@ -78,13 +78,13 @@ impl Turn {
     }
 
     /// The same for a request that need not wait.
-    pub(super) fn granted_at_once(
+    pub(super) fn granted_immediately(
         guard: TurnGuard,
-        terms: Terms,
+        conditions: TurnConditions,
         begins_visit: Option<ClientKey>,
     ) -> Self {
-        let mut turn = Self::granted(guard, terms, begins_visit, None);
-        turn.0.has_started_at_once = !terms.is_observed && turn.0.guard.id.is_some();
+        let mut turn = Self::granted(guard, conditions, begins_visit, None);
+        turn.0.was_started_on_grant = !conditions.is_observed && turn.0.guard.id.is_some();
         turn
     }
 
@@ -100,7 +100,7 @@ impl Turn {
 
     /// Whether it is a fetch of robots.txt.
     pub fn is_for_robots_txt(&self) -> bool {
-        self.0.terms.role == Role::RobotsTxt
+        self.0.conditions.role == Role::RobotsTxt
     }
 
     /// Where it may start.
@@ -123,9 +123,9 @@ impl Turn {
     }
 
     /// Starts a request that has waited for nothing since its turn was taken: no hold can have
-    /// begun. Returns whether it has started. Saves 400 instructions of [`Self::start`].
-    pub(super) fn start_at_once(&mut self) -> bool {
-        let is_fresh = std::mem::take(&mut self.0.has_started_at_once);
+    /// begun. Returns whether it has started. Saves 400 instructions of [`Self::try_start`].
+    pub(super) fn try_start_immediately(&mut self) -> bool {
+        let is_fresh = std::mem::take(&mut self.0.was_started_on_grant);
         if is_fresh {
             self.0.note_start();
         }
@@ -133,13 +133,13 @@ impl Turn {
     }
 
     /// Starts the request, if its time at the origin has come.
-    pub(super) fn start(&mut self) -> bool {
-        let has_started_at_once = std::mem::take(&mut self.0.has_started_at_once);
+    pub(super) fn try_start(&mut self) -> bool {
+        let was_started_on_grant = std::mem::take(&mut self.0.was_started_on_grant);
         let Some((cell, id)) = self.in_lane() else { return true };
-        let now = cell.shared.ticks.now();
+        let now = cell.shared.clock.now();
         let has_started = !self.0.has_missed_slot(now) && {
             let mut state = cell.state.lock();
-            if has_started_at_once {
+            if was_started_on_grant {
                 state.lane.rearm(id);
             }
             state.lane.start(id, now).is_ok()
@@ -151,25 +151,25 @@ impl Turn {
         has_started
     }
 
-    /// Waits until the request may start at its origin. The turn at its address is given back if that
-    /// is not soon: the other origins there must not wait for this one.
+    /// Waits until the request may start at its origin. The turn at its address is given back if
+    /// that is not soon: the other origins there must not wait for this one.
     ///
     /// # Errors
     ///
     /// A hold has begun that is longer than the request may wait.
-    pub(super) async fn wait_for_origin(&mut self) -> Result<(), NoTurn> {
+    pub(super) async fn wait_for_start_time(&mut self) -> Result<(), NoTurn> {
         let since = self.now();
         while let Some((at, hold)) = self.origin_starts_at() {
             let wait = at.since(self.now());
             if wait > ADDRESS_KEPT_MAX {
                 self.leave_address();
             }
-            if at > self.0.terms.deadline
+            if at > self.0.conditions.deadline
                 && let Some(Hold { status, cause, .. }) = hold
             {
                 return Err(NoTurn::Resting { wait, status, cause });
             }
-            sleep_until(self.0.guard.cell.shared.ticks.instant(at)).await;
+            sleep_until(self.0.guard.cell.shared.clock.instant(at)).await;
         }
         self.0.note_waited(since);
         Ok(())
@@ -178,19 +178,19 @@ impl Turn {
     /// When the request may start at its origin, if that is later than now, and the hold meanwhile.
     fn origin_starts_at(&self) -> Option<(Tick, Option<Hold>)> {
         let (cell, id) = self.in_lane()?;
-        let now = cell.shared.ticks.now();
+        let now = cell.shared.clock.now();
         let state = cell.state.lock();
         let at = state.lane.starts_at(id).filter(|at| *at > now)?;
         Some((at, state.lane.hold_of(id, now)))
     }
 
     fn now(&self) -> Tick {
-        self.0.guard.cell.shared.ticks.now()
+        self.0.guard.cell.shared.clock.now()
     }
 
     /// The request is to be sent a second time: it starts again.
     pub fn rearm(&mut self) {
-        if self.0.terms.is_observed {
+        if self.0.conditions.is_observed {
             return;
         }
         if let Some((cell, id)) = self.in_lane() {
@@ -203,7 +203,7 @@ impl Turn {
         self.0.slot = self.0.slot.map(|_| Slot::MISSED);
     }
 
-    /// Its lane, and its place there; `None`: the pace is off.
+    /// Its lane, and its number there; `None`: the pace is off.
     fn in_lane(&self) -> Option<(&Arc<LaneCell>, TurnId)> {
         Some((&self.0.guard.cell, self.0.guard.id?))
     }
@@ -212,7 +212,7 @@ impl Turn {
 impl Inner {
     /// Adds the wait since that moment.
     fn note_waited(&mut self, since: Tick) {
-        let now = self.guard.cell.shared.ticks.now();
+        let now = self.guard.cell.shared.clock.now();
         if let Some(waited) = &mut self.waited {
             waited.time += now.since(since);
         }
@@ -227,7 +227,7 @@ impl Inner {
         }
         self.is_counted = true;
         if let Some(client) = self.begins_visit.take() {
-            shared.visits.begin(&client, shared.ticks.now());
+            shared.visits.begin(&client, shared.clock.now());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::lane::LaneLimit;
 use super::no_turn::WaitReason;
-use crate::policy::pace::AskedPace;
+use crate::policy::pace::SitePace;
 
 /// How long a request waited for its turn, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,19 +21,19 @@ impl Waited {
     /// A wait of a request of which the site asks that; `own_delay` is that of the lane itself.
     pub(super) fn of(
         limit: LaneLimit,
-        asked: Option<AskedPace>,
+        site: Option<SitePace>,
         own_delay: Duration,
         time: Duration,
     ) -> Self {
-        let by = WaitReason::of(limit, asked.map(|asked| asked.record));
+        let by = WaitReason::of(limit, site.map(|site| site.record));
         let is_asked = matches!(by, WaitReason::CrawlDelay | WaitReason::RequestRate);
-        let asked = asked.filter(|_| is_asked);
+        let site = site.filter(|_| is_asked);
         let own_delay = if by == WaitReason::Delay { own_delay } else { Duration::ZERO };
         Self {
             time,
             by,
-            line: asked.map(|asked| asked.line),
-            delay: asked.map_or(own_delay, |asked| asked.delay),
+            line: site.map(|site| site.line),
+            delay: site.map_or(own_delay, |site| site.delay),
         }
     }
 }

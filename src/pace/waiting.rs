@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::hold::Hold;
 use super::lane::{Arrival, Enqueued, LaneLimit, WaiterId};
-use super::lane_cell::{Grants, Key, LaneCell, State, TurnGuard, Waiter, hand_over};
+use super::lane_cell::{Grants, Key, LaneCell, State, TurnGuard, Waiter, send_grants};
 use super::no_turn::NoTurn;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
@@ -92,8 +92,8 @@ impl<K: Key> Waiting<'_, K> {
         self.guard.try_recv().ok()
     }
 
-    /// Waits for the turn. `None`: the request has waited for as long as it may, or it was removed from the
-    /// queue.
+    /// Waits for the turn. `None`: the request has waited for as long as it may, or it was removed
+    /// from the queue.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl<K: Key> Waiting<'_, K> {
         tokio::select! {
             biased;
             granted = &mut self.guard => Ok(granted.ok()),
-            () = sleep_until(shared.ticks.instant(self.deadline)) => Ok(None),
+            () = sleep_until(shared.clock.instant(self.deadline)) => Ok(None),
             () = shared.stopped_before(shutdown, self.expected) => Err(NoTurn::Stopping),
         }
     }
@@ -120,9 +120,9 @@ impl<K: Key> Drop for Waiting<'_, K> {
         // One that has its turn has left the queue.
         if state.waiters.remove(&self.waiter).is_some() {
             state.lane.leave(self.client, self.waiter);
-            let granted = self.cell.grant(&mut state, shared.ticks.now());
+            let granted = self.cell.grant(&mut state, shared.clock.now());
             drop(state);
-            hand_over(granted);
+            send_grants(granted);
         }
     }
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 use super::profile::{Obedience, Profile};
-use crate::robots::{Closed, DelayRecord, Group, Obeyed, RobotsTxt, TimeOfDay};
+use crate::robots::{DelayRecord, Group, Obeyed, OutsideVisitTime, RobotsTxt, TimeOfDay};
 use crate::types::http_time;
 use crate::types::timestamp::Timestamp;
 
@@ -22,7 +22,7 @@ const QUOTA_LOW_SHARE: u64 = 10;
 
 /// The time between two requests that a robots.txt asks of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AskedPace {
+pub struct SitePace {
     /// As it is kept.
     pub delay: Duration,
     pub record: DelayRecord,
@@ -45,13 +45,13 @@ pub struct RateLimit {
 
 /// The delay that `robots` asks of `group` at `now` under `profile`, at most `delay_max` unless the
 /// profile has a bound of its own. `None`: none.
-pub fn asked(
+pub fn site_pace(
     robots: &RobotsTxt,
     group: Option<&Group<'_>>,
     profile: &Profile,
     delay_max: Duration,
     now: Timestamp,
-) -> Option<AskedPace> {
+) -> Option<SitePace> {
     let knobs = &profile.pace;
     let obeyed = Obeyed {
         crawl_delay: knobs.crawl_delay == Obedience::Obey,
@@ -59,7 +59,7 @@ pub fn asked(
     };
     let asked = robots.pace(group).delay(obeyed, time_of_day(now))?;
     let max = knobs.delay_max.unwrap_or(delay_max);
-    Some(AskedPace {
+    Some(SitePace {
         delay: asked.delay.min(max),
         record: asked.record,
         line: asked.line,
@@ -67,15 +67,16 @@ pub fn asked(
     })
 }
 
-/// When the site opens, if its robots.txt asks `group` to stay away at `now` and `profile` obeys.
-pub fn closed(
+/// When the next Visit-time begins, if `now` is outside of those of `group` and `profile` obeys
+/// them.
+pub fn outside_visit_time(
     robots: &RobotsTxt,
     group: Option<&Group<'_>>,
     profile: &Profile,
     now: Timestamp,
-) -> Option<Closed> {
+) -> Option<OutsideVisitTime> {
     let is_obeyed = profile.pace.visit_time == Obedience::Obey;
-    is_obeyed.then(|| robots.pace(group).closed(time_of_day(now))).flatten()
+    is_obeyed.then(|| robots.pace(group).outside_visit_time(time_of_day(now))).flatten()
 }
 
 /// The time of Retry-After in a 429 or 503 (RFC 9110 §10.2.3), at most `max`. `None`: it is absent,

@@ -74,7 +74,7 @@ use response::respond;
 use crate::clients::{BodyMemory, Client, RejectReason};
 use crate::egress::PERMISSION_AGE_MAX;
 use crate::egress::boxed_request::BoxedRequest;
-use crate::pace::{Turn, TurnOrWait, TurnRequest, Wait};
+use crate::pace::{PendingTurn, TryAcquire, Turn, TurnRequest};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::loop_token::LoopTokens;
@@ -298,9 +298,9 @@ impl Proxy {
         let (key, lanes) = (client.key(), self.forwarding.egress.lanes());
         let origin = &permit.target().origin;
         let turn_request = permit.pace().turn_request(origin, &key, headers, &context.shutdown);
-        let turn = match lanes.try_take(&turn_request) {
-            Ok(TurnOrWait::Turn(turn)) => turn,
-            Ok(TurnOrWait::Wait(wait)) => {
+        let turn = match lanes.try_acquire(&turn_request) {
+            Ok(TryAcquire::Turn(turn)) => turn,
+            Ok(TryAcquire::Wait(wait)) => {
                 box_future(|| self.wait_for_turn(&permit, info, (&turn_request, wait))).await?
             }
             Err(no_turn) => return Err(Rejection::no_turn(&no_turn, permit.pace().status()).into()),
@@ -342,9 +342,9 @@ impl Proxy {
         &self,
         permit: &Permit,
         info: RequestInfo<'_>,
-        (request, wait): (&TurnRequest<'_>, Wait<'_>),
+        (request, wait): (&TurnRequest<'_>, PendingTurn<'_>),
     ) -> Result<Turn, Refusal> {
-        let turn = self.forwarding.egress.lanes().wait(request, wait).await;
+        let turn = self.forwarding.egress.lanes().wait_for_turn(request, wait).await;
         let turn = turn.map_err(|no_turn| Rejection::no_turn(&no_turn, permit.pace().status()))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));

@@ -51,7 +51,7 @@ pub use dialect::{
 pub use group::{Group, WholeSite};
 pub use lines::lines;
 pub use notes::{IgnoredBecause, IgnoredLine, Record};
-pub use pace::{AskedDelay, Closed, DelayRecord, Obeyed, Pace, TimeOfDay};
+pub use pace::{DelayRecord, GroupDelay, Obeyed, OutsideVisitTime, Pace, TimeOfDay};
 use parse::parse;
 use parsed::Parsed;
 pub use path::{Path, path_of_url};

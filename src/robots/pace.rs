@@ -33,7 +33,7 @@ impl DelayRecord {
 
 /// The time between two requests that a file asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AskedDelay {
+pub struct GroupDelay {
     /// The time between two requests.
     pub delay: Duration,
     pub record: DelayRecord,
@@ -41,12 +41,12 @@ pub struct AskedDelay {
     pub line: u32,
 }
 
-/// The opening hours that a file asks for, at a moment when it is closed.
+/// A moment outside of the hours in which a file allows visits (Visit-time).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
-    /// The time until it opens.
-    pub opens_in: Duration,
-    /// The line of the window that opens next, 1-based.
+pub struct OutsideVisitTime {
+    /// The time until the next of them begins.
+    pub begins_in: Duration,
+    /// The line of that record, 1-based.
     pub line: u32,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Paces {
 impl Pace<'_> {
     /// The longest delay that is asked for at `now`, among the obeyed records (D-PMAX). `None`: no
     /// delay is asked for.
-    pub fn delay(&self, obeyed: Obeyed, now: TimeOfDay) -> Option<AskedDelay> {
+    pub fn delay(&self, obeyed: Obeyed, now: TimeOfDay) -> Option<GroupDelay> {
         let crawl_delay = self.delays.crawl_delay.filter(|_| obeyed.crawl_delay);
         let crawl_delay = crawl_delay.map(|(ms, line)| (ms, DelayRecord::CrawlDelay, line));
         let rates = self.delays.rates.iter().filter(|_| obeyed.request_rate);
@@ -99,20 +99,19 @@ impl Pace<'_> {
             .filter(|(ms, ..)| *ms > 0)
             // Of equals, the first.
             .reduce(|longest, next| if next.0 > longest.0 { next } else { longest })
-            .map(|(ms, record, line)| AskedDelay {
+            .map(|(ms, record, line)| GroupDelay {
                 delay: Duration::from_millis(ms.into()),
                 record,
                 line,
             })
     }
 
-    /// When the site opens, if it is closed at `now`. `None`: it is open.
-    pub fn closed(&self, now: TimeOfDay) -> Option<Closed> {
-        let waits = self.visits.visits.iter().map(|(window, line)| (window.opens_in(now), *line));
-        waits
-            .min_by_key(|(ms, _)| *ms)
-            .filter(|(ms, _)| *ms > 0)
-            .map(|(ms, line)| Closed { opens_in: Duration::from_millis(ms.into()), line })
+    /// When the next Visit-time begins. `None`: `now` is within one, or the group has none.
+    pub fn outside_visit_time(&self, now: TimeOfDay) -> Option<OutsideVisitTime> {
+        let waits = self.visits.visits.iter().map(|(window, line)| (window.begins_in(now), *line));
+        waits.min_by_key(|(ms, _)| *ms).filter(|(ms, _)| *ms > 0).map(|(ms, line)| {
+            OutsideVisitTime { begins_in: Duration::from_millis(ms.into()), line }
+        })
     }
 }
 

@@ -153,7 +153,7 @@ pub fn build_prepared(
 fn take_up_pace(lanes: &Lanes, disk: Option<&Disk>, clock: &dyn Clock) {
     let kept = disk.and_then(Disk::begin_pace).unwrap_or_default();
     let is_whole = kept.is_whole;
-    lanes.take_up(pace_keeper::taken_up(kept, (clock.wall(), uptime())), is_whole);
+    lanes.restore(pace_keeper::taken_up(kept, (clock.wall(), uptime())), is_whole);
 }
 
 impl Components {

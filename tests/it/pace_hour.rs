@@ -114,7 +114,7 @@ impl World {
         let at = self.numbers.below(ORIGINS as u64) as usize;
         let site = &mut self.sites[at];
         let client = client_of(worker);
-        let kind = Kind::Page { group: "*", delay: site.delay, opens: None };
+        let kind = Kind::Page { group: "*", delay: site.delay, not_before: None };
         let arrival = Arrival { client: &client, kind, max_wait: HOUR };
         let Enqueued::Waits(waiter) = site.lane.enqueue(&arrival, now) else {
             panic!("it would wait for an hour")
@@ -157,7 +157,7 @@ impl World {
 
     fn respond(&mut self, at: usize, worker: usize, number: usize, now: Tick) {
         let outcome = match self.numbers.below(1000) {
-            0 => Outcome::ComeBack {
+            0 => Outcome::RetryLater {
                 status: 429,
                 cause: Cause::RetryAfter,
                 after: Duration::from_secs(5 + self.numbers.below(25)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use courtesy::config::Settings;
 use courtesy::pace::{Lanes, NoTurn, Turn, TurnRequest, Visit};
-use courtesy::policy::pace::AskedPace;
+use courtesy::policy::pace::SitePace;
 use courtesy::robots::DelayRecord;
 use courtesy::runtime::clock::SystemClock;
 use courtesy::types::client_key::ClientKey;
@@ -40,26 +40,26 @@ impl World {
 
     async fn take(&self, client: &str) -> Result<Turn, NoTurn> {
         let asked =
-            AskedPace { delay: DELAY, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
+            SitePace { delay: DELAY, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
         let call = TurnRequest {
             origin: &self.origin,
             client: &ClientKey::User(client.into()),
             mode: None,
             group: "*",
-            asked: Some(asked),
-            closed: None,
+            site_pace: Some(asked),
+            outside_visit_time: None,
             visit: Visit::None,
             is_robots_txt: false,
             max_wait: None,
             shutdown: &self.shutdown,
         };
-        self.lanes.take(&call).await
+        self.lanes.acquire(&call).await
     }
 
     /// One request, as the path has it.
     async fn request(&self, client: &str) -> Result<(), NoTurn> {
         let mut turn = self.take(client).await?;
-        self.lanes.wait_and_start(&mut turn, None, &self.shutdown).await?;
+        self.lanes.start(&mut turn, None, &self.shutdown).await?;
         turn.note_request_written();
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cli::human_duration::{human_duration, seconds};
-use crate::policy::pace::{asked, closed};
+use crate::policy::pace::{outside_visit_time, site_pace};
 use crate::policy::profile::Profile;
 use crate::proxy::Https;
 use crate::robots::{Dialect, RobotsTxt, lines};
@@ -68,9 +68,9 @@ impl Pace {
         now: Timestamp,
     ) -> Self {
         let group = robots.group(token);
-        let closed = closed(robots, group.as_ref(), profile, now);
-        let opens_in_ms = closed.map_or(0, |closed| millis(closed.opens_in));
-        let asked = asked(robots, group.as_ref(), profile, operator.delay_max, now);
+        let closed = outside_visit_time(robots, group.as_ref(), profile, now);
+        let opens_in_ms = closed.map_or(0, |closed| millis(closed.begins_in));
+        let asked = site_pace(robots, group.as_ref(), profile, operator.delay_max, now);
         let own = Self { opens_in_ms, ..Self::own(operator) };
         let bound = match profile.pace.delay_max {
             Some(_) => "the most under this profile",

@@ -4,9 +4,9 @@ use http::header::{HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use super::*;
+use crate::pace::acquire::TurnRequest;
 use crate::pace::config::{AddressLimits, Config, PaceMode};
 use crate::pace::lanes::Lanes;
-use crate::pace::take::TurnRequest;
 use crate::pace::turn::Turn;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::{SystemClock, monotonic};
@@ -62,8 +62,8 @@ impl World {
             client: &ClientKey::of([192, 0, 2, client].into()),
             mode: None,
             group: "",
-            asked: None,
-            closed: None,
+            site_pace: None,
+            outside_visit_time: None,
             visit: match request {
                 Request::Subresource => Visit::Subresource,
                 Request::Page | Request::RobotsTxt => Visit::Document,
@@ -72,21 +72,22 @@ impl World {
             max_wait: None,
             shutdown: &self.shutdown,
         };
-        self.lanes.take(&request).await.expect("nothing to wait for at the origin")
+        self.lanes.acquire(&request).await.expect("nothing to wait for at the origin")
     }
 
     /// Whether the request starts at once.
     async fn starts(&self, turn: &mut Turn, address: IpAddr) -> bool {
-        let has_started = self.lanes.start(turn, Some(address)) || {
+        let has_started = self.lanes.try_start(turn, Some(address)) || {
             // Where there is a delay, a turn is always granted in the queue.
-            let mut ready = Box::pin(self.lanes.wait_to_start(turn, Some(address), &self.shutdown));
+            let mut ready =
+                Box::pin(self.lanes.wait_for_start_time(turn, Some(address), &self.shutdown));
             let is_ready = tokio::select! {
                 biased;
                 ready = &mut ready => ready.is_ok(),
                 () = std::future::ready(()) => false,
             };
             drop(ready);
-            is_ready && self.lanes.start(turn, Some(address))
+            is_ready && self.lanes.try_start(turn, Some(address))
         };
         if has_started {
             turn.note_request_written();
@@ -95,7 +96,7 @@ impl World {
     }
 
     async fn started(&self, turn: &mut Turn, address: IpAddr) -> Result<(), NoTurn> {
-        self.lanes.wait_and_start(turn, Some(address), &self.shutdown).await?;
+        self.lanes.start(turn, Some(address), &self.shutdown).await?;
         turn.note_request_written();
         Ok(())
     }
@@ -218,15 +219,17 @@ async fn a_request_that_waits_for_its_origin_takes_no_address() {
         (world.turn("a.example", 1).await, world.turn("a.example", 1).await);
     assert!(world.starts(&mut first, HERE).await);
     // The second waits for its address, and has a turn there when its origin asks for rest.
-    let (ready, ()) =
-        tokio::join!(world.lanes.wait_to_start(&mut second, Some(HERE), &world.shutdown), async {
+    let (ready, ()) = tokio::join!(
+        world.lanes.wait_for_start_time(&mut second, Some(HERE), &world.shutdown),
+        async {
             tokio::task::yield_now().await;
             let rest = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("2"))]);
             first.note_response(StatusCode::TOO_MANY_REQUESTS, &rest);
             drop(first);
-        });
+        }
+    );
     assert!(ready.unwrap() >= DELAY / 2);
-    assert!(!world.lanes.start(&mut second, Some(HERE)), "its origin rests");
+    assert!(!world.lanes.try_start(&mut second, Some(HERE)), "its origin rests");
     let mut other = world.turn("b.example", 1).await;
     let (mut started, mut begun) = (None, None);
     tokio::join!(
@@ -308,10 +311,10 @@ async fn where_the_mode_is_to_observe_the_wait_is_counted() {
     let world = World::new(Config { mode: PaceMode::Observe, ..config(MINUTE, 1) });
     for _ in 0..3 {
         let mut turn = world.turn("a.example", 1).await;
-        assert!(world.lanes.start(&mut turn, Some(HERE)));
+        assert!(world.lanes.try_start(&mut turn, Some(HERE)));
         turn.note_request_written();
         turn.rearm();
-        assert!(world.lanes.start(&mut turn, Some(HERE)));
+        assert!(world.lanes.try_start(&mut turn, Some(HERE)));
     }
     assert_eq!(world.lanes.counts().would_wait.count(), 2);
 }
@@ -321,7 +324,7 @@ async fn the_first_start_follows_those_of_the_process_before() {
     for (is_first_process, must_wait) in [(true, false), (false, true)] {
         let world = World::new(config(MINUTE, 0));
         if !is_first_process {
-            world.lanes.take_up(Vec::new(), true);
+            world.lanes.restore(Vec::new(), true);
         }
         let mut turn = world.turn("a.example", 1).await;
         assert_eq!(!world.starts(&mut turn, HERE).await, must_wait);

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::pace::acquire::TurnRequest;
 use crate::pace::config::Config;
 use crate::pace::lanes::Lanes;
-use crate::pace::take::TurnRequest;
 use crate::pace::turn::Turn;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::SystemClock;
@@ -34,14 +34,14 @@ async fn within(lanes: &Lanes, client: &ClientKey, limit: Duration) -> Result<Tu
         client,
         mode: None,
         group: "",
-        asked: None,
-        closed: None,
+        site_pace: None,
+        outside_visit_time: None,
         visit: Visit::None,
         is_robots_txt: false,
         max_wait: None,
         shutdown: &CancellationToken::new(),
     };
-    let mut turn = lanes.take(&request).await.unwrap();
+    let mut turn = lanes.acquire(&request).await.unwrap();
     turn.wait_for_exchange(limit).await.map(|()| turn)
 }
 

@@ -17,8 +17,8 @@ pub struct Config {
     pub hold_scope: HoldScope,
     /// The time after the head of its response from which a request does not count any more.
     pub long_transfer: Duration,
-    /// Which lanes slow down with the site: the delay is at least `adapt_factor` times the mean time
-    /// to the head of a response, and at most `adapt_max`.
+    /// Which lanes slow down with the site: the delay is at least `adapt_factor` times the mean
+    /// time to the head of a response, and at most `adapt_max`.
     pub adapt: Adapt,
     pub adapt_factor: AdaptFactor,
     pub adapt_max: Duration,

@@ -1,6 +1,6 @@
-//! The delays between the starts at an origin: the operator's (`pace.delay`, a low quota) between all of
-//! them, and the site's (Crawl-delay, Request-rate) between those of each group of its robots.txt. Each
-//! start has the next one wait for its delay.
+//! The delays between the starts at an origin: the operator's (`pace.delay`, a low quota) between
+//! all of them, and the site's (Crawl-delay, Request-rate) between those of each group of its
+//! robots.txt. Each start has the next one wait for its delay.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::pace::tick::Tick;
 /// A turn is granted at most so long before its start: the time to connect.
 pub const LEAD_MAX: Duration = Duration::from_secs(1);
 /// The lead is at most this part of the delay.
-const LEAD_PART: u32 = 2;
+const LEAD_DIVISOR: u32 = 2;
 
 impl Lane {
     /// The moment at which the turn may start: later than granted, if a hold has begun meanwhile.
     /// `None`: it has started or ended.
     pub fn starts_at(&self, turn: TurnId) -> Option<Tick> {
         let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
-        Some(match turn.settled {
-            Some(settled) => self.holds.until(&turn.client).max(settled),
-            None => self.unsettled_start(turn, self.share),
+        Some(match turn.fixed_start {
+            Some(fixed_start) => self.holds.until(&turn.client).max(fixed_start),
+            None => self.delayed_start(turn, self.share),
         })
     }
 
@@ -36,7 +36,7 @@ impl Lane {
         }
         let (key, delay) = (turn.key.clone(), turn.delay);
         self.next = self.next.max(start + own);
-        let delay = self.asked_delay(delay);
+        let delay = self.site_delay(delay);
         if !delay.is_zero() {
             let group = self.group(key);
             group.next = group.next.max(start + delay);
@@ -48,8 +48,8 @@ impl Lane {
         if !group.key.is_page() {
             return Tick::default();
         }
-        let by_lane = self.next_own() - lead(own);
-        let by_group = self.next_of(group) - lead(group.delay);
+        let by_lane = self.next_by_lane() - lead(own);
+        let by_group = self.next_by_group(group) - lead(group.delay);
         by_lane.max(by_group)
     }
 
@@ -60,10 +60,10 @@ impl Lane {
 
     /// Which delay is the longer one for the turn.
     pub fn delaying_limit(&self, turn: TurnId, now: Tick) -> Option<LaneLimit> {
-        let asked = self.turns.get(turn)?.delay;
+        let site = self.turns.get(turn)?.delay;
         let own = self.own_delay(now);
-        Some(if self.asked_delay(asked) >= own {
-            self.asked_limit(asked)
+        Some(if self.site_delay(site) >= own {
+            self.site_delay_limit(site)
         } else if own > self.rate.unadapted(&self.config, now) {
             LaneLimit::Adapt
         } else {
@@ -71,20 +71,20 @@ impl Lane {
         })
     }
 
-    /// The limit of a delay that the site asks for: [`LaneLimit::Adapt`] if it is kept longer, because the
-    /// site is slow.
-    pub(super) fn asked_limit(&self, asked: Duration) -> LaneLimit {
-        if self.asked_delay(asked) > asked { LaneLimit::Adapt } else { LaneLimit::Asked }
+    /// The limit of a delay that the site asks for: [`LaneLimit::Adapt`] if it is kept longer,
+    /// because the site is slow.
+    pub(super) fn site_delay_limit(&self, site: Duration) -> LaneLimit {
+        if self.site_delay(site) > site { LaneLimit::Adapt } else { LaneLimit::SiteDelay }
     }
 
     /// When the turn may start, by its delays as they are in this part of the pace, and holds.
     pub fn starts_at_by(&self, turn: TurnId, share: Share) -> Option<Tick> {
         let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
-        Some(self.unsettled_start(turn, share))
+        Some(self.delayed_start(turn, share))
     }
 
     /// The same of a turn that has not started.
-    pub(super) fn unsettled_start(&self, turn: &LaneTurn, share: Share) -> Tick {
+    pub(super) fn delayed_start(&self, turn: &LaneTurn, share: Share) -> Tick {
         let held_until = self.holds.until(&turn.client);
         if !turn.key.is_page() {
             return held_until;
@@ -92,40 +92,40 @@ impl Lane {
         let group = self.groups.iter().find(|group| group.key == turn.key);
         let next = group.map_or(Tick::default(), |group| group.next);
         let by_lane = share.extended(self.next, || self.own_delay(share.since));
-        held_until.max(by_lane).max(share.extended(next, || self.asked_delay(turn.delay)))
+        held_until.max(by_lane).max(share.extended(next, || self.site_delay(turn.delay)))
     }
 
     /// The next start by the lane's own delay, in this proxy's part of the pace.
-    pub(super) fn next_own(&self) -> Tick {
+    pub(super) fn next_by_lane(&self) -> Tick {
         self.share.extended(self.next, || self.own_delay(self.share.since))
     }
 
     /// The next start of a group, likewise.
-    pub(super) fn next_of(&self, group: &Group) -> Tick {
-        self.share.extended(group.next, || self.asked_delay(group.delay))
+    pub(super) fn next_by_group(&self, group: &Group) -> Tick {
+        self.share.extended(group.next, || self.site_delay(group.delay))
     }
 
     /// Whether something lies ahead by the lane's own delay.
-    pub(super) fn has_next_own(&self, now: Tick) -> bool {
+    pub(super) fn is_lane_delayed(&self, now: Tick) -> bool {
         self.share.lasts(self.next, self.own_delay(now), now)
     }
 
     /// Whether something lies ahead by the delay of a group.
-    pub(super) fn has_next_of(&self, group: &Group, now: Tick) -> bool {
-        self.share.lasts(group.next, self.asked_delay(group.delay), now)
+    pub(super) fn is_group_delayed(&self, group: &Group, now: Tick) -> bool {
+        self.share.lasts(group.next, self.site_delay(group.delay), now)
     }
 
     /// What the site asks of a group, and more if the site is slow.
-    pub(super) fn asked_delay(&self, delay: Duration) -> Duration {
+    pub(super) fn site_delay(&self, delay: Duration) -> Duration {
         delay.max(self.rate.adapted(&self.config, delay))
     }
 
     /// How much longer a delay is in this proxy's part.
     pub(super) const fn of_part(&self, delay: Duration) -> Duration {
-        delay.saturating_mul(self.share.delays)
+        delay.saturating_mul(self.share.delay_factor)
     }
 }
 
 fn lead(delay: Duration) -> Duration {
-    (delay / LEAD_PART).min(LEAD_MAX)
+    (delay / LEAD_DIVISOR).min(LEAD_MAX)
 }

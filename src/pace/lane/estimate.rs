@@ -12,8 +12,8 @@ pub enum LaneLimit {
     /// The operator's delay, or a low quota.
     Delay,
     /// The delay that the site asks of the group.
-    Asked,
-    /// All places are taken.
+    SiteDelay,
+    /// As many requests as may be are under way.
     Concurrency,
     Hold,
     /// The site is slow.
@@ -26,13 +26,13 @@ impl Lane {
     /// How long one more request would wait, as far as delays and holds decide: without a delay it
     /// is not known, and the longest wait of the request decides.
     pub fn estimate(&self, arrival: &Arrival<'_>, now: Tick) -> Duration {
-        let Kind::Page { delay, opens, .. } = arrival.kind else {
+        let Kind::Page { delay, not_before, .. } = arrival.kind else {
             return self.holds.until(arrival.client).since(now);
         };
         let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
-        let (own, asked) = (self.own_delay(now), self.asked_delay(delay));
+        let (own, site) = (self.own_delay(now), self.site_delay(delay));
         let of_group = group.map_or(Tick::default(), |group| group.next);
-        let next = self.next_own().max(self.share.extended(of_group, || asked));
+        let next = self.next_by_lane().max(self.share.extended(of_group, || site));
         let unstarted = match group {
             _ if !own.is_zero() => self.turns.unstarted(None),
             Some(group) => self.turns.unstarted(Some(&group.key)),
@@ -41,10 +41,12 @@ impl Lane {
         let ahead = group.map_or(0, |group| group.queue.ahead_of(arrival.client)) + unstarted;
         // The other proxies start in between.
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX).saturating_mul(self.share.here);
-        let unknown = if self.is_unknown { Tick::default() + delay } else { Tick::default() };
-        let first =
-            next.max(self.holds.until(arrival.client)).max(opens.unwrap_or_default()).max(unknown);
-        first.since(now).saturating_add(self.of_part(own.max(asked)).saturating_mul(ahead))
+        let unknown = if self.history_lost { Tick::default() + delay } else { Tick::default() };
+        let first = next
+            .max(self.holds.until(arrival.client))
+            .max(not_before.unwrap_or_default())
+            .max(unknown);
+        first.since(now).saturating_add(self.of_part(own.max(site)).saturating_mul(ahead))
     }
 
     /// The limit that one more request would wait for.
@@ -58,10 +60,10 @@ impl Lane {
             LaneLimit::Hold
         } else if !kind.is_page() || own.is_zero() && kind.delay().is_zero() {
             LaneLimit::Concurrency
-        } else if self.share.delays > 1 {
+        } else if self.share.delay_factor > 1 {
             LaneLimit::Share
         } else if own.is_zero() || next > self.next {
-            self.asked_limit(kind.delay())
+            self.site_delay_limit(kind.delay())
         } else if own > self.rate.unadapted(&self.config, now) {
             LaneLimit::Adapt
         } else {

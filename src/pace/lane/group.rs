@@ -49,7 +49,7 @@ impl GroupKey {
         matches!(self, Self::Page(_))
     }
 
-    /// Whether its requests take a place.
+    /// Whether its requests count as under way (`pace.concurrency`).
     pub(super) const fn counts(&self) -> bool {
         !matches!(self, Self::RobotsTxt)
     }

@@ -74,7 +74,7 @@ impl Lane {
 
     /// Takes up at `now` what a former process kept. No delay is longer than `delay_max` from now,
     /// no hold longer than `hold_max`.
-    pub fn take_up(
+    pub fn restore(
         &mut self,
         kept: KeptLane,
         (delay_max, hold_max): (Duration, Duration),

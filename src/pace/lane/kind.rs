@@ -8,11 +8,11 @@ use crate::pace::tick::Tick;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// A request of a crawler that this group of the robots.txt applies to, and the delay that is
-    /// asked of that. It does not start before `opens`, the beginning of the next Visit-time.
-    Page { group: &'a str, delay: Duration, opens: Option<Tick> },
+    /// asked of that. It does not start before `not_before`, the beginning of the next Visit-time.
+    Page { group: &'a str, delay: Duration, not_before: Option<Tick> },
     /// What a document of a visit loads: without a delay.
     Subresource,
-    /// A robots.txt: without a delay and a place.
+    /// A robots.txt: without a delay, and not counted as under way.
     RobotsTxt,
 }
 

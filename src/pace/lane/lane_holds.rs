@@ -152,7 +152,7 @@ mod tests {
     /// Notes that the origin asks `client` for a minute of rest.
     fn rest(holds: &mut LaneHolds, client: &ClientKey, scope: HoldScope) -> (bool, bool) {
         let after = Duration::from_secs(60);
-        let outcome = Outcome::ComeBack { status: 429, cause: Cause::RetryAfter, after };
+        let outcome = Outcome::RetryLater { status: 429, cause: Cause::RetryAfter, after };
         holds.note((client, scope), outcome, (at(1), at(2)), BOUNDS, 0.0)
     }
 

@@ -14,13 +14,13 @@ pub(super) struct Rate {
     latency: Option<Duration>,
     /// The delay that spreads a low quota, until then.
     spread: Option<(Duration, Tick)>,
-    /// The most places, until then.
-    places: Option<(usize, Tick)>,
+    /// The most concurrency, until then.
+    concurrency: Option<(usize, Tick)>,
 }
 
 impl Rate {
     pub(super) const fn new() -> Self {
-        Self { latency: None, spread: None, places: None }
+        Self { latency: None, spread: None, concurrency: None }
     }
 
     pub(super) const fn latency(&self) -> Option<Duration> {
@@ -42,21 +42,21 @@ impl Rate {
         self.spread = Some((delay, until));
     }
 
-    pub(super) const fn limit_places(&mut self, places: usize, until: Tick) {
-        self.places = Some((places, until));
+    pub(super) const fn limit_concurrency(&mut self, concurrency: usize, until: Tick) {
+        self.concurrency = Some((concurrency, until));
     }
 
-    /// Of `allowed` places, those that the site takes.
-    pub(super) fn places(&self, allowed: usize, now: Tick) -> usize {
-        match self.places {
-            Some((places, until)) if now < until => allowed.min(places).max(1),
-            _ => allowed,
+    /// Of `ramp` requests under way, those that the site takes.
+    pub(super) fn concurrency(&self, ramp: usize, now: Tick) -> usize {
+        match self.concurrency {
+            Some((concurrency, until)) if now < until => ramp.min(concurrency).max(1),
+            _ => ramp,
         }
     }
 
-    /// The moment at which the number of places rises again.
-    pub(super) fn places_until(&self) -> Option<Tick> {
-        self.places.map(|(_, until)| until)
+    /// The moment at which the number of concurrency rises again.
+    pub(super) fn concurrency_until(&self) -> Option<Tick> {
+        self.concurrency.map(|(_, until)| until)
     }
 
     /// The delay of the lane.
@@ -85,7 +85,7 @@ impl Rate {
     /// Whether nothing need be remembered at `now`.
     pub(super) fn is_over(&self, now: Tick) -> bool {
         self.spread.is_none_or(|(_, until)| until <= now)
-            && self.places.is_none_or(|(_, until)| until <= now)
+            && self.concurrency.is_none_or(|(_, until)| until <= now)
     }
 }
 

@@ -1,5 +1,5 @@
-//! A lane of which this proxy has a part: slots while the engine is there, a part of the pace while it
-//! is away.
+//! A lane of which this proxy has a part: slots while the engine is there, a part of the pace while
+//! it is away.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct SlotRequest {
     /// The group of the robots.txt.
     pub group: Box<str>,
     pub own_delay: Duration,
-    pub asked_delay: Duration,
+    pub site_delay: Duration,
     /// The longest of the delays and holds that this proxy keeps itself.
     pub left: Duration,
 }
@@ -38,16 +38,16 @@ impl Lane {
         let turn = self.turns.get(turn)?;
         let GroupKey::Page(group) = &turn.key else { return None };
         let own_delay = self.own_delay(now);
-        let asked_delay = self.asked_delay(turn.delay);
-        let has_delay = !own_delay.is_zero() || !asked_delay.is_zero();
-        has_delay.then(|| SlotRequest { group: group.clone(), own_delay, asked_delay, left })
+        let site_delay = self.site_delay(turn.delay);
+        let has_delay = !own_delay.is_zero() || !site_delay.is_zero();
+        has_delay.then(|| SlotRequest { group: group.clone(), own_delay, site_delay, left })
     }
 
-    /// The turn does not start before `begin`, nor do those after it: other proxies do. It may start
-    /// then, whatever becomes of the engine.
-    pub fn put_off(&mut self, turn: TurnId, begin: Tick) {
+    /// The turn does not start before `begin`, nor do those after it: other proxies do. It may
+    /// start then, whatever becomes of the engine.
+    pub fn postpone(&mut self, turn: TurnId, begin: Tick) {
         let Some(turn) = self.turns.get_mut(turn) else { return };
-        turn.settled = Some(begin);
+        turn.fixed_start = Some(begin);
         let (key, delay) = (turn.key.clone(), turn.delay);
         if delay.is_zero() {
             self.next = self.next.max(begin);
@@ -59,9 +59,9 @@ impl Lane {
 
     /// When the turn may start without a slot, by a part of the pace; it may start then, whatever
     /// becomes of the engine. `None`: it has started or has ended.
-    pub fn settle(&mut self, turn: TurnId, share: Share) -> Option<Tick> {
+    pub fn fix_start(&mut self, turn: TurnId, share: Share) -> Option<Tick> {
         let at = self.starts_at_by(turn, share)?;
-        self.turns.get_mut(turn)?.settled = Some(at);
+        self.turns.get_mut(turn)?.fixed_start = Some(at);
         Some(at)
     }
 }

@@ -1,4 +1,4 @@
-//! The granted turns of a lane, and the places that they take.
+//! The granted turns of a lane, and what they count.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::group::GroupKey;
 use crate::pace::tick::Tick;
 use crate::types::client_key::ClientKey;
 
-/// A client may have one more place while it has less than this many times the free ones: an eighth
-/// is kept from each client.
+/// A client may have one more request under way while it has less than this many times what is
+/// free: an eighth is kept from each client.
 const HELD_PER_FREE: usize = 7;
 
 /// A granted turn, within its lane.
@@ -22,8 +22,8 @@ pub(super) struct LaneTurn {
     /// The delay that the site asks of it.
     pub delay: Duration,
     pub has_started: bool,
-    /// When it may start, if that has been settled: by a slot, or by this proxy's part of the pace.
-    pub settled: Option<Tick>,
+    /// When it may start, if that has been fixed: by a slot, or by this proxy's part of the pace.
+    pub fixed_start: Option<Tick>,
     /// When it started; before that, when it was granted.
     pub began: Tick,
     /// When the head of its response came.
@@ -54,12 +54,12 @@ impl LaneTurns {
     }
 
     /// Ends the turns whose response goes on for long after its head.
-    pub(super) fn end_long(&mut self, long_transfer: Duration, now: Tick) {
+    pub(super) fn end_long_transfers(&mut self, long_transfer: Duration, now: Tick) {
         self.0.retain(|turn| turn.head.is_none_or(|head| now < head + long_transfer));
     }
 
-    /// The next moment for [`Self::end_long`].
-    pub(super) fn next_long(&self, long_transfer: Duration) -> Option<Tick> {
+    /// The next moment for [`Self::end_long_transfers`].
+    pub(super) fn next_long_transfer_end(&self, long_transfer: Duration) -> Option<Tick> {
         self.0.iter().filter_map(|turn| turn.head).min().map(|head| head + long_transfer)
     }
 
@@ -69,10 +69,10 @@ impl LaneTurns {
         self.0.iter().filter(has_started).map(|turn| turn.began).max()
     }
 
-    /// Whether `client` may have one more of so many places.
-    pub(super) fn has_place(&self, client: &ClientKey, places: usize) -> bool {
+    /// Whether one more request of `client` may be under way, of `limit` in all.
+    pub(super) fn has_free_concurrency(&self, client: &ClientKey, limit: usize) -> bool {
         let counting = || self.0.iter().filter(|turn| turn.key.counts());
-        let free = places.saturating_sub(counting().count());
+        let free = limit.saturating_sub(counting().count());
         if free == 0 {
             return false;
         }

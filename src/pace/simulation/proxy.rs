@@ -95,7 +95,7 @@ impl Proxy {
     fn grant(&mut self, truth: Truth, delay: Duration, chance: &mut Chance) -> (Truth, Next) {
         let own = self.clock.at(truth);
         if self.lane.waiting() == 0 {
-            let kind = Kind::Page { group: "*", delay, opens: None };
+            let kind = Kind::Page { group: "*", delay, not_before: None };
             let arrival = Arrival { client: &ClientKey::Proxy, kind, max_wait: MAX_WAIT };
             if let Enqueued::TooLong { .. } = self.lane.enqueue(&arrival, own) {
                 return (truth + 10 * super::SECOND, Next::Grant);
@@ -133,7 +133,7 @@ impl Proxy {
             origin: &site(),
             group: &request.group,
             own_delay: request.own_delay,
-            asked_delay: request.asked_delay,
+            asked_delay: request.site_delay,
             slack: slack(ROUND_TRIP, HORIZON_MAX),
             horizon: HORIZON_MAX,
             count: 1,
@@ -144,7 +144,7 @@ impl Proxy {
         let Some(turned) = turned else { return (sent + TIMEOUT, Next::Missed) };
         let Some(slot) = turned.slots.first() else {
             let wait = turned.beyond.expect("it is beyond the horizon");
-            self.lane.put_off(turn, self.clock.at(received) + wait);
+            self.lane.postpone(turn, self.clock.at(received) + wait);
             return (received + wait.as_micros() as u64 / 2, Next::Ask);
         };
         self.slot = Some((Tick::default(), losses));
@@ -166,7 +166,7 @@ impl Proxy {
         else {
             return self.ask(truth, chance);
         };
-        self.lane.put_off(self.turn.expect("it was granted"), Tick::after(begin));
+        self.lane.postpone(self.turn.expect("it was granted"), Tick::after(begin));
         self.slot = self.slot.map(|(_, losses)| (Tick::after(end), losses));
         // The scheduler is late, too.
         (self.clock.truth(Tick::after(begin)).max(truth) + chance.below(5000), Next::Start)
@@ -186,11 +186,11 @@ impl Proxy {
     }
 
     /// The delays are so many times as long from this time on.
-    fn set_parts(&mut self, delays: u32, truth: Truth) {
-        if self.lane.share().delays == delays {
+    fn set_parts(&mut self, delay_factor: u32, truth: Truth) {
+        if self.lane.share().delay_factor == delay_factor {
             return;
         }
-        let away = Share::away(delays, self.clock.at(truth));
-        self.lane.set_share(if delays > 1 { away } else { Share::ALONE });
+        let away = Share::away(delay_factor, self.clock.at(truth));
+        self.lane.set_share(if delay_factor > 1 { away } else { Share::ALONE });
     }
 }

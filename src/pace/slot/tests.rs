@@ -7,14 +7,14 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::engine::SystemEngineClock;
 use crate::engine::{Config as EngineConfig, HoldCause, HoldLength, HoldRequest, MemoryEngine};
+use crate::pace::acquire::TurnRequest;
 use crate::pace::config::{Away, Config};
 use crate::pace::hold::Bounds;
 use crate::pace::lanes::Lanes;
-use crate::pace::take::TurnRequest;
 use crate::pace::turn::Turn;
 use crate::pace::visits::Visit;
 use crate::pace::{LaneView, PaceMode, lane};
-use crate::policy::pace::AskedPace;
+use crate::policy::pace::SitePace;
 use crate::robots::DelayRecord;
 use crate::runtime::clock::{SystemClock, monotonic};
 use crate::types::client_key::ClientKey;
@@ -90,20 +90,20 @@ fn origin() -> Origin {
 }
 
 async fn take(lanes: &Lanes, delay: Duration) -> Result<Turn, NoTurn> {
-    let asked = AskedPace { delay, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
+    let asked = SitePace { delay, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
     let request = TurnRequest {
         origin: &origin(),
         client: &ClientKey::Proxy,
         mode: None,
         group: "*",
-        asked: (!delay.is_zero()).then_some(asked),
-        closed: None,
+        site_pace: (!delay.is_zero()).then_some(asked),
+        outside_visit_time: None,
         visit: Visit::None,
         is_robots_txt: false,
         max_wait: None,
         shutdown: &CancellationToken::new(),
     };
-    lanes.take(&request).await
+    lanes.acquire(&request).await
 }
 
 /// Starts, and when that was.
@@ -114,7 +114,7 @@ async fn start(lanes: &Lanes) -> std::time::Instant {
 /// Starts over a connection to `address`.
 async fn start_over(lanes: &Lanes, delay: Duration, address: Option<IpAddr>) -> std::time::Instant {
     let mut turn = take(lanes, delay).await.expect("a turn");
-    lanes.wait_and_start(&mut turn, address, &CancellationToken::new()).await.expect("no hold");
+    lanes.start(&mut turn, address, &CancellationToken::new()).await.expect("no hold");
     turn.note_request_written();
     monotonic()
 }
@@ -228,7 +228,7 @@ async fn a_slot_of_before_a_loss_is_replaced() {
     proxies.beat().await;
     let lost = monotonic();
     let none = CancellationToken::new();
-    proxies.lanes[1].wait_and_start(&mut turn, None, &none).await.expect("no hold");
+    proxies.lanes[1].start(&mut turn, None, &none).await.expect("no hold");
     let waited = monotonic() - lost;
     assert!(waited >= DELAY - Duration::from_millis(5), "{waited:?}");
     assert_eq!(proxies.engines[1].stats().counts().slots, [1, 1, 0]);
@@ -277,7 +277,7 @@ async fn a_hold_is_obeyed_by_all() {
 async fn what_one_proxy_is_answered_holds_the_others() {
     let proxies = Proxies::new(2, |_| ());
     let mut turn = take(&proxies.lanes[0], DELAY).await.expect("a turn");
-    assert!(proxies.lanes[0].start(&mut turn, None));
+    assert!(proxies.lanes[0].try_start(&mut turn, None));
     let mut headers = http::HeaderMap::new();
     headers.insert("retry-after", http::HeaderValue::from_static("100"));
     turn.note_response(http::StatusCode::TOO_MANY_REQUESTS, &headers);
@@ -293,17 +293,19 @@ async fn what_one_proxy_is_answered_holds_the_others() {
 async fn the_proxies_at_an_origin_share_its_places() {
     let proxies = Proxies::new(4, |_| ());
     for lanes in &proxies.lanes {
-        drop(take(lanes, Duration::ZERO).await.expect("a place"));
+        drop(take(lanes, Duration::ZERO).await.expect("one more may be under way"));
     }
     proxies.sync().await;
-    // The first did not know of the last when it was marked; all know with the next mark.
+    // The first did not know of the last when it was announced; all know with the next mark.
     let mut turns = Vec::new();
     for _ in 0..2 {
-        turns.push(take(&proxies.lanes[3], Duration::ZERO).await.expect("a place"));
+        turns.push(
+            take(&proxies.lanes[3], Duration::ZERO).await.expect("one more may be under way"),
+        );
     }
     let third =
         tokio::time::timeout(Duration::from_millis(100), take(&proxies.lanes[3], Duration::ZERO));
-    assert!(third.await.is_err(), "two of eight places are its part");
+    assert!(third.await.is_err(), "two of eight are its part");
 }
 
 #[tokio::test]
@@ -315,8 +317,8 @@ async fn a_single_failed_operation_lets_no_start_go_before_its_part_of_the_pace(
     assert!(proxies.engines[1].status().is_up);
     let before = monotonic();
     let mut turn = take(&proxies.lanes[1], DELAY).await.expect("a turn");
-    while !proxies.lanes[1].start(&mut turn, None) {
-        turn.wait_for_origin().await.expect("no hold");
+    while !proxies.lanes[1].try_start(&mut turn, None) {
+        turn.wait_for_start_time().await.expect("no hold");
     }
     assert!(before.elapsed() >= 3 * DELAY - Duration::from_millis(5), "{:?}", before.elapsed());
     assert_eq!(turn.waited().map(|waited| waited.by), Some(WaitReason::Share));

@@ -4,8 +4,8 @@ use http::header::{HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use super::*;
+use crate::pace::acquire::TurnRequest;
 use crate::pace::config::{AddressLimits, Config, PaceMode};
-use crate::pace::take::TurnRequest;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::SystemClock;
 use crate::types::client_key::ClientKey;
@@ -26,14 +26,14 @@ async fn turn(lanes: &Lanes) -> Turn {
         client: &ClientKey::Proxy,
         mode: None,
         group: "",
-        asked: None,
-        closed: None,
+        site_pace: None,
+        outside_visit_time: None,
         visit: Visit::Document,
         is_robots_txt: false,
         max_wait: None,
         shutdown: &CancellationToken::new(),
     };
-    lanes.take(&request).await.expect("nothing to wait for")
+    lanes.acquire(&request).await.expect("nothing to wait for")
 }
 
 #[tokio::test]
@@ -42,9 +42,9 @@ async fn a_request_that_has_waited_for_its_connection_starts_in_no_hold() {
     let (first, mut second) = (turn(&lanes).await, turn(&lanes).await);
     let rest = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("30"))]);
     first.note_response(StatusCode::TOO_MANY_REQUESTS, &rest);
-    assert!(!lanes.start(&mut second, None), "its origin rests");
-    assert!(!lanes.start_at_once(&mut second), "it has waited");
-    let no_turn = lanes.wait_to_start(&mut second, None, &CancellationToken::new()).await;
+    assert!(!lanes.try_start(&mut second, None), "its origin rests");
+    assert!(!lanes.try_start_immediately(&mut second), "it has waited");
+    let no_turn = lanes.wait_for_start_time(&mut second, None, &CancellationToken::new()).await;
     assert!(matches!(no_turn, Err(NoTurn::Resting { .. })), "{no_turn:?}");
 }
 
@@ -52,15 +52,15 @@ async fn a_request_that_has_waited_for_its_connection_starts_in_no_hold() {
 async fn a_request_that_waits_for_nothing_starts_once_at_once() {
     let lanes = Lanes::new(config(), Arc::new(SystemClock));
     let mut taken = turn(&lanes).await;
-    assert!(lanes.start_at_once(&mut taken));
-    assert!(!lanes.start_at_once(&mut taken));
+    assert!(lanes.try_start_immediately(&mut taken));
+    assert!(!lanes.try_start_immediately(&mut taken));
     taken.rearm();
-    assert!(lanes.start(&mut taken, None));
+    assert!(lanes.try_start(&mut taken, None));
 }
 
 #[tokio::test]
 async fn a_request_with_a_limit_at_its_address_does_not_start_at_once() {
     let addresses = AddressLimits { delay: Duration::from_secs(1), ..config().addresses };
     let lanes = Lanes::new(Config { addresses, ..config() }, Arc::new(SystemClock));
-    assert!(!lanes.start_at_once(&mut turn(&lanes).await));
+    assert!(!lanes.try_start_immediately(&mut turn(&lanes).await));
 }

@@ -8,17 +8,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Turn, WAIT_NOTICEABLE};
 use crate::pace::addresses::Addresses;
+use crate::pace::conditions::Role;
 use crate::pace::lane::{Arrival, Kind, LEAD_MAX, Lane, TurnId};
 use crate::pace::lane_cell::TurnGuard;
 use crate::pace::no_turn::{NoTurn, WaitReason};
-use crate::pace::terms::Role;
 use crate::pace::tick::Tick;
 use crate::pace::waited::Waited;
 
 impl Turn {
     /// Whether the request takes a turn at its address: it is paced, and no robots.txt.
     pub(in crate::pace) fn counts_at_addresses(&self) -> bool {
-        self.0.guard.id.is_some() && self.0.terms.role != Role::RobotsTxt
+        self.0.guard.id.is_some() && self.0.conditions.role != Role::RobotsTxt
     }
 
     /// Ends the turn at the address.
@@ -27,16 +27,20 @@ impl Turn {
     }
 
     /// Starts the request at `address` and at its origin, if the time of both has come.
-    pub(in crate::pace) fn start_at(&mut self, addresses: &Addresses, address: IpAddr) -> bool {
+    pub(in crate::pace) fn try_start_at_address(
+        &mut self,
+        addresses: &Addresses,
+        address: IpAddr,
+    ) -> bool {
         if self.origin_starts_at().is_some() || self.0.has_missed_slot(self.now()) {
             return false;
         }
-        self.enter(addresses, address);
+        self.try_acquire_at_address(addresses, address);
         let Some(guard) = &self.0.address else { return false };
-        if !guard.start() {
+        if !guard.try_start() {
             return false;
         }
-        let has_started = self.start();
+        let has_started = self.try_start();
         if !has_started {
             // A hold has begun meanwhile.
             self.leave_address();
@@ -45,14 +49,14 @@ impl Turn {
     }
 
     /// Takes a turn at `address`, if the request need not wait for it.
-    fn enter(&mut self, addresses: &Addresses, address: IpAddr) {
+    fn try_acquire_at_address(&mut self, addresses: &Addresses, address: IpAddr) {
         if self.is_at(address) {
             return;
         }
         self.leave_address();
         let arrival = self.arrival();
         // Where there are too many addresses, the wait for a turn fails.
-        self.0.address = if self.0.terms.is_observed {
+        self.0.address = if self.0.conditions.is_observed {
             let observed = addresses.observe(address, &arrival).ok();
             observed.map(|(guard, wait)| {
                 if !wait.is_zero() {
@@ -61,7 +65,7 @@ impl Turn {
                 guard
             })
         } else {
-            addresses.enter(address, &arrival).ok().flatten()
+            addresses.try_acquire(address, &arrival).ok().flatten()
         };
     }
 
@@ -70,7 +74,7 @@ impl Turn {
     /// # Errors
     ///
     /// It does not come within the longest wait of the request, or before the proxy stops.
-    pub(in crate::pace) async fn wait_at(
+    pub(in crate::pace) async fn wait_at_address(
         &mut self,
         addresses: &Addresses,
         address: IpAddr,
@@ -79,15 +83,15 @@ impl Turn {
         let since = self.now();
         if !self.is_at(address) {
             self.leave_address();
-            self.0.address = addresses.wait(address, &self.arrival(), shutdown).await?;
+            self.0.address = addresses.acquire(address, &self.arrival(), shutdown).await?;
         }
         if let Some(at) = self.0.address.as_ref().and_then(TurnGuard::starts_at) {
             // A turn is granted shortly before its start; that of a second sending may be far.
             let now = self.now();
-            if at > self.0.terms.deadline && at.since(now) > LEAD_MAX {
+            if at > self.0.conditions.deadline && at.since(now) > LEAD_MAX {
                 return Err(addresses.too_long(at.since(now)));
             }
-            sleep_until(self.0.guard.cell.shared.ticks.instant(at)).await;
+            sleep_until(self.0.guard.cell.shared.clock.instant(at)).await;
         }
         self.note_wait_at_address(self.now().since(since), addresses.delay());
         Ok(())
@@ -99,11 +103,11 @@ impl Turn {
 
     /// The request as the lane of an address sees it: what sites ask for concerns their origins.
     fn arrival(&self) -> Arrival<'_> {
-        let kind = match self.0.terms.role {
+        let kind = match self.0.conditions.role {
             Role::Subresource => Kind::Subresource,
-            _ => Kind::Page { group: "", delay: Duration::ZERO, opens: None },
+            _ => Kind::Page { group: "", delay: Duration::ZERO, not_before: None },
         };
-        let max_wait = self.0.terms.deadline.since(self.now());
+        let max_wait = self.0.conditions.deadline.since(self.now());
         Arrival { client: self.client(), kind, max_wait }
     }
 
@@ -127,7 +131,7 @@ impl Turn {
 
 impl TurnGuard<IpAddr> {
     /// Starts the turn, if its time has come.
-    fn start(&self) -> bool {
+    fn try_start(&self) -> bool {
         self.update(|lane, id, now| lane.start(id, now).is_ok()).unwrap_or(true)
     }
 
@@ -138,7 +142,7 @@ impl TurnGuard<IpAddr> {
 
     /// Changes the lane at this moment, and grants what may be granted then.
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut Lane, TurnId, Tick) -> T) -> Option<T> {
-        let (id, now) = (self.id?, self.cell.shared.ticks.now());
+        let (id, now) = (self.id?, self.cell.shared.clock.now());
         Some(self.cell.update(now, |state| change(&mut state.lane, id, now)))
     }
 }

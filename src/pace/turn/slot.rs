@@ -9,7 +9,7 @@ use super::{ADDRESS_KEPT_MAX, Inner, Turn};
 use crate::engine::SlotEnd;
 use crate::pace::lane_cell::LaneCell;
 use crate::pace::no_turn::{NoTurn, WaitReason};
-use crate::pace::slot::{CONNECT_LEAD, Settled, Slot};
+use crate::pace::slot::{CONNECT_LEAD, Slot, StartRule};
 use crate::pace::tick::Tick;
 use crate::pace::waited::Waited;
 
@@ -40,9 +40,9 @@ impl Turn {
             return Ok(());
         };
         self.0.note_slot(SlotEnd::Missed);
-        let settled = {
-            let Inner { guard, address, terms, .. } = &mut *self.0;
-            let mut reserved = pin!(guard.reserve(id, terms));
+        let rule = {
+            let Inner { guard, address, conditions, .. } = &mut *self.0;
+            let mut reserved = pin!(guard.reserve(id, conditions));
             tokio::select! {
                 biased;
                 end = &mut reserved => end?,
@@ -52,7 +52,7 @@ impl Turn {
                 }
             }
         };
-        self.0.take(settled);
+        self.0.apply(rule);
         self.0.note_waited(since);
         Ok(())
     }
@@ -67,28 +67,28 @@ impl Drop for Inner {
 impl Inner {
     async fn reserve(&mut self) -> Result<(), NoTurn> {
         let Some(id) = self.guard.id else { return Ok(()) };
-        let since = self.guard.cell.shared.ticks.now();
-        let settled = self.guard.reserve(id, &self.terms).await?;
-        self.take(settled);
-        if settled != Settled::Free {
+        let since = self.guard.cell.shared.clock.now();
+        let rule = self.guard.reserve(id, &self.conditions).await?;
+        self.apply(rule);
+        if rule != StartRule::Free {
             let LaneCell { shared, state, .. } = &*self.guard.cell;
             let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
-            if let Some(near) = near.filter(|near| *near > shared.ticks.now()) {
-                sleep_until(shared.ticks.instant(near)).await;
+            if let Some(near) = near.filter(|near| *near > shared.clock.now()) {
+                sleep_until(shared.clock.instant(near)).await;
             }
             self.note_waited(since);
         }
         Ok(())
     }
 
-    /// Takes up how its start was settled.
-    fn take(&mut self, settled: Settled) {
+    /// Takes up how its start was rule.
+    fn apply(&mut self, rule: StartRule) {
         self.is_slot_noted = false;
-        self.slot = match settled {
-            Settled::Slot(slot) => Some(slot),
-            Settled::Free | Settled::Share => None,
+        self.slot = match rule {
+            StartRule::Slot(slot) => Some(slot),
+            StartRule::Free | StartRule::OwnShare => None,
         };
-        if let Some(waited) = self.waited.as_mut().filter(|_| settled == Settled::Share) {
+        if let Some(waited) = self.waited.as_mut().filter(|_| rule == StartRule::OwnShare) {
             let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
             *waited = Waited { by, line, delay, ..*waited };
         }
@@ -96,7 +96,7 @@ impl Inner {
 
     /// Counts how its slot ended, if it has one that is not counted.
     pub(super) fn note_slot(&mut self, end: SlotEnd) {
-        if self.slot.is_some_and(|slot| slot.is_real())
+        if self.slot.is_some_and(|slot| slot.was_reserved())
             && !self.is_slot_noted
             && let Some(engine) = self.guard.cell.shared.cluster.engine()
         {

@@ -103,7 +103,7 @@ impl Proxy {
         let key = info.client.key();
         let call =
             permit.pace().turn_request(permit.origin(), &key, Some(headers), &context.shutdown);
-        let turn = self.forwarding.egress.lanes().take(&call).await;
+        let turn = self.forwarding.egress.lanes().acquire(&call).await;
         let mut turn =
             turn.map_err(|no_turn| Rejection::no_turn(&no_turn, permit.pace().status()))?;
         let waited = turn.waited();

@@ -9,7 +9,7 @@ use crate::audit::{self, Paced, PacedEvent, Record};
 use crate::pace::PaceMode;
 use crate::policy::decision::Named;
 use crate::policy::exemption::Exemption;
-use crate::policy::pace::AskedPace;
+use crate::policy::pace::SitePace;
 use crate::policy::state::RobotsCopy;
 use crate::proxy::outcome::denial::blobs;
 use crate::robots::{self, Group};
@@ -23,7 +23,7 @@ pub(super) struct PacedRequest<'a> {
     pub copy: &'a RobotsCopy,
     pub group: Option<&'a Group<'a>>,
     /// What the file asks.
-    pub asked: AskedPace,
+    pub site_pace: SitePace,
     /// What is kept instead.
     pub exempted: Option<(&'a Exemption, Duration)>,
     pub mode: PaceMode,
@@ -54,23 +54,23 @@ impl PacedRequest<'_> {
     }
 
     fn delay(&self) -> Duration {
-        self.exempted.map_or(self.asked.delay, |(_, delay)| delay)
+        self.exempted.map_or(self.site_pace.delay, |(_, delay)| delay)
     }
 
     fn notice(&self) -> Paced {
-        let Self { context, asked, .. } = self;
+        let Self { context, site_pace, .. } = self;
         let origin = context.subject.origin();
         let group = self.group.map(|group| Named { name: group.name(), line: group.line() });
         Paced {
             agent: context.agent.token.map(|token| Record::text(token.as_bytes())),
-            clamped: asked.clamped && self.exempted.is_none(),
+            clamped: site_pace.clamped && self.exempted.is_none(),
             delay_ms: u64::try_from(self.delay().as_millis()).unwrap_or(u64::MAX),
             event: PacedEvent::It,
             exemption: self
                 .exempted
                 .map(|(exemption, _)| audit::PaceExemption::of(exemption).into()),
             group: group.as_ref().map(|group| audit::Group::of(group).into()),
-            line: asked.line,
+            line: site_pace.line,
             node: None,
             observed: self.mode == PaceMode::Observe,
             origin: origin.to_string(),
@@ -79,7 +79,7 @@ impl PacedRequest<'_> {
             profile: audit::Profile::of(self.known.profile()).into(),
             robots: context.summary(self.known, None).record.clone(),
             seq: 0,
-            source: asked.record.as_str().to_owned(),
+            source: site_pace.record.as_str().to_owned(),
             text: self.line(),
             time: context.now(),
         }
@@ -89,7 +89,7 @@ impl PacedRequest<'_> {
     fn line(&self) -> String {
         let dialect = &self.known.profile().dialect;
         let line = robots::lines(&self.copy.snapshot.body, dialect)
-            .find(|(number, _)| *number == self.asked.line);
+            .find(|(number, _)| *number == self.site_pace.line);
         Record::pattern(line.map(|(_, text)| text).unwrap_or_default().trim_ascii())
     }
 

@@ -8,10 +8,10 @@ use super::paced_notice::PacedRequest;
 use super::rules::AgentPace;
 use crate::pace::{self, PaceMode, Visit};
 use crate::policy::exemption::Exemption;
-use crate::policy::pace::{AskedPace, asked, closed};
+use crate::policy::pace::{SitePace, outside_visit_time, site_pace};
 use crate::policy::state::{Policy, RobotsCopy};
 use crate::proxy::request::prefer;
-use crate::robots::{Closed, Group};
+use crate::robots::{Group, OutsideVisitTime};
 use crate::store::Known;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -23,15 +23,15 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub struct PermitPace {
     agent: AgentPace,
-    site: Option<Box<SitePace>>,
+    site: Option<Box<RobotsPace>>,
 }
 
 /// What the robots.txt asks.
 #[derive(Debug)]
-struct SitePace {
+struct RobotsPace {
     group: Box<str>,
-    asked: Option<AskedPace>,
-    closed: Option<Closed>,
+    site_pace: Option<SitePace>,
+    outside_visit_time: Option<OutsideVisitTime>,
 }
 
 impl PermitPace {
@@ -51,16 +51,16 @@ impl PermitPace {
         let (token, now) = (context.agent.token, context.now());
         let group = copy.rules.group(token);
         let (robots, profile) = (&copy.rules, known.profile());
-        let (asked, exempted) = asked_by_site(context, known, copy, (group.as_ref(), path));
-        if let Some(asked) = asked {
+        let (site_pace, exempted) = site_pace_of(context, known, copy, (group.as_ref(), path));
+        if let Some(site_pace) = site_pace {
             let mode = mode(context, &agent);
             let group = group.as_ref();
-            PacedRequest { context, known, copy, group, asked, exempted, mode }.note(watch);
+            PacedRequest { context, known, copy, group, site_pace, exempted, mode }.note(watch);
         }
-        let asked = asked.and_then(|asked| kept(asked, exempted));
-        let closed = closed(robots, group.as_ref(), profile, now);
+        let site_pace = site_pace.and_then(|site_pace| kept(site_pace, exempted));
+        let outside_visit_time = outside_visit_time(robots, group.as_ref(), profile, now);
         let group = group.map_or_else(Box::default, |group| group.name().into());
-        Self { agent, site: Some(Box::new(SitePace { group, asked, closed })) }
+        Self { agent, site: Some(Box::new(RobotsPace { group, site_pace, outside_visit_time })) }
     }
 
     /// The status of the request if it would wait too long.
@@ -83,8 +83,8 @@ impl PermitPace {
             client,
             mode: self.agent.mode,
             group: site.map_or("", |site| &site.group),
-            asked: site.and_then(|site| site.asked),
-            closed: site.and_then(|site| site.closed).map(|closed| (closed.opens_in, closed.line)),
+            site_pace: site.and_then(|site| site.site_pace),
+            outside_visit_time: site.and_then(|site| site.outside_visit_time),
             visit: headers.map_or(Visit::None, |headers| Visit::of(headers, origin.scheme())),
             is_robots_txt: false,
             max_wait: [self.agent.max_wait, preferred].into_iter().flatten().min(),
@@ -102,8 +102,8 @@ pub(super) fn has_delay(context: &DecisionContext<'_>, known: &Known, policy: &P
     is_own
         || matches!(policy, Policy::Rules(copy) if {
             let group = copy.rules.group(context.agent.token);
-            let (asked, exempted) = asked_by_site(context, known, copy, (group.as_ref(), b"/"));
-            asked.is_some_and(|asked| kept(asked, exempted).is_some())
+            let (site_pace, exempted) = site_pace_of(context, known, copy, (group.as_ref(), b"/"));
+            site_pace.is_some_and(|site_pace| kept(site_pace, exempted).is_some())
         })
 }
 
@@ -113,26 +113,26 @@ fn mode(context: &DecisionContext<'_>, agent: &AgentPace) -> PaceMode {
 }
 
 /// What the robots.txt asks of `group`, and the exemption with a delay of its own.
-fn asked_by_site<'a>(
+fn site_pace_of<'a>(
     context: &DecisionContext<'a>,
     known: &Known,
     copy: &RobotsCopy,
     (group, path): (Option<&Group<'_>>, &[u8]),
-) -> (Option<AskedPace>, Option<(&'a Exemption, Duration)>) {
+) -> (Option<SitePace>, Option<(&'a Exemption, Duration)>) {
     let DecisionContext { rules, subject, agent, .. } = *context;
     let (token, now) = (agent.token, context.now());
     let delay_max = rules.pace.max_crawl_delay;
     (
-        asked(&copy.rules, group, known.profile(), delay_max, now),
+        site_pace(&copy.rules, group, known.profile(), delay_max, now),
         rules.exemptions.crawl_delay(subject.origin(), path, token, now),
     )
 }
 
 /// The delay that is kept; `None`: none, by an exemption.
-fn kept(asked: AskedPace, exempted: Option<(&Exemption, Duration)>) -> Option<AskedPace> {
+fn kept(site_pace: SitePace, exempted: Option<(&Exemption, Duration)>) -> Option<SitePace> {
     match exempted {
         Some((_, delay)) if delay.is_zero() => None,
-        Some((_, delay)) => Some(AskedPace { delay, clamped: false, ..asked }),
-        None => Some(asked),
+        Some((_, delay)) => Some(SitePace { delay, clamped: false, ..site_pace }),
+        None => Some(site_pace),
     }
 }

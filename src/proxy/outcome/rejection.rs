@@ -113,7 +113,7 @@ impl Rejection {
                 };
                 Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
             }
-            NoTurn::Closed { .. } | NoTurn::EngineAway => {
+            NoTurn::OutsideVisitTime { .. } | NoTurn::EngineAway => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
             }

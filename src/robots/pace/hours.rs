@@ -30,8 +30,8 @@ impl Window {
         }
     }
 
-    /// Milliseconds until it opens; 0: it is open.
-    pub(super) fn opens_in(self, now: TimeOfDay) -> u32 {
+    /// Milliseconds until it begins; 0: `now` is within it.
+    pub(super) fn begins_in(self, now: TimeOfDay) -> u32 {
         if self.contains(now) { 0 } else { (self.begin + DAY_MS - now.0) % DAY_MS }
     }
 }

@@ -4,7 +4,7 @@ use super::hours::Window;
 use super::value::Value;
 
 /// The hours of one record that are kept for a group: a file that lists more is read as if the
-/// further rates held all day, and as if the site were closed in the further windows.
+/// further rates held all day, and as if no further window allowed visits.
 pub(super) const WINDOWS_MAX: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -48,10 +48,10 @@ fn values_are_seconds_or_rates() {
 fn a_window_may_pass_midnight_and_its_end_is_outside() {
     let at = |hour: u32, minute: u32| TimeOfDay((hour * 60 + minute) * MINUTE_MS);
     let night = Window { begin: at(22, 0).0, end: at(4, 0).0 };
-    for (now, opens_in) in
+    for (now, begins_in) in
         [(at(22, 0), 0), (at(3, 59), 0), (at(4, 0), 18 * 60), (at(21, 59), 1), (at(0, 0), 0)]
     {
-        assert_eq!(night.opens_in(now), opens_in * MINUTE_MS, "{now:?}");
+        assert_eq!(night.begins_in(now), begins_in * MINUTE_MS, "{now:?}");
     }
     let day = |text: &[u8]| window(text);
     assert_eq!(day(b"0000-2400"), Some(Window { begin: 0, end: DAY_MS }));
@@ -61,13 +61,13 @@ fn a_window_may_pass_midnight_and_its_end_is_outside() {
 }
 
 #[test]
-fn of_several_windows_the_next_opens() {
+fn of_several_windows_the_next_begins() {
     let text = "user-agent: *\nvisit-time: 0400-0500\nvisit-time: 1300-1400\n";
     let robots = RobotsTxt::parse(text.as_bytes(), &Dialect::RFC9309);
     let pace = robots.pace(robots.group(None).as_ref());
-    let closed = pace.closed(NOON).expect("it is closed");
-    assert_eq!((closed.opens_in, closed.line), (Duration::from_secs(3600), 3));
-    assert_eq!(pace.closed(TimeOfDay(4 * 60 * MINUTE_MS)), None);
+    let outside = pace.outside_visit_time(NOON).expect("it is outside");
+    assert_eq!((outside.begins_in, outside.line), (Duration::from_secs(3600), 3));
+    assert_eq!(pace.outside_visit_time(TimeOfDay(4 * 60 * MINUTE_MS)), None);
 }
 
 #[test]

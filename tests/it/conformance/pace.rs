@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 use courtesy::pace::hold::Outcome;
-use courtesy::policy::pace::{asked, closed, rate_limit, retry_after};
+use courtesy::policy::pace::{outside_visit_time, rate_limit, retry_after, site_pace};
 use courtesy::policy::profile::Profile;
 use courtesy::robots::{DelayRecord, RobotsTxt};
 use courtesy::types::agent::product_token;
@@ -105,7 +105,7 @@ impl Request {
 
     fn delay(&self) -> Value {
         let found = self.ask(|robots, group, profile| {
-            asked(robots, group, profile, self.delay_max(), self.now())
+            site_pace(robots, group, profile, self.delay_max(), self.now())
         });
         match found {
             None => {
@@ -123,9 +123,10 @@ impl Request {
         }
     }
 
-    fn opens_in(&self) -> Value {
-        let found = self.ask(|robots, group, profile| closed(robots, group, profile, self.now()));
-        serde_json::json!({"opens_in_ms": found.map_or(0, |closed| millis(closed.opens_in))})
+    fn begins_in(&self) -> Value {
+        let found = self
+            .ask(|robots, group, profile| outside_visit_time(robots, group, profile, self.now()));
+        serde_json::json!({"opens_in_ms": found.map_or(0, |closed| millis(closed.begins_in))})
     }
 }
 
@@ -167,7 +168,7 @@ fn millis(time: Duration) -> u64 {
 fn found(case: &PaceCase) -> Value {
     match &case.kind {
         Kind::Robots(request) => request.delay(),
-        Kind::VisitTime(request) => request.opens_in(),
+        Kind::VisitTime(request) => request.begins_in(),
         Kind::RetryAfter(response) => {
             response.hold(|status, fields| retry_after(status, fields, NOW, HOLD_MAX))
         }

@@ -122,7 +122,7 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
                     let client = ClientKey::User(it.client.as_str().into());
                     let max_wait = case.max_wait_ms.map_or(Duration::MAX, Duration::from_millis);
                     let delay = Duration::from_millis(case.delay_ms);
-                    let kind = Kind::Page { group: &it.group, delay, opens: None };
+                    let kind = Kind::Page { group: &it.group, delay, not_before: None };
                     let arrival = Arrival { client: &client, kind, max_wait };
                     states[call] = Some(match lane.enqueue(&arrival, tick(now)) {
                         Enqueued::Waits(waiter) => {
@@ -206,7 +206,7 @@ fn call() -> impl Strategy<Value = Call> {
         2 => Just(Outcome::Failure { status: 502 }),
         1 => Just(Outcome::NoResponse),
         1 => Just(Outcome::Overload { status: 429 }),
-        1 => (1..20_u64).prop_map(|seconds| Outcome::ComeBack {
+        1 => (1..20_u64).prop_map(|seconds| Outcome::RetryLater {
             status: 503,
             cause: Cause::RetryAfter,
             after: Duration::from_secs(seconds),

@@ -255,7 +255,7 @@ pub async fn send(
     origin: &Origin,
     request: Request<RequestBody>,
 ) -> Result<Response<Box<ResponseBody>>, egress::Error> {
-    let turn = egress.lanes().take_for_robots_txt(origin, Duration::ZERO).await.unwrap();
+    let turn = egress.lanes().acquire_for_robots_txt(origin, Duration::ZERO).await.unwrap();
     let permission = egress::Unconditional::default();
     egress.send(origin, request.into(), &ClientKey::Proxy, turn, &permission).await
 }

@@ -14,7 +14,7 @@ fn at(seconds: u64) -> Tick {
 }
 
 fn page() -> Arrival<'static> {
-    let kind = Kind::Page { group: "*", delay: DELAY, opens: None };
+    let kind = Kind::Page { group: "*", delay: DELAY, not_before: None };
     Arrival { client: &ClientKey::Proxy, kind, max_wait: 100 * DELAY }
 }
 
@@ -53,8 +53,8 @@ fn a_slot_puts_off_a_turn_and_those_after_it() {
     let mut lane = lane(8);
     let turn = granted(&mut lane, at(100));
     let request = lane.slot_request(turn, at(100)).expect("it has a delay");
-    assert_eq!((&*request.group, request.asked_delay, request.left.as_secs()), ("*", DELAY, 0));
-    lane.put_off(turn, at(130));
+    assert_eq!((&*request.group, request.site_delay, request.left.as_secs()), ("*", DELAY, 0));
+    lane.postpone(turn, at(130));
     assert_eq!(lane.start(turn, at(129)), Err(at(130)));
     assert_eq!(lane.start(turn, at(130)), Ok(()));
     assert_eq!(lane.slot_request(turn, at(130)), None, "it has started");
@@ -64,12 +64,14 @@ fn a_slot_puts_off_a_turn_and_those_after_it() {
 
 #[test]
 fn proxies_at_an_origin_share_its_places_and_take_turns() {
-    let undelayed =
-        Arrival { kind: Kind::Page { group: "", delay: Duration::ZERO, opens: None }, ..page() };
+    let undelayed = Arrival {
+        kind: Kind::Page { group: "", delay: Duration::ZERO, not_before: None },
+        ..page()
+    };
     for (here, most) in [(1, 7), (2, 4), (3, 2), (8, 1), (100, 1)] {
         let mut lane = lane(8);
         lane.set_share(Share { here, ..Share::ALONE });
-        let granted = (0..8).filter(|_| lane.try_take(&undelayed, at(1)).is_some()).count();
+        let granted = (0..8).filter(|_| lane.try_acquire(&undelayed, at(1)).is_some()).count();
         assert_eq!(granted, most, "{here}");
     }
     let mut lane = lane(8);
@@ -80,18 +82,19 @@ fn proxies_at_an_origin_share_its_places_and_take_turns() {
 
 #[test]
 fn the_first_start_of_a_lane_while_the_engine_is_away_waits_its_part() {
-    for (delays, arrives, wait) in [(4, 1000, 40), (4, 1030, 10), (4, 1041, 0), (1, 1000, 0)] {
+    for (delay_factor, arrives, wait) in [(4, 1000, 40), (4, 1030, 10), (4, 1041, 0), (1, 1000, 0)]
+    {
         let mut lane = lane(8);
-        lane.set_share(Share::away(delays, at(1000)));
+        lane.set_share(Share::away(delay_factor, at(1000)));
         let estimate = lane.estimate(&page(), at(arrives));
-        assert_eq!(estimate.as_secs(), wait, "{delays} {arrives}");
+        assert_eq!(estimate.as_secs(), wait, "{delay_factor} {arrives}");
         assert!(matches!(lane.enqueue(&page(), at(arrives)), Enqueued::Waits(_)));
         let now = at(arrives) + estimate;
         let turn = lane.grant(now).expect("a turn").turn;
         assert_eq!(lane.start(turn, now), Ok(()));
         lane.record_start(turn, now);
         lane.end(turn);
-        assert_eq!(lane.estimate(&page(), now), delays * DELAY, "and so do those after it");
+        assert_eq!(lane.estimate(&page(), now), delay_factor * DELAY, "and so do those after it");
     }
 }
 
@@ -110,7 +113,7 @@ fn what_others_started_just_before_the_engine_went_is_waited_for() {
 fn a_turn_keeps_its_slot_or_its_part_when_the_engine_goes_or_comes() {
     let mut lane = lane(8);
     let turn = granted(&mut lane, at(100));
-    lane.put_off(turn, at(130));
+    lane.postpone(turn, at(130));
     lane.set_share(Share::away(4, at(110)));
     assert_eq!(lane.start(turn, at(129)), Err(at(130)));
     assert_eq!(lane.start(turn, at(130)), Ok(()));
@@ -121,7 +124,7 @@ fn a_turn_keeps_its_slot_or_its_part_when_the_engine_goes_or_comes() {
 
     assert!(matches!(lane.enqueue(&page(), at(169)), Enqueued::Waits(_)));
     let turn = lane.grant(next).expect("a turn").turn;
-    assert_eq!(lane.settle(turn, lane.share()), Some(next));
+    assert_eq!(lane.fix_start(turn, lane.share()), Some(next));
     // The engine is there again: what has no slot is no earlier for that.
     lane.set_share(Share::ALONE);
     assert_eq!(lane.starts_at(turn), Some(next));
@@ -132,9 +135,9 @@ fn a_turn_keeps_its_slot_or_its_part_when_the_engine_goes_or_comes() {
 fn a_delay_of_a_group_that_grew_because_the_site_is_slow_is_told_as_adapt() {
     let adapt_max = 10 * DELAY;
     for (adapt, latency, by) in [
-        (Adapt::Paced, 1, LaneLimit::Asked),
+        (Adapt::Paced, 1, LaneLimit::SiteDelay),
         (Adapt::Paced, 30, LaneLimit::Adapt),
-        (Adapt::Off, 30, LaneLimit::Asked),
+        (Adapt::Off, 30, LaneLimit::SiteDelay),
     ] {
         let config = Config { concurrency: 8, adapt, adapt_max, ..crate::pace::Config::off().lane };
         let mut lane = Lane::new(config, false);
@@ -176,7 +179,7 @@ impl Parted {
         if now < goes {
             start = start.max(self.slot);
             self.slot = start + DELAY;
-            lane.put_off(turn, start);
+            lane.postpone(turn, start);
         }
         if start >= goes {
             lane.set_share(away);

@@ -5,21 +5,21 @@ use std::sync::atomic::Ordering;
 use http::{HeaderMap, StatusCode};
 
 use super::Turn;
+use crate::pace::conditions::Role;
 use crate::pace::hold::Outcome;
 use crate::pace::lane_cell::LaneCell;
 use crate::pace::limits::KEPT_HOLD_MIN;
-use crate::pace::outcome::{concerns_pace, jitter, outcome};
+use crate::pace::response_outcome::{concerns_pace, jitter, outcome};
 use crate::pace::shared_holds;
-use crate::pace::terms::Role;
 use crate::policy::pace::RateLimit;
 
 impl Turn {
     /// The head of the request has been written: the distance to the next start counts from now.
     pub fn note_request_written(&self) {
-        if self.0.terms.role == Role::Delayed
+        if self.0.conditions.role == Role::Delayed
             && let Some((cell, id)) = self.in_lane()
         {
-            let now = cell.shared.ticks.now();
+            let now = cell.shared.clock.now();
             cell.update(now, |state| state.lane.record_start(id, now));
         }
         if let Some(guard) = &self.0.address {
@@ -33,7 +33,7 @@ impl Turn {
             guard.update(|lane, id, now| lane.note_response_head(id, now));
         }
         let Some((cell, id)) = self.in_lane() else { return };
-        let now = cell.shared.ticks.now();
+        let now = cell.shared.clock.now();
         if !concerns_pace(status, headers) {
             let mut state = cell.state.lock();
             if !state.lane.follows_responses(now) {
@@ -41,17 +41,17 @@ impl Turn {
                 return;
             }
         }
-        let (config, date) = (cell.shared.config.load(), cell.shared.ticks.date());
-        let is_robots_txt = self.0.terms.role == Role::RobotsTxt;
+        let (config, date) = (cell.shared.config.load(), cell.shared.clock.date());
+        let is_robots_txt = self.0.conditions.role == Role::RobotsTxt;
         let (outcome, limit) = outcome((status, headers), is_robots_txt, &config, date);
         if limit != RateLimit::default() {
             cell.update(now, |state| {
                 if let Some((delay, time)) = limit.spread {
                     state.lane.spread(delay, now + time);
                 }
-                if let Some((places, time)) = limit.concurrent {
-                    let places = usize::try_from(places).unwrap_or(usize::MAX);
-                    state.lane.limit_places(places, now + time);
+                if let Some((concurrency, time)) = limit.concurrent {
+                    let concurrency = usize::try_from(concurrency).unwrap_or(usize::MAX);
+                    state.lane.limit_concurrency(concurrency, now + time);
                 }
             });
         }
@@ -60,7 +60,7 @@ impl Turn {
 
     /// There was no response: after a timeout the origin may be overloaded.
     pub fn note_failure(&self, is_timeout: bool) {
-        self.note(if is_timeout && self.0.terms.role != Role::RobotsTxt {
+        self.note(if is_timeout && self.0.conditions.role != Role::RobotsTxt {
             Outcome::Failure { status: 503 }
         } else {
             Outcome::NoResponse
@@ -69,12 +69,12 @@ impl Turn {
 
     fn note(&self, outcome: Outcome) {
         let Some((cell, id)) = self.in_lane() else { return };
-        let (now, jitter) = (cell.shared.ticks.now(), jitter(outcome));
-        let (is_held, is_calm) = cell.update(now, |state| {
+        let (now, jitter) = (cell.shared.clock.now(), jitter(outcome));
+        let (is_held, has_recovered) = cell.update(now, |state| {
             let had_streak = state.lane.has_streak();
             let is_held = state.lane.note(id, outcome, now, jitter);
             if is_held {
-                LaneCell::refuse_late(state, now);
+                LaneCell::drop_late_waiters(state, now);
                 let hold = state.lane.hold_at(now);
                 if hold.is_some_and(|hold| hold.until.since(now) >= KEPT_HOLD_MIN) {
                     cell.shared.has_new_holds.store(true, Ordering::Relaxed);
@@ -83,10 +83,10 @@ impl Turn {
             (is_held, had_streak && !state.lane.has_streak())
         });
         if is_held {
-            shared_holds::announce(cell, outcome, jitter);
+            shared_holds::report(cell, outcome, jitter);
         }
-        if is_calm {
-            shared_holds::calm(cell);
+        if has_recovered {
+            shared_holds::report_recovery(cell);
         }
     }
 }

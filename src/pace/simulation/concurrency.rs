@@ -1,4 +1,4 @@
-//! Requests under way at a site without a delay, whose places the proxies there share.
+//! Requests under way at a site without a delay, whose concurrency the proxies there share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +97,7 @@ impl Proxies {
     fn fill(&mut self, proxy: usize, at: Truth) {
         let (_, clock, lane) = &mut self.all[proxy];
         let own = clock.at(at);
-        let kind = Kind::Page { group: "*", delay: Duration::ZERO, opens: None };
+        let kind = Kind::Page { group: "*", delay: Duration::ZERO, not_before: None };
         let arrival =
             Arrival { client: &ClientKey::Proxy, kind, max_wait: Duration::from_secs(1000) };
         while lane.waiting() < REQUESTS {
@@ -124,7 +124,7 @@ proptest! {
             proxies.run(shared, shared + 30 * SECOND);
             let most = PLACES.max(count);
             prop_assert!(proxies.most <= most, "E5, {count}: {} under way", proxies.most);
-            // An eighth is reserved from each client, and parts are whole places.
+            // An eighth is reserved from each client, and parts are whole numbers.
             prop_assert!(2 * proxies.most > most, "{count}: {} under way", proxies.most);
         }
     }

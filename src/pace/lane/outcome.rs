@@ -1,4 +1,4 @@
-//! What the outcomes of requests change in a lane: holds, the places after them, quotas.
+//! What the outcomes of requests change in a lane: holds, the concurrency after them, quotas.
 
 use std::time::Duration;
 
@@ -21,9 +21,10 @@ impl Lane {
         let (is_held, is_for_all) =
             self.holds.note(client, outcome, (began, now), self.config.holds, jitter);
         if is_held && is_for_all {
-            self.allowed = 1;
+            self.concurrency_ramp = 1;
         } else if outcome == Outcome::Good && self.holds.longest(now).is_none() {
-            self.allowed = self.allowed.saturating_mul(2).min(self.config.concurrency).max(1);
+            self.concurrency_ramp =
+                self.concurrency_ramp.saturating_mul(2).min(self.config.concurrency).max(1);
         }
         is_held
     }
@@ -50,14 +51,14 @@ impl Lane {
     }
 
     /// Limits the requests under way until `until`.
-    pub const fn limit_places(&mut self, places: usize, until: Tick) {
-        self.rate.limit_places(places, until);
+    pub const fn limit_concurrency(&mut self, concurrency: usize, until: Tick) {
+        self.rate.limit_concurrency(concurrency, until);
     }
 
     /// Whether responses matter beyond their end: there were failures, or there is a delay.
     pub fn follows_responses(&self, now: Tick) -> bool {
         !self.holds.is_over(now, self.config.holds)
-            || self.allowed < self.config.concurrency
+            || self.concurrency_ramp < self.config.concurrency
             || self.config.adapt == Adapt::All
             || !self.config.delay.is_zero()
             || self.groups.iter().any(|group| !group.delay.is_zero())

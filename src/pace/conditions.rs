@@ -2,18 +2,18 @@
 
 use super::lane::Kind;
 use super::tick::Tick;
-use crate::policy::pace::AskedPace;
+use crate::policy::pace::SitePace;
 
 /// What applies to the request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct TurnConditions {
     pub role: Role,
     /// When its longest wait ends.
     pub deadline: Tick,
     /// Its waits are only counted.
     pub is_observed: bool,
     /// What the site asks of it.
-    pub asked: Option<AskedPace>,
+    pub site_pace: Option<SitePace>,
 }
 
 /// What a start means for the next ones.

@@ -7,16 +7,16 @@ use super::tick::Tick;
 use crate::runtime::clock::{Clock, monotonic, monotonic_micros};
 use crate::types::timestamp::Timestamp;
 
-/// Ticks since the start of the process, by the monotonic clock.
+/// The time since the start of the process, by the monotonic clock.
 #[derive(Clone, Debug)]
-pub(super) struct Ticks {
+pub(super) struct TickClock {
     start: Instant,
     /// The start, in microseconds.
     start_micros: u64,
     clock: Arc<dyn Clock>,
 }
 
-impl Ticks {
+impl TickClock {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         // In this order no sleep until a tick ends before that.
         let start_micros = monotonic_micros();

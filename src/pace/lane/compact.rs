@@ -12,21 +12,21 @@ use crate::pace::tick::Tick;
 
 /// What is remembered of a lane in which no request waits or is under way.
 #[derive(Debug)]
-pub struct Folded {
+pub struct CompactLane {
     next: Tick,
     /// The lane's own delay.
     own_delay: Duration,
-    groups: Box<[FoldedGroup]>,
+    groups: Box<[CompactGroup]>,
     holds: Holds,
     latency: Option<Duration>,
     /// The requests that may be under way, if these are few after a hold.
-    allowed: Option<u32>,
-    is_unknown: bool,
+    concurrency_ramp: Option<u32>,
+    history_lost: bool,
 }
 
 /// What is remembered of a group.
 #[derive(Debug)]
-struct FoldedGroup {
+struct CompactGroup {
     name: Box<str>,
     /// The delay that the site asks of it.
     delay: Duration,
@@ -34,46 +34,46 @@ struct FoldedGroup {
 }
 
 impl Lane {
-    /// The lane folded, if it is not in use and nothing of it is lost so. The lane is not to be used
-    /// any more.
-    pub fn fold(&mut self, now: Tick) -> Option<Folded> {
+    /// The lane in compact form, if it is not in use and nothing of it is lost so. The lane is not
+    /// to be used any more.
+    pub fn compact(&mut self, now: Tick) -> Option<CompactLane> {
         let is_in_use = !self.turns.0.is_empty() || self.waiting() > 0;
         if is_in_use || !self.rate.is_over(now) || !self.holds.are_for_all() {
             return None;
         }
         let groups = std::mem::take(&mut self.groups).into_iter();
-        let groups = groups.filter(|group| self.has_next_of(group, now));
+        let groups = groups.filter(|group| self.is_group_delayed(group, now));
         let groups = groups.filter_map(|group| match group.key {
             GroupKey::Page(name) => {
-                let (delay, next) = (self.asked_delay(group.delay), group.next);
-                Some(FoldedGroup { name, delay, next })
+                let (delay, next) = (self.site_delay(group.delay), group.next);
+                Some(CompactGroup { name, delay, next })
             }
             GroupKey::Subresource | GroupKey::RobotsTxt => None,
         });
         let groups = groups.collect();
-        Some(Folded {
+        Some(CompactLane {
             next: self.next,
             own_delay: self.own_delay(now),
             groups,
             holds: self.holds.for_all(),
             latency: self.rate.latency(),
-            allowed: Some(self.allowed)
-                .filter(|allowed| *allowed < self.config.concurrency)
-                .map(|allowed| u32::try_from(allowed).unwrap_or(u32::MAX)),
-            is_unknown: self.is_unknown,
+            concurrency_ramp: Some(self.concurrency_ramp)
+                .filter(|concurrency_ramp| *concurrency_ramp < self.config.concurrency)
+                .map(|concurrency_ramp| u32::try_from(concurrency_ramp).unwrap_or(u32::MAX)),
+            history_lost: self.history_lost,
         })
     }
 }
 
-impl Folded {
+impl CompactLane {
     /// The lane, to be used again, under `config`.
-    pub fn unfold(self, config: Config) -> Lane {
-        let Self { next, groups, holds, latency, allowed, is_unknown, .. } = self;
+    pub fn expand(self, config: Config) -> Lane {
+        let Self { next, groups, holds, latency, concurrency_ramp, history_lost, .. } = self;
         let mut lane = Lane::new(config, false);
         lane.next = next;
         lane.groups = groups
             .into_iter()
-            .map(|FoldedGroup { name, delay, next }| Group {
+            .map(|CompactGroup { name, delay, next }| Group {
                 delay,
                 next,
                 ..Group::new(GroupKey::Page(name))
@@ -81,9 +81,9 @@ impl Folded {
             .collect();
         lane.holds = LaneHolds::for_all_clients(holds);
         lane.rate.set_latency(latency);
-        let few = allowed.map(|few| usize::try_from(few).unwrap_or(usize::MAX));
-        lane.allowed = few.unwrap_or(usize::MAX).min(config.concurrency);
-        lane.is_unknown = is_unknown;
+        let few = concurrency_ramp.map(|few| usize::try_from(few).unwrap_or(usize::MAX));
+        lane.concurrency_ramp = few.unwrap_or(usize::MAX).min(config.concurrency);
+        lane.history_lost = history_lost;
         lane
     }
 
@@ -102,7 +102,7 @@ impl Folded {
     /// What lies ahead at `now`; `None`: nothing.
     pub fn kept(&self, now: Tick) -> Option<KeptLane> {
         let groups = self.groups.iter().filter(|group| group.next > now);
-        let ahead = |group: &FoldedGroup| (group.name.clone(), group.next.since(now));
+        let ahead = |group: &CompactGroup| (group.name.clone(), group.next.since(now));
         let kept = KeptLane {
             next: self.next.since(now),
             groups: groups.map(ahead).collect(),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn page(group: &str) -> Arrival<'_> {
-        let kind = Kind::Page { group, delay: DELAY, opens: None };
+        let kind = Kind::Page { group, delay: DELAY, not_before: None };
         Arrival { client: &ClientKey::Proxy, kind, max_wait: 100 * DELAY }
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let grant = lane.grant(now).expect("a turn");
         assert_eq!(lane.start(grant.turn, now), Ok(()));
         lane.record_start(grant.turn, now);
-        assert!(lane.fold(now).is_none(), "it is in use");
+        assert!(lane.compact(now).is_none(), "it is in use");
         lane.note(grant.turn, outcome, now, 0.0);
         lane.end(grant.turn);
         lane
@@ -150,16 +150,16 @@ mod tests {
     #[test]
     fn a_folded_lane_remembers_what_lies_ahead() {
         let rest = Duration::from_secs(25);
-        let asks = Outcome::ComeBack { status: 429, cause: Cause::RetryAfter, after: rest };
+        let asks = Outcome::RetryLater { status: 429, cause: Cause::RetryAfter, after: rest };
         for (outcome, of_group, of_other) in [(Outcome::Good, 10, 0), (asks, 25, 25)] {
             let mut lane = used(at(1), outcome);
-            let (kept, allowed) = (lane.kept(at(2)), lane.allowed);
-            let folded = lane.fold(at(2)).expect("no request waits or is under way");
-            assert_eq!(folded.kept(at(2)), kept);
-            assert!(!folded.is_over(at(2), config().holds, Share::ALONE));
-            assert!(folded.is_over(at(27), config().holds, Share::ALONE));
-            let lane = folded.unfold(config());
-            assert_eq!((lane.kept(at(2)), lane.allowed), (kept, allowed));
+            let (kept, concurrency_ramp) = (lane.kept(at(2)), lane.concurrency_ramp);
+            let compact = lane.compact(at(2)).expect("no request waits or is under way");
+            assert_eq!(compact.kept(at(2)), kept);
+            assert!(!compact.is_over(at(2), config().holds, Share::ALONE));
+            assert!(compact.is_over(at(27), config().holds, Share::ALONE));
+            let lane = compact.expand(config());
+            assert_eq!((lane.kept(at(2)), lane.concurrency_ramp), (kept, concurrency_ramp));
             let until = |group| lane.estimate(&page(group), at(1));
             assert_eq!((until("a"), until("b")), (secs(of_group), secs(of_other)));
         }
@@ -168,21 +168,21 @@ mod tests {
     #[test]
     fn more_requests_are_allowed_where_the_settings_say_so() {
         let mut lane = used(at(1), Outcome::Good);
-        let folded = lane.fold(at(2)).expect("no request waits or is under way");
-        assert_eq!(folded.unfold(Config { concurrency: 16, ..config() }).allowed, 16);
+        let compact = lane.compact(at(2)).expect("no request waits or is under way");
+        assert_eq!(compact.expand(Config { concurrency: 16, ..config() }).concurrency_ramp, 16);
     }
 
     #[test]
     fn a_folded_lane_extends_by_the_factor_while_the_engine_is_away() {
         let away = Share::away(4, at(2));
-        // Folded before the engine went, or while it was away: four delays from its last start.
+        // Compacted before the engine went, or while it was away: four delays from its last start.
         for at_fold in [Share::ALONE, away] {
             let mut lane = used(at(1), Outcome::Good);
             lane.set_share(at_fold);
-            let folded = lane.fold(at(3)).expect("no request waits or is under way");
-            assert!(!folded.is_over(at(40), config().holds, away), "a part of the pace is longer");
-            assert!(folded.is_over(at(43), config().holds, away));
-            let mut lane = folded.unfold(config());
+            let compact = lane.compact(at(3)).expect("no request waits or is under way");
+            assert!(!compact.is_over(at(40), config().holds, away), "a part of the pace is longer");
+            assert!(compact.is_over(at(43), config().holds, away));
+            let mut lane = compact.expand(config());
             lane.set_share(away);
             assert_eq!(lane.estimate(&page("a"), at(3)), secs(39), "after the engine went at 2 s");
             lane.set_share(Share::ALONE);
@@ -191,8 +191,8 @@ mod tests {
         // While it is away a lane is remembered for as long as its part matters.
         let mut lane = used(at(21), Outcome::Good);
         lane.set_share(away);
-        let folded = lane.fold(at(50)).expect("no request waits or is under way");
-        let mut lane = folded.unfold(config());
+        let compact = lane.compact(at(50)).expect("no request waits or is under way");
+        let mut lane = compact.expand(config());
         lane.set_share(away);
         assert_eq!(lane.estimate(&page("a"), at(50)), secs(11));
     }

@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::conditions::{Role, TurnConditions};
 use super::config::{PaceMode, Subresources};
 use super::hold::Hold;
 use super::lane::{Arrival, Kind, LaneLimit};
-use super::lane_cell::{LaneCell, TurnGuard, hand_over};
+use super::lane_cell::{LaneCell, TurnGuard, send_grants};
 use super::lanes::Lanes;
 use super::no_turn::NoTurn;
-use super::terms::{Role, Terms};
 use super::tick::Tick;
 use super::turn::Turn;
 use super::visits::Visit;
 use super::waited::Waited;
 use super::waiting::NotQueued;
-use crate::policy::pace::AskedPace;
+use crate::policy::pace::SitePace;
+use crate::robots::OutsideVisitTime;
 use crate::runtime::box_future::box_future;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -30,9 +31,9 @@ pub struct TurnRequest<'a> {
     pub mode: Option<PaceMode>,
     /// The group of the robots.txt that applies, and what that asks.
     pub group: &'a str,
-    pub asked: Option<AskedPace>,
-    /// The time until the hours of Visit-time begin, and the line of that record.
-    pub closed: Option<(Duration, u32)>,
+    pub site_pace: Option<SitePace>,
+    /// When the next Visit-time of the group begins, if this is not within one.
+    pub outside_visit_time: Option<OutsideVisitTime>,
     pub visit: Visit,
     pub is_robots_txt: bool,
     /// The longest that the request may wait, if that is less than `pace.max_wait`.
@@ -43,14 +44,14 @@ pub struct TurnRequest<'a> {
 
 /// A turn at once, or the wait for one.
 #[derive(Debug)]
-pub enum TurnOrWait<'a> {
+pub enum TryAcquire<'a> {
     Turn(Turn),
-    Wait(Wait<'a>),
+    Wait(PendingTurn<'a>),
 }
 
 /// A request that has to wait.
 #[derive(Debug)]
-pub struct Wait<'a> {
+pub struct PendingTurn<'a> {
     arrival: Arrival<'a>,
     /// The client whose visit begins with the start.
     visitor: Option<ClientKey>,
@@ -62,10 +63,10 @@ impl Lanes {
     /// # Errors
     ///
     /// Why there will be none in time.
-    pub async fn take(&self, request: &TurnRequest<'_>) -> Result<Turn, NoTurn> {
-        match self.try_take(request)? {
-            TurnOrWait::Turn(turn) => Ok(turn),
-            TurnOrWait::Wait(wait) => box_future(|| self.wait(request, wait)).await,
+    pub async fn acquire(&self, request: &TurnRequest<'_>) -> Result<Turn, NoTurn> {
+        match self.try_acquire(request)? {
+            TryAcquire::Turn(turn) => Ok(turn),
+            TryAcquire::Wait(wait) => box_future(|| self.wait_for_turn(request, wait)).await,
         }
     }
 
@@ -74,7 +75,7 @@ impl Lanes {
     /// # Errors
     ///
     /// [`NoTurn::Full`]: the pace of no more origins can be remembered.
-    pub fn try_take<'a>(&self, request: &TurnRequest<'a>) -> Result<TurnOrWait<'a>, NoTurn> {
+    pub fn try_acquire<'a>(&self, request: &TurnRequest<'a>) -> Result<TryAcquire<'a>, NoTurn> {
         let now = self.now();
         let (arrival, mode, begins_visit) = self.arrival(request, now);
         let begins_visit = begins_visit && mode != PaceMode::Off;
@@ -83,12 +84,13 @@ impl Lanes {
         // Without a delay the next starts do not depend on this one.
         let role = Role::of(arrival.kind, false);
         let is_observed = mode == PaceMode::Observe;
-        let terms = Terms { role, deadline, is_observed, asked: request.asked };
+        let conditions =
+            TurnConditions { role, deadline, is_observed, site_pace: request.site_pace };
         self.with_lane(request.origin, |cell, state| {
             let id = match mode {
-                PaceMode::Enforce => match state.lane.try_take(&arrival, now) {
+                PaceMode::Enforce => match state.lane.try_acquire(&arrival, now) {
                     Some(id) => Some(id),
-                    None => return TurnOrWait::Wait(Wait { arrival, visitor }),
+                    None => return TryAcquire::Wait(PendingTurn { arrival, visitor }),
                 },
                 PaceMode::Observe => {
                     let wait = state.lane.estimate(&arrival, now);
@@ -100,7 +102,7 @@ impl Lanes {
                 PaceMode::Off => None,
             };
             let guard = cell.guard(state, id, request.client.clone());
-            TurnOrWait::Turn(Turn::granted_at_once(guard, terms, visitor))
+            TryAcquire::Turn(Turn::granted_immediately(guard, conditions, visitor))
         })
     }
 
@@ -108,17 +110,22 @@ impl Lanes {
     ///
     /// # Errors
     ///
-    /// As [`Self::take`].
-    pub async fn wait(&self, request: &TurnRequest<'_>, wait: Wait<'_>) -> Result<Turn, NoTurn> {
-        let Wait { arrival, visitor } = wait;
+    /// As [`Self::acquire`].
+    pub async fn wait_for_turn(
+        &self,
+        request: &TurnRequest<'_>,
+        wait: PendingTurn<'_>,
+    ) -> Result<Turn, NoTurn> {
+        let PendingTurn { arrival, visitor } = wait;
         let deadline = self.now() + arrival.max_wait;
         let role = Role::of(arrival.kind, true);
-        let terms = Terms { role, deadline, is_observed: false, asked: request.asked };
+        let conditions =
+            TurnConditions { role, deadline, is_observed: false, site_pace: request.site_pace };
         let granted = self.wait_in(request, &arrival).await;
         let (guard, waited) =
             granted.inspect_err(|no_turn| self.shared.stats.note_no_turn(no_turn))?;
-        let mut turn = Turn::granted(guard, terms, visitor, Some(waited));
-        if terms.role == Role::Delayed && self.shared.cluster.engine().is_some() {
+        let mut turn = Turn::granted(guard, conditions, visitor, Some(waited));
+        if conditions.role == Role::Delayed && self.shared.cluster.engine().is_some() {
             self.reserve(&mut turn, request, deadline).await?;
         }
         Ok(turn)
@@ -147,13 +154,13 @@ impl Lanes {
         reserved.inspect_err(|no_turn| self.shared.stats.note_no_turn(no_turn))
     }
 
-    /// Waits for the turn of a robots.txt, for at most `max_wait`: no delay and no place bounds it,
-    /// but a hold does.
+    /// Waits for the turn of a robots.txt, for at most `max_wait`: neither a delay nor the
+    /// concurrency bounds it, but a hold does.
     ///
     /// # Errors
     ///
     /// The hold lasts longer.
-    pub async fn take_for_robots_txt(
+    pub async fn acquire_for_robots_txt(
         &self,
         origin: &Origin,
         max_wait: Duration,
@@ -163,14 +170,14 @@ impl Lanes {
             client: &ClientKey::Proxy,
             mode: None,
             group: "",
-            asked: None,
-            closed: None,
+            site_pace: None,
+            outside_visit_time: None,
             visit: Visit::None,
             is_robots_txt: true,
             max_wait: Some(max_wait),
             shutdown: &CancellationToken::new(),
         };
-        self.take(&request).await
+        self.acquire(&request).await
     }
 
     /// The arrival of a request, the mode that applies, and whether its start begins a visit.
@@ -181,19 +188,19 @@ impl Lanes {
         let is_of_visit = has_visits
             && request.visit == Visit::Subresource
             && self.shared.visits.count(request.client, now);
-        if request.asked.is_some_and(|asked| asked.clamped) {
+        if request.site_pace.is_some_and(|site| site.clamped) {
             self.shared.stats.note_clamped();
         }
-        let delay = request.asked.map_or(Duration::ZERO, |asked| asked.delay);
-        let opens = request.closed.map(|(wait, _)| now + wait);
+        let delay = request.site_pace.map_or(Duration::ZERO, |site| site.delay);
+        let not_before = request.outside_visit_time.map(|outside| now + outside.begins_in);
         // Without a delay of their own all groups are one.
-        let group = if delay.is_zero() && opens.is_none() { "" } else { request.group };
+        let group = if delay.is_zero() && not_before.is_none() { "" } else { request.group };
         let kind = if request.is_robots_txt {
             Kind::RobotsTxt
         } else if is_of_visit {
             Kind::Subresource
         } else {
-            Kind::Page { group, delay, opens }
+            Kind::Page { group, delay, not_before }
         };
         let max_wait = request.max_wait.unwrap_or(config.max_wait).min(config.max_wait);
         let arrival = Arrival { client: request.client, kind, max_wait };
@@ -206,8 +213,10 @@ impl Lanes {
         arrival: &Arrival<'_>,
     ) -> Result<(TurnGuard, Waited), NoTurn> {
         let now = self.now();
-        if let Some((wait, line)) = request.closed.filter(|(wait, _)| *wait > arrival.max_wait) {
-            return Err(NoTurn::Closed { wait, line });
+        if let Some(OutsideVisitTime { begins_in: wait, line }) = request.outside_visit_time
+            && wait > arrival.max_wait
+        {
+            return Err(NoTurn::OutsideVisitTime { wait, line });
         }
         let queued =
             self.with_lane(request.origin, |cell, state| cell.queue(state, arrival, now))?;
@@ -217,18 +226,18 @@ impl Lanes {
             }
             NotQueued::Full => NoTurn::Full,
         })?;
-        hand_over(granted);
+        send_grants(granted);
         let (limit, own_delay) = (waiting.limit, waiting.own_delay);
         if let Some(guard) = waiting.at_once() {
             // What the queue itself takes is no wait.
-            return Ok((guard, Waited::of(limit, request.asked, own_delay, Duration::ZERO)));
+            return Ok((guard, Waited::of(limit, request.site_pace, own_delay, Duration::ZERO)));
         }
         // Without a turn it has waited for as long as it may, or a hold has begun that is longer.
         let Some(guard) = waiting.granted(request.shutdown).await? else {
             let end = now + arrival.max_wait;
             return Err(self.too_late(&waiting.cell, request, arrival, end));
         };
-        Ok((guard, Waited::of(limit, request.asked, own_delay, self.now().since(now))))
+        Ok((guard, Waited::of(limit, request.site_pace, own_delay, self.now().since(now))))
     }
 
     /// Why a request that has waited has no turn; it may wait until `end`.
@@ -262,6 +271,6 @@ fn too_long(
         return NoTurn::Resting { wait: until.since(now), status, cause };
     }
     let Waited { by, line, delay, .. } =
-        Waited::of(limit, request.asked, Duration::ZERO, Duration::ZERO);
+        Waited::of(limit, request.site_pace, Duration::ZERO, Duration::ZERO);
     NoTurn::TooLong { wait, by, line, delay }
 }

@@ -25,7 +25,7 @@ pub(super) fn outcome(
     let max = config.max_retry_after;
     if let Some(after) = retry_after(status, headers, now, max) {
         let cause = Cause::RetryAfter;
-        return (Outcome::ComeBack { status: code, cause, after }, RateLimit::default());
+        return (Outcome::RetryLater { status: code, cause, after }, RateLimit::default());
     }
     let limit = if config.rate_limit_fields {
         rate_limit(status, headers, now, max)
@@ -35,7 +35,7 @@ pub(super) fn outcome(
     let outcome = match (limit.hold, code) {
         (Some(after), _) => {
             let status = if code == 503 { code } else { 429 };
-            Outcome::ComeBack { status, cause: Cause::RateLimit, after }
+            Outcome::RetryLater { status, cause: Cause::RateLimit, after }
         }
         // The fetch of a robots.txt has a back-off of its own, for the agent that it was sent for.
         (None, 429 | 500..=599) if is_robots_txt => Outcome::NoResponse,
@@ -53,6 +53,6 @@ pub(super) fn jitter(outcome: Outcome) -> f64 {
             let random = ulid::Ulid::new().random() as u16;
             f64::from(random) / f64::from(u16::MAX)
         }
-        Outcome::Good | Outcome::ComeBack { .. } | Outcome::NoResponse => 0.0,
+        Outcome::Good | Outcome::RetryLater { .. } | Outcome::NoResponse => 0.0,
     }
 }
