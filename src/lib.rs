@@ -48,7 +48,7 @@
 //!   client_protocol   HTTP/1, HTTP/2, TLS or SOCKS5, by the first bytes
 //!   connection        the client's connection: one request at a time, passed to a Service
 //!     framing         a head, read strictly: none that could be read in two ways
-//!   Proxy::handle     (proxy/mod.rs)
+//!   Proxy::handle     (proxy/handle.rs)
 //!     request         absolute-form, CONNECT, or a request inside one → Destination
 //!     clients         407, or the client of the request and the memory it may take
 //!     decision        User-Agent → agent, profile, mode (rules)

@@ -39,8 +39,8 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     pub reason: Reason,
-    /// The `reason` of a record, and the label `reason` of the metrics. A public interface: a word is
-    /// added, never changed.
+    /// The `reason` of a record, and the label `reason` of the metrics. A public interface: a word
+    /// is added, never changed.
     pub word: &'static str,
     /// The label `basis` of `courtesy_decisions_total`.
     pub basis: &'static str,
@@ -49,12 +49,12 @@ pub struct Row {
     pub is_of_robots: bool,
     /// Whether an exemption or the mode `observe` can let the request through.
     pub can_be_waived: bool,
-    /// What the client gets: its texts stand in `types/problem.rs`.
+    /// What the client gets: its texts stand in `types/problem_texts.rs`.
     pub problem: Problem,
     /// In reports.
     pub label: &'static str,
-    /// In `courtesy audit show`: `{robots}` is the URL of the robots.txt, `{cause}` why it could not
-    /// be fetched.
+    /// In `courtesy audit show`: `{robots}` is the URL of the robots.txt, `{cause}` why it could
+    /// not be fetched.
     pub explanation: &'static str,
     /// The outcome of `courtesy audit replay`.
     pub replayed: &'static str,

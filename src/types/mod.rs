@@ -9,6 +9,7 @@ pub mod limits;
 pub mod loop_token;
 pub mod origin;
 pub mod problem;
+mod problem_texts;
 pub mod sanitize;
 pub mod timestamp;
 pub mod words;
