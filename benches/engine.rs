@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use courtesy::engine::redis::{Address, RedisConfig, RedisEngine};
 use courtesy::engine::{
-    Config, Engine, HoldCause, HoldLength, HoldRequest, Known, Landing, Look, Response, Token,
-    TurnRequest,
+    Config, Engine, HoldCause, HoldLength, HoldRequest, LookupOutcome, LookupRequest,
+    PublishRequest, Response, SlotsRequest, Token,
 };
 use courtesy::runtime::clock::{SystemClock, monotonic};
 use courtesy::types::origin::{Host, Origin, Scheme};
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 /// Operations under way at a time.
 const UNDER_WAY: usize = 256;
 /// Proxies at an origin whose bytes are measured.
-const HERE: usize = 3;
+const PROXIES: usize = 3;
 
 /// What is known of an origin with an ordinary robots.txt, and the capture of its fetch.
 const KNOWN: &str = r#"{"good":{"at":1790000000123,"url":"https://site-4711.example/robots.txt","hops":0,"capture":"6c1d3b6f0f7c0c4be6f1c1a40ab3ae7a5f3f5b7a8f2bd0bb84ff21f10b7f0c11","freshness":{"max_age":86400},"file":{"sha256":"9f2b8d7c64a1f0b3e5d2c9a8b7f6e5d4c3b2a1908f7e6d5c4b3a291807f6e5d4","octets":1213,"cut":false,"status":200,"url":"https://site-4711.example/robots.txt","hops":0,"fetched_at":1790000000101,"content_type":"text/plain; charset=utf-8","etag":"\"4bd-61f2c3a4\"","last_modified":"Tue, 04 Aug 2026 09:12:31 GMT","capture":"6c1d3b6f0f7c0c4be6f1c1a40ab3ae7a5f3f5b7a8f2bd0bb84ff21f10b7f0c11"}},"site_up":true,"states":[{"profile":{"name":"rfc9309","version":2},"meanings":"rfc9309","state":"successful","since":1790000000123,"next_try":1790086400123,"has_copy":true,"failures":0,"site_up":true}]}{"answers":[{"head":"HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Tue, 22 Sep 2026 02:13:20 GMT\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 1213\r\nLast-Modified: Tue, 04 Aug 2026 09:12:31 GMT\r\nConnection: keep-alive\r\nETag: \"4bd-61f2c3a4\"\r\nStrict-Transport-Security: max-age=31536000\r\nAccept-Ranges: bytes\r\n\r\n","head_cut":false,"peer":"203.0.113.17","request":"GET /robots.txt HTTP/1.1\r\nHost: site-4711.example\r\nUser-Agent: ExampleBot (+https://bot.example/)\r\nAccept: text/plain, */*;q=0.8\r\nAccept-Encoding: gzip, deflate\r\n\r\n","status":200,"url":"https://site-4711.example/robots.txt"}],"asked":"https://site-4711.example/robots.txt","body":{"cut":false,"octets":1213,"sha256":"9f2b8d7c64a1f0b3e5d2c9a8b7f6e5d4c3b2a1908f7e6d5c4b3a291807f6e5d4"},"failure":null,"fetched_at":1790000000101,"user_agent":"ExampleBot (+https://bot.example/)"}"#;
@@ -90,8 +90,8 @@ fn origin(number: usize) -> Origin {
     Origin::new(Scheme::Https, Host::Name(format!("site-{number}.example").into()), 443)
 }
 
-fn turn(origin: &Origin, count: u8) -> TurnRequest<'_> {
-    TurnRequest {
+fn slots_request(origin: &Origin, count: u8) -> SlotsRequest<'_> {
+    SlotsRequest {
         origin,
         group: "*",
         own_delay: Duration::ZERO,
@@ -105,17 +105,18 @@ fn turn(origin: &Origin, count: u8) -> TurnRequest<'_> {
 
 async fn speed(server: &Server, engine: &RedisEngine, count: usize) {
     let origins: Vec<_> = (0..count).map(origin).collect();
-    let look = |have, may_fetch| move |origin| Look { origin, have, may_fetch, is_used: true };
+    let request =
+        |have, may_fetch| move |origin| LookupRequest { origin, have, may_fetch, is_used: true };
     println!("{:<28} {:>12} {:>16}", "operation", "per second", "server, us each");
     let mut leases = Vec::new();
-    let first = look(Token::default(), true);
+    let first = request(Token::default(), true);
     run(
-        "look: the lease",
+        "lookup: the lease",
         server,
         &origins,
-        |origin| engine.look(first(origin)),
-        |looked| {
-            if let Known::Lease(token) = looked.known {
+        |origin| engine.lookup(first(origin)),
+        |response| {
+            if let LookupOutcome::Lease(token) = response.outcome {
                 leases.push(token);
             }
         },
@@ -123,22 +124,39 @@ async fn speed(server: &Server, engine: &RedisEngine, count: usize) {
     .await;
     let mut tokens = leases.iter();
     let value = KNOWN.as_bytes();
-    let land = |origin| {
+    let publish = |origin| {
         let token = *tokens.next().expect("each has its lease");
-        engine.land(Landing { origin, token, value })
+        engine.publish(PublishRequest { origin, token, value })
     };
-    run("land", server, &origins, land, drop).await;
-    run("look: something newer", server, &origins, |origin| engine.look(first(origin)), drop).await;
-    let known = look(Token(u64::MAX), false);
-    run("look: nothing newer", server, &origins, |origin| engine.look(known(origin)), drop).await;
-    run("turn: one slot", server, &origins, |origin| engine.turn(turn(origin, 1)), drop).await;
-    run("turn: four slots", server, &origins, |origin| engine.turn(turn(origin, 4)), drop).await;
-    run("here", server, &origins, |origin| engine.here(origin), drop).await;
+    run("publish", server, &origins, publish, drop).await;
+    run("lookup: something newer", server, &origins, |origin| engine.lookup(first(origin)), drop)
+        .await;
+    let known = request(Token(u64::MAX), false);
+    run("lookup: nothing newer", server, &origins, |origin| engine.lookup(known(origin)), drop)
+        .await;
+    run(
+        "reserve_slots: one slot",
+        server,
+        &origins,
+        |origin| engine.reserve_slots(slots_request(origin, 1)),
+        drop,
+    )
+    .await;
+    run(
+        "reserve_slots: four slots",
+        server,
+        &origins,
+        |origin| engine.reserve_slots(slots_request(origin, 4)),
+        drop,
+    )
+    .await;
+    run("announce_presence", server, &origins, |origin| engine.announce_presence(origin), drop)
+        .await;
     let (length, cause) = (HoldLength::For(Duration::from_secs(30)), HoldCause::RetryAfter);
-    let hold = |origin| engine.hold(HoldRequest { origin, length, status: 429, cause });
-    run("hold", server, &origins, hold, drop).await;
-    run("calm", server, &origins, |origin| engine.calm(origin), drop).await;
-    run("beat", server, &origins, |_| engine.beat(), drop).await;
+    let hold = |origin| engine.set_hold(HoldRequest { origin, length, status: 429, cause });
+    run("set_hold", server, &origins, hold, drop).await;
+    run("reset_backoff", server, &origins, |origin| engine.reset_backoff(origin), drop).await;
+    run("heartbeat", server, &origins, |_| engine.heartbeat(), drop).await;
     let file = Bytes::from_static(FILE.as_bytes());
     let digest: [u8; 32] = Sha256::digest(&file).into();
     run("put_file", server, &origins, |_| engine.put_file(digest, file.clone()), drop).await;
@@ -192,14 +210,14 @@ fn micros_each(server: &Server, command: &str) -> f64 {
 async fn size(server: &Server, engine: &RedisEngine, count: usize) {
     let origin = origin(0);
     let others: Vec<_> =
-        (1..HERE).map(|number| server.engine(&format!("proxy-{number}"))).collect();
+        (1..PROXIES).map(|number| server.engine(&format!("proxy-{number}"))).collect();
     for other in &others {
         other.reached().await;
-        other.here(&origin).await.expect("the server responds");
+        other.announce_presence(&origin).await.expect("the server responds");
     }
-    engine.here(&origin).await.expect("the server responds");
-    println!("\n{} bytes known, {} bytes of a file, {HERE} proxies", KNOWN.len(), FILE.len());
-    for name in ["known", "lease", "pace", "here"] {
+    engine.announce_presence(&origin).await.expect("the server responds");
+    println!("\n{} bytes known, {} bytes of a file, {PROXIES} proxies", KNOWN.len(), FILE.len());
+    for name in ["known", "lease", "pace", "presence"] {
         let key = format!("courtesy:1:{{{origin}}}:{name}");
         let bytes = server.ask(&["MEMORY", "USAGE", &key, "SAMPLES", "0"]);
         println!("{name:<28} {:>12} bytes", bytes.trim());

@@ -9,7 +9,8 @@ use super::error::{Error, ErrorKind};
 pub struct Config {
     /// Name of this proxy among those that share the engine; unique.
     pub name: String,
-    /// Whether it counts among the members: it beats. A command that only looks does not.
+    /// Whether it counts among the members: it sends heartbeats. A command that only reads sends
+    /// none.
     pub is_member: bool,
     /// Version of this program.
     pub version: String,

@@ -23,7 +23,7 @@ const HEAD_BYTES: usize = 9;
 /// frequent last. It is part of the format: another dictionary is another format.
 const DICTIONARY: &[u8] = include_bytes!("dictionary");
 
-/// What is wrong with a stored value. It is as absent, and replaced by the next landing.
+/// What is wrong with a stored value. It is as absent, and replaced by the next that is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     #[error("unknown format")]

@@ -26,7 +26,7 @@ impl Keys {
         Self { prefix: format!("{prefix}:{MAJOR}") }
     }
 
-    /// A key of an origin: `known`, `lease`, `pace` or `here`.
+    /// A key of an origin: `known`, `lease`, `pace` or `presence`.
     pub fn of(&self, origin: &Origin, name: &str) -> Vec<u8> {
         format!("{}:{{{origin}}}:{name}", self.prefix).into_bytes()
     }

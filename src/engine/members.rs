@@ -1,24 +1,26 @@
-//! The proxies that share an engine, as their beats show them, and the loss of the engine's data.
+//! The proxies that share an engine, as their heartbeats show them, and the loss of the engine's
+//! data.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::clock::Micros;
 
-/// Time between two beats of a proxy, while there are few: [`interval`].
-const BEAT_MIN: Duration = Duration::from_secs(5);
-/// Time between two marks that a proxy is at an origin, while there are few: [`presence`].
-const PRESENCE_MIN: Duration = Duration::from_secs(15);
-/// Beats a second that all proxies together send at most; and of the marks for one origin.
-const BEATS_PER_SECOND: u32 = 200;
+/// Time between two heartbeats of a proxy, while there are few: [`Members::heartbeat_interval`].
+const HEARTBEAT_INTERVAL_MIN: Duration = Duration::from_secs(5);
+/// Time between two announcements that a proxy sends requests to an origin, while there are few:
+/// [`Members::presence_interval`].
+const PRESENCE_INTERVAL_MIN: Duration = Duration::from_secs(15);
+/// Heartbeats a second that all proxies together send at most; and announcements of one origin.
+const HEARTBEATS_PER_SECOND_MAX: u32 = 200;
 /// A proxy that has not been seen for so many intervals is gone.
 pub(super) const MISSED_MAX: u64 = 3;
 /// The time of contact of which the largest count of members applies.
 const WINDOW: Duration = Duration::from_secs(10 * 60);
 
-/// What a beat returns.
+/// What a heartbeat returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Beat {
+pub struct Heartbeat {
     /// Proxies that live, this one included.
     pub members: usize,
     /// How many of them have the same shared settings.
@@ -41,11 +43,11 @@ pub struct Members {
     /// How long the engine was in contact.
     contact: Duration,
     noted: Option<Duration>,
-    last: Beat,
+    last: Heartbeat,
     /// The run of the server in each place.
     runs: HashMap<String, String>,
     epoch: Option<Micros>,
-    floor: Micros,
+    known_since: Micros,
 }
 
 impl Members {
@@ -55,10 +57,10 @@ impl Members {
             counts: (before > 0).then_some((Duration::ZERO, before)).into_iter().collect(),
             contact: Duration::ZERO,
             noted: None,
-            last: Beat { members: 1, ..Beat::default() },
+            last: Heartbeat { members: 1, ..Heartbeat::default() },
             runs: HashMap::new(),
             epoch: None,
-            floor: 0,
+            known_since: 0,
         }
     }
 
@@ -75,21 +77,22 @@ impl Members {
 
     /// Notes that data may have been lost before this time of the engine's clock.
     pub fn note_loss(&mut self, now: Micros) {
-        self.floor = self.floor.max(now);
+        self.known_since = self.known_since.max(now);
     }
 
-    /// Notes a beat at time `at`. Returns whether data was lost since the beat before.
-    pub fn note(&mut self, beat: Beat, at: Duration) -> bool {
-        let longest = 2 * interval(beat.members);
+    /// Notes a heartbeat at time `at`. Returns whether data was lost since the heartbeat before.
+    pub fn note(&mut self, heartbeat: Heartbeat, at: Duration) -> bool {
+        let longest = 2 * heartbeat_interval(heartbeat.members);
         let since = self.noted.map_or(Duration::ZERO, |noted| at.saturating_sub(noted));
         self.contact += since.min(longest);
         self.noted = Some(at);
-        self.last = beat;
-        self.push(beat.members);
-        let is_lost = self.epoch.is_some_and(|epoch| epoch != beat.epoch);
+        self.last = heartbeat;
+        self.push(heartbeat.members);
+        let is_lost = self.epoch.is_some_and(|epoch| epoch != heartbeat.epoch);
         // Nothing is known of what started before the data began.
-        self.floor = if is_lost { beat.now } else { self.floor.max(beat.epoch) };
-        self.epoch = Some(beat.epoch);
+        self.known_since =
+            if is_lost { heartbeat.now } else { self.known_since.max(heartbeat.epoch) };
+        self.epoch = Some(heartbeat.epoch);
         is_lost
     }
 
@@ -108,41 +111,41 @@ impl Members {
         self.counts.front().map_or(1, |(_, count)| (*count).max(1))
     }
 
-    /// The last beat.
-    pub const fn last(&self) -> Beat {
+    /// The last heartbeat.
+    pub const fn last(&self) -> Heartbeat {
         self.last
     }
 
-    /// When the engine's data began; none before the first beat.
+    /// When the engine's data began; none before the first heartbeat.
     pub const fn epoch(&self) -> Option<Micros> {
         self.epoch
     }
 
-    /// By the engine's clock: where it has no record of a lane's last start, one may have been as
-    /// late as this.
-    pub const fn floor(&self) -> Micros {
-        self.floor
+    /// Since when all starts are known, by the engine's clock: before it, one may be missing from
+    /// what the engine has.
+    pub const fn known_since(&self) -> Micros {
+        self.known_since
     }
 
-    /// The time until the next beat.
-    pub fn interval(&self) -> Duration {
-        interval(self.last.members)
+    /// The time until the next heartbeat.
+    pub fn heartbeat_interval(&self) -> Duration {
+        heartbeat_interval(self.last.members)
     }
 
-    /// The time between two marks that this proxy is at an origin.
-    pub fn presence(&self) -> Duration {
-        spread(self.last.members, PRESENCE_MIN)
+    /// The time between two announcements that this proxy sends requests to an origin.
+    pub fn presence_interval(&self) -> Duration {
+        spread(self.last.members, PRESENCE_INTERVAL_MIN)
     }
 }
 
-/// The time between two beats of each of so many proxies.
-pub(super) fn interval(members: usize) -> Duration {
-    spread(members, BEAT_MIN)
+/// The time between two heartbeats of each of so many proxies.
+pub(super) fn heartbeat_interval(members: usize) -> Duration {
+    spread(members, HEARTBEAT_INTERVAL_MIN)
 }
 
 fn spread(members: usize, least: Duration) -> Duration {
     let members = u32::try_from(members).unwrap_or(u32::MAX);
-    (Duration::from_secs(members.into()) / BEATS_PER_SECOND).max(least)
+    (Duration::from_secs(members.into()) / HEARTBEATS_PER_SECOND_MAX).max(least)
 }
 
 #[cfg(test)]
@@ -155,16 +158,21 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn beat(members: usize, now: Micros, epoch: Micros) -> Beat {
-        Beat { members, same_settings: members, format: 1, now, epoch }
+    fn heartbeat(members: usize, now: Micros, epoch: Micros) -> Heartbeat {
+        Heartbeat { members, same_settings: members, format: 1, now, epoch }
     }
 
     #[test]
-    fn many_proxies_beat_less_often() {
-        for (count, beats, marks) in [(0, 5, 15), (1000, 5, 15), (2000, 10, 15), (10_000, 50, 50)] {
+    fn many_proxies_send_fewer_heartbeats() {
+        for (count, heartbeats, marks) in
+            [(0, 5, 15), (1000, 5, 15), (2000, 10, 15), (10_000, 50, 50)]
+        {
             let mut members = Members::new(0);
-            members.note(beat(count, 1, 1), seconds(0));
-            assert_eq!((members.interval(), members.presence()), (seconds(beats), seconds(marks)));
+            members.note(heartbeat(count, 1, 1), seconds(0));
+            assert_eq!(
+                (members.heartbeat_interval(), members.presence_interval()),
+                (seconds(heartbeats), seconds(marks))
+            );
         }
     }
 
@@ -175,12 +183,12 @@ mod tests {
         // Time, count, largest.
         let story = [(0, 3, 3), (5, 8, 8), (10, 4, 8), (600, 4, 8)];
         for (at, count, largest) in story {
-            members.note(beat(count, 1, 1), seconds(at));
+            members.note(heartbeat(count, 1, 1), seconds(at));
             assert_eq!(members.largest(), largest, "at {at} s");
         }
-        // The ten minutes without a beat were not contact. From here on there are beats.
+        // The ten minutes without a heartbeat were not contact. From here on there are heartbeats.
         for step in 0..118 {
-            members.note(beat(2, 1, 1), seconds(10_000 + 5 * step));
+            members.note(heartbeat(2, 1, 1), seconds(10_000 + 5 * step));
             let largest = if step < 116 { 8 } else { 4 };
             assert_eq!(members.largest(), largest, "step {step}");
         }
@@ -191,7 +199,7 @@ mod tests {
         let mut members = Members::new(12);
         assert_eq!(members.largest(), 12);
         for step in 0..=121 {
-            members.note(beat(3, 1, 1), seconds(5 * step));
+            members.note(heartbeat(3, 1, 1), seconds(5 * step));
             assert_eq!(members.largest(), if step <= 120 { 12 } else { 3 }, "step {step}");
         }
     }
@@ -200,18 +208,18 @@ mod tests {
     fn another_epoch_or_another_run_is_a_loss() {
         let mut members = Members::new(0);
         assert!(!members.note_run("primary", "a", 90));
-        assert!(!members.note(beat(1, 100, 70), seconds(0)));
-        assert_eq!(members.floor(), 70, "what was before the data began is not known");
+        assert!(!members.note(heartbeat(1, 100, 70), seconds(0)));
+        assert_eq!(members.known_since(), 70, "what was before the data began is not known");
         assert!(!members.note_run("primary", "a", 150), "the same run");
-        assert!(!members.note(beat(1, 200, 70), seconds(5)));
-        assert_eq!(members.floor(), 70);
-        assert!(members.note(beat(1, 300, 290), seconds(10)), "another epoch");
-        assert_eq!((members.floor(), members.epoch()), (300, Some(290)));
+        assert!(!members.note(heartbeat(1, 200, 70), seconds(5)));
+        assert_eq!(members.known_since(), 70);
+        assert!(members.note(heartbeat(1, 300, 290), seconds(10)), "another epoch");
+        assert_eq!((members.known_since(), members.epoch()), (300, Some(290)));
         assert!(members.note_run("primary", "b", 400), "another run");
-        assert_eq!(members.floor(), 400);
+        assert_eq!(members.known_since(), 400);
         assert!(!members.note_run("another node", "c", 450));
-        assert!(!members.note(beat(1, 500, 290), seconds(20)));
-        assert_eq!(members.floor(), 400);
+        assert!(!members.note(heartbeat(1, 500, 290), seconds(20)));
+        assert_eq!(members.known_since(), 400);
     }
 
     proptest! {
@@ -221,7 +229,7 @@ mod tests {
         ) {
             let mut members = Members::new(0);
             for (step, count) in counts.iter().enumerate() {
-                members.note(beat(*count, 1, 1), seconds(5 * step as u64));
+                members.note(heartbeat(*count, 1, 1), seconds(5 * step as u64));
                 let first = step.saturating_sub(120);
                 prop_assert_eq!(members.largest(), *counts[first..=step].iter().max().unwrap());
             }

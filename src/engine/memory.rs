@@ -18,21 +18,25 @@ use super::config::Config;
 use super::error::{Error, ErrorKind};
 use super::files::Sha256;
 use super::format::FORMAT;
+use super::hold::{Hold, HoldLength, HoldRequest};
 use super::length::bounded;
 use super::log_head::LogHead;
-use super::look::{KNOWN_BYTES_MAX, LEASE, Landed, Landing, Look, Looked};
-use super::members::{Beat, Members};
-use super::pace::{Hold, HoldLength, HoldRequest, Presence, SLOTS_MAX, TurnRequest, Turned};
+use super::lookup::{
+    KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
+};
+use super::members::{Heartbeat, Members};
+use super::presence::Presence;
 use super::response::{Response, at_once};
-use super::stats::{LookupResult, Stats};
+use super::slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
+use super::stats::{LookupKind, Stats};
 use super::status::Status;
 use super::token::Token;
 use super::{Engine, keys};
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
-use cluster::Beating;
-use lane::{SlotsRequest, StoredHold};
-use site::{Marks, Site};
+use cluster::HeartbeatRequest;
+use lane::{SlotsRequestMicros, StoredHold};
+use site::{PresenceTimes, Site};
 use state::State;
 
 /// One proxy's handle on a state that proxies of the same process share.
@@ -129,48 +133,49 @@ impl MemoryEngine {
     }
 
     fn presence(&self, site: &mut Site, is_used: bool, now: Micros) -> Presence {
-        let marks = Marks { now, presence: micros(self.members.lock().presence()) };
-        let here = site.here(is_used.then_some(&self.config.name), marks);
-        Presence { here, hold: site.lane.hold_at(now, self.hold_max()) }
+        let times =
+            PresenceTimes { now, interval: micros(self.members.lock().presence_interval()) };
+        let proxies = site.announce(is_used.then_some(&self.config.name), times);
+        Presence { proxies, hold: site.lane.hold_at(now, self.hold_max()) }
     }
 }
 
 impl Engine for MemoryEngine {
-    fn look(&self, look: Look<'_>) -> Response<Looked> {
+    fn lookup(&self, request: LookupRequest<'_>) -> Response<LookupResponse> {
         let name = &self.config.name;
-        let looked = self.with_site(look.origin, |site, now| Looked {
-            known: site.look(look.have, name, look.may_fetch, now),
-            presence: self.presence(site, look.is_used, now),
+        let response = self.with_site(request.origin, |site, now| LookupResponse {
+            outcome: site.lookup(request.have, name, request.may_fetch, now),
+            presence: self.presence(site, request.is_used, now),
         });
-        if let Ok(looked) = &looked {
-            self.stats.note_lookup(LookupResult::of(&looked.known));
+        if let Ok(response) = &response {
+            self.stats.note_lookup(LookupKind::of(&response.outcome));
         }
-        at_once(looked)
+        at_once(response)
     }
 
-    fn land(&self, landing: Landing<'_>) -> Response<Landed> {
+    fn publish(&self, request: PublishRequest<'_>) -> Response<PublishOutcome> {
         let keep = bounded(self.config.keep);
-        if landing.value.len() > KNOWN_BYTES_MAX {
-            let length = format!("{} bytes", landing.value.len());
+        if request.value.len() > KNOWN_BYTES_MAX {
+            let length = format!("{} bytes", request.value.len());
             return at_once(Err(ErrorKind::TooLarge.with(length)));
         }
-        at_once(self.with_site(landing.origin, |site, now| {
-            site.land(landing.token, landing.value, keep, now)
+        at_once(self.with_site(request.origin, |site, now| {
+            site.publish(request.token, request.value, keep, now)
         }))
     }
 
-    fn renew(&self, origin: &Origin, token: Token) -> Response<bool> {
+    fn renew_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
         at_once(self.with_site(origin, |site, now| site.extend(token, now + micros(LEASE))))
     }
 
-    fn release(&self, origin: &Origin, token: Token) -> Response<bool> {
+    fn release_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
         at_once(self.with_site(origin, |site, now| site.extend(token, now)))
     }
 
-    fn turn(&self, request: TurnRequest<'_>) -> Response<Turned> {
-        let (floor, hold_max) = (self.members.lock().floor(), self.hold_max());
+    fn reserve_slots(&self, request: SlotsRequest<'_>) -> Response<ReservedSlots> {
+        let (known_since, hold_max) = (self.members.lock().known_since(), self.hold_max());
         let group = keys::group(request.group);
-        let ask = SlotsRequest {
+        let ask = SlotsRequestMicros {
             group: &group,
             own: bounded(request.own_delay),
             asked: bounded(request.asked_delay),
@@ -178,11 +183,11 @@ impl Engine for MemoryEngine {
             horizon: bounded(request.horizon),
             left: bounded(request.left),
             count: request.count.clamp(1, SLOTS_MAX),
-            floor,
+            known_since,
         };
         at_once(self.with_site(request.origin, |site, now| {
-            let slots = site.lane.turn(&ask, now, hold_max);
-            Turned {
+            let slots = site.lane.reserve_slots(&ask, now, hold_max);
+            ReservedSlots {
                 slots: slots.slots.into_iter().map(Duration::from_micros).collect(),
                 beyond: slots.beyond.map(Duration::from_micros),
                 hold: site.lane.hold_at(now, hold_max),
@@ -190,7 +195,7 @@ impl Engine for MemoryEngine {
         }))
     }
 
-    fn hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
+    fn set_hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
         let HoldRequest { origin, length, status, cause } = request;
         let hold_max = self.hold_max();
         at_once(self.with_site(origin, |site, now| {
@@ -210,34 +215,34 @@ impl Engine for MemoryEngine {
         }))
     }
 
-    fn calm(&self, origin: &Origin) -> Response<bool> {
-        at_once(self.with_site(origin, |site, now| site.lane.calm(now)))
+    fn reset_backoff(&self, origin: &Origin) -> Response<bool> {
+        at_once(self.with_site(origin, |site, now| site.lane.reset_backoff(now)))
     }
 
     fn end_hold(&self, origin: &Origin) -> Response<bool> {
         at_once(self.with_site(origin, |site, now| site.lane.end_hold(now)))
     }
 
-    fn here(&self, origin: &Origin) -> Response<Presence> {
+    fn announce_presence(&self, origin: &Origin) -> Response<Presence> {
         at_once(self.with_site(origin, |site, now| self.presence(site, true, now)))
     }
 
-    fn beat(&self) -> Response<Beat> {
+    fn heartbeat(&self) -> Response<Heartbeat> {
         if let Err(error) = self.check() {
             return at_once(Err(error));
         }
-        let beating = Beating {
+        let request = HeartbeatRequest {
             proxy: &self.config.name,
             format: FORMAT,
             settings: self.config.settings_word(),
             head: *self.head.lock(),
         };
         let now = self.now();
-        let beat = self.shared.state.lock().cluster.beat(&beating, now);
-        if self.members.lock().note(beat, Duration::from_micros(now)) {
+        let heartbeat = self.shared.state.lock().cluster.heartbeat(&request, now);
+        if self.members.lock().note(heartbeat, Duration::from_micros(now)) {
             self.stats.note_lost();
         }
-        at_once(Ok(beat))
+        at_once(Ok(heartbeat))
     }
 
     fn get_file(&self, sha256: Sha256) -> Response<Option<Bytes>> {
@@ -271,7 +276,7 @@ impl Engine for MemoryEngine {
             members: members.largest(),
             same_settings: members.last().same_settings,
             epoch: members.epoch(),
-            presence: members.presence(),
+            presence_interval: members.presence_interval(),
             clock_offset: Some(0),
             server: Some("memory".to_owned()),
             ..Status::default()

@@ -14,16 +14,18 @@ mod config;
 mod error;
 mod files;
 pub mod format;
+mod hold;
 pub mod keys;
 mod length;
 mod log_head;
-mod look;
+mod lookup;
 mod members;
 mod memory;
-mod pace;
+mod presence;
 pub mod redis;
 mod response;
 mod seal;
+mod slots;
 mod stats;
 mod status;
 #[cfg(test)]
@@ -36,20 +38,22 @@ pub use clock::{EngineClock, ManualEngineClock, Micros, SystemEngineClock};
 pub use config::Config;
 pub use error::{Error, ErrorKind};
 pub use files::{Sha256, has_digest};
+pub use hold::{Hold, HoldCause, HoldLength, HoldRequest};
 pub use log_head::LogHead;
-pub use look::{KNOWN_BYTES_MAX, Known, Landed, Landing, Look, Looked};
-pub use members::{Beat, Members};
-pub use memory::MemoryEngine;
-pub use pace::{
-    Hold, HoldCause, HoldLength, HoldRequest, Presence, SLOTS_MAX, TurnRequest, Turned,
+pub use lookup::{
+    KNOWN_BYTES_MAX, LookupOutcome, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
 };
+pub use members::{Heartbeat, Members};
+pub use memory::MemoryEngine;
+pub use presence::Presence;
 pub use redis::{
     Address, Password, RedisConfig, RedisEngine, ServerUrl, ServerUrlError, TlsConfigError,
     tls_config,
 };
 pub use response::Response;
 pub use seal::{SealKey, SealKeyError};
-pub use stats::{Counts, LookupResult, Operation, SlotEnd, Stats};
+pub use slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
+pub use stats::{Counts, LookupKind, Operation, SlotEnd, Stats};
 pub use status::{CLOCK_OFFSET_MAX_MICROS, Status};
 pub use token::Token;
 pub use window::{HORIZON_MAX, slack, start_window};
@@ -65,39 +69,41 @@ use crate::types::origin::Origin;
 /// The calls return at once; the response is awaited on any runtime, or on none. Where the engine
 /// is away they fail without waiting.
 pub trait Engine: fmt::Debug + Send + Sync {
-    /// What is known of an origin beyond what the caller has, or else the lease to fetch it.
-    fn look(&self, look: Look<'_>) -> Response<Looked>;
+    /// Looks up what is known of an origin beyond what the caller has, or else takes the lease to
+    /// fetch it.
+    fn lookup(&self, request: LookupRequest<'_>) -> Response<LookupResponse>;
 
-    /// Shares what a fetch has found, and ends its lease. To be sent after the files it refers to.
-    fn land(&self, landing: Landing<'_>) -> Response<Landed>;
+    /// Shares what a fetch has found, and ends its lease. To be sent after the files to which it
+    /// refers.
+    fn publish(&self, request: PublishRequest<'_>) -> Response<PublishOutcome>;
 
     /// Makes a lease last three seconds from now; to be sent each second. Whether it is still held:
-    /// if not, another proxy may fetch as well, and the landing may be refused.
-    fn renew(&self, origin: &Origin, token: Token) -> Response<bool>;
+    /// if not, another proxy may fetch as well, and what this one publishes may be superseded.
+    fn renew_lease(&self, origin: &Origin, token: Token) -> Response<bool>;
 
     /// Ends a lease without a result. Whether it was still held.
-    fn release(&self, origin: &Origin, token: Token) -> Response<bool>;
+    fn release_lease(&self, origin: &Origin, token: Token) -> Response<bool>;
 
     /// Reserves the next slots of a lane.
-    fn turn(&self, request: TurnRequest<'_>) -> Response<Turned>;
+    fn reserve_slots(&self, request: SlotsRequest<'_>) -> Response<ReservedSlots>;
 
     /// Holds all starts at an origin. The response is the hold that applies: the one that was
     /// there, if it is longer, or if this is another failure of the same event.
-    fn hold(&self, request: HoldRequest<'_>) -> Response<Hold>;
+    fn set_hold(&self, request: HoldRequest<'_>) -> Response<Hold>;
 
     /// Ends the back-offs in a row of an origin that responds again, unless a hold lasts. Whether
     /// there were any. Need be sent only if there were.
-    fn calm(&self, origin: &Origin) -> Response<bool>;
+    fn reset_backoff(&self, origin: &Origin) -> Response<bool>;
 
     /// Ends the hold of an origin and forgets the failures behind it. Whether there was one.
     fn end_hold(&self, origin: &Origin) -> Response<bool>;
 
-    /// Marks that this proxy sends requests to an origin; to be sent every [`Status::presence`]
-    /// while it does.
-    fn here(&self, origin: &Origin) -> Response<Presence>;
+    /// Announces that this proxy sends requests to an origin; to be sent every
+    /// [`Status::presence_interval`] while it does.
+    fn announce_presence(&self, origin: &Origin) -> Response<Presence>;
 
     /// Marks that this proxy lives. The engine of a server sends it by itself.
-    fn beat(&self) -> Response<Beat>;
+    fn heartbeat(&self) -> Response<Heartbeat>;
 
     /// A shared file. Its content has the digest; anything else is as absent.
     fn get_file(&self, sha256: Sha256) -> Response<Option<Bytes>>;
@@ -108,7 +114,7 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// The heads of all audit logs that the engine has seen, by the name of the proxy.
     fn heads(&self) -> Response<Vec<(String, LogHead)>>;
 
-    /// The head of this proxy's audit log, for the beats to come.
+    /// The head of this proxy's audit log, for the heartbeats to come.
     fn set_head(&self, head: LogHead);
 
     /// Whether the engine can be reached, and what was last seen of it. Does not wait.

@@ -34,13 +34,17 @@ use tokio_util::sync::CancellationToken;
 use super::config::Config;
 use super::error::{Error, ErrorKind};
 use super::files::{Sha256, has_digest};
+use super::hold::{Hold, HoldLength, HoldRequest};
 use super::length::bounded;
 use super::log_head::LogHead;
-use super::look::{KNOWN_BYTES_MAX, LEASE, Landed, Landing, Look, Looked};
-use super::members::Beat;
-use super::pace::{Hold, HoldLength, HoldRequest, Presence, SLOTS_MAX, TurnRequest, Turned};
+use super::lookup::{
+    KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
+};
+use super::members::Heartbeat;
+use super::presence::Presence;
 use super::response::{Response, at_once};
-use super::stats::{LookupResult, Operation, Stats};
+use super::slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
+use super::stats::{LookupKind, Operation, Stats};
 use super::status::Status;
 use super::token::Token;
 use super::{Engine, format, keys};
@@ -48,7 +52,6 @@ use crate::runtime::clock::Clock;
 use crate::types::origin::Origin;
 use call::{Call, flag, number};
 pub use script::Script;
-use script::Script as Run;
 pub use settings::{Address, Password, RedisConfig, ServerUrl, ServerUrlError};
 use shared::Shared;
 pub use tls_config::{TlsConfigError, tls_config};
@@ -118,40 +121,40 @@ impl RedisEngine {
     fn lease(&self, operation: Operation, origin: &Origin, token: Token, length: Duration) -> Call {
         let keys = vec![self.shared.keys.of(origin, "lease")];
         let arguments = vec![number(token.0), number(bounded(length))];
-        Call::script(operation, Run::Lease, keys, arguments)
+        Call::script(operation, Script::ExtendLease, keys, arguments)
     }
 
-    fn calm_call(&self, origin: &Origin, what: &str) -> Call {
+    fn reset_call(&self, origin: &Origin, what: &str) -> Call {
         let keys = vec![self.shared.keys.of(origin, "pace")];
-        Call::script(Operation::Calm, Run::Calm, keys, vec![what.into()])
+        Call::script(Operation::ResetBackoff, Script::ResetBackoff, keys, vec![what.into()])
     }
 
     fn hold_max(&self) -> Vec<u8> {
         number(bounded(self.shared.config.hold_max))
     }
 
-    fn presence(&self) -> Vec<u8> {
-        number(bounded(self.shared.members.lock().presence()))
+    fn presence_interval(&self) -> Vec<u8> {
+        number(bounded(self.shared.members.lock().presence_interval()))
     }
 
     fn keep_ms(&self) -> Vec<u8> {
         number((bounded(self.shared.config.keep) / 1000).max(1))
     }
 
-    fn look_call(&self, look: Look<'_>) -> Call {
-        let keys = ["known", "lease", "pace", "here"];
+    fn lookup_call(&self, request: LookupRequest<'_>) -> Call {
+        let keys = ["known", "lease", "pace", "presence"];
         let arguments = vec![
-            number(look.have.0),
+            number(request.have.0),
             self.shared.config.name.clone().into_bytes(),
-            flag(look.may_fetch),
-            flag(look.is_used),
-            self.presence(),
+            flag(request.may_fetch),
+            flag(request.is_used),
+            self.presence_interval(),
             self.hold_max(),
             number(format::stored_max(KNOWN_BYTES_MAX) as u64),
             number(bounded(LEASE)),
         ];
-        let keys = keys.map(|name| self.shared.keys.of(look.origin, name)).into();
-        Call::script(Operation::Look, Run::Look, keys, arguments)
+        let keys = keys.map(|name| self.shared.keys.of(request.origin, name)).into();
+        Call::script(Operation::Lookup, Script::Lookup, keys, arguments)
     }
 }
 
@@ -167,46 +170,49 @@ async fn receive(sent: Receiver) -> Result<Value, Error> {
 }
 
 impl Engine for RedisEngine {
-    fn look(&self, look: Look<'_>) -> Response<Looked> {
-        let call = self.look_call(look);
+    fn lookup(&self, request: LookupRequest<'_>) -> Response<LookupResponse> {
+        let call = self.lookup_call(request);
         let (sent, shared) = (self.shared.send(call.clone()), Arc::clone(&self.shared));
         Box::pin(async move {
-            let looked = values::look(&shared, call, receive(sent).await).await;
-            match &looked {
-                Ok(looked) => shared.stats.note_lookup(LookupResult::of(&looked.known)),
+            let response = values::lookup(&shared, call, receive(sent).await).await;
+            match &response {
+                Ok(response) => shared.stats.note_lookup(LookupKind::of(&response.outcome)),
                 Err(error) => shared.note_error(error),
             }
-            looked
+            response
         })
     }
 
-    fn land(&self, landing: Landing<'_>) -> Response<Landed> {
-        let known = self.shared.keys.of(landing.origin, "known");
+    fn publish(&self, request: PublishRequest<'_>) -> Response<PublishOutcome> {
+        let known = self.shared.keys.of(request.origin, "known");
         let redis = self.shared.redis.load();
-        let is_short = landing.value.len() <= KNOWN_BYTES_MAX;
+        let is_short = request.value.len() <= KNOWN_BYTES_MAX;
         let seal = redis.seal_key.as_ref();
-        let value = format::encode_known(&known, landing.token, landing.value, seal);
+        let value = format::encode_known(&known, request.token, request.value, seal);
         let Some(value) = value.filter(|_| is_short) else {
-            let error = ErrorKind::TooLarge.with(format!("{} bytes", landing.value.len()));
+            let error = ErrorKind::TooLarge.with(format!("{} bytes", request.value.len()));
             self.shared.note_error(&error);
             return at_once(Err(error));
         };
-        let keys = vec![known, self.shared.keys.of(landing.origin, "lease")];
+        let keys = vec![known, self.shared.keys.of(request.origin, "lease")];
         let bytes_max = number(format::stored_max(KNOWN_BYTES_MAX) as u64);
-        let arguments = vec![number(landing.token.0), value, self.keep_ms(), bytes_max];
-        self.run(Call::script(Operation::Land, Run::Land, keys, arguments), values::landed)
+        let arguments = vec![number(request.token.0), value, self.keep_ms(), bytes_max];
+        self.run(
+            Call::script(Operation::Publish, Script::Publish, keys, arguments),
+            values::publish_outcome,
+        )
     }
 
-    fn renew(&self, origin: &Origin, token: Token) -> Response<bool> {
-        self.run(self.lease(Operation::Renew, origin, token, LEASE), values::condition)
+    fn renew_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
+        self.run(self.lease(Operation::RenewLease, origin, token, LEASE), values::condition)
     }
 
-    fn release(&self, origin: &Origin, token: Token) -> Response<bool> {
-        let call = self.lease(Operation::Release, origin, token, Duration::ZERO);
+    fn release_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
+        let call = self.lease(Operation::ReleaseLease, origin, token, Duration::ZERO);
         self.run(call, values::condition)
     }
 
-    fn turn(&self, request: TurnRequest<'_>) -> Response<Turned> {
+    fn reserve_slots(&self, request: SlotsRequest<'_>) -> Response<ReservedSlots> {
         let length = |length| number(bounded(length));
         let arguments = vec![
             keys::group(request.group).into_owned().into_bytes(),
@@ -216,14 +222,17 @@ impl Engine for RedisEngine {
             length(request.horizon),
             number(request.count.clamp(1, SLOTS_MAX).into()),
             length(request.left),
-            number(self.shared.members.lock().floor()),
+            number(self.shared.members.lock().known_since()),
             self.hold_max(),
         ];
         let keys = vec![self.shared.keys.of(request.origin, "pace")];
-        self.run(Call::script(Operation::Turn, Run::Turn, keys, arguments), values::turned)
+        self.run(
+            Call::script(Operation::ReserveSlots, Script::ReserveSlots, keys, arguments),
+            values::reserved_slots,
+        )
     }
 
-    fn hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
+    fn set_hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
         let length = |length| number(bounded(length));
         let (kind, length, longest, jitter) = match request.length {
             HoldLength::For(time) => ("for", length(time), number(0), number(0)),
@@ -234,27 +243,30 @@ impl Engine for RedisEngine {
         let (status, cause) = (number(request.status.into()), request.cause.word().into());
         let arguments = vec![kind.into(), length, longest, jitter, status, cause, self.hold_max()];
         let keys = vec![self.shared.keys.of(request.origin, "pace")];
-        self.run(Call::script(Operation::Hold, Run::Hold, keys, arguments), values::held)
+        self.run(Call::script(Operation::SetHold, Script::SetHold, keys, arguments), values::hold)
     }
 
-    fn calm(&self, origin: &Origin) -> Response<bool> {
-        self.run(self.calm_call(origin, "calm"), values::condition)
+    fn reset_backoff(&self, origin: &Origin) -> Response<bool> {
+        self.run(self.reset_call(origin, "backoff"), values::condition)
     }
 
     fn end_hold(&self, origin: &Origin) -> Response<bool> {
-        self.run(self.calm_call(origin, "end"), values::condition)
+        self.run(self.reset_call(origin, "hold"), values::condition)
     }
 
-    fn here(&self, origin: &Origin) -> Response<Presence> {
-        let keys = ["here", "pace"].map(|name| self.shared.keys.of(origin, name)).into();
+    fn announce_presence(&self, origin: &Origin) -> Response<Presence> {
+        let keys = ["presence", "pace"].map(|name| self.shared.keys.of(origin, name)).into();
         let name = self.shared.config.name.clone().into_bytes();
-        let arguments = vec![name, self.presence(), self.hold_max()];
-        self.run(Call::script(Operation::Here, Run::Here, keys, arguments), values::presence)
+        let arguments = vec![name, self.presence_interval(), self.hold_max()];
+        self.run(
+            Call::script(Operation::AnnouncePresence, Script::AnnouncePresence, keys, arguments),
+            values::presence,
+        )
     }
 
-    fn beat(&self) -> Response<Beat> {
+    fn heartbeat(&self) -> Response<Heartbeat> {
         let shared = Arc::clone(&self.shared);
-        self.run(self.shared.beat_call(), move |reply| shared.note_beat(reply))
+        self.run(self.shared.heartbeat_call(), move |reply| shared.note_heartbeat(reply))
     }
 
     fn get_file(&self, sha256: Sha256) -> Response<Option<Bytes>> {

@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use super::error::ErrorKind;
-use super::look::Known;
+use super::lookup::LookupOutcome;
 use crate::runtime::counters::Counters;
 use crate::runtime::histogram::{Histogram, HistogramCounts};
 
 /// The operations, as the label `op` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    Look,
-    Land,
-    Renew,
-    Release,
-    Turn,
-    Hold,
-    Calm,
-    Here,
-    Beat,
+    Lookup,
+    Publish,
+    RenewLease,
+    ReleaseLease,
+    ReserveSlots,
+    SetHold,
+    ResetBackoff,
+    AnnouncePresence,
+    Heartbeat,
     GetFile,
     PutFile,
     Heads,
@@ -27,15 +27,15 @@ pub enum Operation {
 impl Operation {
     /// All operations, in the order of [`Self::index`].
     pub const ALL: [Self; 12] = [
-        Self::Look,
-        Self::Land,
-        Self::Renew,
-        Self::Release,
-        Self::Turn,
-        Self::Hold,
-        Self::Calm,
-        Self::Here,
-        Self::Beat,
+        Self::Lookup,
+        Self::Publish,
+        Self::RenewLease,
+        Self::ReleaseLease,
+        Self::ReserveSlots,
+        Self::SetHold,
+        Self::ResetBackoff,
+        Self::AnnouncePresence,
+        Self::Heartbeat,
         Self::GetFile,
         Self::PutFile,
         Self::Heads,
@@ -44,15 +44,15 @@ impl Operation {
     /// The value of the label `op`.
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Look => "look",
-            Self::Land => "land",
-            Self::Renew => "renew",
-            Self::Release => "release",
-            Self::Turn => "turn",
-            Self::Hold => "hold",
-            Self::Calm => "calm",
-            Self::Here => "here",
-            Self::Beat => "beat",
+            Self::Lookup => "lookup",
+            Self::Publish => "publish",
+            Self::RenewLease => "renew_lease",
+            Self::ReleaseLease => "release_lease",
+            Self::ReserveSlots => "reserve_slots",
+            Self::SetHold => "set_hold",
+            Self::ResetBackoff => "reset_backoff",
+            Self::AnnouncePresence => "announce_presence",
+            Self::Heartbeat => "heartbeat",
             Self::GetFile => "get_file",
             Self::PutFile => "put_file",
             Self::Heads => "heads",
@@ -90,18 +90,18 @@ impl SlotEnd {
     }
 }
 
-/// What a look returned.
+/// What a lookup returned, as the label `result` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookupResult {
+pub enum LookupKind {
     Newer,
     Lease,
     Wait,
-    None,
+    Unchanged,
 }
 
-impl LookupResult {
+impl LookupKind {
     /// All results, in the order of [`Counts::lookups`].
-    pub const ALL: [Self; 4] = [Self::Newer, Self::Lease, Self::Wait, Self::None];
+    pub const ALL: [Self; 4] = [Self::Newer, Self::Lease, Self::Wait, Self::Unchanged];
 
     /// The value of the label `result`.
     pub const fn word(self) -> &'static str {
@@ -109,16 +109,16 @@ impl LookupResult {
             Self::Newer => "newer",
             Self::Lease => "lease",
             Self::Wait => "wait",
-            Self::None => "none",
+            Self::Unchanged => "unchanged",
         }
     }
 
-    pub(super) const fn of(known: &Known) -> Self {
-        match known {
-            Known::Newer { .. } => Self::Newer,
-            Known::Lease(_) => Self::Lease,
-            Known::Wait(_) => Self::Wait,
-            Known::Nothing => Self::None,
+    pub(super) const fn of(outcome: &LookupOutcome) -> Self {
+        match outcome {
+            LookupOutcome::Newer { .. } => Self::Newer,
+            LookupOutcome::Lease(_) => Self::Lease,
+            LookupOutcome::Wait(_) => Self::Wait,
+            LookupOutcome::Unchanged => Self::Unchanged,
         }
     }
 }
@@ -176,8 +176,8 @@ impl Stats {
         self.errors.add(kind.index(), 1);
     }
 
-    /// Counts what a look returned.
-    pub fn note_lookup(&self, result: LookupResult) {
+    /// Counts what a lookup returned.
+    pub fn note_lookup(&self, result: LookupKind) {
         self.lookups.add(result as usize, 1);
     }
 
@@ -252,7 +252,7 @@ mod tests {
         stats.note_slot(SlotEnd::Missed);
         stats.note_time(Operation::Heads, Duration::from_millis(3));
         stats.note_error(ErrorKind::TooLarge);
-        stats.note_lookup(LookupResult::None);
+        stats.note_lookup(LookupKind::Unchanged);
         stats.note_broken();
         stats.note_away(Duration::from_millis(1500));
         stats.note_damaged();

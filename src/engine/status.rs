@@ -16,7 +16,7 @@ pub struct Status {
     pub is_up: bool,
     /// Whether it was ever reached by this process.
     pub was_reached: bool,
-    /// Why it is not up; or, until the next beat, the last error of one that is.
+    /// Why it is not up; or, until the next heartbeat, the last error of one that is.
     pub fault: Option<Error>,
     /// How many proxies there are: the largest count of the last ten minutes of contact; at least
     /// 1.
@@ -24,10 +24,10 @@ pub struct Status {
     pub members: usize,
     /// How many of them have the same shared settings.
     pub same_settings: usize,
-    /// When the engine's data began; none before the first beat.
+    /// When the engine's data began; none before the first heartbeat.
     pub epoch: Option<Micros>,
-    /// How often this proxy marks that it is at an origin.
-    pub presence: Duration,
+    /// The time between two announcements that this proxy sends requests to an origin.
+    pub presence_interval: Duration,
     /// The mean time between a request and its response, from which [`super::slack`] follows.
     pub round_trip: Duration,
     /// How far the engine's clock is ahead of this machine's, in microseconds.

@@ -51,22 +51,22 @@ impl Three {
         Self { clock, a, b, c, site }
     }
 
-    fn look(&self, engine: &MemoryEngine, have: Token) -> Known {
-        let look = Look { origin: &self.site, have, may_fetch: true, is_used: false };
-        now(engine.look(look)).known
+    fn lookup(&self, engine: &MemoryEngine, have: Token) -> LookupOutcome {
+        let request = LookupRequest { origin: &self.site, have, may_fetch: true, is_used: false };
+        now(engine.lookup(request)).outcome
     }
 
-    fn land(&self, engine: &MemoryEngine, token: Token, value: &[u8]) -> Landed {
-        now(engine.land(Landing { origin: &self.site, token, value }))
+    fn publish(&self, engine: &MemoryEngine, token: Token, value: &[u8]) -> PublishOutcome {
+        now(engine.publish(PublishRequest { origin: &self.site, token, value }))
     }
 
     /// For a group with an asked delay of ten seconds.
-    fn turn(&self, engine: &MemoryEngine, count: u8) -> Turned {
-        now(engine.turn(TurnRequest { count, ..self.request() }))
+    fn reserve_slots(&self, engine: &MemoryEngine, count: u8) -> ReservedSlots {
+        now(engine.reserve_slots(SlotsRequest { count, ..self.request() }))
     }
 
-    fn request(&self) -> TurnRequest<'_> {
-        TurnRequest {
+    fn request(&self) -> SlotsRequest<'_> {
+        SlotsRequest {
             origin: &self.site,
             group: "examplebot",
             own_delay: Duration::ZERO,
@@ -81,7 +81,7 @@ impl Three {
 
 /// The lease that was given.
 #[track_caller]
-fn lease(known: Known) -> Token {
-    let Known::Lease(token) = known else { panic!("{known:?}") };
+fn lease(known: LookupOutcome) -> Token {
+    let LookupOutcome::Lease(token) = known else { panic!("{known:?}") };
     token
 }

@@ -1,12 +1,12 @@
 //! Numbers of leases, which fence off holders whose lease has gone on.
 
-/// The number of a lease and of what was landed under it: microseconds of the engine's clock, and
-/// more than that of any lease of the origin before. The default, 0, is that of nothing.
+/// The number of a lease and of what was published under it: microseconds of the engine's clock,
+/// and more than that of any lease of the origin before. The default, 0, is that of nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
 /// No token is so far ahead of the clock: a larger one is damage, or left by a clock that ran a day
-/// fast, and would refuse all landings.
+/// fast, and would supersede all that is published.
 pub(super) const AHEAD_MAX: u64 = 24 * 60 * 60 * 1_000_000;
 
 impl Token {

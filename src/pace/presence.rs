@@ -14,7 +14,7 @@ use crate::engine::Engine;
 const ANNOUNCED_AT_ONCE: usize = 256;
 
 /// An engine that does not say how often marks are due.
-const PRESENCE_MIN: Duration = Duration::from_secs(1);
+const PRESENCE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 impl Lanes {
     /// Shares the pace with the other proxies of `engine`. Only the first call has an effect.
@@ -45,7 +45,7 @@ impl Lanes {
         self.update_share();
         let (now, status) = (self.now(), engine.status());
         if status.is_up {
-            let interval = status.presence.max(PRESENCE_MIN);
+            let interval = status.presence_interval.max(PRESENCE_INTERVAL_MIN);
             let is_due = |cell: &Arc<LaneCell>| cell.state.lock().begin_announcement(now, interval);
             let due: Vec<_> = self.all().into_iter().filter(is_due).collect();
             announce(engine, &due).await;
@@ -57,10 +57,10 @@ impl Lanes {
 async fn announce(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
     for cells in cells.chunks(ANNOUNCED_AT_ONCE) {
         // The calls are sent at once; only their responses are awaited in turn.
-        let calls: Vec<_> = cells.iter().map(|cell| engine.here(&cell.key)).collect();
+        let calls: Vec<_> = cells.iter().map(|cell| engine.announce_presence(&cell.key)).collect();
         for (cell, call) in cells.iter().zip(calls) {
             let Ok(presence) = call.await else { return };
-            let here = u32::try_from(presence.here).unwrap_or(u32::MAX).max(1);
+            let here = u32::try_from(presence.proxies).unwrap_or(u32::MAX).max(1);
             let now = cell.shared.clock.now();
             cell.update(now, |state| {
                 state.lane.set_share(Share { here, ..cell.shared.cluster.share() });

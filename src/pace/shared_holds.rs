@@ -50,7 +50,7 @@ pub(super) fn report(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
     let cell = Arc::clone(cell);
     spawn(async move {
         let request = HoldRequest { origin: &cell.key, length, status, cause };
-        if let Ok(hold) = engine.hold(request).await {
+        if let Ok(hold) = engine.set_hold(request).await {
             apply(&cell, Some(hold), cell.shared.clock.now());
         }
     });
@@ -59,7 +59,7 @@ pub(super) fn report(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
 /// Reports to the engine that the origin responds again.
 pub(super) fn report_recovery(cell: &Arc<LaneCell>) {
     let Some(engine) = cell.shared.cluster.engine() else { return };
-    let calm = engine.calm(&cell.key);
+    let calm = engine.reset_backoff(&cell.key);
     spawn(async move {
         let _ = calm.await;
     });

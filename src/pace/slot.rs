@@ -14,7 +14,7 @@ use super::no_turn::{NoTurn, WaitReason};
 use super::shared_holds;
 use super::tick::Tick;
 use super::waited::Waited;
-use crate::engine::{self, Engine, SlotEnd, TurnRequest};
+use crate::engine::{self, Engine, SlotEnd, SlotsRequest};
 
 /// The time before the slot of a turn at which its connection is made.
 pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
@@ -198,7 +198,7 @@ impl TurnGuard {
         let horizon = deadline.since(sent).min(engine::HORIZON_MAX);
         let slack = engine::slack(engine.status().round_trip, horizon);
         let losses = engine.stats().losses();
-        let turned = engine.turn(TurnRequest {
+        let reserved = engine.reserve_slots(SlotsRequest {
             origin: &cell.key,
             group: &request.group,
             own_delay: request.own_delay,
@@ -208,12 +208,12 @@ impl TurnGuard {
             count: 1,
             left: request.left,
         });
-        let Ok(turned) = turned.await else { return Some(ReserveAttempt::EngineAway) };
+        let Ok(reserved) = reserved.await else { return Some(ReserveAttempt::EngineAway) };
         let received = clock.now();
-        shared_holds::apply(cell, turned.hold, received);
-        let Some(slot) = turned.slots.first() else {
+        shared_holds::apply(cell, reserved.hold, received);
+        let Some(slot) = reserved.slots.first() else {
             // The site is far behind, or rests for longer.
-            return Some(ReserveAttempt::Beyond(turned.beyond.unwrap_or(slack).max(slack)));
+            return Some(ReserveAttempt::Beyond(reserved.beyond.unwrap_or(slack).max(slack)));
         };
         let from_start = |tick: Tick| tick.since(Tick::default());
         let window = engine::start_window(from_start(sent), from_start(received), *slot, slack);

@@ -1,5 +1,5 @@
-//! Passes the head of the audit log to the shared engine, whose beats carry it: an end of the log
-//! that is cut off later shows there.
+//! Passes the head of the audit log to the shared engine, whose heartbeats carry it: an end of the
+//! log that is cut off later shows there.
 
 use std::sync::Arc;
 
@@ -54,12 +54,12 @@ mod tests {
         let engine = Arc::new(MemoryEngine::new(engine::Config::named("pod-7"), engine_clock));
         let witness = Witness { audit: Arc::clone(&audit), engine: Arc::clone(&engine) as _ };
         witness.pass_on();
-        engine.beat().await.unwrap();
+        engine.heartbeat().await.unwrap();
         assert_eq!(engine.heads().await.unwrap(), [], "there is no line yet");
         audit.note(notice()).await.unwrap();
         audit.close().unwrap();
         witness.pass_on();
-        engine.beat().await.unwrap();
+        engine.heartbeat().await.unwrap();
         let (head, _) = read_head(dir.path()).unwrap().expect("a head on the disk");
         let seen = engine.heads().await.unwrap();
         assert_eq!(seen, [("pod-7".to_owned(), of_log(&head, NOON).unwrap())]);

@@ -152,7 +152,7 @@ impl FetchTask {
             snapshot.all(|file| !file.cut || file.body.len() >= max_size)
                 && fetches.is_current(entry, &self.profile, &request.identity)
         };
-        match fetches.sharing.look_up_or_lease(lookup, previous, is_current).await {
+        match fetches.sharing.lookup_or_lease(lookup, previous, is_current).await {
             SharedLookup::Found(entry) => self.land_shared(request, entry),
             SharedLookup::TimedOut => self.land_undecided(Undecided::TimedOut),
             SharedLookup::Fetch(previous, None) => {
@@ -163,7 +163,7 @@ impl FetchTask {
                 let applied = lease.during(self.fetch_in_slot(&request, previous)).await;
                 let is_ours = applied.as_ref().is_ok_and(AppliedFetch::is_of_parent);
                 match self.land(applied, request, Some(&lease)) {
-                    Some(entry) if !is_ours => lease.land(&entry).await,
+                    Some(entry) if !is_ours => lease.publish(&entry).await,
                     _ => lease.release().await,
                 }
             }

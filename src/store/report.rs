@@ -33,7 +33,7 @@ pub struct SharedReport {
     /// What one of them has landed last.
     pub known: Option<Persisted>,
     /// How many send requests there.
-    pub here: usize,
+    pub proxies: usize,
     /// The hold that all obey.
     pub hold: Option<KeptHold>,
 }

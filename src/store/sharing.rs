@@ -11,7 +11,10 @@ use super::entry::Entry;
 use super::persisted::Persisted;
 use super::report::SharedReport;
 use super::shared_entry::SharedEntry;
-use crate::engine::{CLOCK_OFFSET_MAX_MICROS, Engine, Known, Landing, Look, Looked, Token};
+use crate::engine::{
+    CLOCK_OFFSET_MAX_MICROS, Engine, LookupOutcome, LookupRequest, LookupResponse, PublishRequest,
+    Token,
+};
 use crate::pace::KeptHold;
 use crate::policy::profile::Profile;
 use crate::runtime::clock::monotonic;
@@ -61,7 +64,7 @@ impl Sharing {
 
     /// Asks the engine about an origin of which `own` is known here, and waits while another proxy
     /// fetches. Without an engine, or while it is away, this proxy fetches for itself.
-    pub(super) async fn look_up_or_lease(
+    pub(super) async fn lookup_or_lease(
         &self,
         request: SharedLookupRequest<'_>,
         own: Option<Arc<Entry>>,
@@ -71,12 +74,13 @@ impl Sharing {
         let (mut best, mut pause, end) = (own, PAUSE_MIN, monotonic() + WAIT_MAX);
         let mut have = best.as_ref().map_or_else(Token::default, |entry| entry.token);
         loop {
-            let look = Look { origin: request.origin, have, may_fetch: true, is_used: true };
-            let Ok(Looked { known, .. }) = engine.look(look).await else {
+            let lookup =
+                LookupRequest { origin: request.origin, have, may_fetch: true, is_used: true };
+            let Ok(LookupResponse { outcome, .. }) = engine.lookup(lookup).await else {
                 return SharedLookup::Fetch(best, None);
             };
-            match known {
-                Known::Newer { token, value } => {
+            match outcome {
+                LookupOutcome::Newer { token, value } => {
                     have = token;
                     let Some(found) = restore(&**engine, &request, &best, token, &value).await
                     else {
@@ -90,28 +94,29 @@ impl Sharing {
                         best = Some(found);
                     }
                 }
-                Known::Lease(token) => {
+                LookupOutcome::Lease(token) => {
                     let (engine, origin) = (Arc::clone(engine), request.origin.clone());
                     return SharedLookup::Fetch(best, Some(Lease { engine, origin, token }));
                 }
-                Known::Wait(_) if monotonic() >= end => return SharedLookup::TimedOut,
-                Known::Wait(_) => {
+                LookupOutcome::Wait(_) if monotonic() >= end => return SharedLookup::TimedOut,
+                LookupOutcome::Wait(_) => {
                     // Up to a quarter more, so that not all ask at once.
                     sleep(pause.mul_f64(1.0 + random() / 4.0)).await;
                     pause = PAUSE_MAX.min(2 * pause);
                 }
-                Known::Nothing => return SharedLookup::Fetch(best, None),
+                LookupOutcome::Unchanged => return SharedLookup::Fetch(best, None),
             }
         }
     }
 
     /// What the proxies know of `origin` together; `None`: no engine is set.
     pub(super) async fn lookup(&self, origin: &Origin) -> Option<SharedReport> {
-        let look = Look { origin, have: Token::default(), may_fetch: false, is_used: false };
-        Some(match self.0.get()?.look(look).await {
-            Ok(Looked { known, presence }) => {
-                let known = match known {
-                    Known::Newer { value, .. } => SharedEntry::read(&value),
+        let request =
+            LookupRequest { origin, have: Token::default(), may_fetch: false, is_used: false };
+        Some(match self.0.get()?.lookup(request).await {
+            Ok(LookupResponse { outcome, presence }) => {
+                let known = match outcome {
+                    LookupOutcome::Newer { value, .. } => SharedEntry::read(&value),
                     _ => None,
                 };
                 let known = known.map(|entry| entry.known).filter(|it| *it != Persisted::default());
@@ -120,7 +125,7 @@ impl Sharing {
                     status: hold.status,
                     cause: hold.cause.into(),
                 });
-                SharedReport { fault: None, known, here: presence.here, hold }
+                SharedReport { fault: None, known, proxies: presence.proxies, hold }
             }
             Err(fault) => SharedReport { fault: Some(fault.to_string()), ..Default::default() },
         })
@@ -131,16 +136,19 @@ impl Sharing {
         let Some(engine) = self.0.get() else { return true };
         let mut have = Token::default();
         loop {
-            let look = Look { origin, have, may_fetch: true, is_used: false };
-            match engine.look(look).await.map(|looked| looked.known) {
-                Ok(Known::Newer { token, .. }) => have = token,
-                // Nothing: it is landed as an entry without a result.
-                Ok(Known::Lease(token)) => {
+            let request = LookupRequest { origin, have, may_fetch: true, is_used: false };
+            match engine.lookup(request).await.map(|response| response.outcome) {
+                Ok(LookupOutcome::Newer { token, .. }) => have = token,
+                // Nothing is known: it is published as an entry without a result.
+                Ok(LookupOutcome::Lease(token)) => {
                     let value = SharedEntry::default().write();
-                    return engine.land(Landing { origin, token, value: &value }).await.is_ok();
+                    return engine
+                        .publish(PublishRequest { origin, token, value: &value })
+                        .await
+                        .is_ok();
                 }
                 // The result of a fetch that is under way will be known, as in this process.
-                Ok(Known::Wait(_) | Known::Nothing) => return true,
+                Ok(LookupOutcome::Wait(_) | LookupOutcome::Unchanged) => return true,
                 Err(_) => return false,
             }
         }
@@ -153,8 +161,8 @@ impl Lease {
         let renew = async {
             loop {
                 sleep(RENEWAL).await;
-                // One that is lost costs a second fetch: its landing is refused.
-                let _ = self.engine.renew(&self.origin, self.token).await;
+                // One that is lost costs a second fetch: what it finds is superseded.
+                let _ = self.engine.renew_lease(&self.origin, self.token).await;
             }
         };
         tokio::select! {
@@ -164,7 +172,7 @@ impl Lease {
     }
 
     /// Shares what was found, its file first.
-    pub(super) async fn land(self, entry: &Entry) {
+    pub(super) async fn publish(self, entry: &Entry) {
         let Self { engine, origin, token } = &self;
         let offset = engine.status().clock_offset;
         if offset.is_some_and(|offset| offset.unsigned_abs() > CLOCK_OFFSET_MAX_MICROS) {
@@ -178,18 +186,18 @@ impl Lease {
             }
         }
         let value = SharedEntry::of(entry).write();
-        if engine.land(Landing { origin, token: *token, value: &value }).await.is_err() {
+        if engine.publish(PublishRequest { origin, token: *token, value: &value }).await.is_err() {
             self.release().await;
         }
     }
 
     /// Ends the lease without a result.
     pub(super) async fn release(self) {
-        let _ = self.engine.release(&self.origin, self.token).await;
+        let _ = self.engine.release_lease(&self.origin, self.token).await;
     }
 }
 
-/// The entry that another proxy has landed; `None` if it is not whole.
+/// The entry that another proxy has published; `None` if it is not whole.
 async fn restore(
     engine: &dyn Engine,
     request: &SharedLookupRequest<'_>,

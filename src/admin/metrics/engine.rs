@@ -2,7 +2,7 @@
 
 use super::exposition::Exposition;
 use crate::admin::watched::Watched;
-use crate::engine::{ErrorKind, LookupResult, Operation, SlotEnd};
+use crate::engine::{ErrorKind, LookupKind, Operation, SlotEnd};
 use crate::types::timestamp::Timestamp;
 
 /// Adds these metrics to `page`.
@@ -33,7 +33,7 @@ pub(super) fn add(page: &mut Exposition, watched: &Watched) {
     let slots = SlotEnd::ALL.map(SlotEnd::word).into_iter().zip(counts.slots);
     let help = "Slots for starts that were reserved, by their end";
     page.counters("courtesy_engine_slots", help, "end", slots);
-    let lookups = LookupResult::ALL.map(LookupResult::word).into_iter().zip(counts.lookups);
+    let lookups = LookupKind::ALL.map(LookupKind::word).into_iter().zip(counts.lookups);
     let help = "Questions about origins, by the response";
     page.counters("courtesy_engine_lookups", help, "result", lookups);
 }

@@ -89,15 +89,15 @@ impl Pair {
                 .map_err(|failure| io::Error::other(failure.error))
         });
         let pair = Self { proxies: proxies.collect::<io::Result<_>>()?, engines, _dir: dir };
-        pair.beat();
+        pair.heartbeat();
         Ok(pair)
     }
 
-    /// Each learns of the other; a server's engine beats by itself.
-    fn beat(&self) {
+    /// Each learns of the other; a server's engine sends its heartbeats by itself.
+    fn heartbeat(&self) {
         let twice = self.engines.iter().chain(&self.engines);
         // One in memory responds at once, if it is there.
-        twice.for_each(|engine| drop(engine.beat()));
+        twice.for_each(|engine| drop(engine.heartbeat()));
     }
 
     fn set_away(&self, is_away: bool) {

@@ -157,9 +157,9 @@ fn of_engine(engine: &OfEngine, now: Timestamp) -> Vec<String> {
         lines.push("nothing is shared of it".to_owned());
     }
     lines.extend(engine.hold.as_ref().map(of_hold));
-    lines.push(match engine.here {
+    lines.push(match engine.proxies {
         1 => "1 proxy sends requests there".to_owned(),
-        here => format!("{here} proxies send requests there"),
+        proxies => format!("{proxies} proxies send requests there"),
     });
     block("engine", lines)
 }

@@ -48,7 +48,7 @@ pub struct OfEngine {
     /// The last fetch, if it returned no file.
     pub failed: Option<Attempt>,
     /// Proxies that send requests there.
-    pub here: usize,
+    pub proxies: usize,
     pub hold: Option<Hold>,
 }
 
@@ -60,7 +60,7 @@ impl OfEngine {
             states: known.states.into_iter().map(State::of).collect(),
             file: known.good.map(|good| File::of(good, None)),
             failed: known.failed.map(Attempt::of),
-            here: shared.here,
+            proxies: shared.proxies,
             hold: shared.hold.map(Hold::of),
         }
     }

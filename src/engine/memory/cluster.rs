@@ -1,10 +1,10 @@
-//! What is shared of the proxies themselves. `scripts/beat.lua` computes the same.
+//! What is shared of the proxies themselves. `scripts/heartbeat.lua` computes the same.
 
 use std::collections::BTreeMap;
 
 use crate::engine::clock::{Micros, micros};
 use crate::engine::log_head::LogHead;
-use crate::engine::members::{Beat, MISSED_MAX, interval};
+use crate::engine::members::{Heartbeat, MISSED_MAX, heartbeat_interval};
 use crate::engine::token::AHEAD_MAX;
 
 /// A log's head is kept for 400 days.
@@ -23,9 +23,9 @@ pub(super) struct Cluster {
     pub heads: BTreeMap<String, (Micros, LogHead)>,
 }
 
-/// One proxy's beat.
+/// What one proxy says of itself.
 #[derive(Debug)]
-pub(super) struct Beating<'a> {
+pub(super) struct HeartbeatRequest<'a> {
     pub proxy: &'a str,
     /// The newest format that it reads.
     pub format: u8,
@@ -35,25 +35,25 @@ pub(super) struct Beating<'a> {
 }
 
 impl Cluster {
-    pub(super) fn beat(&mut self, beat: &Beating<'_>, now: Micros) -> Beat {
+    pub(super) fn heartbeat(&mut self, request: &HeartbeatRequest<'_>, now: Micros) -> Heartbeat {
         let epoch = self.epoch.filter(|epoch| *epoch <= now + AHEAD_MAX).unwrap_or(now);
         self.epoch = Some(epoch);
-        let missed = MISSED_MAX * micros(interval(self.members.len()));
+        let missed = MISSED_MAX * micros(heartbeat_interval(self.members.len()));
         let seen = now.saturating_sub(missed)..=now + missed;
         self.members.retain(|_, at| seen.contains(at));
-        self.members.insert(beat.proxy.to_owned(), now);
-        self.about.insert(beat.proxy.to_owned(), (beat.format, beat.settings));
+        self.members.insert(request.proxy.to_owned(), now);
+        self.about.insert(request.proxy.to_owned(), (request.format, request.settings));
         self.about.retain(|proxy, _| self.members.contains_key(proxy));
-        if let Some(head) = beat.head {
-            self.heads.insert(beat.proxy.to_owned(), (now, head));
+        if let Some(head) = request.head {
+            self.heads.insert(request.proxy.to_owned(), (now, head));
         }
         self.heads.retain(|_, (noted, _)| *noted + HEAD_KEPT >= now);
-        let is_same = |about: &&(u8, u32)| about.1 == beat.settings;
+        let is_same = |about: &&(u8, u32)| about.1 == request.settings;
         let oldest = self.about.values().map(|(format, _)| *format).min();
-        Beat {
+        Heartbeat {
             members: self.members.len(),
             same_settings: self.about.values().filter(is_same).count(),
-            format: oldest.unwrap_or(beat.format).min(beat.format),
+            format: oldest.unwrap_or(request.format).min(request.format),
             now,
             epoch,
         }

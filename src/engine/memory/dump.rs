@@ -34,8 +34,8 @@ impl MemoryEngine {
         if lane.streak > 0 {
             put("pace", "f", lane.streak.to_string());
         }
-        for (proxy, seen) in &site.here {
-            put("here", proxy, seen.to_string());
+        for (proxy, seen) in &site.presence {
+            put("presence", proxy, seen.to_string());
         }
         dump
     }

@@ -1,11 +1,11 @@
-//! Next starts and holds of one origin. `scripts/turn.lua`, `hold.lua` and `calm.lua` compute the
-//! same.
+//! Next starts and holds of one origin. `scripts/reserve_slots.lua`, `set_hold.lua` and
+//! `reset_backoff.lua` compute the same.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::engine::clock::Micros;
-use crate::engine::pace::{Hold, HoldCause};
-use std::time::Duration;
+use crate::engine::hold::{Hold, HoldCause};
 
 /// A next start is forgotten so long after it has passed.
 pub(super) const REST: Micros = 60 * 1_000_000;
@@ -50,9 +50,9 @@ pub(super) struct StoredHold {
     pub cause: HoldCause,
 }
 
-/// What a turn is requested with, in microseconds.
+/// A [`SlotsRequest`](crate::engine::SlotsRequest) in microseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SlotsRequest<'a> {
+pub(super) struct SlotsRequestMicros<'a> {
     pub group: &'a str,
     pub own: Micros,
     pub asked: Micros,
@@ -62,7 +62,7 @@ pub(super) struct SlotsRequest<'a> {
     /// The slots that are requested.
     pub count: u8,
     /// Where there is no reservation, a start may have been as late as this.
-    pub floor: Micros,
+    pub known_since: Micros,
 }
 
 /// Slots, and the next one beyond the horizon, from now.
@@ -73,12 +73,17 @@ pub(super) struct Slots {
 }
 
 impl Lane {
-    pub(super) fn turn(&mut self, ask: &SlotsRequest<'_>, now: Micros, hold_max: Micros) -> Slots {
-        let floor = ask.floor.min(now);
+    pub(super) fn reserve_slots(
+        &mut self,
+        ask: &SlotsRequestMicros<'_>,
+        now: Micros,
+        hold_max: Micros,
+    ) -> Slots {
+        let known_since = ask.known_since.min(now);
         let reach_max = ask.horizon + ask.own.max(ask.asked).max(DELAY_MAX) + ask.slack;
         let known = |reservation: Option<&Reservation>, delay: Micros| match reservation {
             Some(reservation) if reservation.reach <= reach_max => reservation.at(now, ask.horizon),
-            _ if floor > 0 && delay > 0 => floor + delay,
+            _ if known_since > 0 && delay > 0 => known_since + delay,
             _ => 0,
         };
         let mut own = known(self.own.as_ref(), ask.own);
@@ -102,7 +107,7 @@ impl Lane {
         slots
     }
 
-    fn reserve(&mut self, ask: &SlotsRequest<'_>, own: Micros, group: Micros, now: Micros) {
+    fn reserve(&mut self, ask: &SlotsRequestMicros<'_>, own: Micros, group: Micros, now: Micros) {
         if ask.own > 0 {
             self.own = Some(Reservation { next: own, reach: ask.horizon + ask.own + ask.slack });
             self.expires = self.expires.max(own + REST);
@@ -157,7 +162,7 @@ impl Lane {
     }
 
     /// Whether there were failures in a row, which are over now.
-    pub(super) fn calm(&mut self, now: Micros) -> bool {
+    pub(super) fn reset_backoff(&mut self, now: Micros) -> bool {
         if self.hold.is_some_and(|hold| hold.until > now) {
             return false;
         }

@@ -1,5 +1,5 @@
-//! What is shared of one origin. `scripts/look.lua`, `land.lua`, `renew_lease.lua` and `here.lua` compute
-//! the same.
+//! What is shared of one origin. `scripts/lookup.lua`, `publish.lua`, `extend_lease.lua` and
+//! `announce_presence.lua` compute the same.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use bytes::Bytes;
 
 use super::lane::{Lane, REST};
 use crate::engine::clock::{Micros, micros};
-use crate::engine::look::{Known, LEASE, Landed};
+use crate::engine::lookup::{LEASE, LookupOutcome, PublishOutcome};
 use crate::engine::token::Token;
 
 /// The times that matter where proxies are at an origin.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Marks {
+pub(super) struct PresenceTimes {
     pub now: Micros,
-    /// The time between two marks of a proxy.
-    pub presence: Micros,
+    /// The time between two times of a proxy.
+    pub interval: Micros,
 }
 
 /// One origin.
@@ -25,9 +25,9 @@ pub(super) struct Site {
     pub lease: Option<Lease>,
     pub lane: Lane,
     /// When each proxy was seen last.
-    pub here: BTreeMap<String, Micros>,
-    /// Then the marks matter no more.
-    here_expires: Micros,
+    pub presence: BTreeMap<String, Micros>,
+    /// Then the announcements matter no more.
+    presence_expires: Micros,
 }
 
 #[derive(Debug)]
@@ -46,38 +46,50 @@ pub(super) struct Lease {
 }
 
 impl Site {
-    /// What is known beyond `have`, or whose turn it is to find out.
-    pub(super) fn look(&mut self, have: Token, proxy: &str, may_fetch: bool, now: Micros) -> Known {
+    /// What is known beyond `have`, or which proxy fetches.
+    pub(super) fn lookup(
+        &mut self,
+        have: Token,
+        proxy: &str,
+        may_fetch: bool,
+        now: Micros,
+    ) -> LookupOutcome {
         let have = have.unless_ahead(now).unwrap_or_default();
         let known = self.known_token(now).unwrap_or_default();
         if let Some(value) = self.known.as_ref().filter(|_| known > have) {
-            return Known::Newer { token: known, value: value.value.clone() };
+            return LookupOutcome::Newer { token: known, value: value.value.clone() };
         }
         if !may_fetch {
-            return Known::Nothing;
+            return LookupOutcome::Unchanged;
         }
         let lease = self.lease.as_ref().filter(|lease| lease.token.unless_ahead(now).is_some());
         if let Some(lease) = lease.filter(|lease| lease.is_held(now) && lease.holder != proxy) {
-            return Known::Wait(std::time::Duration::from_micros(lease.until - now));
+            return LookupOutcome::Wait(std::time::Duration::from_micros(lease.until - now));
         }
         let last = lease.map_or(Token::default(), |lease| lease.token);
         let token = Token(now.max(known.0 + 1).max(last.0 + 1).max(have.0 + 1));
         let until = now + micros(LEASE);
         self.lease = Some(Lease { token, until, holder: proxy.to_owned() });
-        Known::Lease(token)
+        LookupOutcome::Lease(token)
     }
 
-    pub(super) fn land(&mut self, token: Token, value: &[u8], keep: Micros, now: Micros) -> Landed {
+    pub(super) fn publish(
+        &mut self,
+        token: Token,
+        value: &[u8],
+        keep: Micros,
+        now: Micros,
+    ) -> PublishOutcome {
         let known = self.known_token(now).unwrap_or_default();
         if token.unless_ahead(now).is_none() || known > token {
-            return Landed::Refused(known);
+            return PublishOutcome::Superseded(known);
         }
         self.known =
             Some(Value { token, value: Bytes::copy_from_slice(value), expires: now + keep });
         if let Some(lease) = self.lease.as_mut().filter(|lease| lease.token == token) {
             lease.until = now;
         }
-        Landed::Kept
+        PublishOutcome::Stored
     }
 
     /// Makes the lease last until `until`, if it is still that of the token.
@@ -86,16 +98,16 @@ impl Site {
         lease.map(|lease| lease.until = until).is_some()
     }
 
-    /// How many proxies are here; marks `proxy` as one of them.
-    pub(super) fn here(&mut self, proxy: Option<&str>, marks: Marks) -> usize {
-        let Marks { now, presence } = marks;
-        let first = now.saturating_sub(2 * presence);
-        self.here.retain(|_, seen| *seen >= first);
+    /// How many proxies send requests to the origin; `proxy` is one of them from now on.
+    pub(super) fn announce(&mut self, proxy: Option<&str>, times: PresenceTimes) -> usize {
+        let PresenceTimes { now, interval } = times;
+        let first = now.saturating_sub(2 * interval);
+        self.presence.retain(|_, seen| *seen >= first);
         if let Some(proxy) = proxy {
-            self.here.insert(proxy.to_owned(), now);
-            self.here_expires = now + 3 * presence;
+            self.presence.insert(proxy.to_owned(), now);
+            self.presence_expires = now + 3 * interval;
         }
-        self.here.values().filter(|seen| **seen <= now + 2 * presence).count()
+        self.presence.values().filter(|seen| **seen <= now + 2 * interval).count()
     }
 
     /// Whether nothing of it matters any more.
@@ -103,7 +115,7 @@ impl Site {
         self.known.as_ref().is_none_or(|value| value.expires < now)
             && self.lease.as_ref().is_none_or(|lease| lease.until + REST < now)
             && self.lane.expires < now
-            && self.here_expires < now
+            && self.presence_expires < now
     }
 
     fn known_token(&self, now: Micros) -> Option<Token> {

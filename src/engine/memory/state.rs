@@ -30,7 +30,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// No data yet; the first beat begins it.
+    /// No data yet; the first heartbeat begins it.
     pub(super) fn empty() -> Self {
         Self {
             sites: HashMap::new(),

@@ -191,8 +191,8 @@ impl Running {
     }
 }
 
-/// Connects, and probes with a beat, which writes. A node of a cluster may not have the keys of
-/// that, and a command that only looks does not beat.
+/// Connects, and probes with a heartbeat, which writes. A node of a cluster may not have the keys
+/// of that, and a command that only reads sends none.
 async fn open(shared: &Shared, address: Option<&Address>) -> Result<Opened, Error> {
     let config = shared.redis.load_full();
     let open = async {
@@ -200,10 +200,11 @@ async fn open(shared: &Shared, address: Option<&Address>) -> Result<Opened, Erro
         let place = address.map(Address::to_string).unwrap_or_default();
         shared.note_greeting(&place, &opened.greeting);
         if address.is_none() && shared.config.is_member {
-            let beat = shared.with_time(shared.beat_call());
-            let reply = opened.link.call(&beat, false).await.map_err(|error| error_of(&error))?;
-            let beat = shared.note_beat(reply);
-            beat.ok_or_else(|| ErrorKind::Protocol.with("beat"))?;
+            let heartbeat = shared.with_time(shared.heartbeat_call());
+            let reply =
+                opened.link.call(&heartbeat, false).await.map_err(|error| error_of(&error))?;
+            let heartbeat = shared.note_heartbeat(reply);
+            heartbeat.ok_or_else(|| ErrorKind::Protocol.with("heartbeat"))?;
         }
         Ok(opened)
     };

@@ -8,8 +8,9 @@ use sha2::{Digest as _, Sha256};
 use super::RedisEngine;
 use super::call::Call;
 use crate::engine::error::Error;
-use crate::engine::look::{Known, Landing, Look};
-use crate::engine::pace::{HoldCause, HoldLength, HoldRequest, TurnRequest};
+use crate::engine::hold::{HoldCause, HoldLength, HoldRequest};
+use crate::engine::lookup::{LookupOutcome, LookupRequest, PublishRequest};
+use crate::engine::slots::SlotsRequest;
 use crate::engine::stats::Operation;
 use crate::engine::token::Token;
 use crate::engine::{Engine, LogHead};
@@ -41,31 +42,32 @@ impl RedisEngine {
         self.probe_knowledge(&site, &mut faults).await;
         self.probe_pace(&site, &mut faults).await;
         self.set_head(LogHead { number: 1, hash: [0; 32], time: Timestamp::from_millis(0) });
-        faults.note(Operation::Beat, self.beat().await);
+        faults.note(Operation::Heartbeat, self.heartbeat().await);
         faults.note(Operation::Heads, self.heads().await);
         self.remove(&site, &mut faults).await;
         faults.0
     }
 
     async fn probe_knowledge(&self, site: &Origin, faults: &mut Faults) {
-        let look = Look { origin: site, have: Token::default(), may_fetch: true, is_used: true };
-        let looked = faults.note(Operation::Look, self.look(look).await);
-        let token = match looked.map(|looked| looked.known) {
-            Some(Known::Lease(token)) => token,
+        let request =
+            LookupRequest { origin: site, have: Token::default(), may_fetch: true, is_used: true };
+        let response = faults.note(Operation::Lookup, self.lookup(request).await);
+        let token = match response.map(|response| response.outcome) {
+            Some(LookupOutcome::Lease(token)) => token,
             _ => Token::default(),
         };
-        faults.note(Operation::Renew, self.renew(site, token).await);
+        faults.note(Operation::RenewLease, self.renew_lease(site, token).await);
         let sha256 = Sha256::digest(CONTENT).into();
         let content = Bytes::from_static(CONTENT);
         faults.note(Operation::PutFile, self.put_file(sha256, content).await);
         faults.note(Operation::GetFile, self.get_file(sha256).await);
-        let landing = Landing { origin: site, token, value: CONTENT };
-        faults.note(Operation::Land, self.land(landing).await);
-        faults.note(Operation::Release, self.release(site, token).await);
+        let request = PublishRequest { origin: site, token, value: CONTENT };
+        faults.note(Operation::Publish, self.publish(request).await);
+        faults.note(Operation::ReleaseLease, self.release_lease(site, token).await);
     }
 
     async fn probe_pace(&self, site: &Origin, faults: &mut Faults) {
-        let request = TurnRequest {
+        let request = SlotsRequest {
             origin: site,
             group: "*",
             own_delay: INSTANT,
@@ -75,24 +77,24 @@ impl RedisEngine {
             count: 1,
             left: Duration::ZERO,
         };
-        faults.note(Operation::Turn, self.turn(request).await);
+        faults.note(Operation::ReserveSlots, self.reserve_slots(request).await);
         let (length, cause) = (HoldLength::For(INSTANT), HoldCause::RetryAfter);
         let request = HoldRequest { origin: site, length, status: 503, cause };
-        faults.note(Operation::Hold, self.hold(request).await);
-        faults.note(Operation::Calm, self.calm(site).await);
-        faults.note(Operation::Here, self.here(site).await);
+        faults.note(Operation::SetHold, self.set_hold(request).await);
+        faults.note(Operation::ResetBackoff, self.reset_backoff(site).await);
+        faults.note(Operation::AnnouncePresence, self.announce_presence(site).await);
     }
 
     /// Removes what was written: each key by itself, as they may be on several nodes.
     async fn remove(&self, site: &Origin, faults: &mut Faults) {
         let keys = &self.shared.keys;
-        let of_site = ["known", "lease", "pace", "here"].map(|name| keys.of(site, name));
+        let of_site = ["known", "lease", "pace", "presence"].map(|name| keys.of(site, name));
         let of_all = ["members", "about", "epoch", "heads"].map(|name| keys.cluster(name));
         let file = keys.file(&Sha256::digest(CONTENT).into());
         for key in of_site.into_iter().chain(of_all).chain([file]) {
-            let call = Call::command(Operation::Release, "DEL", key, Vec::new());
+            let call = Call::command(Operation::ReleaseLease, "DEL", key, Vec::new());
             let removed = self.run(call, |_| Some(()));
-            if faults.note(Operation::Release, removed.await).is_none() {
+            if faults.note(Operation::ReleaseLease, removed.await).is_none() {
                 return;
             }
         }

@@ -3,14 +3,14 @@
 /// A script of `src/engine/scripts/`. Each touches keys of one hash slot only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
-    Look,
-    Land,
-    Lease,
-    Turn,
-    Hold,
-    Calm,
-    Here,
-    Beat,
+    Lookup,
+    Publish,
+    ExtendLease,
+    ReserveSlots,
+    SetHold,
+    ResetBackoff,
+    AnnouncePresence,
+    Heartbeat,
 }
 
 /// Goes before each script.
@@ -19,14 +19,14 @@ const COMMON: &str = include_str!("../scripts/common.lua");
 impl Script {
     /// All scripts, in the order of [`Self::index`].
     pub const ALL: [Self; 8] = [
-        Self::Look,
-        Self::Land,
-        Self::Lease,
-        Self::Turn,
-        Self::Hold,
-        Self::Calm,
-        Self::Here,
-        Self::Beat,
+        Self::Lookup,
+        Self::Publish,
+        Self::ExtendLease,
+        Self::ReserveSlots,
+        Self::SetHold,
+        Self::ResetBackoff,
+        Self::AnnouncePresence,
+        Self::Heartbeat,
     ];
 
     /// The place in [`Self::ALL`].
@@ -37,14 +37,14 @@ impl Script {
     /// The text that is loaded.
     pub fn source(self) -> String {
         let script = match self {
-            Self::Look => include_str!("../scripts/look.lua"),
-            Self::Land => include_str!("../scripts/land.lua"),
-            Self::Lease => include_str!("../scripts/renew_lease.lua"),
-            Self::Turn => include_str!("../scripts/turn.lua"),
-            Self::Hold => include_str!("../scripts/hold.lua"),
-            Self::Calm => include_str!("../scripts/calm.lua"),
-            Self::Here => include_str!("../scripts/here.lua"),
-            Self::Beat => include_str!("../scripts/beat.lua"),
+            Self::Lookup => include_str!("../scripts/lookup.lua"),
+            Self::Publish => include_str!("../scripts/publish.lua"),
+            Self::ExtendLease => include_str!("../scripts/extend_lease.lua"),
+            Self::ReserveSlots => include_str!("../scripts/reserve_slots.lua"),
+            Self::SetHold => include_str!("../scripts/set_hold.lua"),
+            Self::ResetBackoff => include_str!("../scripts/reset_backoff.lua"),
+            Self::AnnouncePresence => include_str!("../scripts/announce_presence.lua"),
+            Self::Heartbeat => include_str!("../scripts/heartbeat.lua"),
         };
         [COMMON, "\n", script].concat()
     }

@@ -20,7 +20,7 @@ use crate::engine::error::{Error, ErrorKind};
 use crate::engine::format::FORMAT;
 use crate::engine::keys::Keys;
 use crate::engine::log_head::LogHead;
-use crate::engine::members::{Beat, Members};
+use crate::engine::members::{Heartbeat, Members};
 use crate::engine::stats::{Operation, Stats};
 use crate::engine::status::Status;
 use crate::runtime::clock::{Clock, monotonic};
@@ -43,8 +43,8 @@ pub(super) struct Shared {
     pub changes: watch::Sender<u64>,
     /// Whether all nodes can be reached.
     pub up: watch::Sender<bool>,
-    /// A beat is to be sent now.
-    pub beat: Notify,
+    /// A heartbeat is to be sent now.
+    pub heartbeat: Notify,
     head: Lock<Option<LogHead>>,
     seen: Lock<Seen>,
     wall: Arc<dyn Clock>,
@@ -77,7 +77,7 @@ impl Shared {
             router: Router::default(),
             changes: watch::Sender::new(0),
             up: watch::Sender::new(false),
-            beat: Notify::new(),
+            heartbeat: Notify::new(),
             head: Lock::default(),
             seen: Lock::new(Seen { away_since: Some(start), ..Seen::default() }),
             wall,
@@ -107,7 +107,7 @@ impl Shared {
         call
     }
 
-    pub(super) fn beat_call(&self) -> Call {
+    pub(super) fn heartbeat_call(&self) -> Call {
         let head = *self.head.lock();
         let arguments = vec![
             self.config.name.clone().into_bytes(),
@@ -116,7 +116,7 @@ impl Shared {
             head.map_or_else(Vec::new, |head| self.head_text(head).into_bytes()),
         ];
         let keys = ["members", "about", "epoch", "heads"].map(|name| self.keys.cluster(name));
-        Call::script(Operation::Beat, Script::Beat, keys.into(), arguments)
+        Call::script(Operation::Heartbeat, Script::Heartbeat, keys.into(), arguments)
     }
 
     fn head_text(&self, head: LogHead) -> String {
@@ -124,24 +124,24 @@ impl Shared {
         format!("{number} {} {} {}", hex(&hash), time.millis(), self.config.version)
     }
 
-    /// Takes the reply to a beat.
-    pub(super) fn note_beat(&self, reply: Value) -> Option<Beat> {
+    /// Takes the reply to a heartbeat.
+    pub(super) fn note_heartbeat(&self, reply: Value) -> Option<Heartbeat> {
         let mut parts = Parts::of(reply)?;
-        let beat = Beat {
+        let heartbeat = Heartbeat {
             members: parts.count()?,
             same_settings: parts.count()?,
             format: u8::try_from(parts.number()?).ok()?,
             now: parts.number()?,
             epoch: parts.number()?,
         };
-        if self.members.lock().note(beat, monotonic() - self.start) {
+        if self.members.lock().note(heartbeat, monotonic() - self.start) {
             self.note_loss("its data began anew");
         }
-        self.note_time(beat.now, Duration::ZERO);
+        self.note_time(heartbeat.now, Duration::ZERO);
         if self.router.is_up() {
             self.seen.lock().fault = None;
         }
-        Some(beat)
+        Some(heartbeat)
     }
 
     pub(super) fn set_head(&self, head: LogHead) {
@@ -207,7 +207,7 @@ impl Shared {
         }
         drop(seen);
         self.up.send_replace(is_up);
-        self.beat.notify_one();
+        self.heartbeat.notify_one();
     }
 
     /// Notes why a node cannot be reached.
@@ -248,7 +248,7 @@ impl Shared {
             members: members.largest(),
             same_settings: members.last().same_settings,
             epoch: members.epoch(),
-            presence: members.presence(),
+            presence_interval: members.presence_interval(),
             round_trip: Duration::from_micros(self.round_trip.load(Ordering::Relaxed)),
             clock_offset: seen.offset,
             may_evict: seen.may_evict,

@@ -30,31 +30,32 @@ pub(super) fn start(shared: Arc<Shared>, shutdown: CancellationToken) -> io::Res
 }
 
 async fn run(shared: Arc<Shared>) {
-    let beats = beats(&shared);
+    let heartbeats = heartbeats(&shared);
     if shared.redis.load().is_cluster {
-        tokio::join!(cluster::run(Arc::clone(&shared)), beats);
+        tokio::join!(cluster::run(Arc::clone(&shared)), heartbeats);
     } else {
         let (handle, inbox) = Handle::new(None);
         shared.router.set(Map::of_one(handle));
-        tokio::join!(Node::new(Arc::clone(&shared), inbox).run(), beats);
+        tokio::join!(Node::new(Arc::clone(&shared), inbox).run(), heartbeats);
     }
 }
 
-/// Beats for as long as the thread lives: at its interval, and when a node was reached. Where a
-/// test gives the time, it also says when there is a beat. A command that only looks does not beat.
-async fn beats(shared: &Shared) {
+/// Sends heartbeats for as long as the thread lives: at their interval, and when a node was
+/// reached. Where a test gives the time, it also says when there is a heartbeat. A command that
+/// only reads sends none.
+async fn heartbeats(shared: &Shared) {
     if shared.redis.load().clock.is_some() || !shared.config.is_member {
         return;
     }
     loop {
-        let interval = shared.members.lock().interval();
+        let interval = shared.members.lock().heartbeat_interval();
         tokio::select! {
             () = sleep(interval) => {}
-            () = shared.beat.notified() => {}
+            () = shared.heartbeat.notified() => {}
         }
-        let Ok(reply) = shared.send(shared.beat_call()) else { continue };
+        let Ok(reply) = shared.send(shared.heartbeat_call()) else { continue };
         match reply.await {
-            Ok(Ok(reply)) => drop(shared.note_beat(reply)),
+            Ok(Ok(reply)) => drop(shared.note_heartbeat(reply)),
             Ok(Err(error)) => shared.note_error(&error),
             Err(_) => {}
         }

@@ -10,9 +10,11 @@ use super::reply::{self, Parts};
 use super::shared::Shared;
 use crate::engine::error::{Error, ErrorKind};
 use crate::engine::format;
+use crate::engine::hold::{Hold, HoldCause};
 use crate::engine::log_head::LogHead;
-use crate::engine::look::{KNOWN_BYTES_MAX, Known, Landed, Looked};
-use crate::engine::pace::{Hold, HoldCause, Presence, Turned};
+use crate::engine::lookup::{KNOWN_BYTES_MAX, LookupOutcome, LookupResponse, PublishOutcome};
+use crate::engine::presence::Presence;
+use crate::engine::slots::ReservedSlots;
 use crate::engine::stats::Operation;
 use crate::engine::token::Token;
 use crate::types::sanitize::digest;
@@ -59,17 +61,17 @@ pub(super) fn file<T>(
     Ok(read(&value).map_or(Found::Damaged, Found::Value))
 }
 
-/// What was looked up. A value that is damaged is as absent: the look is repeated as by one who has
-/// it already.
-pub(super) async fn look(
+/// The response to a lookup. A value that is damaged is as absent: the lookup is repeated as by a
+/// proxy that has it already.
+pub(super) async fn lookup(
     shared: &Shared,
     mut call: Call,
     first: Result<Value, Error>,
-) -> Result<Looked, Error> {
-    let none = || ErrorKind::Protocol.with("look");
-    let (token, looked) = looked(shared, &call, first?).ok_or_else(none)?;
-    if let Some(looked) = looked {
-        return Ok(looked);
+) -> Result<LookupResponse, Error> {
+    let none = || ErrorKind::Protocol.with("lookup");
+    let (token, response) = read_lookup(shared, &call, first?).ok_or_else(none)?;
+    if let Some(response) = response {
+        return Ok(response);
     }
     shared.stats.note_damaged();
     if let Some(have) = call.arguments.first_mut() {
@@ -77,33 +79,37 @@ pub(super) async fn look(
     }
     let gone = |_| Err(ErrorKind::Broken.with("the engine has ended"));
     let second = shared.send(call.clone())?.await.unwrap_or_else(gone)?;
-    looked_again(shared, &call, second).ok_or_else(none)
+    read_second_lookup(shared, &call, second).ok_or_else(none)
 }
 
-fn looked_again(shared: &Shared, call: &Call, reply: Value) -> Option<Looked> {
-    looked(shared, call, reply)?.1
+fn read_second_lookup(shared: &Shared, call: &Call, reply: Value) -> Option<LookupResponse> {
+    read_lookup(shared, call, reply)?.1
 }
 
 /// The token of something newer, and all of it; `None` within if that is damaged.
-fn looked(shared: &Shared, call: &Call, reply: Value) -> Option<(Token, Option<Looked>)> {
+fn read_lookup(
+    shared: &Shared,
+    call: &Call,
+    reply: Value,
+) -> Option<(Token, Option<LookupResponse>)> {
     let mut parts = Parts::of(reply)?;
     let (kind, number, value) = (parts.number()?, parts.number()?, parts.bytes()?);
     let presence = read_presence(&mut parts)?;
     let token = Token(number);
-    let known = match kind {
+    let outcome = match kind {
         1 => {
             let redis = shared.redis.load();
             let seal = redis.seal_key.as_ref();
             let decoded = format::decode_known(call.keys.first()?, &value, seal, KNOWN_BYTES_MAX);
             let Some((token, Ok(text))) = decoded else { return Some((token, None)) };
-            Known::Newer { token, value: Bytes::from(text) }
+            LookupOutcome::Newer { token, value: Bytes::from(text) }
         }
-        2 => Known::Lease(token),
-        3 => Known::Wait(Duration::from_micros(number)),
-        4 => Known::Nothing,
+        2 => LookupOutcome::Lease(token),
+        3 => LookupOutcome::Wait(Duration::from_micros(number)),
+        4 => LookupOutcome::Unchanged,
         _ => return None,
     };
-    Some((token, Some(Looked { known, presence })))
+    Some((token, Some(LookupResponse { outcome, presence })))
 }
 
 /// A condition.
@@ -111,15 +117,15 @@ pub(super) fn condition(reply: Value) -> Option<bool> {
     reply::number(&reply).map(|number| number != 0)
 }
 
-/// The result of a landing.
-pub(super) fn landed(reply: Value) -> Option<Landed> {
+/// What became of a value that was published.
+pub(super) fn publish_outcome(reply: Value) -> Option<PublishOutcome> {
     let mut parts = Parts::of(reply)?;
     let (is_kept, token) = (parts.number()? == 1, Token(parts.number()?));
-    Some(if is_kept { Landed::Kept } else { Landed::Refused(token) })
+    Some(if is_kept { PublishOutcome::Stored } else { PublishOutcome::Superseded(token) })
 }
 
 /// Slots.
-pub(super) fn turned(reply: Value) -> Option<Turned> {
+pub(super) fn reserved_slots(reply: Value) -> Option<ReservedSlots> {
     let mut parts = Parts::of(reply)?;
     let beyond = match parts.value()? {
         Value::Int(-1) => None,
@@ -130,23 +136,23 @@ pub(super) fn turned(reply: Value) -> Option<Turned> {
     while let Some(slot) = parts.value() {
         slots.push(Duration::from_micros(reply::number(&slot)?));
     }
-    Some(Turned { slots, beyond, hold })
+    Some(ReservedSlots { slots, beyond, hold })
 }
 
 /// The hold that applies.
-pub(super) fn held(reply: Value) -> Option<Hold> {
+pub(super) fn hold(reply: Value) -> Option<Hold> {
     read_hold(&mut Parts::of(reply)?)?
 }
 
-/// Who is here.
+/// The proxies at an origin, and its hold.
 pub(super) fn presence(reply: Value) -> Option<Presence> {
     read_presence(&mut Parts::of(reply)?)
 }
 
 fn read_presence(parts: &mut Parts) -> Option<Presence> {
-    let here = parts.count()?;
+    let proxies = parts.count()?;
     let hold = read_hold(parts)?.filter(|hold| !hold.left.is_zero());
-    Some(Presence { here, hold })
+    Some(Presence { proxies, hold })
 }
 
 /// Left, status and cause; no hold has no status.

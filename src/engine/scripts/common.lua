@@ -71,14 +71,15 @@ local function hold_left(ends, status, cause, hold_max)
   return math.min(ends - now, hold_max), status, cause
 end
 
--- How many proxies are here; `proxy`, if it is not empty, is one of them. What takes memory goes
--- first, here and elsewhere: a server without memory refuses that only before the first write.
-local function count_here(key, presence, proxy)
-  local first = digits(now - 2 * presence)
+-- How many proxies send requests to the origin; `proxy`, if it is not empty, is one of them. What
+-- takes memory goes first, here and elsewhere: a server without memory refuses that only before the
+-- first write.
+local function count_proxies(key, interval, proxy)
+  local first = digits(now - 2 * interval)
   if proxy ~= '' then
     read('ZADD', key, digits(now), proxy)
-    redis.call('PEXPIRE', key, digits(math.ceil(3 * presence / 1000)))
+    redis.call('PEXPIRE', key, digits(math.ceil(3 * interval / 1000)))
   end
   read('ZREMRANGEBYSCORE', key, '-inf', '(' .. first)
-  return redis.call('ZCOUNT', key, first, digits(now + 2 * presence))
+  return redis.call('ZCOUNT', key, first, digits(now + 2 * interval))
 end

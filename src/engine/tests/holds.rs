@@ -8,7 +8,7 @@ const BACK_OFF: HoldLength =
 impl Three {
     fn hold(&self, length: HoldLength) -> Duration {
         let cause = HoldCause::BackOff;
-        now(self.a.hold(HoldRequest { origin: &self.site, length, status: 429, cause })).left
+        now(self.a.set_hold(HoldRequest { origin: &self.site, length, status: 429, cause })).left
     }
 }
 
@@ -20,8 +20,8 @@ fn back_offs_in_a_row_double_up_to_their_bound() {
         three.clock.advance(seconds(left));
     }
     three.clock.advance(seconds(1));
-    assert!(now(three.b.calm(&three.site)));
-    assert!(!now(three.b.calm(&three.site)));
+    assert!(now(three.b.reset_backoff(&three.site)));
+    assert!(!now(three.b.reset_backoff(&three.site)));
     assert_eq!(three.hold(BACK_OFF), seconds(10));
 }
 
@@ -33,7 +33,7 @@ fn failures_while_a_hold_lasts_are_one_event_and_a_time_counts() {
     assert_eq!(three.hold(BACK_OFF), seconds(9));
     assert_eq!(three.hold(HoldLength::For(seconds(5))), seconds(9));
     assert_eq!(three.hold(HoldLength::For(seconds(30))), seconds(30));
-    assert!(!now(three.b.calm(&three.site)), "the hold lasts");
+    assert!(!now(three.b.reset_backoff(&three.site)), "the hold lasts");
     three.clock.advance(seconds(30));
     assert_eq!(three.hold(BACK_OFF), seconds(20), "the second in a row");
 }
@@ -62,6 +62,6 @@ fn a_hold_can_be_ended() {
     three.hold(BACK_OFF);
     assert!(now(three.b.end_hold(&three.site)));
     assert!(!now(three.b.end_hold(&three.site)));
-    assert_eq!(now(three.c.here(&three.site)).hold, None);
+    assert_eq!(now(three.c.announce_presence(&three.site)).hold, None);
     assert_eq!(three.hold(BACK_OFF), seconds(10));
 }

@@ -107,14 +107,14 @@ impl Network {
             Event::Send { proxy } => Some((self.way(), Event::Decide { proxy, sent: now })),
             Event::Decide { proxy, sent } => {
                 self.three.clock.set(START + now);
-                let request = TurnRequest {
+                let request = SlotsRequest {
                     asked_delay: DELAY,
                     slack: SLACK,
                     horizon: HORIZON,
                     ..self.three.request()
                 };
-                let turned = super::now(self.engines[proxy].turn(request));
-                let slot = turned.slots.first()?.as_micros() as u64;
+                let reserved = super::now(self.engines[proxy].reserve_slots(request));
+                let slot = reserved.slots.first()?.as_micros() as u64;
                 Some((self.way(), Event::Receive { proxy, sent, slot }))
             }
             Event::Receive { proxy, sent, slot } => {

@@ -9,39 +9,39 @@ const HOUR: Duration = seconds(3600);
 #[test]
 fn slots_of_a_group_are_its_delay_and_the_slack_apart() {
     let three = Three::new();
-    assert_eq!(three.turn(&three.a, 1).slots, [ms(0)]);
-    assert_eq!(three.turn(&three.b, 2).slots, [ms(10_100), ms(20_200)]);
+    assert_eq!(three.reserve_slots(&three.a, 1).slots, [ms(0)]);
+    assert_eq!(three.reserve_slots(&three.b, 2).slots, [ms(10_100), ms(20_200)]);
     three.clock.advance(seconds(1));
-    assert_eq!(three.turn(&three.c, 1).slots, [ms(29_300)]);
+    assert_eq!(three.reserve_slots(&three.c, 1).slots, [ms(29_300)]);
 }
 
 #[test]
 fn groups_wait_for_the_lanes_own_delay_and_not_for_each_others() {
     let three = Three::new();
-    let request = TurnRequest { own_delay: seconds(1), ..three.request() };
-    assert_eq!(now(three.a.turn(request)).slots, [ms(0)]);
-    let other = TurnRequest { group: "otherbot", count: 2, ..request };
-    assert_eq!(now(three.b.turn(other)).slots, [ms(1100), ms(11_200)]);
-    assert_eq!(now(three.a.turn(request)).slots, [ms(12_300)]);
+    let request = SlotsRequest { own_delay: seconds(1), ..three.request() };
+    assert_eq!(now(three.a.reserve_slots(request)).slots, [ms(0)]);
+    let other = SlotsRequest { group: "otherbot", count: 2, ..request };
+    assert_eq!(now(three.b.reserve_slots(other)).slots, [ms(1100), ms(11_200)]);
+    assert_eq!(now(three.a.reserve_slots(request)).slots, [ms(12_300)]);
 }
 
 #[test]
 fn a_slot_beyond_the_horizon_is_named_and_not_reserved() {
     let three = Three::new();
-    let request = TurnRequest { horizon: seconds(25), count: 4, ..three.request() };
-    let turned = now(three.a.turn(request));
-    assert_eq!(turned.slots, [ms(0), ms(10_100), ms(20_200)]);
-    assert_eq!(turned.beyond, Some(ms(30_300)));
+    let request = SlotsRequest { horizon: seconds(25), count: 4, ..three.request() };
+    let reserved = now(three.a.reserve_slots(request));
+    assert_eq!(reserved.slots, [ms(0), ms(10_100), ms(20_200)]);
+    assert_eq!(reserved.beyond, Some(ms(30_300)));
     three.clock.advance(seconds(2));
-    let turned = now(three.b.turn(request));
-    assert_eq!((turned.slots, turned.beyond), (vec![], Some(ms(28_300))));
+    let reserved = now(three.b.reserve_slots(request));
+    assert_eq!((reserved.slots, reserved.beyond), (vec![], Some(ms(28_300))));
 }
 
 #[test]
 fn what_a_proxy_remembers_by_itself_counts_too() {
     let three = Three::new();
-    let turned = now(three.a.turn(TurnRequest { left: seconds(7), ..three.request() }));
-    assert_eq!(turned.slots, [seconds(7)]);
+    let reserved = now(three.a.reserve_slots(SlotsRequest { left: seconds(7), ..three.request() }));
+    assert_eq!(reserved.slots, [seconds(7)]);
 }
 
 #[test]
@@ -53,48 +53,56 @@ fn a_hold_goes_before_delays() {
         status: 503,
         cause: HoldCause::RetryAfter,
     };
-    let held = now(three.a.hold(hold));
-    let turned = three.turn(&three.b, 1);
-    assert_eq!((turned.slots, turned.hold), (vec![seconds(30)], Some(held)));
+    let held = now(three.a.set_hold(hold));
+    let reserved = three.reserve_slots(&three.b, 1);
+    assert_eq!((reserved.slots, reserved.hold), (vec![seconds(30)], Some(held)));
 }
 
 #[test]
 fn a_clock_that_goes_back_costs_the_horizon_at_most() {
     let three = Three::new();
-    three.turn(&three.a, 4);
+    three.reserve_slots(&three.a, 4);
     three.clock.set(START - HOUR.as_micros() as u64);
-    assert_eq!(three.turn(&three.b, 1).slots, [seconds(120)], "set to the horizon");
+    assert_eq!(three.reserve_slots(&three.b, 1).slots, [seconds(120)], "set to the horizon");
     let three = Three::new();
-    three.turn(&three.a, 4);
+    three.reserve_slots(&three.a, 4);
     three.clock.set(START - seconds(60).as_micros() as u64);
-    assert_eq!(three.turn(&three.b, 1).slots, [ms(100_400)], "within reach: not known as a step");
+    assert_eq!(
+        three.reserve_slots(&three.b, 1).slots,
+        [ms(100_400)],
+        "within reach: not known as a step"
+    );
 }
 
 #[test]
 fn without_a_record_nothing_starts_before_a_delay_after_a_loss() {
     let three = Three::new();
-    now(three.a.beat());
-    three.turn(&three.a, 1);
+    now(three.a.heartbeat());
+    three.reserve_slots(&three.a, 1);
     three.a.lose();
     three.clock.advance(seconds(3));
-    now(three.a.beat());
+    now(three.a.heartbeat());
     three.clock.advance(seconds(1));
-    assert_eq!(three.turn(&three.a, 1).slots, [seconds(9)]);
-    let unpaced = TurnRequest { asked_delay: Duration::ZERO, group: "", ..three.request() };
-    assert_eq!(now(three.a.turn(unpaced)).slots, [seconds(0)], "no delay, nothing to wait for");
+    assert_eq!(three.reserve_slots(&three.a, 1).slots, [seconds(9)]);
+    let unpaced = SlotsRequest { asked_delay: Duration::ZERO, group: "", ..three.request() };
+    assert_eq!(
+        now(three.a.reserve_slots(unpaced)).slots,
+        [seconds(0)],
+        "no delay, nothing to wait for"
+    );
 }
 
 #[test]
 fn a_proxy_that_comes_after_a_loss_waits_from_the_beginning_of_the_data() {
     let three = Three::new();
     three.a.lose();
-    now(three.a.beat());
+    now(three.a.heartbeat());
     three.clock.advance(seconds(4));
-    now(three.c.beat());
-    assert_eq!(three.turn(&three.c, 1).slots, [seconds(6)]);
+    now(three.c.heartbeat());
+    assert_eq!(three.reserve_slots(&three.c, 1).slots, [seconds(6)]);
     let three = Three::new();
-    now(three.a.beat());
-    assert_eq!(three.turn(&three.a, 1).slots, [seconds(0)], "data from the beginning");
+    now(three.a.heartbeat());
+    assert_eq!(three.reserve_slots(&three.a, 1).slots, [seconds(0)], "data from the beginning");
 }
 
 #[test]
@@ -102,7 +110,7 @@ fn groups_that_were_once_used_are_forgotten() {
     let three = Three::new();
     for number in 0..1000 {
         let group = format!("bot{number}");
-        now(three.a.turn(TurnRequest { group: &group, ..three.request() }));
+        now(three.a.reserve_slots(SlotsRequest { group: &group, ..three.request() }));
         three.clock.advance(seconds(10));
     }
     let groups = three.a.dump(&three.site).len();
@@ -121,12 +129,12 @@ proptest! {
         let (delay, mut slots) = (seconds(delay), Vec::new());
         for (proxy, count, slack, pause) in turns {
             let engine = [&three.a, &three.b, &three.c][proxy];
-            let request = TurnRequest {
+            let request = SlotsRequest {
                 asked_delay: delay, slack: ms(slack), count, ..three.request()
             };
             let at = Duration::from_micros(three.clock.now());
-            let turned = now(engine.turn(request));
-            slots.extend(turned.slots.into_iter().map(|slot| (at + slot, at + slot + ms(slack))));
+            let reserved = now(engine.reserve_slots(request));
+            slots.extend(reserved.slots.into_iter().map(|slot| (at + slot, at + slot + ms(slack))));
             three.clock.advance(ms(pause));
         }
         slots.sort();

@@ -5,21 +5,26 @@ use super::*;
 #[test]
 fn a_proxy_that_was_not_seen_for_two_marks_is_not_here() {
     let three = Three::new();
-    let here = |engine: &MemoryEngine| now(engine.here(&three.site)).here;
-    assert_eq!((here(&three.a), here(&three.b), here(&three.a)), (1, 2, 2));
+    let proxies = |engine: &MemoryEngine| now(engine.announce_presence(&three.site)).proxies;
+    assert_eq!((proxies(&three.a), proxies(&three.b), proxies(&three.a)), (1, 2, 2));
     three.clock.advance(seconds(29));
-    assert_eq!(here(&three.a), 2);
-    let look = Look { origin: &three.site, have: Token(0), may_fetch: false, is_used: true };
-    assert_eq!(now(three.c.look(look)).presence.here, 3);
+    assert_eq!(proxies(&three.a), 2);
+    let request =
+        LookupRequest { origin: &three.site, have: Token(0), may_fetch: false, is_used: true };
+    assert_eq!(now(three.c.lookup(request)).presence.proxies, 3);
     three.clock.advance(seconds(2));
-    let look = Look { is_used: false, ..look };
-    assert_eq!(now(three.b.look(look)).presence.here, 2, "a and c; a look alone is no mark");
+    let request = LookupRequest { is_used: false, ..request };
+    assert_eq!(
+        now(three.b.lookup(request)).presence.proxies,
+        2,
+        "a and c; a lookup alone announces nothing"
+    );
 }
 
 #[test]
 fn a_proxy_that_missed_three_beats_is_gone() {
     let three = Three::new();
-    let count = |engine: &MemoryEngine| now(engine.beat()).members;
+    let count = |engine: &MemoryEngine| now(engine.heartbeat()).members;
     assert_eq!((count(&three.a), count(&three.b), count(&three.c)), (1, 2, 3));
     three.clock.advance(seconds(15));
     assert_eq!(count(&three.a), 3);
@@ -33,11 +38,14 @@ fn proxies_with_other_settings_are_counted() {
     let three = Three::new();
     let other = Config { settings: [9; 32], ..Config::named("d") };
     let other = three.a.beside(other);
-    now(three.a.beat());
-    now(three.b.beat());
-    let beat = now(other.beat());
-    assert_eq!((beat.members, beat.same_settings, beat.format), (3, 1, format::FORMAT));
-    assert_eq!(now(three.a.beat()).same_settings, 2);
+    now(three.a.heartbeat());
+    now(three.b.heartbeat());
+    let heartbeat = now(other.heartbeat());
+    assert_eq!(
+        (heartbeat.members, heartbeat.same_settings, heartbeat.format),
+        (3, 1, format::FORMAT)
+    );
+    assert_eq!(now(three.a.heartbeat()).same_settings, 2);
 }
 
 #[test]
@@ -46,8 +54,8 @@ fn the_engine_is_a_witness_of_the_heads_of_logs() {
     let time = crate::types::timestamp::Timestamp::from_millis(5);
     let head = LogHead { number: 3, hash: [1; 32], time };
     three.a.set_head(head);
-    now(three.a.beat());
-    now(three.b.beat());
+    now(three.a.heartbeat());
+    now(three.b.heartbeat());
     assert_eq!(now(three.b.heads()), [("a".to_owned(), head)]);
 }
 
@@ -55,9 +63,13 @@ fn the_engine_is_a_witness_of_the_heads_of_logs() {
 fn an_engine_that_is_away_refuses_at_once_and_says_so() {
     let three = Three::new();
     three.a.set_away(true);
-    let response = three.a.here(&three.site).as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let response = three
+        .a
+        .announce_presence(&three.site)
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(response, Poll::Ready(Err(error)) if error.kind == ErrorKind::Broken));
     assert!(!three.a.status().is_up && three.b.status().is_up);
     three.a.set_away(false);
-    now(three.a.here(&three.site));
+    now(three.a.announce_presence(&three.site));
 }

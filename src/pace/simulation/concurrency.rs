@@ -76,8 +76,9 @@ impl Proxies {
         match next {
             Next::Mark(proxy) => {
                 self.clock.set(START + at);
-                let presence = now(self.all[proxy].0.here(&site())).expect("it is there");
-                let here = u32::try_from(presence.here).expect("a thousand");
+                let presence =
+                    now(self.all[proxy].0.announce_presence(&site())).expect("it is there");
+                let here = u32::try_from(presence.proxies).expect("a thousand");
                 self.agenda.add(at + self.chance.way(), Next::Marked(proxy, here));
                 self.agenda.add(at + MARKS, Next::Mark(proxy));
             }

@@ -54,7 +54,7 @@ impl Crowd {
         for number in 0..PROXIES {
             self.run(self.truth + BEAT / PROXIES as u64);
             self.set_clock(self.truth);
-            now(self.proxies[number].engine.beat()).expect("it is there");
+            now(self.proxies[number].engine.heartbeat()).expect("it is there");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Chance, OwnClock, Truth, now, site};
-use crate::engine::{Engine, HORIZON_MAX, MemoryEngine, TurnRequest, slack, start_window};
+use crate::engine::{Engine, HORIZON_MAX, MemoryEngine, SlotsRequest, slack, start_window};
 use crate::pace::lane::{Arrival, Config, Enqueued, Kind, Lane, Share, TurnId};
 use crate::pace::tick::Tick;
 use crate::types::client_key::ClientKey;
@@ -129,7 +129,7 @@ impl Proxy {
         let turn = self.turn.expect("it was granted");
         let request = self.lane.slot_request(turn, self.clock.at(sent)).expect("it has a delay");
         let losses = self.engine.stats().losses();
-        let turned = now(self.engine.turn(TurnRequest {
+        let reserved = now(self.engine.reserve_slots(SlotsRequest {
             origin: &site(),
             group: &request.group,
             own_delay: request.own_delay,
@@ -140,10 +140,10 @@ impl Proxy {
             left: request.left,
         }));
         let received = truth + chance.way();
-        let turned = turned.ok().filter(|_| received <= sent + TIMEOUT && !chance.one_in(200));
-        let Some(turned) = turned else { return (sent + TIMEOUT, Next::Missed) };
-        let Some(slot) = turned.slots.first() else {
-            let wait = turned.beyond.expect("it is beyond the horizon");
+        let reserved = reserved.ok().filter(|_| received <= sent + TIMEOUT && !chance.one_in(200));
+        let Some(reserved) = reserved else { return (sent + TIMEOUT, Next::Missed) };
+        let Some(slot) = reserved.slots.first() else {
+            let wait = reserved.beyond.expect("it is beyond the horizon");
             self.lane.postpone(turn, self.clock.at(received) + wait);
             return (received + wait.as_micros() as u64 / 2, Next::Ask);
         };

@@ -48,7 +48,7 @@ impl Proxies {
     async fn beat(&self) {
         // With the second beat each knows of all.
         for engine in self.engines.iter().chain(&self.engines) {
-            engine.beat().await.expect("it is there");
+            engine.heartbeat().await.expect("it is there");
         }
     }
 
@@ -261,7 +261,7 @@ async fn a_hold_is_obeyed_by_all() {
     };
     // One with a delay learns it with its next start, one without a delay with its next mark.
     drop(take(&proxies.lanes[1], Duration::ZERO).await.expect("no hold yet"));
-    proxies.engines[0].hold(request).await.expect("it is there");
+    proxies.engines[0].set_hold(request).await.expect("it is there");
     assert!(matches!(
         take(&proxies.lanes[2], DELAY).await.unwrap_err(),
         NoTurn::Resting { status: 429, .. } | NoTurn::TooLong { .. }
@@ -380,7 +380,7 @@ async fn a_refusal_beyond_the_horizon_names_what_really_applies() {
     let length = HoldLength::For(Duration::from_secs(100));
     let (status, cause) = (503, HoldCause::RetryAfter);
     let request = HoldRequest { origin: &of_site, length, status, cause };
-    proxies.engines[0].hold(request).await.expect("it is there");
+    proxies.engines[0].set_hold(request).await.expect("it is there");
     let no_turn = take(&proxies.lanes[1], DELAY).await.unwrap_err();
     assert!(matches!(no_turn, NoTurn::Resting { status: 503, .. }), "{no_turn:?}");
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::engine::{
-    Config as EngineConfig, Engine, Known as EngineKnown, Landing as EngineLanding, Look,
-    ManualEngineClock, MemoryEngine, Token,
+    Config as EngineConfig, Engine, LookupOutcome, LookupRequest, ManualEngineClock, MemoryEngine,
+    PublishRequest, Token,
 };
 
 /// Stores over one engine, and the time of its clock.
@@ -46,16 +46,16 @@ impl Proxies {
     }
 
     /// What the other proxy finds about example.com.
-    async fn look(&self, have: Token) -> EngineKnown {
+    async fn lookup(&self, have: Token) -> LookupOutcome {
         let origin = origin("example.com");
-        let look = Look { origin: &origin, have, may_fetch: true, is_used: false };
-        self.other.look(look).await.expect("it is there").known
+        let request = LookupRequest { origin: &origin, have, may_fetch: true, is_used: false };
+        self.other.lookup(request).await.expect("it is there").outcome
     }
 
-    async fn land(&self, token: Token, value: &[u8]) {
+    async fn publish(&self, token: Token, value: &[u8]) {
         let origin = origin("example.com");
-        let landing = EngineLanding { origin: &origin, token, value };
-        self.other.land(landing).await.expect("it is there");
+        let request = PublishRequest { origin: &origin, token, value };
+        self.other.publish(request).await.expect("it is there");
     }
 }
 
@@ -91,7 +91,7 @@ async fn a_first_question_of_fifty_at_once_causes_one_fetch() {
 #[tokio::test]
 async fn a_holder_that_dies_costs_three_seconds() {
     let proxies = Proxies::new(vec![vec![rules()]]);
-    let EngineKnown::Lease(held) = proxies.look(Token::default()).await else {
+    let LookupOutcome::Lease(held) = proxies.lookup(Token::default()).await else {
         panic!("nothing is known")
     };
     let asking = proxies.houses[0].asking("example.com", 1);
@@ -100,10 +100,10 @@ async fn a_holder_that_dies_costs_three_seconds() {
     proxies.pass(Duration::from_millis(3001));
     assert_eq!(asking.await.expect("no panic"), "rules");
     assert_eq!(proxies.fetches(), [1]);
-    // What the dead one lands after all is older.
+    // What the dead one publishes after all is older.
     settle().await;
-    proxies.land(held, b"{}").await;
-    assert!(matches!(proxies.look(held).await, EngineKnown::Newer { .. }));
+    proxies.publish(held, b"{}").await;
+    assert!(matches!(proxies.lookup(held).await, LookupOutcome::Newer { .. }));
 }
 
 #[tokio::test]
@@ -152,10 +152,10 @@ async fn an_outage_is_observed_together() {
 async fn what_is_damaged_is_as_absent() {
     for value in [&b"no JSON"[..], b"{}", b"[]", br#"{"known":{"site_up":1,"states":[]}}"#] {
         let proxies = Proxies::new(vec![vec![rules()], vec![]]);
-        let EngineKnown::Lease(token) = proxies.look(Token::default()).await else {
+        let LookupOutcome::Lease(token) = proxies.lookup(Token::default()).await else {
             panic!("nothing is known")
         };
-        proxies.land(token, value).await;
+        proxies.publish(token, value).await;
         assert_eq!((proxies.ask(0).await, proxies.ask(1).await), ("rules", "rules"));
         assert_eq!(proxies.fetches(), [1, 0]);
     }
@@ -165,14 +165,14 @@ async fn what_is_damaged_is_as_absent() {
 async fn a_file_that_is_missing_or_another_is_fetched_again() {
     let proxies = Proxies::new(vec![vec![rules()], vec![rules()]]);
     assert_eq!(proxies.ask(0).await, "rules");
-    let EngineKnown::Newer { value, token } = proxies.look(Token::default()).await else {
-        panic!("it has landed")
+    let LookupOutcome::Newer { value, token } = proxies.lookup(Token::default()).await else {
+        panic!("it is published")
     };
     // The same with the digest of a file that was never shared.
     let mut changed: serde_json::Value = serde_json::from_slice(&value).expect("JSON");
     changed["known"]["good"]["file"]["sha256"] = "0".repeat(64).into();
-    let EngineKnown::Lease(next) = proxies.look(token).await else { panic!("no lease") };
-    proxies.land(next, changed.to_string().as_bytes()).await;
+    let LookupOutcome::Lease(next) = proxies.lookup(token).await else { panic!("no lease") };
+    proxies.publish(next, changed.to_string().as_bytes()).await;
     assert_eq!(proxies.ask(1).await, "rules");
     assert_eq!(proxies.fetches(), [1, 1]);
 }
@@ -206,13 +206,13 @@ async fn a_failed_fetch_gives_the_lease_back() {
 async fn a_shorter_part_of_a_file_is_not_enough() {
     let proxies = Proxies::new(vec![vec![rules()], vec![rules()]]);
     assert_eq!(proxies.ask(0).await, "rules");
-    let EngineKnown::Newer { value, token } = proxies.look(Token::default()).await else {
-        panic!("it has landed")
+    let LookupOutcome::Newer { value, token } = proxies.lookup(Token::default()).await else {
+        panic!("it is published")
     };
     let mut changed: serde_json::Value = serde_json::from_slice(&value).expect("JSON");
     changed["known"]["good"]["file"]["cut"] = true.into();
-    let EngineKnown::Lease(next) = proxies.look(token).await else { panic!("no lease") };
-    proxies.land(next, changed.to_string().as_bytes()).await;
+    let LookupOutcome::Lease(next) = proxies.lookup(token).await else { panic!("no lease") };
+    proxies.publish(next, changed.to_string().as_bytes()).await;
     assert_eq!(proxies.ask(1).await, "rules");
     assert_eq!(proxies.fetches(), [1, 1]);
 }

@@ -1,6 +1,6 @@
 //! A cluster: each key is asked of the node that has its slot.
 
-use courtesy::engine::TurnRequest;
+use courtesy::engine::SlotsRequest;
 
 use super::*;
 use crate::testkit::inside;
@@ -57,16 +57,19 @@ fn operations_follow_the_slots_also_while_one_is_moved() {
         let engine = start("a", config());
         is_reached(&engine);
         for number in 0..50 {
-            assert_eq!(get(engine.here(&site(&format!("{number}.example")))).here, 1);
+            assert_eq!(
+                get(engine.announce_presence(&site(&format!("{number}.example")))).proxies,
+                1
+            );
         }
         for node in &nodes {
             assert!(matches!(node.command(&["DBSIZE"]), Reply::Int(2..)), "keys on each node");
         }
-        get(engine.beat());
+        get(engine.heartbeat());
         move_slot(&nodes, &engine);
         // A node that is asked for the map may not have heard of it yet; each such reply asks anew.
         until("the map is looked up anew", || {
-            assert_eq!(get(engine.here(&site(SITE))).here, 1);
+            assert_eq!(get(engine.announce_presence(&site(SITE))).proxies, 1);
             engine.stats().counts().lost > 0
         });
     });
@@ -75,7 +78,7 @@ fn operations_follow_the_slots_also_while_one_is_moved() {
 /// Moves the slot of the site, step by step.
 fn move_slot(nodes: &[RedisServer], engine: &RedisEngine) {
     let origin = &site(SITE);
-    let key = format!("courtesy:1:{{{origin}}}:here");
+    let key = format!("courtesy:1:{{{origin}}}:presence");
     let Reply::Int(slot) = nodes[0].command(&["CLUSTER", "KEYSLOT", &key]) else { panic!() };
     let from = (slot / 5461).min(2) as usize;
     let (from, to) = (&nodes[from], &nodes[(from + 1) % 3]);
@@ -85,7 +88,7 @@ fn move_slot(nodes: &[RedisServer], engine: &RedisEngine) {
     // No key of it is there: the node names the other one for this once. Operations on several
     // keys have to wait until the slot has moved.
     let second = Duration::from_secs(1);
-    get(engine.turn(TurnRequest {
+    get(engine.reserve_slots(SlotsRequest {
         origin,
         group: "",
         own_delay: second,
@@ -95,7 +98,7 @@ fn move_slot(nodes: &[RedisServer], engine: &RedisEngine) {
         count: 1,
         left: Duration::ZERO,
     }));
-    let moving = wait(engine.here(origin)).err().map(|error| error.kind);
+    let moving = wait(engine.announce_presence(origin)).err().map(|error| error.kind);
     assert!(moving.is_none_or(|kind| kind == ErrorKind::Moving), "{moving:?}");
     assert!(engine.status().is_up);
     assert_eq!(to.command(&["CLUSTER", "COUNTKEYSINSLOT", &slot]), Reply::Int(1));
@@ -103,7 +106,7 @@ fn move_slot(nodes: &[RedisServer], engine: &RedisEngine) {
         assert_eq!(node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", &id(to)]), ok());
     }
     // The node names the other one for good.
-    assert_eq!(get(engine.here(origin)).here, 1);
+    assert_eq!(get(engine.announce_presence(origin)).proxies, 1);
 }
 
 #[test]
@@ -118,7 +121,7 @@ fn a_node_that_is_away_takes_its_slots_with_it_and_no_others() {
         let sites: Vec<_> = (0..50).map(|number| site(&format!("{number}.example"))).collect();
         nodes[2].kill();
         until("it is missed", || !engine.status().is_up);
-        let works = |site: &Origin| wait(engine.here(site)).is_ok();
+        let works = |site: &Origin| wait(engine.announce_presence(site)).is_ok();
         let count = sites.iter().filter(|site| works(site)).count();
         assert!((20..50).contains(&count), "{count} of 50");
         nodes[2].start_again(&[]);

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use courtesy::engine::{
-    HoldCause, HoldLength, HoldRequest, Known, Landed, Landing, LogHead, Look, Token, TurnRequest,
+    HoldCause, HoldLength, HoldRequest, LogHead, LookupOutcome, LookupRequest, PublishOutcome,
+    PublishRequest, SlotsRequest, Token,
 };
 use courtesy::types::timestamp::Timestamp;
 
@@ -37,7 +38,7 @@ const NUMBERS: [&str; 12] = [
 ];
 
 fn keys() -> Vec<String> {
-    let of_origin = ["known", "lease", "pace", "here"];
+    let of_origin = ["known", "lease", "pace", "presence"];
     let of_origin = of_origin.map(|name| format!("courtesy:1:{{https://example.com}}:{name}"));
     let of_all = ["members", "about", "epoch", "heads"];
     let of_all = of_all.map(|name| format!("courtesy:1:{{cluster}}:{name}"));
@@ -50,13 +51,16 @@ fn check(engine: &RedisEngine, what: &str) {
     let origin = &site("example.com");
     check_pace(engine, origin);
     check_known(engine, origin, what);
-    let beat = get(engine.beat());
-    assert!(beat.members >= 1 && beat.format == 1 && beat.epoch <= beat.now, "{what}: {beat:?}");
+    let heartbeat = get(engine.heartbeat());
+    assert!(
+        heartbeat.members >= 1 && heartbeat.format == 1 && heartbeat.epoch <= heartbeat.now,
+        "{what}: {heartbeat:?}"
+    );
     get(engine.heads());
 }
 
 fn check_pace(engine: &RedisEngine, origin: &Origin) {
-    let turn = TurnRequest {
+    let request = SlotsRequest {
         origin,
         group: "bot",
         own_delay: Duration::from_secs(1),
@@ -66,12 +70,12 @@ fn check_pace(engine: &RedisEngine, origin: &Origin) {
         count: 2,
         left: Duration::ZERO,
     };
-    let turned = get(engine.turn(turn));
+    let reserved = get(engine.reserve_slots(request));
     let days = Duration::from_secs(3 * 24 * 60 * 60);
-    assert!(turned.slots.iter().all(|slot| *slot <= HORIZON), "{turned:?}");
-    assert!(turned.beyond.is_none_or(|wait| wait < days), "{turned:?}");
-    let presence = get(engine.here(origin));
-    assert!(presence.here >= 1, "{presence:?}");
+    assert!(reserved.slots.iter().all(|slot| *slot <= HORIZON), "{reserved:?}");
+    assert!(reserved.beyond.is_none_or(|wait| wait < days), "{reserved:?}");
+    let presence = get(engine.announce_presence(origin));
+    assert!(presence.proxies >= 1, "{presence:?}");
     let hour = Duration::from_secs(3600);
     assert!(
         presence.hold.is_none_or(|hold| hold.left <= hour && hold.status >= 100),
@@ -79,26 +83,30 @@ fn check_pace(engine: &RedisEngine, origin: &Origin) {
     );
     let length = HoldLength::BackOff { first: hour / 60, max: hour / 2, jitter: 0 };
     let hold = HoldRequest { origin, length, status: 429, cause: HoldCause::BackOff };
-    let held = get(engine.hold(hold));
+    let held = get(engine.set_hold(hold));
     assert!(!held.left.is_zero() && held.left <= hour, "{held:?}");
     get(engine.end_hold(origin));
-    get(engine.calm(origin));
+    get(engine.reset_backoff(origin));
 }
 
 fn check_known(engine: &RedisEngine, origin: &Origin, what: &str) {
-    let look = Look { origin, have: Token::default(), may_fetch: true, is_used: true };
-    let token = match get(engine.look(look)).known {
-        Known::Lease(token) => token,
+    let request = LookupRequest { origin, have: Token::default(), may_fetch: true, is_used: true };
+    let token = match get(engine.lookup(request)).outcome {
+        LookupOutcome::Lease(token) => token,
         other => panic!("{what}: {other:?}"),
     };
-    assert!(get(engine.renew(origin, token)), "{what}");
+    assert!(get(engine.renew_lease(origin, token)), "{what}");
     assert_eq!(
-        get(engine.land(Landing { origin, token, value: b"found" })),
-        Landed::Kept,
+        get(engine.publish(PublishRequest { origin, token, value: b"found" })),
+        PublishOutcome::Stored,
         "{what}"
     );
-    let known = get(engine.look(look)).known;
-    assert_eq!(known, Known::Newer { token, value: Bytes::from_static(b"found") }, "{what}");
+    let known = get(engine.lookup(request)).outcome;
+    assert_eq!(
+        known,
+        LookupOutcome::Newer { token, value: Bytes::from_static(b"found") },
+        "{what}"
+    );
 }
 
 #[test]
@@ -124,7 +132,7 @@ fn a_hostile_value_is_as_absent_or_bounded() {
     let engine = reached("a", on(&server));
     engine.set_head(LogHead { number: 1, hash: [0; 32], time: Timestamp::from_millis(1) });
     let keys = keys();
-    let [known, lease, pace, here, members, about, epoch, heads] = &keys[..] else { panic!() };
+    let [known, lease, pace, presence, members, about, epoch, heads] = &keys[..] else { panic!() };
     let mut sets: Vec<Vec<String>> = Vec::new();
     let mut set = |words: &[&str]| sets.push(words.iter().map(|word| (*word).to_owned()).collect());
     for number in NUMBERS {
@@ -138,7 +146,7 @@ fn a_hostile_value_is_as_absent_or_bounded() {
         set(&["SET", lease, number]);
         set(&["SET", epoch, number]);
         set(&["HSET", heads, "a", &format!("{pair} x 5"), number, number]);
-        for key in [here, members, about] {
+        for key in [presence, members, about] {
             set(&["ZADD", key, number, "a", number, "other"]);
         }
     }
@@ -169,7 +177,7 @@ fn groups_that_were_once_used_are_forgotten_on_a_server_too() {
     for number in 0..400 {
         let group = format!("bot{number}");
         let delay = Duration::from_secs(1);
-        let turn = TurnRequest {
+        let request = SlotsRequest {
             origin,
             group: &group,
             own_delay: Duration::ZERO,
@@ -179,7 +187,7 @@ fn groups_that_were_once_used_are_forgotten_on_a_server_too() {
             count: 1,
             left: Duration::ZERO,
         };
-        get(engine.turn(turn));
+        get(engine.reserve_slots(request));
         clock.advance(Duration::from_secs(10));
     }
     let fields = server.command(&["HLEN", &keys()[2]]);

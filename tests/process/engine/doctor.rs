@@ -64,7 +64,14 @@ fn rights_that_are_missing_are_named_all_at_once() {
     let found = findings(&with_user(&server, &rights));
     is(&found[1], "bad", "rights are missing", "docs/operate/cluster.md");
     let said = found[1]["detail"].as_str().unwrap_or_default();
-    for operation in ["look: ", "turn: ", "hold: ", "here: ", "beat: ", "heads: "] {
+    for operation in [
+        "lookup: ",
+        "reserve_slots: ",
+        "set_hold: ",
+        "announce_presence: ",
+        "heartbeat: ",
+        "heads: ",
+    ] {
         assert!(said.contains(operation), "{operation}{said}");
     }
 }

@@ -1,13 +1,13 @@
 //! Servers that are not as they should be: each fault has a name, and ends when it is mended.
 
 use courtesy::engine::redis::Password;
-use courtesy::engine::{Landing, Look, Token, TurnRequest};
+use courtesy::engine::{LookupRequest, PublishRequest, SlotsRequest, Token};
 
 use super::*;
 use crate::testkit::processes::Reply;
 
-fn here(engine: &RedisEngine) -> Result<usize, Error> {
-    wait(engine.here(&site("example.com"))).map(|presence| presence.here)
+fn proxies(engine: &RedisEngine) -> Result<usize, Error> {
+    wait(engine.announce_presence(&site("example.com"))).map(|presence| presence.proxies)
 }
 
 /// Operations until one fails for a reason of this kind.
@@ -15,7 +15,7 @@ fn here(engine: &RedisEngine) -> Result<usize, Error> {
 fn fails(engine: &RedisEngine, kind: ErrorKind) -> Error {
     let mut last = None;
     until(&format!("{kind}"), || {
-        last = here(engine).err();
+        last = proxies(engine).err();
         last.as_ref().is_some_and(|error| error.kind == kind)
     });
     last.expect("an error")
@@ -25,8 +25,8 @@ fn fails(engine: &RedisEngine, kind: ErrorKind) -> Error {
 #[track_caller]
 fn comes_back(engine: &RedisEngine) {
     is_reached(engine);
-    until("it responds", || here(engine).is_ok());
-    get(engine.beat());
+    until("it responds", || proxies(engine).is_ok());
+    get(engine.heartbeat());
     assert_eq!(engine.status().fault, None);
 }
 
@@ -39,7 +39,7 @@ fn without_a_server_nothing_waits_and_it_is_found_when_it_comes() {
     assert!(error.detail.contains("redis.sock"), "{error}");
     let status = engine.status();
     assert!(!status.was_reached && status.members == 1, "{status:?}");
-    assert_eq!(here(&engine).unwrap_err().kind, ErrorKind::Broken);
+    assert_eq!(proxies(&engine).unwrap_err().kind, ErrorKind::Broken);
     server.start_again(&[]);
     comes_back(&engine);
     assert!(engine.status().server.is_some_and(|server| server.starts_with("redis ")));
@@ -82,12 +82,12 @@ fn the_rights_that_are_documented_suffice() {
     set_user(&server, RIGHTS);
     let engine = reached("a", as_user(&server));
     let origin = &site("example.com");
-    let look = Look { origin, have: Token::default(), may_fetch: true, is_used: true };
-    get(engine.look(look));
-    get(engine.land(Landing { origin, token: Token(1), value: b"" }));
+    let request = LookupRequest { origin, have: Token::default(), may_fetch: true, is_used: true };
+    get(engine.lookup(request));
+    get(engine.publish(PublishRequest { origin, token: Token(1), value: b"" }));
     let second = Duration::from_secs(1);
     for number in 0..80 {
-        get(engine.turn(TurnRequest {
+        get(engine.reserve_slots(SlotsRequest {
             origin,
             group: &format!("bot{number}"),
             own_delay: second,
@@ -102,15 +102,15 @@ fn the_rights_that_are_documented_suffice() {
     get(engine.get_file([0; 32]));
     let time = courtesy::types::timestamp::Timestamp::from_millis(0);
     engine.set_head(courtesy::engine::LogHead { number: 1, hash: [0; 32], time });
-    get(engine.calm(origin));
-    get(engine.beat());
+    get(engine.reset_backoff(origin));
+    get(engine.heartbeat());
     get(engine.heads());
     // A key of a wrong type and a member that is gone are removed.
-    server.command(&["DEL", "courtesy:1:{https://example.com}:here"]);
-    server.command(&["SET", "courtesy:1:{https://example.com}:here", "garbage"]);
+    server.command(&["DEL", "courtesy:1:{https://example.com}:presence"]);
+    server.command(&["SET", "courtesy:1:{https://example.com}:presence", "garbage"]);
     server.command(&["ZADD", "courtesy:1:{cluster}:about", "1", "gone"]);
-    get(engine.here(origin));
-    get(engine.beat());
+    get(engine.announce_presence(origin));
+    get(engine.heartbeat());
     let log = server.command(&["ACL", "LOG"]);
     assert_eq!(log, Reply::Array(vec![]), "nothing was refused");
 }
@@ -218,9 +218,9 @@ fn settings_that_change_cost_one_connection_and_no_pause() {
 fn scripts_that_the_server_has_lost_are_loaded_again() {
     let server = RedisServer::start(&[]);
     let engine = reached("a", on(&server));
-    here(&engine).unwrap();
+    proxies(&engine).unwrap();
     server.command(&["SCRIPT", "FLUSH"]);
-    assert_eq!(here(&engine), Ok(1));
+    assert_eq!(proxies(&engine), Ok(1));
     assert_eq!(engine.stats().counts().errors.iter().sum::<u64>(), 0);
 }
 
@@ -230,7 +230,7 @@ fn a_server_that_was_killed_and_comes_back_empty_has_lost_its_data() {
     let engine = reached("a", on(&server));
     let origin = &site("example.com");
     let second = Duration::from_secs(1);
-    let turn = TurnRequest {
+    let request = SlotsRequest {
         origin,
         group: "",
         own_delay: Duration::ZERO,
@@ -241,12 +241,12 @@ fn a_server_that_was_killed_and_comes_back_empty_has_lost_its_data() {
         left: Duration::ZERO,
     };
     let epoch = engine.status().epoch;
-    get(engine.turn(turn));
+    get(engine.reserve_slots(request));
     server.kill();
     fault(&engine, ErrorKind::Connection);
     server.start_again(&[]);
     comes_back(&engine);
-    let (status, slot) = (engine.status(), get(engine.turn(turn)).slots[0]);
+    let (status, slot) = (engine.status(), get(engine.reserve_slots(request)).slots[0]);
     assert!(status.epoch > epoch && engine.stats().counts().lost > 0, "{status:?}");
     assert!(slot > 80 * second, "no start before a delay after the loss: {slot:?}");
 }
@@ -255,10 +255,10 @@ fn a_server_that_was_killed_and_comes_back_empty_has_lost_its_data() {
 fn data_that_is_flushed_is_noticed_with_the_next_beat() {
     let server = RedisServer::start(&[]);
     let engine = reached("a", on(&server));
-    get(engine.beat());
+    get(engine.heartbeat());
     let epoch = engine.status().epoch;
     server.command(&["FLUSHALL"]);
-    get(engine.beat());
+    get(engine.heartbeat());
     assert!(engine.status().epoch > epoch && engine.stats().counts().lost == 1);
 }
 
@@ -271,7 +271,7 @@ fn a_server_that_does_not_respond_costs_its_timeout_three_times() {
     server.set_stopped(true);
     let mut kinds = Vec::new();
     until("the breaker opens", || {
-        kinds.push(here(&engine).unwrap_err().kind);
+        kinds.push(proxies(&engine).unwrap_err().kind);
         kinds.last() == Some(&ErrorKind::Broken)
     });
     let late = kinds.iter().filter(|kind| **kind == ErrorKind::Timeout).count();

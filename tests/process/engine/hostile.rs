@@ -58,7 +58,7 @@ fn whatever_stands_at_the_keys_of_an_origin_what_is_disallowed_is_denied() {
     let proxy = serve(&place);
     for (number, set) in VALUES.into_iter().enumerate() {
         let address = Ipv4Addr::new(127, 1, 1, 1 + number as u8);
-        for name in ["known", "lease", "pace", "here"] {
+        for name in ["known", "lease", "pace", "presence"] {
             let key = key(&site, address, name);
             let words = set.iter().map(|word| if *word == "KEY" { &key } else { *word });
             server.command(&words.collect::<Vec<_>>());

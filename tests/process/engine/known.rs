@@ -1,26 +1,28 @@
 //! What is known of origins, from one proxy to another over a server.
 
 use bytes::Bytes;
-use courtesy::engine::{Known, Landed, Landing, LogHead, Look, SealKey, Token};
+use courtesy::engine::{
+    LogHead, LookupOutcome, LookupRequest, PublishOutcome, PublishRequest, SealKey, Token,
+};
 use courtesy::types::timestamp::Timestamp;
 
 use super::*;
 
 const KNOWN: &str = "courtesy:1:{https://example.com}:known";
 
-fn look(engine: &RedisEngine, have: Token) -> Known {
+fn lookup(engine: &RedisEngine, have: Token) -> LookupOutcome {
     let origin = &site("example.com");
-    get(engine.look(Look { origin, have, may_fetch: true, is_used: false })).known
+    get(engine.lookup(LookupRequest { origin, have, may_fetch: true, is_used: false })).outcome
 }
 
 #[track_caller]
 fn lease(engine: &RedisEngine, have: Token) -> Token {
-    let Known::Lease(token) = look(engine, have) else { panic!("no lease") };
+    let LookupOutcome::Lease(token) = lookup(engine, have) else { panic!("no lease") };
     token
 }
 
-fn land(engine: &RedisEngine, token: Token, value: &[u8]) -> Landed {
-    get(engine.land(Landing { origin: &site("example.com"), token, value }))
+fn publish(engine: &RedisEngine, token: Token, value: &[u8]) -> PublishOutcome {
+    get(engine.publish(PublishRequest { origin: &site("example.com"), token, value }))
 }
 
 #[test]
@@ -28,11 +30,11 @@ fn one_fetches_and_the_other_uses_what_was_found() {
     let server = RedisServer::start(&[]);
     let (a, b) = (reached("a", on(&server)), reached("b", on(&server)));
     let token = lease(&a, Token::default());
-    let Known::Wait(left) = look(&b, Token::default()) else { panic!("no wait") };
+    let LookupOutcome::Wait(left) = lookup(&b, Token::default()) else { panic!("no wait") };
     assert!(left <= Duration::from_secs(3) && left > Duration::from_secs(1), "{left:?}");
-    assert_eq!(land(&a, token, b"found"), Landed::Kept);
-    let newer = Known::Newer { token, value: Bytes::from_static(b"found") };
-    assert_eq!(look(&b, Token::default()), newer);
+    assert_eq!(publish(&a, token, b"found"), PublishOutcome::Stored);
+    let newer = LookupOutcome::Newer { token, value: Bytes::from_static(b"found") };
+    assert_eq!(lookup(&b, Token::default()), newer);
     let days = server.command(&["PTTL", KNOWN]);
     let days = format!("{days:?}");
     assert!(days.starts_with("Int(3887") || days.starts_with("Int(3888"), "45 days: {days}");
@@ -50,9 +52,9 @@ fn a_holder_that_stops_for_longer_than_its_lease_is_refused() {
     clock.advance(Duration::from_secs(10));
     let second = lease(&b, Token::default());
     assert!(second > first);
-    assert_eq!(land(&b, second, b"new"), Landed::Kept);
-    assert_eq!(land(&a, first, b"old"), Landed::Refused(second));
-    assert!(!get(a.renew(&site("example.com"), first)));
+    assert_eq!(publish(&b, second, b"new"), PublishOutcome::Stored);
+    assert_eq!(publish(&a, first, b"old"), PublishOutcome::Superseded(second));
+    assert!(!get(a.renew_lease(&site("example.com"), first)));
 }
 
 #[test]
@@ -62,20 +64,23 @@ fn a_value_that_was_changed_or_is_not_sealed_is_fetched_again() {
     let (a, b) = (reached("a", sealed(1)), reached("b", sealed(1)));
     let (other, open) = (reached("c", sealed(2)), reached("d", on(&server)));
     let token = lease(&a, Token::default());
-    land(&a, token, b"found");
-    assert!(matches!(look(&b, Token::default()), Known::Newer { .. }));
-    assert!(matches!(look(&open, Token::default()), Known::Newer { .. }), "a proxy without a key");
+    publish(&a, token, b"found");
+    assert!(matches!(lookup(&b, Token::default()), LookupOutcome::Newer { .. }));
+    assert!(
+        matches!(lookup(&open, Token::default()), LookupOutcome::Newer { .. }),
+        "a proxy without a key"
+    );
     let theirs = lease(&other, Token::default());
     assert_eq!(other.stats().counts().damaged, 1);
-    get(other.release(&site("example.com"), theirs));
+    get(other.release_lease(&site("example.com"), theirs));
     // A bit of the text is changed.
     server.command(&["SETBIT", KNOWN, &(8 * 44).to_string(), "1"]);
     server.command(&["SETBIT", KNOWN, &(8 * 44 + 1).to_string(), "0"]);
     let again = lease(&b, Token::default());
     assert!(again > token && b.stats().counts().damaged == 1);
-    assert_eq!(land(&b, again, b"again"), Landed::Kept);
-    let newer = Known::Newer { token: again, value: Bytes::from_static(b"again") };
-    assert_eq!(look(&a, token), newer);
+    assert_eq!(publish(&b, again, b"again"), PublishOutcome::Stored);
+    let newer = LookupOutcome::Newer { token: again, value: Bytes::from_static(b"again") };
+    assert_eq!(lookup(&a, token), newer);
 }
 
 #[test]
@@ -83,15 +88,15 @@ fn values_of_the_formats_before_and_after_are_as_absent_and_replaced() {
     let server = RedisServer::start(&[]);
     let (a, b) = (reached("a", on(&server)), reached("b", on(&server)));
     let mut have = lease(&a, Token::default());
-    land(&a, have, b"found");
+    publish(&a, have, b"found");
     for (count, format) in ["\0", "\u{2}", "\u{5}"].into_iter().enumerate() {
         server.command(&["SETRANGE", KNOWN, "0", format]);
         let again = lease(&a, Token::default());
         assert!(again > have, "{format:?}");
         assert_eq!(a.stats().counts().damaged as usize, count + 1, "{format:?}");
-        assert_eq!(land(&a, again, b"again"), Landed::Kept, "{format:?}");
-        let newer = Known::Newer { token: again, value: Bytes::from_static(b"again") };
-        assert_eq!(look(&b, have), newer, "{format:?}");
+        assert_eq!(publish(&a, again, b"again"), PublishOutcome::Stored, "{format:?}");
+        let newer = LookupOutcome::Newer { token: again, value: Bytes::from_static(b"again") };
+        assert_eq!(lookup(&b, have), newer, "{format:?}");
         have = again;
     }
 }
@@ -114,7 +119,7 @@ fn a_file_of_another_format_is_as_absent_and_replaced() {
 }
 
 #[test]
-fn a_beat_returns_the_oldest_format_that_a_member_reads() {
+fn a_heartbeat_returns_the_oldest_format_that_a_member_reads() {
     let server = RedisServer::start(&[]);
     let engine = reached("a", on(&server));
     let time = server.command(&["TIME"]);
@@ -124,8 +129,8 @@ fn a_beat_returns_the_oldest_format_that_a_member_reads() {
         server.command(&["ZADD", "courtesy:1:{cluster}:members", &now, "another"]);
         let about = ((format << 32) + 7).to_string();
         server.command(&["ZADD", "courtesy:1:{cluster}:about", &about, "another"]);
-        let beat = get(engine.beat());
-        assert_eq!((beat.members, beat.format), (2, oldest), "{format}");
+        let heartbeat = get(engine.heartbeat());
+        assert_eq!((heartbeat.members, heartbeat.format), (2, oldest), "{format}");
     }
 }
 
@@ -160,10 +165,10 @@ fn heads_of_logs_come_back_as_they_were_noted() {
     let head = |number| LogHead { number, hash: [7; 32], time: Timestamp::from_millis(99) };
     a.set_head(head(1));
     b.set_head(head(2));
-    get(a.beat());
-    get(b.beat());
+    get(a.heartbeat());
+    get(b.heartbeat());
     a.set_head(head(3));
-    get(a.beat());
+    get(a.heartbeat());
     let heads = [("a".to_owned(), head(3)), ("b".to_owned(), head(2))];
     assert_eq!(get(b.heads()), heads);
     server.command(&["HSET", "courtesy:1:{cluster}:heads", "c", "1 nonsense"]);

@@ -1,6 +1,6 @@
 //! The lease to fetch: of a proxy that stops for a while, of one that dies, of many at once.
 
-use courtesy::engine::{Known, Landed, Landing, Look, Token};
+use courtesy::engine::{LookupOutcome, LookupRequest, PublishOutcome, PublishRequest, Token};
 
 use super::*;
 use crate::testkit::parties::{Origin as Site, Script, answer, ok_with};
@@ -53,9 +53,9 @@ fn a_holder_that_was_stopped_for_longer_than_its_lease_replaces_nothing() {
     stopped.signal("CONT");
     site.release();
     assert_eq!(first.join().expect("no panic"), Some(200));
-    let landings = "courtesy_engine_operation_seconds_count{op=\"land\"}";
-    until("the late one has tried to land", || stopped.metric(landings) > 0);
-    assert_eq!(known(), found, "its landing is refused");
+    let published = "courtesy_engine_operation_seconds_count{op=\"publish\"}";
+    until("the late one has tried to publish", || stopped.metric(published) > 0);
+    assert_eq!(known(), found, "it is superseded");
     let statuses = ["/new/page", "/old/page"].map(|path| third.get(&site.url(path)).status);
     assert_eq!(statuses, [403, 200], "the others use the newer file");
     assert_eq!(site.count("/robots.txt"), 2);
@@ -68,8 +68,8 @@ fn a_holder_that_is_killed_costs_about_three_seconds() {
     let first = request(&killed, site.url("/page"));
     wait_for_fetch(&site, 1);
     let second = request(&other, site.url("/page"));
-    let looks = "courtesy_engine_lookups_total{result=\"wait\"}";
-    until("the other one waits", || other.metric(looks) > 0);
+    let waits = "courtesy_engine_lookups_total{result=\"wait\"}";
+    until("the other one waits", || other.metric(waits) > 0);
     let begin = courtesy::runtime::clock::monotonic();
     killed.kill();
     assert_eq!(first.join().expect("no panic"), None);
@@ -84,22 +84,25 @@ fn of_fifty_proxies_that_ask_at_once_one_fetches() {
     let server = RedisServer::start(&[]);
     let engines: Vec<_> = (0..50).map(|number| reached(&number.to_string(), on(&server))).collect();
     let origin = &site("example.com");
-    let look = Look { origin, have: Token::default(), may_fetch: true, is_used: true };
+    let request = LookupRequest { origin, have: Token::default(), may_fetch: true, is_used: true };
     // All are sent before the first response is awaited.
-    let looks: Vec<_> = engines.iter().map(|engine| engine.look(look)).collect();
-    let known: Vec<_> = looks.into_iter().map(|look| get(look).known).collect();
-    let leases = known.iter().enumerate().filter_map(|(number, known)| match known {
-        Known::Lease(token) => Some((number, *token)),
+    let responses: Vec<_> = engines.iter().map(|engine| engine.lookup(request)).collect();
+    let outcomes: Vec<_> = responses.into_iter().map(|response| get(response).outcome).collect();
+    let leases = outcomes.iter().enumerate().filter_map(|(number, outcome)| match outcome {
+        LookupOutcome::Lease(token) => Some((number, *token)),
         _ => None,
     });
     let leases: Vec<_> = leases.collect();
-    let waits = known.iter().filter(|known| matches!(known, Known::Wait(_))).count();
+    let waits = outcomes.iter().filter(|outcome| matches!(outcome, LookupOutcome::Wait(_))).count();
     assert_eq!((leases.len(), waits), (1, 49));
     let (holder, token) = leases[0];
-    let landing = Landing { origin, token, value: b"found" };
-    assert_eq!(get(engines[holder].land(landing)), Landed::Kept);
+    let found = PublishRequest { origin, token, value: b"found" };
+    assert_eq!(get(engines[holder].publish(found)), PublishOutcome::Stored);
     for (number, engine) in engines.iter().enumerate().filter(|(number, _)| *number != holder) {
-        let known = get(engine.look(look)).known;
-        assert!(matches!(known, Known::Newer { token: found, .. } if found == token), "{number}");
+        let known = get(engine.lookup(request)).outcome;
+        assert!(
+            matches!(known, LookupOutcome::Newer { token: found, .. } if found == token),
+            "{number}"
+        );
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use courtesy::engine::{
-    EngineClock, HoldCause, HoldLength, HoldRequest, Known, Landing, LogHead, Look,
-    ManualEngineClock, MemoryEngine, Micros, Token, TurnRequest,
+    EngineClock, HoldCause, HoldLength, HoldRequest, LogHead, LookupOutcome, LookupRequest,
+    ManualEngineClock, MemoryEngine, Micros, PublishRequest, SlotsRequest, Token,
 };
 use courtesy::types::timestamp::Timestamp;
 use proptest::prelude::*;
@@ -19,18 +19,18 @@ const START: Micros = 1_800_000_000_000_000;
 /// One operation of one of the proxies at one of the origins.
 #[derive(Clone, Debug)]
 enum Step {
-    Look {
+    Lookup {
         have: Have,
         may_fetch: bool,
         is_used: bool,
     },
-    Land {
+    Publish {
         token: Have,
         value: Vec<u8>,
     },
-    Renew(Have),
-    Release(Have),
-    Turn {
+    RenewLease(Have),
+    ReleaseLease(Have),
+    ReserveSlots {
         group: &'static str,
         own: u64,
         asked: u64,
@@ -39,11 +39,11 @@ enum Step {
         count: u8,
         left: u64,
     },
-    Hold(HoldLength, u16, HoldCause),
-    Calm,
+    SetHold(HoldLength, u16, HoldCause),
+    ResetBackoff,
     EndHold,
-    Here,
-    Beat,
+    AnnouncePresence,
+    Heartbeat,
     Head(u64),
     File(u8),
     Lose,
@@ -64,7 +64,7 @@ fn have() -> impl Strategy<Value = Have> {
     prop_oneof![8 => seen, 2 => Just(Have::Nothing), 1 => Just(Have::Far)]
 }
 
-fn turn() -> impl Strategy<Value = Step> {
+fn reserve_slots() -> impl Strategy<Value = Step> {
     let millis = |max: u64| (0..max).prop_map(|length| length * 1000);
     // Half of all delays are none.
     let delay = || prop_oneof![Just(0), millis(20_000)];
@@ -72,7 +72,7 @@ fn turn() -> impl Strategy<Value = Step> {
     let lengths = (delay(), delay(), 40_000_u64..200_000, millis(150_000), millis(3000));
     (group, lengths, 1_u8..5).prop_map(|(group, lengths, count)| {
         let (own, asked, slack, horizon, left) = lengths;
-        Step::Turn { group, own, asked, slack, horizon, count, left }
+        Step::ReserveSlots { group, own, asked, slack, horizon, count, left }
     })
 }
 
@@ -87,20 +87,20 @@ fn hold() -> impl Strategy<Value = Step> {
     let causes = vec![HoldCause::RetryAfter, HoldCause::RateLimit, HoldCause::BackOff];
     let statuses = prop::sample::select(&[429, 503][..]);
     (length, statuses, prop::sample::select(causes))
-        .prop_map(|(length, status, cause)| Step::Hold(length, status, cause))
+        .prop_map(|(length, status, cause)| Step::SetHold(length, status, cause))
 }
 
-fn look() -> impl Strategy<Value = Step> {
-    (have(), any::<bool>(), any::<bool>()).prop_map(|(have, may_fetch, is_used)| Step::Look {
+fn lookup() -> impl Strategy<Value = Step> {
+    (have(), any::<bool>(), any::<bool>()).prop_map(|(have, may_fetch, is_used)| Step::Lookup {
         have,
         may_fetch,
         is_used,
     })
 }
 
-fn land() -> impl Strategy<Value = Step> {
+fn publish() -> impl Strategy<Value = Step> {
     (have(), prop::collection::vec(any::<u8>(), 0..50))
-        .prop_map(|(token, value)| Step::Land { token, value })
+        .prop_map(|(token, value)| Step::Publish { token, value })
 }
 
 /// Mostly a few seconds, seldom minutes, seldom an hour back, seldom a day.
@@ -116,16 +116,16 @@ fn time() -> impl Strategy<Value = Step> {
 
 fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
     let step = prop_oneof![
-        4 => look(),
-        3 => land(),
-        1 => have().prop_map(Step::Renew),
-        1 => have().prop_map(Step::Release),
-        6 => turn(),
+        4 => lookup(),
+        3 => publish(),
+        1 => have().prop_map(Step::RenewLease),
+        1 => have().prop_map(Step::ReleaseLease),
+        6 => reserve_slots(),
         2 => hold(),
-        1 => Just(Step::Calm),
+        1 => Just(Step::ResetBackoff),
         1 => Just(Step::EndHold),
-        2 => Just(Step::Here),
-        2 => Just(Step::Beat),
+        2 => Just(Step::AnnouncePresence),
+        2 => Just(Step::Heartbeat),
         1 => any::<u64>().prop_map(Step::Head),
         1 => any::<u8>().prop_map(Step::File),
         1 => Just(Step::Lose),
@@ -163,7 +163,7 @@ impl Both {
         // As each has at its start, in the same order.
         self.server.command(&["FLUSHALL"]);
         for (memory, redis) in memory.iter().zip(&self.redis) {
-            assert_eq!(get(memory.beat()), get(redis.beat()));
+            assert_eq!(get(memory.heartbeat()), get(redis.heartbeat()));
         }
         memory
     }
@@ -183,9 +183,9 @@ impl Both {
         for pair in self.server.command(&["HGETALL", &key("pace")]).texts().chunks(2) {
             dump.insert(("pace", pair[0].to_owned()), pair[1].to_owned());
         }
-        let here = self.server.command(&["ZRANGE", &key("here"), "0", "-1", "WITHSCORES"]);
-        for pair in here.texts().chunks(2) {
-            dump.insert(("here", pair[0].to_owned()), pair[1].to_owned());
+        let presence = self.server.command(&["ZRANGE", &key("presence"), "0", "-1", "WITHSCORES"]);
+        for pair in presence.texts().chunks(2) {
+            dump.insert(("presence", pair[0].to_owned()), pair[1].to_owned());
         }
         dump
     }
@@ -204,19 +204,26 @@ fn act(engine: &dyn Engine, origin: &Origin, step: &Step, seen: &mut Vec<Token>)
         Have::Far => Token(START * 2),
     };
     match step {
-        Step::Look { have, may_fetch, is_used } => {
+        Step::Lookup { have, may_fetch, is_used } => {
             let (have, may_fetch, is_used) = (token(*have), *may_fetch, *is_used);
-            let looked = get(engine.look(Look { origin, have, may_fetch, is_used }));
-            if let Known::Newer { token, .. } | Known::Lease(token) = &looked.known {
+            let response = get(engine.lookup(LookupRequest { origin, have, may_fetch, is_used }));
+            if let LookupOutcome::Newer { token, .. } | LookupOutcome::Lease(token) =
+                &response.outcome
+            {
                 seen.push(*token);
             }
-            format!("{looked:?}")
+            format!("{response:?}")
         }
-        Step::Land { token: have, value } => {
-            format!("{:?}", get(engine.land(Landing { origin, token: token(*have), value })))
+        Step::Publish { token: have, value } => {
+            format!(
+                "{:?}",
+                get(engine.publish(PublishRequest { origin, token: token(*have), value }))
+            )
         }
-        Step::Renew(have) => format!("{:?}", get(engine.renew(origin, token(*have)))),
-        Step::Release(have) => format!("{:?}", get(engine.release(origin, token(*have)))),
+        Step::RenewLease(have) => format!("{:?}", get(engine.renew_lease(origin, token(*have)))),
+        Step::ReleaseLease(have) => {
+            format!("{:?}", get(engine.release_lease(origin, token(*have))))
+        }
         Step::Lose | Step::Time(_) => String::new(),
         other => act_without_token(engine, origin, other),
     }
@@ -224,19 +231,21 @@ fn act(engine: &dyn Engine, origin: &Origin, step: &Step, seen: &mut Vec<Token>)
 
 fn act_without_token(engine: &dyn Engine, origin: &Origin, step: &Step) -> String {
     match step {
-        Step::Turn { .. } => format!("{:?}", get(engine.turn(turn_of(origin, step)))),
-        Step::Hold(length, status, cause) => {
-            let (length, status, cause) = (*length, *status, *cause);
-            format!("{:?}", get(engine.hold(HoldRequest { origin, length, status, cause })))
+        Step::ReserveSlots { .. } => {
+            format!("{:?}", get(engine.reserve_slots(slots_request_of(origin, step))))
         }
-        Step::Calm => format!("{:?}", get(engine.calm(origin))),
+        Step::SetHold(length, status, cause) => {
+            let (length, status, cause) = (*length, *status, *cause);
+            format!("{:?}", get(engine.set_hold(HoldRequest { origin, length, status, cause })))
+        }
+        Step::ResetBackoff => format!("{:?}", get(engine.reset_backoff(origin))),
         Step::EndHold => format!("{:?}", get(engine.end_hold(origin))),
-        Step::Here => format!("{:?}", get(engine.here(origin))),
-        Step::Beat => format!("{:?}", get(engine.beat())),
+        Step::AnnouncePresence => format!("{:?}", get(engine.announce_presence(origin))),
+        Step::Heartbeat => format!("{:?}", get(engine.heartbeat())),
         Step::Head(number) => {
             let time = Timestamp::from_millis(7);
             engine.set_head(LogHead { number: *number, hash: [1; 32], time });
-            format!("{:?} {:?}", get(engine.beat()), get(engine.heads()))
+            format!("{:?} {:?}", get(engine.heartbeat()), get(engine.heads()))
         }
         Step::File(byte) => {
             let content = Bytes::from(vec![*byte; usize::from(*byte)]);
@@ -249,12 +258,12 @@ fn act_without_token(engine: &dyn Engine, origin: &Origin, step: &Step) -> Strin
     }
 }
 
-fn turn_of<'a>(origin: &'a Origin, step: &Step) -> TurnRequest<'a> {
-    let Step::Turn { group, own, asked, slack, horizon, count, left } = step else {
+fn slots_request_of<'a>(origin: &'a Origin, step: &Step) -> SlotsRequest<'a> {
+    let Step::ReserveSlots { group, own, asked, slack, horizon, count, left } = step else {
         panic!("{step:?}")
     };
     let micros = Duration::from_micros;
-    TurnRequest {
+    SlotsRequest {
         origin,
         group,
         own_delay: micros(*own),

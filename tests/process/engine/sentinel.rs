@@ -32,7 +32,7 @@ fn the_primary_is_asked_for_at_each_connect() {
         // The first of the sentinels does not exist.
         let engine = start("a", config(vec![tcp(7009), tcp(7003)]));
         is_reached(&engine);
-        get(engine.here(&site("example.com")));
+        get(engine.announce_presence(&site("example.com")));
         until("the sentinel knows the replica", || {
             let replicas = watched.command(&["SENTINEL", "REPLICAS", "main"]);
             matches!(&replicas, Reply::Array(list) if list.len() == 1
@@ -45,7 +45,7 @@ fn the_primary_is_asked_for_at_each_connect() {
             info.is_ok_and(|info| info.text().contains("role:master"))
         });
         is_reached(&engine);
-        until("it responds", || wait(engine.here(&site("example.com"))).is_ok());
+        until("it responds", || wait(engine.announce_presence(&site("example.com"))).is_ok());
         assert!(engine.stats().counts().lost > 0, "what was written last may be lost");
 
         let unknown = RedisConfig { sentinel: Some("other".to_owned()), ..config(vec![tcp(7003)]) };

@@ -34,7 +34,7 @@ fn store_get_tells_what_the_engine_knows_beside_what_the_proxy_knows() {
     let known = &json["engine"];
     assert_eq!((&known["fault"], &known["states"][0]["state"]), (&Value::Null, &"rules".into()));
     assert_eq!(known["file"]["sha256"], get(&one, &origin).0["file"]["sha256"]);
-    assert_eq!(known["here"], 1);
+    assert_eq!(known["proxies"], 1);
     assert!(text.contains("engine       rules (rfc9309), asked again"), "{text}");
     assert!(text.contains("1 proxy sends requests there"), "{text}");
 

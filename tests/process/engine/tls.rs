@@ -79,7 +79,7 @@ fn a_server_and_a_client_know_each_other_by_their_certificates() {
         let known = (own.certificate.as_path(), own.key.as_path());
         let engine = start(&own.ca, Some(known));
         is_reached(&engine);
-        get(engine.here(&site("example.com")));
+        get(engine.announce_presence(&site("example.com")));
         let wrong = fault(&start(&other.ca, Some(known)), ErrorKind::Tls);
         assert!(wrong.detail.contains("certificate"), "{wrong}");
         let unknown = start(&own.ca, None);

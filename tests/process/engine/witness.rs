@@ -1,4 +1,4 @@
-//! The engine as a witness of audit logs: the beats of a proxy carry the head of its log.
+//! The engine as a witness of audit logs: the heartbeats of a proxy carry the head of its log.
 
 use std::process::Output;
 

@@ -1,10 +1,11 @@
-//! What is known of an origin, and the lease of the one who fetches.
+//! The lookup of an origin at the engine, the lease of the proxy that fetches, and the publication
+//! of what it found.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::pace::Presence;
+use super::presence::Presence;
 use super::token::Token;
 use crate::types::origin::Origin;
 
@@ -16,51 +17,52 @@ pub const KNOWN_BYTES_MAX: usize = 1 << 20;
 
 /// Asks what is known of an origin.
 #[derive(Clone, Copy, Debug)]
-pub struct Look<'a> {
+pub struct LookupRequest<'a> {
     pub origin: &'a Origin,
     /// The token of what the caller has; the default for nothing.
     pub have: Token,
     /// Whether the caller fetches if it gets the lease.
     pub may_fetch: bool,
-    /// Whether the proxy sends requests to the origin, as by [`super::Engine::here`].
+    /// Whether the proxy sends requests to the origin, as by
+    /// [`super::Engine::announce_presence`].
     pub is_used: bool,
 }
 
 /// What is known of the origin, and the proxies there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Looked {
-    pub known: Known,
+pub struct LookupResponse {
+    pub outcome: LookupOutcome,
     pub presence: Presence,
 }
 
-/// What is known beyond what the caller has, or who finds out.
+/// What is known beyond what the caller has, or which proxy fetches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// Another proxy has landed this.
+pub enum LookupOutcome {
+    /// Another proxy has published this.
     Newer { token: Token, value: Bytes },
-    /// There is nothing newer, and the caller is to fetch: [`super::Engine::renew`] each second,
-    /// then [`super::Engine::land`] or [`super::Engine::release`].
+    /// There is nothing newer, and the caller is to fetch: [`super::Engine::renew_lease`] each
+    /// second, then [`super::Engine::publish`] or [`super::Engine::release_lease`].
     Lease(Token),
     /// Another proxy fetches; its lease lasts so long, if it is not renewed.
     Wait(Duration),
     /// There is nothing newer, and the caller does not fetch.
-    Nothing,
+    Unchanged,
 }
 
-/// Shares what was found.
+/// Shares what a fetch has found.
 #[derive(Clone, Copy, Debug)]
-pub struct Landing<'a> {
+pub struct PublishRequest<'a> {
     pub origin: &'a Origin,
     /// The token of the lease.
     pub token: Token,
     pub value: &'a [u8],
 }
 
-/// What became of a landing.
+/// What became of a value that was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Landed {
+pub enum PublishOutcome {
     /// It is what is known now.
-    Kept,
-    /// What is known has a higher token, this one: another lease has followed, and has landed.
-    Refused(Token),
+    Stored,
+    /// What is known has a higher token, this one: the holder of a later lease has published.
+    Superseded(Token),
 }

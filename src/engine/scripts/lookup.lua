@@ -1,7 +1,8 @@
--- KEYS known, lease, pace, here
+-- KEYS known, lease, pace, presence
 -- ARGV token that the caller has, its name, whether it fetches, whether it uses the origin,
---      presence, longest hold, longest value, length of a lease, time
--- Returns 1 token value | 2 token | 3 left of another's lease | 4; then here, hold, status, cause
+--      interval of announcements, longest hold, longest value, length of a lease, time
+-- Returns 1 token value | 2 token | 3 left of another's lease | 4; then proxies, hold, status,
+--      cause
 
 local have = number(ARGV[1]) or 0
 if have > now + AHEAD_MAX then have = 0 end
@@ -21,7 +22,7 @@ local function find()
 end
 
 local kind, token, value = find()
-local here = count_here(KEYS[4], tonumber(ARGV[5]), ARGV[4] == '1' and ARGV[2] or '')
+local proxies = count_proxies(KEYS[4], tonumber(ARGV[5]), ARGV[4] == '1' and ARGV[2] or '')
 local stored = read('HMGET', KEYS[3], 'h', 's', 'c')
 local left, status, cause = hold_left(stored[1], stored[2], stored[3], tonumber(ARGV[6]))
-return { kind, token, value, here, left, status, cause }
+return { kind, token, value, proxies, left, status, cause }

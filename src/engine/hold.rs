@@ -1,44 +1,8 @@
-//! When requests to an origin may start, as far as proxies share that.
+//! Holds: for how long nothing starts at an origin, and why.
 
 use std::time::Duration;
 
 use crate::types::origin::Origin;
-
-/// The most slots that one request reserves.
-pub const SLOTS_MAX: u8 = 4;
-
-/// Asks for the next slots of a lane.
-#[derive(Clone, Copy, Debug)]
-pub struct TurnRequest<'a> {
-    pub origin: &'a Origin,
-    /// The group of the robots.txt that applies.
-    pub group: &'a str,
-    /// The delay of the lane; zero if there is none.
-    pub own_delay: Duration,
-    /// The delay that the site asks of the group; zero if there is none.
-    pub asked_delay: Duration,
-    /// How long a slot lasts: see [`super::slack`].
-    pub slack: Duration,
-    /// A slot later than that is not reserved.
-    pub horizon: Duration,
-    /// How many slots at most, up to [`SLOTS_MAX`].
-    pub count: u8,
-    /// The longest of the delays and holds that this proxy keeps itself, from now.
-    pub left: Duration,
-}
-
-/// What was reserved.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turned {
-    /// When each slot begins, from the moment at which the engine decided: see
-    /// [`super::start_window`]. A slot that is not used is idle time.
-    pub slots: Vec<Duration>,
-    /// If fewer were reserved than requested: when the next would begin, which is beyond the
-    /// horizon. Not worth another request before half of that is over.
-    pub beyond: Option<Duration>,
-    /// The hold of the origin. Slots begin after it.
-    pub hold: Option<Hold>,
-}
 
 /// Holds all starts at an origin.
 #[derive(Clone, Copy, Debug)]
@@ -96,13 +60,4 @@ pub struct Hold {
     /// The HTTP status that clients get meanwhile.
     pub status: u16,
     pub cause: HoldCause,
-}
-
-/// What else matters at an origin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Presence {
-    /// How many proxies send requests there, this one included if it has said so. A lane without a
-    /// delay takes its part of the places: `max(1, concurrency / here)`.
-    pub here: usize,
-    pub hold: Option<Hold>,
 }

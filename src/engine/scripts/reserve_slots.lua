@@ -1,22 +1,24 @@
 -- KEYS pace
--- ARGV group, own delay, asked delay, slack, horizon, how many, left, floor, longest hold, time
+-- ARGV group, own delay, asked delay, slack, horizon, how many, left, time since when starts are
+--      known, longest hold, time
 -- Returns next slot beyond the horizon or -1, hold, status, cause; then the slots from now
 
 local own_delay, asked_delay, slack = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local horizon, floor = tonumber(ARGV[5]), math.min(tonumber(ARGV[8]), now)
+local horizon, known_since = tonumber(ARGV[5]), math.min(tonumber(ARGV[8]), now)
 local group_field = 'g:' .. ARGV[1]
 -- Reservations of others may have longer delays; of no delay is this much longer.
 local reach_max = horizon + math.max(own_delay, asked_delay, 172800000000) + slack
 
 -- A next start is stored with how far ahead it can be. One further ahead is left by a clock that
--- has gone back. Without one, a request may have started as late as the floor.
+-- has gone back. Without one, a request may have
+-- started before starts were known.
 local function next_start(text, delay)
   local at, reach = string.match(text or '', '^(%d+) (%d+)$')
   at, reach = number(at), number(reach)
   if at and reach and reach <= reach_max then
     return at > now + reach and now + horizon or at
   end
-  return floor > 0 and delay > 0 and floor + delay or 0
+  return known_since > 0 and delay > 0 and known_since + delay or 0
 end
 
 local stored = read('HMGET', KEYS[1], 'n', group_field, 'h', 's', 'c')

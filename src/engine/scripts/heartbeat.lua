@@ -12,7 +12,7 @@ if not epoch or epoch > now + AHEAD_MAX then
   redis.call('SET', KEYS[3], digits(epoch))
 end
 
--- A proxy that has missed three beats is gone. Of many proxies, each beats less often.
+-- A proxy that has missed three heartbeats is gone. Of many proxies, each sends fewer.
 local missed = 3 * math.max(5000000, read('ZCARD', KEYS[1]) * 5000)
 redis.call('ZADD', KEYS[1], digits(now), proxy)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. digits(now - missed))
