@@ -4,77 +4,27 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 
-use super::descriptors;
+use super::components::Components;
+use super::egress::{egress_config, loop_token, store};
 use super::engine;
 use super::lifecycle::Lifecycle;
-use super::membership::Membership;
 use super::pace_keeper;
-use super::prepare::{self, Prepared, SetupError, SetupErrors, prepare};
-use super::witness::Witness;
-use crate::admin::{Reloads, Token, Watched};
+use super::prepare::{Prepared, SetupError, SetupErrors, prepare};
+use crate::admin::Token;
 use crate::audit::Writer;
 use crate::ca::{self, Leaves};
 use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
-use crate::egress::{self, AddressPolicy, ConfigSnapshot, Egress, Parents, Tls};
-use crate::engine::{Engine, RedisEngine};
+use crate::egress;
+use crate::engine::Engine;
 use crate::pace::Lanes;
-use crate::proxy::{
-    DecisionMetrics, Forwarding, Gate, ListenerTls, Pipes, Proxy, RequestMetrics,
-    RobotsSummaryCache, TunnelEnds,
-};
-use crate::runtime::clock::{Clock, SystemClock, uptime};
-use crate::runtime::crypto_provider::provider;
+use crate::runtime::clock::{Clock, uptime};
 use crate::store::Store;
 use crate::store::disk::Disk;
-use crate::store::fetch::{FetchRobots, RobotsFetcher};
-use crate::types::loop_token::LoopToken;
-use crate::types::timestamp::Timestamp;
 use crate::watch::Watch;
-
-/// The components that all workers share, for the life of the process.
-#[derive(Clone, Debug)]
-pub struct Components {
-    /// Threads that serve requests.
-    pub workers: usize,
-    pub admission: Arc<ClientAdmission>,
-    pub store: Arc<Store>,
-    pub audit: Arc<Writer>,
-    pub request_metrics: Arc<RequestMetrics>,
-    pub leaves: Arc<Leaves>,
-    pub(super) pipes: Arc<Pipes>,
-    pub(super) tunnel_ends: Arc<TunnelEnds>,
-    /// The results of reloads.
-    pub reloads: Arc<Reloads>,
-    /// The token of the admin listener.
-    pub(super) token: Arc<Token>,
-    /// Counts of decisions.
-    pub decision_metrics: Arc<DecisionMetrics>,
-    /// Follows changes of robots.txt files.
-    pub(super) watch: Arc<Watch>,
-    pub(super) clock: Arc<dyn Clock>,
-    /// Writes the notices of the proxy itself.
-    pub lifecycle: Arc<Lifecycle>,
-    /// The settings in effect.
-    pub(super) settings: Arc<ArcSwap<Settings>>,
-    /// TLS between clients and the proxy itself.
-    pub(super) listener_tls: Arc<ArcSwap<ListenerTls>>,
-    pub egress: Arc<egress::EgressState>,
-    /// The addresses that the proxy listens on: it never connects to them.
-    own: Vec<SocketAddr>,
-    /// What several proxies share, if they do.
-    pub(super) engine: Option<Arc<dyn Engine>>,
-    /// The same, as the settings name it.
-    pub(super) redis: Option<Arc<RedisEngine>>,
-    /// The mark by which this process finds itself in `Via`.
-    mark: String,
-    /// By which it recognises what a parent proxy sends back.
-    loop_token: LoopToken,
-}
 
 /// Prepares and builds the proxy, as [`build_prepared`].
 pub fn build(
@@ -101,7 +51,7 @@ pub fn build_prepared(
     let lanes = Lanes::new(settings.pace(), Arc::clone(&clock));
     let (mark, loop_token) = (mark(), loop_token());
     let egress = egress::EgressState::with_memory(
-        terms(settings, tls, (parents, &loop_token), own.clone()),
+        egress_config(settings, tls, (parents, &loop_token), own.clone()),
         lanes,
         Arc::clone(&memory),
     );
@@ -114,9 +64,7 @@ pub fn build_prepared(
     }
     let store = store(settings, &egress, &clock, disk);
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
-    let watch =
-        Watch::new(settings.watch.changes, settings.audit.pace, settings.audit.redact_query);
-    store.set_listener(Arc::clone(&watch) as _);
+    let watch = watch(settings, &store);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     let members = store.disk().map_or(0, Disk::members);
     let redis = client.map(|client| engine::start(settings, client, members, &clock));
@@ -149,6 +97,14 @@ pub fn build_prepared(
     Ok(components)
 }
 
+/// Follows changes of the files in `store`.
+fn watch(settings: &Settings, store: &Store) -> Arc<Watch> {
+    let (watch, audit) = (&settings.watch, &settings.audit);
+    let watch = Watch::new(watch.changes, audit.pace, audit.redact_query);
+    store.set_listener(Arc::clone(&watch) as _);
+    watch
+}
+
 /// Takes up the pace of origins as the process before this one has left it on `disk`.
 fn take_up_pace(lanes: &Lanes, disk: Option<&Disk>, clock: &dyn Clock) {
     let kept = disk.and_then(Disk::begin_pace).unwrap_or_default();
@@ -156,177 +112,9 @@ fn take_up_pace(lanes: &Lanes, disk: Option<&Disk>, clock: &dyn Clock) {
     lanes.restore(pace_keeper::taken_up(kept, (clock.wall(), uptime())), is_whole);
 }
 
-impl Components {
-    /// The components that the admin listener reads.
-    pub fn watched(&self, started: Timestamp) -> Watched {
-        Watched {
-            store: Arc::clone(&self.store),
-            audit: Arc::clone(&self.audit),
-            request_metrics: Arc::clone(&self.request_metrics),
-            decision_metrics: Arc::clone(&self.decision_metrics),
-            watch: Arc::clone(&self.watch),
-            egress: Arc::clone(&self.egress),
-            leaves: Arc::clone(&self.leaves),
-            reloads: Arc::clone(&self.reloads),
-            admission: Arc::clone(&self.admission),
-            engine: self.engine.clone(),
-            is_engine_required: self.settings().engine.required,
-            token: Arc::clone(&self.token),
-            clock: Arc::clone(&self.clock),
-            started,
-            draining: AtomicBool::new(false),
-        }
-    }
-
-    /// The log and its witness, if there is an engine. The log of a `courtesy run` is none that
-    /// goes on: its head would be taken for that of the proxy on this host.
-    pub(super) fn witness(&self) -> Option<Witness> {
-        let engine = self.engine.clone().filter(|_| !self.settings().under_run)?;
-        Some(Witness { audit: Arc::clone(&self.audit), engine })
-    }
-
-    /// The members of the engine and the store that keeps their count, if there is an engine.
-    pub(super) fn membership(&self) -> Option<Membership> {
-        Some(Membership::new(self.engine.clone()?, Arc::clone(&self.store)))
-    }
-
-    /// Shares an engine with other proxies, in place of one of the settings. To be called before the
-    /// proxy starts, where the settings name none.
-    pub fn join(&mut self, engine: Arc<dyn Engine>) {
-        self.engine = Some(engine);
-        self.share();
-    }
-
-    /// Shares what the settings say through the engine, if there is one.
-    fn share(&self) {
-        let (Some(engine), settings) = (&self.engine, self.settings()) else { return };
-        if settings.engine.share_policies {
-            self.store.share(Arc::clone(engine));
-        }
-        if settings.engine.share_pace {
-            self.egress.lanes().share(Arc::clone(engine));
-        }
-    }
-
-    /// The settings in effect.
-    pub fn settings(&self) -> Arc<Settings> {
-        self.settings.load_full()
-    }
-
-    /// The gate for these settings; one for all workers.
-    pub(super) fn gate(&self, settings: &Settings) -> Arc<Gate> {
-        let rules = settings.rules();
-        self.store.set_profiles(rules.profiles());
-        Arc::new(Gate {
-            rules,
-            store: Arc::clone(&self.store),
-            audit: Arc::clone(&self.audit),
-            clock: Arc::clone(&self.clock),
-            metrics: Arc::clone(&self.decision_metrics),
-            summaries: RobotsSummaryCache::default(),
-            watch: Arc::clone(&self.watch),
-        })
-    }
-
-    /// A worker's proxy for these settings, with its own egress: idle connections are not shared.
-    pub(super) fn proxy(
-        &self,
-        settings: &Settings,
-        gate: &Arc<Gate>,
-        egress: Arc<Egress>,
-    ) -> Proxy {
-        let limits = &settings.limits;
-        let has_parent = settings.egress.parent.is_some() || !settings.egress.parents.is_empty();
-        let forwarding = Forwarding {
-            egress,
-            pipes: Arc::clone(&self.pipes),
-            tunnel_ends: Arc::clone(&self.tunnel_ends),
-            via: settings.via(&self.mark),
-            loop_token: has_parent.then(|| self.loop_token.clone()),
-            upgrades: settings.egress.upgrades.clone().into(),
-            body_idle_timeout: limits.body_idle_timeout,
-            tunnel_idle_timeout: limits.tunnel_idle_timeout,
-        };
-        Proxy {
-            gate: Arc::clone(gate),
-            forwarding,
-            metrics: Arc::clone(&self.request_metrics),
-            limits: settings.limits(),
-            https: settings.https(),
-            handshake_timeout: limits.handshake_timeout,
-            listener_tls: ListenerTls::clone(&self.listener_tls.load()),
-            leaves: Arc::clone(&self.leaves),
-            admission: Arc::clone(&self.admission),
-        }
-    }
-
-    /// The configuration of the egress by these settings.
-    pub(super) fn terms(&self, settings: &Settings, tls: Tls, parents: Parents) -> ConfigSnapshot {
-        terms(settings, tls, (parents, &self.loop_token), self.own.clone())
-    }
-
-    /// The fetcher of robots.txt files for these settings.
-    pub(super) fn fetcher(&self, settings: &Settings) -> Arc<dyn FetchRobots> {
-        fetcher(settings, &self.egress, &self.clock)
-    }
-}
-
-/// The egress of a command that fetches, as the proxy has it.
-pub fn build_egress(
-    settings: &Settings,
-    own: Vec<SocketAddr>,
-) -> Result<Arc<egress::EgressState>, SetupErrors> {
-    let mut found = Vec::new();
-    let tls = prepare::tls(settings, &mut found);
-    let parents = prepare::note(settings.egress.parents(), &mut found);
-    let (tls, parents) = prepare::finish(tls.zip(parents), found)?;
-    let terms = terms(settings, tls, (parents, &loop_token()), own);
-    Ok(egress::EgressState::new(terms, Lanes::off(Arc::new(SystemClock))))
-}
-
-fn terms(
-    settings: &Settings,
-    tls: Tls,
-    (parents, loop_token): (Parents, &LoopToken),
-    own: Vec<SocketAddr>,
-) -> ConfigSnapshot {
-    // Half of the fetches of robots.txt are left to other hosts, whatever a parent does.
-    let parents = parents.of_process(loop_token, (settings.robots.max_fetches / 2).max(1));
-    let policy =
-        AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
-    ConfigSnapshot { config: descriptors::bound(settings.egress()), policy, tls, parents }
-}
-
-/// The store, with fetches through `egress`. Without a `disk` it does not outlive the process.
-pub fn store(
-    settings: &Settings,
-    egress: &Arc<egress::EgressState>,
-    clock: &Arc<dyn Clock>,
-    disk: Option<Disk>,
-) -> Arc<Store> {
-    Store::new(settings.store(), fetcher(settings, egress, clock), Arc::clone(clock), disk)
-}
-
-/// Its egress keeps no connections: each is closed after its fetch. On a worker, https origins are
-/// fetched through the worker's.
-fn fetcher(
-    settings: &Settings,
-    egress: &Arc<egress::EgressState>,
-    clock: &Arc<dyn Clock>,
-) -> Arc<dyn FetchRobots> {
-    let egress = Arc::new(Egress::without_pool(Arc::clone(egress)));
-    Arc::new(RobotsFetcher::new(egress, settings.fetch(), Arc::clone(clock)))
-}
-
 /// Random: two proxies in a chain must not mistake each other for a loop.
 fn mark() -> String {
     format!("{:x}", ulid::Ulid::new().random() & 0xffff_ffff)
-}
-
-fn loop_token() -> LoopToken {
-    let mut random = [0; 16];
-    provider().secure_random.fill(&mut random).expect("the system has random numbers");
-    LoopToken::new(random)
 }
 
 fn cores() -> usize {

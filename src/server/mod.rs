@@ -3,7 +3,9 @@
 
 mod accept;
 mod build;
+mod components;
 mod descriptors;
+mod egress;
 mod engine;
 mod lifecycle;
 mod listeners;
@@ -18,7 +20,9 @@ mod witness;
 mod worker;
 mod worker_queue;
 
-pub use build::{Components, build, build_egress, build_prepared, store};
+pub use build::{build, build_prepared};
+pub use components::Components;
+pub use egress::{build_egress, store};
 pub use engine::{EngineError, is_name_of, observer};
 pub use lifecycle::Lifecycle;
 pub use listeners::{BindError, Listeners};

@@ -49,14 +49,14 @@ impl Server {
             .and_then(|source| Some((note(components.leaves.read(&source), &mut found)?, source)));
         let Prepared { tls, parents, clients, listener_tls, secret, engine, .. } =
             finish(prepared, found)?;
-        let terms = components.terms(&settings, tls, parents);
+        let egress_config = components.egress_config(&settings, tls, parents);
         components.audit.change(settings.audit())?;
 
         // From here on nothing fails.
         let ca = ca.is_some_and(|(authority, source)| components.leaves.take_up(source, authority));
         components.listener_tls.store(Arc::new(listener_tls));
         components.leaves.resize(settings.leaves_max());
-        components.egress.change(terms);
+        components.egress.change(egress_config);
         components.egress.lanes().change(settings.pace());
         if let (Some(running), Some(engine)) = (&components.redis, engine) {
             running.change(engine);

@@ -9,21 +9,20 @@ use tokio_util::task::TaskTracker;
 use tracing::info;
 
 use super::accept::Acceptor;
+use super::components::Components;
+use super::descriptors;
+use super::listeners::Listeners;
+use super::liveness::Liveness;
 use super::pace_keeper::PaceKeeper;
 use super::totals::Totals;
 use super::worker::Worker;
-
+use super::worker_queue::{AcceptedConnection, WorkerQueue};
 use crate::watch::Watching;
 use tokio_util::sync::CancellationToken;
 
 /// Workers that accept connections, for themselves and for others. The system wakes all of them for
 /// each connection; a single one would block accepting while it is busy.
 const ACCEPTORS_MAX: usize = 2;
-use super::build::Components;
-use super::descriptors;
-use super::listeners::Listeners;
-use super::liveness::Liveness;
-
 /// A running proxy.
 #[derive(Debug)]
 pub struct Server {
@@ -40,44 +39,34 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the threads that serve `listeners`. An error where an address has been taken meanwhile.
+    /// Starts the threads that serve `listeners`. An error where an address has been taken
+    /// meanwhile.
     pub fn start(mut listeners: Listeners, components: &Components) -> io::Result<Self> {
-        let stop = CancellationToken::new();
-        let addresses = listeners.addresses();
+        let (stop, addresses) = (CancellationToken::new(), listeners.addresses());
         let acceptors = components.workers.min(ACCEPTORS_MAX);
         let accepting =
             (0..acceptors).map(|_| listeners.try_clone()).collect::<io::Result<Vec<_>>>()?;
-        // Each acceptor holds a permit at each listener, for the connection that it waits for.
+        // Each acceptor takes a permit at each listener, for the connection that it waits for.
         let waiting = acceptors * listeners.sockets.len();
-        let (settings, permits) = (components.settings(), descriptors::places().max(waiting + 1));
-        descriptors::say_if_short(settings.clients.max_connections, permits);
-        let gate = components.gate(&settings);
-        let connections = TaskTracker::new();
-        let started = (0..components.workers).map(|number| {
-            Worker::start(number, components, &gate, stop.clone(), connections.clone())
-        });
-        let (workers, handles): (Vec<_>, Vec<_>) =
-            started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
+        let permits = descriptors::places().max(waiting + 1);
+        descriptors::say_if_short(components.settings().clients.max_connections, permits);
+        let (workers, queues) = start_workers(components, &stop)?;
         let liveness = Liveness::of(workers.iter().map(Worker::name_and_runtime));
         let watching = Watching::start(&components.watch, &components.audit, &components.clock)?;
-        let (totals, components) = (Totals::start(components)?, components.clone());
-        let of_pace = (&components.store, components.egress.lanes());
-        let of_engine = (components.witness(), components.membership());
-        let pace_keeper = PaceKeeper::start(of_pace, &components.clock, of_engine)?;
-        let mut acceptor = Acceptor {
+        let totals = Totals::start(components)?;
+        let pace_keeper = start_pace_keeper(components)?;
+        let acceptor = Acceptor {
             admission: Arc::clone(&components.admission),
             descriptor_permits: Arc::new(Semaphore::new(permits)),
             max_per_client: descriptors::max_per_client(permits - waiting),
-            workers: handles,
+            workers: queues,
             stop: stop.clone(),
             is_failing: Arc::default(),
         };
         // Listening comes last: the first client finds everything started.
         listeners.listen().map_err(|error| io::Error::new(error.source.kind(), error))?;
-        for (worker, listeners) in workers.iter().zip(accepting) {
-            worker.accept(acceptor.clone(), listeners);
-            acceptor.workers.rotate_left(1);
-        }
+        start_accepting(acceptor, &workers, accepting);
+        let components = components.clone();
         Ok(Self {
             addresses,
             stop,
@@ -119,6 +108,33 @@ impl Server {
         self.components.request_metrics.tls.log_rest(self.components.settings().under_run);
         // The workers have ended: the store writes what is left.
         self.components.store.close();
+    }
+}
+
+/// Starts the workers, which share one gate, each with its queue.
+fn start_workers(
+    components: &Components,
+    stop: &CancellationToken,
+) -> io::Result<(Vec<Worker>, Vec<WorkerQueue<AcceptedConnection>>)> {
+    let gate = components.gate(&components.settings());
+    let connections = TaskTracker::new();
+    let start =
+        |number| Worker::start(number, components, &gate, stop.clone(), connections.clone());
+    let started = (0..components.workers).map(start).collect::<io::Result<Vec<_>>>()?;
+    Ok(started.into_iter().unzip())
+}
+
+fn start_pace_keeper(components: &Components) -> io::Result<PaceKeeper> {
+    let of_pace = (&components.store, components.egress.lanes());
+    let of_engine = (components.witness(), components.membership());
+    PaceKeeper::start(of_pace, &components.clock, of_engine)
+}
+
+/// Accepts on the first workers, each for one copy of the listeners. Each prefers itself.
+fn start_accepting(mut acceptor: Acceptor, workers: &[Worker], accepting: Vec<Listeners>) {
+    for (worker, listeners) in workers.iter().zip(accepting) {
+        worker.accept(acceptor.clone(), listeners);
+        acceptor.workers.rotate_left(1);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Writes the number of decisions to the log every hour and at the end, also when there were none: a
-//! line of the chain, by which an auditor sees the share of the records and that the proxy ran.
+//! Writes the number of decisions to the log every hour and at the end, also when there were none:
+//! a line of the chain, by which an auditor sees the share of the records and that the proxy ran.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::build::Components;
+use super::components::Components;
 use super::lifecycle::Lifecycle;
 use crate::audit::{self, Notice, TotalsEvent, Writer};
 use crate::pace::{Lanes, WaitTotals};

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
 use super::accept::Acceptor;
-use super::build::Components;
+use super::components::Components;
 use super::listeners::Listeners;
 use super::worker_queue::{AcceptedConnection, ConnectionCount, WorkerQueue};
 use crate::egress::Egress;
@@ -132,8 +132,8 @@ async fn drain(connections: &TaskTracker, drain_timeout: Duration) {
     }
 }
 
-/// Serves one admitted connection, or rejects it. Its permits are kept until it ends, including what
-/// runs inside a CONNECT.
+/// Serves one admitted connection, or rejects it. Its permits are kept until it ends, including
+/// what runs inside a CONNECT.
 async fn serve_connection(
     connection: AcceptedConnection,
     count: ConnectionCount,

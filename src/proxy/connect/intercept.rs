@@ -11,7 +11,7 @@ use rustls::AlertDescription;
 use rustls::server::Acceptor;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
-use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tracing::{info, warn};
 
 use crate::audit::Reason;
@@ -87,35 +87,16 @@ impl Interception {
         }
     }
 
+    /// Terminates the client's TLS with a leaf for the host of the CONNECT.
     async fn accept_tls(
         self,
         stream: Stream,
         context: &ConnectionContext,
         handshake_timeout: Duration,
     ) -> Option<Inside> {
-        let acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
-        let start = match timeout(handshake_timeout, acceptor).await {
-            Ok(Ok(start)) => start,
-            Ok(Err(error)) => {
-                let (client, origin) = (context.client.address, &self.origin);
-                self.current.load().metrics.tls.count_failure(Some(&error));
-                info!(%client, %origin, "no TLS handshake inside CONNECT: {error}");
-                return None;
-            }
-            Err(_) => {
-                self.current.load().metrics.tls.count_failure(None);
-                return None;
-            }
-        };
-        let host = self.origin.host();
-        if let Err(mismatch) = check_intercepted(host, start.client_hello().server_name()) {
-            self.record(Reason::SniMismatch, mismatch.name()).await;
-            let mut stream = start.io;
-            let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
-            return None;
-        }
+        let start = self.read_hello(stream, context, handshake_timeout).await?;
         let leaves = Arc::clone(&self.current.load().leaves);
-        let config = match leaves.server_config(host).await {
+        let config = match leaves.server_config(self.origin.host()).await {
             Ok(config) => config,
             Err(error) => {
                 warn!(origin = %self.origin, "no certificate could be made: {error}");
@@ -137,6 +118,37 @@ impl Interception {
         let stream = PlaintextStream::new(Box::new(stream));
         let within = Arc::new(context.within(self.origin));
         Some(if is_h2 { Inside::Http2(stream, within) } else { Inside::Http1(stream, within) })
+    }
+
+    /// Reads the ClientHello, which must name the host of the CONNECT.
+    async fn read_hello(
+        &self,
+        stream: Stream,
+        context: &ConnectionContext,
+        handshake_timeout: Duration,
+    ) -> Option<StartHandshake<Stream>> {
+        let acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
+        let start = match timeout(handshake_timeout, acceptor).await {
+            Ok(Ok(start)) => start,
+            Ok(Err(error)) => {
+                let (client, origin) = (context.client.address, &self.origin);
+                self.current.load().metrics.tls.count_failure(Some(&error));
+                info!(%client, %origin, "no TLS handshake inside CONNECT: {error}");
+                return None;
+            }
+            Err(_) => {
+                self.current.load().metrics.tls.count_failure(None);
+                return None;
+            }
+        };
+        let host = self.origin.host();
+        if let Err(mismatch) = check_intercepted(host, start.client_hello().server_name()) {
+            self.record(Reason::SniMismatch, mismatch.name()).await;
+            let mut stream = start.io;
+            let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
+            return None;
+        }
+        Some(start)
     }
 
     async fn record(&self, reason: Reason, sni: Option<&str>) {

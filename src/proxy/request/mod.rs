@@ -4,6 +4,7 @@
 pub mod char_class;
 pub mod destination;
 pub mod expect;
+mod head_checks;
 pub mod header_set;
 pub mod hop_by_hop;
 pub mod max_forwards;

@@ -1,6 +1,7 @@
 //! Targets and headers of requests, and the destination that each is read as.
 
-use http::Request;
+use http::header::USER_AGENT;
+use http::{Request, Version};
 
 use super::*;
 
