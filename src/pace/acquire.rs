@@ -5,42 +5,21 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::conditions::{Role, TurnConditions};
-use super::config::{PaceMode, Subresources};
-use super::hold::Hold;
-use super::lane::{Arrival, Kind, LaneLimit};
+use super::config::PaceMode;
+use super::lane::Arrival;
 use super::lane_cell::{LaneCell, TurnGuard, send_grants};
 use super::lanes::Lanes;
 use super::no_turn::NoTurn;
 use super::tick::Tick;
 use super::turn::Turn;
+use super::turn_request::{TurnRequest, too_long};
 use super::visits::Visit;
 use super::waited::Waited;
 use super::waiting::NotQueued;
-use crate::policy::pace::SitePace;
 use crate::robots::OutsideVisitTime;
 use crate::runtime::box_future::box_future;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
-
-/// The request that needs a turn, and what applies to it.
-#[derive(Clone, Copy, Debug)]
-pub struct TurnRequest<'a> {
-    pub origin: &'a Origin,
-    pub client: &'a ClientKey,
-    /// The agent's; `None`: the origin's or the default.
-    pub mode: Option<PaceMode>,
-    /// The group of the robots.txt that applies, and what that asks.
-    pub group: &'a str,
-    pub site_pace: Option<SitePace>,
-    /// When the next Visit-time of the group begins, if this is not within one.
-    pub outside_visit_time: Option<OutsideVisitTime>,
-    pub visit: Visit,
-    pub is_robots_txt: bool,
-    /// The longest that the request may wait, if that is less than `pace.max_wait`.
-    pub max_wait: Option<Duration>,
-    /// Triggered when the proxy stops.
-    pub shutdown: &'a CancellationToken,
-}
 
 /// A turn at once, or the wait for one.
 #[derive(Debug)]
@@ -180,33 +159,6 @@ impl Lanes {
         self.acquire(&request).await
     }
 
-    /// The arrival of a request, the mode that applies, and whether its start begins a visit.
-    fn arrival<'a>(&self, request: &TurnRequest<'a>, now: Tick) -> (Arrival<'a>, PaceMode, bool) {
-        let config = self.shared.config.load();
-        let mode = request.mode.unwrap_or_else(|| config.mode(request.origin));
-        let has_visits = config.subresources == Subresources::Visit;
-        let is_of_visit = has_visits
-            && request.visit == Visit::Subresource
-            && self.shared.visits.count(request.client, now);
-        if request.site_pace.is_some_and(|site| site.clamped) {
-            self.shared.stats.note_clamped();
-        }
-        let delay = request.site_pace.map_or(Duration::ZERO, |site| site.delay);
-        let not_before = request.outside_visit_time.map(|outside| now + outside.begins_in);
-        // Without a delay of their own all groups are one.
-        let group = if delay.is_zero() && not_before.is_none() { "" } else { request.group };
-        let kind = if request.is_robots_txt {
-            Kind::RobotsTxt
-        } else if is_of_visit {
-            Kind::Subresource
-        } else {
-            Kind::Page { group, delay, not_before }
-        };
-        let max_wait = request.max_wait.unwrap_or(config.max_wait).min(config.max_wait);
-        let arrival = Arrival { client: request.client, kind, max_wait };
-        (arrival, mode, has_visits && request.visit == Visit::Document)
-    }
-
     async fn wait_in(
         &self,
         request: &TurnRequest<'_>,
@@ -227,17 +179,17 @@ impl Lanes {
             NotQueued::Full => NoTurn::Full,
         })?;
         send_grants(granted);
-        let (limit, own_delay) = (waiting.limit, waiting.own_delay);
+        let (limit, lane_delay) = (waiting.limit, waiting.lane_delay);
         if let Some(guard) = waiting.at_once() {
             // What the queue itself takes is no wait.
-            return Ok((guard, Waited::of(limit, request.site_pace, own_delay, Duration::ZERO)));
+            return Ok((guard, Waited::of(limit, request.site_pace, lane_delay, Duration::ZERO)));
         }
         // Without a turn it has waited for as long as it may, or a hold has begun that is longer.
         let Some(guard) = waiting.granted(request.shutdown).await? else {
             let end = now + arrival.max_wait;
             return Err(self.too_late(&waiting.cell, request, arrival, end));
         };
-        Ok((guard, Waited::of(limit, request.site_pace, own_delay, self.now().since(now))))
+        Ok((guard, Waited::of(limit, request.site_pace, lane_delay, self.now().since(now))))
     }
 
     /// Why a request that has waited has no turn; it may wait until `end`.
@@ -255,22 +207,4 @@ impl Lanes {
         let hold = state.lane.hold_for(request.client, now);
         too_long(request, limit, wait, hold, (now, end.since(now)))
     }
-}
-
-/// At `now` the request may wait for another `max_wait`. If the hold is shorter than that, what is
-/// too long is the queue.
-fn too_long(
-    request: &TurnRequest<'_>,
-    limit: LaneLimit,
-    wait: Duration,
-    hold: Option<Hold>,
-    (now, max_wait): (Tick, Duration),
-) -> NoTurn {
-    let hold = hold.filter(|hold| hold.until.since(now) > max_wait);
-    if let Some(Hold { until, status, cause }) = hold {
-        return NoTurn::Resting { wait: until.since(now), status, cause };
-    }
-    let Waited { by, line, delay, .. } =
-        Waited::of(limit, request.site_pace, Duration::ZERO, Duration::ZERO);
-    NoTurn::TooLong { wait, by, line, delay }
 }

@@ -219,33 +219,6 @@ impl Lane {
         self.turns.remove(turn);
     }
 
-    /// The longest hold at `now`, if there is one.
-    pub fn hold_at(&self, now: Tick) -> Option<Hold> {
-        self.holds.longest(now)
-    }
-
-    /// The hold at `now` for requests of `client`, if there is one.
-    pub fn hold_for(&self, client: &ClientKey, now: Tick) -> Option<Hold> {
-        self.holds.at(client, now)
-    }
-
-    /// The hold at `now` for the request of `turn`, if there is one.
-    pub fn hold_of(&self, turn: TurnId, now: Tick) -> Option<Hold> {
-        self.holds.at(&self.turns.get(turn)?.client, now)
-    }
-
-    /// Holds until `hold.until`, as after a restart.
-    pub fn set_hold(&mut self, hold: Hold, now: Tick) {
-        self.holds.set(hold, now);
-        self.concurrency_ramp = 1;
-    }
-
-    /// Ends a hold and forgets the failures behind it.
-    pub fn release(&mut self) {
-        self.holds = LaneHolds::new();
-        self.concurrency_ramp = self.config.concurrency;
-    }
-
     /// Applies other settings; what has started counts on.
     pub fn change(&mut self, config: Config) {
         let is_full = self.concurrency_ramp >= self.config.concurrency;
@@ -272,54 +245,11 @@ impl Lane {
         self.groups.iter().map(|group| group.queue.len_of(client)).sum()
     }
 
-    /// The groups with a waiter that may be one more under way: the moment from which each may have
-    /// a turn, and its index. Where there is a delay, a turn that has not started is the only one.
-    fn ready_groups(&self, now: Tick) -> impl Iterator<Item = (Tick, usize)> {
-        let own = self.own_delay(now);
-        let is_taken = !own.is_zero() && self.turns.unstarted(None) > 0;
-        let limit = self.concurrency(now);
-        self.groups.iter().enumerate().filter_map(move |(at, group)| {
-            let is_taken = group.key.is_page()
-                && (is_taken
-                    || !group.delay.is_zero() && self.turns.unstarted(Some(&group.key)) > 0);
-            let counts = group.key.counts();
-            let may =
-                |client: &&ClientKey| !counts || self.turns.has_free_concurrency(client, limit);
-            let clients = group.queue.clients().filter(|_| !is_taken).filter(may);
-            let held_until = clients.map(|client| self.holds.until(client)).min()?;
-            Some((self.ready_at(group, own).max(held_until), at))
-        })
-    }
-
     /// The requests that may be under way.
     fn concurrency(&self, now: Tick) -> usize {
-        let parts = self.share.here.max(self.share.delay_factor) as usize;
+        let parts = self.share.proxies.max(self.share.delay_factor) as usize;
         self.rate
             .concurrency(self.concurrency_ramp.min((self.config.concurrency / parts).max(1)), now)
-    }
-
-    /// Forgets the groups of which nothing need be remembered: a file may name very many.
-    fn forget_groups(&mut self, now: Tick) {
-        let groups = std::mem::take(&mut self.groups);
-        let is_needed =
-            |group: &Group| !self.is_over(group, now) || self.turns.unstarted(Some(&group.key)) > 0;
-        self.groups = groups.into_iter().filter(is_needed).collect();
-    }
-
-    /// Whether nothing need be remembered of a group at `now`.
-    fn is_over(&self, group: &Group, now: Tick) -> bool {
-        group.queue.len() == 0 && !self.is_group_delayed(group, now)
-    }
-
-    fn group(&mut self, key: GroupKey) -> &mut Group {
-        let at = self.groups.iter().position(|group| group.key == key);
-        let at = at.unwrap_or_else(|| {
-            // Most lanes have one group; a vector makes room for four at once.
-            self.groups.reserve_exact(1);
-            self.groups.push(Group::new(key));
-            self.groups.len() - 1
-        });
-        &mut self.groups[at]
     }
 
     fn add_turn(&mut self, client: ClientKey, key: GroupKey, delay: Duration, now: Tick) -> TurnId {

@@ -200,7 +200,7 @@ impl Lanes {
     }
 
     /// Ends the hold of `origin`; whether there was one.
-    pub fn release(&self, origin: &Origin) -> bool {
+    pub fn end_hold(&self, origin: &Origin) -> bool {
         if self.view(origin).is_none_or(|view| view.ahead.hold.is_none()) {
             return false;
         }
@@ -208,7 +208,7 @@ impl Lanes {
         let now = self.now();
         let was_held = cell.update(now, |state| {
             let was_held = state.lane.hold_at(now).is_some();
-            state.lane.release();
+            state.lane.end_hold();
             was_held
         });
         if was_held {

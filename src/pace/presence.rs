@@ -18,7 +18,7 @@ const PRESENCE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 impl Lanes {
     /// Shares the pace with the other proxies of `engine`. Only the first call has an effect.
-    pub fn share(&self, engine: Arc<dyn Engine>) {
+    pub fn set_engine(&self, engine: Arc<dyn Engine>) {
         self.shared.cluster.set(engine);
         // It may be away from the start.
         self.update_share();
@@ -32,8 +32,8 @@ impl Lanes {
         };
         for cell in self.all() {
             cell.update(now, |state| {
-                let here = state.lane.share().here;
-                state.lane.set_share(Share { here, ..share });
+                let proxies = state.lane.share().proxies;
+                state.lane.set_share(Share { proxies, ..share });
             });
         }
     }
@@ -60,10 +60,10 @@ async fn announce(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
         let calls: Vec<_> = cells.iter().map(|cell| engine.announce_presence(&cell.key)).collect();
         for (cell, call) in cells.iter().zip(calls) {
             let Ok(presence) = call.await else { return };
-            let here = u32::try_from(presence.proxies).unwrap_or(u32::MAX).max(1);
+            let proxies = u32::try_from(presence.proxies).unwrap_or(u32::MAX).max(1);
             let now = cell.shared.clock.now();
             cell.update(now, |state| {
-                state.lane.set_share(Share { here, ..cell.shared.cluster.share() });
+                state.lane.set_share(Share { proxies, ..cell.shared.cluster.share() });
             });
             shared_holds::apply(cell, presence.hold, now);
         }

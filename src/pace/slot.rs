@@ -7,8 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep_until;
 
 use super::conditions::TurnConditions;
-use super::config::Away;
-use super::lane::{LaneLimit, Share, TurnId};
+use super::lane::{LaneLimit, TurnId};
 use super::lane_cell::TurnGuard;
 use super::no_turn::{NoTurn, WaitReason};
 use super::shared_holds;
@@ -20,9 +19,6 @@ use crate::engine::{self, Engine, SlotEnd, SlotsRequest};
 pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
 /// When to come back where the engine responds too late for any slot.
 const LATE_RETRY: Duration = Duration::from_secs(1);
-/// When the engine is asked again while a turn waits for its part of the pace.
-const AWAY_RETRY: Duration = Duration::from_millis(250);
-
 /// A span in which a turn may start, and keeps the distance to those of other proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
@@ -63,14 +59,8 @@ enum ReserveAttempt {
     EngineAway,
     /// The next slot is so far ahead.
     Beyond(Duration),
+    /// The engine has responded too late: without a slot other proxies may start as well.
     TooLate,
-}
-
-/// How a turn goes on without the engine.
-enum WithoutEngine {
-    Start(StartRule),
-    /// Its part of the pace comes then.
-    WaitUntil(Tick),
 }
 
 impl TurnGuard {
@@ -88,30 +78,21 @@ impl TurnGuard {
         let Some(engine) = shared.cluster.engine() else { return Ok(StartRule::Free) };
         let mut away_since = None;
         loop {
-            match self.try_reserve(engine, id, deadline).await {
-                Some(ReserveAttempt::Slot(slot)) => return Ok(StartRule::Slot(slot)),
-                None => return Ok(StartRule::Free),
-                Some(ReserveAttempt::EngineAway) => {
+            let Some(attempt) = self.try_reserve(engine, id, deadline).await else {
+                return Ok(StartRule::Free);
+            };
+            match attempt {
+                ReserveAttempt::Slot(slot) => return Ok(StartRule::Slot(slot)),
+                ReserveAttempt::EngineAway => {
                     let since = *away_since.get_or_insert_with(|| shared.clock.now());
-                    match self.start_without_engine(id, since, deadline)? {
-                        WithoutEngine::Start(rule) => return Ok(rule),
-                        WithoutEngine::WaitUntil(start) => {
-                            let retry = shared.clock.now() + AWAY_RETRY;
-                            sleep_until(shared.clock.instant(start.min(retry))).await;
-                        }
+                    if let Some(rule) = self.try_without_engine(id, since, deadline).await? {
+                        return Ok(rule);
                     }
                 }
-                Some(ReserveAttempt::Beyond(wait)) => {
-                    let now = shared.clock.now();
-                    self.cell.state.lock().lane.postpone(id, now + wait);
-                    if now + wait > deadline {
-                        return Err(self.beyond(id, conditions, wait));
-                    }
-                    // Another request to the engine before half of it is over would not help.
-                    sleep_until(shared.clock.instant(now + wait / 2)).await;
+                ReserveAttempt::Beyond(wait) => {
+                    self.wait_beyond_horizon(id, conditions, wait).await?;
                 }
-                Some(ReserveAttempt::TooLate) => {
-                    // The engine responds too late: without a slot other proxies may start as well.
+                ReserveAttempt::TooLate => {
                     engine.stats().note_slot(SlotEnd::Missed);
                     if shared.clock.now() >= deadline {
                         let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
@@ -122,57 +103,36 @@ impl TurnGuard {
         }
     }
 
-    /// Settles the start of a turn for which the engine has no slot since that moment: it takes
-    /// this proxy's part of the pace, also where a single operation has failed. Where that is not
-    /// soon, the engine is asked again until then.
+    /// Waits for half of the time until the next slot: another request to the engine before that
+    /// would not help.
     ///
     /// # Errors
     ///
-    /// The time does not come before `deadline`, or nothing starts without the engine.
-    fn start_without_engine(
+    /// That slot begins after the deadline.
+    async fn wait_beyond_horizon(
         &self,
         id: TurnId,
-        since: Tick,
-        deadline: Tick,
-    ) -> Result<WithoutEngine, NoTurn> {
-        let shared = &self.cell.shared;
-        let (cluster, config) = (&shared.cluster, shared.config.load());
-        let is_up = cluster.engine().is_some_and(|engine| engine.status().is_up);
-        let now = shared.clock.now();
-        if config.away == Away::Stop {
-            let goes_on = is_up && now < deadline;
-            return if goes_on {
-                Ok(WithoutEngine::WaitUntil(now + AWAY_RETRY))
-            } else {
-                Err(NoTurn::EngineAway)
-            };
+        conditions: &TurnConditions,
+        wait: Duration,
+    ) -> Result<(), NoTurn> {
+        let clock = &self.cell.shared.clock;
+        let now = clock.now();
+        self.cell.state.lock().lane.postpone(id, now + wait);
+        if now + wait > conditions.deadline {
+            return Err(self.no_slot_before_deadline(id, conditions, wait));
         }
-        let mut state = self.cell.state.lock();
-        let known = state.lane.share();
-        let share = if known.delay_factor > 1 {
-            known
-        } else {
-            Share::away(cluster.delay_factor(&config), since)
-        };
-        let rule = if share.delay_factor > 1 { StartRule::OwnShare } else { StartRule::Free };
-        let Some(at) = state.lane.starts_at_by(id, share) else {
-            return Ok(WithoutEngine::Start(rule));
-        };
-        if at <= now + CONNECT_LEAD {
-            state.lane.fix_start(id, share);
-            return Ok(WithoutEngine::Start(rule));
-        }
-        // An engine that has failed once may respond in time for a slot.
-        if at > deadline && (!is_up || now >= deadline) {
-            let (wait, by) = (at.since(now), WaitReason::Share);
-            return Err(NoTurn::TooLong { wait, by, line: None, delay: Duration::ZERO });
-        }
-        Ok(WithoutEngine::WaitUntil(at))
+        sleep_until(clock.instant(now + wait / 2)).await;
+        Ok(())
     }
 
     /// Why there is no slot until the deadline: the hold of the origin, or the delay that is
     /// longer.
-    fn beyond(&self, id: TurnId, conditions: &TurnConditions, wait: Duration) -> NoTurn {
+    fn no_slot_before_deadline(
+        &self,
+        id: TurnId,
+        conditions: &TurnConditions,
+        wait: Duration,
+    ) -> NoTurn {
         let now = self.cell.shared.clock.now();
         let state = self.cell.state.lock();
         if let Some(hold) =
@@ -182,7 +142,7 @@ impl TurnGuard {
         }
         let limit = state.lane.delaying_limit(id, now).unwrap_or(LaneLimit::Delay);
         let Waited { by, line, delay, .. } =
-            Waited::of(limit, conditions.site_pace, state.lane.own_delay(now), Duration::ZERO);
+            Waited::of(limit, conditions.site_pace, state.lane.lane_delay(now), Duration::ZERO);
         NoTurn::TooLong { wait, by, line, delay }
     }
 
@@ -201,7 +161,7 @@ impl TurnGuard {
         let reserved = engine.reserve_slots(SlotsRequest {
             origin: &cell.key,
             group: &request.group,
-            own_delay: request.own_delay,
+            own_delay: request.lane_delay,
             asked_delay: request.site_delay,
             slack,
             horizon,

@@ -18,22 +18,22 @@ pub struct Waited {
 }
 
 impl Waited {
-    /// A wait of a request of which the site asks that; `own_delay` is that of the lane itself.
+    /// A wait of a request of which the site asks that; `lane_delay` is that of the lane itself.
     pub(super) fn of(
         limit: LaneLimit,
         site: Option<SitePace>,
-        own_delay: Duration,
+        lane_delay: Duration,
         time: Duration,
     ) -> Self {
         let by = WaitReason::of(limit, site.map(|site| site.record));
         let is_asked = matches!(by, WaitReason::CrawlDelay | WaitReason::RequestRate);
         let site = site.filter(|_| is_asked);
-        let own_delay = if by == WaitReason::Delay { own_delay } else { Duration::ZERO };
+        let lane_delay = if by == WaitReason::Delay { lane_delay } else { Duration::ZERO };
         Self {
             time,
             by,
             line: site.map(|site| site.line),
-            delay: site.map_or(own_delay, |site| site.delay),
+            delay: site.map_or(lane_delay, |site| site.delay),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Waiting<'a, K: Key = Origin> {
     pub limit: LaneLimit,
     expected: Tick,
     /// The delay of the lane itself.
-    pub own_delay: Duration,
+    pub lane_delay: Duration,
 }
 
 /// Why a request is not queued.
@@ -56,7 +56,7 @@ impl<K: Key> LaneCell<K> {
         };
         let limit = state.lane.limit(arrival, now);
         let expected = now + state.lane.estimate(arrival, now);
-        let own_delay = state.lane.own_delay(now);
+        let lane_delay = state.lane.lane_delay(now);
         if !has_room(state, client, max_per_lane) {
             return Err(NotQueued::Full);
         }
@@ -76,7 +76,10 @@ impl<K: Key> LaneCell<K> {
         state.waiters.insert(waiter, Waiter { client: client.clone(), guard: sender, deadline });
         let granted = self.grant(state, now);
         let cell = Arc::clone(self);
-        Ok((Waiting { cell, client, waiter, guard, deadline, limit, expected, own_delay }, granted))
+        Ok((
+            Waiting { cell, client, waiter, guard, deadline, limit, expected, lane_delay },
+            granted,
+        ))
     }
 }
 

@@ -117,7 +117,7 @@ impl Components {
             self.store.share(Arc::clone(engine));
         }
         if settings.engine.share_pace {
-            self.egress.lanes().share(Arc::clone(engine));
+            self.egress.lanes().set_engine(Arc::clone(engine));
         }
     }
 

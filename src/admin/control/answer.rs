@@ -85,7 +85,7 @@ impl StoreAdmin for Running {
 
     /// Removes what is stored of `origin`; returns whether there was anything.
     fn forget(&self, origin: &Origin) -> Result<bool, ControlError> {
-        let was_held = self.lanes.release(origin);
+        let was_held = self.lanes.end_hold(origin);
         Ok(Handle::current().block_on(Store::forget(&self.store, origin)) || was_held)
     }
 

@@ -4,10 +4,10 @@ use http::header::{HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use super::*;
-use crate::pace::acquire::TurnRequest;
 use crate::pace::config::{AddressLimits, Config, PaceMode};
 use crate::pace::lanes::Lanes;
 use crate::pace::turn::Turn;
+use crate::pace::turn_request::TurnRequest;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::{SystemClock, monotonic};
 use crate::types::client_key::ClientKey;

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::pace::acquire::TurnRequest;
 use crate::pace::config::Config;
 use crate::pace::lanes::Lanes;
 use crate::pace::turn::Turn;
+use crate::pace::turn_request::TurnRequest;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::SystemClock;
 use crate::types::client_key::ClientKey;

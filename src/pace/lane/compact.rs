@@ -15,7 +15,7 @@ use crate::pace::tick::Tick;
 pub struct CompactLane {
     next: Tick,
     /// The lane's own delay.
-    own_delay: Duration,
+    lane_delay: Duration,
     groups: Box<[CompactGroup]>,
     holds: Holds,
     latency: Option<Duration>,
@@ -53,7 +53,7 @@ impl Lane {
         let groups = groups.collect();
         Some(CompactLane {
             next: self.next,
-            own_delay: self.own_delay(now),
+            lane_delay: self.lane_delay(now),
             groups,
             holds: self.holds.for_all(),
             latency: self.rate.latency(),
@@ -89,7 +89,7 @@ impl CompactLane {
 
     /// Whether nothing need be remembered at `now`, in this part of the pace.
     pub fn is_over(&self, now: Tick, bounds: Bounds, share: Share) -> bool {
-        !share.lasts(self.next, self.own_delay, now)
+        !share.lasts(self.next, self.lane_delay, now)
             && self.holds.is_over(now, bounds)
             && self.groups.iter().all(|group| !share.lasts(group.next, group.delay, now))
     }

@@ -54,14 +54,14 @@ impl Lane {
     }
 
     /// The lane's own delay, whatever the site asks of a group.
-    pub fn own_delay(&self, now: Tick) -> Duration {
+    pub fn lane_delay(&self, now: Tick) -> Duration {
         self.rate.delay(&self.config, now)
     }
 
     /// Which delay is the longer one for the turn.
     pub fn delaying_limit(&self, turn: TurnId, now: Tick) -> Option<LaneLimit> {
         let site = self.turns.get(turn)?.delay;
-        let own = self.own_delay(now);
+        let own = self.lane_delay(now);
         Some(if self.site_delay(site) >= own {
             self.site_delay_limit(site)
         } else if own > self.rate.unadapted(&self.config, now) {
@@ -77,8 +77,8 @@ impl Lane {
         if self.site_delay(site) > site { LaneLimit::Adapt } else { LaneLimit::SiteDelay }
     }
 
-    /// When the turn may start, by its delays as they are in this part of the pace, and holds.
-    pub fn starts_at_by(&self, turn: TurnId, share: Share) -> Option<Tick> {
+    /// When the turn may start, by its holds, and by its delays as they are with `share`.
+    pub fn starts_at_with(&self, turn: TurnId, share: Share) -> Option<Tick> {
         let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
         Some(self.delayed_start(turn, share))
     }
@@ -91,13 +91,13 @@ impl Lane {
         }
         let group = self.groups.iter().find(|group| group.key == turn.key);
         let next = group.map_or(Tick::default(), |group| group.next);
-        let by_lane = share.extended(self.next, || self.own_delay(share.since));
+        let by_lane = share.extended(self.next, || self.lane_delay(share.since));
         held_until.max(by_lane).max(share.extended(next, || self.site_delay(turn.delay)))
     }
 
     /// The next start by the lane's own delay, in this proxy's part of the pace.
     pub(super) fn next_by_lane(&self) -> Tick {
-        self.share.extended(self.next, || self.own_delay(self.share.since))
+        self.share.extended(self.next, || self.lane_delay(self.share.since))
     }
 
     /// The next start of a group, likewise.
@@ -107,7 +107,7 @@ impl Lane {
 
     /// Whether something lies ahead by the lane's own delay.
     pub(super) fn is_lane_delayed(&self, now: Tick) -> bool {
-        self.share.lasts(self.next, self.own_delay(now), now)
+        self.share.lasts(self.next, self.lane_delay(now), now)
     }
 
     /// Whether something lies ahead by the delay of a group.
@@ -120,8 +120,8 @@ impl Lane {
         delay.max(self.rate.adapted(&self.config, delay))
     }
 
-    /// How much longer a delay is in this proxy's part.
-    pub(super) const fn of_part(&self, delay: Duration) -> Duration {
+    /// The delay as this proxy keeps it for its share: longer while the engine is away.
+    pub(super) const fn in_share(&self, delay: Duration) -> Duration {
         delay.saturating_mul(self.share.delay_factor)
     }
 }

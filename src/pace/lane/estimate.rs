@@ -30,7 +30,7 @@ impl Lane {
             return self.holds.until(arrival.client).since(now);
         };
         let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
-        let (own, site) = (self.own_delay(now), self.site_delay(delay));
+        let (own, site) = (self.lane_delay(now), self.site_delay(delay));
         let of_group = group.map_or(Tick::default(), |group| group.next);
         let next = self.next_by_lane().max(self.share.extended(of_group, || site));
         let unstarted = match group {
@@ -40,13 +40,13 @@ impl Lane {
         };
         let ahead = group.map_or(0, |group| group.queue.ahead_of(arrival.client)) + unstarted;
         // The other proxies start in between.
-        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX).saturating_mul(self.share.here);
+        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX).saturating_mul(self.share.proxies);
         let unknown = if self.history_lost { Tick::default() + delay } else { Tick::default() };
         let first = next
             .max(self.holds.until(arrival.client))
             .max(not_before.unwrap_or_default())
             .max(unknown);
-        first.since(now).saturating_add(self.of_part(own.max(site)).saturating_mul(ahead))
+        first.since(now).saturating_add(self.in_share(own.max(site)).saturating_mul(ahead))
     }
 
     /// The limit that one more request would wait for.
@@ -55,7 +55,7 @@ impl Lane {
         let group = self.groups.iter().find(|group| group.key.is_of(kind));
         let next = group.map_or(Tick::default(), |group| group.next);
         let hold = self.holds.at(arrival.client, now).map(|hold| hold.until);
-        let own = self.own_delay(now);
+        let own = self.lane_delay(now);
         if hold.is_some_and(|until| until >= self.next.max(next)) {
             LaneLimit::Hold
         } else if !kind.is_page() || own.is_zero() && kind.delay().is_zero() {

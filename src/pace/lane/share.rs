@@ -13,16 +13,16 @@ pub struct Share {
     /// From then on: what others have started just before is not known.
     pub since: Tick,
     /// The proxies at the origin: each has its part of the concurrency, and they take turns.
-    pub here: u32,
+    pub proxies: u32,
 }
 
 impl Share {
     /// Of one proxy alone.
-    pub const ALONE: Self = Self { delay_factor: 1, since: Tick::from_micros(0), here: 1 };
+    pub const ALONE: Self = Self { delay_factor: 1, since: Tick::from_micros(0), proxies: 1 };
 
     /// Of one of so many proxies that cannot reach the engine since then.
     pub const fn away(delay_factor: u32, since: Tick) -> Self {
-        Self { delay_factor, since, here: 1 }
+        Self { delay_factor, since, proxies: 1 }
     }
 
     /// When the next start may be, where it might be at `next` if this proxy had the whole pace: so

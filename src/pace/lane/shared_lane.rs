@@ -13,7 +13,7 @@ use crate::pace::tick::Tick;
 pub struct SlotRequest {
     /// The group of the robots.txt.
     pub group: Box<str>,
-    pub own_delay: Duration,
+    pub lane_delay: Duration,
     pub site_delay: Duration,
     /// The longest of the delays and holds that this proxy keeps itself.
     pub left: Duration,
@@ -34,13 +34,13 @@ impl Lane {
     /// has ended.
     pub fn slot_request(&self, turn: TurnId, now: Tick) -> Option<SlotRequest> {
         // The engine counts what the other proxies have started.
-        let left = self.starts_at_by(turn, Share::ALONE)?.since(now);
+        let left = self.starts_at_with(turn, Share::ALONE)?.since(now);
         let turn = self.turns.get(turn)?;
         let GroupKey::Page(group) = &turn.key else { return None };
-        let own_delay = self.own_delay(now);
+        let lane_delay = self.lane_delay(now);
         let site_delay = self.site_delay(turn.delay);
-        let has_delay = !own_delay.is_zero() || !site_delay.is_zero();
-        has_delay.then(|| SlotRequest { group: group.clone(), own_delay, site_delay, left })
+        let has_delay = !lane_delay.is_zero() || !site_delay.is_zero();
+        has_delay.then(|| SlotRequest { group: group.clone(), lane_delay, site_delay, left })
     }
 
     /// The turn does not start before `begin`, nor do those after it: other proxies do. It may
@@ -60,7 +60,7 @@ impl Lane {
     /// When the turn may start without a slot, by a part of the pace; it may start then, whatever
     /// becomes of the engine. `None`: it has started or has ended.
     pub fn fix_start(&mut self, turn: TurnId, share: Share) -> Option<Tick> {
-        let at = self.starts_at_by(turn, share)?;
+        let at = self.starts_at_with(turn, share)?;
         self.turns.get_mut(turn)?.fixed_start = Some(at);
         Some(at)
     }

@@ -23,8 +23,8 @@ const REQUESTS: usize = 12;
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// The proxy marks that it is here; the response comes later.
-    Mark(usize),
-    Marked(usize, u32),
+    Announce(usize),
+    Announced(usize, u32),
     /// A request is over, and another comes.
     End(usize, TurnId),
 }
@@ -62,7 +62,7 @@ impl Proxies {
     fn run(&mut self, since: Truth, until: Truth) {
         for proxy in 0..self.all.len() {
             // They come one after the other, in ten seconds.
-            self.agenda.add(self.chance.below(10 * SECOND), Next::Mark(proxy));
+            self.agenda.add(self.chance.below(10 * SECOND), Next::Announce(proxy));
         }
         while let Some((at, next)) = self.agenda.next_before(until) {
             self.step(at, next);
@@ -74,16 +74,16 @@ impl Proxies {
 
     fn step(&mut self, at: Truth, next: Next) {
         match next {
-            Next::Mark(proxy) => {
+            Next::Announce(proxy) => {
                 self.clock.set(START + at);
                 let presence =
                     now(self.all[proxy].0.announce_presence(&site())).expect("it is there");
-                let here = u32::try_from(presence.proxies).expect("a thousand");
-                self.agenda.add(at + self.chance.way(), Next::Marked(proxy, here));
-                self.agenda.add(at + MARKS, Next::Mark(proxy));
+                let proxies = u32::try_from(presence.proxies).expect("a thousand");
+                self.agenda.add(at + self.chance.way(), Next::Announced(proxy, proxies));
+                self.agenda.add(at + MARKS, Next::Announce(proxy));
             }
-            Next::Marked(proxy, here) => {
-                self.all[proxy].2.set_share(Share { here, ..Share::ALONE });
+            Next::Announced(proxy, proxies) => {
+                self.all[proxy].2.set_share(Share { proxies, ..Share::ALONE });
                 self.fill(proxy, at);
             }
             Next::End(proxy, turn) => {

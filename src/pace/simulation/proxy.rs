@@ -132,7 +132,7 @@ impl Proxy {
         let reserved = now(self.engine.reserve_slots(SlotsRequest {
             origin: &site(),
             group: &request.group,
-            own_delay: request.own_delay,
+            own_delay: request.lane_delay,
             asked_delay: request.site_delay,
             slack: slack(ROUND_TRIP, HORIZON_MAX),
             horizon: HORIZON_MAX,

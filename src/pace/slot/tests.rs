@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::engine::SystemEngineClock;
 use crate::engine::{Config as EngineConfig, HoldCause, HoldLength, HoldRequest, MemoryEngine};
-use crate::pace::acquire::TurnRequest;
 use crate::pace::config::{Away, Config};
 use crate::pace::hold::Bounds;
 use crate::pace::lanes::Lanes;
 use crate::pace::turn::Turn;
+use crate::pace::turn_request::TurnRequest;
 use crate::pace::visits::Visit;
 use crate::pace::{LaneView, PaceMode, lane};
 use crate::policy::pace::SitePace;
@@ -39,7 +39,7 @@ impl Proxies {
             let mut config = config();
             change(&mut config);
             let lanes = Lanes::new(config, Arc::new(SystemClock));
-            lanes.share(Arc::clone(engine) as _);
+            lanes.set_engine(Arc::clone(engine) as _);
             lanes
         });
         Self { lanes: lanes.collect(), engines }
@@ -284,7 +284,7 @@ async fn what_one_proxy_is_answered_holds_the_others() {
     tokio::task::yield_now().await;
     assert!(take(&proxies.lanes[1], DELAY).await.is_err());
     // An operator ends it, for both.
-    assert!(proxies.lanes[0].release(&origin()));
+    assert!(proxies.lanes[0].end_hold(&origin()));
     tokio::task::yield_now().await;
     assert!(take(&proxies.lanes[0], DELAY).await.is_ok());
 }

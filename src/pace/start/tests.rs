@@ -4,8 +4,8 @@ use http::header::{HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use super::*;
-use crate::pace::acquire::TurnRequest;
 use crate::pace::config::{AddressLimits, Config, PaceMode};
+use crate::pace::turn_request::TurnRequest;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::SystemClock;
 use crate::types::client_key::ClientKey;

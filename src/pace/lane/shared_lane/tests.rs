@@ -68,14 +68,14 @@ fn proxies_at_an_origin_share_its_places_and_take_turns() {
         kind: Kind::Page { group: "", delay: Duration::ZERO, not_before: None },
         ..page()
     };
-    for (here, most) in [(1, 7), (2, 4), (3, 2), (8, 1), (100, 1)] {
+    for (proxies, most) in [(1, 7), (2, 4), (3, 2), (8, 1), (100, 1)] {
         let mut lane = lane(8);
-        lane.set_share(Share { here, ..Share::ALONE });
+        lane.set_share(Share { proxies, ..Share::ALONE });
         let granted = (0..8).filter(|_| lane.try_acquire(&undelayed, at(1)).is_some()).count();
-        assert_eq!(granted, most, "{here}");
+        assert_eq!(granted, most, "{proxies}");
     }
     let mut lane = lane(8);
-    lane.set_share(Share { here: 3, ..Share::ALONE });
+    lane.set_share(Share { proxies: 3, ..Share::ALONE });
     granted(&mut lane, at(1));
     assert_eq!(lane.estimate(&page(), at(1)), 3 * DELAY, "the others start in between");
 }
