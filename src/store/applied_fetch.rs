@@ -37,12 +37,12 @@ impl AppliedFetch {
     }
 
     /// Whether a parent proxy failed. Other proxies may go by another.
-    pub(super) fn is_of_parent(&self) -> bool {
+    pub(super) fn is_parent_failure(&self) -> bool {
         matches!(&self.fetched.result, AccessResult::Without(cause) if cause.is_of_parent())
     }
 
-    /// The entry that it builds on if no other has landed meanwhile. One that has been forgotten has
-    /// no part in the result; but a 304 is about its copy (RFC 9110 §15.4.5).
+    /// The entry that it builds on if no other has completed meanwhile. One that has been forgotten
+    /// has no part in the result; but a 304 is about its copy (RFC 9110 §15.4.5).
     pub(super) fn base(&self, is_forgotten: bool) -> Option<Arc<Entry>> {
         let confirms_copy = matches!(self.fetched.result, AccessResult::NotModified { .. });
         self.known.clone().filter(|_| !is_forgotten || confirms_copy)
@@ -60,7 +60,7 @@ impl AppliedFetch {
     }
 
     /// The entry after the fetch, applied to `base`. Its file is already parsed.
-    pub(super) fn on_top_of(self, base: Option<Arc<Entry>>) -> Arc<Entry> {
+    pub(super) fn entry_on(self, base: Option<Arc<Entry>>) -> Arc<Entry> {
         let Self { entries, known, profile, identity, fetched, entry } = self;
         if base.as_ref().map(Arc::as_ptr) == known.as_ref().map(Arc::as_ptr) {
             return entry;

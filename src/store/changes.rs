@@ -25,7 +25,7 @@ impl Changes {
         let mailbox = Arc::default();
         let changes = Self { fetches: Arc::clone(fetches), origin: origin.clone(), mailbox };
         fetches.subscribers.add(origin, &changes.mailbox);
-        // A fetch may have landed since the work was permitted.
+        // A fetch may have completed since the work was permitted.
         let entry = fetches.entries.lock().memory.peek(origin).cloned();
         if let Some(entry) = entry {
             changes.mailbox.deliver_first(entry);

@@ -41,8 +41,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The bounds of flights. They include those queued for a slot, and those that fetch, or read the
-    /// disk, for a waiting request.
+    /// The bounds of flights. They include those queued for a slot, and those that fetch, or read
+    /// the disk, for a waiting request.
     pub(super) const fn flights(&self) -> single_flight::Bounds {
         single_flight::Bounds {
             max: self.queue_max.saturating_add(self.waiters_max),

@@ -65,15 +65,15 @@ const RESULTS: [&str; 21] = [
 ];
 
 /// A fetch in flight. Counted as aborted unless [`Self::ended`] is called.
-pub(super) struct Begun<'a> {
+pub(super) struct CountedFetch<'a> {
     counters: &'a Counters,
     result: &'static str,
 }
 
 impl Counters {
-    pub(super) fn begin(&self) -> Begun<'_> {
+    pub(super) fn begin(&self) -> CountedFetch<'_> {
         self.fetches.fetch_add(1, Ordering::Relaxed);
-        Begun { counters: self, result: "aborted" }
+        CountedFetch { counters: self, result: "aborted" }
     }
 
     /// The number of fetches by result, including those at zero.
@@ -82,7 +82,7 @@ impl Counters {
     }
 }
 
-impl Begun<'_> {
+impl CountedFetch<'_> {
     pub(super) fn ended(mut self, ended: &Result<Fetched, NotSent>) {
         self.result = match ended {
             Err(NotSent(_)) => "refused",
@@ -91,7 +91,7 @@ impl Begun<'_> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for CountedFetch<'_> {
     fn drop(&mut self) {
         let place =
             RESULTS.iter().position(|result| *result == self.result).expect("a word of the table");
@@ -125,9 +125,9 @@ mod tests {
             Cause::RedirectWithoutLocation { code: 301 },
         ];
         for cause in failed.into_iter().chain(status).chain(redirects) {
-            Begun { counters: &counters, result: word(&AccessResult::Without(cause)) };
+            CountedFetch { counters: &counters, result: word(&AccessResult::Without(cause)) };
         }
-        Begun {
+        CountedFetch {
             counters: &counters,
             result: word(&AccessResult::NotModified { freshness: Default::default() }),
         };

@@ -27,8 +27,8 @@ pub(super) struct Entries {
 /// What the lock guards.
 pub(super) struct State {
     pub(super) memory: Memory,
-    /// Counts the origins that an operator had forgotten: a load that began before one does not write
-    /// its result back.
+    /// Counts the origins that an operator had forgotten: a load that began before one does not
+    /// write its result back.
     forgets: u64,
 }
 

@@ -9,14 +9,14 @@ use crate::policy::access::{Fetched, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
 
-/// Bytes that an origin takes in memory beside its entry: its key, its place in the table and in the
-/// list by last use.
+/// Bytes that an origin takes in memory beside its entry: its key, its place in the table and in
+/// the list by last use.
 const STORE_KEY_BYTES: usize = 256;
 /// Bytes that a shared allocation takes in the tables that find it and count its uses: a row in two
 /// tables that may be half empty.
 const STORE_SHARED_BYTES: usize = 128;
-/// Bytes that an allocation takes beside its content: the allocator's own, rounding, and the count of
-/// its owners.
+/// Bytes that an allocation takes beside its content: the allocator's own, rounding, and the count
+/// of its owners.
 const STORE_PIECE_BYTES: usize = 48;
 
 /// An allocation that several entries may share.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use super::entry_view::View;
-use super::single_flight::queue::Cancelled;
+use super::single_flight::queue::CancelReason;
 use crate::egress;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
@@ -43,18 +43,18 @@ pub enum Undecided {
     /// The fetch was cancelled because no request waited for it. A request that has joined since
     /// starts another, so no request gets this.
     #[error("no request waited for the fetch of the origin's robots.txt")]
-    Left,
+    Abandoned,
     /// The fetch ended without a result: an internal error, or the proxy shuts down.
     #[error("the fetch of the origin's robots.txt was aborted")]
     Aborted,
 }
 
-impl From<Cancelled> for Undecided {
-    fn from(cancelled: Cancelled) -> Self {
-        match cancelled {
-            Cancelled::Left => Self::Left,
-            Cancelled::Busy => Self::Busy,
-            Cancelled::Aborted => Self::Aborted,
+impl From<CancelReason> for Undecided {
+    fn from(reason: CancelReason) -> Self {
+        match reason {
+            CancelReason::Abandoned => Self::Abandoned,
+            CancelReason::Busy => Self::Busy,
+            CancelReason::Aborted => Self::Aborted,
         }
     }
 }
@@ -62,9 +62,9 @@ impl From<Cancelled> for Undecided {
 impl Undecided {
     /// Whether a request that joined a fetch looks again, because that fetch ended for reasons of
     /// other clients: always if no request waited for it, otherwise once.
-    pub(super) fn is_of_others(&self, is_first: bool) -> bool {
+    pub(super) fn is_due_to_others(&self, is_first: bool) -> bool {
         match self {
-            Self::Left => true,
+            Self::Abandoned => true,
             Self::Busy | Self::Aborted => is_first,
             // A loop is one of the request that began the fetch.
             Self::NotSent(error) => is_first && error.is_loop_by_parent(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Bytes of a robots.txt that are read: the default, and the least that RFC 9309 §2.5 permits.
 pub const ROBOTS_TXT_BYTES: usize = 500 * 1024;
 
-/// Bytes of the write queue to disk: a quarter of `robots.cache_size`, within these bounds. Room for
-/// some dozens, or a few hundred, files of the largest kind.
+/// Bytes of the write queue to disk: a quarter of `robots.cache_size`, within these bounds. Room
+/// for some dozens, or a few hundred, files of the largest kind.
 pub const STORE_PENDING_BYTES_MIN: usize = 16 << 20;
 /// The most.
 pub const STORE_PENDING_BYTES_MAX: usize = 64 << 20;

@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::entry::Entry;
 use super::fetch::{FetchIdentity, FetchRequest};
-use super::fetches::{Fetches, Wait};
+use super::fetch_task::Wait;
+use super::fetches::Fetches;
 use super::known::{Known, Undecided};
 use crate::clients::Client;
 use crate::policy::profile::Profile;
@@ -90,11 +91,11 @@ impl<'a> Lookup<'a> {
                     continue;
                 }
                 Attempt::Wait(Wait::Joined(waiting)) => (waiting, true),
-                Attempt::Wait(Wait::Begun(waiting)) => (waiting, false),
+                Attempt::Wait(Wait::Started(waiting)) => (waiting, false),
             };
             let is_first = !std::mem::replace(&mut has_waited, true);
             match waiting.outcome().await.unwrap_or(Err(Undecided::Aborted)) {
-                // Derived from the entry that landed: a small cache may have evicted it already.
+                // Derived from the entry of that fetch: a small cache may have evicted it already.
                 Ok(entry) => {
                     if let Some(known) = self.derive(&entry).await {
                         return Ok(known);
@@ -102,7 +103,7 @@ impl<'a> Lookup<'a> {
                 }
                 // Cancelled before this request joined, or for a limit that another client
                 // exhausted.
-                Err(why) if has_joined && why.is_of_others(is_first) => {}
+                Err(why) if has_joined && why.is_due_to_others(is_first) => {}
                 Err(why) => return Err(why),
             }
             attempt = self.attempt(has_waited)?;

@@ -13,8 +13,8 @@ use lru::LruCache;
 use super::entry::Entry;
 use crate::types::origin::Origin;
 
-/// One byte in so many is free between allocations of mixed sizes, as `benches/memory.rs` shows after
-/// many evictions.
+/// One byte in so many is free between allocations of mixed sizes, as `benches/memory.rs` shows
+/// after many evictions.
 const STORE_BETWEEN_PIECES: usize = 32;
 
 /// The entries in memory.

@@ -1,15 +1,15 @@
 //! Stores what is known of each origin's robots.txt, and fetches it once for all that wait.
 //!
 //! Promises: at most one fetch per origin and agent is in flight, and one per origin until the
-//! origin has answered agents differently; it outlives the client that caused it, unless others wait for its
-//! slot; one agent's answers decide for no other; a returned result is current; entries,
-//! bytes, fetches, waiters and waits are bounded. What memory has no room for, and what the
-//! process leaves behind, is on disk (`disk`), so an origin is fetched again when its file is due, not
-//! because it was evicted. The store makes no decisions: those are up to `policy`.
+//! origin has answered agents differently; it outlives the client that caused it, unless others
+//! wait for its slot; one agent's answers decide for no other; a returned result is current;
+//! entries, bytes, fetches, waiters and waits are bounded. What memory has no room for, and what
+//! the process leaves behind, is on disk (`disk`), so an origin is fetched again when its file is
+//! due, not because it was evicted. The store makes no decisions: those are up to `policy`.
 //!
 //! A `lookup` reads the `entries` (in memory, then on disk). What is not current
-//! there starts or joins a flight in `single_flight`; the task in `fetches` that flies it fetches,
-//! stores the new entry, and wakes the waiters. `sharing` adds what other proxies have fetched.
+//! there starts or joins a flight in `single_flight`; its task in `fetch_task` fetches, stores
+//! the new entry, and wakes the waiters. `sharing` adds what other proxies have fetched.
 
 mod agents;
 mod applied_fetch;
@@ -27,6 +27,7 @@ mod entry_size;
 mod entry_view;
 pub mod fetch;
 mod fetch_listener;
+mod fetch_task;
 mod fetches;
 mod known;
 pub mod limits;
@@ -132,8 +133,8 @@ impl Store {
         self.fetches.listener.set(listener);
     }
 
-    /// Shares what is fetched with the other proxies of `engine`, and takes up what they fetch. Only
-    /// the first call has an effect.
+    /// Shares what is fetched with the other proxies of `engine`, and takes up what they fetch.
+    /// Only the first call has an effect.
     pub fn share(&self, engine: Arc<dyn Engine>) {
         self.fetches.sharing.set(engine);
     }

@@ -30,7 +30,7 @@ pub struct Report {
 pub struct SharedReport {
     /// Why the engine does not respond; the rest says nothing then.
     pub fault: Option<String>,
-    /// What one of them has landed last.
+    /// What one of them has published last.
     pub known: Option<Persisted>,
     /// How many send requests there.
     pub proxies: usize,

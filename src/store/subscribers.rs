@@ -1,5 +1,5 @@
-//! The subscribers to changes of origins. There is one list per origin; each landed fetch costs a
-//! subscriber one decision, in its own task.
+//! The subscribers to changes of origins. There is one list per origin; each completed fetch costs
+//! a subscriber one decision, in its own task.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct Subscribers(Lock<HashMap<Origin, HashMap<usize, Arc<Mailbox>>>
 #[derive(Default)]
 pub(super) struct Mailbox {
     entry: Lock<Option<Arc<Entry>>>,
-    came: Notify,
+    arrived: Notify,
 }
 
 impl Subscribers {
@@ -55,13 +55,13 @@ fn address(mailbox: &Arc<Mailbox>) -> usize {
 impl Mailbox {
     fn deliver(&self, entry: Arc<Entry>) {
         *self.entry.lock() = Some(entry);
-        self.came.notify_one();
+        self.arrived.notify_one();
     }
 
     /// Delivers `entry` unless a newer one has been delivered.
     pub(super) fn deliver_first(&self, entry: Arc<Entry>) {
         self.entry.lock().get_or_insert(entry);
-        self.came.notify_one();
+        self.arrived.notify_one();
     }
 
     /// Waits for the next entry.
@@ -70,7 +70,7 @@ impl Mailbox {
             if let Some(entry) = self.entry.lock().take() {
                 return entry;
             }
-            self.came.notified().await;
+            self.arrived.notified().await;
         }
     }
 }

@@ -221,7 +221,7 @@ async fn ask_as(
         Err(Undecided::NotSent(_)) => "refused",
         Err(Undecided::TimedOut) => "timed out",
         Err(Undecided::Busy) => "busy",
-        Err(Undecided::Left) => "left",
+        Err(Undecided::Abandoned) => "left",
         Err(Undecided::Aborted) => "aborted",
     }
 }

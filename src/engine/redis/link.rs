@@ -75,8 +75,8 @@ impl Link {
 
     async fn raw(address: &Address, config: &RedisConfig) -> Result<(Self, Driver), Error> {
         let stream = stream::connect(address, config.tls.as_ref()).await?;
-        // The client library sends no commands of its own: the error of a command below names what the
-        // server refuses.
+        // The client library sends no commands of its own: the error of a command below names what
+        // the server refuses.
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
         let settings = AsyncConnectionConfig::new()
             .set_response_timeout(None)

@@ -4,8 +4,8 @@ use super::fetch_request::NotSent;
 use crate::egress::{self, Failure};
 use crate::policy::access::{Cause, NetworkFailure};
 
-/// Whether an answer with this status says in `Retry-After` when to ask again (RFC 6585 §4, RFC 9110
-/// §15.6.4).
+/// Whether an answer with this status says in `Retry-After` when to ask again (RFC 6585 §4, RFC
+/// 9110 §15.6.4).
 pub(super) const fn asks_to_wait(status: u16) -> bool {
     matches!(status, 429 | 503)
 }

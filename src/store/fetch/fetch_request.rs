@@ -68,8 +68,8 @@ pub struct Validators {
 }
 
 /// The request was not sent: the origin's addresses are prohibited, or the proxy or its machine
-/// lacked resources ([`is_ours`](egress::Failure::is_ours)). It is no result about the robots.txt, so
-/// it is not stored.
+/// lacked resources ([`is_ours`](egress::Failure::is_ours)). It is no result about the robots.txt,
+/// so it is not stored.
 #[derive(Clone, Debug)]
 pub struct NotSent(pub egress::Error);
 

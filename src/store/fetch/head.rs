@@ -9,8 +9,8 @@ use crate::audit::evidence::Answer;
 /// Bytes of the head of an answer to a fetch of a robots.txt that are kept as evidence.
 const CAPTURED_HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// The response of `source` at `url`. Header names are in lower case, as they are compared (RFC 9110
-/// §5.1), and lines of the same name stand together; values are as received.
+/// The response of `source` at `url`. Header names are in lower case, as they are compared (RFC
+/// 9110 §5.1), and lines of the same name stand together; values are as received.
 pub(super) fn answer<B>(
     response: &Response<B>,
     url: &str,

@@ -2,7 +2,8 @@
 //!
 //! The first caller of a key begins a flight that callers of every identity wait for, since its
 //! outcome usually holds for all of them. Where it does not, each identity has a flight of its own.
-//! A flight always lands, exactly once. How many run at a time, and for whom, is up to the [`queue`].
+//! A flight always completes, exactly once. How many run at a time, and for whom, is up to the
+//! [`queue`].
 
 pub mod queue;
 mod table;
@@ -17,11 +18,11 @@ use super::fetch::Progress;
 use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
-use queue::{Cancel, Cancelled, Id, Interest, Queue, Ticket};
+use queue::{CancelReason, CancelSignal, Id, Interest, Queue, Ticket};
 pub use table::FlightKey;
 use table::Table;
 
-/// The flights of keys `K` and identities `I`, which land with a `T` or fail with an `E`.
+/// The flights of keys `K` and identities `I`, which complete with a `T` or fail with an `E`.
 pub struct SingleFlight<K, I, T, E> {
     table: Lock<Table<K, I, Joinable<T, E>, T>>,
     queue: Arc<Queue>,
@@ -37,11 +38,11 @@ pub struct Bounds {
     pub queue: queue::Bounds,
 }
 
-/// The task's side of a flight. Dropped without landing (by a panic, or a runtime that shuts down),
-/// it unregisters itself and wakes the waiters.
+/// The task's side of a flight. Dropped before it completes (by a panic, or a runtime that shuts
+/// down), it unregisters itself and wakes the waiters.
 pub struct Flight<K: Eq + Hash, I: Eq + Hash, T, E> {
     registration: Registration<K, I, T, E>,
-    landed: watch::Sender<Option<Result<T, E>>>,
+    outcome: watch::Sender<Option<Result<T, E>>>,
     is_forgotten: Arc<AtomicBool>,
     ticket: Ticket,
     permit: SemaphorePermit,
@@ -49,31 +50,31 @@ pub struct Flight<K: Eq + Hash, I: Eq + Hash, T, E> {
 
 /// A flight that has been unregistered, and whose waiters are still to be woken.
 #[must_use = "the waiters are woken by `send`"]
-pub struct Landed<T, E> {
-    landed: watch::Sender<Option<Result<T, E>>>,
+pub struct Completion<T, E> {
+    outcome: watch::Sender<Option<Result<T, E>>>,
     _ticket: Ticket,
     _permit: SemaphorePermit,
 }
 
 /// A caller that waits for a flight.
 pub struct Waiting<T, E> {
-    landed: watch::Receiver<Option<Result<T, E>>>,
+    outcome: watch::Receiver<Option<Result<T, E>>>,
     _interest: Interest,
 }
 
 /// The outcome of [`SingleFlight::start`].
-pub enum Start<K: Eq + Hash, I: Eq + Hash, T, E> {
+pub enum StartOutcome<K: Eq + Hash, I: Eq + Hash, T, E> {
     /// A flight was in progress.
     Joined(Waiting<T, E>),
     /// A new flight, which the caller has to run.
-    Begun(Flight<K, I, T, E>, Waiting<T, E>),
+    Started(Flight<K, I, T, E>, Waiting<T, E>),
     /// There are too many flights.
     Busy,
 }
 
 /// Lets callers join a flight.
 struct Joinable<T, E> {
-    landed: watch::Receiver<Option<Result<T, E>>>,
+    outcome: watch::Receiver<Option<Result<T, E>>>,
     is_forgotten: Arc<AtomicBool>,
     ticket: Id,
     queue: Arc<Queue>,
@@ -127,17 +128,21 @@ where
 
     /// Joins the flight of `key` or, if it `is_shared`, that of any identity that is shared; begins
     /// one if there is none. `client` waits for it as long as it holds the [`Waiting`].
-    pub fn start(self: &Arc<Self>, key: FlightKey<K, I>, client: &ClientKey) -> Start<K, I, T, E> {
+    pub fn start(
+        self: &Arc<Self>,
+        key: FlightKey<K, I>,
+        client: &ClientKey,
+    ) -> StartOutcome<K, I, T, E> {
         let mut table = self.table.lock();
         if let Some(flight) = table.find(&key) {
-            return Start::Joined(flight.join(client));
+            return StartOutcome::Joined(flight.join(client));
         }
-        let Some(permit) = self.permits.try_acquire(client) else { return Start::Busy };
-        let (sender, landed) = watch::channel(None);
+        let Some(permit) = self.permits.try_acquire(client) else { return StartOutcome::Busy };
+        let (sender, outcome) = watch::channel(None);
         let ticket = self.queue.begin(client);
         let is_forgotten = Arc::new(AtomicBool::new(false));
         let joinable = Joinable {
-            landed,
+            outcome,
             is_forgotten: Arc::clone(&is_forgotten),
             ticket: ticket.id(),
             queue: Arc::clone(&self.queue),
@@ -146,10 +151,13 @@ where
         table.insert(&key, joinable);
         drop(table);
         let registration = Registration { flights: Arc::clone(self), key, value: None };
-        Start::Begun(Flight { registration, landed: sender, is_forgotten, ticket, permit }, waiting)
+        StartOutcome::Started(
+            Flight { registration, outcome: sender, is_forgotten, ticket, permit },
+            waiting,
+        )
     }
 
-    /// The value of the last flight of `key` that landed while others were in progress.
+    /// The value of the last flight of `key` that completed while others were in progress.
     pub fn last_value(&self, key: &K) -> Option<T> {
         self.table.lock().last_value(key).cloned()
     }
@@ -162,49 +170,53 @@ where
 }
 
 impl<K: Eq + Hash, I: Eq + Hash, T, E> Flight<K, I, T, E> {
-    /// Waits for its turn to run. Then it has to stop as soon as the returned [`Cancel`] says so.
+    /// Waits for its turn to run. Then it has to stop as soon as the returned [`CancelSignal`] says
+    /// so.
     ///
     /// # Errors
     ///
-    /// [`Cancelled`] if it is to land without having run.
-    pub async fn slot(&self, progress: &Arc<Progress>) -> Result<Cancel, Cancelled> {
-        self.ticket.slot(progress).await
+    /// [`CancelReason`] if it is to complete without having run.
+    pub async fn wait_for_slot(
+        &self,
+        progress: &Arc<Progress>,
+    ) -> Result<CancelSignal, CancelReason> {
+        self.ticket.wait_for_slot(progress).await
     }
 
-    /// Whether its key has been forgotten since it began. Ordered by the caller's lock, which is held
-    /// here and at [`SingleFlight::forget`].
+    /// Whether its key has been forgotten since it began. Ordered by the caller's lock, which is
+    /// held here and at [`SingleFlight::forget`].
     pub fn is_forgotten(&self) -> bool {
         self.is_forgotten.load(Ordering::Relaxed)
     }
 
-    /// Unregisters the flight: later callers begin another, which may build on `value`. It keeps its
-    /// slot until the waiters are woken.
-    pub fn land(mut self, value: Option<T>) -> Landed<T, E> {
+    /// Unregisters the flight: later callers begin another, which may build on `value`. It keeps
+    /// its slot until the waiters are woken.
+    pub fn complete(mut self, value: Option<T>) -> Completion<T, E> {
         self.registration.value = value;
         drop(self.registration);
-        Landed { landed: self.landed, _ticket: self.ticket, _permit: self.permit }
+        Completion { outcome: self.outcome, _ticket: self.ticket, _permit: self.permit }
     }
 }
 
-impl<T, E> Landed<T, E> {
+impl<T, E> Completion<T, E> {
     /// Wakes the waiters with `outcome`.
     pub fn send(self, outcome: Result<T, E>) {
-        self.landed.send_replace(Some(outcome));
+        self.outcome.send_replace(Some(outcome));
     }
 }
 
 impl<T: Clone, E: Clone> Waiting<T, E> {
     /// Waits for the outcome. `None` if the flight was dropped without one.
     pub async fn outcome(mut self) -> Option<Result<T, E>> {
-        let landed = self.landed.wait_for(Option::is_some).await.ok()?;
-        landed.clone()
+        let outcome = self.outcome.wait_for(Option::is_some).await.ok()?;
+        outcome.clone()
     }
 }
 
 impl<T, E> Joinable<T, E> {
     fn join(&self, client: &ClientKey) -> Waiting<T, E> {
         let interest = self.queue.join(self.ticket, client);
-        Waiting { landed: self.landed.clone(), _interest: interest }
+        Waiting { outcome: self.outcome.clone(), _interest: interest }
     }
 }
 

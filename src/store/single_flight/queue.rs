@@ -17,12 +17,12 @@ use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::store::fetch::Progress;
 use crate::types::client_key::ClientKey;
-use fetch::Entered;
-pub use fetch::{Bounds, Cancel, Cancelled, Id};
-use table::{LOOK_INTERVAL_MIN, Table};
+use fetch::SlotRequestOutcome;
+pub use fetch::{Bounds, CancelReason, CancelSignal, Id};
+use table::{PREEMPTION_INTERVAL_MIN, Table};
 
 /// The maximum time between two searches for fetches to cancel, while others wait.
-const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(250);
+const PREEMPTION_INTERVAL_MAX: Duration = Duration::from_millis(250);
 
 /// The fetches of a store.
 #[derive(Debug)]
@@ -70,15 +70,15 @@ impl Queue {
         Interest { id, client: client.clone(), queue: Arc::clone(self) }
     }
 
-    /// Cancels fetches for those that wait, now and as long as any does.
-    fn look(self: &Arc<Self>) {
+    /// Cancels fetches for those that wait: now, or by a task as long as any does.
+    fn start_canceller(self: &Arc<Self>) {
         let mut table = self.table();
-        if std::mem::replace(&mut table.is_repeated, true) {
-            table.look_soon(clock::monotonic());
+        if std::mem::replace(&mut table.has_canceller, true) {
+            table.preempt_soon(clock::monotonic());
             return;
         }
         drop(table);
-        tokio::spawn(Canceller { queue: Arc::clone(self), has_ended: false }.on());
+        tokio::spawn(Canceller { queue: Arc::clone(self), has_ended: false }.run());
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -93,17 +93,20 @@ impl Ticket {
         self.id
     }
 
-    /// Waits for a slot. Fails with [`Cancelled::Busy`] if too many wait, and with
-    /// [`Cancelled::Left`] if no request waits for this fetch any more.
-    pub async fn slot(&self, progress: &Arc<Progress>) -> Result<Cancel, Cancelled> {
-        let entered = self.queue.table().enter(self.id, progress);
-        match entered {
-            Entered::Granted(cancel) => Ok(cancel),
-            Entered::Queued(granted) => {
-                self.queue.look();
-                granted.await.unwrap_or(Err(Cancelled::Aborted))
+    /// Waits for a slot. Fails with [`CancelReason::Busy`] if too many wait, and with
+    /// [`CancelReason::Abandoned`] if no request waits for this fetch any more.
+    pub async fn wait_for_slot(
+        &self,
+        progress: &Arc<Progress>,
+    ) -> Result<CancelSignal, CancelReason> {
+        let outcome = self.queue.table().request_slot(self.id, progress);
+        match outcome {
+            SlotRequestOutcome::Granted(cancel) => Ok(cancel),
+            SlotRequestOutcome::Queued(granted) => {
+                self.queue.start_canceller();
+                granted.await.unwrap_or(Err(CancelReason::Aborted))
             }
-            Entered::Refused => Err(Cancelled::Left),
+            SlotRequestOutcome::Refused => Err(CancelReason::Abandoned),
         }
     }
 }
@@ -115,14 +118,14 @@ struct Canceller {
 }
 
 impl Canceller {
-    async fn on(mut self) {
+    async fn run(mut self) {
         loop {
-            let next = self.queue.table().look(clock::monotonic());
+            let next = self.queue.table().preempt(clock::monotonic());
             let Some(next) = next else {
                 self.has_ended = true;
                 return;
             };
-            tokio::time::sleep(next.clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX)).await;
+            tokio::time::sleep(next.clamp(PREEMPTION_INTERVAL_MIN, PREEMPTION_INTERVAL_MAX)).await;
         }
     }
 }
@@ -131,7 +134,7 @@ impl Drop for Canceller {
     /// Dropped with a runtime that shuts down: the next fetch that waits starts another task.
     fn drop(&mut self) {
         if !self.has_ended {
-            self.queue.table().is_repeated = false;
+            self.queue.table().has_canceller = false;
         }
     }
 }

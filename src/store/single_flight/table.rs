@@ -12,7 +12,7 @@ pub struct FlightKey<K, I> {
     pub is_shared: bool,
 }
 
-/// Flights `F` by key and identity, and the values `T` they landed with.
+/// Flights `F` by key and identity, and the values `T` with which they completed.
 pub(super) struct Table<K, I, F, T> {
     keys: HashMap<K, OfKey<I, F, T>>,
     count: usize,
@@ -21,7 +21,7 @@ pub(super) struct Table<K, I, F, T> {
 struct OfKey<I, F, T> {
     shared: Option<(I, F)>,
     own: HashMap<I, F>,
-    /// The value of the last flight that landed, for those still in progress.
+    /// The value of the last flight that completed, for those still in progress.
     last_value: Option<T>,
 }
 
@@ -52,7 +52,7 @@ impl<K: Eq + Hash, I: Eq + Hash, F, T> Table<K, I, F, T> {
         shared.map(|(_, flight)| flight).or_else(|| flights.own.get(&key.identity))
     }
 
-    /// The value of the last flight of `key` that landed while others were in progress.
+    /// The value of the last flight of `key` that completed while others were in progress.
     pub(super) fn last_value(&self, key: &K) -> Option<&T> {
         self.keys.get(key)?.last_value.as_ref()
     }

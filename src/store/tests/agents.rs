@@ -1,4 +1,5 @@
-//! What one agent is answered decides for no other: over a scripted fetch, in every order that counts.
+//! What one agent is answered decides for no other: over a scripted fetch, in every order that
+//! counts.
 
 use super::*;
 use crate::store::agents::AGENTS_PER_ORIGIN_MAX;
@@ -188,7 +189,8 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
     }
 }
 
-/// What an agent was answered goes on with what happens to the site, and the thirty days are those of both.
+/// What an agent was answered goes on with what happens to the site, and the thirty days are those
+/// of both.
 #[tokio::test]
 async fn a_failure_of_the_site_goes_on_with_each_agents_outage() {
     let tries = (0..30).flat_map(|_| [status(503), down()]);
@@ -255,7 +257,8 @@ async fn an_agent_without_a_place_goes_by_nothing_that_it_was_not_told() {
         assert_eq!(house.told_under(&format!("refused-{number}"), &profile).await, "rules");
         settle().await;
     }
-    // The first has lost its place. It does not go by the copy, which it was refused, but asks again.
+    // The first has lost its place. It does not go by the copy, which it was refused, but asks
+    // again.
     assert_eq!(house.told_under("refused-0", &profile).await, "disallow");
     house.clock.advance(HOUR / 60);
     assert_eq!(

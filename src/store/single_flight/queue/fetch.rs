@@ -22,17 +22,17 @@ pub struct Bounds {
 
 /// Why a fetch ends without having run, or before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled {
+pub enum CancelReason {
     /// No request waits for it any more.
-    Left,
+    Abandoned,
     /// Others need its slot, or too many wait.
     Busy,
     /// The queue has dropped it: an internal error, or the proxy shuts down.
     Aborted,
 }
 
-/// Signals a fetch to stop, with the reason.
-pub type Cancel = oneshot::Receiver<Cancelled>;
+/// Signals to a fetch that it has to stop, and why.
+pub type CancelSignal = oneshot::Receiver<CancelReason>;
 
 /// The number of a fetch.
 pub type Id = u64;
@@ -58,25 +58,25 @@ pub(super) struct Fetch {
 pub(super) enum Stage {
     /// Has not requested a slot yet, or waits for none any more.
     Idle,
-    Queued(oneshot::Sender<Granted>),
+    Queued(oneshot::Sender<SlotResult>),
     Running {
         /// The client whose share it counts against.
         client: ClientKey,
         since: Instant,
         /// `None` once it has been cancelled.
-        cancel: Option<oneshot::Sender<Cancelled>>,
+        cancel: Option<oneshot::Sender<CancelReason>>,
     },
 }
 
 /// The outcome of requesting a slot.
-pub enum Entered {
-    Granted(Cancel),
-    Queued(oneshot::Receiver<Granted>),
+pub enum SlotRequestOutcome {
+    Granted(CancelSignal),
+    Queued(oneshot::Receiver<SlotResult>),
     Refused,
 }
 
 /// A slot, or why there is none.
-pub type Granted = Result<Cancel, Cancelled>;
+pub type SlotResult = Result<CancelSignal, CancelReason>;
 
 impl Fetch {
     /// The client that holds its slot, unless it has none or has been cancelled.
@@ -90,7 +90,7 @@ impl Fetch {
 
 impl Turn {
     /// Whether the fetch still waits for a slot, and the client for the fetch.
-    pub(super) fn is_good(&self, fetches: &HashMap<Id, Fetch>) -> bool {
+    pub(super) fn is_pending(&self, fetches: &HashMap<Id, Fetch>) -> bool {
         fetches.get(&self.id).is_some_and(|fetch| {
             matches!(fetch.stage, Stage::Queued(_))
                 && fetch.waiting.iter().any(|(key, _)| *key == self.client)

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use foldhash::{HashMap, HashMapExt as _};
 use tokio::sync::oneshot;
 
-use super::fetch::{Bounds, Cancel, Cancelled, Entered, Fetch, Id, Stage, Turn};
+use super::fetch::{
+    Bounds, CancelReason, CancelSignal, Fetch, Id, SlotRequestOutcome, Stage, Turn,
+};
 use super::preemption::{Holdings, candidates, choose};
 use crate::clients::FairQueue;
 use crate::runtime::clock;
@@ -16,7 +18,7 @@ use crate::store::fetch::Progress;
 use crate::types::client_key::ClientKey;
 
 /// The minimum time between two searches for fetches to cancel, while others wait.
-pub const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
+pub const PREEMPTION_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// The fetches, and what waits for each.
 #[derive(Debug)]
@@ -31,12 +33,12 @@ pub struct Table {
     stopping: usize,
     last: Id,
     /// The time of the last search for fetches to cancel, and whether a task repeats it.
-    looked: Option<Instant>,
-    pub(super) is_repeated: bool,
+    last_preemption: Option<Instant>,
+    pub(super) has_canceller: bool,
 }
 
 /// A search considers this many waiting clients, in the order of their turns.
-const CLIENTS_LOOKED_AT: usize = 64;
+const CLIENTS_CONSIDERED_MAX: usize = 64;
 
 impl Table {
     pub(super) fn new(bounds: Bounds) -> Self {
@@ -48,8 +50,8 @@ impl Table {
             queued: 0,
             stopping: 0,
             last: 0,
-            looked: None,
-            is_repeated: false,
+            last_preemption: None,
+            has_canceller: false,
         }
     }
 
@@ -94,16 +96,16 @@ impl Table {
         if fetch.waiting.is_empty() {
             match fetch.stage {
                 Stage::Running { .. } if self.queued > self.stopping => self.stop(id),
-                _ => self.dismiss(id, Cancelled::Left),
+                _ => self.dismiss(id, CancelReason::Abandoned),
             }
         }
     }
 
     /// Requests a slot: at once, or in the turn of a waiting client. A fetch without a waiting
     /// client is never queued.
-    pub(super) fn enter(&mut self, id: Id, progress: &Arc<Progress>) -> Entered {
+    pub(super) fn request_slot(&mut self, id: Id, progress: &Arc<Progress>) -> SlotRequestOutcome {
         let max = self.bounds.max;
-        let Some(fetch) = self.fetches.get_mut(&id) else { return Entered::Refused };
+        let Some(fetch) = self.fetches.get_mut(&id) else { return SlotRequestOutcome::Refused };
         fetch.progress = Arc::clone(progress);
         let mut clients: Vec<ClientKey> =
             fetch.waiting.iter().map(|(key, _)| key.clone()).collect();
@@ -112,10 +114,10 @@ impl Table {
             clients.push(fetch.client.clone());
         }
         if let Some(client) = clients.iter().find(|client| self.turns.take(client, max)) {
-            return Entered::Granted(self.run(id, client.clone()));
+            return SlotRequestOutcome::Granted(self.run(id, client.clone()));
         }
         if !is_waited_for {
-            return Entered::Refused;
+            return SlotRequestOutcome::Refused;
         }
         let (sender, granted) = oneshot::channel();
         if let Some(fetch) = self.fetches.get_mut(&id) {
@@ -125,11 +127,11 @@ impl Table {
         clients.iter().for_each(|client| self.queue(id, client));
         self.grant();
         while self.queued > self.bounds.queue_max && self.drop_one() {}
-        Entered::Queued(granted)
+        SlotRequestOutcome::Queued(granted)
     }
 
     pub(super) fn end(&mut self, id: Id) {
-        self.dismiss(id, Cancelled::Aborted);
+        self.dismiss(id, CancelReason::Aborted);
         let Some(fetch) = self.fetches.remove(&id) else { return };
         if let Stage::Running { client, cancel, .. } = fetch.stage {
             self.stopping -= usize::from(cancel.is_none());
@@ -139,28 +141,31 @@ impl Table {
         }
     }
 
-    /// As [`Self::look`], unless that ran a moment ago: with many clients it takes some time.
-    pub(super) fn look_soon(&mut self, now: Instant) {
-        if self.looked.is_none_or(|last| now.saturating_duration_since(last) >= LOOK_INTERVAL_MIN) {
-            self.look(now);
+    /// As [`Self::preempt`], unless that ran a moment ago: with many clients it takes some time.
+    pub(super) fn preempt_soon(&mut self, now: Instant) {
+        if self
+            .last_preemption
+            .is_none_or(|last| now.saturating_duration_since(last) >= PREEMPTION_INTERVAL_MIN)
+        {
+            self.preempt(now);
         }
     }
 
     /// Cancels fetches for those that wait. Returns when to search again; `None` if no fetch waits,
     /// which ends the repetition.
-    pub(super) fn look(&mut self, now: Instant) -> Option<Duration> {
+    pub(super) fn preempt(&mut self, now: Instant) -> Option<Duration> {
         if self.queued == 0 {
-            self.is_repeated = false;
+            self.has_canceller = false;
             return None;
         }
-        self.looked = Some(now);
+        self.last_preemption = Some(now);
         let wanted = self.queued.saturating_sub(self.stopping);
         let holdings = Holdings::new(self.running().filter_map(|(_, fetch)| fetch.holder()));
         let (candidates, next) = candidates(self.running(), &holdings, now, self.bounds.busy_wait);
         let clients = self.turns.clients().filter_map(|(client, mut turns)| {
-            turns.any(|turn| turn.is_good(&self.fetches)).then(|| client.clone())
+            turns.any(|turn| turn.is_pending(&self.fetches)).then(|| client.clone())
         });
-        let clients: Vec<ClientKey> = clients.take(CLIENTS_LOOKED_AT).collect();
+        let clients: Vec<ClientKey> = clients.take(CLIENTS_CONSIDERED_MAX).collect();
         choose(candidates, holdings, clients, wanted).into_iter().for_each(|id| self.stop(id));
         Some(next)
     }
@@ -176,7 +181,11 @@ impl Table {
             self.fetches.get_mut(&id)
             && let Some(cancel) = cancel.take()
         {
-            let _ = cancel.send(if waiting.is_empty() { Cancelled::Left } else { Cancelled::Busy });
+            let _ = cancel.send(if waiting.is_empty() {
+                CancelReason::Abandoned
+            } else {
+                CancelReason::Busy
+            });
             self.stopping += 1;
         }
     }
@@ -184,7 +193,8 @@ impl Table {
     /// Adds a fetch to the queue of one client.
     fn queue(&mut self, id: Id, client: &ClientKey) {
         let Self { turns, fetches, .. } = self;
-        turns.enqueue(client, Turn { id, client: client.clone() }, |turn| !turn.is_good(fetches));
+        turns
+            .enqueue(client, Turn { id, client: client.clone() }, |turn| !turn.is_pending(fetches));
     }
 
     /// Grants free slots.
@@ -192,7 +202,7 @@ impl Table {
         let max = self.bounds.max;
         loop {
             let Self { turns, fetches, .. } = self;
-            let Some((client, turn)) = turns.next(max, |turn| !turn.is_good(fetches)) else {
+            let Some((client, turn)) = turns.next(max, |turn| !turn.is_pending(fetches)) else {
                 return;
             };
             let Some(fetch) = self.fetches.get_mut(&turn.id) else { continue };
@@ -207,7 +217,7 @@ impl Table {
     }
 
     /// Grants a slot to the fetch, in `client`'s share.
-    fn run(&mut self, id: Id, client: ClientKey) -> Cancel {
+    fn run(&mut self, id: Id, client: ClientKey) -> CancelSignal {
         let (sender, cancel) = oneshot::channel();
         if let Some(fetch) = self.fetches.get_mut(&id) {
             fetch.stage =
@@ -218,7 +228,7 @@ impl Table {
     }
 
     /// Removes the fetch from the queue, with the reason.
-    fn dismiss(&mut self, id: Id, why: Cancelled) {
+    fn dismiss(&mut self, id: Id, why: CancelReason) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         if !matches!(fetch.stage, Stage::Queued(_)) {
             return;
@@ -238,7 +248,7 @@ impl Table {
         let Some((client, turn)) = self.turns.drop_newest_of_most() else { return false };
         let Some(fetch) = self.fetches.get(&turn.id) else { return true };
         if fetch.waiting.iter().all(|(key, _)| *key == client) {
-            self.dismiss(turn.id, Cancelled::Busy);
+            self.dismiss(turn.id, CancelReason::Busy);
         }
         true
     }
