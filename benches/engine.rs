@@ -80,7 +80,7 @@ fn main() {
     let engine = server.engine("proxy-0");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
-        engine.reached().await;
+        engine.wait_until_reachable().await;
         speed(&server, &engine, count).await;
         size(&server, &engine, count).await;
     });
@@ -212,7 +212,7 @@ async fn size(server: &Server, engine: &RedisEngine, count: usize) {
     let others: Vec<_> =
         (1..PROXIES).map(|number| server.engine(&format!("proxy-{number}"))).collect();
     for other in &others {
-        other.reached().await;
+        other.wait_until_reachable().await;
         other.announce_presence(&origin).await.expect("the server responds");
     }
     engine.announce_presence(&origin).await.expect("the server responds");

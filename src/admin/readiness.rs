@@ -116,7 +116,7 @@ fn engine(watched: &Watched) -> (&'static str, Status, Option<String>) {
     let seen = engine.status();
     let is_missing = watched.is_engine_required && !seen.was_reached;
     let worst = if is_missing { Status::NotReady } else { Status::Degraded };
-    let fault = seen.fault.as_ref().map(ToString::to_string).unwrap_or_default();
+    let fault = seen.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
     let problem = if !seen.is_up {
         let alone =
             if seen.was_reached { "" } else { " (engine.share says how many proxies there are)" };

@@ -39,7 +39,7 @@ impl EngineClient {
     pub fn connect(settings: &Settings) -> Result<Self, Failure> {
         let none = || anyhow!("no shared engine is set: engine.url, or engine.url_file");
         let observer = Self::start(settings, None)?.ok_or_else(none).or_exit(Exit::Usage)?;
-        observer.reach().map_err(|why| Failure {
+        observer.wait_until_reachable().map_err(|why| Failure {
             exit: Exit::Unavailable,
             error: anyhow!("the shared engine cannot be reached: {why}"),
         })?;
@@ -51,10 +51,11 @@ impl EngineClient {
     /// # Errors
     ///
     /// Why they cannot.
-    pub fn reach(&self) -> Result<(), String> {
-        let (reached, wait) = (self.engine.reached(), self.connect_timeout + FAULT_WAIT);
+    pub fn wait_until_reachable(&self) -> Result<(), String> {
+        let (reached, wait) =
+            (self.engine.wait_until_reachable(), self.connect_timeout + FAULT_WAIT);
         let reached = self.runtime.block_on(async { timeout(wait, reached).await });
-        let fault = || self.engine.status().fault.map(|fault| fault.to_string());
+        let fault = || self.engine.status().last_error.map(|fault| fault.to_string());
         reached.map_err(|_| fault().unwrap_or_else(|| "no response in time".to_owned()))
     }
 

@@ -8,6 +8,6 @@ use super::clock::{Micros, micros};
 const LENGTH_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
 /// A length in microseconds.
-pub(super) fn bounded(length: Duration) -> Micros {
+pub(super) fn bounded_micros(length: Duration) -> Micros {
     micros(length.min(LENGTH_MAX))
 }

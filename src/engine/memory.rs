@@ -19,14 +19,14 @@ use super::error::{Error, ErrorKind};
 use super::files::Sha256;
 use super::format::FORMAT;
 use super::hold::{Hold, HoldLength, HoldRequest};
-use super::length::bounded;
+use super::length::bounded_micros;
 use super::log_head::LogHead;
 use super::lookup::{
     KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
 };
 use super::members::{Heartbeat, Members};
 use super::presence::Presence;
-use super::response::{Response, at_once};
+use super::response::{Response, ready_response};
 use super::slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
 use super::stats::{LookupKind, Stats};
 use super::status::Status;
@@ -129,7 +129,7 @@ impl MemoryEngine {
     }
 
     fn hold_max(&self) -> Micros {
-        bounded(self.config.hold_max)
+        bounded_micros(self.config.hold_max)
     }
 
     fn presence(&self, site: &mut Site, is_used: bool, now: Micros) -> Presence {
@@ -150,26 +150,26 @@ impl Engine for MemoryEngine {
         if let Ok(response) = &response {
             self.stats.note_lookup(LookupKind::of(&response.outcome));
         }
-        at_once(response)
+        ready_response(response)
     }
 
     fn publish(&self, request: PublishRequest<'_>) -> Response<PublishOutcome> {
-        let keep = bounded(self.config.keep);
+        let keep = bounded_micros(self.config.keep);
         if request.value.len() > KNOWN_BYTES_MAX {
             let length = format!("{} bytes", request.value.len());
-            return at_once(Err(ErrorKind::TooLarge.with(length)));
+            return ready_response(Err(ErrorKind::TooLarge.with(length)));
         }
-        at_once(self.with_site(request.origin, |site, now| {
+        ready_response(self.with_site(request.origin, |site, now| {
             site.publish(request.token, request.value, keep, now)
         }))
     }
 
     fn renew_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
-        at_once(self.with_site(origin, |site, now| site.extend(token, now + micros(LEASE))))
+        ready_response(self.with_site(origin, |site, now| site.extend(token, now + micros(LEASE))))
     }
 
     fn release_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
-        at_once(self.with_site(origin, |site, now| site.extend(token, now)))
+        ready_response(self.with_site(origin, |site, now| site.extend(token, now)))
     }
 
     fn reserve_slots(&self, request: SlotsRequest<'_>) -> Response<ReservedSlots> {
@@ -177,15 +177,15 @@ impl Engine for MemoryEngine {
         let group = keys::group(request.group);
         let ask = SlotsRequestMicros {
             group: &group,
-            own: bounded(request.own_delay),
-            asked: bounded(request.asked_delay),
-            slack: bounded(request.slack),
-            horizon: bounded(request.horizon),
-            left: bounded(request.left),
+            own: bounded_micros(request.own_delay),
+            asked: bounded_micros(request.asked_delay),
+            slack: bounded_micros(request.slack),
+            horizon: bounded_micros(request.horizon),
+            left: bounded_micros(request.left),
             count: request.count.clamp(1, SLOTS_MAX),
             known_since,
         };
-        at_once(self.with_site(request.origin, |site, now| {
+        ready_response(self.with_site(request.origin, |site, now| {
             let slots = site.lane.reserve_slots(&ask, now, hold_max);
             ReservedSlots {
                 slots: slots.slots.into_iter().map(Duration::from_micros).collect(),
@@ -198,15 +198,15 @@ impl Engine for MemoryEngine {
     fn set_hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
         let HoldRequest { origin, length, status, cause } = request;
         let hold_max = self.hold_max();
-        at_once(self.with_site(origin, |site, now| {
+        ready_response(self.with_site(origin, |site, now| {
             let lane = &mut site.lane;
             match length {
                 HoldLength::For(length) => {
-                    let until = now + bounded(length);
+                    let until = now + bounded_micros(length);
                     lane.hold_for(StoredHold { until, status, cause }, now, hold_max);
                 }
                 HoldLength::BackOff { first, max, jitter } => {
-                    let length = (bounded(first), bounded(max), jitter);
+                    let length = (bounded_micros(first), bounded_micros(max), jitter);
                     lane.back_off(length, (status, cause), now, hold_max);
                 }
             }
@@ -216,20 +216,20 @@ impl Engine for MemoryEngine {
     }
 
     fn reset_backoff(&self, origin: &Origin) -> Response<bool> {
-        at_once(self.with_site(origin, |site, now| site.lane.reset_backoff(now)))
+        ready_response(self.with_site(origin, |site, now| site.lane.reset_backoff(now)))
     }
 
     fn end_hold(&self, origin: &Origin) -> Response<bool> {
-        at_once(self.with_site(origin, |site, now| site.lane.end_hold(now)))
+        ready_response(self.with_site(origin, |site, now| site.lane.end_hold(now)))
     }
 
     fn announce_presence(&self, origin: &Origin) -> Response<Presence> {
-        at_once(self.with_site(origin, |site, now| self.presence(site, true, now)))
+        ready_response(self.with_site(origin, |site, now| self.presence(site, true, now)))
     }
 
     fn heartbeat(&self) -> Response<Heartbeat> {
         if let Err(error) = self.check() {
-            return at_once(Err(error));
+            return ready_response(Err(error));
         }
         let request = HeartbeatRequest {
             proxy: &self.config.name,
@@ -242,16 +242,16 @@ impl Engine for MemoryEngine {
         if self.members.lock().note(heartbeat, Duration::from_micros(now)) {
             self.stats.note_lost();
         }
-        at_once(Ok(heartbeat))
+        ready_response(Ok(heartbeat))
     }
 
     fn get_file(&self, sha256: Sha256) -> Response<Option<Bytes>> {
-        at_once(self.check().map(|()| self.shared.state.lock().file(&sha256)))
+        ready_response(self.check().map(|()| self.shared.state.lock().file(&sha256)))
     }
 
     fn put_file(&self, sha256: Sha256, content: Bytes) -> Response<()> {
         let result = self.check().and_then(|()| self.config.check_file(&content));
-        at_once(result.map(|()| self.shared.state.lock().put_file(sha256, content)))
+        ready_response(result.map(|()| self.shared.state.lock().put_file(sha256, content)))
     }
 
     fn heads(&self) -> Response<Vec<(String, LogHead)>> {
@@ -260,7 +260,7 @@ impl Engine for MemoryEngine {
             let heads = state.cluster.heads.iter();
             heads.map(|(name, (_, head))| (name.clone(), *head)).collect()
         };
-        at_once(self.check().map(|()| heads()))
+        ready_response(self.check().map(|()| heads()))
     }
 
     fn set_head(&self, head: LogHead) {
@@ -272,7 +272,7 @@ impl Engine for MemoryEngine {
         Status {
             is_up,
             was_reached: true,
-            fault: (!is_up).then(|| ErrorKind::Broken.with("taken away")),
+            last_error: (!is_up).then(|| ErrorKind::Broken.with("taken away")),
             members: members.largest(),
             same_settings: members.last().same_settings,
             epoch: members.epoch(),

@@ -53,7 +53,7 @@ pub use redis::{
 pub use response::Response;
 pub use seal::{SealKey, SealKeyError};
 pub use slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
-pub use stats::{Counts, LookupKind, Operation, SlotEnd, Stats};
+pub use stats::{Counts, LookupKind, Operation, SlotOutcome, Stats};
 pub use status::{CLOCK_OFFSET_MAX_MICROS, Status};
 pub use token::Token;
 pub use window::{HORIZON_MAX, slack, start_window};

@@ -6,13 +6,13 @@
 mod call;
 mod cluster;
 mod connect;
-mod fault;
-mod link;
+mod connection;
 mod node;
 mod probe;
 mod reply;
 mod router;
 mod script;
+mod server_error;
 mod settings;
 mod shared;
 mod slots;
@@ -35,14 +35,14 @@ use super::config::Config;
 use super::error::{Error, ErrorKind};
 use super::files::{Sha256, has_digest};
 use super::hold::{Hold, HoldLength, HoldRequest};
-use super::length::bounded;
+use super::length::bounded_micros;
 use super::log_head::LogHead;
 use super::lookup::{
     KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
 };
 use super::members::Heartbeat;
 use super::presence::Presence;
-use super::response::{Response, at_once};
+use super::response::{Response, ready_response};
 use super::slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
 use super::stats::{LookupKind, Operation, Stats};
 use super::status::Status;
@@ -50,12 +50,12 @@ use super::token::Token;
 use super::{Engine, format, keys};
 use crate::runtime::clock::Clock;
 use crate::types::origin::Origin;
-use call::{Call, flag, number};
+use call::{Call, boolean, number};
 pub use script::Script;
 pub use settings::{Address, Password, RedisConfig, ServerUrl, ServerUrlError};
 use shared::Shared;
 pub use tls_config::{TlsConfigError, tls_config};
-use values::Found;
+use values::StoredValue;
 
 /// One proxy's engine on a server.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub struct RedisEngine {
 }
 
 /// A reply that is awaited.
-type Receiver = Result<oneshot::Receiver<Result<Value, Error>>, Error>;
+type PendingReply = Result<oneshot::Receiver<Result<Value, Error>>, Error>;
 
 impl RedisEngine {
     /// Starts the engine's thread, which connects. `wall` tells this machine's date, to which the
@@ -89,7 +89,7 @@ impl RedisEngine {
     }
 
     /// Waits until all nodes can be reached.
-    pub fn reached(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub fn wait_until_reachable(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut up = self.shared.up.subscribe();
         async move {
             // It cannot fail while the engine is there.
@@ -120,7 +120,7 @@ impl RedisEngine {
 
     fn lease(&self, operation: Operation, origin: &Origin, token: Token, length: Duration) -> Call {
         let keys = vec![self.shared.keys.of(origin, "lease")];
-        let arguments = vec![number(token.0), number(bounded(length))];
+        let arguments = vec![number(token.0), number(bounded_micros(length))];
         Call::script(operation, Script::ExtendLease, keys, arguments)
     }
 
@@ -130,15 +130,15 @@ impl RedisEngine {
     }
 
     fn hold_max(&self) -> Vec<u8> {
-        number(bounded(self.shared.config.hold_max))
+        number(bounded_micros(self.shared.config.hold_max))
     }
 
     fn presence_interval(&self) -> Vec<u8> {
-        number(bounded(self.shared.members.lock().presence_interval()))
+        number(bounded_micros(self.shared.members.lock().presence_interval()))
     }
 
     fn keep_ms(&self) -> Vec<u8> {
-        number((bounded(self.shared.config.keep) / 1000).max(1))
+        number((bounded_micros(self.shared.config.keep) / 1000).max(1))
     }
 
     fn lookup_call(&self, request: LookupRequest<'_>) -> Call {
@@ -146,12 +146,12 @@ impl RedisEngine {
         let arguments = vec![
             number(request.have.0),
             self.shared.config.name.clone().into_bytes(),
-            flag(request.may_fetch),
-            flag(request.is_used),
+            boolean(request.may_fetch),
+            boolean(request.is_used),
             self.presence_interval(),
             self.hold_max(),
             number(format::stored_max(KNOWN_BYTES_MAX) as u64),
-            number(bounded(LEASE)),
+            number(bounded_micros(LEASE)),
         ];
         let keys = keys.map(|name| self.shared.keys.of(request.origin, name)).into();
         Call::script(Operation::Lookup, Script::Lookup, keys, arguments)
@@ -164,7 +164,7 @@ impl Drop for RedisEngine {
     }
 }
 
-async fn receive(sent: Receiver) -> Result<Value, Error> {
+async fn receive(sent: PendingReply) -> Result<Value, Error> {
     let gone = |_| Err(ErrorKind::Broken.with("the engine has ended"));
     sent?.await.unwrap_or_else(gone)
 }
@@ -192,7 +192,7 @@ impl Engine for RedisEngine {
         let Some(value) = value.filter(|_| is_short) else {
             let error = ErrorKind::TooLarge.with(format!("{} bytes", request.value.len()));
             self.shared.note_error(&error);
-            return at_once(Err(error));
+            return ready_response(Err(error));
         };
         let keys = vec![known, self.shared.keys.of(request.origin, "lease")];
         let bytes_max = number(format::stored_max(KNOWN_BYTES_MAX) as u64);
@@ -213,7 +213,7 @@ impl Engine for RedisEngine {
     }
 
     fn reserve_slots(&self, request: SlotsRequest<'_>) -> Response<ReservedSlots> {
-        let length = |length| number(bounded(length));
+        let length = |length| number(bounded_micros(length));
         let arguments = vec![
             keys::group(request.group).into_owned().into_bytes(),
             length(request.own_delay),
@@ -233,7 +233,7 @@ impl Engine for RedisEngine {
     }
 
     fn set_hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
-        let length = |length| number(bounded(length));
+        let length = |length| number(bounded_micros(length));
         let (kind, length, longest, jitter) = match request.length {
             HoldLength::For(time) => ("for", length(time), number(0), number(0)),
             HoldLength::BackOff { first, max, jitter } => {
@@ -280,10 +280,10 @@ impl Engine for RedisEngine {
                 let content = format::decode_file(value, max).ok()?;
                 has_digest(&content, &sha256).then(|| Bytes::from(content))
             });
-            if matches!(file, Ok(Found::Damaged)) {
+            if matches!(file, Ok(StoredValue::Damaged)) {
                 shared.stats.note_damaged();
             }
-            file.map(Found::value).inspect_err(|error| shared.note_error(error))
+            file.map(StoredValue::intact).inspect_err(|error| shared.note_error(error))
         })
     }
 
@@ -295,7 +295,7 @@ impl Engine for RedisEngine {
             Ok(value) => value,
             Err(error) => {
                 self.shared.note_error(&error);
-                return at_once(Err(error));
+                return ready_response(Err(error));
             }
         };
         let key = self.shared.keys.file(&sha256);

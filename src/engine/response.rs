@@ -9,6 +9,6 @@ use super::error::Error;
 pub type Response<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 /// A response that is there already.
-pub(super) fn at_once<T: Send + 'static>(result: Result<T, Error>) -> Response<T> {
+pub(super) fn ready_response<T: Send + 'static>(result: Result<T, Error>) -> Response<T> {
     Box::pin(ready(result))
 }

@@ -67,7 +67,7 @@ impl Operation {
 
 /// What became of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlotEnd {
+pub enum SlotOutcome {
     /// A request started in it.
     Used,
     /// The response, or the request, came too late for it.
@@ -76,7 +76,7 @@ pub enum SlotEnd {
     Idle,
 }
 
-impl SlotEnd {
+impl SlotOutcome {
     /// All ends, in the order of [`Counts::slots`].
     pub const ALL: [Self; 3] = [Self::Used, Self::Missed, Self::Idle];
 
@@ -162,8 +162,8 @@ pub struct Counts {
 
 impl Stats {
     /// Counts what became of a slot.
-    pub fn note_slot(&self, end: SlotEnd) {
-        self.slots.add(end as usize, 1);
+    pub fn note_slot(&self, outcome: SlotOutcome) {
+        self.slots.add(outcome as usize, 1);
     }
 
     /// Counts how long an operation took that had a response.
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn what_is_noted_is_counted_once() {
         let stats = Stats::default();
-        stats.note_slot(SlotEnd::Missed);
+        stats.note_slot(SlotOutcome::Missed);
         stats.note_time(Operation::Heads, Duration::from_millis(3));
         stats.note_error(ErrorKind::TooLarge);
         stats.note_lookup(LookupKind::Unchanged);

@@ -17,7 +17,7 @@ pub struct Status {
     /// Whether it was ever reached by this process.
     pub was_reached: bool,
     /// Why it is not up; or, until the next heartbeat, the last error of one that is.
-    pub fault: Option<Error>,
+    pub last_error: Option<Error>,
     /// How many proxies there are: the largest count of the last ten minutes of contact; at least
     /// 1.
     /// While the engine is away, each takes this part of the pace.

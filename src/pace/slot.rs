@@ -13,7 +13,7 @@ use super::no_turn::{NoTurn, WaitReason};
 use super::shared_holds;
 use super::tick::Tick;
 use super::waited::Waited;
-use crate::engine::{self, Engine, SlotEnd, SlotsRequest};
+use crate::engine::{self, Engine, SlotOutcome, SlotsRequest};
 
 /// The time before the slot of a turn at which its connection is made.
 pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
@@ -93,7 +93,7 @@ impl TurnGuard {
                     self.wait_beyond_horizon(id, conditions, wait).await?;
                 }
                 ReserveAttempt::TooLate => {
-                    engine.stats().note_slot(SlotEnd::Missed);
+                    engine.stats().note_slot(SlotOutcome::Missed);
                     if shared.clock.now() >= deadline {
                         let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
                         return Err(NoTurn::TooLong { wait: LATE_RETRY, by, line, delay });

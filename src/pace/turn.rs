@@ -20,7 +20,7 @@ use super::no_turn::NoTurn;
 use super::slot::Slot;
 use super::tick::Tick;
 use super::waited::Waited;
-use crate::engine::SlotEnd;
+use crate::engine::SlotOutcome;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
@@ -146,7 +146,7 @@ impl Turn {
         };
         if has_started {
             self.0.note_start();
-            self.0.note_slot(SlotEnd::Used);
+            self.0.note_slot(SlotOutcome::Used);
         }
         has_started
     }

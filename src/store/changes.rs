@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::fetches::Fetches;
-use super::known::Known;
 use super::lookup::Lookup;
+use super::origin_robots::OriginRobots;
 use super::subscribers::Mailbox;
 use crate::clients::Client;
 use crate::policy::profile::Profile;
@@ -40,7 +40,7 @@ impl Changes {
         profile: &Arc<Profile>,
         agent: Option<&str>,
         client: &Client,
-    ) -> Known {
+    ) -> OriginRobots {
         let lookup = Lookup::new(&self.fetches, &self.origin, profile, agent, client);
         loop {
             let entry = self.mailbox.next().await;

@@ -9,7 +9,7 @@ use super::entries::{Entries, State};
 use super::entry::Entry;
 use super::fetch::{FetchIdentity, FetchRobots};
 use super::fetch_listener::ListenerSlot;
-use super::known::{Known, Undecided};
+use super::origin_robots::{OriginRobots, Undecided};
 use super::sharing::Sharing;
 use super::single_flight::{self, SingleFlight};
 use super::subscribers::Subscribers;
@@ -53,7 +53,7 @@ impl Fetches {
     ) -> bool {
         let view = entry.view(|| agent.clone());
         let held = view.state(profile);
-        held.is_some_and(|held| Known::if_current(held, &view, self.clock.wall()).is_some())
+        held.is_some_and(|held| OriginRobots::if_current(held, &view, self.clock.wall()).is_some())
     }
 
     /// The entry of `origin` in memory, or the one of the last fetch that

@@ -6,7 +6,7 @@ use super::entry::Entry;
 use super::fetch::{FetchIdentity, FetchRequest};
 use super::fetch_task::Wait;
 use super::fetches::Fetches;
-use super::known::{Known, Undecided};
+use super::origin_robots::{OriginRobots, Undecided};
 use crate::clients::Client;
 use crate::policy::profile::Profile;
 use crate::types::origin::Origin;
@@ -25,7 +25,7 @@ pub(super) struct Lookup<'a> {
 
 /// The outcome of one attempt.
 pub(super) enum Attempt {
-    Current(Known),
+    Current(OriginRobots),
     /// The origin is known, but not yet under this profile.
     Underived(Arc<Entry>),
     Wait(Wait),
@@ -56,7 +56,7 @@ impl<'a> Lookup<'a> {
             }
             let view = entry.view(|| self.identity().clone());
             let held = view.state(self.profile);
-            if let Some(known) = held.and_then(|held| Known::if_current(held, &view, now)) {
+            if let Some(known) = held.and_then(|held| OriginRobots::if_current(held, &view, now)) {
                 if known.state().wants_refresh(now) {
                     let (is_shared, entry) = (view.is_shared, Arc::clone(entry));
                     self.fetches.refresh(
@@ -78,7 +78,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// Waits until something current is known.
-    pub(super) async fn wait(&self, mut attempt: Attempt) -> Result<Known, Undecided> {
+    pub(super) async fn wait(&self, mut attempt: Attempt) -> Result<OriginRobots, Undecided> {
         let mut has_waited = false;
         loop {
             let (waiting, has_joined) = match attempt {
@@ -111,7 +111,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// What `entry` results in under the profile; derives the state if it is missing.
-    pub(super) async fn derive(&self, entry: &Arc<Entry>) -> Option<Known> {
+    pub(super) async fn derive(&self, entry: &Arc<Entry>) -> Option<OriginRobots> {
         let now = self.fetches.clock.wall();
         let entries = &self.fetches.entries;
         let (derived, is_new) = entries.builder.under(self.profile, Arc::clone(entry));
@@ -119,7 +119,7 @@ impl<'a> Lookup<'a> {
             entries.replace(self.origin, entry, &derived);
         }
         let view = derived.view(|| self.identity().clone());
-        Known::if_current(view.state(self.profile)?, &view, now)
+        OriginRobots::if_current(view.state(self.profile)?, &view, now)
     }
 
     /// The identity of a fetch for the lookup.

@@ -29,10 +29,10 @@ pub mod fetch;
 mod fetch_listener;
 mod fetch_task;
 mod fetches;
-mod known;
 pub mod limits;
 mod lookup;
 mod memory;
+mod origin_robots;
 mod parse_cache;
 mod persisted;
 mod report;
@@ -66,9 +66,9 @@ use fetch::FetchRobots;
 use fetch_listener::ListenerSlot;
 pub use fetch_listener::{FetchListener, FinishedFetch, StateChange};
 use fetches::Fetches;
-pub use known::{Known, Mark, Undecided};
 use lookup::{Attempt, Lookup};
 use memory::Memory;
+pub use origin_robots::{OriginRobots, Undecided, WeakOriginRobots};
 pub use persisted::{
     Digest, Failed, FieldValue, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
 };
@@ -152,7 +152,7 @@ impl Store {
         profile: &Arc<Profile>,
         agent: Option<&str>,
         client: &Client,
-    ) -> Result<Known, Undecided> {
+    ) -> Result<OriginRobots, Undecided> {
         let lookup = Lookup::new(&self.fetches, origin, profile, agent, client);
         let counters = &self.fetches.counters;
         let attempt = lookup.attempt(false)?;

@@ -2,7 +2,7 @@
 
 use super::exposition::Exposition;
 use crate::admin::watched::Watched;
-use crate::engine::{ErrorKind, LookupKind, Operation, SlotEnd};
+use crate::engine::{ErrorKind, LookupKind, Operation, SlotOutcome};
 use crate::types::timestamp::Timestamp;
 
 /// Adds these metrics to `page`.
@@ -30,7 +30,7 @@ pub(super) fn add(page: &mut Exposition, watched: &Watched) {
     page.counter("courtesy_engine_broken", help, counts.broken);
     let help = "Time during which the engine was away";
     page.seconds_counter("courtesy_engine_away", help, counts.away.as_secs_f64());
-    let slots = SlotEnd::ALL.map(SlotEnd::word).into_iter().zip(counts.slots);
+    let slots = SlotOutcome::ALL.map(SlotOutcome::word).into_iter().zip(counts.slots);
     let help = "Slots for starts that were reserved, by their end";
     page.counters("courtesy_engine_slots", help, "end", slots);
     let lookups = LookupKind::ALL.map(LookupKind::word).into_iter().zip(counts.lookups);

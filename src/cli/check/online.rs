@@ -23,7 +23,7 @@ use crate::policy::state::Policy;
 use crate::proxy::{Mode, Rules};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server;
-use crate::store::{Known, Store};
+use crate::store::{OriginRobots, Store};
 use crate::types::origin::{Origin, Scheme, UrlError, percent_encoded, split_url};
 use crate::types::timestamp::Timestamp;
 
@@ -170,7 +170,12 @@ impl Question {
         }
     }
 
-    fn decided(&self, known: &Known, token: Option<&str>, now: Timestamp) -> (Ruling, Robots) {
+    fn decided(
+        &self,
+        known: &OriginRobots,
+        token: Option<&str>,
+        now: Timestamp,
+    ) -> (Ruling, Robots) {
         let ruling = Ruling::of(&decide(&known.policy(now), token, &self.path));
         let robots = Robots::of(self.origin.robots_url(), known.state(), ruling.line, now);
         (ruling, robots)
@@ -179,7 +184,7 @@ impl Question {
     fn pace(
         &self,
         rules: &Rules,
-        known: Option<&Known>,
+        known: Option<&OriginRobots>,
         token: Option<&str>,
         now: Timestamp,
     ) -> Pace {

@@ -32,8 +32,8 @@ pub fn engine(settings: &Settings) -> Vec<Finding> {
 }
 
 fn of(observer: &EngineClient) -> Vec<Finding> {
-    if let Err(fault) = observer.reach() {
-        let kind = observer.engine.status().fault.map(|fault| fault.kind);
+    if let Err(fault) = observer.wait_until_reachable() {
+        let kind = observer.engine.status().last_error.map(|fault| fault.kind);
         let remedy = remedy(kind.unwrap_or(ErrorKind::Timeout));
         return vec![Finding::bad(ENGINE, format!("cannot be used: {fault}"), remedy)];
     }

@@ -81,6 +81,6 @@ pub(super) fn number(value: u64) -> Vec<u8> {
 }
 
 /// A condition as an argument.
-pub(super) fn flag(value: bool) -> Vec<u8> {
+pub(super) fn boolean(value: bool) -> Vec<u8> {
     number(value.into())
 }

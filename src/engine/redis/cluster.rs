@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::link::Link;
+use super::connection::Connection;
 use super::node::Node;
 use super::router::{Handle, Map};
 use super::settings::Address;
@@ -44,10 +44,11 @@ async fn discover(shared: &Shared) -> Result<Ranges, Error> {
     let mut last = ErrorKind::ClusterDown.with("no address is set");
     for address in known.chain(&config.addresses) {
         let ask = async {
-            let (link, _driver, _) = Link::connect(address, &config, &shared.config.name).await?;
+            let (connection, _driver, _) =
+                Connection::connect(address, &config, &shared.config.name).await?;
             let mut command = redis::cmd("CLUSTER");
             command.arg("SLOTS");
-            let reply = link.request(command).await?;
+            let reply = connection.request(command).await?;
             slots::ranges(reply, address)
                 .ok_or_else(|| ErrorKind::ClusterDown.with(format!("{address} knows no slots")))
         };

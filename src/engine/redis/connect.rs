@@ -1,6 +1,6 @@
 //! Finds the server, by its address or by the sentinels, and connects to it.
 
-use super::link::{Driver, Greeting, Link, Role};
+use super::connection::{Connection, Driver, Role, ServerInfo};
 use super::reply::Parts;
 use super::settings::{Address, RedisConfig};
 use crate::engine::error::{Error, ErrorKind};
@@ -8,9 +8,9 @@ use crate::engine::error::{Error, ErrorKind};
 /// A server that is ready for operations.
 #[derive(Debug)]
 pub(super) struct Opened {
-    pub link: Link,
+    pub connection: Connection,
     pub driver: Driver,
-    pub greeting: Greeting,
+    pub info: ServerInfo,
 }
 
 /// Connects to the primary at `address`, or to that of the settings: each time again, because the
@@ -29,12 +29,12 @@ pub(super) async fn open(
             &found
         }
     };
-    let (link, driver, role) = Link::connect(address, config, name).await?;
+    let (connection, driver, role) = Connection::connect(address, config, name).await?;
     if role == Role::Replica {
         return Err(ErrorKind::ReadOnly.with(format!("{address} has the role of a replica")));
     }
-    let greeting = link.greet().await?;
-    Ok(Opened { link, driver, greeting })
+    let info = connection.prepare().await?;
+    Ok(Opened { connection, driver, info })
 }
 
 fn no_address() -> Error {
@@ -62,10 +62,10 @@ async fn ask_sentinel(
     primary: &str,
     config: &RedisConfig,
 ) -> Result<Address, Error> {
-    let (link, _driver) = Link::connect_sentinel(sentinel, config).await?;
+    let (connection, _driver) = Connection::connect_sentinel(sentinel, config).await?;
     let mut command = redis::cmd("SENTINEL");
     command.arg("GET-MASTER-ADDR-BY-NAME").arg(primary);
-    let reply = link.request(command).await?;
+    let reply = connection.request(command).await?;
     let unknown = || ErrorKind::Sentinel.with(format!("{sentinel} does not know {primary:?}"));
     let mut parts = Parts::of(reply).ok_or_else(unknown)?;
     let host = parts.text().ok_or_else(unknown)?;

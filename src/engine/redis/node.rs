@@ -12,9 +12,9 @@ use tokio::time::{sleep, timeout};
 
 use super::call::Job;
 use super::connect::{self, Opened};
-use super::fault::error_of;
-use super::link::{IN_FLIGHT_MAX, Link};
+use super::connection::{Connection, IN_FLIGHT_MAX};
 use super::router::Inbox;
+use super::server_error::error_of;
 use super::settings::Address;
 use super::shared::Shared;
 use super::slots::redirected;
@@ -74,7 +74,7 @@ impl Node {
 
     /// Runs calls on the connection until it is to be given up: returns why.
     async fn serve(&mut self, opened: Opened, changes: &mut watch::Receiver<u64>) -> End {
-        let (link, mut driver) = (Arc::new(opened.link), opened.driver);
+        let (connection, mut driver) = (Arc::new(opened.connection), opened.driver);
         let permits = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
         let (results, mut ended) = mpsc::unbounded_channel();
         self.inbox.set_up(true);
@@ -82,7 +82,7 @@ impl Node {
         loop {
             tokio::select! {
                 job = self.inbox.jobs.recv() => match job {
-                    Some(job) => self.start(job, &link, &permits, &results),
+                    Some(job) => self.start(job, &connection, &permits, &results),
                     None => return End::Unused,
                 },
                 Some(result) = ended.recv() => {
@@ -98,7 +98,13 @@ impl Node {
         }
     }
 
-    fn start(&self, job: Job, link: &Arc<Link>, permits: &Arc<Semaphore>, results: &Results) {
+    fn start(
+        &self,
+        job: Job,
+        connection: &Arc<Connection>,
+        permits: &Arc<Semaphore>,
+        results: &Results,
+    ) {
         let Ok(permit) = Arc::clone(permits).try_acquire_owned() else {
             // The caller may have gone.
             let _ = job.reply.send(Err(ErrorKind::Full.with("too many are under way")));
@@ -106,7 +112,7 @@ impl Node {
         };
         let running = Running {
             shared: Arc::clone(&self.shared),
-            link: Arc::clone(link),
+            connection: Arc::clone(connection),
             address: self.inbox.address.clone(),
             _permit: permit,
         };
@@ -150,7 +156,7 @@ impl Node {
 /// A call under way.
 struct Running {
     shared: Arc<Shared>,
-    link: Arc<Link>,
+    connection: Arc<Connection>,
     address: Option<Address>,
     _permit: OwnedSemaphorePermit,
 }
@@ -160,7 +166,7 @@ impl Running {
     async fn run(self, job: Job) -> Option<Option<Error>> {
         let sent = monotonic();
         let left = job.deadline.saturating_duration_since(sent);
-        let result = timeout(left, self.link.call(&job.call, job.is_asking)).await;
+        let result = timeout(left, self.connection.call(&job.call, job.is_asking)).await;
         let took = monotonic() - sent;
         let result: Result<Value, Error> = match result {
             Ok(Ok(value)) => Ok(value),
@@ -198,11 +204,14 @@ async fn open(shared: &Shared, address: Option<&Address>) -> Result<Opened, Erro
     let open = async {
         let opened = connect::open(address, &config, &shared.config.name).await?;
         let place = address.map(Address::to_string).unwrap_or_default();
-        shared.note_greeting(&place, &opened.greeting);
+        shared.note_server(&place, &opened.info);
         if address.is_none() && shared.config.is_member {
             let heartbeat = shared.with_time(shared.heartbeat_call());
-            let reply =
-                opened.link.call(&heartbeat, false).await.map_err(|error| error_of(&error))?;
+            let reply = opened
+                .connection
+                .call(&heartbeat, false)
+                .await
+                .map_err(|error| error_of(&error))?;
             let heartbeat = shared.note_heartbeat(reply);
             heartbeat.ok_or_else(|| ErrorKind::Protocol.with("heartbeat"))?;
         }

@@ -9,7 +9,7 @@ use redis::Value;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::call::{Act, Call, Job, number};
-use super::link::Greeting;
+use super::connection::ServerInfo;
 use super::reply::Parts;
 use super::router::Router;
 use super::script::Script;
@@ -56,12 +56,12 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct Seen {
     was_reached: bool,
-    fault: Option<Error>,
+    last_error: Option<Error>,
     server: Option<String>,
     may_evict: bool,
     offset: Option<i64>,
     away_since: Option<Instant>,
-    /// The kind of fault that was logged since the engine was reached.
+    /// The kind of error that was logged since the engine was reached.
     logged: Option<ErrorKind>,
 }
 
@@ -139,7 +139,7 @@ impl Shared {
         }
         self.note_time(heartbeat.now, Duration::ZERO);
         if self.router.is_up() {
-            self.seen.lock().fault = None;
+            self.seen.lock().last_error = None;
         }
         Some(heartbeat)
     }
@@ -149,15 +149,15 @@ impl Shared {
     }
 
     /// Notes that a server is ready; `place` tells apart the nodes of a cluster.
-    pub(super) fn note_greeting(&self, place: &str, greeting: &Greeting) {
-        if self.members.lock().note_run(place, &greeting.run, greeting.now) {
+    pub(super) fn note_server(&self, place: &str, info: &ServerInfo) {
+        if self.members.lock().note_run(place, &info.run, info.now) {
             self.note_loss("another run of the server responds");
         }
-        self.note_round_trip(greeting.took);
-        self.note_time(greeting.now, greeting.took / 2);
+        self.note_round_trip(info.took);
+        self.note_time(info.now, info.took / 2);
         let mut seen = self.seen.lock();
-        seen.server = Some(greeting.server.clone());
-        seen.may_evict = greeting.may_evict;
+        seen.server = Some(info.server.clone());
+        seen.may_evict = info.may_evict;
     }
 
     /// Notes that data may have been lost at this moment.
@@ -201,7 +201,7 @@ impl Shared {
         let mut seen = self.seen.lock();
         if is_up {
             self.count_away(&mut seen);
-            (seen.was_reached, seen.fault, seen.away_since) = (true, None, None);
+            (seen.was_reached, seen.last_error, seen.away_since) = (true, None, None);
             seen.logged = None;
             tracing::info!(server = seen.server.as_deref().unwrap_or(""), "shared engine reached");
         }
@@ -220,7 +220,7 @@ impl Shared {
         self.count_away(&mut seen);
         seen.away_since = Some(monotonic());
         self.stats.note_error(error.kind);
-        seen.fault = Some(error);
+        seen.last_error = Some(error);
         drop(seen);
         self.up.send_replace(false);
     }
@@ -235,7 +235,7 @@ impl Shared {
     pub(super) fn note_error(&self, error: &Error) {
         self.stats.note_error(error.kind);
         if !matches!(error.kind, ErrorKind::Broken | ErrorKind::Full | ErrorKind::TooLarge) {
-            self.seen.lock().fault = Some(error.clone());
+            self.seen.lock().last_error = Some(error.clone());
         }
     }
 
@@ -244,7 +244,7 @@ impl Shared {
         Status {
             is_up: self.router.is_up(),
             was_reached: seen.was_reached,
-            fault: seen.fault.clone(),
+            last_error: seen.last_error.clone(),
             members: members.largest(),
             same_settings: members.last().same_settings,
             epoch: members.epoch(),

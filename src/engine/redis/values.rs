@@ -28,19 +28,19 @@ const HEADS_MAX: usize = 100_000;
 type Heads = Vec<(String, LogHead)>;
 
 /// A stored value.
-pub(super) enum Found<T> {
-    Nothing,
+pub(super) enum StoredValue<T> {
+    Absent,
     /// It was not written by this program, or it is damaged.
     Damaged,
-    Value(T),
+    Intact(T),
 }
 
-impl<T> Found<T> {
-    /// The value; damage is as nothing.
-    pub(super) fn value(self) -> Option<T> {
+impl<T> StoredValue<T> {
+    /// The value; a damaged one is as absent.
+    pub(super) fn intact(self) -> Option<T> {
         match self {
-            Self::Value(value) => Some(value),
-            Self::Nothing | Self::Damaged => None,
+            Self::Intact(value) => Some(value),
+            Self::Absent | Self::Damaged => None,
         }
     }
 }
@@ -49,16 +49,16 @@ impl<T> Found<T> {
 pub(super) fn file<T>(
     reply: Result<Value, Error>,
     read: impl FnOnce(&[u8]) -> Option<T>,
-) -> Result<Found<T>, Error> {
+) -> Result<StoredValue<T>, Error> {
     let value = match reply {
         Ok(value) => reply::bytes(value).ok_or_else(|| ErrorKind::Protocol.with("get_file"))?,
-        Err(error) if error.kind == ErrorKind::WrongType => return Ok(Found::Damaged),
+        Err(error) if error.kind == ErrorKind::WrongType => return Ok(StoredValue::Damaged),
         Err(error) => return Err(error),
     };
     if value.is_empty() {
-        return Ok(Found::Nothing);
+        return Ok(StoredValue::Absent);
     }
-    Ok(read(&value).map_or(Found::Damaged, Found::Value))
+    Ok(read(&value).map_or(StoredValue::Damaged, StoredValue::Intact))
 }
 
 /// The response to a lookup. A value that is damaged is as absent: the lookup is repeated as by a

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_proxy_that_was_not_seen_for_two_marks_is_not_here() {
+fn a_proxy_that_was_not_seen_for_two_intervals_is_not_counted() {
     let three = Three::new();
     let proxies = |engine: &MemoryEngine| now(engine.announce_presence(&three.site)).proxies;
     assert_eq!((proxies(&three.a), proxies(&three.b), proxies(&three.a)), (1, 2, 2));
@@ -22,7 +22,7 @@ fn a_proxy_that_was_not_seen_for_two_marks_is_not_here() {
 }
 
 #[test]
-fn a_proxy_that_missed_three_beats_is_gone() {
+fn a_proxy_that_missed_three_heartbeats_is_gone() {
     let three = Three::new();
     let count = |engine: &MemoryEngine| now(engine.heartbeat()).members;
     assert_eq!((count(&three.a), count(&three.b), count(&three.c)), (1, 2, 3));

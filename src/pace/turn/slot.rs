@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{sleep, sleep_until};
 
 use super::{ADDRESS_KEPT_MAX, Inner, Turn};
-use crate::engine::SlotEnd;
+use crate::engine::SlotOutcome;
 use crate::pace::lane_cell::LaneCell;
 use crate::pace::no_turn::{NoTurn, WaitReason};
 use crate::pace::slot::{CONNECT_LEAD, Slot, StartRule};
@@ -39,7 +39,7 @@ impl Turn {
         let Some(id) = self.0.guard.id.filter(|_| self.0.has_missed_slot(since)) else {
             return Ok(());
         };
-        self.0.note_slot(SlotEnd::Missed);
+        self.0.note_slot(SlotOutcome::Missed);
         let rule = {
             let Inner { guard, address, conditions, .. } = &mut *self.0;
             let mut reserved = pin!(guard.reserve(id, conditions));
@@ -60,7 +60,7 @@ impl Turn {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.note_slot(SlotEnd::Idle);
+        self.note_slot(SlotOutcome::Idle);
     }
 }
 
@@ -95,13 +95,13 @@ impl Inner {
     }
 
     /// Counts how its slot ended, if it has one that is not counted.
-    pub(super) fn note_slot(&mut self, end: SlotEnd) {
+    pub(super) fn note_slot(&mut self, outcome: SlotOutcome) {
         if self.slot.is_some_and(|slot| slot.was_reserved())
             && !self.is_slot_noted
             && let Some(engine) = self.guard.cell.shared.cluster.engine()
         {
             self.is_slot_noted = true;
-            engine.stats().note_slot(end);
+            engine.stats().note_slot(outcome);
         }
     }
 

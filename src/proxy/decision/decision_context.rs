@@ -15,7 +15,7 @@ use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::robots_summary::RobotsSummary;
 use crate::proxy::request::target::Target;
 use crate::runtime::clock::Clock;
-use crate::store::{Known, Undecided};
+use crate::store::{OriginRobots, Undecided};
 use crate::types::problem::Problem;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
@@ -82,7 +82,7 @@ impl DecisionContext<'_> {
     }
 
     /// For a host of which some paths are disallowed, where the path is not seen.
-    pub fn unseen_path_denial(&self, known: &Known, group: Named<'_>) -> Denial {
+    pub fn unseen_path_denial(&self, known: &OriginRobots, group: Named<'_>) -> Denial {
         let mut denial = self.denial(Reason::PathNotSeen, Problem::PathNotSeen);
         denial.record.group = Some(audit::Group::of(&group));
         denial.set_evidence(known, self.summary(known, None));
@@ -90,7 +90,7 @@ impl DecisionContext<'_> {
     }
 
     /// For what `decision` disallows, by the robots.txt or by its absence.
-    pub fn policy_denial(&self, known: &Known, decision: &Decision<'_>) -> Denial {
+    pub fn policy_denial(&self, known: &OriginRobots, decision: &Decision<'_>) -> Denial {
         let reason = Reason::of(&decision.basis);
         let absence = decision.basis.absence();
         let failure = absence.and_then(|absence| absence.cause.failure());
@@ -119,11 +119,15 @@ impl DecisionContext<'_> {
     }
 
     /// The summary of what is `known`, or of its absence.
-    pub fn summary(&self, known: &Known, absence: Option<&Absence<'_>>) -> Arc<RobotsSummary> {
+    pub fn summary(
+        &self,
+        known: &OriginRobots,
+        absence: Option<&Absence<'_>>,
+    ) -> Arc<RobotsSummary> {
         self.summaries.get_or_make(known, absence.is_some(), || self.robots(known, absence))
     }
 
-    fn robots(&self, known: &Known, absence: Option<&Absence<'_>>) -> audit::Robots {
+    fn robots(&self, known: &OriginRobots, absence: Option<&Absence<'_>>) -> audit::Robots {
         let state = known.state();
         let copy = state.copy();
         let snapshot: Option<&Snapshot> = copy.map(|copy| &*copy.snapshot);

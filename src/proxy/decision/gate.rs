@@ -24,7 +24,7 @@ use crate::proxy::observe::decision_metrics::DecisionMetrics;
 use crate::proxy::outcome::refusal::GateError;
 use crate::proxy::request::target::Target;
 use crate::runtime::clock::Clock;
-use crate::store::{Known, Store, Undecided};
+use crate::store::{OriginRobots, Store, Undecided};
 use crate::types::origin::Origin;
 use crate::types::problem::Problem;
 use crate::types::timestamp::Timestamp;
@@ -176,7 +176,10 @@ impl Gate {
     }
 
     /// What is known of the origin's robots.txt, under the profile that applies to the agent.
-    pub(super) async fn lookup(&self, context: &DecisionContext<'_>) -> Result<Known, GateError> {
+    pub(super) async fn lookup(
+        &self,
+        context: &DecisionContext<'_>,
+    ) -> Result<OriginRobots, GateError> {
         let DecisionContext { agent, subject, rules, info, .. } = context;
         let profile = rules.profile(agent, subject.origin());
         let looked_up = self.store.lookup(subject.origin(), profile, agent.token, info.client);

@@ -13,13 +13,13 @@ use crate::policy::pace::SitePace;
 use crate::policy::state::RobotsCopy;
 use crate::proxy::outcome::denial::blobs;
 use crate::robots::{self, Group};
-use crate::store::Known;
+use crate::store::OriginRobots;
 use crate::watch::{PacedKey, Watch};
 
 /// What applies to a request that a robots.txt asks a delay of.
 pub(super) struct PacedRequest<'a> {
     pub context: &'a DecisionContext<'a>,
-    pub known: &'a Known,
+    pub known: &'a OriginRobots,
     pub copy: &'a RobotsCopy,
     pub group: Option<&'a Group<'a>>,
     /// What the file asks.

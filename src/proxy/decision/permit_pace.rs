@@ -12,7 +12,7 @@ use crate::policy::pace::{SitePace, outside_visit_time, site_pace};
 use crate::policy::state::{Policy, RobotsCopy};
 use crate::proxy::request::prefer;
 use crate::robots::{Group, OutsideVisitTime};
-use crate::store::Known;
+use crate::store::OriginRobots;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 use crate::watch::Watch;
@@ -38,7 +38,7 @@ impl PermitPace {
     /// For the request of `context`, at the moment of its decision.
     pub(super) fn of(
         context: &DecisionContext<'_>,
-        known: &Known,
+        known: &OriginRobots,
         policy: &Policy<'_>,
         path: &[u8],
         watch: &Watch,
@@ -94,7 +94,11 @@ impl PermitPace {
 }
 
 /// Whether requests to the origin of `context` are a delay apart.
-pub(super) fn has_delay(context: &DecisionContext<'_>, known: &Known, policy: &Policy<'_>) -> bool {
+pub(super) fn has_delay(
+    context: &DecisionContext<'_>,
+    known: &OriginRobots,
+    policy: &Policy<'_>,
+) -> bool {
     if mode(context, &context.rules.pace(&context.agent)) != PaceMode::Enforce {
         return false;
     }
@@ -115,7 +119,7 @@ fn mode(context: &DecisionContext<'_>, agent: &AgentPace) -> PaceMode {
 /// What the robots.txt asks of `group`, and the exemption with a delay of its own.
 fn site_pace_of<'a>(
     context: &DecisionContext<'a>,
-    known: &Known,
+    known: &OriginRobots,
     copy: &RobotsCopy,
     (group, path): (Option<&Group<'_>>, &[u8]),
 ) -> (Option<SitePace>, Option<(&'a Exemption, Duration)>) {

@@ -12,7 +12,7 @@ use super::rules::MixedHosts;
 use crate::policy::decision::{HostDecision, Verdict, decide, decide_host};
 use crate::proxy::request::target::Target;
 use crate::runtime::box_future::box_future;
-use crate::store::Known;
+use crate::store::OriginRobots;
 use crate::types::origin::Origin;
 
 /// What was permitted, for which request, and by which gate.
@@ -99,7 +99,7 @@ impl Revocation {
 /// access log.
 pub(super) fn subject_denial(
     context: &DecisionContext<'_>,
-    known: &Known,
+    known: &OriginRobots,
 ) -> Option<SubjectDenial> {
     let policy = known.policy(context.now());
     let token = context.agent.token;

@@ -10,7 +10,7 @@ use lru::LruCache;
 use crate::audit::Robots;
 use crate::proxy::outcome::robots_summary::RobotsSummary;
 use crate::runtime::lock::Lock;
-use crate::store::{Known, Mark};
+use crate::store::{OriginRobots, WeakOriginRobots};
 
 /// States of robots.txt files whose summary is cached: about as many as are denied again and again.
 /// One takes 2 KiB, or up to 60 where URLs are long.
@@ -19,30 +19,30 @@ const SUMMARIES_MAX: NonZeroUsize = NonZeroUsize::new(512).expect("not zero");
 /// Least recently used summaries go first.
 pub struct RobotsSummaryCache(Lock<Summaries>);
 
-type Summaries = LruCache<Key, (Mark, Arc<RobotsSummary>)>;
+type Summaries = LruCache<Key, (WeakOriginRobots, Arc<RobotsSummary>)>;
 
-/// The state's address in memory, which is not reused while its [`Mark`] is cached, and whether the
-/// summary is of the absence of a file.
+/// The state's address in memory, which is not reused while its [`WeakOriginRobots`] is cached, and
+/// whether the summary is of the absence of a file.
 type Key = (usize, bool);
 
 impl RobotsSummaryCache {
     /// The cached summary of `known`, or the one `make` builds.
     pub fn get_or_make(
         &self,
-        known: &Known,
+        known: &OriginRobots,
         of_absence: bool,
         make: impl FnOnce() -> Robots,
     ) -> Arc<RobotsSummary> {
         let key = (std::ptr::from_ref(known.state()).addr(), of_absence);
-        if let Some((mark, summary)) = self.0.lock().get(&key)
-            && mark.is_of(known)
+        if let Some((robots, summary)) = self.0.lock().get(&key)
+            && robots.is_of(known)
         {
             return Arc::clone(summary);
         }
         // The lock is not held here, so that denials of other origins need not wait. Two threads
         // may build the same summary; the later one is kept.
         let summary = Arc::new(RobotsSummary::new(make()));
-        self.0.lock().put(key, (known.mark(), Arc::clone(&summary)));
+        self.0.lock().put(key, (known.downgrade(), Arc::clone(&summary)));
         summary
     }
 }

@@ -19,7 +19,7 @@ use crate::proxy::outcome::refusal::Refusal;
 use crate::proxy::request::target::Scope;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
-use crate::store::Known;
+use crate::store::OriginRobots;
 use crate::types::origin::{Origin, Scheme};
 use crate::types::timestamp::Timestamp;
 
@@ -79,7 +79,7 @@ impl AccessEntry {
     }
 
     /// Notes that `decision` allows the request.
-    pub fn note_allowed(&self, decision: &Decision<'_>, known: &Known, now: Timestamp) {
+    pub fn note_allowed(&self, decision: &Decision<'_>, known: &OriginRobots, now: Timestamp) {
         let Some(line) = &self.line else { return };
         let (rule, group) = (decision.basis.rule(), decision.basis.group());
         let copy = known.state().copy();

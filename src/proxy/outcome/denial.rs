@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::robots_summary::RobotsSummary;
 use crate::audit::evidence::{Blob, Kind};
 use crate::audit::{Record, read_as_clause};
-use crate::store::Known;
+use crate::store::OriginRobots;
 use crate::types::problem::Problem;
 
 /// A refusal by policy, as it is to be recorded. It has a response only as a
@@ -83,7 +83,7 @@ impl Denial {
     }
 
     /// Makes the denial rest on what is `known` of the origin, of which `robots` is the summary.
-    pub fn set_evidence(&mut self, known: &Known, robots: Arc<RobotsSummary>) {
+    pub fn set_evidence(&mut self, known: &OriginRobots, robots: Arc<RobotsSummary>) {
         self.record.robots = Some(robots.record.clone());
         self.robots = Some(robots);
         self.blobs = blobs(known);
@@ -100,7 +100,7 @@ impl Denial {
 }
 
 /// The file and the capture of its fetch; and the capture of the last fetch, if it failed.
-pub fn blobs(known: &Known) -> Vec<Blob> {
+pub fn blobs(known: &OriginRobots) -> Vec<Blob> {
     let snapshot = known.state().copy().map(|copy| &*copy.snapshot);
     let file = snapshot.map(|snapshot| Blob {
         sha256: snapshot.sha256,

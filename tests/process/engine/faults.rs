@@ -27,7 +27,7 @@ fn comes_back(engine: &RedisEngine) {
     is_reached(engine);
     until("it responds", || proxies(engine).is_ok());
     get(engine.heartbeat());
-    assert_eq!(engine.status().fault, None);
+    assert_eq!(engine.status().last_error, None);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_server_that_was_killed_and_comes_back_empty_has_lost_its_data() {
 }
 
 #[test]
-fn data_that_is_flushed_is_noticed_with_the_next_beat() {
+fn data_that_is_flushed_is_noticed_with_the_next_heartbeat() {
     let server = RedisServer::start(&[]);
     let engine = reached("a", on(&server));
     get(engine.heartbeat());

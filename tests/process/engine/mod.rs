@@ -98,7 +98,7 @@ fn site(name: &str) -> Origin {
 #[track_caller]
 fn fault(engine: &RedisEngine, kind: ErrorKind) -> Error {
     let is_so =
-        || engine.status().fault.filter(|fault| fault.kind == kind && !engine.status().is_up);
+        || engine.status().last_error.filter(|fault| fault.kind == kind && !engine.status().is_up);
     until(&format!("{kind}"), || is_so().is_some());
     is_so().unwrap_or_else(|| kind.with("passing"))
 }

@@ -13,7 +13,7 @@ use crate::types::timestamp::Timestamp;
 
 /// What is known of an origin under a profile. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct OriginRobots {
     state: Arc<RobotsState>,
     profile: Arc<Profile>,
     failed: Option<Arc<Fetched>>,
@@ -22,9 +22,9 @@ pub struct Known {
     at: Timestamp,
 }
 
-/// Recognises a [`Known`] again without keeping it alive.
+/// Recognises an [`OriginRobots`] again without keeping it alive.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct WeakOriginRobots {
     state: Weak<RobotsState>,
     failed: Option<Weak<Fetched>>,
 }
@@ -73,7 +73,7 @@ impl Undecided {
     }
 }
 
-impl Known {
+impl OriginRobots {
     pub(super) fn if_current(
         (state, profile): &(Arc<RobotsState>, Arc<Profile>),
         view: &View<'_>,
@@ -111,9 +111,9 @@ impl Known {
         self.at
     }
 
-    /// A mark that recognises it again.
-    pub fn mark(&self) -> Mark {
-        Mark {
+    /// What recognises it again without keeping it alive.
+    pub fn downgrade(&self) -> WeakOriginRobots {
+        WeakOriginRobots {
             state: Arc::downgrade(&self.state),
             failed: self.failed.as_ref().map(Arc::downgrade),
         }
@@ -140,9 +140,9 @@ impl Known {
     }
 }
 
-impl Mark {
+impl WeakOriginRobots {
     /// Whether `known` has the same state of the same origin, and the same last fetch.
-    pub fn is_of(&self, known: &Known) -> bool {
+    pub fn is_of(&self, known: &OriginRobots) -> bool {
         let failed = match (&self.failed, &known.failed) {
             (Some(own), Some(other)) => own.as_ptr() == Arc::as_ptr(other),
             (own, other) => own.is_none() && other.is_none(),

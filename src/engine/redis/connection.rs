@@ -7,9 +7,9 @@ use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::call::{Act, Call};
-use super::fault::{error_of, is_no_script};
 use super::reply::{self, Parts};
 use super::script::Script;
+use super::server_error::{error_of, is_no_script};
 use super::settings::{Address, RedisConfig};
 use super::stream;
 use crate::engine::clock::Micros;
@@ -22,7 +22,7 @@ pub(super) const IN_FLIGHT_MAX: usize = 1024;
 
 /// A connection on which users are authenticated. It never connects again.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct Connection {
     connection: MultiplexedConnection,
     /// The names of the scripts that the server has loaded.
     digests: Lock<Vec<String>>,
@@ -30,7 +30,7 @@ pub(super) struct Link {
 
 /// What a server says of itself.
 #[derive(Debug)]
-pub(super) struct Greeting {
+pub(super) struct ServerInfo {
     /// Another one after each start of the server.
     pub run: String,
     /// Its kind and version.
@@ -45,16 +45,16 @@ pub(super) struct Greeting {
 /// The task that moves the bytes; it ends with the connection.
 pub(super) type Driver = AbortOnDropHandle<()>;
 
-impl Link {
+impl Connection {
     /// Connects and authenticates; `name` is how the server lists the connection.
     pub(super) async fn connect(
         address: &Address,
         config: &RedisConfig,
         name: &str,
     ) -> Result<(Self, Driver, Role), Error> {
-        let (link, driver) = Self::raw(address, config).await?;
-        let role = link.hello(config, name, config.password.is_some()).await?;
-        Ok((link, driver, role))
+        let (connection, driver) = Self::raw(address, config).await?;
+        let role = connection.hello(config, name, config.password.is_some()).await?;
+        Ok((connection, driver, role))
     }
 
     /// The same for a sentinel, which seldom has a password.
@@ -62,15 +62,15 @@ impl Link {
         address: &Address,
         config: &RedisConfig,
     ) -> Result<(Self, Driver), Error> {
-        let (link, driver) = Self::raw(address, config).await?;
-        let first = link.hello(config, "sentinel-client", false).await;
+        let (connection, driver) = Self::raw(address, config).await?;
+        let first = connection.hello(config, "sentinel-client", false).await;
         match first {
             Err(error) if error.kind == ErrorKind::Authentication => {
-                link.hello(config, "sentinel-client", true).await?;
+                connection.hello(config, "sentinel-client", true).await?;
             }
             other => drop(other?),
         }
-        Ok((link, driver))
+        Ok((connection, driver))
     }
 
     async fn raw(address: &Address, config: &RedisConfig) -> Result<(Self, Driver), Error> {
@@ -103,7 +103,7 @@ impl Link {
     }
 
     /// Prepares for operations: asks who the server is, and loads the scripts.
-    pub(super) async fn greet(&self) -> Result<Greeting, Error> {
+    pub(super) async fn prepare(&self) -> Result<ServerInfo, Error> {
         let info = self.request(redis::cmd("INFO")).await?;
         let info = reply::bytes(info).and_then(|text| String::from_utf8(text).ok());
         let info = info.ok_or_else(|| ErrorKind::Protocol.with("INFO"))?;
@@ -121,7 +121,7 @@ impl Link {
             self.load(script).await.map_err(|error| error_of(&error))?;
         }
         let (valkey, version) = (field("valkey_version"), field("redis_version"));
-        Ok(Greeting {
+        Ok(ServerInfo {
             run: format!("{} {}", field("run_id"), field("role")),
             server: if valkey.is_empty() {
                 format!("redis {version}")
