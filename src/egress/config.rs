@@ -78,14 +78,14 @@ impl Revalidation {
         Self { loop_tokens: Some(loop_tokens.clone()), ..self }
     }
 
-    /// Whether it is for requests that came by the proxies of `loop_tokens`: a parent is not sent the
-    /// tokens of a request that takes a tunnel of others, so that no loop would be recognised.
+    /// Whether it is for requests that came by the proxies of `loop_tokens`: a parent is not sent
+    /// the tokens of a request that takes a tunnel of others, so that no loop would be recognised.
     pub fn is_for(&self, loop_tokens: &LoopTokens) -> bool {
         self.loop_tokens.as_ref().is_none_or(|own| own == loop_tokens)
     }
 
-    /// Whether it is a tunnel for requests that came by other proxies.
-    pub fn is_behind_others(&self) -> bool {
+    /// Whether it is a tunnel that was opened with the loop tokens of other proxies.
+    pub fn has_loop_tokens(&self) -> bool {
         self.loop_tokens.as_ref().is_some_and(|tokens| !tokens.is_empty())
     }
 

@@ -1,4 +1,4 @@
-//! A connection in use for one exchange: one of HTTP/1.1, or a stream of one of HTTP/2.
+//! A connection in use for one exchange: one of HTTP/1.1, or one stream of HTTP/2.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
@@ -20,27 +20,27 @@ use super::parent::Forwarder;
 use super::pool::Pool;
 use crate::types::origin::Origin;
 
-/// What a request is sent over.
+/// What a request is sent over: a whole connection, or one stream of a shared one.
 #[derive(Debug)]
-pub enum Link {
+pub enum Transport {
     /// Boxed: it is moved through many functions in each exchange.
     Http1(Box<Http1Connection>),
     Http2(Http2Stream),
 }
 
-/// A link to an origin, and how it came about.
+/// A connection to an origin, with where it came from.
 #[derive(Debug)]
 pub struct Connection {
-    pub link: Link,
+    pub transport: Transport,
     /// The pool that keeps the connection between exchanges.
-    pub home: Weak<Pool>,
+    pub pool: Weak<Pool>,
     /// Whether it was kept from an earlier exchange: the origin may have closed it meanwhile.
     pub is_reused: bool,
     /// Whether the origin asked for a client certificate in the handshake.
     pub certificate_requested: bool,
 }
 
-impl Link {
+impl Transport {
     /// The address of the origin.
     pub fn peer(&self) -> Option<IpAddr> {
         match self {
@@ -73,20 +73,20 @@ impl Link {
         }
     }
 
-    /// Has a response of `to_come` bytes read in the largest pieces, if there is a permit.
+    /// Has a response of `remaining` bytes read in the largest pieces, if there is a permit.
     pub fn begin_large_read(
         &mut self,
         permits: &Arc<Semaphore>,
-        to_come: Option<u64>,
+        remaining: Option<u64>,
     ) -> Option<LargeRead> {
         match self {
-            Self::Http1(connection) => connection.begin_large_read(permits, to_come?),
+            Self::Http1(connection) => connection.begin_large_read(permits, remaining?),
             Self::Http2(_) => None,
         }
     }
 
-    /// Spawns a task for what is left of an exchange besides its response: an upload, or another
-    /// protocol.
+    /// Gives the connection a task of its own, for what goes on beside the response: an upload, or
+    /// the protocol of an upgrade.
     pub fn detach(&mut self) {
         if let Self::Http1(connection) = self {
             connection.detach();
@@ -162,50 +162,55 @@ fn with_informational_listener(mut request: BoxedRequest<RequestBody>) -> Reques
 }
 
 impl Connection {
-    /// A connection that was idle in the pool `home`.
-    pub const fn idle(connection: Box<Http1Connection>, home: Weak<Pool>) -> Self {
-        Self { link: Link::Http1(connection), home, is_reused: true, certificate_requested: false }
+    /// A connection that was idle in the pool `pool`.
+    pub const fn idle(connection: Box<Http1Connection>, pool: Weak<Pool>) -> Self {
+        Self {
+            transport: Transport::Http1(connection),
+            pool,
+            is_reused: true,
+            certificate_requested: false,
+        }
     }
 
     /// A new stream of a connection that other exchanges share.
-    pub fn shared(stream: Http2Stream, home: Weak<Pool>) -> Self {
+    pub fn shared(stream: Http2Stream, pool: Weak<Pool>) -> Self {
         let certificate_requested = stream.certificate_requested();
-        Self { link: Link::Http2(stream), home, is_reused: true, certificate_requested }
+        Self { transport: Transport::Http2(stream), pool, is_reused: true, certificate_requested }
     }
 
     /// A connection that was made for this exchange.
-    pub const fn new(link: Link, home: Weak<Pool>, certificate_requested: bool) -> Self {
-        Self { link, home, is_reused: false, certificate_requested }
+    pub const fn new(transport: Transport, pool: Weak<Pool>, certificate_requested: bool) -> Self {
+        Self { transport, pool, is_reused: false, certificate_requested }
     }
 
     /// Whether a request without a response may be sent again: the origin may have closed a kept
     /// connection, or refuse a stream of HTTP/2 (RFC 9113 §8.7).
     pub const fn may_need_retry(&self) -> bool {
-        self.is_reused || matches!(self.link, Link::Http2(_))
+        self.is_reused || matches!(self.transport, Transport::Http2(_))
     }
 
     /// Notes that the origin has responded: it does without a client certificate.
     pub fn note_response(&self) {
-        if let Link::Http2(stream) = &self.link {
+        if let Transport::Http2(stream) = &self.transport {
             stream.note_response();
         }
     }
 
     /// Returns a connection to `origin` to its pool, after no exchange.
     pub fn give_back(mut self, origin: &Origin) {
-        if self.link.is_open()
-            && let Link::Http1(connection) = self.link
-            && let Some(home) = self.home.upgrade()
+        if self.transport.is_open()
+            && let Transport::Http1(connection) = self.transport
+            && let Some(pool) = self.pool.upgrade()
         {
-            home.keep(origin, connection);
+            pool.keep(origin, connection);
         }
     }
 
     /// The connection that other exchanges can share, if it is one.
     pub fn shareable(&self) -> Option<Http2Connection> {
-        match &self.link {
-            Link::Http1(_) => None,
-            Link::Http2(stream) => Some(stream.connection().clone()),
+        match &self.transport {
+            Transport::Http1(_) => None,
+            Transport::Http2(stream) => Some(stream.connection().clone()),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! From an origin to a connection by its parent proxy.
+//! Makes a connection by a parent proxy: a tunnel to an origin, or a connection to the parent
+//! itself.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -18,51 +19,53 @@ use crate::runtime::clock::monotonic;
 use crate::types::origin::{Host, Origin};
 
 /// How long a fetch of robots.txt may wait for one of the connections that are being made by its
-/// parent: meanwhile it has a place that fetches from other hosts need. Requests of clients wait as long
-/// as for a connection (`egress.connect_timeout`).
+/// parent: meanwhile it has a place that fetches from other hosts need. Requests of clients wait as
+/// long as for a connection (`egress.connect_timeout`).
 const ROBOTS_DIAL_WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl Dialer<'_> {
-    /// A connection to `origin` by `parent`. Nothing falls back to a direct one.
+    /// A tunnel to `origin` by `parent`. Nothing falls back to a direct connection.
     ///
     /// # Errors
     ///
     /// [`Failure::Parent`] or [`Failure::ParentTimeout`] for all that fails beyond this machine:
     /// what a parent answers says nothing of the origin.
-    pub(super) async fn connect_by_parent(
+    pub(super) async fn tunnel_by_parent(
         self,
         parent: &Parent,
         origin: &Origin,
         route: &Route<'_>,
     ) -> Result<OriginSocket, Error> {
-        let host = target(parent, origin, route);
+        let host = target_host(parent, origin, route);
         let target = ParentTarget { host: &host, port: origin.port() };
-        self.attempt(parent, Some(target), route).await
+        self.try_parent(parent, Some(target), route).await
     }
 
     /// A connection to `parent` itself, which forwards what is sent over it.
     ///
     /// # Errors
     ///
-    /// As [`Self::connect_by_parent`].
+    /// As [`Self::tunnel_by_parent`].
     pub(super) async fn connect_to_parent(
         self,
         parent: &Parent,
         route: &Route<'_>,
     ) -> Result<OriginSocket, Error> {
-        self.attempt(parent, None, route).await
+        self.try_parent(parent, None, route).await
     }
 
-    async fn attempt(
+    /// Connects to `parent`, and has it open a tunnel to `target` if there is one; unless the
+    /// parent is in its back-off. How that ends is noted with the parent.
+    async fn try_parent(
         self,
         parent: &Parent,
         target: Option<ParentTarget<'_>>,
         route: &Route<'_>,
     ) -> Result<OriginSocket, Error> {
-        let _permit = permit(parent, route).await?;
+        let _permit = dial_permit(parent, route).await?;
         let began = monotonic();
         parent.admit(began)?;
-        let connected = self.reach(parent, target, route).await;
+        let connected = self.connect_and_tunnel(parent, target, route).await;
         match &connected {
             Ok(_) if target.is_none() => parent.note_reached(),
             Ok(_) => parent.note_answer(),
@@ -71,17 +74,20 @@ impl Dialer<'_> {
             }
             Err(_) => {}
         }
-        connected.map_err(|(error, _)| error.behind(route.requester.loop_tokens()))
+        connected.map_err(|(error, _)| error.for_request_with(route.requester.loop_tokens()))
     }
 
-    async fn reach(
+    /// The connection, and the tunnel; with an error, what is at fault.
+    async fn connect_and_tunnel(
         self,
         parent: &Parent,
         target: Option<ParentTarget<'_>>,
         route: &Route<'_>,
     ) -> Result<OriginSocket, (Error, Fault)> {
-        let mut socket =
-            self.socket_to(parent, route).await.map_err(|error| (error, Fault::Parent))?;
+        let mut socket = self
+            .connect_parent_socket(parent, route)
+            .await
+            .map_err(|error| (error, Fault::Parent))?;
         if let Some(target) = target {
             let Route { snapshot, .. } = route;
             let limit = snapshot.config.connect_timeout;
@@ -92,13 +98,17 @@ impl Dialer<'_> {
     }
 
     /// A connection to the parent, inside TLS if it speaks that.
-    async fn socket_to(self, parent: &Parent, route: &Route<'_>) -> Result<OriginSocket, Error> {
+    async fn connect_parent_socket(
+        self,
+        parent: &Parent,
+        route: &Route<'_>,
+    ) -> Result<OriginSocket, Error> {
         let Route { snapshot, requester, .. } = route;
         let limit = snapshot.config.connect_timeout;
         let addresses = self.addresses_of_parent(parent, route).await?;
         let attempts = &self.state.attempts;
         let stream = happy_eyeballs::connect(&addresses, limit, attempts, *requester).await;
-        let stream = stream.map_err(|error| of_parent(parent, error))?;
+        let stream = stream.map_err(|error| as_parent_error(parent, error))?;
         let _ = stream.set_nodelay(true);
         let socket = OriginSocket::Tcp(stream);
         if parent.address.scheme() != ParentScheme::Https {
@@ -109,7 +119,7 @@ impl Dialer<'_> {
             let reason = format!("the TLS handshake took longer than {limit:?}");
             parent.error(Failure::ParentTimeout, &reason)
         })?;
-        let secured = secured.map_err(|error| of_parent(parent, error))?;
+        let secured = secured.map_err(|error| as_parent_error(parent, error))?;
         Ok(OriginSocket::Tls(PlaintextStream::new(secured.stream)))
     }
 
@@ -126,7 +136,7 @@ impl Dialer<'_> {
             Host::V6(v6) => vec![IpAddr::V6(*v6)],
             Host::Name(name) => {
                 let resolved = self.state.resolver.resolve(name, *requester).await;
-                resolved.map_err(|error| of_parent(parent, error))?
+                resolved.map_err(|error| as_parent_error(parent, error))?
             }
         };
         let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, at.port()));
@@ -140,9 +150,9 @@ impl Dialer<'_> {
     }
 }
 
-/// A permit for one of the connections that are made at a time by `parent`: one that does not answer
-/// must not hold what other hosts need.
-async fn permit(parent: &Parent, route: &Route<'_>) -> Result<SemaphorePermit, Error> {
+/// A permit for one of the connections that are made at a time by `parent`: one that does not
+/// answer must not hold what other hosts need.
+async fn dial_permit(parent: &Parent, route: &Route<'_>) -> Result<SemaphorePermit, Error> {
     let Route { requester, snapshot, .. } = route;
     let (dials, limit) = if requester.is_for_robots_txt() {
         (&parent.robots_dials, ROBOTS_DIAL_WAIT_MAX)
@@ -163,8 +173,9 @@ async fn permit(parent: &Parent, route: &Route<'_>) -> Result<SemaphorePermit, E
     })
 }
 
-/// The host that the parent is given: the name, unless it is to be given an address that was judged.
-fn target(parent: &Parent, origin: &Origin, route: &Route<'_>) -> Host {
+/// The host that the parent is given: the name, unless it is to be given an address that was
+/// judged.
+fn target_host(parent: &Parent, origin: &Origin, route: &Route<'_>) -> Host {
     let is_pinned = route.snapshot.parents.resolve == ParentResolve::Pin
         || parent.address.scheme() == ParentScheme::Socks5;
     match route.addresses.first().map(SocketAddr::ip).filter(|_| is_pinned) {
@@ -175,7 +186,7 @@ fn target(parent: &Parent, origin: &Origin, route: &Route<'_>) -> Host {
 }
 
 /// `error` on the way to a parent, as one of the parent. What this machine lacks stays that.
-fn of_parent(parent: &Parent, error: Error) -> Error {
+fn as_parent_error(parent: &Parent, error: Error) -> Error {
     match error.failure {
         failure if failure.is_ours() => error,
         Failure::ConnectionTimeout | Failure::DnsTimeout => {

@@ -68,8 +68,9 @@ impl Failure {
         matches!(self, Self::Parent | Self::ParentTimeout)
     }
 
-    /// Whether the cause is the state of the proxy, of its machine or of its parent proxy, so that nothing was learnt
-    /// about the origin: the failure must be neither cached nor counted as an outage.
+    /// Whether the cause is the state of the proxy, of its machine or of its parent proxy, so that
+    /// nothing was learnt about the origin: the failure must be neither cached nor counted as an
+    /// outage.
     pub const fn is_ours(self) -> bool {
         matches!(self, Self::ConnectionLimit | Self::NoRoute | Self::Exhausted | Self::NoTurn)
             || self.is_parents()
@@ -135,8 +136,8 @@ impl Failure {
         }
     }
 
-    /// The proxy error type with its parameters: the `rcode` tells a name that does not exist from a
-    /// resolver that failed (RFC 9209 §2.3.2).
+    /// The proxy error type with its parameters: the `rcode` tells a name that does not exist from
+    /// a resolver that failed (RFC 9209 §2.3.2).
     pub const fn proxy_error_parameters(self) -> &'static str {
         match self {
             Self::NameNotFound => "dns_error; rcode=\"NXDOMAIN\"",
@@ -178,9 +179,10 @@ impl Error {
         Self::new(Failure::ConnectionLimit, detail)
     }
 
-    /// The same, for a request that came by the proxies of `received`: a loop is one of that request
-    /// then. Others may find another way, or be the first to be recognised.
-    pub(super) fn behind(self, received: &LoopTokens) -> Self {
+    /// The same error, for a request that came by the proxies of `received`: a loop that the parent
+    /// reports is then one of this request alone ([`Failure::Loop`]). It says nothing of the
+    /// parent: other requests may come by other proxies.
+    pub(super) fn for_request_with(self, received: &LoopTokens) -> Self {
         match &self.parent {
             Some(parent) if parent.is_loop && !received.is_empty() => {
                 let detail = format!(
@@ -193,8 +195,8 @@ impl Error {
         }
     }
 
-    /// Whether the request, which came by other proxies, went round by a parent. That says nothing of
-    /// requests that came by none.
+    /// Whether the request, which came by other proxies, went round by a parent. That says nothing
+    /// of requests that came by none.
     pub fn is_loop_by_parent(&self) -> bool {
         self.failure == Failure::Loop && self.parent.is_some()
     }

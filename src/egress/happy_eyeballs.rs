@@ -141,8 +141,8 @@ impl Attempts<'_> {
         }
     }
 
-    /// Keeps the error to report when all attempts fail: a shortage on this machine before a failure
-    /// of the site, and that before a missing route, as many machines have none for IPv6.
+    /// Keeps the error to report when all attempts fail: a shortage on this machine before a
+    /// failure of the site, and that before a missing route, as many machines have none for IPv6.
     fn fail(&mut self, error: Error) {
         let rank = |error: &Error| match error.failure {
             Failure::Exhausted => 2,

@@ -1,7 +1,7 @@
 //! Limits that several files of `egress` share, with unit and source.
 
-/// Exchanges on one HTTP/2 connection at one time: the least that RFC 9113 §6.5.2 advises origins to
-/// allow. One more opens another connection.
+/// Exchanges on one HTTP/2 connection at one time: the least that RFC 9113 §6.5.2 advises origins
+/// to allow. One more opens another connection.
 pub const HTTP2_STREAMS_MAX: usize = 100;
 
 /// Bytes of one body that wait to be sent, of a request or of a response.
@@ -40,7 +40,7 @@ pub const BORROWED_MAX: u32 = 32;
 /// number that is set, even this one, it fills a buffer for each head.
 pub const HYPER_HEADERS_MAX: usize = 100;
 
-/// Connections of a worker to one origin that are kept for requests that came by other proxies, each of
-/// which is for those of the same ones only: as many as exchanges by default
-/// (`egress.max_per_origin`), so that a client that names ever other proxies leaves no more behind.
-pub const BEHIND_OTHERS_MAX: usize = 8;
+/// Connections of a worker to one origin that are kept although they serve only requests with the
+/// loop tokens that they were opened with (those of the proxies that the requests came by): as many
+/// as exchanges by default (`egress.max_per_origin`), because a client can make up tokens.
+pub const LOOP_TOKEN_CONNECTIONS_MAX: usize = 8;

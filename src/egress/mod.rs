@@ -7,6 +7,7 @@
 
 mod body;
 pub mod boxed_request;
+mod checkout;
 mod config;
 mod connection;
 mod dial;
@@ -44,8 +45,9 @@ use crate::runtime::box_future::box_future;
 use crate::types::origin::Origin;
 pub use body::{InformationalListener, ReadAllowance, RequestBody, ResponseBody, TimeoutBody, Via};
 use boxed_request::BoxedRequest;
+use checkout::DialOptions;
 pub use config::{Config, ConfigSnapshot};
-use dial::{DialOptions, Dialer};
+use dial::Dialer;
 pub use error::{Error, Failure};
 use exchange::exchange;
 pub use origin_socket::OriginSocket;
@@ -89,8 +91,8 @@ impl Egress {
         Self { pool: state.no_pool(), state }
     }
 
-    /// Makes this the thread's current egress ([`Self::current`]). The thread must drive the
-    /// runtime of this egress, and no other.
+    /// Makes this the thread's current egress ([`Self::current`]). The thread must run the runtime
+    /// that this egress opens its connections on, and no other.
     pub fn set_current(self: &Arc<Self>) {
         CURRENT.set(Arc::downgrade(self));
     }
@@ -117,7 +119,7 @@ impl Egress {
         origin: &Origin,
         requester: impl Into<Requester<'a>>,
     ) -> Result<(), Error> {
-        self.dialer().route(origin, requester.into()).await.map(drop)
+        self.dialer().find_route(origin, requester.into()).await.map(drop)
     }
 
     /// Connects to a permitted address of `origin` in its `turn` and sends nothing: for a tunnel.
@@ -134,9 +136,9 @@ impl Egress {
         shutdown: &CancellationToken,
     ) -> Result<OriginSocket, Error> {
         let (dialer, lanes) = (self.dialer(), self.lanes());
-        let route = dialer.route(origin, requester.into()).await?;
+        let route = dialer.find_route(origin, requester.into()).await?;
         lanes.wait_for_start_time(turn, None, shutdown).await.map_err(Error::no_turn)?;
-        let connected = dialer.connect(origin, &route).await;
+        let connected = dialer.connect_socket(origin, &route).await;
         let stream =
             connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
         let address = route.peer(&stream);
@@ -146,10 +148,11 @@ impl Egress {
         Ok(stream)
     }
 
-    /// Sends one request to `origin` and returns the response as soon as its head has arrived.
-    /// The request is in origin-form, with the `Host` that the caller derived from `origin`. The
-    /// request takes one of the exchanges of the origin and starts in its `turn`. It is sent a second
-    /// time at most, and only when that is safe. After a wait its `permission` is checked again.
+    /// Sends one request to `origin` and returns the response as soon as its head has arrived. The
+    /// request is in origin-form, with the `Host` that the caller derived from `origin`. The
+    /// request takes one of the exchanges of the origin and starts in its `turn`. It is sent a
+    /// second time at most, and only when that is safe. After a wait its `permission` is checked
+    /// again.
     ///
     /// # Errors
     ///
@@ -166,10 +169,7 @@ impl Egress {
         self.state.load().parents.check_method(origin, &request.head.method)?;
         let has_exchange = turn.has_exchange();
         if !has_exchange {
-            requester.note_queued();
-            let limit = self.state.load().config.connect_timeout;
-            let granted = box_future(|| turn.wait_for_exchange(limit)).await;
-            granted.map_err(|none| Error::no_exchange(origin, none, limit))?;
+            box_future(|| self.wait_for_exchange(origin, requester, &mut turn)).await?;
         }
         request.body.charge_to(turn.client(), &self.state.memory);
         if !requester.loop_tokens().is_empty() {
@@ -178,27 +178,33 @@ impl Egress {
         let versions = Versions::for_request(&request.head);
         let client_reads = request.body.client_reads();
         let options = DialOptions { versions, requester, client_reads };
-        let idle = self.dialer().idle(origin, requester.loop_tokens());
-        let starts_at_once =
-            has_exchange && idle.is_some() && self.lanes().try_start_immediately(&mut turn);
-        let mut connection = match idle {
-            Some(idle) => idle,
-            None => self.connect(origin, options, &turn).await?,
+        let connection = match self.dialer().take_idle(origin, requester.loop_tokens()) {
+            Some(idle) if has_exchange && self.lanes().try_start_immediately(&mut turn) => idle,
+            idle => self.connect_and_start(idle, (origin, options), &mut turn, permission).await?,
         };
-        if !starts_at_once && !self.start(&mut turn, &connection) {
-            let to = (origin, options);
-            let started = box_future(|| self.start_later(connection, to, &mut turn, permission));
-            connection = started.await?;
-        }
         let copy = if connection.may_need_retry() { RetryCopy::of(&request) } else { None };
         let failed = match exchange(&self.state, connection, origin, request, turn).await {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
-        let retry = failed.retry(copy, versions)?;
+        let retry = failed.into_retry(copy, versions)?;
         box_future(|| self.send_again(origin, retry, options, permission)).await
     }
 
+    /// Waits until the request may be one of the exchanges under way at `origin`.
+    async fn wait_for_exchange(
+        &self,
+        origin: &Origin,
+        requester: Requester<'_>,
+        turn: &mut Turn,
+    ) -> Result<(), Error> {
+        requester.note_queued();
+        let limit = self.state.load().config.connect_timeout;
+        let granted = turn.wait_for_exchange(limit).await;
+        granted.map_err(|none| Error::no_exchange(origin, none, limit))
+    }
+
+    /// Sends a request the second and last time, over a connection that was not idle.
     async fn send_again<P: Permission>(
         &self,
         origin: &Origin,
@@ -210,11 +216,11 @@ impl Egress {
         let connected = self.dialer().shared_or_new(origin, options).await;
         let mut connection =
             connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
-        // The origin may have seen the first one.
+        // The origin may have seen the first one: the second takes a start of its own.
         turn.rearm();
-        if !self.start(&mut turn, &connection) {
+        if !self.try_start(&mut turn, &connection) {
             let to = (origin, options);
-            connection = self.start_later(connection, to, &mut turn, permission).await?;
+            connection = self.wait_and_start(connection, to, &mut turn, permission).await?;
         }
         let second = exchange(&self.state, connection, origin, request, turn).await;
         second.map_err(|failed| failed.error.into())

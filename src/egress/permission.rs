@@ -1,4 +1,5 @@
-//! What permits a request while it waits in egress.
+//! The permission of a request: the trait by which egress, after a long wait, asks its caller
+//! whether the request is still permitted.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -7,18 +8,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::Error;
 
-/// A permission that was granted so long before its request starts is checked again.
+/// How old a permission may be when its request starts; an older one is checked again.
 pub const PERMISSION_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// The result of [`Permission::recheck`].
 pub type RecheckFuture<'a, E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send + 'a>>;
 
-/// What permits a request.
+/// The permission of a request, which can be checked again.
 pub trait Permission: Sync {
     /// Why a request has no response: a failure of egress, or no permission any more.
     type Error: From<Error>;
 
-    /// Decides on the request again, which has waited for more than [`PERMISSION_AGE_MAX`].
+    /// Decides on the request again. Called when it has waited for more than
+    /// [`PERMISSION_AGE_MAX`].
+    ///
+    /// # Errors
+    ///
+    /// The request is not permitted any more.
     fn recheck(&self) -> RecheckFuture<'_, Self::Error>;
 
     /// Triggered when the proxy stops.

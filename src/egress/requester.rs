@@ -1,18 +1,19 @@
-//! On whose behalf a request goes out: decides whose turn it takes where clients take turns.
+//! For which client a request goes out: the one whose share of DNS lookups, connection attempts and
+//! memory it takes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::types::client_key::ClientKey;
 use crate::types::loop_token::LoopTokens;
 
-/// On whose behalf a request goes out.
+/// The client that a request goes out for, or the fetch of a robots.txt that a client began.
 #[derive(Clone, Copy, Debug)]
 pub struct Requester<'a> {
     key: &'a ClientKey,
-    /// Set for a fetch of robots.txt, which all clients share. The client whose request began it pays
-    /// for its DNS lookup and its connection attempts.
+    /// Set for a fetch of robots.txt, which all clients share. The client whose request began it
+    /// pays for its DNS lookup and its connection attempts.
     robots: Option<&'a QueueWait>,
-    /// Of the proxies before this one, which the parent proxies after it are to be sent.
+    /// Those of the proxies that the request came by, which are passed on to a parent proxy.
     loop_tokens: &'a LoopTokens,
 }
 
@@ -22,7 +23,7 @@ pub struct Requester<'a> {
 pub struct QueueWait(AtomicBool);
 
 impl<'a> Requester<'a> {
-    /// A client, which no other proxy stands before.
+    /// A client, whose request came by no other proxy.
     pub const fn client(key: &'a ClientKey) -> Self {
         Self { key, robots: None, loop_tokens: &LoopTokens::NONE }
     }
@@ -32,9 +33,9 @@ impl<'a> Requester<'a> {
         Self { robots: Some(wait), ..Self::client(key) }
     }
 
-    /// The same, behind the proxies of `loop_tokens`.
+    /// The same, for a request that came by the proxies of `loop_tokens`.
     #[must_use]
-    pub const fn behind(self, loop_tokens: &'a LoopTokens) -> Self {
+    pub const fn with_loop_tokens(self, loop_tokens: &'a LoopTokens) -> Self {
         Self { loop_tokens, ..self }
     }
 
@@ -56,7 +57,7 @@ impl<'a> Requester<'a> {
         self.robots.is_some()
     }
 
-    /// Of the proxies before this one.
+    /// Those of the proxies that the request came by.
     pub(super) const fn loop_tokens(&self) -> &'a LoopTokens {
         self.loop_tokens
     }

@@ -12,9 +12,9 @@ use super::hyper_error::http2_error;
 use super::tls::Versions;
 use crate::pace::Turn;
 
-/// An exchange without a response.
+/// An exchange that brought no response, with what a retry needs.
 #[derive(Debug)]
-pub struct Failed {
+pub struct FailedExchange {
     pub error: Error,
     /// The request, when nothing of it was sent.
     pub unsent: Option<BoxedRequest<RequestBody>>,
@@ -30,7 +30,7 @@ pub struct Retry {
     pub turn: Turn,
 }
 
-/// Whether a request that can be repeated should be.
+/// Whether a failed exchange permits a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryRule {
     No,
@@ -38,13 +38,13 @@ pub enum RetryRule {
     Yes(Versions),
 }
 
-/// What a request is sent from a second time.
+/// A copy of a request, kept in case that it is sent a second time.
 #[derive(Debug)]
 pub struct RetryCopy(BoxedRequest<RequestBody>);
 
-impl Failed {
-    /// An exchange that is not repeated.
-    pub const fn finally(error: Error, turn: Turn) -> Self {
+impl FailedExchange {
+    /// An exchange that must not be tried again.
+    pub const fn without_retry(error: Error, turn: Turn) -> Self {
         Self { error, unsent: None, rule: RetryRule::No, turn }
     }
 
@@ -53,7 +53,7 @@ impl Failed {
     /// # Errors
     ///
     /// The error of the exchange, when the request may not be repeated.
-    pub fn retry(self, copy: Option<RetryCopy>, versions: Versions) -> Result<Retry, Error> {
+    pub fn into_retry(self, copy: Option<RetryCopy>, versions: Versions) -> Result<Retry, Error> {
         let Self { error, unsent, rule, turn } = self;
         match (unsent, copy, rule) {
             (Some(request), _, _) => Ok(Retry { request, versions, turn }),

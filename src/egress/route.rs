@@ -1,5 +1,5 @@
-//! From an origin to the addresses that may be connected to: resolves the name, and judges each
-//! address.
+//! The route to an origin: directly to one of its addresses, or by a parent proxy. Its name is
+//! resolved, and each address judged.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,29 +15,31 @@ use super::requester::Requester;
 use crate::runtime::clock;
 use crate::types::origin::{Host, Origin};
 
-/// The permitted addresses of an origin, and the configuration under which they were judged.
+/// How an origin is reached: its permitted addresses, its parent proxy if it has one, and the
+/// configuration under which both were chosen.
 pub struct Route<'a> {
     pub addresses: Vec<SocketAddr>,
     pub snapshot: Arc<ConfigSnapshot>,
     pub requester: Requester<'a>,
-    /// The parent that makes the connection; it leads to `addresses`, if those are known here.
+    /// The parent that makes the connection to the origin. `addresses` is then empty where the
+    /// parent alone resolves names.
     pub parent: Option<Arc<Parent>>,
     /// When the DNS lookup began.
-    pub since: Instant,
+    pub began: Instant,
 }
 
 impl<'a> Route<'a> {
-    /// Finds `origin` under the configuration of this moment.
+    /// Finds the route to `origin` under the configuration `snapshot`.
     pub async fn find(
         origin: &Origin,
         resolver: &Resolver,
         snapshot: Arc<ConfigSnapshot>,
         requester: Requester<'a>,
     ) -> Result<Self, Error> {
-        let since = clock::monotonic();
+        let began = clock::monotonic();
         let addresses = permitted_addresses(origin, resolver, &snapshot, requester).await?;
         let parent = snapshot.parents.of(origin.host()).cloned();
-        Ok(Self { addresses, snapshot, requester, parent, since })
+        Ok(Self { addresses, snapshot, requester, parent, began })
     }
 
     /// The address at the other end of `socket`. Behind a parent, the first that was judged.
@@ -51,8 +53,8 @@ impl<'a> Route<'a> {
     }
 }
 
-/// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none. When its
-/// name has both permitted and refused ones, only the permitted are used.
+/// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none. When
+/// its name has both permitted and refused ones, only the permitted are used.
 async fn permitted_addresses(
     origin: &Origin,
     resolver: &Resolver,
@@ -67,7 +69,7 @@ async fn permitted_addresses(
         Host::Name(name) if is_localhost(name) => {
             vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from(LOOPBACK_V6)]
         }
-        // Its parent alone resolves it.
+        // Its parent proxy resolves it.
         Host::Name(_) if !snapshot.parents.resolve_here(origin.host()) => return Ok(Vec::new()),
         Host::Name(name) => resolver.resolve(name, requester).await?,
     };
@@ -115,7 +117,8 @@ fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited, under_run: bool) -> 
 }
 
 /// What permits the address. Under `courtesy run` a client that asks for loopback ignores NO_PROXY,
-/// or is set up to ignore it: a service of its own needs the one remedy, a site under test the other.
+/// or is set up to ignore it: a service of its own needs the one remedy, a site under test the
+/// other.
 fn remedy(ip: IpAddr, under_run: bool) -> &'static str {
     if under_run && ip.is_loopback() {
         "Under `courtesy run` loopback is outside the proxy: a service of the program's own is reached when \

@@ -91,8 +91,8 @@ async fn answer<F: Future<Output = Existence>>(
     }
 }
 
-/// The address of the family that is asked for. There is no record of any other type, SVCB and HTTPS
-/// included, so that no client encrypts its hello (ECH) or begins with HTTP/3.
+/// The address of the family that is asked for. There is no record of any other type, SVCB and
+/// HTTPS included, so that no client encrypts its hello (ECH) or begins with HTTP/3.
 fn answer_address(kind: RecordType, (v4, v6): (Ipv4Addr, Ipv6Addr)) -> Answer {
     match kind {
         RecordType::A => (ResponseCode::NoError, Some(RData::A(A(v4)))),

@@ -83,8 +83,8 @@ impl NameServer {
         }
     }
 
-    /// Answers the queries of one connection, one after the other. Each message has its length before
-    /// it (RFC 1035 §4.2.2).
+    /// Answers the queries of one connection, one after the other. Each message has its length
+    /// before it (RFC 1035 §4.2.2).
     async fn answer_tcp(&self, mut stream: TcpStream) -> io::Result<()> {
         loop {
             let length = timeout(TCP_IDLE_TIMEOUT, stream.read_u16()).await??;

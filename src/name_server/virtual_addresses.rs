@@ -1,5 +1,5 @@
-//! The virtual address of each name: one of this network that stands for the name. The least recently
-//! used name loses its address to a new one.
+//! The virtual address of each name: one of this network that stands for the name. The least
+//! recently used name loses its address to a new one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;

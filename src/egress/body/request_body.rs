@@ -23,7 +23,8 @@ use super::timeout_body::TimeoutBody;
 use crate::clients::BodyMemory;
 use crate::types::client_key::ClientKey;
 
-/// MemoryPermit with the response; its drop tells a body that was not wanted that the exchange is over.
+/// MemoryPermit with the response; its drop tells a body that was not wanted that the exchange is
+/// over.
 pub type ResponseGuard = oneshot::Sender<Infallible>;
 
 /// Receives the interim responses to a request (RFC 9110 §15.2), from origins of HTTP/1.1.
@@ -64,7 +65,8 @@ enum Wanted {
 /// A client's content.
 struct Streamed {
     body: TimeoutBody,
-    /// With `Expect: 100-continue`, the client is not asked for the body before the origin asks for it.
+    /// With `Expect: 100-continue`, the client is not asked for the body before the origin asks for
+    /// it.
     hold: Option<Hold>,
     /// The body was not wanted: the request stays incomplete while its response is read, and ends
     /// with it.

@@ -40,7 +40,7 @@ impl Body for Leased {
         let Self { body, lease, .. } = &mut *self;
         let mut poll = |cx: &mut Context<'_>| Pin::new(&mut *body).poll_frame(cx);
         let frame = match lease {
-            Some(lease) => lease.link.poll_driven(cx, poll),
+            Some(lease) => lease.transport.poll_driven(cx, poll),
             None => poll(cx),
         };
         match frame {
@@ -126,14 +126,14 @@ impl ResponseBody {
 
     /// The address of the origin.
     pub fn peer(&self) -> Option<IpAddr> {
-        self.body.get_ref().lease.as_ref()?.link.peer()
+        self.body.get_ref().lease.as_ref()?.transport.peer()
     }
 
     /// The parent that it came by: scheme, host and port.
     pub fn via(&self) -> Option<Via> {
         let lease = self.body.get_ref().lease.as_ref()?;
-        let parent = lease.link.via(lease.turn.origin())?;
-        Some(Via { parent, is_forwarded: lease.link.forwarder().is_some() })
+        let parent = lease.transport.via(lease.turn.origin())?;
+        Some(Via { parent, is_forwarded: lease.transport.forwarder().is_some() })
     }
 
     /// Allows larger reads: the client has taken more than a client that does not read could make
@@ -176,8 +176,8 @@ impl Body for ResponseBody {
         if self.total >= self.asks_at {
             self.allow_larger_reads();
         }
-        let to_come = self.body.size_hint().exact();
-        if self.large_read.as_ref().is_some_and(|read| !read.goes_on(to_come)) {
+        let remaining = self.body.size_hint().exact();
+        if self.large_read.as_ref().is_some_and(|read| !read.is_far_from_end(remaining)) {
             self.large_read = None;
         }
         poll

@@ -30,8 +30,8 @@ use crate::egress::requester::Requester;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 
-/// How long an answer of the resolver is kept, floor and ceiling in one: getaddrinfo tells no TTL, so
-/// short enough to follow a change, long enough that a crawl does not ask for each connection.
+/// How long an answer of the resolver is kept, floor and ceiling in one: getaddrinfo tells no TTL,
+/// so short enough to follow a change, long enough that a crawl does not ask for each connection.
 const DNS_TTL: Duration = Duration::from_secs(30);
 
 /// How long a failed look-up is kept.

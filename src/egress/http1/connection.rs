@@ -109,8 +109,8 @@ impl Http1Connection {
     }
 
     /// Whether it is for requests that came by other proxies.
-    pub fn is_behind_others(&self) -> bool {
-        self.revalidation.is_behind_others()
+    pub fn has_loop_tokens(&self) -> bool {
+        self.revalidation.has_loop_tokens()
     }
 
     /// Checks whether it may be used under `current`.
@@ -118,14 +118,14 @@ impl Http1Connection {
         self.revalidation.revalidate(origin, current)
     }
 
-    /// Has a response of `to_come` bytes read in the largest pieces, if there is a permit.
+    /// Has a response of `remaining` bytes read in the largest pieces, if there is a permit.
     pub fn begin_large_read(
         &mut self,
         permits: &Arc<Semaphore>,
-        to_come: u64,
+        remaining: u64,
     ) -> Option<LargeRead> {
-        self.permit = Some(BufferPermit::take(permits, to_come)?);
-        LargeRead::begin(&self.io, to_come)
+        self.permit = Some(BufferPermit::take(permits, remaining)?);
+        LargeRead::begin(&self.io, remaining)
     }
 
     /// Allows larger reads for the rest of the response, the largest if `is_large`, when there is
@@ -162,7 +162,8 @@ impl Http1Connection {
         self.sender.is_ready()
     }
 
-    /// Drives the connection once, and checks whether it can take an exchange now, also a first one.
+    /// Drives the connection once, and checks whether it can take an exchange now, also a first
+    /// one.
     pub fn is_open(&mut self) -> bool {
         self.relay.mute();
         self.drive(Waker::noop());
@@ -248,9 +249,9 @@ impl Http1Connection {
     }
 }
 
-/// The driver ends once there is no sender: what is left of a whole upload is sent, and
-/// TLS is closed properly (RFC 9112 §9.8). It may take as long as an origin may be silent. An upload
-/// that never becomes whole, because its client has left or timed out, is given up at once.
+/// The driver ends once there is no sender: what is left of a whole upload is sent, and TLS is
+/// closed properly (RFC 9112 §9.8). It may take as long as an origin may be silent. An upload that
+/// never becomes whole, because its client has left or timed out, is given up at once.
 impl Drop for Http1Connection {
     fn drop(&mut self) {
         if let Some(driver) = self.driver.take()

@@ -1,6 +1,6 @@
 //! Responses that are read in the largest pieces: over a few connections at a time, and each only
-//! while much of it is still to come. The rest is read in smaller pieces, because it may be held for
-//! a client that has stopped reading.
+//! while much of it is still to come. The rest is read in smaller pieces, because it may be held
+//! for a client that has stopped reading.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,9 +27,9 @@ pub struct BufferPermit {
 }
 
 impl BufferPermit {
-    /// For a response of `to_come` bytes, if it is large and there is a permit.
-    pub fn take(permits: &Arc<Semaphore>, to_come: u64) -> Option<Self> {
-        if to_come < LARGE_RESPONSE_BYTES {
+    /// For a response of `remaining` bytes, if it is large and there is a permit.
+    pub fn take(permits: &Arc<Semaphore>, remaining: u64) -> Option<Self> {
+        if remaining < LARGE_RESPONSE_BYTES {
             return None;
         }
         Arc::clone(permits).try_acquire_owned().ok().map(|permit| Self { _permit: permit })
@@ -41,16 +41,16 @@ impl BufferPermit {
 pub struct LargeRead(Arc<IoState>);
 
 impl LargeRead {
-    /// For a response of `to_come` bytes over the connection of `io`.
-    pub fn begin(io: &Arc<IoState>, to_come: u64) -> Option<Self> {
+    /// For a response of `remaining` bytes over the connection of `io`.
+    pub fn begin(io: &Arc<IoState>, remaining: u64) -> Option<Self> {
         let read = Self(Arc::clone(io));
         read.0.allows_largest_reads.store(true, Ordering::Relaxed);
-        Some(read).filter(|read| read.goes_on(Some(to_come)))
+        Some(read).filter(|read| read.is_far_from_end(Some(remaining)))
     }
 
-    /// Whether enough of the response is still to come.
-    pub fn goes_on(&self, to_come: Option<u64>) -> bool {
-        to_come.is_some_and(|bytes| bytes >= REST_BYTES)
+    /// Whether so much of the response remains that the largest pieces are still used.
+    pub fn is_far_from_end(&self, remaining: Option<u64>) -> bool {
+        remaining.is_some_and(|bytes| bytes >= REST_BYTES)
     }
 }
 
@@ -81,8 +81,8 @@ mod tests {
         let is_set = || io.allows_largest_reads.load(Ordering::Relaxed);
         assert!(LargeRead::begin(&io, REST_BYTES - 1).is_none() && !is_set());
         let read = LargeRead::begin(&io, REST_BYTES).unwrap();
-        assert!(is_set() && read.goes_on(Some(REST_BYTES)));
-        assert!(!read.goes_on(Some(REST_BYTES - 1)) && !read.goes_on(None));
+        assert!(is_set() && read.is_far_from_end(Some(REST_BYTES)));
+        assert!(!read.is_far_from_end(Some(REST_BYTES - 1)) && !read.is_far_from_end(None));
         drop(read);
         assert!(!is_set());
     }

@@ -84,8 +84,8 @@ impl Http2Connection {
     }
 
     /// Whether it is for requests that came by other proxies.
-    pub fn is_behind_others(&self) -> bool {
-        self.usage.lock().revalidation.is_behind_others()
+    pub fn has_loop_tokens(&self) -> bool {
+        self.usage.lock().revalidation.has_loop_tokens()
     }
 
     /// The number of streams in use.

@@ -15,12 +15,13 @@ use super::connection::{Http2Connection, Http2Stream};
 use super::window::Window;
 use crate::egress::config::ConfigSnapshot;
 use crate::egress::error::Error;
-use crate::egress::limits::BEHIND_OTHERS_MAX;
+use crate::egress::limits::LOOP_TOKEN_CONNECTIONS_MAX;
 use crate::runtime::lock::Lock;
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
-/// Origins remembered as speaking HTTP/1.1 only: requests do not wait to share a connection to them.
+/// Origins remembered as speaking HTTP/1.1 only: requests do not wait to share a connection to
+/// them.
 const HTTP1_ORIGINS_MAX: usize = 4096;
 
 /// The usage of one worker's shared connections.
@@ -85,7 +86,7 @@ impl Http2Pool {
         self.state.lock().http1.contains(origin)
     }
 
-    /// The opening of a connection to `origin`, which all exchanges that want one join. `None` when
+    /// The opening of a connection to `origin`, which all exchanges that need one join. `None` when
     /// the origin speaks HTTP/1.1: each exchange then opens a connection of its own.
     pub fn opening(&self, origin: &Origin, window: Window) -> Option<Arc<Opening>> {
         let mut state = self.state.lock();
@@ -101,29 +102,27 @@ impl Http2Pool {
         Some(opening)
     }
 
-    /// Keeps a new connection if it can be shared, else notes that the origin speaks HTTP/1.1.
-    pub fn opened(&self, origin: &Origin, shared: Option<&Http2Connection>) {
+    /// Keeps a new connection. Closes the oldest of those with loop tokens if there are too many.
+    pub fn keep(&self, origin: &Origin, connection: &Http2Connection) {
         let mut state = self.state.lock();
-        match shared {
-            Some(connection) => {
-                state.http1.pop(origin);
-                let connections = state.connections.entry(origin.clone()).or_default();
-                let is_behind = |it: &Http2Connection| it.is_behind_others();
-                let count = connections.iter().filter(|it| is_behind(it)).count();
-                if is_behind(connection)
-                    && count >= BEHIND_OTHERS_MAX
-                    && let Some(first) = connections.iter().position(is_behind)
-                {
-                    connections.remove(first);
-                    self.len.fetch_sub(1, Ordering::Relaxed);
-                }
-                connections.push(connection.clone());
-                self.len.fetch_add(1, Ordering::Relaxed);
-            }
-            None => {
-                state.http1.put(origin.clone(), ());
-            }
+        state.http1.pop(origin);
+        let connections = state.connections.entry(origin.clone()).or_default();
+        let has_tokens = |it: &Http2Connection| it.has_loop_tokens();
+        let count = connections.iter().filter(|it| has_tokens(it)).count();
+        if has_tokens(connection)
+            && count >= LOOP_TOKEN_CONNECTIONS_MAX
+            && let Some(first) = connections.iter().position(has_tokens)
+        {
+            connections.remove(first);
+            self.len.fetch_sub(1, Ordering::Relaxed);
         }
+        connections.push(connection.clone());
+        self.len.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that `origin` speaks HTTP/1.1 only.
+    pub fn note_http1(&self, origin: &Origin) {
+        self.state.lock().http1.put(origin.clone(), ());
     }
 
     /// Ends an opening, of which the connection, if there is one, is kept already.

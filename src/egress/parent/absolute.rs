@@ -8,7 +8,7 @@ use http::uri::PathAndQuery;
 use http::{StatusCode, Uri, request};
 
 use super::connect::{refuses_credentials, shows_loop};
-use super::failure::{Fault, NotOpened};
+use super::failure::{Fault, TunnelFailure};
 use super::options::{OptionsStream, WithoutPath};
 use super::proxy::Parent;
 use crate::egress::error::{Error, Failure};
@@ -60,9 +60,9 @@ impl Forwarder {
     }
 
     /// What a response with `status` and `headers` says of the parent, if it is no forwarded one: a
-    /// 407 is addressed to this proxy (RFC 9110 §15.5.8), and so is a loop of a request that came by
-    /// the proxies of `received`. An origin can answer so as well, so that neither has the parent left
-    /// alone.
+    /// 407 is addressed to this proxy (RFC 9110 §15.5.8), and so is a loop of a request that came
+    /// by the proxies of `received`. An origin can answer so as well, so that neither has the
+    /// parent left alone.
     pub fn refusal(
         &self,
         status: StatusCode,
@@ -78,8 +78,9 @@ impl Forwarder {
         if received.is_empty() || !shows_loop(headers) {
             return None;
         }
-        let refused = NotOpened { is_loop: true, ..NotOpened::new(Fault::Target, String::new()) };
-        Some(self.parent.failed(Failure::Parent, refused).behind(received))
+        let refused =
+            TunnelFailure { is_loop: true, ..TunnelFailure::new(Fault::Target, String::new()) };
+        Some(self.parent.failed(Failure::Parent, refused).for_request_with(received))
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::address::url_host;
 use super::credentials::ParentCredentials;
-use super::failure::{Fault, NotOpened};
+use super::failure::{Fault, TunnelFailure};
 use super::target::ParentTarget;
 use crate::policy::limits::RETRY_AFTER_MAX;
 use crate::runtime::clock::{Clock, SystemClock};
@@ -29,31 +29,31 @@ pub async fn open(
     target: ParentTarget<'_>,
     credentials: Option<&ParentCredentials>,
     loop_tokens: &str,
-) -> Result<(), NotOpened> {
+) -> Result<(), TunnelFailure> {
     let request = request(target, credentials, loop_tokens);
     let sent = async {
         stream.write_all(request.as_bytes()).await?;
         stream.flush().await
     };
-    sent.await.map_err(|error| NotOpened::unknown(error.to_string()))?;
+    sent.await.map_err(|error| TunnelFailure::unknown(error.to_string()))?;
     let head = read_head(stream).await?;
     match head.status {
         200..=299 => Ok(()),
         407 => Err(refuses_credentials()),
-        status => Err(NotOpened {
+        status => Err(TunnelFailure {
             status: Some(status),
             retry_after: wait(&head.headers),
             is_loop: shows_loop(&head.headers),
-            ..NotOpened::new(Fault::Target, format!("it answered CONNECT with {status}"))
+            ..TunnelFailure::new(Fault::Target, format!("it answered CONNECT with {status}"))
         }),
     }
 }
 
 /// It answered with 407 (RFC 9110 §15.5.8).
-pub fn refuses_credentials() -> NotOpened {
+pub fn refuses_credentials() -> TunnelFailure {
     let reason = "it requires a name and a password, or has refused those of \
                   egress.parent_credentials_file (407)";
-    NotOpened { status: Some(407), ..NotOpened::new(Fault::Credentials, reason) }
+    TunnelFailure { status: Some(407), ..TunnelFailure::new(Fault::Credentials, reason) }
 }
 
 fn request(
@@ -83,21 +83,21 @@ struct Head {
 
 /// The next head, which is read to its end and no further: byte by byte, as no stream gives bytes
 /// back. Interim responses are passed over.
-async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<Head, NotOpened> {
+async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<Head, TunnelFailure> {
     let mut bytes_left = HEAD_BYTES_MAX;
     loop {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") && !head.ends_with(b"\n\n") {
             if bytes_left == 0 {
-                return Err(NotOpened::parent("the head of its answer is too long"));
+                return Err(TunnelFailure::parent("the head of its answer is too long"));
             }
             bytes_left -= 1;
             let byte = stream.read_u8().await;
-            head.push(
-                byte.map_err(|error| NotOpened::unknown(format!("its answer broke off: {error}")))?,
-            );
+            head.push(byte.map_err(|error| {
+                TunnelFailure::unknown(format!("its answer broke off: {error}"))
+            })?);
         }
-        match status(&head).ok_or_else(|| NotOpened::parent("its answer is not HTTP"))? {
+        match status(&head).ok_or_else(|| TunnelFailure::parent("its answer is not HTTP"))? {
             100..=199 => {}
             status => return Ok(Head { status, headers: headers(&head) }),
         }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     /// A stream that reads `answer` and forgets what is written.
-    async fn opened(answer: &[u8]) -> Result<(), NotOpened> {
+    async fn opened(answer: &[u8]) -> Result<(), TunnelFailure> {
         let mut stream = tokio::io::join(answer, tokio::io::sink());
         let host = Host::Name("example.com".into());
         open(&mut stream, ParentTarget { host: &host, port: 443 }, None, "a1").await

@@ -15,9 +15,9 @@ pub struct ParentFailure {
     pub is_loop: bool,
 }
 
-/// Why a parent did not connect to a target.
+/// Why a parent opened no tunnel to a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotOpened {
+pub struct TunnelFailure {
     /// In words.
     pub reason: String,
     pub fault: Fault,
@@ -43,7 +43,7 @@ pub enum Fault {
     Unknown,
 }
 
-impl NotOpened {
+impl TunnelFailure {
     /// The parent itself is at fault.
     pub fn parent(reason: impl Into<String>) -> Self {
         Self::new(Fault::Parent, reason)

@@ -1,7 +1,7 @@
 //! Parent proxies: connections to origins are made through another proxy, by CONNECT of HTTP (RFC
 //! 9110 §9.3.6), in clear or inside TLS, or by SOCKS5 (RFC 1928). What a parent answers is never
-//! taken for the origin's answer, and nothing falls back to a direct connection. By setting, requests
-//! to `http://` origins are sent to it in absolute-form instead.
+//! taken for the origin's answer, and nothing falls back to a direct connection. By setting,
+//! requests to `http://` origins are sent to it in absolute-form instead.
 
 mod absolute;
 mod address;

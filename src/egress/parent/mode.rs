@@ -20,7 +20,8 @@ words! {
     /// How `http://` origins are reached by a parent that speaks HTTP.
     #[derive(Default)]
     pub enum ParentHttp {
-        /// By CONNECT, as `https://` origins are: the parent's answers stay apart from the origin's.
+        /// By CONNECT, as `https://` origins are: the parent's answers stay apart from the
+        /// origin's.
         #[default]
         Connect = "connect",
         /// By requests in absolute-form (RFC 9112 §3.2.2), which the parent forwards.

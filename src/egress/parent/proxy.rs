@@ -10,7 +10,7 @@ use tracing::{error, info, warn};
 
 use super::address::{ParentAddress, ParentScheme};
 use super::credentials::ParentCredentials;
-use super::failure::{Fault, NotOpened, ParentFailure};
+use super::failure::{Fault, ParentFailure, TunnelFailure};
 use super::health::Health;
 use super::target::ParentTarget;
 use super::{connect, socks};
@@ -97,17 +97,19 @@ impl Parent {
             // Retry-After counts whole seconds.
             let seconds = Duration::from_secs(wait.as_secs() + 1);
             let reason = format!("it failed, and is tried again within {seconds:?}");
-            let failed = NotOpened { retry_after: Some(seconds), ..NotOpened::parent(reason) };
+            let failed =
+                TunnelFailure { retry_after: Some(seconds), ..TunnelFailure::parent(reason) };
             self.failed(Failure::Parent, failed)
         })
     }
 
-    /// Has the parent, to which `stream` leads, connect to `target` within `limit`. `loop_tokens` go with
-    /// a CONNECT.
+    /// Has the parent, to which `stream` leads, connect to `target` within `limit`. `loop_tokens`
+    /// go with a CONNECT.
     ///
     /// # Errors
     ///
-    /// [`Failure::Parent`] or [`Failure::ParentTimeout`], whatever has failed, and what is at fault.
+    /// [`Failure::Parent`] or [`Failure::ParentTimeout`], whatever has failed, and what is at
+    /// fault.
     pub async fn open(
         &self,
         stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
@@ -128,9 +130,9 @@ impl Parent {
         };
         match timeout(limit, opened).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(not_opened)) => {
-                let fault = not_opened.fault;
-                Err((self.failed(Failure::Parent, not_opened), fault))
+            Ok(Err(tunnel_failure)) => {
+                let fault = tunnel_failure.fault;
+                Err((self.failed(Failure::Parent, tunnel_failure), fault))
             }
             Err(_) => {
                 let reason = format!("no answer within {limit:?}");
@@ -141,12 +143,12 @@ impl Parent {
 
     /// A failure of this parent, with its reason.
     pub fn error(&self, failure: Failure, reason: &str) -> Error {
-        self.failed(failure, NotOpened::parent(reason))
+        self.failed(failure, TunnelFailure::parent(reason))
     }
 
     /// A failure of this parent, as it happened.
-    pub(super) fn failed(&self, failure: Failure, not_opened: NotOpened) -> Error {
-        let NotOpened { reason, status, retry_after, is_loop, .. } = not_opened;
+    pub(super) fn failed(&self, failure: Failure, tunnel_failure: TunnelFailure) -> Error {
+        let TunnelFailure { reason, status, retry_after, is_loop, .. } = tunnel_failure;
         let parent = self.address.to_string();
         let detail = format!("the parent proxy {parent}: {reason}");
         let failed = ParentFailure { parent, status, retry_after, is_loop };
@@ -178,8 +180,9 @@ impl Parent {
         }
     }
 
-    /// Notes that it, or the origin behind it, refuses the credentials; a change is logged. Once it has
-    /// taken them it is the origin's word: no site is to fill the log or to change the readiness.
+    /// Notes that it, or the origin behind it, refuses the credentials; a change is logged. Once it
+    /// has taken them it is the origin's word: no site is to fill the log or to change the
+    /// readiness.
     pub(super) fn note_refused_credentials(&self, error: &Error) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         if self.has_taken_credentials.load(Ordering::Relaxed) {

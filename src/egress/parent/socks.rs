@@ -5,7 +5,7 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::credentials::ParentCredentials;
-use super::failure::{Fault, NotOpened};
+use super::failure::{Fault, TunnelFailure};
 use super::target::ParentTarget;
 use crate::types::origin::Host;
 
@@ -24,13 +24,13 @@ pub async fn open(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     target: ParentTarget<'_>,
     credentials: Option<&ParentCredentials>,
-) -> Result<(), NotOpened> {
-    let request = request(target).map_err(|reason| NotOpened::new(Fault::Target, reason))?;
+) -> Result<(), TunnelFailure> {
+    let request = request(target).map_err(|reason| TunnelFailure::new(Fault::Target, reason))?;
     let refused = negotiate(stream, &request, credentials).await;
     match refused {
         Ok(None) => Ok(()),
         Ok(Some(refused)) => Err(refused),
-        Err(error) => Err(NotOpened::unknown(format!("its answer broke off: {error}"))),
+        Err(error) => Err(TunnelFailure::unknown(format!("its answer broke off: {error}"))),
     }
 }
 
@@ -39,7 +39,7 @@ async fn negotiate(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     request: &[u8],
     credentials: Option<&ParentCredentials>,
-) -> io::Result<Option<NotOpened>> {
+) -> io::Result<Option<TunnelFailure>> {
     let offered: &[u8] = match credentials {
         None => &[VERSION, 1, NO_AUTHENTICATION],
         Some(_) => &[VERSION, 2, NO_AUTHENTICATION, PASSWORD],
@@ -78,8 +78,8 @@ async fn negotiate(
     Ok(None)
 }
 
-fn refused(fault: Fault, reason: impl Into<String>) -> Option<NotOpened> {
-    Some(NotOpened::new(fault, reason))
+fn refused(fault: Fault, reason: impl Into<String>) -> Option<TunnelFailure> {
+    Some(TunnelFailure::new(fault, reason))
 }
 
 /// The CONNECT (RFC 1928 §4).
@@ -139,7 +139,7 @@ mod tests {
 
     const SUCCESS: [u8; 10] = [VERSION, 0, 0, 1, 0, 0, 0, 0, 0, 0];
 
-    async fn opened(answer: &[u8], credentials: Option<&str>) -> Result<Vec<u8>, NotOpened> {
+    async fn opened(answer: &[u8], credentials: Option<&str>) -> Result<Vec<u8>, TunnelFailure> {
         let mut stream = tokio::io::join(answer, Vec::new());
         let host = Host::V6("2001:db8::1".parse().unwrap());
         let credentials = credentials.map(|line| line.parse().unwrap());

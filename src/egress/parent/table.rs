@@ -51,8 +51,9 @@ impl Parents {
         Self { rules, default, resolve, http: ParentHttp::default(), loop_token: None }
     }
 
-    /// With `loop_token`, by which this process recognises its own requests, and at most `dials_max`
-    /// connections being made by each parent at a time for clients, and as many for robots.txt.
+    /// With `loop_token`, by which this process recognises its own requests, and at most
+    /// `dials_max` connections being made by each parent at a time for clients, and as many for
+    /// robots.txt.
     #[must_use]
     pub fn of_process(mut self, loop_token: &LoopToken, dials_max: usize) -> Self {
         self.loop_token = Some(loop_token.clone());
@@ -95,8 +96,8 @@ impl Parents {
     ///
     /// # Errors
     ///
-    /// TRACE in absolute-form: a parent that answers it itself returns the credentials for it, which
-    /// stand in the request (RFC 9110 §9.3.8).
+    /// TRACE in absolute-form: a parent that answers it itself returns the credentials for it,
+    /// which stand in the request (RFC 9110 §9.3.8).
     pub(in crate::egress) fn check_method(
         &self,
         origin: &Origin,

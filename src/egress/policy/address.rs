@@ -138,8 +138,8 @@ fn leads_to(own: SocketAddr, address: SocketAddr) -> bool {
         || here.is_unspecified() && is_of_this_machine(there)
 }
 
-/// Whether `ip` is an address of this machine at this moment: the system binds a socket to no other.
-/// Sends nothing.
+/// Whether `ip` is an address of this machine at this moment: the system binds a socket to no
+/// other. Sends nothing.
 fn is_of_this_machine(ip: IpAddr) -> bool {
     match UdpSocket::bind((ip, 0)) {
         Ok(_) => true,

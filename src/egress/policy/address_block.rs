@@ -61,7 +61,8 @@ fn block_and_port(text: &str) -> Option<AddressBlock> {
         .then_some(AddressBlock { block, port: Some(port) })
 }
 
-/// In the form that is parsed. The block has its prefix length, except a single address with a port.
+/// In the form that is parsed. The block has its prefix length, except a single address with a
+/// port.
 impl fmt::Display for AddressBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.port, self.block) {

@@ -1,4 +1,4 @@
-//! Idle connections of HTTP/1.1, by origin.
+//! IdleConnections connections of HTTP/1.1, by origin.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use foldhash::HashMap;
 
 use crate::egress::config::ConfigSnapshot;
 use crate::egress::http1::Http1Connection;
-use crate::egress::limits::{BEHIND_OTHERS_MAX, BORROWED_MAX};
+use crate::egress::limits::{BORROWED_MAX, LOOP_TOKEN_CONNECTIONS_MAX};
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// The idle connections of one worker.
 #[derive(Debug, Default)]
-pub struct Idle {
+pub struct IdleConnections {
     /// An origin keeps its entry until the next sweep when its last connection is taken: the worker
     /// will have a connection to it again.
-    by_origin: HashMap<Origin, VecDeque<Entry>>,
+    by_origin: HashMap<Origin, VecDeque<IdleConnection>>,
     /// How often a connection was borrowed from another worker since the last sweep.
     borrowed: HashMap<Origin, u32>,
     len: usize,
@@ -25,12 +25,12 @@ pub struct Idle {
 
 /// A connection, and since when it is idle.
 #[derive(Debug)]
-struct Entry {
+struct IdleConnection {
     connection: Box<Http1Connection>,
     since: Instant,
 }
 
-impl Idle {
+impl IdleConnections {
     /// The number of connections.
     pub const fn len(&self) -> usize {
         self.len
@@ -48,7 +48,7 @@ impl Idle {
         let connections = self.by_origin.get_mut(origin)?;
         while let Some(last) = connections.iter().rposition(|it| it.connection.is_for(loop_tokens))
         {
-            let Entry { mut connection, since } = connections.remove(last)?;
+            let IdleConnection { mut connection, since } = connections.remove(last)?;
             self.len -= 1;
             let is_in_time = now.duration_since(since) < current.config.idle_timeout;
             if is_in_time && connection.revalidate(origin, current) && connection.check_idle() {
@@ -60,11 +60,11 @@ impl Idle {
 
     /// Adds a connection that has just become idle.
     pub fn put(&mut self, origin: &Origin, connection: Box<Http1Connection>, now: Instant) {
-        if connection.is_behind_others() {
-            self.make_room_behind_others(origin);
+        if connection.has_loop_tokens() {
+            self.make_room_with_loop_tokens(origin);
         }
         self.len += 1;
-        let entry = Entry { connection, since: now };
+        let entry = IdleConnection { connection, since: now };
         match self.by_origin.get_mut(origin) {
             Some(connections) => connections.push_back(entry),
             None => {
@@ -73,13 +73,13 @@ impl Idle {
         }
     }
 
-    /// Closes the one that has idled longest, of too many that are for requests by other proxies.
-    fn make_room_behind_others(&mut self, origin: &Origin) {
+    /// Closes the longest idle of the connections with loop tokens, if there are too many of them.
+    fn make_room_with_loop_tokens(&mut self, origin: &Origin) {
         let Some(connections) = self.by_origin.get_mut(origin) else { return };
-        let is_behind = |entry: &Entry| entry.connection.is_behind_others();
-        let count = connections.iter().filter(|entry| is_behind(entry)).count();
-        if count >= BEHIND_OTHERS_MAX
-            && let Some(first) = connections.iter().position(is_behind)
+        let has_tokens = |entry: &IdleConnection| entry.connection.has_loop_tokens();
+        let count = connections.iter().filter(|entry| has_tokens(entry)).count();
+        if count >= LOOP_TOKEN_CONNECTIONS_MAX
+            && let Some(first) = connections.iter().position(has_tokens)
         {
             connections.remove(first);
             self.len -= 1;
@@ -101,7 +101,7 @@ impl Idle {
     /// Closes connections that have idled for `timeout` or that their origin has closed.
     pub fn sweep(&mut self, now: Instant, timeout: Duration) {
         self.by_origin.retain(|_, connections| {
-            connections.retain_mut(|Entry { connection, since }| {
+            connections.retain_mut(|IdleConnection { connection, since }| {
                 now.duration_since(*since) < timeout && connection.check_idle()
             });
             !connections.is_empty()

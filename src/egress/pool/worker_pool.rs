@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 
-use super::idle::Idle;
+use super::idle::IdleConnections;
 use crate::clients::BodyMemory;
 use crate::egress::config::ConfigSnapshot;
 use crate::egress::http1::Http1Connection;
@@ -28,7 +28,7 @@ pub struct Pool {
     siblings: Arc<Pools>,
     /// Whether a connection can outlive its exchange here.
     keeps: bool,
-    idle: Lock<Idle>,
+    idle: Lock<IdleConnections>,
     pub http2: Http2Pool,
 }
 
@@ -88,10 +88,10 @@ impl Pool {
         &self.memory
     }
 
-    /// An idle connection to `origin`, for a request that came by the proxies of `loop_tokens`, with the
-    /// pool that it belongs to: one of this pool, or, when this pool has had none lately, one of another
-    /// worker's. To wake that worker's thread costs little beside a TLS handshake, and more than a
-    /// connection without one.
+    /// An idle connection to `origin`, for a request that came by the proxies of `loop_tokens`,
+    /// with the pool that it belongs to: one of this pool, or, when this pool has had none lately,
+    /// one of another worker's. To wake that worker's thread costs little beside a TLS handshake,
+    /// and more than a connection without one.
     pub fn take_any(
         self: &Arc<Self>,
         origin: &Origin,
@@ -142,9 +142,9 @@ impl Pool {
     }
 
     /// Keeps a connection that can be shared, if there is room for it.
-    pub fn share(&self, origin: &Origin, connection: &Http2Connection) {
+    pub fn keep_shared(&self, origin: &Origin, connection: &Http2Connection) {
         if self.make_room() {
-            self.http2.opened(origin, Some(connection));
+            self.http2.keep(origin, connection);
         }
     }
 
@@ -164,7 +164,7 @@ impl Pool {
         self.idle() + self.http2.len()
     }
 
-    /// Idle connections of HTTP/1.1.
+    /// IdleConnections connections of HTTP/1.1.
     pub fn idle(&self) -> usize {
         self.idle.lock().len()
     }

@@ -1,5 +1,5 @@
-//! Verifies the certificates of origins, and presents no certificate of the proxy. The verifier is that
-//! of `WebPKI`, wrapped only to explain more of what it refuses. The hosts in
+//! Verifies the certificates of origins, and presents no certificate of the proxy. The verifier is
+//! that of `WebPKI`, wrapped only to explain more of what it refuses. The hosts in
 //! `tls.insecure_origins` have another, which accepts any certificate and still requires proof of
 //! its key.
 

@@ -114,7 +114,7 @@ impl Proxy {
         let memory = self.admission.reserve_memory(info.client, footprint::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
         let shutdown = &context.shutdown;
-        let requester = Requester::client(&key).behind(&info.client.loop_tokens);
+        let requester = Requester::client(&key).with_loop_tokens(&info.client.loop_tokens);
         let connected = egress.connect_plain(permit.origin(), requester, &mut turn, shutdown).await;
         turn.waited().iter().for_each(|waited| info.entry.note_waited(waited));
         // What runs inside takes no place.

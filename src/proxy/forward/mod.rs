@@ -126,7 +126,7 @@ impl Forwarding {
         interim: &Interim,
     ) -> Result<Response<Box<ResponseBody>>, ForwardError> {
         let (key, origin) = (client.info.client.key(), &permit.target().origin);
-        let requester = Requester::client(&key).behind(&client.info.client.loop_tokens);
+        let requester = Requester::client(&key).with_loop_tokens(&client.info.client.loop_tokens);
         let permission = ForwardPermission { permit, client };
         let mut sending = pin!(self.egress.send(origin, outgoing, requester, turn, &permission));
         poll_fn(|cx| {

@@ -74,7 +74,8 @@ impl FetchRobots for RobotsFetcher {
             let (client, progress) = (client.clone(), Arc::clone(&progress));
             let loop_tokens = loop_tokens.clone();
             async move {
-                let requester = Requester::robots(&client, &progress.queued).behind(&loop_tokens);
+                let requester =
+                    Requester::robots(&client, &progress.queued).with_loop_tokens(&loop_tokens);
                 let turn = egress.lanes().acquire_for_robots_txt(&origin, timeout).await;
                 let turn = turn.map_err(egress::Error::no_turn)?;
                 let response = egress

@@ -1,5 +1,5 @@
-//! The address policy against expectations that are written down apart from its table: ranges, as the
-//! registries and "Refuse by default" of the design have them.
+//! The address policy against expectations that are written down apart from its table: ranges, as
+//! the registries and "Refuse by default" of the design have them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
