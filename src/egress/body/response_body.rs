@@ -19,14 +19,14 @@ use crate::pace::Waited;
 /// A body with the lease of its connection: read to its end, the connection returns to the pool;
 /// dropped before, it is closed (RFC 9112 §9.5).
 #[derive(Debug)]
-struct Leased {
+struct LeasedBody {
     body: Incoming,
     lease: Option<Lease>,
     /// The error that ended the body, held back until what came before has been sent.
     fault: Option<hyper::Error>,
 }
 
-impl Body for Leased {
+impl Body for LeasedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -63,7 +63,7 @@ impl Body for Leased {
     }
 }
 
-impl Drop for Leased {
+impl Drop for LeasedBody {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
             lease.give_back();
@@ -83,7 +83,7 @@ pub struct Via {
 /// A response body from an origin.
 #[derive(Debug)]
 pub struct ResponseBody {
-    body: TimeoutBody<Leased>,
+    body: TimeoutBody<LeasedBody>,
     /// Bytes given since the reader was last made to wait.
     given: usize,
     /// Bytes given in all.
@@ -103,7 +103,7 @@ impl ResponseBody {
         large_read: Option<LargeRead>,
         request_sent_at: Option<Instant>,
     ) -> Box<Self> {
-        let body = Leased { body, lease: Some(lease), fault: None };
+        let body = LeasedBody { body, lease: Some(lease), fault: None };
         Box::new(Self {
             body: TimeoutBody::new(body, limit),
             given: 0,

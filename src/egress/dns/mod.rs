@@ -2,5 +2,6 @@
 
 mod hosts_file;
 mod resolver;
+mod system;
 
 pub use resolver::Resolver;

@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs as _};
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,10 +22,9 @@ use lru::LruCache;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::hosts_file;
+use super::system::{LookupResult, classify, resolve_with_system};
 use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::egress::error::{Error, Failure};
-use crate::egress::os_error;
 use crate::egress::requester::Requester;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
@@ -43,12 +42,6 @@ const DNS_TIMEOUT: Duration = Duration::from_secs(8);
 /// Names kept by the resolver's cache.
 const DNS_CACHE_ENTRIES: usize = 10_000;
 
-/// Addresses used of one answer.
-pub(crate) const DNS_ADDRESSES_MAX: usize = 16;
-
-/// The addresses of a name, or why there are none.
-type Resolved = Result<Vec<IpAddr>, Error>;
-
 /// A lookup that runs or has ended.
 type Lookup = watch::Receiver<LookupState>;
 
@@ -58,7 +51,7 @@ enum LookupState {
     /// It waits for a thread.
     Waiting,
     Running(Instant),
-    Ended(Resolved),
+    Ended(LookupResult),
 }
 
 /// Tenths of the timeout that a lookup must have run for before its name is reported as silent: the
@@ -77,12 +70,12 @@ pub struct Resolver {
 }
 
 struct Names {
-    cache: LruCache<Box<str>, Cached>,
+    cache: LruCache<Box<str>, CacheEntry>,
     running: HashMap<Box<str>, Lookup>,
 }
 
-struct Cached {
-    resolved: Resolved,
+struct CacheEntry {
+    resolved: LookupResult,
     until: Instant,
 }
 
@@ -114,7 +107,7 @@ impl Resolver {
     }
 
     /// The addresses of `name`, at least one, looked up in the requester's turn.
-    pub async fn resolve(&self, name: &str, requester: Requester<'_>) -> Resolved {
+    pub async fn resolve(&self, name: &str, requester: Requester<'_>) -> LookupResult {
         if let Some(resolved) = self.names.lock().cached(name) {
             return resolved;
         }
@@ -124,7 +117,7 @@ impl Resolver {
         }
     }
 
-    async fn join_or_start(&self, name: &str, requester: Requester<'_>) -> Resolved {
+    async fn join_or_start(&self, name: &str, requester: Requester<'_>) -> LookupResult {
         let running = self.names.lock().running(name);
         let mut lookup = match running {
             Some(lookup) => lookup,
@@ -170,7 +163,7 @@ impl Resolver {
         let name = Box::<str>::from(name);
         tokio::task::spawn_blocking(move || {
             let _ = sender.send(LookupState::Running(clock::monotonic()));
-            let resolved = check(&name, system(&name));
+            let resolved = classify(&name, system(&name));
             names.lock().end(&name, resolved.clone());
             drop(permit);
             // Perhaps no request waits any more.
@@ -217,7 +210,7 @@ impl std::fmt::Debug for Resolver {
 }
 
 impl Names {
-    fn cached(&mut self, name: &str) -> Option<Resolved> {
+    fn cached(&mut self, name: &str) -> Option<LookupResult> {
         let now = clock::monotonic();
         self.cache
             .get(name)
@@ -226,12 +219,12 @@ impl Names {
     }
 
     /// Caches a result, unless it says nothing about the name.
-    fn store(&mut self, name: &str, resolved: Resolved) {
+    fn store(&mut self, name: &str, resolved: LookupResult) {
         if matches!(&resolved, Err(error) if error.failure.is_ours()) {
             return;
         }
         let ttl = if resolved.is_ok() { DNS_TTL } else { DNS_NEGATIVE_TTL };
-        self.cache.put(name.into(), Cached { resolved, until: clock::monotonic() + ttl });
+        self.cache.put(name.into(), CacheEntry { resolved, until: clock::monotonic() + ttl });
     }
 
     /// The running lookup of `name`. One that its runtime dropped before it began does not count.
@@ -239,49 +232,8 @@ impl Names {
         self.running.get(name).filter(|lookup| lookup.has_changed().is_ok()).cloned()
     }
 
-    fn end(&mut self, name: &str, resolved: Resolved) {
+    fn end(&mut self, name: &str, resolved: LookupResult) {
         self.running.remove(name);
         self.store(name, resolved);
     }
-}
-
-/// Classifies the system's error, and limits the number of addresses.
-fn check(name: &str, found: io::Result<Vec<IpAddr>>) -> Resolved {
-    let mut addresses = found.map_err(|error| {
-        let failure = if os_error::lookup_is_exhausted(&error) {
-            Failure::Exhausted
-        } else if is_not_found(&error) {
-            Failure::NameNotFound
-        } else {
-            Failure::Dns
-        };
-        Error::new(failure, format!("cannot resolve {name}: {error}"))
-    })?;
-    addresses.truncate(DNS_ADDRESSES_MAX);
-    addresses.dedup();
-    if addresses.is_empty() {
-        return Err(Error::new(Failure::Dns, format!("{name} has no address")));
-    }
-    Ok(addresses)
-}
-
-/// Whether it is `EAI_NONAME` of getaddrinfo(3). The standard library keeps only its message: these
-/// are those of glibc and of musl. With any other message the failure is [`Failure::Dns`].
-fn is_not_found(error: &io::Error) -> bool {
-    let message = error.to_string();
-    let known = ["Name or service not known", "Name does not resolve"];
-    known.iter().any(|not_found| message.ends_with(not_found))
-}
-
-/// Asks the system's resolver. A dot at the end marks the name as absolute: it skips the resolver's
-/// search list, so that a public name never becomes a cluster-internal one. Single labels have no
-/// such form, and the machine's own hosts file does not know it.
-fn resolve_with_system(name: &str) -> io::Result<Vec<IpAddr>> {
-    let resolve =
-        |name: String| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect());
-    if !name.contains('.') {
-        return resolve(name.to_owned());
-    }
-    let listed = hosts_file::addresses_of(name);
-    if listed.is_empty() { resolve(format!("{name}.")) } else { Ok(listed) }
 }

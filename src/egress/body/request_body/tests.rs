@@ -1,5 +1,7 @@
 //! Request bodies whose connection takes as much as the test says.
 
+use std::convert::Infallible;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use hyper::body::Incoming;
@@ -7,6 +9,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
 
 use super::*;
 use crate::egress::limits::{
@@ -87,7 +90,7 @@ async fn more_may_wait_for_an_origin_that_has_taken_much_where_there_is_memory()
             assert_eq!(reads.is_large(), allows_large_reads);
             assert_eq!(memory.counts().0 > 0, allows_large_reads);
             let backpressure =
-                body.streamed.as_ref().and_then(|streamed| streamed.backpressure.as_ref()).unwrap();
+                body.content.as_ref().and_then(|content| content.backpressure.as_ref()).unwrap();
             assert_eq!(backpressure.is_large(), allows_large_reads);
             drop(body);
             assert_eq!((memory.counts().0, reads.is_large()), (0, false));

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use super::*;
+use crate::egress::dns::system::DNS_ADDRESSES_MAX;
 use crate::types::client_key::ClientKey;
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -224,7 +225,7 @@ fn a_lookup_that_began_late_says_nothing_about_its_name() {
 #[test]
 fn f24_a_lookup_without_a_descriptor_says_nothing_about_its_name() {
     let exhausted = || Err(io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error()));
-    let error = check("example.com", exhausted()).unwrap_err();
+    let error = classify("example.com", exhausted()).unwrap_err();
     assert_eq!(error.failure, Failure::Exhausted);
     let resolver = Resolver::over(move |_| exhausted(), 1, LONG);
     resolver.names.lock().end("example.com", Err(error));
