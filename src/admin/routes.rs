@@ -61,9 +61,9 @@ pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> AdminRespons
     let may_look = watched.token.is_in(request.headers());
     // A request with the token cannot be DNS rebinding, so any `Host` is accepted.
     if !(may_look && watched.token.is_asked())
-        && let Err((status, complaint)) = check_host(request)
+        && let Err((status, message)) = check_host(request)
     {
-        return text(status, complaint);
+        return text(status, message);
     }
     let Some(route) = ROUTES.iter().find(|route| route.path == request.uri().path()) else {
         return not_found();

@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::output::{Form, print};
 use crate::ca::CA_REMEDY;
-use crate::config::{DEFAULT_FILE, Examined, Loaded, Settings};
+use crate::config::{DEFAULT_FILE, LoadReport, Loaded, Settings};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{SetupErrors, prepare};
 use crate::types::timestamp::Timestamp;
@@ -71,7 +71,7 @@ pub fn run(args: ConfigArgs) -> Result<Exit, Failure> {
     match args.command {
         Command::Check { settings_only, file, mut flags, serve } => {
             flags.state.config = file.or(flags.state.config);
-            check(flags.examine(&serve), settings_only)?;
+            check(flags.load_and_report(&serve), settings_only)?;
         }
         Command::Show { format, flags, serve } => show(&flags.load(Some(&serve))?, format)?,
         Command::Default => print(DEFAULT_FILE)?,
@@ -79,13 +79,13 @@ pub fn run(args: ConfigArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn check(examined: Examined, settings_only: bool) -> Result<(), Failure> {
+fn check(report: LoadReport, settings_only: bool) -> Result<(), Failure> {
     let now = SystemClock.wall();
-    let prepared = match &examined.loaded {
-        Some(loaded) if !settings_only => try_prepare(&loaded.settings, &examined, now),
+    let prepared = match &report.loaded {
+        Some(loaded) if !settings_only => try_prepare(&loaded.settings, &report, now),
         _ => Ok(None),
     };
-    let (loaded, invalidity) = match (examined.sound(), prepared) {
+    let (loaded, invalidity) = match (report.into_result(), prepared) {
         (Ok(loaded), Ok(invalidity)) => (loaded, invalidity),
         (Ok(_), Err(errors)) => return Err(errors.into()),
         (Err(refusal), Ok(_)) => return Err(refusal.into()),
@@ -112,14 +112,14 @@ fn check(examined: Examined, settings_only: bool) -> Result<(), Failure> {
 /// why its CA is not valid. Problems of the settings themselves are not repeated.
 fn try_prepare(
     settings: &Settings,
-    examined: &Examined,
+    report: &LoadReport,
     now: Timestamp,
 ) -> Result<Option<String>, SetupErrors> {
     let ca = settings.ca(environment::credentials_directory().as_deref());
     match prepare(settings, &ca, now) {
         Ok(prepared) => Ok(prepared.ca_invalidity().map(str::to_owned)),
         Err(SetupErrors(mut errors)) => {
-            errors.retain(|error| !examined.is_mended(error.settings()));
+            errors.retain(|error| !report.has_placeholder(error.settings()));
             if errors.is_empty() { Ok(None) } else { Err(SetupErrors(errors)) }
         }
     }

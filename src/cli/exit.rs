@@ -116,7 +116,7 @@ impl From<Exit> for ExitCode {
 
 impl From<InvalidSettings> for Failure {
     fn from(refusal: InvalidSettings) -> Self {
-        let is_denied = refusal.0.iter().any(|complaint| complaint.is_denied);
+        let is_denied = refusal.0.iter().any(|diagnostic| diagnostic.is_denied);
         let exit = if is_denied { Exit::Permission } else { Exit::Configuration };
         Self { exit, error: refusal.into() }
     }

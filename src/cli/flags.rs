@@ -9,8 +9,8 @@ use clap::Args;
 use super::environment;
 use super::output::quoted;
 use crate::config::{
-    AdminAddress, Change, Examined, InvalidSettings, Loaded, Location, Override, examine, load,
-    locate, parse_proxy,
+    AdminAddress, Change, InvalidSettings, LoadReport, Loaded, Location, Override, load,
+    load_and_report, locate, parse_proxy,
 };
 use crate::egress::{METADATA_BLOCKS, PRIVATE_BLOCKS};
 
@@ -89,9 +89,9 @@ impl StateFlags {
     }
 
     /// As [`Self::load_with`], continuing after problems.
-    fn examine_with(&self, more: &[Override]) -> Examined {
+    fn load_and_report_with(&self, more: &[Override]) -> LoadReport {
         let overrides = [&self.overrides(), more].concat();
-        examine(self.config.as_deref(), environment::variables(), &overrides)
+        load_and_report(self.config.as_deref(), environment::variables(), &overrides)
     }
 
     /// Where a proxy by these settings would be found, as far as they can be read.
@@ -121,8 +121,8 @@ impl ConfigFlags {
     }
 
     /// As [`Self::load`], continuing after problems.
-    pub fn examine(&self, serve: &ServeFlags) -> Examined {
-        self.state.examine_with(&self.overrides_of(Some(serve)))
+    pub fn load_and_report(&self, serve: &ServeFlags) -> LoadReport {
+        self.state.load_and_report_with(&self.overrides_of(Some(serve)))
     }
 
     fn overrides_of(&self, serve: Option<&ServeFlags>) -> Vec<Override> {

@@ -1,5 +1,5 @@
-//! The configuration of each module, of all settings. The section of a setting builds its own part:
-//! here they are put together.
+//! The configuration of each module, made of the settings. Each section builds its own part
+//! (`build/`, `settings/`); the functions here put the parts together.
 
 mod rules;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
+pub struct Diagnostic {
     /// The setting, dotted: `robots.profile`. Empty for the whole file.
     pub key: String,
     /// The source of the value: `courtesy.toml:12`, a variable, a flag.
@@ -18,9 +18,9 @@ pub struct Complaint {
 
 /// All problems; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct InvalidSettings(pub Vec<Complaint>);
+pub struct InvalidSettings(pub Vec<Diagnostic>);
 
-impl Complaint {
+impl Diagnostic {
     /// A problem of the setting `key`, at `place` in its source.
     pub fn new(key: impl Into<String>, place: Option<&str>, problem: impl Into<String>) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Complaint {
     }
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(place) = &self.place {
             write!(f, "{place}: ")?;
@@ -57,12 +57,12 @@ impl fmt::Display for Complaint {
 impl fmt::Display for InvalidSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the configuration cannot be used")?;
-        for complaint in &self.0 {
-            write!(f, "\n  {complaint}")?;
+        for diagnostic in &self.0 {
+            write!(f, "\n  {diagnostic}")?;
         }
         Ok(())
     }
 }
 
 /// Takes the key of a setting, its problem, and a hint.
-pub(super) type Complain<'a> = &'a mut dyn FnMut(&str, String, Option<String>);
+pub(super) type ReportFn<'a> = &'a mut dyn FnMut(&str, String, Option<String>);

@@ -1,4 +1,4 @@
-//! The settings of the log of the process that are one word out of a few.
+//! Types of the settings of the program's own log that are one word out of a few.
 
 use crate::types::words::words;
 

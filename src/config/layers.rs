@@ -1,6 +1,6 @@
-//! The three sources of settings, parsed to values that know their place: a line of the file, a
-//! variable, a flag. The config crate merges them; this module adds lines, typed variables, and
-//! complaints about unknown variables.
+//! The three layers of settings, each parsed to values that have their place: a line of the file, a
+//! variable, a flag. The config crate merges them; this module adds the places, the types of
+//! variables, and diagnostics of unknown variables.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostics::Complaint;
+use super::diagnostics::Diagnostic;
 use super::schema::Schema;
 use crate::types::words::nearest;
 
@@ -23,7 +23,7 @@ pub struct Override {
     /// Dotted: `listen.proxy`.
     pub key: &'static str,
     pub change: Change,
-    /// As written, for complaints: `--listen`.
+    /// As written, for diagnostics: `--listen`.
     pub flag: &'static str,
 }
 
@@ -42,11 +42,11 @@ pub struct FileLayer(Map<String, Value>);
 
 impl FileLayer {
     /// Parses a settings file.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, Complaint> {
+    pub fn parse(path: &Path, text: &str) -> Result<Self, Diagnostic> {
         let place = |offset| format!("{}:{}", path.display(), line_at(text, offset));
         let table = DeTable::parse(text).map_err(|error| {
             let place = place(error.span().map_or(0, |span| span.start));
-            Complaint::new("", Some(&place), error.message())
+            Diagnostic::new("", Some(&place), error.message())
         })?;
         Ok(Self(table_values(table.get_ref(), &place)))
     }
@@ -86,7 +86,7 @@ fn value_of(value: &Spanned<DeValue<'_>>, at: String, place: &impl Fn(usize) -> 
     let kind = match value.get_ref() {
         DeValue::String(text) => ValueKind::String(text.to_string()),
         DeValue::Boolean(truth) => ValueKind::Boolean(*truth),
-        // What is no i64 fits no setting; it stays a number, so that the complaint calls it one.
+        // What is no i64 fits no setting; it stays a number, so that the diagnostic calls it one.
         DeValue::Integer(digits) => match i64::from_str_radix(digits.as_str(), digits.radix()) {
             Ok(number) => ValueKind::I64(number),
             Err(_) => ValueKind::Float(f64::INFINITY),
@@ -110,7 +110,7 @@ fn line_at(text: &str, offset: usize) -> usize {
 pub fn from_environment(
     variables: &[(String, String)],
     schema: &Schema,
-    complaints: &mut Vec<Complaint>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(String, Value)> {
     let mut values = Vec::new();
     for (name, text) in variables.iter().filter(|(name, _)| is_ours(name)) {
@@ -119,9 +119,9 @@ pub fn from_environment(
         match key.as_deref().and_then(|key| Some((key, schema.at(key)?))) {
             Some((key, example)) => match typed(example, text, &place) {
                 Ok(value) => values.push((key.to_owned(), value)),
-                Err(problem) => complaints.push(Complaint::new(key, Some(&place), problem)),
+                Err(problem) => diagnostics.push(Diagnostic::new(key, Some(&place), problem)),
             },
-            None => complaints.push(unread(name, schema)),
+            None => diagnostics.push(unread(name, schema)),
         }
     }
     values
@@ -137,7 +137,7 @@ fn is_ours(name: &str) -> bool {
     name.starts_with("COURTESY_") && name != FILE_VARIABLE && !of_kubernetes
 }
 
-fn unread(name: &str, schema: &Schema) -> Complaint {
+fn unread(name: &str, schema: &Schema) -> Diagnostic {
     let spellings: Vec<String> = schema.keys().iter().map(|key| variable(key)).collect();
     let flat = |name: &str| name.replace("__", "_").to_uppercase();
     let meant = spellings
@@ -149,7 +149,7 @@ fn unread(name: &str, schema: &Schema) -> Complaint {
         || "settings are spelt COURTESY__TABLE__NAME, with two underscores each time".into(),
         |meant| format!("did you mean {meant}?"),
     );
-    Complaint::new("", Some(&format!("${name}")), "no setting has this name").with_hint(Some(hint))
+    Diagnostic::new("", Some(&format!("${name}")), "no setting has this name").with_hint(Some(hint))
 }
 
 /// The variable of a dotted key.
@@ -196,12 +196,12 @@ pub fn from_flag(
     flag: &Override,
     lower: Option<Value>,
     schema: &Schema,
-) -> Result<Value, Complaint> {
+) -> Result<Value, Diagnostic> {
     let place = flag.flag.to_owned();
     let example = schema.at(flag.key).expect("flags name settings that exist");
     match &flag.change {
         Change::Set(text) => typed(example, text, &place)
-            .map_err(|problem| Complaint::new(flag.key, Some(&place), problem)),
+            .map_err(|problem| Diagnostic::new(flag.key, Some(&place), problem)),
         Change::SetList(items) => Ok(list(items.iter().cloned(), &place)),
         Change::Add(items) => {
             let Some(Value { kind: ValueKind::Array(mut all), .. }) = lower.clone() else {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use config::builder::DefaultState;
 use config::{Config, ConfigBuilder, ConfigError, Value, ValueKind};
 
-use super::diagnostics::{Complaint, InvalidSettings};
+use super::diagnostics::{Diagnostic, InvalidSettings};
 use super::host_defaults::{body_memory, named_file, state_dir};
 use super::layers::{FileLayer, Override, from_environment, from_flag};
 use super::loaded::Loaded;
-use super::mend::{is_within, mend};
+use super::placeholder::{is_within, put_placeholder};
 use super::schema::Schema;
 use super::settings::Settings;
 use super::tree::{path, place_of};
@@ -19,14 +19,14 @@ use crate::runtime::files;
 use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 
 /// Invalid values reported in one round.
-const COMPLAINTS_MAX: usize = 100;
+const DIAGNOSTICS_MAX: usize = 100;
 
 /// The result of loading.
 #[derive(Debug)]
-pub struct Examined {
-    /// The settings; those that `complaints` name have an example value.
+pub struct LoadReport {
+    /// The settings; those that `diagnostics` name have an example value.
     pub loaded: Option<Loaded>,
-    pub complaints: Vec<Complaint>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Reads the settings. `named` is the file of `--config`; `environment` is the process's, handed in
@@ -36,19 +36,19 @@ pub fn load(
     environment: impl IntoIterator<Item = (String, String)>,
     flags: &[Override],
 ) -> Result<Loaded, InvalidSettings> {
-    examine(named, environment, flags).sound()
+    load_and_report(named, environment, flags).into_result()
 }
 
 /// As [`load`], continuing after problems: all are reported in one round.
-pub fn examine(
+pub fn load_and_report(
     named: Option<&Path>,
     environment: impl IntoIterator<Item = (String, String)>,
     flags: &[Override],
-) -> Examined {
+) -> LoadReport {
     let variables: Vec<_> = environment.into_iter().collect();
     match read_file(named, &variables) {
         Ok((file, layer)) => from_layers(file, layer, &variables, flags),
-        Err(complaint) => Examined { loaded: None, complaints: vec![complaint] },
+        Err(diagnostic) => LoadReport { loaded: None, diagnostics: vec![diagnostic] },
     }
 }
 
@@ -60,24 +60,24 @@ pub fn load_text(
 ) -> Result<Loaded, InvalidSettings> {
     let variables: Vec<_> = environment.into_iter().collect();
     let layer =
-        FileLayer::parse(path, text).map_err(|complaint| InvalidSettings(vec![complaint]))?;
-    from_layers(Some(path.to_owned()), layer, &variables, &[]).sound()
+        FileLayer::parse(path, text).map_err(|diagnostic| InvalidSettings(vec![diagnostic]))?;
+    from_layers(Some(path.to_owned()), layer, &variables, &[]).into_result()
 }
 
-impl Examined {
+impl LoadReport {
     /// The settings, if there are no problems.
-    pub fn sound(self) -> Result<Loaded, InvalidSettings> {
+    pub fn into_result(self) -> Result<Loaded, InvalidSettings> {
         match self.loaded {
-            Some(loaded) if self.complaints.is_empty() => Ok(loaded),
-            _ => Err(InvalidSettings(self.complaints)),
+            Some(loaded) if self.diagnostics.is_empty() => Ok(loaded),
+            _ => Err(InvalidSettings(self.diagnostics)),
         }
     }
 
     /// Whether one of these keys has an example value.
-    pub fn is_mended(&self, keys: &[&str]) -> bool {
-        let complained =
-            |key: &str| self.complaints.iter().any(|complaint| is_within(&complaint.key, key));
-        keys.iter().any(|key| complained(key))
+    pub fn has_placeholder(&self, keys: &[&str]) -> bool {
+        let reported =
+            |key: &str| self.diagnostics.iter().any(|diagnostic| is_within(&diagnostic.key, key));
+        keys.iter().any(|key| reported(key))
     }
 }
 
@@ -86,16 +86,16 @@ fn from_layers(
     layer: FileLayer,
     variables: &[(String, String)],
     flags: &[Override],
-) -> Examined {
+) -> LoadReport {
     let schema = Schema::new();
-    let mut complaints = Vec::new();
+    let mut diagnostics = Vec::new();
     let mut tree = layer.tree();
-    schema.check(&tree, &mut complaints);
+    schema.check(&tree, &mut diagnostics);
     // Those of a list from its end: where one is removed, the others keep their numbers.
-    for complaint in complaints.iter().rev() {
-        mend(&mut tree, &complaint.key, &schema);
+    for diagnostic in diagnostics.iter().rev() {
+        put_placeholder(&mut tree, &diagnostic.key, &schema);
     }
-    let from_variables = from_environment(variables, &schema, &mut complaints);
+    let from_variables = from_environment(variables, &schema, &mut diagnostics);
     let mut lowest = Config::builder().add_source(FileLayer::of_tree(tree));
     if let Some(dir) = state_dir(variables) {
         lowest = lowest.set_default("state_dir", dir).expect("a plain name");
@@ -103,17 +103,17 @@ fn from_layers(
     if let Some(size) = body_memory() {
         lowest = lowest.set_default("limits.body_memory", size).expect("a plain name");
     }
-    let mut merged = merge(lowest, from_variables, flags, &schema, &mut complaints);
-    let Some(settings) = settings(&mut merged, &schema, &mut complaints) else {
-        return Examined { loaded: None, complaints };
+    let mut merged = merge(lowest, from_variables, flags, &schema, &mut diagnostics);
+    let Some(settings) = settings(&mut merged, &schema, &mut diagnostics) else {
+        return LoadReport { loaded: None, diagnostics };
     };
     let mut together = Vec::new();
     validate::check(&settings, |key| place_of(&merged, key), &mut together);
-    // What was put in the place of a fault has been complained of already.
-    let is_new = |it: &Complaint| !complaints.iter().any(|known| is_within(&known.key, &it.key));
+    // What was put in the place of a fault has been reported already.
+    let is_new = |it: &Diagnostic| !diagnostics.iter().any(|known| is_within(&known.key, &it.key));
     together.retain(is_new);
-    complaints.extend(together);
-    Examined { loaded: Some(Loaded { settings, file, merged }), complaints }
+    diagnostics.extend(together);
+    LoadReport { loaded: Some(Loaded { settings, file, merged }), diagnostics }
 }
 
 /// The settings of a tree. Each invalid value is reported and replaced by an example; `None` if
@@ -121,18 +121,18 @@ fn from_layers(
 fn settings(
     merged: &mut Value,
     schema: &Schema,
-    complaints: &mut Vec<Complaint>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Settings> {
-    for _ in 0..COMPLAINTS_MAX {
+    for _ in 0..DIAGNOSTICS_MAX {
         match Settings::from_merged(merged) {
             Ok(settings) => return Some(settings),
             Err(InvalidSettings(found)) => {
                 let key = found.first()?.key.clone();
-                let is_known = complaints.iter().any(|complaint| complaint.key == key);
-                if !is_known || complaints.is_empty() {
-                    complaints.extend(found);
+                let is_known = diagnostics.iter().any(|diagnostic| diagnostic.key == key);
+                if !is_known || diagnostics.is_empty() {
+                    diagnostics.extend(found);
                 }
-                if is_known || !mend(merged, &key, schema) {
+                if is_known || !put_placeholder(merged, &key, schema) {
                     return None;
                 }
             }
@@ -154,7 +154,7 @@ impl Settings {
 fn read_file(
     named: Option<&Path>,
     variables: &[(String, String)],
-) -> Result<(Option<PathBuf>, FileLayer), Complaint> {
+) -> Result<(Option<PathBuf>, FileLayer), Diagnostic> {
     let (path, by) = named_file(named, variables);
     match files::read_text(path, NAMED_FILE_BYTES_MAX) {
         Ok(text) => Ok((Some(path.to_owned()), FileLayer::parse(path, &text)?)),
@@ -164,7 +164,7 @@ fn read_file(
         Err(error) => {
             let problem = format!("cannot read {}: {error}", path.display());
             let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied;
-            Err(Complaint { is_denied, ..Complaint::new("", by.as_deref(), problem) })
+            Err(Diagnostic { is_denied, ..Diagnostic::new("", by.as_deref(), problem) })
         }
     }
 }
@@ -174,7 +174,7 @@ fn merge(
     variables: Vec<(String, Value)>,
     flags: &[Override],
     schema: &Schema,
-    complaints: &mut Vec<Complaint>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Value {
     for (key, value) in variables {
         builder = builder.set_override(&key, value).expect("a plain name");
@@ -187,17 +187,17 @@ fn merge(
             .and_then(|config| path(&config.cache, flag.key).pop().cloned());
         match from_flag(flag, lower, schema) {
             Ok(value) => builder = builder.set_override(flag.key, value).expect("a plain name"),
-            Err(complaint) => complaints.push(complaint),
+            Err(diagnostic) => diagnostics.push(diagnostic),
         }
     }
     builder.build().map(|config| config.cache).unwrap_or_else(|error| {
-        complaints.push(Complaint::new("", None, error.to_string()));
+        diagnostics.push(Diagnostic::new("", None, error.to_string()));
         Value::new(None, ValueKind::Nil)
     })
 }
 
-/// The config crate's error as a complaint with a place.
-fn explain(error: ConfigError, merged: &Value) -> Complaint {
+/// The config crate's error as a diagnostic with a place.
+fn explain(error: ConfigError, merged: &Value) -> Diagnostic {
     let (key, problem) = match error {
         ConfigError::Type { unexpected, expected, key, .. } => {
             (key, format!("expected {expected}, found {unexpected}"))
@@ -208,7 +208,7 @@ fn explain(error: ConfigError, merged: &Value) -> Complaint {
     };
     let key = with_dots(&key.unwrap_or_default());
     let place = place_of(merged, &key);
-    Complaint::new(key, place.as_deref(), problem)
+    Diagnostic::new(key, place.as_deref(), problem)
 }
 
 /// The config crate writes `rules[0]token` for `rules[0].token`.

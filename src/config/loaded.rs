@@ -1,4 +1,4 @@
-//! The loaded settings.
+//! The result of loading without a problem: the settings, with the merged values that they come from.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The few settings that locate a running proxy, read without complaints: also from a file with
+//! The few settings that locate a running proxy, read without diagnostics: also from a file with
 //! errors elsewhere, or that cannot be parsed to its end.
 
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ pub fn locate(
 
 /// The readable part of the file, and the first error.
 fn read(path: &Path, text: &str) -> (Vec<(&'static str, String)>, Option<String>) {
-    let problem = FileLayer::parse(path, text).err().map(|complaint| complaint.to_string());
+    let problem = FileLayer::parse(path, text).err().map(|diagnostic| diagnostic.to_string());
     let (table, _) = DeTable::parse_recoverable(text);
     let keys = ["state_dir", "listen.admin", "admin.token_file"];
     (

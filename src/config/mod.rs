@@ -1,6 +1,17 @@
 //! The settings: their schema, their defaults, and how they are read from a file, the environment
 //! and the command line. The only module that knows the file format. Built on the config crate,
-//! which merges; this module adds the place of every value and a remedy to every complaint.
+//! which merges; this module adds the place of every value and a remedy to every diagnostic.
+//!
+//! The path of a setting:
+//!
+//! ```text
+//! layers       file, variables, flags → values with their place
+//! schema       the file's keys and types, against the defaults
+//! load         the layers merged (tree) → Settings; placeholder, where a value is invalid
+//!   units        serde: one value ↔ its text, by parse and by the types of values, names, rules
+//! validate     what is invalid together
+//! build        Settings → the configuration of each module
+//! ```
 
 mod address;
 mod build;
@@ -15,10 +26,10 @@ pub mod limits;
 mod load;
 mod loaded;
 mod locate;
-mod mend;
 mod names;
 mod notices;
 mod parse;
+mod placeholder;
 mod profile;
 mod recorded;
 mod restart_required;
@@ -35,11 +46,11 @@ mod validate;
 mod values;
 
 pub use address::{parse_admin, parse_proxy};
-pub use diagnostics::{Complaint, InvalidSettings};
+pub use diagnostics::{Diagnostic, InvalidSettings};
 pub use engine_url::parse_servers;
 pub use enums::{LogFormat, LogLevel};
 pub use layers::{Change, Override};
-pub use load::{Examined, examine, load, load_text};
+pub use load::{LoadReport, load, load_and_report, load_text};
 pub use loaded::Loaded;
 pub use locate::{Location, locate};
 pub use names::{ContactUrl, FetchAs, Via};

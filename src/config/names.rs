@@ -1,4 +1,5 @@
-//! Settings under which the proxy and its operator are named to others.
+//! Types of the settings that name the proxy and its operator to others: the robots.txt agent, the
+//! contact URL, the node, and the name in `Via`.
 
 use std::fmt;
 use std::str::FromStr;

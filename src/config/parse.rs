@@ -1,5 +1,5 @@
-//! Values as people write them: `10s`, `500KiB`, `10.0.0.0/8`, `2026-12-31`; text to value and
-//! back. A duration or a size of zero is refused: it has no meaning in any setting.
+//! Functions from the text of a value to the value and back: `500KiB`, `10.0.0.0/8`, `2026-12-31`.
+//! A duration or a size of zero is refused: it has no meaning in any setting.
 
 use std::net::IpAddr;
 

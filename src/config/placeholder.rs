@@ -1,5 +1,6 @@
-//! Replaces an invalid value in a tree of settings by a valid example, so that the next problem is
-//! found in the same round. The result is checked and never used.
+//! A placeholder in the place of an invalid value: a valid example of the setting, so that the
+//! problems of the others are found in the same round. Settings with a placeholder are checked and
+//! never used.
 
 use config::{Value, ValueKind};
 use serde_json::Value as Json;
@@ -8,7 +9,7 @@ use super::schema::Schema;
 
 /// Replaces the value at `key`, such as `agents.rules[0].token`, by the example of the schema;
 /// removes it if there is no such setting. False: there is no such key in the tree.
-pub fn mend(tree: &mut Value, key: &str, schema: &Schema) -> bool {
+pub fn put_placeholder(tree: &mut Value, key: &str, schema: &Schema) -> bool {
     let steps: Vec<&str> = key.split(['.', '[']).filter(|step| !step.is_empty()).collect();
     let Some((last, way)) = steps.split_last() else { return false };
     let mut at = tree;
@@ -36,7 +37,7 @@ pub fn mend(tree: &mut Value, key: &str, schema: &Schema) -> bool {
     }
 }
 
-/// Whether one of the keys is the other or contains it: a complaint about the one may be caused by
+/// Whether one of the keys is the other or contains it: a diagnostic about the one may be caused by
 /// the replacement of the other.
 pub fn is_within(one: &str, other: &str) -> bool {
     let below = |whole: &str, part: &str| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use config::Config;
 
-use super::diagnostics::{Complaint, InvalidSettings};
+use super::diagnostics::{Diagnostic, InvalidSettings};
 use super::layers::typed;
 use super::schema::Schema;
 use super::settings::Settings;
@@ -18,29 +18,30 @@ pub fn recorded_profile(
     changes: &BTreeMap<String, String>,
 ) -> Result<Profile, InvalidSettings> {
     const PLACE: &str = "the record's profile";
-    let complaint = |key: &str, problem| Complaint::new(key, Some(PLACE), problem);
+    let diagnostic = |key: &str, problem| Diagnostic::new(key, Some(PLACE), problem);
     let name: ProfileName =
-        name.parse().map_err(|problem| InvalidSettings(vec![complaint("", problem)]))?;
+        name.parse().map_err(|problem| InvalidSettings(vec![diagnostic("", problem)]))?;
     let schema = Schema::new();
-    let (mut builder, mut complaints) = (Config::builder(), Vec::new());
+    let (mut builder, mut diagnostics) = (Config::builder(), Vec::new());
     for (key, text) in changes {
         let example = schema.at(key).ok_or_else(|| "there is no such setting".to_owned());
         match example.and_then(|example| typed(example, text, &PLACE.to_owned())) {
             Ok(value) => builder = builder.set_override(key, value).expect("a plain name"),
-            Err(problem) => complaints.push(complaint(key, problem)),
+            Err(problem) => diagnostics.push(diagnostic(key, problem)),
         }
     }
-    if !complaints.is_empty() {
-        return Err(InvalidSettings(complaints));
+    if !diagnostics.is_empty() {
+        return Err(InvalidSettings(diagnostics));
     }
-    let merged =
-        builder.build().map_err(|error| InvalidSettings(vec![complaint("", error.to_string())]))?;
+    let merged = builder
+        .build()
+        .map_err(|error| InvalidSettings(vec![diagnostic("", error.to_string())]))?;
     let row = name.row_in(version);
     let profile = Settings::from_merged(&merged.cache)?.changed(row.clone());
     let made = profile.changes_of(&row);
     let unused = changes.iter().filter(|(key, text)| made.get(*key) != Some(text));
     let unused: Vec<_> = unused
-        .map(|(key, text)| complaint(key, format!("\"{text}\" changes no profile")))
+        .map(|(key, text)| diagnostic(key, format!("\"{text}\" changes no profile")))
         .collect();
     if unused.is_empty() { Ok(profile) } else { Err(InvalidSettings(unused)) }
 }

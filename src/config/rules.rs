@@ -1,4 +1,4 @@
-//! The settings that are lists of tables: rules for some agents or origins.
+//! Types of the settings that are lists of tables: rules for some agents or origins, and exemptions.
 
 use std::time::Duration;
 

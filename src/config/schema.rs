@@ -8,7 +8,7 @@ use config::{Value, ValueKind};
 use ipnet::IpNet;
 use serde_json::Value as Json;
 
-use super::diagnostics::Complaint;
+use super::diagnostics::Diagnostic;
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
 use crate::pace::PaceMode;
@@ -54,25 +54,31 @@ impl Schema {
     }
 
     /// Reports what in `tree` is no setting, or has another type.
-    pub fn check(&self, tree: &Value, complaints: &mut Vec<Complaint>) {
-        self.check_at("", tree, &self.0, complaints);
+    pub fn check(&self, tree: &Value, diagnostics: &mut Vec<Diagnostic>) {
+        self.check_at("", tree, &self.0, diagnostics);
     }
 
-    fn check_at(&self, key: &str, found: &Value, example: &Json, complaints: &mut Vec<Complaint>) {
+    fn check_at(
+        &self,
+        key: &str,
+        found: &Value,
+        example: &Json,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) {
         match (&found.kind, example) {
             (ValueKind::Table(table), Json::Object(known)) => {
                 for (name, value) in table {
                     let key = join(key, name);
                     match known.get(name) {
-                        Some(example) => self.check_at(&key, value, example, complaints),
-                        None => complaints.push(self.unknown(&key, value.origin())),
+                        Some(example) => self.check_at(&key, value, example, diagnostics),
+                        None => diagnostics.push(self.unknown(&key, value.origin())),
                     }
                 }
             }
             (ValueKind::Array(items), Json::Array(examples)) => {
                 let example = examples.first().unwrap_or(&Json::Null);
                 for (index, item) in items.iter().enumerate() {
-                    self.check_at(&format!("{key}[{index}]"), item, example, complaints);
+                    self.check_at(&format!("{key}[{index}]"), item, example, diagnostics);
                 }
             }
             (ValueKind::Boolean(_), Json::Bool(_))
@@ -82,14 +88,14 @@ impl Schema {
             (kind, example) => {
                 let problem =
                     format!("expected {}, found {}", kind_of_example(example), kind_of(kind));
-                complaints.push(Complaint::new(key, found.origin(), problem));
+                diagnostics.push(Diagnostic::new(key, found.origin(), problem));
             }
         }
     }
 
-    fn unknown(&self, key: &str, place: Option<&str>) -> Complaint {
+    fn unknown(&self, key: &str, place: Option<&str>) -> Diagnostic {
         let hint = self.meant(&without_indices(key)).map(|meant| format!("did you mean {meant}?"));
-        Complaint::new(key, place, "there is no such setting").with_hint(hint)
+        Diagnostic::new(key, place, "there is no such setting").with_hint(hint)
     }
 
     /// The setting or table that `key` probably means: the right name in another table, or a

@@ -36,9 +36,9 @@ fn from_file(file: &str) -> Settings {
     Case { file, variables: &[], flags: vec![] }.load().unwrap().settings
 }
 
-/// The only complaint about a file.
+/// The only diagnostic about a file.
 #[track_caller]
-fn complaint(file: &str) -> String {
+fn diagnostic(file: &str) -> String {
     with_variables(file, &[])
 }
 
@@ -47,9 +47,9 @@ fn with_variables(file: &str, variables: &[(&str, &str)]) -> String {
     let said = Case { file, variables, flags: vec![] }.load().unwrap_err();
     let mut lines = said.lines();
     assert_eq!(lines.next(), Some("the configuration cannot be used"));
-    let complaint = lines.next().unwrap().trim_start().to_owned();
+    let diagnostic = lines.next().unwrap().trim_start().to_owned();
     assert_eq!(lines.next(), None, "{said}");
-    complaint
+    diagnostic
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ("workers = -1", "courtesy.toml:1: workers: expected a whole number of at least 1"),
         ("[robots\n", "courtesy.toml:1: unclosed table, expected `]`"),
     ] {
-        assert_eq!(complaint(file), expected, "{file}");
+        assert_eq!(diagnostic(file), expected, "{file}");
     }
 }
 
@@ -622,7 +622,7 @@ fn an_address_to_listen_on_may_be_shortened() {
     assert_eq!(addresses, ["127.0.0.1:3128", "[::1]:3128"]);
     assert_eq!(settings.listen.admin.to_string(), "127.0.0.1:4129");
     assert_eq!(
-        complaint("[listen]\nproxy = [\"127.0.0.1\", \"proxy.example:3128\"]"),
+        diagnostic("[listen]\nproxy = [\"127.0.0.1\", \"proxy.example:3128\"]"),
         "courtesy.toml:2: listen.proxy[1]: \"proxy.example:3128\" is no address to listen on; write \"127.0.0.1:3128\""
     );
 }

@@ -1,4 +1,4 @@
-//! The merged values, by key, before they become settings.
+//! The merged values by key, before they are deserialised to [`Settings`](super::Settings).
 
 use config::{Value, ValueKind};
 

@@ -1,4 +1,5 @@
-//! Values as people write them, for `#[serde(with = "units::…")]`.
+//! Serde adapters for settings, for `#[serde(with = "units::…")]`: each reads and writes one type by
+//! the functions of `parse`, and checks its bounds.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -70,7 +71,7 @@ pub mod listen {
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<SocketAddr>, D::Error> {
-        /// Parsed one by one, so that a complaint names the item.
+        /// Parsed one by one, so that a diagnostic names the item.
         struct Address(SocketAddr);
 
         impl<'de> Deserialize<'de> for Address {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::diagnostics::{Complain, Complaint};
+use super::diagnostics::{Diagnostic, ReportFn};
 use super::parse::{print_duration, print_size};
 use super::settings::Settings;
 use crate::config::limits::LOOKUPS_MAX;
@@ -47,51 +47,51 @@ pub const BODY_MEMORY_MIN: u64 = 8 << 20;
 pub fn check(
     settings: &Settings,
     place: impl Fn(&str) -> Option<String>,
-    complaints: &mut Vec<Complaint>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) {
     let place = &place;
-    let mut complain = |key: &str, problem: String, hint: Option<String>| {
-        complaints.push(Complaint::new(key, place(key).as_deref(), problem).with_hint(hint));
+    let mut report = |key: &str, problem: String, hint: Option<String>| {
+        diagnostics.push(Diagnostic::new(key, place(key).as_deref(), problem).with_hint(hint));
     };
     if settings.state_dir.as_os_str().is_empty() {
         let hint = "set state_dir or give --state-dir";
-        complain(
+        report(
             "state_dir",
             "there is no home directory to keep state in".into(),
             Some(hint.into()),
         );
     }
-    check_listen(settings, &mut complain);
-    check_transparent(settings, &mut complain);
+    check_listen(settings, &mut report);
+    check_transparent(settings, &mut report);
     // A port of the system's choice is for those who read it from the log line: a person at a
     // terminal, a test. In a file its port would be unknown to clients.
     if place("listen.proxy").as_deref() != Some("--listen") {
-        check_ports(settings, &mut complain);
+        check_ports(settings, &mut report);
     }
-    check_admin(settings, place("listen.admin").as_deref() == Some("--admin"), &mut complain);
-    check_ca(settings, &mut complain);
-    check_parent(settings, &mut complain);
-    check_outage(settings, &mut complain);
-    check_rules(settings, &mut complain);
-    check_exemptions(settings, &mut complain);
-    check_bounds(settings, &mut complain);
-    check_sizes(settings, &mut complain);
-    check_log(settings, &mut complain);
+    check_admin(settings, place("listen.admin").as_deref() == Some("--admin"), &mut report);
+    check_ca(settings, &mut report);
+    check_parent(settings, &mut report);
+    check_outage(settings, &mut report);
+    check_rules(settings, &mut report);
+    check_exemptions(settings, &mut report);
+    check_bounds(settings, &mut report);
+    check_sizes(settings, &mut report);
+    check_log(settings, &mut report);
 }
 
 /// In absolute-form a parent is given the name in the target, and no address.
-fn check_parent(settings: &Settings, complain: Complain<'_>) {
+fn check_parent(settings: &Settings, report: ReportFn<'_>) {
     let egress = &settings.egress;
     if egress.parent_http == ParentHttp::Absolute && egress.parent_resolve == ParentResolve::Pin {
         let problem =
             "\"absolute\" gives the parent no address, which parent_resolve = \"pin\" asks for";
         let hint = "take parent_resolve = \"check\", or parent_http = \"connect\"";
-        complain("egress.parent_http", problem.into(), Some(hint.into()));
+        report("egress.parent_http", problem.into(), Some(hint.into()));
     }
 }
 
 /// Sizes that are too small to work with.
-fn check_sizes(settings: &Settings, complain: Complain<'_>) {
+fn check_sizes(settings: &Settings, report: ReportFn<'_>) {
     let Settings { robots, audit, store, limits, .. } = settings;
     for (key, size, least, hint) in [
         (
@@ -116,16 +116,16 @@ fn check_sizes(settings: &Settings, complain: Complain<'_>) {
         ("limits.body_memory", limits.body_memory, BODY_MEMORY_MIN, "it takes at least 8MiB"),
     ] {
         if size < least {
-            complain(key, format!("{} is too little", print_size(&size)), Some(hint.into()));
+            report(key, format!("{} is too little", print_size(&size)), Some(hint.into()));
         }
     }
 }
 
-fn check_log(settings: &Settings, complain: Complain<'_>) {
+fn check_log(settings: &Settings, report: ReportFn<'_>) {
     let audit = &settings.audit;
     if !WRITE_TIMEOUT.contains(&audit.write_timeout) {
         let problem = format!("{} is out of bounds", print_duration(&audit.write_timeout));
-        complain("audit.write_timeout", problem, Some("it takes 100ms to 1m".into()));
+        report("audit.write_timeout", problem, Some("it takes 100ms to 1m".into()));
     }
     let rotate_size = audit.rotate_size;
     if let Some(size) = audit.retain_size.0.filter(|size| *size < rotate_size) {
@@ -133,12 +133,12 @@ fn check_log(settings: &Settings, complain: Complain<'_>) {
         let problem =
             format!("{} is less than audit.rotate_size, {rotate_size}", print_size(&size));
         let hint = "nothing would be kept but the file that is being written";
-        complain("audit.retain_size", problem, Some(hint.into()));
+        report("audit.retain_size", problem, Some(hint.into()));
     }
 }
 
 /// Bounds of settings whose units each take memory, threads or descriptors.
-fn check_bounds(settings: &Settings, complain: Complain<'_>) {
+fn check_bounds(settings: &Settings, report: ReportFn<'_>) {
     let robots = &settings.robots;
     for (key, value, most) in [
         ("robots.max_fetches", robots.max_fetches, FETCHES_MAX),
@@ -151,7 +151,7 @@ fn check_bounds(settings: &Settings, complain: Complain<'_>) {
         ("pace.address_concurrency", settings.pace.address_concurrency, CONCURRENCY_MAX),
     ] {
         if value > most {
-            complain(key, format!("{value} is too many"), Some(format!("it takes at most {most}")));
+            report(key, format!("{value} is too many"), Some(format!("it takes at most {most}")));
         }
     }
     if settings.pace.backoff_max < settings.pace.backoff_min {
@@ -160,7 +160,7 @@ fn check_bounds(settings: &Settings, complain: Complain<'_>) {
             print_duration(&settings.pace.backoff_max),
             print_duration(&settings.pace.backoff_min)
         );
-        complain("pace.backoff_max", problem, None);
+        report("pace.backoff_max", problem, None);
     }
     if robots.busy_fetch_timeout > robots.fetch_timeout {
         let problem = format!(
@@ -168,31 +168,31 @@ fn check_bounds(settings: &Settings, complain: Complain<'_>) {
             print_duration(&robots.busy_fetch_timeout)
         );
         let hint = format!("robots.fetch_timeout is {}", print_duration(&robots.fetch_timeout));
-        complain("robots.busy_fetch_timeout", problem, Some(hint));
+        report("robots.busy_fetch_timeout", problem, Some(hint));
     }
 }
 
-fn check_ca(settings: &Settings, complain: Complain<'_>) {
+fn check_ca(settings: &Settings, report: ReportFn<'_>) {
     let names = ["https.ca_cert", "https.ca_key"];
     let given = [settings.https.ca_cert.is_some(), settings.https.ca_key.is_some()];
-    check_pair(names, given, "a CA that is made here", complain);
+    check_pair(names, given, "a CA that is made here", report);
     let names = ["listen.tls_cert", "listen.tls_key"];
     let given = [settings.listen.tls_cert.is_some(), settings.listen.tls_key.is_some()];
-    check_pair(names, given, "a certificate of the local CA", complain);
+    check_pair(names, given, "a certificate of the local CA", report);
 }
 
 /// Of a certificate and its key, one alone is of no use; without both there is `other`.
-fn check_pair(names: [&str; 2], given: [bool; 2], other: &str, complain: Complain<'_>) {
+fn check_pair(names: [&str; 2], given: [bool; 2], other: &str, report: ReportFn<'_>) {
     let (given, missing) = match given {
         [true, false] => (names[0], names[1]),
         [false, true] => (names[1], names[0]),
         _ => return,
     };
     let hint = format!("set {missing}, too, or neither for {other}");
-    complain(given, format!("is of no use without {missing}"), Some(hint));
+    report(given, format!("is of no use without {missing}"), Some(hint));
 }
 
-fn check_outage(settings: &Settings, complain: Complain<'_>) {
+fn check_outage(settings: &Settings, report: ReportFn<'_>) {
     let outage = settings.profile(settings.robots.profile).outage;
     if outage.retry_min > outage.retry_max {
         let key = if settings.outage.retry_min.is_some() {
@@ -201,11 +201,11 @@ fn check_outage(settings: &Settings, complain: Complain<'_>) {
             "outage.retry_max"
         };
         let [min, max] = [outage.retry_min, outage.retry_max].map(|length| print_duration(&length));
-        complain(key, format!("retry_min, {min}, is longer than retry_max, {max}"), None);
+        report(key, format!("retry_min, {min}, is longer than retry_max, {max}"), None);
     }
 }
 
-fn check_rules(settings: &Settings, complain: Complain<'_>) {
+fn check_rules(settings: &Settings, report: ReportFn<'_>) {
     for (index, rule) in settings.agents.rules.iter().enumerate() {
         let idle = rule.token.is_none()
             && rule.mode.is_none()
@@ -213,31 +213,27 @@ fn check_rules(settings: &Settings, complain: Complain<'_>) {
             && rule.deny_status.is_none();
         if idle {
             let hint = "give it a token, mode, profile or deny_status";
-            complain(
-                &format!("agents.rules[{index}]"),
-                "changes nothing".into(),
-                Some(hint.into()),
-            );
+            report(&format!("agents.rules[{index}]"), "changes nothing".into(), Some(hint.into()));
         }
     }
     let mut seen = HashSet::new();
     for (index, rule) in settings.origins.iter().enumerate() {
         let key = format!("origins[{index}]");
         if rule.mode.is_none() && rule.profile.is_none() {
-            complain(&key, "changes nothing".into(), Some("give it a mode or profile".into()));
+            report(&key, "changes nothing".into(), Some("give it a mode or profile".into()));
         }
         if !seen.insert(&rule.origin) {
-            complain(&key, format!("{} is given twice", rule.origin), None);
+            report(&key, format!("{} is given twice", rule.origin), None);
         }
     }
 }
 
-fn check_exemptions(settings: &Settings, complain: Complain<'_>) {
+fn check_exemptions(settings: &Settings, report: ReportFn<'_>) {
     for (index, exemption) in settings.exemptions.iter().enumerate() {
         for (name, text) in [("by", &exemption.by), ("reason", &exemption.reason)] {
             if text.trim().is_empty() {
                 let hint = "an exemption names who allowed it and why";
-                complain(
+                report(
                     &format!("exemptions[{index}].{name}"),
                     "is empty".into(),
                     Some(hint.into()),

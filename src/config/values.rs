@@ -1,5 +1,5 @@
-//! Types of settings with a word of their own beside their values, and how values of other modules
-//! are read.
+//! Types of single settings that have a word beside their values, such as `off` or `unlimited`, and
+//! `FromStr` for types of other modules.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -10,10 +10,10 @@ pub fn holds(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let loaded = match load(text) {
         Ok(loaded) => loaded,
-        Err(InvalidSettings(complaints)) => {
-            assert!(!complaints.is_empty());
-            for complaint in complaints {
-                assert!(complaint.place.is_some() || !complaint.key.is_empty(), "{complaint}");
+        Err(InvalidSettings(diagnostics)) => {
+            assert!(!diagnostics.is_empty());
+            for diagnostic in diagnostics {
+                assert!(diagnostic.place.is_some() || !diagnostic.key.is_empty(), "{diagnostic}");
             }
             return;
         }

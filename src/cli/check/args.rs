@@ -71,7 +71,7 @@ impl CheckArgs {
 }
 
 /// Ends the process as clap does for a wrong argument.
-pub fn usage(complaint: &str) -> ! {
+pub fn usage(message: &str) -> ! {
     let mut command = CheckArgs::augment_args(Command::new("check")).bin_name("courtesy check");
-    command.error(ErrorKind::ValueValidation, complaint).exit()
+    command.error(ErrorKind::ValueValidation, message).exit()
 }

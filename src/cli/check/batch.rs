@@ -74,7 +74,7 @@ struct Reply<'a> {
 }
 
 #[derive(Serialize)]
-struct Complaint<'a> {
+struct ErrorLine<'a> {
     id: &'a Value,
     error: &'a str,
 }
@@ -103,7 +103,7 @@ pub fn run(
             Next::End => return Ok(ordered.settle()?),
             Next::Line(line) if line.trim_ascii().is_empty() => continue,
             Next::Line(line) => answer(line, defaults, online, &mut library)?,
-            Next::TooLong => complain(
+            Next::TooLong => error_line(
                 &Value::Null,
                 &format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes"),
             ),
@@ -122,12 +122,12 @@ fn answer(
         Ok(question) => question,
         Err(error) => {
             let OnlyId { id } = serde_json::from_slice(line).unwrap_or_default();
-            return Ok(complain(&id, &format!("the line cannot be read: {error}")));
+            return Ok(error_line(&id, &format!("the line cannot be read: {error}")));
         }
     };
     match question.answer(defaults, online, library) {
         Ok(slot) => Ok(slot),
-        Err(Trouble::Line(error)) => Ok(complain(&question.id, &error)),
+        Err(Trouble::Line(error)) => Ok(error_line(&question.id, &error)),
         Err(Trouble::Setup(failure)) => Err(failure),
     }
 }
@@ -202,16 +202,16 @@ fn rendered(id: &Value, ruling: &Ruling, pace: Pace, robots: Option<&Robots>) ->
 
 /// A moment at `HH:MM` of some day.
 fn time_of_day(text: &str) -> Result<Timestamp, String> {
-    let complaint = || format!("at: \"{text}\" is no time of day; write it as \"07:30\"");
-    let (hour, minute) = text.split_once(':').ok_or_else(complaint)?;
+    let message = || format!("at: \"{text}\" is no time of day; write it as \"07:30\"");
+    let (hour, minute) = text.split_once(':').ok_or_else(message)?;
     let number = |text: &str, end: u64| text.parse().ok().filter(|number| *number < end);
-    let hour: u64 = number(hour, 24).ok_or_else(complaint)?;
-    let minute: u64 = number(minute, 60).ok_or_else(complaint)?;
+    let hour: u64 = number(hour, 24).ok_or_else(message)?;
+    let minute: u64 = number(minute, 60).ok_or_else(message)?;
     Ok(Timestamp::from_millis((hour * 60 + minute) * 60_000))
 }
 
-fn complain(id: &Value, error: &str) -> Slot<()> {
-    Slot::Ready(line(&Complaint { id, error }))
+fn error_line(id: &Value, error: &str) -> Slot<()> {
+    Slot::Ready(line(&ErrorLine { id, error }))
 }
 
 fn line(value: &impl Serialize) -> Rendered<()> {
@@ -220,8 +220,8 @@ fn line(value: &impl Serialize) -> Rendered<()> {
 }
 
 impl From<String> for Trouble {
-    fn from(complaint: String) -> Self {
-        Self::Line(complaint)
+    fn from(message: String) -> Self {
+        Self::Line(message)
     }
 }
 

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_would_not_fit_is_refused_before_it_is_written_out() {
-        let complaint = parts(&[("ab".into(), u64::MAX), ("c".into(), 1)]).unwrap_err();
-        assert!(complaint.contains("at most 67108864"), "{complaint}");
+        let message = parts(&[("ab".into(), u64::MAX), ("c".into(), 1)]).unwrap_err();
+        assert!(message.contains("at most 67108864"), "{message}");
     }
 }

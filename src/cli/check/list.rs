@@ -35,8 +35,8 @@ pub fn run(
     if reads_urls && args.reads_robots() {
         usage("standard input can be the robots.txt or the list of URLs, not both");
     }
-    if let Err(complaint) = defaults.agent.identification() {
-        usage(&complaint);
+    if let Err(message) = defaults.agent.identification() {
+        usage(&message);
     }
     let given = args.robots.as_deref().map(|file| Given::read(file, defaults)).transpose()?;
     let form = if args.json { Form::Json } else { Form::Text(Paint::for_stdout()) };

@@ -18,11 +18,11 @@ pub fn run(script: &str) -> Result<(), Failure> {
 pub fn list() -> Result<Option<String>, Failure> {
     let table: Vec<_> = ["list", "table"].into_iter().chain(TABLE.split(' ')).collect();
     let output = execute(&table, "")?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
         return Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()));
     }
-    if complaint.contains("No such file or directory") { Ok(None) } else { Err(failure(&output)) }
+    if message.contains("No such file or directory") { Ok(None) } else { Err(failure(&output)) }
 }
 
 fn execute(arguments: &[&str], input: &str) -> Result<Output, Failure> {
@@ -35,15 +35,15 @@ fn execute(arguments: &[&str], input: &str) -> Result<Output, Failure> {
     });
     let mut child = child.or_exit(Exit::Unavailable)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // It may have ended already; its own complaint says why.
+        // It may have ended already; its own message says why.
         let _ = stdin.write_all(input.as_bytes());
     }
     Ok(child.wait_with_output()?)
 }
 
 fn failure(output: &Output) -> Failure {
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let is_denied = complaint.contains("Operation not permitted");
+    let message = String::from_utf8_lossy(&output.stderr);
+    let is_denied = message.contains("Operation not permitted");
     let exit = if is_denied { Exit::Permission } else { Exit::Unavailable };
-    Failure { exit, error: anyhow!("nft: {}", complaint.trim()) }
+    Failure { exit, error: anyhow!("nft: {}", message.trim()) }
 }

@@ -25,7 +25,7 @@ mod tests {
             origin("http://example.com:8080/").unwrap().to_string(),
             "http://example.com:8080"
         );
-        for (text, complaint) in [
+        for (text, message) in [
             ("example.com", "the scheme is missing: write https://example.com, or http://…"),
             (
                 "example.com:8443",
@@ -37,7 +37,7 @@ mod tests {
             ),
             ("a b", "the URL is not absolute: it must begin with http:// or https://"),
         ] {
-            assert_eq!(origin(text).unwrap_err(), complaint, "{text}");
+            assert_eq!(origin(text).unwrap_err(), message, "{text}");
         }
     }
 }

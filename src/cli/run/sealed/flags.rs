@@ -53,7 +53,7 @@ impl SealedFlags {
         served.sort_unstable();
         let services = self.services();
         let reached = services.iter().find(|service| served.contains(&service.port));
-        let complaint = match reached {
+        let message = match reached {
             Some(Service { host, port }) => Some(format!(
                 "--reach {host}:{port}: that port is served by the proxy; leave it out with --ports -{port}"
             )),
@@ -62,7 +62,7 @@ impl SealedFlags {
             }
             None => None,
         };
-        complaint.map_or(Ok(served), |it| Err(anyhow::anyhow!(it)).or_exit(Exit::Usage))
+        message.map_or(Ok(served), |it| Err(anyhow::anyhow!(it)).or_exit(Exit::Usage))
     }
 
     /// The hosts and ports of `--reach`.
