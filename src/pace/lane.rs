@@ -7,6 +7,7 @@ mod config;
 mod delay;
 mod estimate;
 mod group;
+mod groups;
 pub mod kept;
 mod kind;
 mod lane_holds;

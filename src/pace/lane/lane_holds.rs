@@ -1,7 +1,6 @@
 //! The holds of a lane: those of the origin for all clients, and where clients do not trust each
 //! other (`pace.holds = "client"`), those of each client.
 
-use super::{Lane, TurnId};
 use crate::pace::hold::{Bounds, Hold, Holds, Outcome};
 use crate::pace::tick::Tick;
 use crate::types::client_key::ClientKey;
@@ -100,35 +99,6 @@ impl LaneHolds {
 
     fn of(&self, client: &ClientKey) -> Option<&Holds> {
         self.own.iter().find(|(key, _)| key == client).map(|(_, own)| own)
-    }
-}
-
-impl Lane {
-    /// The longest hold at `now`, if there is one.
-    pub fn hold_at(&self, now: Tick) -> Option<Hold> {
-        self.holds.longest(now)
-    }
-
-    /// The hold at `now` for requests of `client`, if there is one.
-    pub fn hold_for(&self, client: &ClientKey, now: Tick) -> Option<Hold> {
-        self.holds.at(client, now)
-    }
-
-    /// The hold at `now` for the request of `turn`, if there is one.
-    pub fn hold_of(&self, turn: TurnId, now: Tick) -> Option<Hold> {
-        self.holds.at(&self.turns.get(turn)?.client, now)
-    }
-
-    /// Holds until `hold.until`, as after a restart.
-    pub fn set_hold(&mut self, hold: Hold, now: Tick) {
-        self.holds.set(hold, now);
-        self.concurrency_ramp = 1;
-    }
-
-    /// Ends a hold and forgets the failures behind it.
-    pub fn end_hold(&mut self) {
-        self.holds = LaneHolds::new();
-        self.concurrency_ramp = self.config.concurrency;
     }
 }
 

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use super::Lane;
 use super::adapt::Adapt;
+use super::lane_holds::LaneHolds;
 use super::turns::TurnId;
-use crate::pace::hold::Outcome;
+use crate::pace::hold::{Hold, Outcome};
 use crate::pace::tick::Tick;
+use crate::types::client_key::ClientKey;
 
 impl Lane {
     /// Notes how the turn's request ended, or how its response begins; [`Self::end`] is called
@@ -62,5 +64,32 @@ impl Lane {
             || self.config.adapt == Adapt::All
             || !self.config.delay.is_zero()
             || self.groups.iter().any(|group| !group.delay.is_zero())
+    }
+
+    /// The longest hold at `now`, if there is one.
+    pub fn hold_at(&self, now: Tick) -> Option<Hold> {
+        self.holds.longest(now)
+    }
+
+    /// The hold at `now` for requests of `client`, if there is one.
+    pub fn hold_for(&self, client: &ClientKey, now: Tick) -> Option<Hold> {
+        self.holds.at(client, now)
+    }
+
+    /// The hold at `now` for the request of `turn`, if there is one.
+    pub fn hold_of(&self, turn: TurnId, now: Tick) -> Option<Hold> {
+        self.holds.at(&self.turns.get(turn)?.client, now)
+    }
+
+    /// Holds until `hold.until`, as after a restart.
+    pub fn set_hold(&mut self, hold: Hold, now: Tick) {
+        self.holds.set(hold, now);
+        self.concurrency_ramp = 1;
+    }
+
+    /// Ends a hold and forgets the failures behind it.
+    pub fn end_hold(&mut self) {
+        self.holds = LaneHolds::new();
+        self.concurrency_ramp = self.config.concurrency;
     }
 }
