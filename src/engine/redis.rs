@@ -4,6 +4,7 @@
 //! has the connections; callers wait on a channel.
 
 mod call;
+mod calls;
 mod cluster;
 mod connect;
 mod connection;
@@ -34,8 +35,7 @@ use tokio_util::sync::CancellationToken;
 use super::config::Config;
 use super::error::{Error, ErrorKind};
 use super::files::{Sha256, has_digest};
-use super::hold::{Hold, HoldLength, HoldRequest};
-use super::length::bounded_micros;
+use super::hold::{Hold, HoldRequest};
 use super::log_head::LogHead;
 use super::lookup::{
     KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
@@ -43,14 +43,14 @@ use super::lookup::{
 use super::members::Heartbeat;
 use super::presence::Presence;
 use super::response::{Response, ready_response};
-use super::slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
+use super::slots::{ReservedSlots, SlotsRequest};
 use super::stats::{LookupKind, Operation, Stats};
 use super::status::Status;
 use super::token::Token;
-use super::{Engine, format, keys};
+use super::{Engine, format};
 use crate::runtime::clock::Clock;
 use crate::types::origin::Origin;
-use call::{Call, boolean, number};
+use call::{Call, number};
 pub use script::Script;
 pub use settings::{Address, Password, RedisConfig, ServerUrl, ServerUrlError};
 use shared::Shared;
@@ -117,45 +117,6 @@ impl RedisEngine {
             result.inspect_err(|error| shared.note_error(error))
         })
     }
-
-    fn lease(&self, operation: Operation, origin: &Origin, token: Token, length: Duration) -> Call {
-        let keys = vec![self.shared.keys.of(origin, "lease")];
-        let arguments = vec![number(token.0), number(bounded_micros(length))];
-        Call::script(operation, Script::ExtendLease, keys, arguments)
-    }
-
-    fn reset_call(&self, origin: &Origin, what: &str) -> Call {
-        let keys = vec![self.shared.keys.of(origin, "pace")];
-        Call::script(Operation::ResetBackoff, Script::ResetBackoff, keys, vec![what.into()])
-    }
-
-    fn hold_max(&self) -> Vec<u8> {
-        number(bounded_micros(self.shared.config.hold_max))
-    }
-
-    fn presence_interval(&self) -> Vec<u8> {
-        number(bounded_micros(self.shared.members.lock().presence_interval()))
-    }
-
-    fn keep_ms(&self) -> Vec<u8> {
-        number((bounded_micros(self.shared.config.keep) / 1000).max(1))
-    }
-
-    fn lookup_call(&self, request: LookupRequest<'_>) -> Call {
-        let keys = ["known", "lease", "pace", "presence"];
-        let arguments = vec![
-            number(request.have.0),
-            self.shared.config.name.clone().into_bytes(),
-            boolean(request.may_fetch),
-            boolean(request.is_used),
-            self.presence_interval(),
-            self.hold_max(),
-            number(format::stored_max(KNOWN_BYTES_MAX) as u64),
-            number(bounded_micros(LEASE)),
-        ];
-        let keys = keys.map(|name| self.shared.keys.of(request.origin, name)).into();
-        Call::script(Operation::Lookup, Script::Lookup, keys, arguments)
-    }
 }
 
 impl Drop for RedisEngine {
@@ -204,46 +165,20 @@ impl Engine for RedisEngine {
     }
 
     fn renew_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
-        self.run(self.lease(Operation::RenewLease, origin, token, LEASE), values::condition)
+        self.run(self.lease_call(Operation::RenewLease, origin, token, LEASE), values::condition)
     }
 
     fn release_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
-        let call = self.lease(Operation::ReleaseLease, origin, token, Duration::ZERO);
+        let call = self.lease_call(Operation::ReleaseLease, origin, token, Duration::ZERO);
         self.run(call, values::condition)
     }
 
     fn reserve_slots(&self, request: SlotsRequest<'_>) -> Response<ReservedSlots> {
-        let length = |length| number(bounded_micros(length));
-        let arguments = vec![
-            keys::group(request.group).into_owned().into_bytes(),
-            length(request.own_delay),
-            length(request.asked_delay),
-            length(request.slack),
-            length(request.horizon),
-            number(request.count.clamp(1, SLOTS_MAX).into()),
-            length(request.left),
-            number(self.shared.members.lock().known_since()),
-            self.hold_max(),
-        ];
-        let keys = vec![self.shared.keys.of(request.origin, "pace")];
-        self.run(
-            Call::script(Operation::ReserveSlots, Script::ReserveSlots, keys, arguments),
-            values::reserved_slots,
-        )
+        self.run(self.slots_call(request), values::reserved_slots)
     }
 
     fn set_hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
-        let length = |length| number(bounded_micros(length));
-        let (kind, length, longest, jitter) = match request.length {
-            HoldLength::For(time) => ("for", length(time), number(0), number(0)),
-            HoldLength::BackOff { first, max, jitter } => {
-                ("back_off", length(first), length(max), number(jitter.min(1000).into()))
-            }
-        };
-        let (status, cause) = (number(request.status.into()), request.cause.word().into());
-        let arguments = vec![kind.into(), length, longest, jitter, status, cause, self.hold_max()];
-        let keys = vec![self.shared.keys.of(request.origin, "pace")];
-        self.run(Call::script(Operation::SetHold, Script::SetHold, keys, arguments), values::hold)
+        self.run(self.hold_call(request), values::hold)
     }
 
     fn reset_backoff(&self, origin: &Origin) -> Response<bool> {
@@ -255,13 +190,7 @@ impl Engine for RedisEngine {
     }
 
     fn announce_presence(&self, origin: &Origin) -> Response<Presence> {
-        let keys = ["presence", "pace"].map(|name| self.shared.keys.of(origin, name)).into();
-        let name = self.shared.config.name.clone().into_bytes();
-        let arguments = vec![name, self.presence_interval(), self.hold_max()];
-        self.run(
-            Call::script(Operation::AnnouncePresence, Script::AnnouncePresence, keys, arguments),
-            values::presence,
-        )
+        self.run(self.presence_call(origin), values::presence)
     }
 
     fn heartbeat(&self) -> Response<Heartbeat> {
