@@ -132,7 +132,7 @@ fn remedy(ip: IpAddr, under_run: bool) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::net::Ipv4Addr;
     use std::time::Duration;
 
@@ -145,7 +145,7 @@ mod tests {
     use crate::types::client_key::ClientKey;
     use crate::types::origin::split_url;
 
-    fn snapshot(own: &[SocketAddr]) -> ConfigSnapshot {
+    pub(in crate::egress) fn snapshot(own: &[SocketAddr]) -> ConfigSnapshot {
         let second = Duration::from_secs(1);
         let config = Config {
             connect_timeout: second,

@@ -88,6 +88,13 @@ impl Http2Connection {
         self.usage.lock().revalidation.has_loop_tokens()
     }
 
+    /// Orders connections by which to close first: one without streams before one with any, and the
+    /// one that has had a stream least lately before the others.
+    pub fn idle_rank(&self) -> (bool, Instant) {
+        let usage = self.usage.lock();
+        (usage.streams > 0, usage.idle_since)
+    }
+
     /// The number of streams in use.
     pub fn streams(&self) -> usize {
         self.usage.lock().streams

@@ -102,19 +102,22 @@ impl Http2Pool {
         Some(opening)
     }
 
-    /// Keeps a new connection. Closes the oldest of those with loop tokens if there are too many.
+    /// Keeps a new connection. Of too many with loop tokens, drops the one that has idled longest;
+    /// one with streams only when none idles.
     pub fn keep(&self, origin: &Origin, connection: &Http2Connection) {
         let mut state = self.state.lock();
         state.http1.pop(origin);
         let connections = state.connections.entry(origin.clone()).or_default();
-        let has_tokens = |it: &Http2Connection| it.has_loop_tokens();
-        let count = connections.iter().filter(|it| has_tokens(it)).count();
-        if has_tokens(connection)
-            && count >= LOOP_TOKEN_CONNECTIONS_MAX
-            && let Some(first) = connections.iter().position(has_tokens)
-        {
-            connections.remove(first);
-            self.len.fetch_sub(1, Ordering::Relaxed);
+        if connection.has_loop_tokens() {
+            let others = connections.iter().enumerate().filter(|(_, it)| it.has_loop_tokens());
+            let others: Vec<_> = others.map(|(at, it)| (at, it.idle_rank())).collect();
+            let longest_idle = others.iter().min_by_key(|(_, rank)| *rank);
+            if others.len() >= LOOP_TOKEN_CONNECTIONS_MAX
+                && let Some((at, _)) = longest_idle
+            {
+                connections.remove(*at);
+                self.len.fetch_sub(1, Ordering::Relaxed);
+            }
         }
         connections.push(connection.clone());
         self.len.fetch_add(1, Ordering::Relaxed);
@@ -157,5 +160,64 @@ impl Http2Pool {
         });
         self.len.store(state.connections.values().map(Vec::len).sum(), Ordering::Relaxed);
         state.opening.retain(|_, opening| opening.strong_count() > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use http::header::HeaderValue;
+    use tokio::io::{DuplexStream, duplex};
+
+    use super::*;
+    use crate::egress::config::Revalidation;
+    use crate::egress::http2::handshake;
+    use crate::egress::route::tests::snapshot;
+    use crate::types::loop_token::{LOOP_TOKEN, LoopToken};
+    use crate::types::origin::split_url;
+
+    /// The tokens of a request that came by the `n`th other proxy.
+    fn tokens(n: usize) -> LoopTokens {
+        let token = LoopToken::new([u8::try_from(n).unwrap(); 16]);
+        let value = HeaderValue::try_from(LoopTokens::NONE.and(&token)).unwrap();
+        LoopTokens::of(&HeaderMap::from_iter([(LOOP_TOKEN, value)]))
+    }
+
+    /// A connection without streams for the `n`th other proxy, and the end of its origin.
+    async fn connection(
+        origin: &Origin,
+        snapshot: &Arc<ConfigSnapshot>,
+        n: usize,
+    ) -> (Http2Connection, DuplexStream) {
+        let (near, far) = duplex(1 << 16);
+        let revalidation = Revalidation::new(None, Arc::clone(snapshot)).of_tunnel(&tokens(n));
+        let stream = handshake(origin, near, Window::Small, revalidation, false).await.unwrap();
+        (stream.connection().clone(), far)
+    }
+
+    #[tokio::test]
+    async fn of_too_many_with_loop_tokens_the_one_idle_longest_is_closed() {
+        let (origin, _) = split_url(b"https://example.com/").unwrap();
+        let snapshot = Arc::new(snapshot(&[]));
+        let pool = Http2Pool::new();
+        let mut origin_ends = Vec::new();
+        let mut first_stream = None;
+        for n in 0..=LOOP_TOKEN_CONNECTIONS_MAX {
+            if n == LOOP_TOKEN_CONNECTIONS_MAX {
+                // The second is used again: then the third has idled longest. The first is in use.
+                drop(pool.stream(&origin, Window::Small, &tokens(1), &snapshot).unwrap());
+            }
+            let (connection, end) = connection(&origin, &snapshot, n).await;
+            if n == 0 {
+                first_stream = Some(connection.stream());
+            }
+            pool.keep(&origin, &connection);
+            origin_ends.push(end);
+        }
+        assert_eq!(pool.len(), LOOP_TOKEN_CONNECTIONS_MAX);
+        let is_kept = |n| pool.stream(&origin, Window::Small, &tokens(n), &snapshot).is_some();
+        let gone: Vec<_> = (0..=LOOP_TOKEN_CONNECTIONS_MAX).filter(|n| !is_kept(*n)).collect();
+        assert_eq!(gone, [2]);
+        drop(first_stream);
     }
 }
