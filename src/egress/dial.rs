@@ -17,7 +17,7 @@ use super::pool::Pool;
 use super::requester::Requester;
 use super::route::Route;
 use super::state::EgressState;
-use super::tls::{PlaintextStream, Secured, Versions};
+use super::tls::{PlaintextStream, TlsConnection, Versions};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::{Origin, Scheme};
@@ -137,7 +137,7 @@ async fn handshake_tls(
 ) -> Result<Connection, Error> {
     let limit = snapshot.config.connect_timeout;
     let handshake = timeout(limit, snapshot.tls.handshake(origin, stream, versions)).await;
-    let Secured { stream, is_http2, certificate_requested } = handshake.map_err(|_| {
+    let TlsConnection { stream, is_http2, certificate_requested } = handshake.map_err(|_| {
         let detail = format!("the TLS handshake with {origin} took longer than {limit:?}");
         Error::new(Failure::ConnectionTimeout, detail)
     })??;

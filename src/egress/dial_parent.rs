@@ -11,7 +11,7 @@ use super::error::{Error, Failure};
 use super::happy_eyeballs;
 use super::origin_socket::OriginSocket;
 use super::parent::{Fault, Parent, ParentResolve, ParentScheme, ParentTarget};
-use super::policy::Prohibited;
+use super::policy::Prohibition;
 use super::route::Route;
 use super::tls::{PlaintextStream, Versions};
 use crate::clients::SemaphorePermit;
@@ -141,7 +141,7 @@ impl Dialer<'_> {
         };
         let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, at.port()));
         let is_other =
-            |address: &SocketAddr| snapshot.policy.judge(*address) != Err(Prohibited::OwnListener);
+            |address: &SocketAddr| snapshot.policy.judge(*address) != Err(Prohibition::OwnListener);
         let addresses: Vec<_> = addresses.filter(is_other).collect();
         if addresses.is_empty() {
             return Err(parent.error(Failure::Parent, "it is this proxy itself, or has no address"));

@@ -55,9 +55,9 @@ pub use parent::{
     ParentAddress, ParentCredentials, ParentCredentialsError, ParentFailure, ParentHttp,
     ParentResolve, ParentRule, ParentStats, Parents,
 };
-pub use permission::{PERMISSION_AGE_MAX, Permission, RecheckFuture, Unconditional};
+pub use permission::{AlwaysPermitted, PERMISSION_AGE_MAX, Permission, RecheckFuture};
 pub use policy::{
-    AddressBlock, AddressPolicy, HostRules, METADATA_BLOCKS, PRIVATE_BLOCKS, Prohibited,
+    AddressBlock, AddressPolicy, HostRules, METADATA_BLOCKS, PRIVATE_BLOCKS, Prohibition,
 };
 use pool::Pool;
 pub use requester::{QueueWait, Requester};
@@ -76,7 +76,7 @@ pub struct Egress {
 
 thread_local! {
     /// The egress of the worker that runs on this thread.
-    static CURRENT: RefCell<Weak<Egress>> = const { RefCell::new(Weak::new()) };
+    static OF_THREAD: RefCell<Weak<Egress>> = const { RefCell::new(Weak::new()) };
 }
 
 impl Egress {
@@ -91,16 +91,16 @@ impl Egress {
         Self { pool: state.no_pool(), state }
     }
 
-    /// Makes this the thread's current egress ([`Self::current`]). The thread must run the runtime
+    /// Makes this the egress of this thread ([`Self::of_thread`]). The thread must run the runtime
     /// that this egress opens its connections on, and no other.
-    pub fn set_current(self: &Arc<Self>) {
-        CURRENT.set(Arc::downgrade(self));
+    pub fn set_for_thread(self: &Arc<Self>) {
+        OF_THREAD.set(Arc::downgrade(self));
     }
 
     /// The egress of the worker that runs on this thread. A robots.txt fetched with it leaves a
     /// connection in the pool that the page takes: a new origin costs one handshake, not two.
-    pub fn current() -> Option<Arc<Self>> {
-        CURRENT.with_borrow(Weak::upgrade)
+    pub fn of_thread() -> Option<Arc<Self>> {
+        OF_THREAD.with_borrow(Weak::upgrade)
     }
 
     /// The lanes, which give turns.

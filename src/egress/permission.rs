@@ -33,9 +33,9 @@ pub trait Permission: Sync {
 
 /// The permission of a request of the proxy itself, which needs no check.
 #[derive(Debug, Default)]
-pub struct Unconditional(CancellationToken);
+pub struct AlwaysPermitted(CancellationToken);
 
-impl Permission for Unconditional {
+impl Permission for AlwaysPermitted {
     type Error = Error;
 
     fn recheck(&self) -> RecheckFuture<'_, Error> {

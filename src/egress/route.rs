@@ -10,7 +10,7 @@ use super::dns::Resolver;
 use super::error::{Error, Failure};
 use super::origin_socket::OriginSocket;
 use super::parent::Parent;
-use super::policy::{Prohibited, is_private};
+use super::policy::{Prohibition, is_private};
 use super::requester::Requester;
 use crate::runtime::clock;
 use crate::types::origin::{Host, Origin};
@@ -96,17 +96,17 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited, under_run: bool) -> Error {
+fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibition, under_run: bool) -> Error {
     let host = origin.host();
     match why {
-        Prohibited::OwnListener => {
+        Prohibition::OwnListener => {
             Error::new(Failure::Loop, format!("{host} port {} is this proxy itself", origin.port()))
         }
-        Prohibited::Denied => Error::new(
+        Prohibition::Denied => Error::new(
             Failure::AddressProhibited,
             format!("{host} is {ip}, which egress.deny lists"),
         ),
-        Prohibited::Special(block) => Error::new(
+        Prohibition::Special(block) => Error::new(
             Failure::AddressProhibited,
             format!(
                 "{host} is {ip}, an address that is not reached by default: {block}. {}",

@@ -64,7 +64,7 @@ impl Worker {
                 proxy.forwarding.egress.sweep();
                 proxy.metrics.tls.log_distrusting(clock::monotonic(), settings.load().under_run);
             };
-            current_proxy.load().forwarding.egress.set_current();
+            current_proxy.load().forwarding.egress.set_for_thread();
             runtime.block_on(async {
                 serve_queue(receiver, &connections, serve, run_housekeeping).await;
                 drain(&connections, settings.load().limits.drain_timeout).await;

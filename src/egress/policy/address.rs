@@ -70,7 +70,7 @@ pub struct AddressPolicy {
 
 /// Why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prohibited {
+pub enum Prohibition {
     /// In `egress.deny`.
     Denied,
     /// In a special-purpose block that `egress.allow` does not open.
@@ -93,7 +93,7 @@ impl AddressPolicy {
     /// # Errors
     ///
     /// Why it may not.
-    pub fn judge(&self, address: SocketAddr) -> Result<(), Prohibited> {
+    pub fn judge(&self, address: SocketAddr) -> Result<(), Prohibition> {
         let embedded = match address.ip() {
             IpAddr::V6(v6) => Some(embedded(v6)),
             IpAddr::V4(_) => None,
@@ -102,23 +102,23 @@ impl AddressPolicy {
             embedded.into_iter().flatten().map(|v4| SocketAddr::new(v4.into(), address.port()));
         let mut forms = std::iter::once(address).chain(embedded);
         if forms.clone().any(|form| self.own.iter().any(|own| leads_to(*own, form))) {
-            return Err(Prohibited::OwnListener);
+            return Err(Prohibition::OwnListener);
         }
         forms.try_for_each(|form| self.judge_form(form))
     }
 
-    fn judge_form(&self, address: SocketAddr) -> Result<(), Prohibited> {
+    fn judge_form(&self, address: SocketAddr) -> Result<(), Prohibition> {
         if self.deny.iter().any(|block| block.contains(address)) {
-            return Err(Prohibited::Denied);
+            return Err(Prohibition::Denied);
         }
         if self.allow.iter().any(|block| block.contains(address)) {
             return Ok(());
         }
         let ip = address.ip();
         match self.special.iter().find(|(block, _)| block.contains(&ip)) {
-            Some((_, why)) => Err(Prohibited::Special(why)),
+            Some((_, why)) => Err(Prohibition::Special(why)),
             None if ip.is_ipv6() && !self.global_v6.contains(&ip) => {
-                Err(Prohibited::Special("not global unicast (RFC 4291)"))
+                Err(Prohibition::Special("not global unicast (RFC 4291)"))
             }
             None => Ok(()),
         }
@@ -149,7 +149,7 @@ fn is_of_this_machine(ip: IpAddr) -> bool {
     }
 }
 
-impl std::fmt::Display for Prohibited {
+impl std::fmt::Display for Prohibition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Denied => f.write_str("listed in egress.deny"),

@@ -65,7 +65,7 @@ struct Connectors {
 }
 
 /// A connection after the handshake. Its TLS state is boxed, because the stream is moved often.
-pub struct Secured {
+pub struct TlsConnection {
     pub stream: Box<TlsStream<OriginSocket>>,
     pub is_http2: bool,
     /// Whether the origin asked for a client certificate. It may do without one, or refuse only
@@ -158,7 +158,7 @@ impl Tls {
         origin: &Origin,
         stream: OriginSocket,
         versions: Versions,
-    ) -> Result<Secured, Error> {
+    ) -> Result<TlsConnection, Error> {
         let name = server_name(origin.host())?;
         let connect = self.connector(origin.host(), versions).connect(name, stream);
         let (connected, certificate_requested) = NoCertificate::observe(connect).await;
@@ -166,7 +166,7 @@ impl Tls {
             connected.map_err(|error| handshake_error(origin, &error, certificate_requested))?,
         );
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
-        Ok(Secured { stream, is_http2, certificate_requested })
+        Ok(TlsConnection { stream, is_http2, certificate_requested })
     }
 }
 

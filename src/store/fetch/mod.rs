@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use http::{Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 
-use crate::egress::{self, Egress, Failure, RequestBody, Requester, Unconditional};
+use crate::egress::{self, AlwaysPermitted, Egress, Failure, RequestBody, Requester};
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
@@ -66,7 +66,7 @@ impl FetchRobots for RobotsFetcher {
         let timeout = self.config.timeout;
         let send = move |origin: Origin, request| {
             let egress = match origin.scheme() {
-                Scheme::Https => Egress::current().unwrap_or_else(|| Arc::clone(&egress)),
+                Scheme::Https => Egress::of_thread().unwrap_or_else(|| Arc::clone(&egress)),
                 // Plain HTTP saves no handshake by sharing, and the page then finds an unused
                 // connection.
                 Scheme::Http | Scheme::Ftp => Arc::clone(&egress),
@@ -84,7 +84,7 @@ impl FetchRobots for RobotsFetcher {
                         Request::into(request),
                         requester,
                         turn,
-                        &Unconditional::default(),
+                        &AlwaysPermitted::default(),
                     )
                     .await?;
                 let (peer, via) = (response.body().peer(), response.body().via());

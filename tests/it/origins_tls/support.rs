@@ -256,7 +256,7 @@ pub async fn send(
     request: Request<RequestBody>,
 ) -> Result<Response<Box<ResponseBody>>, egress::Error> {
     let turn = egress.lanes().acquire_for_robots_txt(origin, Duration::ZERO).await.unwrap();
-    let permission = egress::Unconditional::default();
+    let permission = egress::AlwaysPermitted::default();
     egress.send(origin, request.into(), &ClientKey::Proxy, turn, &permission).await
 }
 

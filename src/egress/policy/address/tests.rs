@@ -83,7 +83,7 @@ fn policy(allow: &[&str], deny: &[&str], own: &[&str]) -> AddressPolicy {
     AddressPolicy::new(endpoints(allow), endpoints(deny), own)
 }
 
-fn judge(policy: &AddressPolicy, ip: impl Into<IpAddr>) -> Result<(), Prohibited> {
+fn judge(policy: &AddressPolicy, ip: impl Into<IpAddr>) -> Result<(), Prohibition> {
     policy.judge(SocketAddr::new(ip.into(), 80))
 }
 
@@ -92,7 +92,7 @@ fn assert_judged(policy: &AddressPolicy, ip: impl Into<IpAddr>, reason: Option<&
     let ip = ip.into();
     match (judge(policy, ip), reason) {
         (Ok(()), None) => {}
-        (Err(Prohibited::Special(why)), Some(reason)) if why.contains(reason) => {}
+        (Err(Prohibition::Special(why)), Some(reason)) if why.contains(reason) => {}
         (judged, reason) => panic!("{ip}: {judged:?}, expected {reason:?}"),
     }
 }
@@ -155,16 +155,16 @@ fn algorithm_6_own_then_deny_then_allow_then_the_table() {
     );
     let judge = |address: &str| policy.judge(address.parse().unwrap());
     for (address, expected) in [
-        ("127.0.0.1:3128", Err(Prohibited::OwnListener)),
+        ("127.0.0.1:3128", Err(Prohibition::OwnListener)),
         ("127.0.0.1:8080", Ok(())),
-        ("10.1.0.1:80", Err(Prohibited::Denied)),
+        ("10.1.0.1:80", Err(Prohibition::Denied)),
         ("10.2.0.1:80", Ok(())),
-        ("8.8.8.8:80", Err(Prohibited::Denied)),
+        ("8.8.8.8:80", Err(Prohibition::Denied)),
         ("8.8.4.4:80", Ok(())),
         ("192.168.1.1:8080", Ok(())),
-        ("192.168.1.1:80", Err(Prohibited::Special("private (RFC 1918)"))),
-        ("192.168.1.2:8080", Err(Prohibited::Special("private (RFC 1918)"))),
-        ("[::ffff:10.2.0.1]:80", Err(Prohibited::Special("IPv4-mapped"))),
+        ("192.168.1.1:80", Err(Prohibition::Special("private (RFC 1918)"))),
+        ("192.168.1.2:8080", Err(Prohibition::Special("private (RFC 1918)"))),
+        ("[::ffff:10.2.0.1]:80", Err(Prohibition::Special("IPv4-mapped"))),
     ] {
         assert_eq!(judge(address), expected, "{address}");
     }
@@ -175,7 +175,7 @@ fn c15_an_own_listener_is_refused_under_each_of_its_names() {
     let everything: &[&str] = &["0.0.0.0/0", "::/0"];
     let own = |listener: &str, address: &str| {
         policy(everything, &[], &[listener]).judge(address.parse().unwrap())
-            == Err(Prohibited::OwnListener)
+            == Err(Prohibition::OwnListener)
     };
     for (listener, address, expected) in [
         ("127.0.0.1:3128", "127.0.0.1:3128", true),
@@ -266,9 +266,9 @@ proptest! {
             let opened = policy(&[block], &[], &[]);
             prop_assert_eq!(judge(&opened, carried), judge(&opened, itself), "{}", carried);
             let closed = policy(&[block], &[&itself.to_string()], &[]);
-            prop_assert_eq!(judge(&closed, carried), Err(Prohibited::Denied), "{}", carried);
+            prop_assert_eq!(judge(&closed, carried), Err(Prohibition::Denied), "{}", carried);
             let own = policy(&[block, "0.0.0.0/0"], &[], &[&format!("{itself}:80")]);
-            prop_assert_eq!(judge(&own, carried), Err(Prohibited::OwnListener), "{}", carried);
+            prop_assert_eq!(judge(&own, carried), Err(Prohibition::OwnListener), "{}", carried);
         }
     }
 }
