@@ -19,8 +19,8 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::accept::{self, Newest};
+use super::parts::MonitoredParts;
 use super::routes;
-use super::watched::Watched;
 use crate::admin::limits::ADMIN_DEADLINE;
 use crate::runtime::clock;
 use crate::runtime::listener;
@@ -87,7 +87,7 @@ impl Listener {
 /// Accepts until shutdown; the connections are tasks of `tasks`.
 pub(super) async fn serve(
     listener: Listener,
-    watched: Arc<Watched>,
+    parts: Arc<MonitoredParts>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
@@ -98,18 +98,18 @@ pub(super) async fn serve(
     let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
     let mut connections = Newest::default();
     let converse = |stream| {
-        let watched = Arc::clone(&watched);
+        let parts = Arc::clone(&parts);
         let connection = tasks.spawn(async move {
-            let _ = timeout(ADMIN_DEADLINE, converse(stream, watched)).await;
+            let _ = timeout(ADMIN_DEADLINE, converse(stream, parts)).await;
         });
         connections.admit(connection.abort_handle(), ADMIN_CONNECTIONS_MAX);
     };
     accept::each("the admin listener", &stop, accept, converse).await;
 }
 
-async fn converse(stream: TcpStream, watched: Arc<Watched>) {
+async fn converse(stream: TcpStream, parts: Arc<MonitoredParts>) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let mut answer = routes::answer(&request, &watched);
+        let mut answer = routes::answer(&request, &parts);
         answer.headers_mut().insert(DATE, clock::http_date());
         async move { Ok::<_, Infallible>(answer) }
     });

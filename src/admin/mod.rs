@@ -9,13 +9,13 @@ pub mod limits;
 mod listener;
 mod metrics;
 pub mod panics;
+mod parts;
 mod readiness;
 mod reloads;
 mod response;
 mod routes;
 pub mod run_file;
 mod token;
-mod watched;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,17 +29,17 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
 pub use listener::{BindError, Listener};
+pub use parts::MonitoredParts;
 pub use reloads::Reloads;
 pub use run_file::RunFile;
 pub use token::{Secret, Token, TokenError, read as read_token};
-pub use watched::Watched;
 
 use crate::admin::limits::ADMIN_DEADLINE;
 
 /// The running thread. Dropped, it lets the answers under way end, and ends.
 #[derive(Debug)]
 pub struct Admin {
-    watched: Arc<Watched>,
+    parts: Arc<MonitoredParts>,
     address: Option<SocketAddr>,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
@@ -50,13 +50,13 @@ impl Admin {
     pub fn start(
         mut listener: Option<Listener>,
         socket: Option<control::Socket>,
-        watched: Watched,
+        parts: MonitoredParts,
     ) -> io::Result<Self> {
         listener.as_mut().map_or(Ok(()), Listener::listen)?;
-        let (stop, watched) = (CancellationToken::new(), Arc::new(watched));
+        let (stop, parts) = (CancellationToken::new(), Arc::new(parts));
         let address = listener.as_ref().map(Listener::address);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stopped, asked) = (stop.clone(), Arc::clone(&watched));
+        let (stopped, asked) = (stop.clone(), Arc::clone(&parts));
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
             runtime.block_on(async {
                 let tasks = TaskTracker::new();
@@ -81,7 +81,7 @@ impl Admin {
         if let Some(address) = address {
             info!(%address, "health and metrics");
         }
-        Ok(Self { watched, address, stop, thread: Some(thread) })
+        Ok(Self { parts, address, stop, thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -91,7 +91,7 @@ impl Admin {
 
     /// From now on the proxy takes no more requests, and is not ready for any.
     pub fn note_draining(&self) {
-        self.watched.draining.store(true, Ordering::Relaxed);
+        self.parts.draining.store(true, Ordering::Relaxed);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the admin listener reads.
+//! The parts of the proxy that the admin listener reads: metrics, readiness and control.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,9 +16,9 @@ use crate::store::Store;
 use crate::types::timestamp::Timestamp;
 use crate::watch::Watch;
 
-/// The parts of the proxy that are looked at.
+/// The parts of the proxy that the admin listener reports on.
 #[derive(Debug)]
-pub struct Watched {
+pub struct MonitoredParts {
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
     pub request_metrics: Arc<RequestMetrics>,

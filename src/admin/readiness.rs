@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use http::{StatusCode, Uri};
 use serde::Serialize;
 
+use super::parts::MonitoredParts;
 use super::response::{AdminRequest, AdminResponse, respond};
-use super::watched::Watched;
 use crate::ca::CA_REMEDY;
 use crate::engine::CLOCK_OFFSET_MAX_MICROS;
 
@@ -53,9 +53,9 @@ struct Check {
     status: Status,
 }
 
-pub(super) fn answer(watched: &Watched, request: &AdminRequest<'_>) -> AdminResponse {
+pub(super) fn answer(parts: &MonitoredParts, request: &AdminRequest<'_>) -> AdminResponse {
     let (mut checks, mut reasons) = (Vec::new(), Vec::new());
-    for (part, worst, problem) in looked_at(watched) {
+    for (part, worst, problem) in looked_at(parts) {
         checks.push(Check { part, status: if problem.is_some() { worst } else { Status::Ready } });
         reasons.extend(problem.map(|problem| Reason { part, status: worst, problem }));
     }
@@ -79,8 +79,8 @@ fn is_verbose(uri: &Uri) -> bool {
 }
 
 /// Each part, what trouble with it makes of the whole, and the trouble where there is some.
-fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 7] {
-    let draining = watched.draining.load(Ordering::Relaxed);
+fn looked_at(parts: &MonitoredParts) -> [(&'static str, Status, Option<String>); 7] {
+    let draining = parts.draining.load(Ordering::Relaxed);
     let stopping = || "the proxy is stopping, and takes no more requests".to_owned();
     let in_memory = |error| format!("origins are stored in memory only: {error}");
     let former = |error| format!("the settings in effect are those before: {error}");
@@ -89,19 +89,19 @@ fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 7] {
     };
     [
         ("server", Status::NotReady, draining.then(stopping)),
-        ("audit", Status::NotReady, watched.audit.health().failing),
-        ("store", Status::Degraded, watched.store.health().failing.map(in_memory)),
-        engine(watched),
-        ("config", Status::Degraded, watched.reloads.failing().map(former)),
-        ("ca", Status::Degraded, watched.leaves.invalidity().map(no_https)),
-        ("parent", Status::Degraded, refusing_parents(watched)),
+        ("audit", Status::NotReady, parts.audit.health().failing),
+        ("store", Status::Degraded, parts.store.health().failing.map(in_memory)),
+        engine(parts),
+        ("config", Status::Degraded, parts.reloads.failing().map(former)),
+        ("ca", Status::Degraded, parts.leaves.invalidity().map(no_https)),
+        ("parent", Status::Degraded, refusing_parents(parts)),
     ]
 }
 
 /// Parents that refuse the name and password: the settings are wrong. Other failures of a parent
 /// pass, and are in its metrics.
-fn refusing_parents(watched: &Watched) -> Option<String> {
-    let stats = watched.egress.parent_stats().into_iter().filter(|it| it.refuses_credentials);
+fn refusing_parents(parts: &MonitoredParts) -> Option<String> {
+    let stats = parts.egress.parent_stats().into_iter().filter(|it| it.refuses_credentials);
     let refusing: Vec<String> = stats.map(|it| it.parent).collect();
     (!refusing.is_empty()).then(|| {
         format!(
@@ -111,10 +111,10 @@ fn refusing_parents(watched: &Watched) -> Option<String> {
     })
 }
 
-fn engine(watched: &Watched) -> (&'static str, Status, Option<String>) {
-    let Some(engine) = &watched.engine else { return ("engine", Status::Ready, None) };
+fn engine(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
+    let Some(engine) = &parts.engine else { return ("engine", Status::Ready, None) };
     let seen = engine.status();
-    let is_missing = watched.is_engine_required && !seen.was_reached;
+    let is_missing = parts.is_engine_required && !seen.was_reached;
     let worst = if is_missing { Status::NotReady } else { Status::Degraded };
     let fault = seen.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
     let problem = if !seen.is_up {

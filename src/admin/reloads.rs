@@ -1,4 +1,4 @@
-//! The settings in effect, and the results of reloads, for the admin listener.
+//! What became of reloads: their counts, the last failure, and the settings in effect since.
 
 use std::sync::MutexGuard;
 

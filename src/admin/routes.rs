@@ -10,8 +10,8 @@ use http::uri::Authority;
 use http::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
+use super::parts::MonitoredParts;
 use super::response::{AdminRequest, AdminResponse, respond};
-use super::watched::Watched;
 use super::{metrics, readiness};
 
 struct Route {
@@ -20,7 +20,7 @@ struct Route {
     meaning: &'static str,
     /// Whether it responds without a token too: probes have none.
     is_open: bool,
-    answer: fn(&Watched, &AdminRequest<'_>) -> AdminResponse,
+    answer: fn(&MonitoredParts, &AdminRequest<'_>) -> AdminResponse,
 }
 
 const ROUTES: [Route; 5] = [
@@ -52,15 +52,15 @@ const ROUTES: [Route; 5] = [
         path: "/config",
         meaning: "the settings in effect, and where each came from",
         is_open: false,
-        answer: |watched, _| json(&watched.reloads.in_effect()),
+        answer: |parts, _| json(&parts.reloads.in_effect()),
     },
 ];
 
 /// Answers a request to the admin listener.
-pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> AdminResponse {
-    let may_look = watched.token.is_in(request.headers());
+pub(super) fn answer<B>(request: &Request<B>, parts: &MonitoredParts) -> AdminResponse {
+    let may_look = parts.token.is_in(request.headers());
     // A request with the token cannot be DNS rebinding, so any `Host` is accepted.
-    if !(may_look && watched.token.is_asked())
+    if !(may_look && parts.token.is_asked())
         && let Err((status, message)) = check_host(request)
     {
         return text(status, message);
@@ -75,7 +75,7 @@ pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> AdminRespons
         return method_not_allowed();
     }
     (route.answer)(
-        watched,
+        parts,
         &AdminRequest { uri: request.uri(), headers: request.headers(), is_authorized: may_look },
     )
 }

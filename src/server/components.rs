@@ -11,7 +11,7 @@ use super::egress::{egress_config, fetcher};
 use super::lifecycle::Lifecycle;
 use super::membership::Membership;
 use super::witness::Witness;
-use crate::admin::{Reloads, Token, Watched};
+use crate::admin::{MonitoredParts, Reloads, Token};
 use crate::audit::Writer;
 use crate::ca::Leaves;
 use crate::clients::ClientAdmission;
@@ -71,8 +71,8 @@ pub struct Components {
 
 impl Components {
     /// The components that the admin listener reads.
-    pub fn watched(&self, started: Timestamp) -> Watched {
-        Watched {
+    pub fn watched(&self, started: Timestamp) -> MonitoredParts {
+        MonitoredParts {
             store: Arc::clone(&self.store),
             audit: Arc::clone(&self.audit),
             request_metrics: Arc::clone(&self.request_metrics),

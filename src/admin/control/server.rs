@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::super::accept;
-use super::super::watched::Watched;
+use super::super::parts::MonitoredParts;
 use super::{Line, Running, answer, path};
 use crate::admin::limits::CONTROL_TIMEOUT;
 
@@ -92,7 +92,7 @@ impl Drop for Socket {
 /// store takes one anyway.
 pub(crate) async fn serve(
     socket: Socket,
-    watched: Arc<Watched>,
+    parts: Arc<MonitoredParts>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
@@ -106,9 +106,9 @@ pub(crate) async fn serve(
         Ok((listener.accept().await?.0, place))
     };
     let converse = |(stream, place)| {
-        // Not the rest of what is watched: a conversation may outlive it.
-        let lanes = Arc::clone(watched.egress.lanes());
-        let store = Running { store: Arc::clone(&watched.store), lanes };
+        // Not the rest of what is parts: a conversation may outlive it.
+        let lanes = Arc::clone(parts.egress.lanes());
+        let store = Running { store: Arc::clone(&parts.store), lanes };
         let stop = stop.clone();
         tasks.spawn(async move {
             if let Err(error) = converse(stream, store, stop).await {

@@ -1,11 +1,11 @@
 //! The metrics of the audit log.
 
 use super::exposition::Exposition;
-use crate::admin::watched::Watched;
+use crate::admin::parts::MonitoredParts;
 
 /// Adds these metrics to `page`.
-pub(super) fn add(page: &mut Exposition, watched: &Watched) {
-    let health = watched.audit.health();
+pub(super) fn add(page: &mut Exposition, parts: &MonitoredParts) {
+    let health = parts.audit.health();
     page.counter("courtesy_audit_records", "Records written", health.written);
     page.counter("courtesy_audit_lost", "Records that could not be written", health.lost);
     let help = "Failed attempts to write or sync the log";
@@ -15,7 +15,7 @@ pub(super) fn add(page: &mut Exposition, watched: &Watched) {
     let help = "Whether writing of records or evidence fails now";
     page.gauge("courtesy_audit_failing", help, u64::from(health.failing.is_some()));
     let help = "Whether requests are rejected until records can be written (audit.on_failure)";
-    page.gauge("courtesy_audit_stopped", help, u64::from(watched.audit.is_stopped()));
+    page.gauge("courtesy_audit_stopped", help, u64::from(parts.audit.is_stopped()));
     page.gauge(
         "courtesy_audit_head_seq",
         "Sequence number of the last line of the log",

@@ -1,16 +1,16 @@
 //! The metrics of connections to origins and of parent proxies.
 
 use super::exposition::Exposition;
-use crate::admin::watched::Watched;
+use crate::admin::parts::MonitoredParts;
 use crate::egress::ParentStats;
 
 /// Adds these metrics to `page`.
-pub(super) fn add(page: &mut Exposition, watched: &Watched) {
-    let stats = watched.egress.stats();
+pub(super) fn add(page: &mut Exposition, parts: &MonitoredParts) {
+    let stats = parts.egress.stats();
     let help = "Connections to origins: idle, or in use or being established";
     let states = [("idle", stats.idle as u64), ("in_use", stats.in_use as u64)];
     page.gauges("courtesy_pool_connections", help, "state", states);
-    parents(page, &watched.egress.parent_stats(), watched.egress.by_parent());
+    parents(page, &parts.egress.parent_stats(), parts.egress.by_parent());
 }
 
 /// Nothing where connections are direct.

@@ -1,13 +1,13 @@
 //! The metrics of the shared engine; none without one.
 
 use super::exposition::Exposition;
-use crate::admin::watched::Watched;
+use crate::admin::parts::MonitoredParts;
 use crate::engine::{ErrorKind, LookupKind, Operation, SlotOutcome};
 use crate::types::timestamp::Timestamp;
 
 /// Adds these metrics to `page`.
-pub(super) fn add(page: &mut Exposition, watched: &Watched) {
-    let Some(engine) = &watched.engine else { return };
+pub(super) fn add(page: &mut Exposition, parts: &MonitoredParts) {
+    let Some(engine) = &parts.engine else { return };
     let (status, counts) = (engine.status(), engine.stats().counts());
     let help = "Whether the shared engine can be reached";
     page.gauge("courtesy_engine_up", help, u64::from(status.is_up));

@@ -19,24 +19,24 @@ mod store;
 use http::StatusCode;
 use http::header::{ACCEPT, HeaderMap};
 
+use super::parts::MonitoredParts;
 use super::response::{AdminRequest, AdminResponse, respond};
-use super::watched::Watched;
 use exposition::{Exposition, Format};
 
 /// Responds to a request for the metrics.
-pub(super) fn answer(watched: &Watched, request: &AdminRequest<'_>) -> AdminResponse {
+pub(super) fn answer(parts: &MonitoredParts, request: &AdminRequest<'_>) -> AdminResponse {
     let mut page = Exposition::default();
-    process::add(&mut page, watched);
-    config::add(&mut page, watched);
-    clients::add(&mut page, watched);
-    proxy::add(&mut page, watched);
-    robots::add(&mut page, watched);
-    egress::add(&mut page, watched);
-    pace::add(&mut page, watched);
-    engine::add(&mut page, watched);
-    store::add(&mut page, watched);
-    audit::add(&mut page, watched);
-    ca::add(&mut page, watched);
+    process::add(&mut page, parts);
+    config::add(&mut page, parts);
+    clients::add(&mut page, parts);
+    proxy::add(&mut page, parts);
+    robots::add(&mut page, parts);
+    egress::add(&mut page, parts);
+    pace::add(&mut page, parts);
+    engine::add(&mut page, parts);
+    store::add(&mut page, parts);
+    audit::add(&mut page, parts);
+    ca::add(&mut page, parts);
     let format = format(request.headers);
     respond(StatusCode::OK, format.content_type(), page.text(format))
 }

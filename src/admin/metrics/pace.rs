@@ -1,12 +1,12 @@
 //! The metrics of the pace: waits, refusals, and what is remembered of origins.
 
 use super::exposition::Exposition;
-use crate::admin::watched::Watched;
+use crate::admin::parts::MonitoredParts;
 use crate::pace::{Counts, WaitReason};
 
 /// Adds these metrics to `page`.
-pub(super) fn add(page: &mut Exposition, watched: &Watched) {
-    let counts = watched.egress.lanes().counts();
+pub(super) fn add(page: &mut Exposition, parts: &MonitoredParts) {
+    let counts = parts.egress.lanes().counts();
     let waits = WaitReason::ALL.map(WaitReason::as_str).into_iter().zip(counts.waits);
     let help = "Waits of requests for their turn at an origin or its address, by the reason";
     page.latencies("courtesy_pace_waits", help, "by", waits.collect());

@@ -10,15 +10,15 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::exposition::Exposition;
 use crate::admin::panics;
-use crate::admin::watched::Watched;
+use crate::admin::parts::MonitoredParts;
 
 /// Adds these metrics to `page`.
-pub(super) fn add(page: &mut Exposition, watched: &Watched) {
+pub(super) fn add(page: &mut Exposition, parts: &MonitoredParts) {
     let version = [(env!("CARGO_PKG_VERSION"), 1)];
     page.gauges("courtesy_build_info", "The running version", "version", version);
     // The name that every Prometheus client gives it.
     let help = "Start time of the process, in seconds since 1970";
-    page.date("process_start_time", help, watched.started);
+    page.date("process_start_time", help, parts.started);
     add_usual(page);
     let help = "Panics; each closed at most one connection";
     page.counter("courtesy_panics", help, panics::count());

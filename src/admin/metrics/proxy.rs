@@ -1,17 +1,17 @@
 //! The metrics of requests and of the decisions on them.
 
 use super::exposition::Exposition;
-use crate::admin::watched::Watched;
+use crate::admin::parts::MonitoredParts;
 use crate::audit::Reason;
 
 /// Adds these metrics to `page`.
-pub(super) fn add(page: &mut Exposition, watched: &Watched) {
-    requests(page, watched);
-    decisions(page, watched);
+pub(super) fn add(page: &mut Exposition, parts: &MonitoredParts) {
+    requests(page, parts);
+    decisions(page, parts);
 }
 
-fn requests(page: &mut Exposition, watched: &Watched) {
-    let counts = watched.request_metrics.counts();
+fn requests(page: &mut Exposition, parts: &MonitoredParts) {
+    let counts = parts.request_metrics.counts();
     let denied_for =
         |reason| counts.denied.iter().find(|(it, _)| *it == reason).map_or(0, |(_, count)| *count);
     page.counters(
@@ -34,13 +34,13 @@ fn requests(page: &mut Exposition, watched: &Watched) {
         "reason",
         reasons,
     );
-    let (egress, pace) = (watched.egress.stats(), watched.egress.lanes().counts());
+    let (egress, pace) = (parts.egress.stats(), parts.egress.lanes().counts());
     let phases = vec![
-        ("robots", watched.store.stats().waits),
+        ("robots", parts.store.stats().waits),
         ("wait", pace.exchange_waits),
         ("connect", egress.connect),
-        ("upstream", watched.request_metrics.upstream()),
-        ("total", watched.request_metrics.durations()),
+        ("upstream", parts.request_metrics.upstream()),
+        ("total", parts.request_metrics.durations()),
     ];
     let help = "Time from request to response header, in total and by phase";
     page.latencies("courtesy_request_duration", help, "phase", phases);
@@ -50,15 +50,15 @@ fn requests(page: &mut Exposition, watched: &Watched) {
     page.counter("courtesy_queue_rejected", help, pace.exchanges_rejected);
 }
 
-fn decisions(page: &mut Exposition, watched: &Watched) {
-    let by_basis = watched.decision_metrics.by_basis().map(|(decision, basis, count)| {
+fn decisions(page: &mut Exposition, parts: &MonitoredParts) {
+    let by_basis = parts.decision_metrics.by_basis().map(|(decision, basis, count)| {
         (vec![("decision", decision.to_owned()), ("basis", basis.to_owned())], count)
     });
     let help = "Decisions by outcome and basis";
     page.counters_by("courtesy_decisions", help, by_basis);
     let help = "Requests refused because the operator closed the way, by its address, host or port, or \
                 because it leads to this proxy";
-    page.counters("courtesy_egress_refusals", help, "kind", watched.decision_metrics.refusals());
+    page.counters("courtesy_egress_refusals", help, "kind", parts.decision_metrics.refusals());
     let help = "Requests that failed to reach their origin, by the error type of RFC 9209";
-    page.counters("courtesy_egress_failures", help, "error", watched.decision_metrics.failures());
+    page.counters("courtesy_egress_failures", help, "error", parts.decision_metrics.failures());
 }

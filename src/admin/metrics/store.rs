@@ -1,11 +1,11 @@
 //! The metrics of the store on disk.
 
 use super::exposition::Exposition;
-use crate::admin::watched::Watched;
+use crate::admin::parts::MonitoredParts;
 
 /// Adds these metrics to `page`; nothing where nothing is kept on the disk.
-pub(super) fn add(page: &mut Exposition, watched: &Watched) {
-    let health = watched.store.health();
+pub(super) fn add(page: &mut Exposition, parts: &MonitoredParts) {
+    let health = parts.store.health();
     if !health.enabled {
         return;
     }
