@@ -71,7 +71,7 @@ pub struct Components {
 
 impl Components {
     /// The components that the admin listener reads.
-    pub fn watched(&self, started: Timestamp) -> MonitoredParts {
+    pub fn monitored_parts(&self, started: Timestamp) -> MonitoredParts {
         MonitoredParts {
             store: Arc::clone(&self.store),
             audit: Arc::clone(&self.audit),

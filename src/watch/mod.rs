@@ -9,6 +9,7 @@
 mod budget;
 mod compare;
 mod last_answers;
+mod notice;
 mod paced;
 mod reservoir;
 mod sample;

@@ -111,7 +111,7 @@ fn start_admin(
     let socket = Socket::bind(&settings.state_dir)
         .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))
         .ok();
-    Ok(Admin::start(listener, socket, components.watched(started))?)
+    Ok(Admin::start(listener, socket, components.monitored_parts(started))?)
 }
 
 /// Records the start, and serves clients.
