@@ -74,7 +74,7 @@ impl Lanes {
                 PaceMode::Observe => {
                     let wait = state.lane.estimate(&arrival, now);
                     if !wait.is_zero() {
-                        self.shared.stats.note_would_wait(wait);
+                        self.context.stats.note_would_wait(wait);
                     }
                     Some(state.lane.observe(&arrival, now))
                 }
@@ -85,7 +85,7 @@ impl Lanes {
         })
     }
 
-    /// Waits for the turn of a request that could not enter.
+    /// Waits for the turn of a request that has to queue.
     ///
     /// # Errors
     ///
@@ -102,23 +102,24 @@ impl Lanes {
             TurnConditions { role, deadline, is_observed: false, site_pace: request.site_pace };
         let granted = self.wait_in(request, &arrival).await;
         let (guard, waited) =
-            granted.inspect_err(|no_turn| self.shared.stats.note_no_turn(no_turn))?;
+            granted.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))?;
         let mut turn = Turn::granted(guard, conditions, visitor, Some(waited));
-        if conditions.role == Role::Delayed && self.shared.cluster.engine().is_some() {
-            self.reserve(&mut turn, request, deadline).await?;
+        if conditions.role == Role::PageQueued && self.context.cluster.engine().is_some() {
+            self.reserve_if_shared(&mut turn, request, deadline).await?;
         }
         Ok(turn)
     }
 
-    /// Reserves a slot for the turn, where several proxies share the pace. One that has to wait at
-    /// its address reserves it then: it would miss it.
-    async fn reserve(
+    /// Reserves a slot for the turn, where several proxies share the pace. With limits of addresses
+    /// it is reserved later, just before the start: a slot reserved now would pass while the
+    /// request waits for its address.
+    async fn reserve_if_shared(
         &self,
         turn: &mut Turn,
         request: &TurnRequest<'_>,
         deadline: Tick,
     ) -> Result<(), NoTurn> {
-        let reserved = if self.shared.cluster.is_stopped(self.config().away) {
+        let reserved = if self.context.cluster.is_stopped(self.config().away) {
             Err(NoTurn::EngineAway)
         } else if self.has_address_limits() {
             turn.reserve_later();
@@ -126,11 +127,11 @@ impl Lanes {
         } else {
             tokio::select! {
                 biased;
-                reserved = turn.reserve() => reserved,
-                () = self.shared.stopped_before(request.shutdown, deadline) => Err(NoTurn::Stopping),
+                reserved = turn.reserve_slot() => reserved,
+                () = self.context.stopped_before(request.shutdown, deadline) => Err(NoTurn::Stopping),
             }
         };
-        reserved.inspect_err(|no_turn| self.shared.stats.note_no_turn(no_turn))
+        reserved.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))
     }
 
     /// Waits for the turn of a robots.txt, for at most `max_wait`: neither a delay nor the

@@ -9,11 +9,11 @@ use std::time::Duration;
 use foldhash::HashMap;
 use tokio_util::sync::CancellationToken;
 
+use super::context::PaceContext;
 use super::lane::{Arrival, Lane};
 use super::lane_cell::{Grants, LaneCell, State, TurnGuard, send_grants};
 use super::limits::LANES_MAX;
 use super::no_turn::{NoTurn, WaitReason};
-use super::shared::Shared;
 use super::tick::Tick;
 use super::waiting::{NotQueued, Waiting};
 use crate::runtime::lock::Lock;
@@ -27,7 +27,7 @@ type Queued<'a> = Result<(Waiting<'a, IpAddr>, Grants<IpAddr>), NotQueued>;
 /// The lanes of the addresses in use.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    shared: Arc<Shared>,
+    context: Arc<PaceContext>,
     /// Whether there are limits: mostly there are none, and this is all that is looked at.
     has_limits: AtomicBool,
     /// A process before this one may have used an address: its lanes are not kept.
@@ -42,10 +42,10 @@ struct Table {
 }
 
 impl Addresses {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let has_limits = AtomicBool::new(shared.config.load().addresses.are_set());
+    pub(super) fn new(context: Arc<PaceContext>) -> Self {
+        let has_limits = AtomicBool::new(context.config.load().addresses.are_set());
         let table = Lock::new(Table { cells: HashMap::default(), sweep_at: SWEEP_MIN });
-        Self { shared, has_limits, history_lost: AtomicBool::new(false), table }
+        Self { context, has_limits, history_lost: AtomicBool::new(false), table }
     }
 
     /// Lets the first start at each address wait for the delay after the start of this process.
@@ -62,7 +62,7 @@ impl Addresses {
     /// has no limits.
     pub(super) fn limited(&self, address: IpAddr) -> Option<IpAddr> {
         let address = address.to_canonical();
-        self.shared.config.load().addresses.apply_to(address).then_some(address)
+        self.context.config.load().addresses.apply_to(address).then_some(address)
     }
 
     /// A turn at `address`, if the request need not wait.
@@ -75,7 +75,7 @@ impl Addresses {
         address: IpAddr,
         arrival: &Arrival<'_>,
     ) -> Result<Option<TurnGuard<IpAddr>>, NoTurn> {
-        let now = self.shared.clock.now();
+        let now = self.context.clock.now();
         self.with(address, |cell, state| {
             let id = state.lane.try_acquire(arrival, now)?;
             Some(cell.guard(state, Some(id), arrival.client.clone()))
@@ -93,7 +93,7 @@ impl Addresses {
         address: IpAddr,
         arrival: &Arrival<'_>,
     ) -> Result<(TurnGuard<IpAddr>, Duration), NoTurn> {
-        let now = self.shared.clock.now();
+        let now = self.context.clock.now();
         self.with(address, |cell, state| {
             let wait = state.lane.estimate(arrival, now);
             let id = state.lane.observe(arrival, now);
@@ -112,7 +112,7 @@ impl Addresses {
         arrival: &Arrival<'_>,
         shutdown: &CancellationToken,
     ) -> Result<Option<TurnGuard<IpAddr>>, NoTurn> {
-        let now = self.shared.clock.now();
+        let now = self.context.clock.now();
         let queued: Queued<'_> =
             self.with(address, |cell, state| cell.queue(state, arrival, now))?;
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
@@ -125,7 +125,7 @@ impl Addresses {
         if guard.is_some() || state.is_removed {
             return Ok(guard);
         }
-        let wait = state.lane.estimate(arrival, self.shared.clock.now());
+        let wait = state.lane.estimate(arrival, self.context.clock.now());
         Err(self.too_long(wait.max(Duration::from_secs(1))))
     }
 
@@ -136,18 +136,18 @@ impl Addresses {
 
     /// The delay between two starts at an address.
     pub(super) fn delay(&self) -> Duration {
-        self.shared.config.load().addresses.delay
+        self.context.config.load().addresses.delay
     }
 
     /// Applies the settings. The requests that wait at an address that has no limits any more need
     /// not wait.
     pub(super) fn change(&self) {
         let (limits, lane) = {
-            let config = self.shared.config.load();
+            let config = self.context.config.load();
             (config.addresses.clone(), config.address_lane())
         };
         self.has_limits.store(limits.are_set(), Ordering::Relaxed);
-        let now = self.shared.clock.now();
+        let now = self.context.clock.now();
         let cells: Vec<_> = self.table.lock().cells.values().cloned().collect();
         for cell in cells {
             if limits.apply_to(cell.key) {
@@ -183,14 +183,14 @@ impl Addresses {
         if let Some(cell) = table.cells.get(&address) {
             return Ok(Arc::clone(cell));
         }
-        table.sweep(self.shared.clock.now());
+        table.sweep(self.context.clock.now());
         if table.cells.len() >= LANES_MAX {
             return Err(NoTurn::Full);
         }
-        let config = self.shared.config.load().address_lane();
+        let config = self.context.config.load().address_lane();
         let lane = Lane::new(config, self.history_lost.load(Ordering::Relaxed));
         // The exchanges with an origin are counted in the lane of the origin.
-        let cell = LaneCell::new(address, lane, 0, &self.shared);
+        let cell = LaneCell::new(address, lane, 0, &self.context);
         table.cells.insert(address, Arc::clone(&cell));
         Ok(cell)
     }

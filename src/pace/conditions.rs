@@ -16,22 +16,23 @@ pub(super) struct TurnConditions {
     pub site_pace: Option<SitePace>,
 }
 
-/// What a start means for the next ones.
+/// What the request is, and whether it was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// They are a delay apart.
-    Delayed,
-    Undelayed,
+    /// A page that had to wait for its turn: its start may delay the next ones, so its time counts.
+    PageQueued,
+    /// A page that had its turn at once: there is no delay.
+    PageAtOnce,
     Subresource,
     RobotsTxt,
 }
 
 impl Role {
-    /// Of a request that `is_delayed` or need not wait.
-    pub(super) const fn of(kind: Kind<'_>, is_delayed: bool) -> Self {
+    /// Of a request that `is_queued` or had its turn at once.
+    pub(super) const fn of(kind: Kind<'_>, is_queued: bool) -> Self {
         match kind {
-            Kind::Page { .. } if is_delayed => Self::Delayed,
-            Kind::Page { .. } => Self::Undelayed,
+            Kind::Page { .. } if is_queued => Self::PageQueued,
+            Kind::Page { .. } => Self::PageAtOnce,
             Kind::Subresource => Self::Subresource,
             Kind::RobotsTxt => Self::RobotsTxt,
         }

@@ -35,7 +35,7 @@ impl TurnGuard {
         let in_time = timeout(limit, &mut waiting.granted).await;
         waiting.guard.has_exchange = matches!(in_time, Ok(Ok(())));
         drop(waiting);
-        let stats = &self.cell.shared.stats;
+        let stats = &self.cell.context.stats;
         stats.exchange_waits.note(clock::monotonic() - since);
         if self.has_exchange {
             return Ok(());

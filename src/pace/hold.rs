@@ -63,8 +63,9 @@ pub enum Outcome {
     Overload { status: u16 },
     /// 500, 502, 504, 520 to 524, or a timeout.
     Failure { status: u16 },
-    /// Refused, reset, TLS or protocol errors: they cost the origin nothing.
-    NoResponse,
+    /// It says nothing about the origin's load: refused, reset, an error of TLS or of the protocol;
+    /// or a failed fetch of a robots.txt, which has a back-off of its own.
+    Ignored,
 }
 
 /// The holds of one origin, and the failures behind them.
@@ -143,7 +144,7 @@ impl Holds {
                     self.streak = 0;
                 }
             }
-            Outcome::NoResponse => {}
+            Outcome::Ignored => {}
             Outcome::RetryLater { status, cause, after } => {
                 self.failures = 0;
                 self.set(Hold { until: now + after, status, cause }, now);
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     fn five_failures_in_a_row_ask_for_a_short_rest() {
         let mut story: Vec<_> = (0..4).map(|turn| (turn, turn + 1, FAILURE, 0)).collect();
-        story.extend([(5, 6, FAILURE, 7), (8, 9, FAILURE, 11), (12, 13, Outcome::NoResponse, 11)]);
+        story.extend([(5, 6, FAILURE, 7), (8, 9, FAILURE, 11), (12, 13, Outcome::Ignored, 11)]);
         check(&story);
         let mut story = vec![(0, 1, Outcome::Good, 0)];
         for turn in 1..20 {

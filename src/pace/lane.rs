@@ -1,5 +1,5 @@
-//! All starts at one origin. A waiting request is granted a turn, connects, and starts at the
-//! turn's time; a turn that ends before its start costs nothing.
+//! All requests to one origin, or to one address. A waiting request is granted a turn, connects,
+//! and starts at the turn's time; a turn that ends before its start costs nothing.
 
 mod adapt;
 mod compact;
@@ -14,7 +14,7 @@ mod lane_holds;
 mod outcome;
 mod rate;
 mod share;
-mod shared_lane;
+mod slot_request;
 mod turns;
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub use lane_holds::HoldScope;
 use lane_holds::LaneHolds;
 use rate::Rate;
 pub use share::Share;
-pub use shared_lane::SlotRequest;
+pub use slot_request::SlotRequest;
 pub use turns::TurnId;
 use turns::{LaneTurn, LaneTurns};
 
@@ -65,7 +65,7 @@ pub struct Grant {
     pub start_at: Tick,
 }
 
-/// The state of an origin.
+/// The state of an origin, or of an address.
 #[derive(Debug)]
 pub struct Lane {
     config: Config,
@@ -106,17 +106,17 @@ impl Lane {
         }
     }
 
-    /// A turn, which has started, for a request that need not wait: the common case. `None`: it has
-    /// to arrive.
+    /// A turn, started at once, for a request that need not wait: the common case. `None`: it has
+    /// to queue.
     pub fn try_acquire(&mut self, arrival: &Arrival<'_>, now: Tick) -> Option<TurnId> {
         if !self.groups.is_empty() {
             self.forget_groups(now);
         }
         let delay = arrival.kind.delay().max(self.rate.delay(&self.config, now));
-        let is_closed = matches!(arrival.kind, Kind::Page { not_before: Some(_), .. });
+        let is_outside_visit_time = matches!(arrival.kind, Kind::Page { not_before: Some(_), .. });
         let key = GroupKey::of(arrival.kind);
         let is_held = self.holds.at(arrival.client, now).is_some();
-        if !delay.is_zero() || is_closed || !self.groups.is_empty() || is_held {
+        if !delay.is_zero() || is_outside_visit_time || !self.groups.is_empty() || is_held {
             return None;
         }
         self.turns.end_long_transfers(self.config.long_transfer, now);

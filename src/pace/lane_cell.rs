@@ -10,9 +10,9 @@ use std::time::Duration;
 use foldhash::HashMap;
 use tokio::sync::oneshot;
 
+use super::context::PaceContext;
 use super::exchanges::{Exchanges, NewExchanges};
 use super::lane::{Lane, TurnId, WaiterId};
-use super::shared::Shared;
 use super::tick::Tick;
 use super::timer::TimerTask;
 use crate::runtime::lock::Lock;
@@ -31,7 +31,7 @@ pub(super) struct LaneCell<K: Key = Origin> {
     pub key: K,
     /// Its number among the cells that are due at the same time.
     number: u64,
-    pub shared: Arc<Shared>,
+    pub context: Arc<PaceContext>,
     pub state: Lock<State<K>>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct State<K: Key = Origin> {
 #[derive(Debug)]
 pub(super) struct Waiter<K: Key = Origin> {
     pub client: ClientKey,
-    pub guard: oneshot::Sender<TurnGuard<K>>,
+    pub grant: oneshot::Sender<TurnGuard<K>>,
     /// When its longest wait ends.
     pub deadline: Tick,
 }
@@ -70,15 +70,20 @@ pub(super) struct TurnGuard<K: Key = Origin> {
     pub has_exchange: bool,
 }
 
-/// Turns that were granted, to be sent without the lock: one that is not received ends at once,
-/// which takes it.
+/// Turns that were granted, to be sent when the lock is free: a turn that no request receives is
+/// dropped, and its drop takes the lock.
 pub(super) type Grants<K = Origin> = Vec<(oneshot::Sender<TurnGuard<K>>, TurnGuard<K>)>;
 
 impl<K: Key> LaneCell<K> {
     /// With at most `max_exchanges` under way at a time.
-    pub(super) fn new(key: K, lane: Lane, max_exchanges: usize, shared: &Arc<Shared>) -> Arc<Self> {
+    pub(super) fn new(
+        key: K,
+        lane: Lane,
+        max_exchanges: usize,
+        context: &Arc<PaceContext>,
+    ) -> Arc<Self> {
         let exchanges = Exchanges::new(max_exchanges);
-        let number = shared.cells.fetch_add(1, Ordering::Relaxed);
+        let number = context.cells.fetch_add(1, Ordering::Relaxed);
         let waiters = HashMap::default();
         let state = State {
             lane,
@@ -89,19 +94,23 @@ impl<K: Key> LaneCell<K> {
             had_turn_since_announced: false,
             is_removed: false,
         };
-        Arc::new(Self { key, number, shared: Arc::clone(shared), state: Lock::new(state) })
+        Arc::new(Self { key, number, context: Arc::clone(context), state: Lock::new(state) })
     }
 
-    /// Grants what may be granted at `now`.
-    pub(super) fn grant(self: &Arc<Self>, state: &mut State<K>, now: Tick) -> Grants<K> {
+    /// Grants what may be granted at `now`, and sets the timer for the next grant.
+    pub(super) fn grant_and_set_timer(
+        self: &Arc<Self>,
+        state: &mut State<K>,
+        now: Tick,
+    ) -> Grants<K> {
         let mut granted = Grants::new();
         if state.waiters.is_empty() {
             return granted;
         }
         while let Some(grant) = state.lane.grant(now) {
             match state.waiters.remove(&grant.waiter) {
-                Some(Waiter { client, guard, .. }) => {
-                    granted.push((guard, self.guard(state, Some(grant.turn), client)));
+                Some(Waiter { client, grant: sender, .. }) => {
+                    granted.push((sender, self.guard(state, Some(grant.turn), client)));
                 }
                 None => state.lane.end(grant.turn),
             }
@@ -111,7 +120,7 @@ impl<K: Key> LaneCell<K> {
         if let Some(at) = wake.filter(is_earlier) {
             state.wake = Some(at);
             let cell = Arc::downgrade(self) as Weak<dyn TimerTask>;
-            self.shared.timer.wake_at(at, self.number, cell);
+            self.context.timer.wake_at(at, self.number, cell);
         }
         granted
     }
@@ -138,7 +147,7 @@ impl<K: Key> LaneCell<K> {
     ) -> T {
         let mut state = self.state.lock();
         let changed = change(&mut state);
-        let granted = self.grant(&mut state, now);
+        let granted = self.grant_and_set_timer(&mut state, now);
         drop(state);
         send_grants(granted);
         changed
@@ -213,7 +222,7 @@ impl<K: Key> Drop for TurnGuard<K> {
             return;
         }
         let exchanges = state.exchanges.grant();
-        let turns = cell.grant(&mut state, cell.shared.clock.now());
+        let turns = cell.grant_and_set_timer(&mut state, cell.context.clock.now());
         drop(state);
         send_grants(turns);
         cell.send_exchanges(exchanges);

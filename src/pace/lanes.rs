@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::addresses::Addresses;
 use super::config::Config;
+use super::context::PaceContext;
+use super::engine_holds;
 use super::lane::{Lane, kept::KeptLane};
 use super::lane_cell::{LaneCell, State};
 use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, LANES_MAX};
 use super::no_turn::NoTurn;
 use super::shard::Shard;
-use super::shared::Shared;
-use super::shared_holds;
 use super::stats::{Counts, WaitTotals};
 use super::tick::Tick;
 use crate::runtime::clock::Clock;
@@ -31,7 +31,7 @@ const SHARDS: usize = 64;
 pub struct Lanes {
     shards: [Lock<Shard>; SHARDS],
     hasher: RandomState,
-    pub(super) shared: Arc<Shared>,
+    pub(super) context: Arc<PaceContext>,
     pub(super) addresses: Addresses,
     count: AtomicUsize,
     /// The process before did not say what lies ahead.
@@ -50,12 +50,12 @@ pub struct LaneView {
 impl Lanes {
     /// Lanes under `config`.
     pub fn new(config: Config, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let shared = Shared::new(config, clock);
+        let context = PaceContext::new(config, clock);
         Arc::new(Self {
             shards: std::array::from_fn(|_| Lock::default()),
             hasher: RandomState::default(),
-            addresses: Addresses::new(Arc::clone(&shared)),
-            shared,
+            addresses: Addresses::new(Arc::clone(&context)),
+            context,
             count: AtomicUsize::new(0),
             history_lost: AtomicBool::new(false),
         })
@@ -68,11 +68,11 @@ impl Lanes {
 
     /// Applies other settings. Lanes keep their state.
     pub fn change(&self, config: Config) {
-        self.shared.config.store(Arc::new(config));
+        self.context.config.store(Arc::new(config));
         let now = self.now();
         for cell in self.all() {
             let (config, max_exchanges) = {
-                let config = self.shared.config.load();
+                let config = self.context.config.load();
                 (config.lane(&cell.key), config.max_exchanges)
             };
             let exchanges = cell.update(now, |state| {
@@ -91,7 +91,7 @@ impl Lanes {
     pub fn restore(&self, kept: Vec<(Origin, KeptLane)>, is_complete: bool) {
         self.history_lost.store(!is_complete, Ordering::Relaxed);
         self.addresses.set_history_lost();
-        let (config, now) = (self.shared.config.load_full(), self.now());
+        let (config, now) = (self.context.config.load_full(), self.now());
         let hold_max = config.max_retry_after.max(2 * config.lane.holds.backoff_max);
         for (origin, lane) in kept {
             // A full table costs time later, and nothing now.
@@ -127,12 +127,12 @@ impl Lanes {
 
     /// Counts that lanes were written to the store.
     pub fn note_write(&self) {
-        self.shared.stats.note_write();
+        self.context.stats.note_write();
     }
 
     /// Whether a long hold has begun, or was ended, since the last call.
     pub fn has_new_holds(&self) -> bool {
-        self.shared.has_new_holds.swap(false, Ordering::Relaxed)
+        self.context.has_new_holds.swap(false, Ordering::Relaxed)
     }
 
     /// The lane of `origin`, made if need be.
@@ -155,9 +155,9 @@ impl Lanes {
         if let Some(cell) = shard.cells.get(origin) {
             return Ok(Arc::clone(cell));
         }
-        let config = self.shared.config.load().lane(origin);
+        let config = self.context.config.load().lane(origin);
         let before = shard.len();
-        let share = self.shared.cluster.share();
+        let share = self.context.cluster.share();
         shard.sweep(self.now(), config.holds, share);
         self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
         let mut lane = match shard.compact.remove(origin) {
@@ -169,8 +169,8 @@ impl Lanes {
             None => Lane::new(config, self.history_lost.load(Ordering::Relaxed)),
         };
         lane.set_share(share);
-        let max_exchanges = self.shared.config.load().max_exchanges;
-        let cell = LaneCell::new(origin.clone(), lane, max_exchanges, &self.shared);
+        let max_exchanges = self.context.config.load().max_exchanges;
+        let cell = LaneCell::new(origin.clone(), lane, max_exchanges, &self.context);
         shard.cells.insert(origin.clone(), Arc::clone(&cell));
         Ok(cell)
     }
@@ -212,20 +212,20 @@ impl Lanes {
             was_held
         });
         if was_held {
-            shared_holds::end_hold(&cell);
+            engine_holds::end_hold(&cell);
         }
         // The store has it, too.
-        self.shared.has_new_holds.fetch_or(was_held, Ordering::Relaxed);
+        self.context.has_new_holds.fetch_or(was_held, Ordering::Relaxed);
         was_held
     }
 
     /// The counts at this moment.
     pub fn counts(&self) -> Counts {
         let now = self.now();
-        let mut counts = self.shared.stats.counts();
-        counts.waiting = self.shared.waiting.load(Ordering::Relaxed);
-        let bounds = self.shared.config.load().lane.holds;
-        let share = self.shared.cluster.share();
+        let mut counts = self.context.stats.counts();
+        counts.waiting = self.context.waiting.load(Ordering::Relaxed);
+        let bounds = self.context.config.load().lane.holds;
+        let share = self.context.cluster.share();
         for shard in &self.shards {
             let shard = shard.lock();
             let compact = shard.compact.values();
@@ -249,15 +249,15 @@ impl Lanes {
 
     /// The waits since the start, in all.
     pub fn wait_totals(&self) -> WaitTotals {
-        self.shared.stats.totals()
+        self.context.stats.totals()
     }
 
     /// The settings in effect.
     pub fn config(&self) -> Guard<Arc<Config>> {
-        self.shared.config.load()
+        self.context.config.load()
     }
 
     pub(super) fn now(&self) -> Tick {
-        self.shared.clock.now()
+        self.context.clock.now()
     }
 }

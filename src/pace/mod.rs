@@ -6,10 +6,12 @@
 //! | turn | the right of one request to start once; egress sends nothing without one |
 //! | start | the writing of a request's head to its connection; the next start is a delay later |
 //! | delay | the least time between two starts: of the lane (`pace.delay`), or of a group of the robots.txt (Crawl-delay) |
-//! | concurrency | the requests that may be under way at an origin |
+//! | concurrency | the paced requests that may be under way at an origin (`pace.concurrency`) |
+//! | exchange | a request with its response; an origin has at most `egress.max_per_origin`, paced or not |
+//! | visit | a document that a browser shows and what it loads for it, which is one start |
 //! | hold | a time without starts, because the origin asks for that (Retry-After) or fails |
 //! | slot | the time for one start that a turn has reserved at the engine, where several proxies share a lane |
-//! | share | the part of a lane's pace that this proxy keeps: all of it, unless other proxies request the origin |
+//! | share | the part of a lane's pace that this proxy keeps: all of it, unless other proxies request the origin. The engine is *away* when it cannot be reached |
 //!
 //! # The way of a request
 //!
@@ -18,7 +20,7 @@
 //!   else wait_for_turn    waiting      queued in its lane; the client's next request comes after those
 //!                                      of other clients
 //!     LaneCell::grant     lane_cell    a turn, when time (timer) or the end of another turn allows it
-//!     Turn::reserve       slot         a slot at the engine, if proxies share the lane
+//!     Turn::reserve_slot     slot         a slot at the engine, if proxies share the lane
 //! Lanes::try_start        start        over its connection: the time has come at the origin, and at the
 //!                                      address (turn/at_address)
 //! Turn::note_…            turn/report  the head is written; what the response or failure means for the lane
@@ -34,6 +36,8 @@ mod addresses;
 mod cluster;
 mod conditions;
 mod config;
+mod context;
+mod engine_holds;
 mod exchange_wait;
 mod exchanges;
 pub mod hold;
@@ -46,8 +50,6 @@ mod presence;
 mod queue;
 mod response_outcome;
 mod shard;
-mod shared;
-mod shared_holds;
 #[cfg(test)]
 mod simulation;
 mod slot;

@@ -62,7 +62,7 @@ pub enum NoTurn {
     /// It would wait so long, which is longer than it may.
     TooLong { wait: Duration, by: WaitReason, line: Option<u32>, delay: Duration },
     /// A hold of the origin lasts so long; `status` is what the client gets.
-    Resting { wait: Duration, status: u16, cause: Cause },
+    Held { wait: Duration, status: u16, cause: Cause },
     /// Its robots.txt asks for requests in certain hours only, the next of which begin then.
     OutsideVisitTime { wait: Duration, line: u32 },
     /// The engine is away, and this proxy sends nothing to origins with a delay meanwhile
@@ -79,7 +79,7 @@ impl NoTurn {
     pub const fn retry_after(&self) -> Duration {
         match self {
             Self::TooLong { wait, .. }
-            | Self::Resting { wait, .. }
+            | Self::Held { wait, .. }
             | Self::OutsideVisitTime { wait, .. } => *wait,
             Self::EngineAway => ENGINE_RETRY,
             Self::Full | Self::Stopping => Duration::from_secs(1),
@@ -113,7 +113,7 @@ impl fmt::Display for NoTurn {
                 }
                 write!(f, ", and the turn of this one would come in {} s, later than it may wait (pace.max_wait)", wait.as_secs_f64().ceil())
             }
-            Self::Resting { wait, status, cause } => {
+            Self::Held { wait, status, cause } => {
                 let rest = wait.as_secs_f64().ceil();
                 match cause {
                     Cause::RetryAfter => write!(f, "the origin answered {status} and asks to be left alone for another {rest} s (Retry-After)"),

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::engine_holds;
 use super::lane::Share;
 use super::lane_cell::LaneCell;
 use super::lanes::Lanes;
-use super::shared_holds;
 use crate::engine::Engine;
 
 /// Origins that are announced at once; the others follow when these have been.
@@ -19,7 +19,7 @@ const PRESENCE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 impl Lanes {
     /// Shares the pace with the other proxies of `engine`. Only the first call has an effect.
     pub fn set_engine(&self, engine: Arc<dyn Engine>) {
-        self.shared.cluster.set(engine);
+        self.context.cluster.set(engine);
         // It may be away from the start.
         self.update_share();
     }
@@ -27,7 +27,7 @@ impl Lanes {
     /// Brings this proxy's part of the pace up to date.
     fn update_share(&self) {
         let now = self.now();
-        let Some(share) = self.shared.cluster.update(&self.shared.config.load(), now) else {
+        let Some(share) = self.context.cluster.update(&self.context.config.load(), now) else {
             return;
         };
         for cell in self.all() {
@@ -41,7 +41,7 @@ impl Lanes {
     /// Brings this proxy's part of the pace up to date, and marks it where it sends requests. To be
     /// called each second, where there is an engine.
     pub async fn sync(&self) {
-        let Some(engine) = self.shared.cluster.engine() else { return };
+        let Some(engine) = self.context.cluster.engine() else { return };
         self.update_share();
         let (now, status) = (self.now(), engine.status());
         if status.is_up {
@@ -61,11 +61,11 @@ async fn announce(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
         for (cell, call) in cells.iter().zip(calls) {
             let Ok(presence) = call.await else { return };
             let proxies = u32::try_from(presence.proxies).unwrap_or(u32::MAX).max(1);
-            let now = cell.shared.clock.now();
+            let now = cell.context.clock.now();
             cell.update(now, |state| {
-                state.lane.set_share(Share { proxies, ..cell.shared.cluster.share() });
+                state.lane.set_share(Share { proxies, ..cell.context.cluster.share() });
             });
-            shared_holds::apply(cell, presence.hold, now);
+            engine_holds::apply(cell, presence.hold, now);
         }
     }
 }

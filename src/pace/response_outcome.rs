@@ -38,7 +38,7 @@ pub(super) fn outcome(
             Outcome::RetryLater { status, cause: Cause::RateLimit, after }
         }
         // The fetch of a robots.txt has a back-off of its own, for the agent that it was sent for.
-        (None, 429 | 500..=599) if is_robots_txt => Outcome::NoResponse,
+        (None, 429 | 500..=599) if is_robots_txt => Outcome::Ignored,
         (None, 429 | 503) => Outcome::Overload { status: code },
         (None, 500 | 502 | 504 | 520..=524) => Outcome::Failure { status: code },
         (None, _) => Outcome::Good,
@@ -53,6 +53,6 @@ pub(super) fn jitter(outcome: Outcome) -> f64 {
             let random = ulid::Ulid::new().random() as u16;
             f64::from(random) / f64::from(u16::MAX)
         }
-        Outcome::Good | Outcome::RetryLater { .. } | Outcome::NoResponse => 0.0,
+        Outcome::Good | Outcome::RetryLater { .. } | Outcome::Ignored => 0.0,
     }
 }

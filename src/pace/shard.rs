@@ -76,9 +76,9 @@ mod tests {
 
     use super::*;
     use crate::pace::config::Config;
+    use crate::pace::context::PaceContext;
     use crate::pace::hold::{Cause, Hold};
     use crate::pace::lane::Lane;
-    use crate::pace::shared::Shared;
     use crate::runtime::clock::SystemClock;
     use crate::types::origin::{Host, Scheme};
 
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_is_not_in_use_is_folded_and_then_forgotten() {
-        let shared = Shared::new(Config::off(), Arc::new(SystemClock));
+        let context = PaceContext::new(Config::off(), Arc::new(SystemClock));
         let (bounds, now) = (Config::off().lane.holds, Tick::from_micros(1));
         let until = now + Duration::from_secs(60);
         let mut shard = Shard::default();
@@ -98,7 +98,7 @@ mod tests {
             if number % 2 == 0 {
                 lane.set_hold(Hold { until, status: 429, cause: Cause::RetryAfter }, now);
             }
-            let cell = LaneCell::new(origin(number), lane, usize::MAX, &shared);
+            let cell = LaneCell::new(origin(number), lane, usize::MAX, &context);
             if number < 2 {
                 let client = crate::types::client_key::ClientKey::Proxy;
                 used.push(cell.guard(&mut cell.state.lock(), None, client));

@@ -1,5 +1,4 @@
-//! The slot of a turn, where several proxies share the pace of its origin: a span in which it may
-//! start, reserved at the engine.
+//! A slot, and its reservation at the engine, where several proxies share the pace of an origin.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +6,10 @@ use std::time::Duration;
 use tokio::time::sleep_until;
 
 use super::conditions::TurnConditions;
+use super::engine_holds;
 use super::lane::{LaneLimit, TurnId};
 use super::lane_cell::TurnGuard;
 use super::no_turn::{NoTurn, WaitReason};
-use super::shared_holds;
 use super::tick::Tick;
 use super::waited::Waited;
 use crate::engine::{self, Engine, SlotOutcome, SlotsRequest};
@@ -69,13 +68,13 @@ impl TurnGuard {
     /// # Errors
     ///
     /// There is none until `deadline`.
-    pub(super) async fn reserve(
+    pub(super) async fn reserve_at_engine(
         &self,
         id: TurnId,
         conditions: &TurnConditions,
     ) -> Result<StartRule, NoTurn> {
-        let (shared, deadline) = (&self.cell.shared, conditions.deadline);
-        let Some(engine) = shared.cluster.engine() else { return Ok(StartRule::Free) };
+        let (context, deadline) = (&self.cell.context, conditions.deadline);
+        let Some(engine) = context.cluster.engine() else { return Ok(StartRule::Free) };
         let mut away_since = None;
         loop {
             let Some(attempt) = self.try_reserve(engine, id, deadline).await else {
@@ -84,7 +83,7 @@ impl TurnGuard {
             match attempt {
                 ReserveAttempt::Slot(slot) => return Ok(StartRule::Slot(slot)),
                 ReserveAttempt::EngineAway => {
-                    let since = *away_since.get_or_insert_with(|| shared.clock.now());
+                    let since = *away_since.get_or_insert_with(|| context.clock.now());
                     if let Some(rule) = self.try_without_engine(id, since, deadline).await? {
                         return Ok(rule);
                     }
@@ -94,7 +93,7 @@ impl TurnGuard {
                 }
                 ReserveAttempt::TooLate => {
                     engine.stats().note_slot(SlotOutcome::Missed);
-                    if shared.clock.now() >= deadline {
+                    if context.clock.now() >= deadline {
                         let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
                         return Err(NoTurn::TooLong { wait: LATE_RETRY, by, line, delay });
                     }
@@ -115,7 +114,7 @@ impl TurnGuard {
         conditions: &TurnConditions,
         wait: Duration,
     ) -> Result<(), NoTurn> {
-        let clock = &self.cell.shared.clock;
+        let clock = &self.cell.context.clock;
         let now = clock.now();
         self.cell.state.lock().lane.postpone(id, now + wait);
         if now + wait > conditions.deadline {
@@ -133,12 +132,12 @@ impl TurnGuard {
         conditions: &TurnConditions,
         wait: Duration,
     ) -> NoTurn {
-        let now = self.cell.shared.clock.now();
+        let now = self.cell.context.clock.now();
         let state = self.cell.state.lock();
         if let Some(hold) =
             state.lane.hold_of(id, now).filter(|hold| hold.until > conditions.deadline)
         {
-            return NoTurn::Resting { wait, status: hold.status, cause: hold.cause };
+            return NoTurn::Held { wait, status: hold.status, cause: hold.cause };
         }
         let limit = state.lane.delaying_limit(id, now).unwrap_or(LaneLimit::Delay);
         let Waited { by, line, delay, .. } =
@@ -152,7 +151,7 @@ impl TurnGuard {
         id: TurnId,
         deadline: Tick,
     ) -> Option<ReserveAttempt> {
-        let (cell, clock) = (&self.cell, &self.cell.shared.clock);
+        let (cell, clock) = (&self.cell, &self.cell.context.clock);
         let sent = clock.now();
         let request = cell.state.lock().lane.slot_request(id, sent)?;
         let horizon = deadline.since(sent).min(engine::HORIZON_MAX);
@@ -170,7 +169,7 @@ impl TurnGuard {
         });
         let Ok(reserved) = reserved.await else { return Some(ReserveAttempt::EngineAway) };
         let received = clock.now();
-        shared_holds::apply(cell, reserved.hold, received);
+        engine_holds::apply(cell, reserved.hold, received);
         let Some(slot) = reserved.slots.first() else {
             // The site is far behind, or rests for longer.
             return Some(ReserveAttempt::Beyond(reserved.beyond.unwrap_or(slack).max(slack)));

@@ -33,7 +33,7 @@ impl Lanes {
             return turn.try_start_at_address(&self.addresses, address);
         }
         turn.leave_address();
-        turn.try_start()
+        turn.try_start_at_origin()
     }
 
     /// Waits until [`Self::try_start`] is likely to start the request. Returns how long it took.
@@ -49,7 +49,7 @@ impl Lanes {
     ) -> Result<Duration, NoTurn> {
         let since = self.now();
         let waited = self.wait_for_both(turn, address, shutdown).await;
-        waited.inspect_err(|no_turn| self.shared.stats.note_no_turn(no_turn))?;
+        waited.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))?;
         Ok(self.now().since(since))
     }
 
@@ -59,7 +59,7 @@ impl Lanes {
         address: Option<IpAddr>,
         shutdown: &CancellationToken,
     ) -> Result<(), NoTurn> {
-        turn.wait_for_start_time().await?;
+        turn.wait_for_origin_start().await?;
         if let Some(address) = self.limited(turn, address) {
             turn.wait_at_address(&self.addresses, address, shutdown).await?;
         }

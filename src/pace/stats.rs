@@ -104,7 +104,7 @@ impl Stats {
     pub(super) fn note_no_turn(&self, no_turn: &NoTurn) {
         let index = match no_turn {
             NoTurn::TooLong { .. } => 0,
-            NoTurn::Resting { .. } | NoTurn::OutsideVisitTime { .. } | NoTurn::EngineAway => 1,
+            NoTurn::Held { .. } | NoTurn::OutsideVisitTime { .. } | NoTurn::EngineAway => 1,
             NoTurn::Full | NoTurn::Stopping => 2,
         };
         self.refusals.add(index, 1);

@@ -3,7 +3,7 @@
 
 mod at_address;
 mod report;
-mod slot;
+mod reserve;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ struct Inner {
     begins_visit: Option<ClientKey>,
     waited: Option<Waited>,
     /// The lane has let it start when it was taken, and nothing has been waited for since.
-    was_started_on_grant: bool,
+    started_early: bool,
     /// The wait is in the metrics.
     is_counted: bool,
     /// The slot that was reserved for it at the engine: it does not start later.
@@ -70,7 +70,7 @@ impl Turn {
             conditions,
             begins_visit,
             waited,
-            was_started_on_grant: false,
+            started_early: false,
             is_counted: false,
             slot: None,
             is_slot_noted: false,
@@ -84,7 +84,7 @@ impl Turn {
         begins_visit: Option<ClientKey>,
     ) -> Self {
         let mut turn = Self::granted(guard, conditions, begins_visit, None);
-        turn.0.was_started_on_grant = !conditions.is_observed && turn.0.guard.id.is_some();
+        turn.0.started_early = !conditions.is_observed && turn.0.guard.id.is_some();
         turn
     }
 
@@ -123,23 +123,26 @@ impl Turn {
     }
 
     /// Starts a request that has waited for nothing since its turn was taken: no hold can have
-    /// begun. Returns whether it has started. Saves 400 instructions of [`Self::try_start`].
+    /// begun. Returns whether it has started. Saves 400 instructions of
+    /// [`Self::try_start_at_origin`].
     pub(super) fn try_start_immediately(&mut self) -> bool {
-        let is_fresh = std::mem::take(&mut self.0.was_started_on_grant);
+        let is_fresh = std::mem::take(&mut self.0.started_early);
         if is_fresh {
             self.0.note_start();
         }
         is_fresh
     }
 
-    /// Starts the request, if its time at the origin has come.
-    pub(super) fn try_start(&mut self) -> bool {
-        let was_started_on_grant = std::mem::take(&mut self.0.was_started_on_grant);
+    /// Starts the request, if its time at the origin has come. One that its lane has counted as
+    /// started, when it had its turn at once, did not start then: it has waited for a connection
+    /// meanwhile, and a hold may have begun.
+    pub(super) fn try_start_at_origin(&mut self) -> bool {
+        let started_early = std::mem::take(&mut self.0.started_early);
         let Some((cell, id)) = self.in_lane() else { return true };
-        let now = cell.shared.clock.now();
+        let now = cell.context.clock.now();
         let has_started = !self.0.has_missed_slot(now) && {
             let mut state = cell.state.lock();
-            if was_started_on_grant {
+            if started_early {
                 state.lane.rearm(id);
             }
             state.lane.start(id, now).is_ok()
@@ -157,7 +160,7 @@ impl Turn {
     /// # Errors
     ///
     /// A hold has begun that is longer than the request may wait.
-    pub(super) async fn wait_for_start_time(&mut self) -> Result<(), NoTurn> {
+    pub(super) async fn wait_for_origin_start(&mut self) -> Result<(), NoTurn> {
         let since = self.now();
         while let Some((at, hold)) = self.origin_starts_at() {
             let wait = at.since(self.now());
@@ -167,9 +170,9 @@ impl Turn {
             if at > self.0.conditions.deadline
                 && let Some(Hold { status, cause, .. }) = hold
             {
-                return Err(NoTurn::Resting { wait, status, cause });
+                return Err(NoTurn::Held { wait, status, cause });
             }
-            sleep_until(self.0.guard.cell.shared.clock.instant(at)).await;
+            sleep_until(self.0.guard.cell.context.clock.instant(at)).await;
         }
         self.0.note_waited(since);
         Ok(())
@@ -178,14 +181,14 @@ impl Turn {
     /// When the request may start at its origin, if that is later than now, and the hold meanwhile.
     fn origin_starts_at(&self) -> Option<(Tick, Option<Hold>)> {
         let (cell, id) = self.in_lane()?;
-        let now = cell.shared.clock.now();
+        let now = cell.context.clock.now();
         let state = cell.state.lock();
         let at = state.lane.starts_at(id).filter(|at| *at > now)?;
         Some((at, state.lane.hold_of(id, now)))
     }
 
     fn now(&self) -> Tick {
-        self.0.guard.cell.shared.clock.now()
+        self.0.guard.cell.context.clock.now()
     }
 
     /// The request is to be sent a second time: it starts again.
@@ -212,7 +215,7 @@ impl Turn {
 impl Inner {
     /// Adds the wait since that moment.
     fn note_waited(&mut self, since: Tick) {
-        let now = self.guard.cell.shared.clock.now();
+        let now = self.guard.cell.context.clock.now();
         if let Some(waited) = &mut self.waited {
             waited.time += now.since(since);
         }
@@ -220,14 +223,14 @@ impl Inner {
 
     /// Counts the wait, and begins the visit, of a turn that has started for the first time.
     fn note_start(&mut self) {
-        let LaneCell { shared, key: origin, .. } = &*self.guard.cell;
+        let LaneCell { context, key: origin, .. } = &*self.guard.cell;
         let waited = self.waited.filter(|waited| waited.time >= WAIT_NOTICEABLE);
         if let Some(waited) = waited.filter(|_| !self.is_counted) {
-            shared.stats.note_wait(origin, waited);
+            context.stats.note_wait(origin, waited);
         }
         self.is_counted = true;
         if let Some(client) = self.begins_visit.take() {
-            shared.visits.begin(&client, shared.clock.now());
+            context.visits.begin(&client, context.clock.now());
         }
     }
 }

@@ -44,14 +44,14 @@ impl Lanes {
         request: &TurnRequest<'a>,
         now: Tick,
     ) -> (Arrival<'a>, PaceMode, bool) {
-        let config = self.shared.config.load();
+        let config = self.context.config.load();
         let mode = request.mode.unwrap_or_else(|| config.mode(request.origin));
         let has_visits = config.subresources == Subresources::Visit;
         let is_of_visit = has_visits
             && request.visit == Visit::Subresource
-            && self.shared.visits.count(request.client, now);
+            && self.context.visits.count(request.client, now);
         if request.site_pace.is_some_and(|site| site.clamped) {
-            self.shared.stats.note_clamped();
+            self.context.stats.note_clamped();
         }
         let delay = request.site_pace.map_or(Duration::ZERO, |site| site.delay);
         let not_before = request.outside_visit_time.map(|outside| now + outside.begins_in);
@@ -81,7 +81,7 @@ pub(super) fn too_long(
 ) -> NoTurn {
     let hold = hold.filter(|hold| hold.until.since(now) > max_wait);
     if let Some(Hold { until, status, cause }) = hold {
-        return NoTurn::Resting { wait: until.since(now), status, cause };
+        return NoTurn::Held { wait: until.since(now), status, cause };
     }
     let Waited { by, line, delay, .. } =
         Waited::of(limit, request.site_pace, Duration::ZERO, Duration::ZERO);

@@ -22,7 +22,7 @@ pub(super) struct Waiting<'a, K: Key = Origin> {
     pub cell: Arc<LaneCell<K>>,
     client: &'a ClientKey,
     waiter: WaiterId,
-    guard: oneshot::Receiver<TurnGuard<K>>,
+    grant: oneshot::Receiver<TurnGuard<K>>,
     /// When its longest wait ends.
     deadline: Tick,
     /// The reason for the wait, and the time at which it is likely to end.
@@ -51,7 +51,7 @@ impl<K: Key> LaneCell<K> {
     ) -> Result<(Waiting<'a, K>, Grants<K>), NotQueued> {
         let Arrival { client, max_wait, .. } = *arrival;
         let (max, max_per_lane) = {
-            let config = self.shared.config.load();
+            let config = self.context.config.load();
             (config.max_waiting, config.max_waiting_per_origin)
         };
         let limit = state.lane.limit(arrival, now);
@@ -66,18 +66,18 @@ impl<K: Key> LaneCell<K> {
             }
             Enqueued::Waits(waiter) => waiter,
         };
-        if self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= max {
-            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        if self.context.waiting.fetch_add(1, Ordering::Relaxed) >= max {
+            self.context.waiting.fetch_sub(1, Ordering::Relaxed);
             state.lane.leave(client, waiter);
             return Err(NotQueued::Full);
         }
-        let (sender, guard) = oneshot::channel();
+        let (sender, grant) = oneshot::channel();
         let deadline = now + max_wait;
-        state.waiters.insert(waiter, Waiter { client: client.clone(), guard: sender, deadline });
-        let granted = self.grant(state, now);
+        state.waiters.insert(waiter, Waiter { client: client.clone(), grant: sender, deadline });
+        let granted = self.grant_and_set_timer(state, now);
         let cell = Arc::clone(self);
         Ok((
-            Waiting { cell, client, waiter, guard, deadline, limit, expected, lane_delay },
+            Waiting { cell, client, waiter, grant, deadline, limit, expected, lane_delay },
             granted,
         ))
     }
@@ -92,7 +92,7 @@ fn has_room<K: Key>(state: &State<K>, client: &ClientKey, max: usize) -> bool {
 impl<K: Key> Waiting<'_, K> {
     /// The turn, if it has been granted.
     pub(super) fn at_once(&mut self) -> Option<TurnGuard<K>> {
-        self.guard.try_recv().ok()
+        self.grant.try_recv().ok()
     }
 
     /// Waits for the turn. `None`: the request has waited for as long as it may, or it was removed
@@ -105,25 +105,25 @@ impl<K: Key> Waiting<'_, K> {
         &mut self,
         shutdown: &CancellationToken,
     ) -> Result<Option<TurnGuard<K>>, NoTurn> {
-        let shared = &self.cell.shared;
+        let context = &self.cell.context;
         tokio::select! {
             biased;
-            granted = &mut self.guard => Ok(granted.ok()),
-            () = sleep_until(shared.clock.instant(self.deadline)) => Ok(None),
-            () = shared.stopped_before(shutdown, self.expected) => Err(NoTurn::Stopping),
+            granted = &mut self.grant => Ok(granted.ok()),
+            () = sleep_until(context.clock.instant(self.deadline)) => Ok(None),
+            () = context.stopped_before(shutdown, self.expected) => Err(NoTurn::Stopping),
         }
     }
 }
 
 impl<K: Key> Drop for Waiting<'_, K> {
     fn drop(&mut self) {
-        let shared = &self.cell.shared;
-        shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        let context = &self.cell.context;
+        context.waiting.fetch_sub(1, Ordering::Relaxed);
         let mut state = self.cell.state.lock();
         // One that has its turn has left the queue.
         if state.waiters.remove(&self.waiter).is_some() {
             state.lane.leave(self.client, self.waiter);
-            let granted = self.cell.grant(&mut state, shared.clock.now());
+            let granted = self.cell.grant_and_set_timer(&mut state, context.clock.now());
             drop(state);
             send_grants(granted);
         }

@@ -39,7 +39,7 @@ impl TurnGuard {
             WithoutEngine::Start(rule) => return Ok(Some(rule)),
             WithoutEngine::WaitUntil(start) => start,
         };
-        let clock = &self.cell.shared.clock;
+        let clock = &self.cell.context.clock;
         let retry = clock.now() + AWAY_RETRY;
         sleep_until(clock.instant(start.min(retry))).await;
         Ok(None)
@@ -58,10 +58,10 @@ impl TurnGuard {
         since: Tick,
         deadline: Tick,
     ) -> Result<WithoutEngine, NoTurn> {
-        let shared = &self.cell.shared;
-        let (cluster, config) = (&shared.cluster, shared.config.load());
+        let context = &self.cell.context;
+        let (cluster, config) = (&context.cluster, context.config.load());
         let is_up = cluster.engine().is_some_and(|engine| engine.status().is_up);
-        let now = shared.clock.now();
+        let now = context.clock.now();
         if config.away == Away::Stop {
             let goes_on = is_up && now < deadline;
             return if goes_on {

@@ -164,7 +164,7 @@ impl World {
             },
             1 => Outcome::Overload { status: 503 },
             2..10 => Outcome::Failure { status: 500 },
-            10..20 => Outcome::NoResponse,
+            10..20 => Outcome::Ignored,
             _ => Outcome::Good,
         };
         let site = &mut self.sites[at];

@@ -1,4 +1,4 @@
-//! IdleConnections connections of HTTP/1.1, by origin.
+//! Idle connections of HTTP/1.1, by origin.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

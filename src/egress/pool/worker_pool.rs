@@ -164,7 +164,7 @@ impl Pool {
         self.idle() + self.http2.len()
     }
 
-    /// IdleConnections connections of HTTP/1.1.
+    /// Idle connections of HTTP/1.1.
     pub fn idle(&self) -> usize {
         self.idle.lock().len()
     }

@@ -276,11 +276,11 @@ async fn a_second_sending_does_not_wait_longer_than_it_may() {
 
 #[tokio::test]
 async fn changed_limits_apply_to_the_requests_that_wait() {
-    let shared = AddressLimits { shared: vec![HERE.into()], ..config(DELAY, 1).addresses };
+    let with_shared = AddressLimits { shared: vec![HERE.into()], ..config(DELAY, 1).addresses };
     for changed in [
         config(Duration::ZERO, 2).addresses,
         config(Duration::ZERO, 0).addresses,
-        AddressLimits { delay: DELAY, ..shared },
+        AddressLimits { delay: DELAY, ..with_shared },
     ] {
         let config = config(Duration::ZERO, 1);
         let world = World::new(config.clone());

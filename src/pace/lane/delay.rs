@@ -26,7 +26,8 @@ impl Lane {
         })
     }
 
-    /// The head of the turn's request was written at `start`: the next ones are a delay later.
+    /// The turn's request starts at `start`, or its head was written then, which is more exact: the
+    /// next ones are a delay later.
     pub fn record_start(&mut self, turn: TurnId, start: Tick) {
         let Some(turn) = self.turns.get_mut(turn) else { return };
         (turn.began, turn.has_started) = (start, true);

@@ -1,5 +1,5 @@
-//! The groups of a lane: those with a request that may be granted a turn, and those that need not be
-//! remembered.
+//! The groups of a lane: those with a request that may be granted a turn, and those that need not
+//! be remembered.
 
 use super::Lane;
 use super::group::{Group, GroupKey};

@@ -16,7 +16,7 @@ impl Lane {
     pub fn note(&mut self, turn: TurnId, outcome: Outcome, now: Tick, jitter: f64) -> bool {
         let Some(turn) = self.turns.get_mut(turn) else { return false };
         let (began, client) = (turn.began, (&turn.client, self.config.hold_scope));
-        if outcome != Outcome::NoResponse {
+        if outcome != Outcome::Ignored {
             turn.head = Some(now);
             self.rate.note_latency(now.since(began), outcome == Outcome::Good);
         }

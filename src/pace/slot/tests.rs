@@ -264,11 +264,11 @@ async fn a_hold_is_obeyed_by_all() {
     proxies.engines[0].set_hold(request).await.expect("it is there");
     assert!(matches!(
         take(&proxies.lanes[2], DELAY).await.unwrap_err(),
-        NoTurn::Resting { status: 429, .. } | NoTurn::TooLong { .. }
+        NoTurn::Held { status: 429, .. } | NoTurn::TooLong { .. }
     ));
     proxies.sync().await;
     let no_turn = take(&proxies.lanes[1], Duration::ZERO).await.unwrap_err();
-    assert!(matches!(no_turn, NoTurn::Resting { status: 429, .. }), "{no_turn:?}");
+    assert!(matches!(no_turn, NoTurn::Held { status: 429, .. }), "{no_turn:?}");
     let LaneView { ahead, .. } = proxies.lanes[1].view(&of_site).expect("a hold");
     assert!(ahead.hold.is_some_and(|hold| hold.rest > Duration::from_secs(90)));
 }
@@ -318,7 +318,7 @@ async fn a_single_failed_operation_lets_no_start_go_before_its_part_of_the_pace(
     let before = monotonic();
     let mut turn = take(&proxies.lanes[1], DELAY).await.expect("a turn");
     while !proxies.lanes[1].try_start(&mut turn, None) {
-        turn.wait_for_start_time().await.expect("no hold");
+        turn.wait_for_origin_start().await.expect("no hold");
     }
     assert!(before.elapsed() >= 3 * DELAY - Duration::from_millis(5), "{:?}", before.elapsed());
     assert_eq!(turn.waited().map(|waited| waited.by), Some(WaitReason::Share));
@@ -382,5 +382,5 @@ async fn a_refusal_beyond_the_horizon_names_what_really_applies() {
     let request = HoldRequest { origin: &of_site, length, status, cause };
     proxies.engines[0].set_hold(request).await.expect("it is there");
     let no_turn = take(&proxies.lanes[1], DELAY).await.unwrap_err();
-    assert!(matches!(no_turn, NoTurn::Resting { status: 503, .. }), "{no_turn:?}");
+    assert!(matches!(no_turn, NoTurn::Held { status: 503, .. }), "{no_turn:?}");
 }

@@ -45,7 +45,7 @@ async fn a_request_that_has_waited_for_its_connection_starts_in_no_hold() {
     assert!(!lanes.try_start(&mut second, None), "its origin rests");
     assert!(!lanes.try_start_immediately(&mut second), "it has waited");
     let no_turn = lanes.wait_for_start_time(&mut second, None, &CancellationToken::new()).await;
-    assert!(matches!(no_turn, Err(NoTurn::Resting { .. })), "{no_turn:?}");
+    assert!(matches!(no_turn, Err(NoTurn::Held { .. })), "{no_turn:?}");
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ impl Turn {
         if !guard.try_start() {
             return false;
         }
-        let has_started = self.try_start();
+        let has_started = self.try_start_at_origin();
         if !has_started {
             // A hold has begun meanwhile.
             self.leave_address();
@@ -60,7 +60,7 @@ impl Turn {
             let observed = addresses.observe(address, &arrival).ok();
             observed.map(|(guard, wait)| {
                 if !wait.is_zero() {
-                    self.0.guard.cell.shared.stats.note_would_wait(wait);
+                    self.0.guard.cell.context.stats.note_would_wait(wait);
                 }
                 guard
             })
@@ -91,7 +91,7 @@ impl Turn {
             if at > self.0.conditions.deadline && at.since(now) > LEAD_MAX {
                 return Err(addresses.too_long(at.since(now)));
             }
-            sleep_until(self.0.guard.cell.shared.clock.instant(at)).await;
+            sleep_until(self.0.guard.cell.context.clock.instant(at)).await;
         }
         self.note_wait_at_address(self.now().since(since), addresses.delay());
         Ok(())
@@ -142,7 +142,7 @@ impl TurnGuard<IpAddr> {
 
     /// Changes the lane at this moment, and grants what may be granted then.
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut Lane, TurnId, Tick) -> T) -> Option<T> {
-        let (id, now) = (self.id?, self.cell.shared.clock.now());
+        let (id, now) = (self.id?, self.cell.context.clock.now());
         Some(self.cell.update(now, |state| change(&mut state.lane, id, now)))
     }
 }

@@ -6,20 +6,20 @@ use http::{HeaderMap, StatusCode};
 
 use super::Turn;
 use crate::pace::conditions::Role;
+use crate::pace::engine_holds;
 use crate::pace::hold::Outcome;
 use crate::pace::lane_cell::LaneCell;
 use crate::pace::limits::KEPT_HOLD_MIN;
 use crate::pace::response_outcome::{concerns_pace, jitter, outcome};
-use crate::pace::shared_holds;
 use crate::policy::pace::RateLimit;
 
 impl Turn {
     /// The head of the request has been written: the distance to the next start counts from now.
     pub fn note_request_written(&self) {
-        if self.0.conditions.role == Role::Delayed
+        if self.0.conditions.role == Role::PageQueued
             && let Some((cell, id)) = self.in_lane()
         {
-            let now = cell.shared.clock.now();
+            let now = cell.context.clock.now();
             cell.update(now, |state| state.lane.record_start(id, now));
         }
         if let Some(guard) = &self.0.address {
@@ -33,7 +33,7 @@ impl Turn {
             guard.update(|lane, id, now| lane.note_response_head(id, now));
         }
         let Some((cell, id)) = self.in_lane() else { return };
-        let now = cell.shared.clock.now();
+        let now = cell.context.clock.now();
         if !concerns_pace(status, headers) {
             let mut state = cell.state.lock();
             if !state.lane.follows_responses(now) {
@@ -41,7 +41,7 @@ impl Turn {
                 return;
             }
         }
-        let (config, date) = (cell.shared.config.load(), cell.shared.clock.date());
+        let (config, date) = (cell.context.config.load(), cell.context.clock.date());
         let is_robots_txt = self.0.conditions.role == Role::RobotsTxt;
         let (outcome, limit) = outcome((status, headers), is_robots_txt, &config, date);
         if limit != RateLimit::default() {
@@ -63,13 +63,13 @@ impl Turn {
         self.note(if is_timeout && self.0.conditions.role != Role::RobotsTxt {
             Outcome::Failure { status: 503 }
         } else {
-            Outcome::NoResponse
+            Outcome::Ignored
         });
     }
 
     fn note(&self, outcome: Outcome) {
         let Some((cell, id)) = self.in_lane() else { return };
-        let (now, jitter) = (cell.shared.clock.now(), jitter(outcome));
+        let (now, jitter) = (cell.context.clock.now(), jitter(outcome));
         let (is_held, has_recovered) = cell.update(now, |state| {
             let had_streak = state.lane.has_streak();
             let is_held = state.lane.note(id, outcome, now, jitter);
@@ -77,16 +77,16 @@ impl Turn {
                 LaneCell::drop_late_waiters(state, now);
                 let hold = state.lane.hold_at(now);
                 if hold.is_some_and(|hold| hold.until.since(now) >= KEPT_HOLD_MIN) {
-                    cell.shared.has_new_holds.store(true, Ordering::Relaxed);
+                    cell.context.has_new_holds.store(true, Ordering::Relaxed);
                 }
             }
             (is_held, had_streak && !state.lane.has_streak())
         });
         if is_held {
-            shared_holds::report(cell, outcome, jitter);
+            engine_holds::report(cell, outcome, jitter);
         }
         if has_recovered {
-            shared_holds::report_recovery(cell);
+            engine_holds::report_recovery(cell);
         }
     }
 }

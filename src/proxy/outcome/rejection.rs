@@ -105,7 +105,7 @@ impl Rejection {
             NoTurn::TooLong { .. } => {
                 Self::new(Problem::Paced, status, "http_request_error", detail)
             }
-            NoTurn::Resting { status, .. } => {
+            NoTurn::Held { status, .. } => {
                 // The origin's own, or the one for its other failures.
                 let status = match status {
                     429 => StatusCode::TOO_MANY_REQUESTS,

@@ -204,7 +204,7 @@ fn call() -> impl Strategy<Value = Call> {
     let outcome = prop_oneof![
         12 => Just(Outcome::Good),
         2 => Just(Outcome::Failure { status: 502 }),
-        1 => Just(Outcome::NoResponse),
+        1 => Just(Outcome::Ignored),
         1 => Just(Outcome::Overload { status: 429 }),
         1 => (1..20_u64).prop_map(|seconds| Outcome::RetryLater {
             status: 503,

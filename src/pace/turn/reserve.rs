@@ -1,4 +1,4 @@
-//! The slot of a turn, where several proxies share the pace of its origin.
+//! A turn reserves its slot, where several proxies share the pace, and replaces one that it missed.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -19,8 +19,8 @@ impl Turn {
     /// # Errors
     ///
     /// There is none in time.
-    pub(in crate::pace) async fn reserve(&mut self) -> Result<(), NoTurn> {
-        self.0.reserve().await
+    pub(in crate::pace) async fn reserve_slot(&mut self) -> Result<(), NoTurn> {
+        self.0.reserve_slot().await
     }
 
     /// Has a slot reserved before the start, as one that was missed.
@@ -42,7 +42,7 @@ impl Turn {
         self.0.note_slot(SlotOutcome::Missed);
         let rule = {
             let Inner { guard, address, conditions, .. } = &mut *self.0;
-            let mut reserved = pin!(guard.reserve(id, conditions));
+            let mut reserved = pin!(guard.reserve_at_engine(id, conditions));
             tokio::select! {
                 biased;
                 end = &mut reserved => end?,
@@ -65,23 +65,23 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    async fn reserve(&mut self) -> Result<(), NoTurn> {
+    async fn reserve_slot(&mut self) -> Result<(), NoTurn> {
         let Some(id) = self.guard.id else { return Ok(()) };
-        let since = self.guard.cell.shared.clock.now();
-        let rule = self.guard.reserve(id, &self.conditions).await?;
+        let since = self.guard.cell.context.clock.now();
+        let rule = self.guard.reserve_at_engine(id, &self.conditions).await?;
         self.apply(rule);
         if rule != StartRule::Free {
-            let LaneCell { shared, state, .. } = &*self.guard.cell;
+            let LaneCell { context, state, .. } = &*self.guard.cell;
             let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
-            if let Some(near) = near.filter(|near| *near > shared.clock.now()) {
-                sleep_until(shared.clock.instant(near)).await;
+            if let Some(near) = near.filter(|near| *near > context.clock.now()) {
+                sleep_until(context.clock.instant(near)).await;
             }
             self.note_waited(since);
         }
         Ok(())
     }
 
-    /// Takes up how its start was rule.
+    /// Applies the rule for its start.
     fn apply(&mut self, rule: StartRule) {
         self.is_slot_noted = false;
         self.slot = match rule {
@@ -98,7 +98,7 @@ impl Inner {
     pub(super) fn note_slot(&mut self, outcome: SlotOutcome) {
         if self.slot.is_some_and(|slot| slot.was_reserved())
             && !self.is_slot_noted
-            && let Some(engine) = self.guard.cell.shared.cluster.engine()
+            && let Some(engine) = self.guard.cell.context.cluster.engine()
         {
             self.is_slot_noted = true;
             engine.stats().note_slot(outcome);
@@ -107,6 +107,6 @@ impl Inner {
 
     /// Whether its slot ends before it has started.
     pub(super) fn has_missed_slot(&self, now: Tick) -> bool {
-        self.slot.is_some_and(|slot| slot.is_over(now, self.guard.cell.shared.cluster.engine()))
+        self.slot.is_some_and(|slot| slot.is_over(now, self.guard.cell.context.cluster.engine()))
     }
 }

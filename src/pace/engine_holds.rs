@@ -24,8 +24,8 @@ pub(super) fn apply(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tick)
 /// Reports the cause of a hold to the engine, and takes up the hold that applies to all, in a task
 /// of its own: no request waits for it.
 pub(super) fn report(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
-    let Some(engine) = cell.shared.cluster.engine().cloned() else { return };
-    let lane = cell.shared.config.load().lane;
+    let Some(engine) = cell.context.cluster.engine().cloned() else { return };
+    let lane = cell.context.config.load().lane;
     if lane.hold_scope == HoldScope::Client {
         return;
     }
@@ -40,7 +40,7 @@ pub(super) fn report(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
         Outcome::Overload { status } | Outcome::Failure { status } => {
             (back_off(bounds.first(status)), status, Cause::BackOff)
         }
-        Outcome::Good | Outcome::NoResponse => return,
+        Outcome::Good | Outcome::Ignored => return,
     };
     let cause = match cause {
         Cause::RetryAfter => HoldCause::RetryAfter,
@@ -51,14 +51,14 @@ pub(super) fn report(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
     spawn(async move {
         let request = HoldRequest { origin: &cell.key, length, status, cause };
         if let Ok(hold) = engine.set_hold(request).await {
-            apply(&cell, Some(hold), cell.shared.clock.now());
+            apply(&cell, Some(hold), cell.context.clock.now());
         }
     });
 }
 
 /// Reports to the engine that the origin responds again.
 pub(super) fn report_recovery(cell: &Arc<LaneCell>) {
-    let Some(engine) = cell.shared.cluster.engine() else { return };
+    let Some(engine) = cell.context.cluster.engine() else { return };
     let calm = engine.reset_backoff(&cell.key);
     spawn(async move {
         let _ = calm.await;
@@ -67,7 +67,7 @@ pub(super) fn report_recovery(cell: &Arc<LaneCell>) {
 
 /// Ends the hold for all.
 pub(super) fn end_hold(cell: &Arc<LaneCell>) {
-    let Some(engine) = cell.shared.cluster.engine() else { return };
+    let Some(engine) = cell.context.cluster.engine() else { return };
     let end = engine.end_hold(&cell.key);
     spawn(async move {
         let _ = end.await;

@@ -17,7 +17,7 @@ use super::visits::Visits;
 use crate::runtime::clock::Clock;
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct PaceContext {
     pub config: ArcSwap<Config>,
     pub clock: TickClock,
     pub timer: Timer,
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub has_new_holds: AtomicBool,
 }
 
-impl Shared {
+impl PaceContext {
     pub(super) fn new(config: Config, clock: Arc<dyn Clock>) -> Arc<Self> {
         let clock = TickClock::new(clock);
         Arc::new(Self {
