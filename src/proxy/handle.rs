@@ -159,7 +159,7 @@ impl Proxy {
         let method = head.method.clone();
         let user_agent = head.headers.get(USER_AGENT).cloned();
         let info = RequestInfo { client, method: &method, user_agent: user_agent.as_ref(), entry };
-        let permit = match self.gate.admit(target, info).await? {
+        let permit = match self.gate.decide(target, info).await? {
             Grant::Permit(permit) => permit,
             Grant::RobotsTxt { snapshot, age } => {
                 return Ok((RequestOutcome::RobotsCopy, respond::robots_txt(&snapshot, age)));

@@ -23,7 +23,7 @@ pub mod test_hooks;
 mod turn;
 
 pub use client_protocol::serve_client;
-pub use connect::original_destination::OriginalDestination;
+pub use connect::redirect_kind::RedirectKind;
 pub use connect::transparent;
 pub use connect::tunnel::Pipes;
 pub use connect::{Https, HttpsMode, TunnelEnds};

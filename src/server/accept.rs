@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use super::listeners::{BoundListener, Listeners};
 use super::worker_queue::{AcceptedConnection, WorkerQueue};
 use crate::clients::ClientAdmission;
-use crate::proxy::OriginalDestination;
+use crate::proxy::RedirectKind;
 use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 use crate::runtime::listener::ACCEPT_RETRY_INTERVAL;
 use tokio_util::sync::CancellationToken;
@@ -65,7 +65,7 @@ impl Acceptor {
                     if self.is_failing.swap(false, Relaxed) {
                         info!("connections are accepted again");
                     }
-                    self.admit((stream, client), listener.transparent.clone(), permit);
+                    self.admit((stream, client), listener.redirect.clone(), permit);
                 }
                 // The client left, or a signal interrupted the call: waiting would not help.
                 Err(error) if is_transient(&error) => {}
@@ -101,7 +101,7 @@ impl Acceptor {
     fn admit(
         &self,
         (stream, client): (TcpStream, SocketAddr),
-        transparent: Option<OriginalDestination>,
+        redirect: Option<RedirectKind>,
         descriptor_permit: OwnedSemaphorePermit,
     ) {
         let admitted = catch_unwind(AssertUnwindSafe(|| {
@@ -113,7 +113,7 @@ impl Acceptor {
         self.send_to_worker(AcceptedConnection {
             stream,
             client,
-            transparent,
+            redirect,
             permit,
             descriptor_permit,
         });
@@ -153,7 +153,7 @@ fn is_transient(error: &io::Error) -> bool {
 /// listener would register each with the runtime of this thread, even if another worker serves it.
 struct Listener {
     socket: AsyncFd<TcpListener>,
-    transparent: Option<OriginalDestination>,
+    redirect: Option<RedirectKind>,
     /// Whether all clients are processes of this machine, whatever their addresses.
     is_local: bool,
 }
@@ -164,14 +164,14 @@ impl Listener {
         deprecated,
         reason = "its unsafe successor is for types that do not own their descriptor"
     )]
-    fn new(BoundListener { socket, transparent, .. }: BoundListener) -> io::Result<Self> {
+    fn new(BoundListener { socket, redirect, .. }: BoundListener) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let options = socket2::SockRef::from(&socket);
         options.set_tcp_nodelay(true)?;
         options.set_tcp_notsent_lowat(CLIENT_UNSENT_BYTES_MAX)?;
-        let is_local = is_local(socket.local_addr()?.ip(), transparent.as_ref());
+        let is_local = is_local(socket.local_addr()?.ip(), redirect.as_ref());
         let socket = AsyncFd::with_interest(socket, Interest::READABLE)?;
-        Ok(Self { socket, transparent, is_local })
+        Ok(Self { socket, redirect, is_local })
     }
 
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
@@ -184,10 +184,10 @@ impl Listener {
 /// Whether only processes of this machine reach a listener at `address`. What is redirected keeps the
 /// address of the interface that it would have left by, and no packet from another machine gets to
 /// loopback (`route_localnet`); where all addresses are routed here, there is no other machine.
-const fn is_local(address: IpAddr, transparent: Option<&OriginalDestination>) -> bool {
-    match transparent {
-        Some(OriginalDestination::Redirected) => address.to_canonical().is_loopback(),
-        Some(OriginalDestination::Routed(_)) => true,
+const fn is_local(address: IpAddr, redirect: Option<&RedirectKind>) -> bool {
+    match redirect {
+        Some(RedirectKind::Nat) => address.to_canonical().is_loopback(),
+        Some(RedirectKind::Routed(_)) => true,
         None => false,
     }
 }

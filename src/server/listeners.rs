@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use crate::proxy::OriginalDestination;
+use crate::proxy::RedirectKind;
 use crate::runtime::listener;
 
 /// Bound sockets that are not served yet. Port 0 has become a number. Those that this process has
@@ -17,9 +17,9 @@ pub struct Listeners {
 #[derive(Debug)]
 pub(super) struct BoundListener {
     pub socket: TcpListener,
-    /// Whether the clients connect to an origin, and by which address that is known; `None`: to the
-    /// proxy.
-    pub transparent: Option<OriginalDestination>,
+    /// On a transparent listener: how connections to origins are redirected to it. `None`: clients
+    /// connect to the proxy.
+    pub redirect: Option<RedirectKind>,
     /// Inherited sockets listen already.
     is_listening: bool,
 }
@@ -45,10 +45,10 @@ impl Listeners {
     /// Binds all `addresses`, or none, for connections that are redirected to them.
     pub fn bind_transparent(
         addresses: &[SocketAddr],
-        kind: OriginalDestination,
+        redirect: RedirectKind,
     ) -> Result<Self, BindError> {
         let Self { sockets } = Self::bind(addresses)?;
-        let transparent = |bound| BoundListener { transparent: Some(kind.clone()), ..bound };
+        let transparent = |bound| BoundListener { redirect: Some(redirect.clone()), ..bound };
         Ok(Self { sockets: sockets.into_iter().map(transparent).collect() })
     }
 
@@ -61,10 +61,10 @@ impl Listeners {
     /// The same, for connections that are redirected to them.
     pub fn inherited_transparent(
         listeners: Vec<TcpListener>,
-        kind: OriginalDestination,
+        redirect: RedirectKind,
     ) -> io::Result<Self> {
         listeners.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
-        Ok(Self { sockets: bound_listeners(listeners, Some(kind), true) })
+        Ok(Self { sockets: bound_listeners(listeners, Some(redirect), true) })
     }
 
     /// These and `more`; these come first.
@@ -90,9 +90,9 @@ impl Listeners {
     /// Duplicates the sockets. Each connection is accepted by the first to poll.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         let clone = |listener: &BoundListener| {
-            let BoundListener { socket, transparent, is_listening } = listener;
-            let (socket, transparent) = (socket.try_clone()?, transparent.clone());
-            Ok(BoundListener { socket, transparent, is_listening: *is_listening })
+            let BoundListener { socket, redirect, is_listening } = listener;
+            let (socket, redirect) = (socket.try_clone()?, redirect.clone());
+            Ok(BoundListener { socket, redirect, is_listening: *is_listening })
         };
         Ok(Self { sockets: self.sockets.iter().map(clone).collect::<io::Result<_>>()? })
     }
@@ -105,9 +105,9 @@ impl Listeners {
 
 fn bound_listeners(
     sockets: Vec<TcpListener>,
-    transparent: Option<OriginalDestination>,
+    redirect: Option<RedirectKind>,
     is_listening: bool,
 ) -> Vec<BoundListener> {
-    let of = |socket| BoundListener { socket, transparent: transparent.clone(), is_listening };
+    let of = |socket| BoundListener { socket, redirect: redirect.clone(), is_listening };
     sockets.into_iter().map(of).collect()
 }

@@ -140,17 +140,18 @@ async fn serve_connection(
     proxy: CurrentProxy,
     stop: CancellationToken,
 ) {
-    let AcceptedConnection { stream, client, transparent, permit, descriptor_permit } = connection;
+    let AcceptedConnection { stream, client, redirect, permit, descriptor_permit } = connection;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
     let rejection = permit.reject_reason.map(Into::into);
-    match transparent {
+    match redirect {
         None => {
             let context = Arc::new(ConnectionContext::of_client(client, stop));
             proxy::serve_client(stream, context, proxy, rejection).await;
         }
-        Some(kind) => {
+        Some(redirect) => {
             let context = ConnectionContext::of_transparent_client(client, stop);
-            box_future(|| proxy::transparent::serve(stream, kind, context, proxy, rejection)).await;
+            box_future(|| proxy::transparent::serve(stream, redirect, context, proxy, rejection))
+                .await;
         }
     }
     drop((permit, descriptor_permit, count));

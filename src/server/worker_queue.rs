@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::clients::ConnectionPermit;
-use crate::proxy::OriginalDestination;
+use crate::proxy::RedirectKind;
 
 /// A connection that has been accepted and not served yet.
 #[derive(Debug)]
 pub struct AcceptedConnection {
     pub stream: std::net::TcpStream,
     pub client: SocketAddr,
-    /// On a transparent listener: how the origin is known that the client has connected to.
-    pub transparent: Option<OriginalDestination>,
+    /// On a transparent listener: how the connection was redirected to it.
+    pub redirect: Option<RedirectKind>,
     /// Counts it among the connections of its client.
     pub permit: ConnectionPermit,
     /// File descriptors for the connection and for its requests; none if it is rejected.

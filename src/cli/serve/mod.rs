@@ -22,7 +22,7 @@ use crate::admin::control::Socket;
 use crate::admin::{Admin, Listener, RunFile, panics, run_file};
 use crate::audit::{CloseError, ReloadTrigger, StartMode};
 use crate::config::{Loaded, Settings};
-use crate::proxy::OriginalDestination;
+use crate::proxy::RedirectKind;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{self, Components, Listeners, Server, build_prepared, prepare};
 use crate::types::timestamp::Timestamp;
@@ -153,12 +153,12 @@ fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Li
     } else {
         Listeners::inherited(sockets.proxy)?
     };
-    let redirected = OriginalDestination::Redirected;
+    let redirect = RedirectKind::Nat;
     let transparent = if sockets.transparent.is_empty() {
-        Listeners::bind_transparent(&settings.listen.transparent, redirected)
+        Listeners::bind_transparent(&settings.listen.transparent, redirect)
             .map_err(|error| not_bound(error.source.kind(), error))?
     } else {
-        Listeners::inherited_transparent(sockets.transparent, redirected)?
+        Listeners::inherited_transparent(sockets.transparent, redirect)?
     };
     let listeners = listeners.with(transparent);
     let admin = match sockets.admin {

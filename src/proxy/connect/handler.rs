@@ -99,7 +99,7 @@ impl Proxy {
         (info, headers): (RequestInfo<'_>, &HeaderMap),
         context: &ConnectionContext,
     ) -> Result<(), Refusal> {
-        let permit = self.gate.admit_host(origin, info, mixed).await?;
+        let permit = self.gate.decide_host(origin, info, mixed).await?;
         let key = info.client.key();
         let call =
             permit.pace().turn_request(permit.origin(), &key, Some(headers), &context.shutdown);

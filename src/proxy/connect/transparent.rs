@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::first_bytes::{NoBytes, first_bytes};
-use super::original_destination::OriginalDestination;
+use super::redirect_kind::RedirectKind;
 use super::redirected_hello::{note_no_hello, read_hello};
 use super::rewind::Rewind;
 use super::sni::{ACCESS_DENIED, Named};
@@ -44,25 +44,25 @@ struct Arrival {
     current: CurrentProxy,
 }
 
-/// Serves `stream`, of which `kind` tells the destination, until either side ends it. With
-/// `rejection`, that is the response to every request; TLS is closed.
+/// Serves `stream`, which the network has redirected by `redirect`, until either side ends
+/// it. With `rejection`, that is the response to every request; TLS is closed.
 pub async fn serve(
     stream: TcpStream,
-    kind: OriginalDestination,
+    redirect: RedirectKind,
     context: ConnectionContext,
     current: CurrentProxy,
     rejection: Option<Rejection>,
 ) {
     let metrics = Arc::clone(&current.load().metrics);
-    metrics.connections.count_accepted(kind.listener_kind());
-    let destination = match kind.of(&stream) {
+    metrics.connections.count_accepted(redirect.listener_kind());
+    let destination = match redirect.original_destination(&stream) {
         Ok(destination) => destination,
         Err(error) => {
             debug!(client = %context.client.address, "a transparent connection is closed: {error}");
             return;
         }
     };
-    let host = kind.name_of(destination.ip());
+    let host = redirect.name_of(destination.ip());
     let mut arrival = Arrival { stream, destination, host, context, current };
     let handshake_timeout = arrival.current.load().handshake_timeout;
     let shutdown = &arrival.context.shutdown;

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::net::TcpStream;
 use tracing::warn;
 
-use super::original_destination::canonical;
+use super::redirect_kind::canonical;
 use crate::egress::OriginSocket;
 use crate::runtime::lock::Lock;
 

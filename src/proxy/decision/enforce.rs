@@ -34,8 +34,11 @@ pub struct Enforcer<'a> {
 }
 
 impl<'a> Enforcer<'a> {
-    /// `Ok`: the request is allowed despite `denial`, as in [`Self::deny_unless_waived`] or because
-    /// `mixed` hosts are tunnelled.
+    /// Records `denial`, and denies the request, unless it is allowed all the same (`Ok`): as in
+    /// [`Self::deny_unless_waived`], or because `mixed` hosts are tunnelled.
+    ///
+    /// # Errors
+    /// The denial; or that nothing is served without records (`audit.on_failure`).
     pub fn enforce(
         self,
         context: &DecisionContext<'_>,
@@ -70,8 +73,8 @@ impl<'a> Enforcer<'a> {
             || self.is_observed(context)
     }
 
-    /// Denies the request, unless an exemption or the observe mode allows it despite `denial`:
-    /// `Ok`.
+    /// Records `denial`, and denies the request, unless an exemption or the observe mode allows it
+    /// all the same (`Ok`).
     pub fn deny_unless_waived(
         self,
         context: &DecisionContext<'_>,
@@ -127,7 +130,8 @@ impl<'a> Enforcer<'a> {
         Err(self.denial_error(denial))
     }
 
-    /// In observe mode nothing is denied, even if the record is lost: the writer counts that.
+    /// In observe mode the request is allowed, even if its record is lost, which the writer counts;
+    /// unless nothing is served without records (`audit.on_failure`).
     async fn observe(self, info: RequestInfo<'_>, mut denial: Denial) -> Result<(), GateError> {
         denial.record.event = Event::WouldDeny;
         let denial = self.record(denial).await;

@@ -44,8 +44,9 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Decides on `target`, and records the decision if it is one that has a record.
-    pub async fn admit(&self, target: Target, info: RequestInfo<'_>) -> Result<Grant, GateError> {
+    /// Decides on `target`. A disallowed request is recorded, also if an exemption or the observe
+    /// mode allows it all the same; an allowed one is only counted.
+    pub async fn decide(&self, target: Target, info: RequestInfo<'_>) -> Result<Grant, GateError> {
         self.enforcer().check_audit()?;
         let context = self.context(Subject::Resource(&target), info);
         self.require_agent(&context).await?;
@@ -81,7 +82,7 @@ impl Gate {
     }
 
     /// Decides on a tunnel to `origin`, of which no path will be seen.
-    pub async fn admit_host(
+    pub async fn decide_host(
         &self,
         origin: Origin,
         info: RequestInfo<'_>,

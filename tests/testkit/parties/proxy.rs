@@ -11,7 +11,7 @@ use courtesy::audit::Writer;
 use courtesy::audit::segment::{self, Found};
 use courtesy::ca::{Leaves, Source};
 use courtesy::config::{Roots, Settings};
-use courtesy::proxy::OriginalDestination;
+use courtesy::proxy::RedirectKind;
 use courtesy::runtime::clock::ManualClock;
 use courtesy::server::{Components, Listeners, Server, SetupErrors, build};
 use courtesy::store::{Stats, Store};
@@ -105,7 +105,7 @@ impl Proxy {
         edit(&mut settings);
         let listeners = Listeners::bind(&[listening]).expect("a free port");
         let transparent = &settings.listen.transparent;
-        let kind = OriginalDestination::Routed(Arc::default());
+        let kind = RedirectKind::Routed(Arc::default());
         let transparent = Listeners::bind_transparent(transparent, kind);
         let listeners = listeners.with(transparent.expect("a free port"));
         let admin = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");

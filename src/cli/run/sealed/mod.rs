@@ -52,7 +52,7 @@ use super::child::{NOT_EXECUTABLE, NOT_FOUND, code};
 use super::outcome::RunOutcome;
 use crate::config::Settings;
 use crate::name_server::{NameServer, VirtualAddresses};
-use crate::proxy::OriginalDestination;
+use crate::proxy::RedirectKind;
 use crate::runtime::lock::Lock;
 use crate::server::Listeners;
 use flags::SERVED;
@@ -143,9 +143,9 @@ fn listeners(
     sealed: &mut SealedProcess,
     virtual_addresses: &Arc<VirtualAddresses>,
 ) -> Result<Listeners, Failure> {
-    let kind = OriginalDestination::Routed(Arc::clone(virtual_addresses));
+    let redirect = RedirectKind::Routed(Arc::clone(virtual_addresses));
     let proxy = Listeners::inherited(sealed.take_proxy())?;
-    Ok(proxy.with(Listeners::inherited_transparent(sealed.take_served(), kind)?))
+    Ok(proxy.with(Listeners::inherited_transparent(sealed.take_served(), redirect)?))
 }
 
 /// The variables of the command, and the files that it sees in place of others. `reached` are the

@@ -182,7 +182,7 @@ impl Site {
     /// The outcome does not matter, only that the robots.txt was fetched.
     pub fn after_a_request_for(self, path: &str) -> Self {
         let target = self.target(path);
-        let _ = self.with_request(async |info| self.gate.admit(target, info).await);
+        let _ = self.with_request(async |info| self.gate.decide(target, info).await);
         self
     }
 
@@ -198,7 +198,7 @@ impl Site {
     #[track_caller]
     pub fn denies(&self, path: &str) -> Recorded<Denial> {
         let target = self.target(path);
-        match self.with_request(async |info| self.gate.admit(target, info).await) {
+        match self.with_request(async |info| self.gate.decide(target, info).await) {
             Err(GateError::Denial(denial)) => self.keep(*denial),
             other => panic!("{other:?}"),
         }
@@ -207,9 +207,9 @@ impl Site {
     #[track_caller]
     pub fn denies_host(&self) -> Recorded<Denial> {
         let origin = self.origin.clone();
-        match self
-            .with_request(async |info| self.gate.admit_host(origin, info, MixedHosts::Refuse).await)
-        {
+        match self.with_request(async |info| {
+            self.gate.decide_host(origin, info, MixedHosts::Refuse).await
+        }) {
             Err(GateError::Denial(denial)) => self.keep(*denial),
             other => panic!("{other:?}"),
         }

@@ -1,5 +1,5 @@
-//! The address that a client has connected to, on a connection that the network has led to the
-//! proxy.
+//! The two ways in which a network redirects connections to the proxy, and how the address that the
+//! client has connected to is learnt in each.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,24 +12,25 @@ use crate::name_server::VirtualAddresses;
 use crate::proxy::observe::connection_metrics::ListenerKind;
 use crate::types::origin::Host;
 
-/// How the address that a client has connected to is known.
+/// How the network redirects connections to a listener. It decides where the original destination
+/// is found, which is the address that the client has connected to.
 #[derive(Clone, Debug)]
-pub enum OriginalDestination {
-    /// The kernel knows the address before it was rewritten (nftables `redirect`;
-    /// `SO_ORIGINAL_DST`, ip(7)).
-    Redirected,
-    /// The connection's own local address: the network routes all addresses to this listener. Some
-    /// are the virtual address of a name.
+pub enum RedirectKind {
+    /// By rewriting the destination (nftables `redirect`): the kernel has the original one
+    /// (`SO_ORIGINAL_DST`, ip(7)).
+    Nat,
+    /// By routing all addresses to this listener, as in a sealed run: the connection's local address
+    /// is the original destination. Some are the virtual address of a name.
     Routed(Arc<VirtualAddresses>),
 }
 
-impl OriginalDestination {
+impl RedirectKind {
     /// The address that the client at the other end of `stream` has connected to.
     ///
     /// # Errors
     ///
     /// Of the system; or the client has connected to the listener itself, which would be a loop.
-    pub fn of(&self, stream: &TcpStream) -> io::Result<SocketAddr> {
+    pub fn original_destination(&self, stream: &TcpStream) -> io::Result<SocketAddr> {
         let local = canonical(stream.local_addr()?);
         if matches!(self, Self::Routed(_)) {
             return Ok(local);
@@ -42,10 +43,10 @@ impl OriginalDestination {
         original.filter(|original| *original != local).ok_or_else(not_redirected)
     }
 
-    /// The listener of this kind.
+    /// The kind of listener that such connections are counted under.
     pub(super) const fn listener_kind(&self) -> ListenerKind {
         match self {
-            Self::Redirected => ListenerKind::Transparent,
+            Self::Nat => ListenerKind::Transparent,
             Self::Routed(_) => ListenerKind::Sealed,
         }
     }
@@ -53,7 +54,7 @@ impl OriginalDestination {
     /// The name whose virtual address `address` is.
     pub(super) fn name_of(&self, address: IpAddr) -> Option<Host> {
         match self {
-            Self::Redirected => None,
+            Self::Nat => None,
             Self::Routed(virtual_addresses) => virtual_addresses.name_of(address).map(Host::Name),
         }
     }
