@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use courtesy::engine::redis::{Address, RedisConfig, RedisEngine};
 use courtesy::engine::{
-    Config, Engine, HoldCause, HoldLength, HoldRequest, LookupOutcome, LookupRequest,
-    PublishRequest, Response, SlotsRequest, Token,
+    Config, Engine, HoldCause, HoldLength, HoldRequest, LeaseToken, LookupOutcome, LookupRequest,
+    Pending, PublishRequest, SlotsRequest,
 };
 use courtesy::runtime::clock::{SystemClock, monotonic};
 use courtesy::types::origin::{Host, Origin, Scheme};
@@ -109,7 +109,7 @@ async fn speed(server: &Server, engine: &RedisEngine, count: usize) {
         |have, may_fetch| move |origin| LookupRequest { origin, have, may_fetch, is_used: true };
     println!("{:<28} {:>12} {:>16}", "operation", "per second", "server, us each");
     let mut leases = Vec::new();
-    let first = request(Token::default(), true);
+    let first = request(LeaseToken::default(), true);
     run(
         "lookup: the lease",
         server,
@@ -131,7 +131,7 @@ async fn speed(server: &Server, engine: &RedisEngine, count: usize) {
     run("publish", server, &origins, publish, drop).await;
     run("lookup: something newer", server, &origins, |origin| engine.lookup(first(origin)), drop)
         .await;
-    let known = request(Token(u64::MAX), false);
+    let known = request(LeaseToken(u64::MAX), false);
     run("lookup: nothing newer", server, &origins, |origin| engine.lookup(known(origin)), drop)
         .await;
     run(
@@ -168,7 +168,7 @@ async fn run<'a, T>(
     name: &str,
     server: &Server,
     origins: &'a [Origin],
-    mut send: impl FnMut(&'a Origin) -> Response<T>,
+    mut send: impl FnMut(&'a Origin) -> Pending<T>,
     mut take: impl FnMut(T),
 ) {
     server.ask(&["CONFIG", "RESETSTAT"]);
@@ -192,7 +192,7 @@ async fn run<'a, T>(
     println!("{name:<28} {per_second:>12.0} {:>16.1}", micros_each(server, command));
 }
 
-async fn next<T>(under_way: &mut VecDeque<Response<T>>) -> T {
+async fn next<T>(under_way: &mut VecDeque<Pending<T>>) -> T {
     under_way.pop_front().expect("not empty").await.expect("the server responds")
 }
 

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::exit::{Exit, Failure, OrExit};
 use crate::config::Settings;
-use crate::engine::{Engine, Error, RedisEngine, Response};
+use crate::engine::{Engine, Error, Pending, RedisEngine};
 use crate::runtime::clock::SystemClock;
 use crate::server::{SetupErrors, observer};
 
@@ -59,9 +59,9 @@ impl EngineClient {
         reached.map_err(|_| fault().unwrap_or_else(|| "no response in time".to_owned()))
     }
 
-    /// The response to a request.
-    pub fn wait<T>(&self, response: Response<T>) -> Result<T, Error> {
-        self.runtime.block_on(response)
+    /// The result of an operation.
+    pub fn wait<T>(&self, pending: Pending<T>) -> Result<T, Error> {
+        self.runtime.block_on(pending)
     }
 
     /// Runs `future` to its end.

@@ -10,8 +10,8 @@
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
+use super::lease_token::LeaseToken;
 use super::seal::{SEAL_BYTES, SealKey};
-use super::token::Token;
 
 /// The format of values. A proxy reads this one and the one before, of which there is none yet.
 pub const FORMAT: u8 = 1;
@@ -37,7 +37,7 @@ pub enum Damage {
 /// What is known of an origin, as it is stored under `key`.
 pub fn encode_known(
     key: &[u8],
-    token: Token,
+    token: LeaseToken,
     text: &[u8],
     seal: Option<&SealKey>,
 ) -> Option<Vec<u8>> {
@@ -59,10 +59,10 @@ pub fn decode_known(
     value: &[u8],
     seal: Option<&SealKey>,
     max: usize,
-) -> Option<(Token, Result<Vec<u8>, Damage>)> {
+) -> Option<(LeaseToken, Result<Vec<u8>, Damage>)> {
     let (head, rest) = value.split_first_chunk::<HEAD_BYTES>()?;
     let (format, token) = head.split_first()?;
-    let token = Token(u64::from_be_bytes(token.try_into().ok()?));
+    let token = LeaseToken(u64::from_be_bytes(token.try_into().ok()?));
     Some((token, text_of(key, (*format, head), rest, seal, max)))
 }
 
@@ -171,7 +171,7 @@ mod tests {
             (0..hex.len()).step_by(2).map(digits).collect()
         };
         let (plain, sealed, file) = (bytes(PLAIN), bytes(SEALED_VALUE), bytes(FILE));
-        let known = Some((Token(7), Ok(text.to_vec())));
+        let known = Some((LeaseToken(7), Ok(text.to_vec())));
         assert_eq!(decode_known(KEY, &plain, None, 100), known);
         assert_eq!(decode_known(KEY, &sealed, Some(&seal_key(1)), 100), known);
         assert_eq!(decode_file(&file, 100).unwrap(), b"User-agent: *\nDisallow: /private/\n");
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn damage_has_a_name_and_the_token_is_there_nevertheless() {
         let (seal, other) = (seal_key(1), seal_key(2));
-        let plain = encode_known(KEY, Token(7), b"text", None).unwrap();
-        let sealed = encode_known(KEY, Token(7), b"text", Some(&seal)).unwrap();
+        let plain = encode_known(KEY, LeaseToken(7), b"text", None).unwrap();
+        let sealed = encode_known(KEY, LeaseToken(7), b"text", Some(&seal)).unwrap();
         let text = Ok(b"text".to_vec());
         let cases: [Case<'_>; 7] = [
             (KEY, &plain, None, text.clone()),
@@ -193,10 +193,17 @@ mod tests {
             (KEY, &plain[..plain.len() - 1], None, Err(Damage::Text)),
         ];
         for (index, (key, value, seal, text)) in cases.into_iter().enumerate() {
-            assert_eq!(decode_known(key, value, seal, 100), Some((Token(7), text)), "case {index}");
+            assert_eq!(
+                decode_known(key, value, seal, 100),
+                Some((LeaseToken(7), text)),
+                "case {index}"
+            );
         }
         let unknown = [&[9][..], &plain[1..]].concat();
-        assert_eq!(decode_known(KEY, &unknown, None, 100), Some((Token(7), Err(Damage::Format))));
+        assert_eq!(
+            decode_known(KEY, &unknown, None, 100),
+            Some((LeaseToken(7), Err(Damage::Format)))
+        );
         assert_eq!(decode_known(KEY, &plain[..8], None, 100), None);
         assert_eq!(decode_file(b"", 100), Err(Damage::Format));
     }
@@ -216,10 +223,10 @@ mod tests {
             is_sealed in any::<bool>(),
         ) {
             let seal = is_sealed.then(|| seal_key(3));
-            let value = encode_known(KEY, Token(token), &text, seal.as_ref()).unwrap();
+            let value = encode_known(KEY, LeaseToken(token), &text, seal.as_ref()).unwrap();
             prop_assert!(value.len() <= stored_max(text.len()));
             let decoded = decode_known(KEY, &value, seal.as_ref(), text.len());
-            prop_assert_eq!(decoded, Some((Token(token), Ok(text.clone()))));
+            prop_assert_eq!(decoded, Some((LeaseToken(token), Ok(text.clone()))));
             let file = encode_file(&text).unwrap();
             prop_assert_eq!(decode_file(&file, text.len()), Ok(text));
         }
@@ -246,7 +253,7 @@ mod tests {
         fn a_changed_bit_of_a_sealed_value_shows(bit in 0_usize..8 * 60) {
             let seal = seal_key(4);
             let text: Vec<u8> = (0..=255).collect();
-            let mut value = encode_known(KEY, Token(7), &text, Some(&seal)).unwrap();
+            let mut value = encode_known(KEY, LeaseToken(7), &text, Some(&seal)).unwrap();
             value[bit / 8] ^= 1 << (bit % 8);
             let decoded = decode_known(KEY, &value, Some(&seal), 1000);
             prop_assert!(decoded.unwrap().1.is_err());

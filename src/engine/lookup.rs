@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::lease_token::LeaseToken;
 use super::presence::Presence;
-use super::token::Token;
 use crate::types::origin::Origin;
 
 /// How long a lease lasts unless it is renewed: the delay for the others when its holder dies.
@@ -20,7 +20,7 @@ pub const KNOWN_BYTES_MAX: usize = 1 << 20;
 pub struct LookupRequest<'a> {
     pub origin: &'a Origin,
     /// The token of what the caller has; the default for nothing.
-    pub have: Token,
+    pub have: LeaseToken,
     /// Whether the caller fetches if it gets the lease.
     pub may_fetch: bool,
     /// Whether the proxy sends requests to the origin, as by
@@ -39,10 +39,10 @@ pub struct LookupResponse {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupOutcome {
     /// Another proxy has published this.
-    Newer { token: Token, value: Bytes },
+    Newer { token: LeaseToken, value: Bytes },
     /// There is nothing newer, and the caller is to fetch: [`super::Engine::renew_lease`] each
     /// second, then [`super::Engine::publish`] or [`super::Engine::release_lease`].
-    Lease(Token),
+    Lease(LeaseToken),
     /// Another proxy fetches; its lease lasts so long, if it is not renewed.
     Wait(Duration),
     /// There is nothing newer, and the caller does not fetch.
@@ -54,7 +54,7 @@ pub enum LookupOutcome {
 pub struct PublishRequest<'a> {
     pub origin: &'a Origin,
     /// The token of the lease.
-    pub token: Token,
+    pub token: LeaseToken,
     pub value: &'a [u8],
 }
 
@@ -64,5 +64,5 @@ pub enum PublishOutcome {
     /// It is what is known now.
     Stored,
     /// What is known has a higher token, this one: the holder of a later lease has published.
-    Superseded(Token),
+    Superseded(LeaseToken),
 }

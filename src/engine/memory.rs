@@ -19,18 +19,18 @@ use super::error::{Error, ErrorKind};
 use super::files::Sha256;
 use super::format::FORMAT;
 use super::hold::{Hold, HoldLength, HoldRequest};
+use super::lease_token::LeaseToken;
 use super::length::bounded_micros;
 use super::log_head::LogHead;
 use super::lookup::{
     KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
 };
 use super::members::{Heartbeat, Members};
+use super::pending::{Pending, ready};
 use super::presence::Presence;
-use super::response::{Response, ready_response};
 use super::slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
 use super::stats::{LookupKind, Stats};
 use super::status::Status;
-use super::token::Token;
 use super::{Engine, keys};
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
@@ -141,7 +141,7 @@ impl MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    fn lookup(&self, request: LookupRequest<'_>) -> Response<LookupResponse> {
+    fn lookup(&self, request: LookupRequest<'_>) -> Pending<LookupResponse> {
         let name = &self.config.name;
         let response = self.with_site(request.origin, |site, now| LookupResponse {
             outcome: site.lookup(request.have, name, request.may_fetch, now),
@@ -150,29 +150,29 @@ impl Engine for MemoryEngine {
         if let Ok(response) = &response {
             self.stats.note_lookup(LookupKind::of(&response.outcome));
         }
-        ready_response(response)
+        ready(response)
     }
 
-    fn publish(&self, request: PublishRequest<'_>) -> Response<PublishOutcome> {
+    fn publish(&self, request: PublishRequest<'_>) -> Pending<PublishOutcome> {
         let keep = bounded_micros(self.config.keep);
         if request.value.len() > KNOWN_BYTES_MAX {
             let length = format!("{} bytes", request.value.len());
-            return ready_response(Err(ErrorKind::TooLarge.with(length)));
+            return ready(Err(ErrorKind::TooLarge.with(length)));
         }
-        ready_response(self.with_site(request.origin, |site, now| {
+        ready(self.with_site(request.origin, |site, now| {
             site.publish(request.token, request.value, keep, now)
         }))
     }
 
-    fn renew_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
-        ready_response(self.with_site(origin, |site, now| site.extend(token, now + micros(LEASE))))
+    fn renew_lease(&self, origin: &Origin, token: LeaseToken) -> Pending<bool> {
+        ready(self.with_site(origin, |site, now| site.set_lease_end(token, now + micros(LEASE))))
     }
 
-    fn release_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
-        ready_response(self.with_site(origin, |site, now| site.extend(token, now)))
+    fn release_lease(&self, origin: &Origin, token: LeaseToken) -> Pending<bool> {
+        ready(self.with_site(origin, |site, now| site.set_lease_end(token, now)))
     }
 
-    fn reserve_slots(&self, request: SlotsRequest<'_>) -> Response<ReservedSlots> {
+    fn reserve_slots(&self, request: SlotsRequest<'_>) -> Pending<ReservedSlots> {
         let (known_since, hold_max) = (self.members.lock().known_since(), self.hold_max());
         let group = keys::group(request.group);
         let ask = SlotsRequestMicros {
@@ -185,7 +185,7 @@ impl Engine for MemoryEngine {
             count: request.count.clamp(1, SLOTS_MAX),
             known_since,
         };
-        ready_response(self.with_site(request.origin, |site, now| {
+        ready(self.with_site(request.origin, |site, now| {
             let slots = site.lane.reserve_slots(&ask, now, hold_max);
             ReservedSlots {
                 slots: slots.slots.into_iter().map(Duration::from_micros).collect(),
@@ -195,10 +195,10 @@ impl Engine for MemoryEngine {
         }))
     }
 
-    fn set_hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
+    fn set_hold(&self, request: HoldRequest<'_>) -> Pending<Hold> {
         let HoldRequest { origin, length, status, cause } = request;
         let hold_max = self.hold_max();
-        ready_response(self.with_site(origin, |site, now| {
+        ready(self.with_site(origin, |site, now| {
             let lane = &mut site.lane;
             match length {
                 HoldLength::For(length) => {
@@ -215,21 +215,21 @@ impl Engine for MemoryEngine {
         }))
     }
 
-    fn reset_backoff(&self, origin: &Origin) -> Response<bool> {
-        ready_response(self.with_site(origin, |site, now| site.lane.reset_backoff(now)))
+    fn reset_backoff(&self, origin: &Origin) -> Pending<bool> {
+        ready(self.with_site(origin, |site, now| site.lane.reset_backoff(now)))
     }
 
-    fn end_hold(&self, origin: &Origin) -> Response<bool> {
-        ready_response(self.with_site(origin, |site, now| site.lane.end_hold(now)))
+    fn end_hold(&self, origin: &Origin) -> Pending<bool> {
+        ready(self.with_site(origin, |site, now| site.lane.end_hold(now)))
     }
 
-    fn announce_presence(&self, origin: &Origin) -> Response<Presence> {
-        ready_response(self.with_site(origin, |site, now| self.presence(site, true, now)))
+    fn announce_presence(&self, origin: &Origin) -> Pending<Presence> {
+        ready(self.with_site(origin, |site, now| self.presence(site, true, now)))
     }
 
-    fn heartbeat(&self) -> Response<Heartbeat> {
+    fn heartbeat(&self) -> Pending<Heartbeat> {
         if let Err(error) = self.check() {
-            return ready_response(Err(error));
+            return ready(Err(error));
         }
         let request = HeartbeatRequest {
             proxy: &self.config.name,
@@ -242,25 +242,25 @@ impl Engine for MemoryEngine {
         if self.members.lock().note(heartbeat, Duration::from_micros(now)) {
             self.stats.note_lost();
         }
-        ready_response(Ok(heartbeat))
+        ready(Ok(heartbeat))
     }
 
-    fn get_file(&self, sha256: Sha256) -> Response<Option<Bytes>> {
-        ready_response(self.check().map(|()| self.shared.state.lock().file(&sha256)))
+    fn get_file(&self, sha256: Sha256) -> Pending<Option<Bytes>> {
+        ready(self.check().map(|()| self.shared.state.lock().file(&sha256)))
     }
 
-    fn put_file(&self, sha256: Sha256, content: Bytes) -> Response<()> {
+    fn put_file(&self, sha256: Sha256, content: Bytes) -> Pending<()> {
         let result = self.check().and_then(|()| self.config.check_file(&content));
-        ready_response(result.map(|()| self.shared.state.lock().put_file(sha256, content)))
+        ready(result.map(|()| self.shared.state.lock().put_file(sha256, content)))
     }
 
-    fn heads(&self) -> Response<Vec<(String, LogHead)>> {
+    fn heads(&self) -> Pending<Vec<(String, LogHead)>> {
         let heads = || {
             let state = self.shared.state.lock();
             let heads = state.cluster.heads.iter();
             heads.map(|(name, (_, head))| (name.clone(), *head)).collect()
         };
-        ready_response(self.check().map(|()| heads()))
+        ready(self.check().map(|()| heads()))
     }
 
     fn set_head(&self, head: LogHead) {

@@ -16,21 +16,21 @@ mod files;
 pub mod format;
 mod hold;
 pub mod keys;
+mod lease_token;
 mod length;
 mod log_head;
 mod lookup;
 mod members;
 mod memory;
+mod pending;
 mod presence;
 pub mod redis;
-mod response;
 mod seal;
 mod slots;
 mod stats;
 mod status;
 #[cfg(test)]
 mod tests;
-mod token;
 mod window;
 
 pub use breaker::Breaker;
@@ -39,23 +39,23 @@ pub use config::Config;
 pub use error::{Error, ErrorKind};
 pub use files::{Sha256, has_digest};
 pub use hold::{Hold, HoldCause, HoldLength, HoldRequest};
+pub use lease_token::LeaseToken;
 pub use log_head::LogHead;
 pub use lookup::{
     KNOWN_BYTES_MAX, LookupOutcome, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
 };
 pub use members::{Heartbeat, Members};
 pub use memory::MemoryEngine;
+pub use pending::Pending;
 pub use presence::Presence;
 pub use redis::{
     Address, Password, RedisConfig, RedisEngine, ServerUrl, ServerUrlError, TlsConfigError,
     tls_config,
 };
-pub use response::Response;
 pub use seal::{SealKey, SealKeyError};
 pub use slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
 pub use stats::{Counts, LookupKind, Operation, SlotOutcome, Stats};
 pub use status::{CLOCK_OFFSET_MAX_MICROS, Status};
-pub use token::Token;
 pub use window::{HORIZON_MAX, slack, start_window};
 
 use std::fmt;
@@ -66,53 +66,53 @@ use crate::types::origin::Origin;
 
 /// One proxy's handle on the state that it shares with others.
 ///
-/// The calls return at once; the response is awaited on any runtime, or on none. Where the engine
-/// is away they fail without waiting.
+/// The calls return at once; what is [`Pending`] is awaited on any runtime, or on none. Where the
+/// engine is away they fail without waiting.
 pub trait Engine: fmt::Debug + Send + Sync {
     /// Looks up what is known of an origin beyond what the caller has, or else takes the lease to
     /// fetch it.
-    fn lookup(&self, request: LookupRequest<'_>) -> Response<LookupResponse>;
+    fn lookup(&self, request: LookupRequest<'_>) -> Pending<LookupResponse>;
 
     /// Shares what a fetch has found, and ends its lease. To be sent after the files to which it
     /// refers.
-    fn publish(&self, request: PublishRequest<'_>) -> Response<PublishOutcome>;
+    fn publish(&self, request: PublishRequest<'_>) -> Pending<PublishOutcome>;
 
     /// Makes a lease last three seconds from now; to be sent each second. Whether it is still held:
     /// if not, another proxy may fetch as well, and what this one publishes may be superseded.
-    fn renew_lease(&self, origin: &Origin, token: Token) -> Response<bool>;
+    fn renew_lease(&self, origin: &Origin, token: LeaseToken) -> Pending<bool>;
 
     /// Ends a lease without a result. Whether it was still held.
-    fn release_lease(&self, origin: &Origin, token: Token) -> Response<bool>;
+    fn release_lease(&self, origin: &Origin, token: LeaseToken) -> Pending<bool>;
 
     /// Reserves the next slots of a lane.
-    fn reserve_slots(&self, request: SlotsRequest<'_>) -> Response<ReservedSlots>;
+    fn reserve_slots(&self, request: SlotsRequest<'_>) -> Pending<ReservedSlots>;
 
     /// Holds all starts at an origin. The response is the hold that applies: the one that was
     /// there, if it is longer, or if this is another failure of the same event.
-    fn set_hold(&self, request: HoldRequest<'_>) -> Response<Hold>;
+    fn set_hold(&self, request: HoldRequest<'_>) -> Pending<Hold>;
 
     /// Ends the back-offs in a row of an origin that responds again, unless a hold lasts. Whether
     /// there were any. Need be sent only if there were.
-    fn reset_backoff(&self, origin: &Origin) -> Response<bool>;
+    fn reset_backoff(&self, origin: &Origin) -> Pending<bool>;
 
     /// Ends the hold of an origin and forgets the failures behind it. Whether there was one.
-    fn end_hold(&self, origin: &Origin) -> Response<bool>;
+    fn end_hold(&self, origin: &Origin) -> Pending<bool>;
 
     /// Announces that this proxy sends requests to an origin; to be sent every
     /// [`Status::presence_interval`] while it does.
-    fn announce_presence(&self, origin: &Origin) -> Response<Presence>;
+    fn announce_presence(&self, origin: &Origin) -> Pending<Presence>;
 
     /// Marks that this proxy lives. The engine of a server sends it by itself.
-    fn heartbeat(&self) -> Response<Heartbeat>;
+    fn heartbeat(&self) -> Pending<Heartbeat>;
 
     /// A shared file. Its content has the digest; anything else is as absent.
-    fn get_file(&self, sha256: Sha256) -> Response<Option<Bytes>>;
+    fn get_file(&self, sha256: Sha256) -> Pending<Option<Bytes>>;
 
     /// Shares a file. One that is longer than [`Config::file_max`] is not shared.
-    fn put_file(&self, sha256: Sha256, content: Bytes) -> Response<()>;
+    fn put_file(&self, sha256: Sha256, content: Bytes) -> Pending<()>;
 
     /// The heads of all audit logs that the engine has seen, by the name of the proxy.
-    fn heads(&self) -> Response<Vec<(String, LogHead)>>;
+    fn heads(&self) -> Pending<Vec<(String, LogHead)>>;
 
     /// The head of this proxy's audit log, for the heartbeats to come.
     fn set_head(&self, head: LogHead);

@@ -36,17 +36,17 @@ use super::config::Config;
 use super::error::{Error, ErrorKind};
 use super::files::{Sha256, has_digest};
 use super::hold::{Hold, HoldRequest};
+use super::lease_token::LeaseToken;
 use super::log_head::LogHead;
 use super::lookup::{
     KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
 };
 use super::members::Heartbeat;
+use super::pending::{Pending, ready};
 use super::presence::Presence;
-use super::response::{Response, ready_response};
 use super::slots::{ReservedSlots, SlotsRequest};
 use super::stats::{LookupKind, Operation, Stats};
 use super::status::Status;
-use super::token::Token;
 use super::{Engine, format};
 use crate::runtime::clock::Clock;
 use crate::types::origin::Origin;
@@ -106,7 +106,7 @@ impl RedisEngine {
         &self,
         call: Call,
         read: impl FnOnce(Value) -> Option<T> + Send + 'static,
-    ) -> Response<T> {
+    ) -> Pending<T> {
         let operation = call.operation;
         let sent = self.shared.send(call);
         let shared = Arc::clone(&self.shared);
@@ -131,7 +131,7 @@ async fn receive(sent: PendingReply) -> Result<Value, Error> {
 }
 
 impl Engine for RedisEngine {
-    fn lookup(&self, request: LookupRequest<'_>) -> Response<LookupResponse> {
+    fn lookup(&self, request: LookupRequest<'_>) -> Pending<LookupResponse> {
         let call = self.lookup_call(request);
         let (sent, shared) = (self.shared.send(call.clone()), Arc::clone(&self.shared));
         Box::pin(async move {
@@ -144,7 +144,7 @@ impl Engine for RedisEngine {
         })
     }
 
-    fn publish(&self, request: PublishRequest<'_>) -> Response<PublishOutcome> {
+    fn publish(&self, request: PublishRequest<'_>) -> Pending<PublishOutcome> {
         let known = self.shared.keys.of(request.origin, "known");
         let redis = self.shared.redis.load();
         let is_short = request.value.len() <= KNOWN_BYTES_MAX;
@@ -153,7 +153,7 @@ impl Engine for RedisEngine {
         let Some(value) = value.filter(|_| is_short) else {
             let error = ErrorKind::TooLarge.with(format!("{} bytes", request.value.len()));
             self.shared.note_error(&error);
-            return ready_response(Err(error));
+            return ready(Err(error));
         };
         let keys = vec![known, self.shared.keys.of(request.origin, "lease")];
         let bytes_max = number(format::stored_max(KNOWN_BYTES_MAX) as u64);
@@ -164,41 +164,41 @@ impl Engine for RedisEngine {
         )
     }
 
-    fn renew_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
+    fn renew_lease(&self, origin: &Origin, token: LeaseToken) -> Pending<bool> {
         self.run(self.lease_call(Operation::RenewLease, origin, token, LEASE), values::condition)
     }
 
-    fn release_lease(&self, origin: &Origin, token: Token) -> Response<bool> {
+    fn release_lease(&self, origin: &Origin, token: LeaseToken) -> Pending<bool> {
         let call = self.lease_call(Operation::ReleaseLease, origin, token, Duration::ZERO);
         self.run(call, values::condition)
     }
 
-    fn reserve_slots(&self, request: SlotsRequest<'_>) -> Response<ReservedSlots> {
+    fn reserve_slots(&self, request: SlotsRequest<'_>) -> Pending<ReservedSlots> {
         self.run(self.slots_call(request), values::reserved_slots)
     }
 
-    fn set_hold(&self, request: HoldRequest<'_>) -> Response<Hold> {
+    fn set_hold(&self, request: HoldRequest<'_>) -> Pending<Hold> {
         self.run(self.hold_call(request), values::hold)
     }
 
-    fn reset_backoff(&self, origin: &Origin) -> Response<bool> {
+    fn reset_backoff(&self, origin: &Origin) -> Pending<bool> {
         self.run(self.reset_call(origin, "backoff"), values::condition)
     }
 
-    fn end_hold(&self, origin: &Origin) -> Response<bool> {
+    fn end_hold(&self, origin: &Origin) -> Pending<bool> {
         self.run(self.reset_call(origin, "hold"), values::condition)
     }
 
-    fn announce_presence(&self, origin: &Origin) -> Response<Presence> {
+    fn announce_presence(&self, origin: &Origin) -> Pending<Presence> {
         self.run(self.presence_call(origin), values::presence)
     }
 
-    fn heartbeat(&self) -> Response<Heartbeat> {
+    fn heartbeat(&self) -> Pending<Heartbeat> {
         let shared = Arc::clone(&self.shared);
         self.run(self.shared.heartbeat_call(), move |reply| shared.note_heartbeat(reply))
     }
 
-    fn get_file(&self, sha256: Sha256) -> Response<Option<Bytes>> {
+    fn get_file(&self, sha256: Sha256) -> Pending<Option<Bytes>> {
         let max = self.shared.config.file_max;
         let range = vec![number(0), number(format::stored_max(max) as u64)];
         let key = self.shared.keys.file(&sha256);
@@ -216,7 +216,7 @@ impl Engine for RedisEngine {
         })
     }
 
-    fn put_file(&self, sha256: Sha256, content: Bytes) -> Response<()> {
+    fn put_file(&self, sha256: Sha256, content: Bytes) -> Pending<()> {
         let checked = self.shared.config.check_file(&content);
         let value = format::encode_file(&content);
         let value = value.ok_or_else(|| ErrorKind::TooLarge.with("not compressed"));
@@ -224,7 +224,7 @@ impl Engine for RedisEngine {
             Ok(value) => value,
             Err(error) => {
                 self.shared.note_error(&error);
-                return ready_response(Err(error));
+                return ready(Err(error));
             }
         };
         let key = self.shared.keys.file(&sha256);
@@ -232,7 +232,7 @@ impl Engine for RedisEngine {
         self.run(Call::command(Operation::PutFile, "SET", key, arguments), |_| Some(()))
     }
 
-    fn heads(&self) -> Response<Vec<(String, LogHead)>> {
+    fn heads(&self) -> Pending<Vec<(String, LogHead)>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let heads = values::heads(&shared).await;

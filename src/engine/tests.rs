@@ -26,8 +26,8 @@ const fn ms(millis: u64) -> Duration {
 
 /// A response that must be there at once.
 #[track_caller]
-fn now<T>(mut response: Response<T>) -> T {
-    match response.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+fn now<T>(mut pending: Pending<T>) -> T {
+    match pending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result.expect("the engine is there"),
         Poll::Pending => panic!("an engine in memory does not wait"),
     }
@@ -51,12 +51,12 @@ impl Three {
         Self { clock, a, b, c, site }
     }
 
-    fn lookup(&self, engine: &MemoryEngine, have: Token) -> LookupOutcome {
+    fn lookup(&self, engine: &MemoryEngine, have: LeaseToken) -> LookupOutcome {
         let request = LookupRequest { origin: &self.site, have, may_fetch: true, is_used: false };
         now(engine.lookup(request)).outcome
     }
 
-    fn publish(&self, engine: &MemoryEngine, token: Token, value: &[u8]) -> PublishOutcome {
+    fn publish(&self, engine: &MemoryEngine, token: LeaseToken, value: &[u8]) -> PublishOutcome {
         now(engine.publish(PublishRequest { origin: &self.site, token, value }))
     }
 
@@ -81,7 +81,7 @@ impl Three {
 
 /// The lease that was given.
 #[track_caller]
-fn lease(known: LookupOutcome) -> Token {
+fn lease(known: LookupOutcome) -> LeaseToken {
     let LookupOutcome::Lease(token) = known else { panic!("{known:?}") };
     token
 }

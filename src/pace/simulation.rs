@@ -14,7 +14,7 @@ use proptest::prelude::Rng as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng};
 
 use super::tick::Tick;
-use crate::engine::{Error, Response};
+use crate::engine::{Error, Pending};
 use crate::types::origin::{Origin, Scheme};
 
 /// Microseconds of the true time since the beginning.
@@ -23,8 +23,8 @@ type Truth = u64;
 const SECOND: Truth = 1_000_000;
 
 /// What an engine in memory responds: at once.
-fn now<T>(mut response: Response<T>) -> Result<T, Error> {
-    match response.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+fn now<T>(mut pending: Pending<T>) -> Result<T, Error> {
+    match pending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => panic!("an engine in memory does not wait"),
     }

@@ -12,7 +12,7 @@ use super::persisted::{
     Digest, Failed, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
 };
 use super::states::{Read, States};
-use crate::engine::Token;
+use crate::engine::LeaseToken;
 use crate::policy::access::{AccessResult, Capture, Cause, Fetched};
 use crate::policy::profile::Profile;
 use crate::policy::state::{RobotsCopy, RobotsState, Unreachable};
@@ -104,7 +104,7 @@ impl Entry {
             .map(|failed| fetched_without(failed, blobs))
             .map_or(Some(None), |it| it.map(Some))?;
         let failed = failed.map(Arc::new);
-        let token = Token(token);
+        let token = LeaseToken(token);
         let mut entry = Self { good, failed, states: Vec::new(), site_up, agents: None, token };
         let making = Making { profiles, jitter, read };
         entry.states = entry.states_as_kept(&states, &entry.failures(), &making);

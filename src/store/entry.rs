@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::agents::{AgentAnswer, AgentAnswers};
 use super::entry_view::View;
 use super::states::{Read, States, apply, find};
-use crate::engine::Token;
+use crate::engine::LeaseToken;
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
@@ -27,7 +27,7 @@ pub(super) struct Entry {
     /// Responses that hold for one agent only, until a fetch settles the file itself.
     pub(super) agents: Option<Arc<AgentAnswers>>,
     /// The number under which proxies share it, or what it was made of.
-    pub(super) token: Token,
+    pub(super) token: LeaseToken,
 }
 
 impl Entry {
@@ -47,7 +47,7 @@ impl Entry {
             states: Vec::new(),
             site_up: true,
             agents: None,
-            token: Token::default(),
+            token: LeaseToken::default(),
         };
         let mut entry = previous.unwrap_or(&unknown).with_profile(asking, jitter, read);
         let site_up = entry.site_up;

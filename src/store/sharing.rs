@@ -12,8 +12,8 @@ use super::persisted::Persisted;
 use super::report::SharedReport;
 use super::shared_entry::SharedEntry;
 use crate::engine::{
-    CLOCK_OFFSET_MAX_MICROS, Engine, LookupOutcome, LookupRequest, LookupResponse, PublishRequest,
-    Token,
+    CLOCK_OFFSET_MAX_MICROS, Engine, LeaseToken, LookupOutcome, LookupRequest, LookupResponse,
+    PublishRequest,
 };
 use crate::pace::KeptHold;
 use crate::policy::profile::Profile;
@@ -46,7 +46,7 @@ pub(super) enum SharedLookup {
 pub(super) struct Lease {
     engine: Arc<dyn Engine>,
     origin: Origin,
-    pub(super) token: Token,
+    pub(super) token: LeaseToken,
 }
 
 /// The parameters of a lookup at the engine.
@@ -72,7 +72,7 @@ impl Sharing {
     ) -> SharedLookup {
         let Some(engine) = self.0.get() else { return SharedLookup::Fetch(own, None) };
         let (mut best, mut pause, end) = (own, PAUSE_MIN, monotonic() + WAIT_MAX);
-        let mut have = best.as_ref().map_or_else(Token::default, |entry| entry.token);
+        let mut have = best.as_ref().map_or_else(LeaseToken::default, |entry| entry.token);
         loop {
             let lookup =
                 LookupRequest { origin: request.origin, have, may_fetch: true, is_used: true };
@@ -112,7 +112,7 @@ impl Sharing {
     /// What the proxies know of `origin` together; `None`: no engine is set.
     pub(super) async fn lookup(&self, origin: &Origin) -> Option<SharedReport> {
         let request =
-            LookupRequest { origin, have: Token::default(), may_fetch: false, is_used: false };
+            LookupRequest { origin, have: LeaseToken::default(), may_fetch: false, is_used: false };
         Some(match self.0.get()?.lookup(request).await {
             Ok(LookupResponse { outcome, presence }) => {
                 let known = match outcome {
@@ -134,7 +134,7 @@ impl Sharing {
     /// Lets all proxies forget `origin`. Whether that worked.
     pub(super) async fn forget(&self, origin: &Origin) -> bool {
         let Some(engine) = self.0.get() else { return true };
-        let mut have = Token::default();
+        let mut have = LeaseToken::default();
         loop {
             let request = LookupRequest { origin, have, may_fetch: true, is_used: false };
             match engine.lookup(request).await.map(|response| response.outcome) {
@@ -202,7 +202,7 @@ async fn restore(
     engine: &dyn Engine,
     request: &SharedLookupRequest<'_>,
     own: &Option<Arc<Entry>>,
-    token: Token,
+    token: LeaseToken,
     value: &[u8],
 ) -> Option<Arc<Entry>> {
     let shared = SharedEntry::read(value)?;

@@ -2,7 +2,7 @@
 //! a panic; what is read is written again as it was meant.
 
 use courtesy::engine::format::{decode_file, decode_known, encode_file, encode_known};
-use courtesy::engine::{SealKey, Token};
+use courtesy::engine::{LeaseToken, SealKey};
 use courtesy::store::SharedEntry;
 
 const KEY: &[u8] = b"courtesy:1:{https://example.com}:known";
@@ -22,11 +22,11 @@ pub fn holds(bytes: &[u8]) {
         assert_eq!(decode_file(&again, TEXT_MAX), Ok(content));
     }
     if bytes.len() <= TEXT_MAX {
-        check_known(Token(7), bytes, None);
+        check_known(LeaseToken(7), bytes, None);
     }
 }
 
-fn check_known(token: Token, text: &[u8], seal: Option<&SealKey>) {
+fn check_known(token: LeaseToken, text: &[u8], seal: Option<&SealKey>) {
     assert!(text.len() <= TEXT_MAX);
     let value = encode_known(KEY, token, text, seal).expect("it is compressed");
     let again = decode_known(KEY, &value, seal, TEXT_MAX);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::engine::clock::{Micros, micros};
+use crate::engine::lease_token::AHEAD_MAX;
 use crate::engine::log_head::LogHead;
 use crate::engine::members::{Heartbeat, MISSED_MAX, heartbeat_interval};
-use crate::engine::token::AHEAD_MAX;
 
 /// A log's head is kept for 400 days.
 pub(in crate::engine) const HEAD_KEPT: Micros = 400 * 24 * 60 * 60 * 1_000_000;

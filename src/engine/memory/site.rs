@@ -1,4 +1,4 @@
-//! What is shared of one origin. `scripts/lookup.lua`, `publish.lua`, `extend_lease.lua` and
+//! What is shared of one origin. `scripts/lookup.lua`, `publish.lua`, `renew_lease.lua` and
 //! `announce_presence.lua` compute the same.
 
 use std::collections::BTreeMap;
@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::lane::{Lane, REST};
 use crate::engine::clock::{Micros, micros};
+use crate::engine::lease_token::LeaseToken;
 use crate::engine::lookup::{LEASE, LookupOutcome, PublishOutcome};
-use crate::engine::token::Token;
 
 /// The times that matter where proxies are at an origin.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Site {
 
 #[derive(Debug)]
 pub(super) struct Value {
-    pub token: Token,
+    pub token: LeaseToken,
     pub value: Bytes,
     expires: Micros,
 }
@@ -40,7 +40,7 @@ pub(super) struct Value {
 /// The last lease, which may be over: its token counts on.
 #[derive(Debug)]
 pub(super) struct Lease {
-    pub token: Token,
+    pub token: LeaseToken,
     pub until: Micros,
     pub holder: String,
 }
@@ -49,7 +49,7 @@ impl Site {
     /// What is known beyond `have`, or which proxy fetches.
     pub(super) fn lookup(
         &mut self,
-        have: Token,
+        have: LeaseToken,
         proxy: &str,
         may_fetch: bool,
         now: Micros,
@@ -66,8 +66,8 @@ impl Site {
         if let Some(lease) = lease.filter(|lease| lease.is_held(now) && lease.holder != proxy) {
             return LookupOutcome::Wait(std::time::Duration::from_micros(lease.until - now));
         }
-        let last = lease.map_or(Token::default(), |lease| lease.token);
-        let token = Token(now.max(known.0 + 1).max(last.0 + 1).max(have.0 + 1));
+        let last = lease.map_or(LeaseToken::default(), |lease| lease.token);
+        let token = LeaseToken(now.max(known.0 + 1).max(last.0 + 1).max(have.0 + 1));
         let until = now + micros(LEASE);
         self.lease = Some(Lease { token, until, holder: proxy.to_owned() });
         LookupOutcome::Lease(token)
@@ -75,7 +75,7 @@ impl Site {
 
     pub(super) fn publish(
         &mut self,
-        token: Token,
+        token: LeaseToken,
         value: &[u8],
         keep: Micros,
         now: Micros,
@@ -92,8 +92,9 @@ impl Site {
         PublishOutcome::Stored
     }
 
-    /// Makes the lease last until `until`, if it is still that of the token.
-    pub(super) fn extend(&mut self, token: Token, until: Micros) -> bool {
+    /// Renews the lease until `until`, or ends it if that is now. Whether it is still that of the
+    /// token.
+    pub(super) fn set_lease_end(&mut self, token: LeaseToken, until: Micros) -> bool {
         let lease = self.lease.as_mut().filter(|lease| lease.token == token);
         lease.map(|lease| lease.until = until).is_some()
     }
@@ -118,7 +119,7 @@ impl Site {
             && self.presence_expires < now
     }
 
-    fn known_token(&self, now: Micros) -> Option<Token> {
+    fn known_token(&self, now: Micros) -> Option<LeaseToken> {
         let value = self.known.as_ref().filter(|value| value.expires >= now)?;
         value.token.unless_ahead(now)
     }

@@ -7,11 +7,11 @@ use super::RedisEngine;
 use super::call::{Call, boolean, number};
 use super::script::Script;
 use crate::engine::hold::{HoldLength, HoldRequest};
+use crate::engine::lease_token::LeaseToken;
 use crate::engine::length::bounded_micros;
 use crate::engine::lookup::{KNOWN_BYTES_MAX, LEASE, LookupRequest};
 use crate::engine::slots::{SLOTS_MAX, SlotsRequest};
 use crate::engine::stats::Operation;
-use crate::engine::token::Token;
 use crate::engine::{format, keys};
 use crate::types::origin::Origin;
 
@@ -20,12 +20,12 @@ impl RedisEngine {
         &self,
         operation: Operation,
         origin: &Origin,
-        token: Token,
+        token: LeaseToken,
         length: Duration,
     ) -> Call {
         let keys = vec![self.shared.keys.of(origin, "lease")];
         let arguments = vec![number(token.0), number(bounded_micros(length))];
-        Call::script(operation, Script::ExtendLease, keys, arguments)
+        Call::script(operation, Script::RenewLease, keys, arguments)
     }
 
     pub(super) fn reset_call(&self, origin: &Origin, what: &str) -> Call {

@@ -9,10 +9,10 @@ use super::RedisEngine;
 use super::call::Call;
 use crate::engine::error::Error;
 use crate::engine::hold::{HoldCause, HoldLength, HoldRequest};
+use crate::engine::lease_token::LeaseToken;
 use crate::engine::lookup::{LookupOutcome, LookupRequest, PublishRequest};
 use crate::engine::slots::SlotsRequest;
 use crate::engine::stats::Operation;
-use crate::engine::token::Token;
 use crate::engine::{Engine, LogHead};
 use crate::types::origin::{Origin, Scheme};
 use crate::types::timestamp::Timestamp;
@@ -49,12 +49,16 @@ impl RedisEngine {
     }
 
     async fn probe_knowledge(&self, site: &Origin, faults: &mut Faults) {
-        let request =
-            LookupRequest { origin: site, have: Token::default(), may_fetch: true, is_used: true };
+        let request = LookupRequest {
+            origin: site,
+            have: LeaseToken::default(),
+            may_fetch: true,
+            is_used: true,
+        };
         let response = faults.note(Operation::Lookup, self.lookup(request).await);
         let token = match response.map(|response| response.outcome) {
             Some(LookupOutcome::Lease(token)) => token,
-            _ => Token::default(),
+            _ => LeaseToken::default(),
         };
         faults.note(Operation::RenewLease, self.renew_lease(site, token).await);
         let sha256 = Sha256::digest(CONTENT).into();

@@ -5,7 +5,7 @@
 pub enum Script {
     Lookup,
     Publish,
-    ExtendLease,
+    RenewLease,
     ReserveSlots,
     SetHold,
     ResetBackoff,
@@ -21,7 +21,7 @@ impl Script {
     pub const ALL: [Self; 8] = [
         Self::Lookup,
         Self::Publish,
-        Self::ExtendLease,
+        Self::RenewLease,
         Self::ReserveSlots,
         Self::SetHold,
         Self::ResetBackoff,
@@ -39,7 +39,7 @@ impl Script {
         let script = match self {
             Self::Lookup => include_str!("../scripts/lookup.lua"),
             Self::Publish => include_str!("../scripts/publish.lua"),
-            Self::ExtendLease => include_str!("../scripts/extend_lease.lua"),
+            Self::RenewLease => include_str!("../scripts/renew_lease.lua"),
             Self::ReserveSlots => include_str!("../scripts/reserve_slots.lua"),
             Self::SetHold => include_str!("../scripts/set_hold.lua"),
             Self::ResetBackoff => include_str!("../scripts/reset_backoff.lua"),

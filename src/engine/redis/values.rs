@@ -11,12 +11,12 @@ use super::shared::Shared;
 use crate::engine::error::{Error, ErrorKind};
 use crate::engine::format;
 use crate::engine::hold::{Hold, HoldCause};
+use crate::engine::lease_token::LeaseToken;
 use crate::engine::log_head::LogHead;
 use crate::engine::lookup::{KNOWN_BYTES_MAX, LookupOutcome, LookupResponse, PublishOutcome};
 use crate::engine::presence::Presence;
 use crate::engine::slots::ReservedSlots;
 use crate::engine::stats::Operation;
-use crate::engine::token::Token;
 use crate::types::sanitize::digest;
 use crate::types::timestamp::Timestamp;
 
@@ -91,11 +91,11 @@ fn read_lookup(
     shared: &Shared,
     call: &Call,
     reply: Value,
-) -> Option<(Token, Option<LookupResponse>)> {
+) -> Option<(LeaseToken, Option<LookupResponse>)> {
     let mut parts = Parts::of(reply)?;
     let (kind, number, value) = (parts.number()?, parts.number()?, parts.bytes()?);
     let presence = read_presence(&mut parts)?;
-    let token = Token(number);
+    let token = LeaseToken(number);
     let outcome = match kind {
         1 => {
             let redis = shared.redis.load();
@@ -120,7 +120,7 @@ pub(super) fn condition(reply: Value) -> Option<bool> {
 /// What became of a value that was published.
 pub(super) fn publish_outcome(reply: Value) -> Option<PublishOutcome> {
     let mut parts = Parts::of(reply)?;
-    let (is_kept, token) = (parts.number()? == 1, Token(parts.number()?));
+    let (is_kept, token) = (parts.number()? == 1, LeaseToken(parts.number()?));
     Some(if is_kept { PublishOutcome::Stored } else { PublishOutcome::Superseded(token) })
 }
 

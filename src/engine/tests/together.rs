@@ -10,7 +10,7 @@ fn a_proxy_that_was_not_seen_for_two_intervals_is_not_counted() {
     three.clock.advance(seconds(29));
     assert_eq!(proxies(&three.a), 2);
     let request =
-        LookupRequest { origin: &three.site, have: Token(0), may_fetch: false, is_used: true };
+        LookupRequest { origin: &three.site, have: LeaseToken(0), may_fetch: false, is_used: true };
     assert_eq!(now(three.c.lookup(request)).presence.proxies, 3);
     three.clock.advance(seconds(2));
     let request = LookupRequest { is_used: false, ..request };

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::engine::{
-    Config as EngineConfig, Engine, LookupOutcome, LookupRequest, ManualEngineClock, MemoryEngine,
-    PublishRequest, Token,
+    Config as EngineConfig, Engine, LeaseToken, LookupOutcome, LookupRequest, ManualEngineClock,
+    MemoryEngine, PublishRequest,
 };
 
 /// Stores over one engine, and the time of its clock.
@@ -46,13 +46,13 @@ impl Proxies {
     }
 
     /// What the other proxy finds about example.com.
-    async fn lookup(&self, have: Token) -> LookupOutcome {
+    async fn lookup(&self, have: LeaseToken) -> LookupOutcome {
         let origin = origin("example.com");
         let request = LookupRequest { origin: &origin, have, may_fetch: true, is_used: false };
         self.other.lookup(request).await.expect("it is there").outcome
     }
 
-    async fn publish(&self, token: Token, value: &[u8]) {
+    async fn publish(&self, token: LeaseToken, value: &[u8]) {
         let origin = origin("example.com");
         let request = PublishRequest { origin: &origin, token, value };
         self.other.publish(request).await.expect("it is there");
@@ -91,7 +91,7 @@ async fn a_first_question_of_fifty_at_once_causes_one_fetch() {
 #[tokio::test]
 async fn a_holder_that_dies_costs_three_seconds() {
     let proxies = Proxies::new(vec![vec![rules()]]);
-    let LookupOutcome::Lease(held) = proxies.lookup(Token::default()).await else {
+    let LookupOutcome::Lease(held) = proxies.lookup(LeaseToken::default()).await else {
         panic!("nothing is known")
     };
     let asking = proxies.houses[0].asking("example.com", 1);
@@ -152,7 +152,7 @@ async fn an_outage_is_observed_together() {
 async fn what_is_damaged_is_as_absent() {
     for value in [&b"no JSON"[..], b"{}", b"[]", br#"{"known":{"site_up":1,"states":[]}}"#] {
         let proxies = Proxies::new(vec![vec![rules()], vec![]]);
-        let LookupOutcome::Lease(token) = proxies.lookup(Token::default()).await else {
+        let LookupOutcome::Lease(token) = proxies.lookup(LeaseToken::default()).await else {
             panic!("nothing is known")
         };
         proxies.publish(token, value).await;
@@ -165,7 +165,7 @@ async fn what_is_damaged_is_as_absent() {
 async fn a_file_that_is_missing_or_another_is_fetched_again() {
     let proxies = Proxies::new(vec![vec![rules()], vec![rules()]]);
     assert_eq!(proxies.ask(0).await, "rules");
-    let LookupOutcome::Newer { value, token } = proxies.lookup(Token::default()).await else {
+    let LookupOutcome::Newer { value, token } = proxies.lookup(LeaseToken::default()).await else {
         panic!("it is published")
     };
     // The same with the digest of a file that was never shared.
@@ -206,7 +206,7 @@ async fn a_failed_fetch_gives_the_lease_back() {
 async fn a_shorter_part_of_a_file_is_not_enough() {
     let proxies = Proxies::new(vec![vec![rules()], vec![rules()]]);
     assert_eq!(proxies.ask(0).await, "rules");
-    let LookupOutcome::Newer { value, token } = proxies.lookup(Token::default()).await else {
+    let LookupOutcome::Newer { value, token } = proxies.lookup(LeaseToken::default()).await else {
         panic!("it is published")
     };
     let mut changed: serde_json::Value = serde_json::from_slice(&value).expect("JSON");

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use courtesy::engine::{
-    HoldCause, HoldLength, HoldRequest, LogHead, LookupOutcome, LookupRequest, PublishOutcome,
-    PublishRequest, SlotsRequest, Token,
+    HoldCause, HoldLength, HoldRequest, LeaseToken, LogHead, LookupOutcome, LookupRequest,
+    PublishOutcome, PublishRequest, SlotsRequest,
 };
 use courtesy::types::timestamp::Timestamp;
 
@@ -90,7 +90,8 @@ fn check_pace(engine: &RedisEngine, origin: &Origin) {
 }
 
 fn check_known(engine: &RedisEngine, origin: &Origin, what: &str) {
-    let request = LookupRequest { origin, have: Token::default(), may_fetch: true, is_used: true };
+    let request =
+        LookupRequest { origin, have: LeaseToken::default(), may_fetch: true, is_used: true };
     let token = match get(engine.lookup(request)).outcome {
         LookupOutcome::Lease(token) => token,
         other => panic!("{what}: {other:?}"),

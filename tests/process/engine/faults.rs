@@ -1,7 +1,7 @@
 //! Servers that are not as they should be: each fault has a name, and ends when it is mended.
 
 use courtesy::engine::redis::Password;
-use courtesy::engine::{LookupRequest, PublishRequest, SlotsRequest, Token};
+use courtesy::engine::{LeaseToken, LookupRequest, PublishRequest, SlotsRequest};
 
 use super::*;
 use crate::testkit::processes::Reply;
@@ -82,9 +82,10 @@ fn the_rights_that_are_documented_suffice() {
     set_user(&server, RIGHTS);
     let engine = reached("a", as_user(&server));
     let origin = &site("example.com");
-    let request = LookupRequest { origin, have: Token::default(), may_fetch: true, is_used: true };
+    let request =
+        LookupRequest { origin, have: LeaseToken::default(), may_fetch: true, is_used: true };
     get(engine.lookup(request));
-    get(engine.publish(PublishRequest { origin, token: Token(1), value: b"" }));
+    get(engine.publish(PublishRequest { origin, token: LeaseToken(1), value: b"" }));
     let second = Duration::from_secs(1);
     for number in 0..80 {
         get(engine.reserve_slots(SlotsRequest {

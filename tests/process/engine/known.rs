@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use courtesy::engine::{
-    LogHead, LookupOutcome, LookupRequest, PublishOutcome, PublishRequest, SealKey, Token,
+    LeaseToken, LogHead, LookupOutcome, LookupRequest, PublishOutcome, PublishRequest, SealKey,
 };
 use courtesy::types::timestamp::Timestamp;
 
@@ -10,18 +10,18 @@ use super::*;
 
 const KNOWN: &str = "courtesy:1:{https://example.com}:known";
 
-fn lookup(engine: &RedisEngine, have: Token) -> LookupOutcome {
+fn lookup(engine: &RedisEngine, have: LeaseToken) -> LookupOutcome {
     let origin = &site("example.com");
     get(engine.lookup(LookupRequest { origin, have, may_fetch: true, is_used: false })).outcome
 }
 
 #[track_caller]
-fn lease(engine: &RedisEngine, have: Token) -> Token {
+fn lease(engine: &RedisEngine, have: LeaseToken) -> LeaseToken {
     let LookupOutcome::Lease(token) = lookup(engine, have) else { panic!("no lease") };
     token
 }
 
-fn publish(engine: &RedisEngine, token: Token, value: &[u8]) -> PublishOutcome {
+fn publish(engine: &RedisEngine, token: LeaseToken, value: &[u8]) -> PublishOutcome {
     get(engine.publish(PublishRequest { origin: &site("example.com"), token, value }))
 }
 
@@ -29,12 +29,12 @@ fn publish(engine: &RedisEngine, token: Token, value: &[u8]) -> PublishOutcome {
 fn one_fetches_and_the_other_uses_what_was_found() {
     let server = RedisServer::start(&[]);
     let (a, b) = (reached("a", on(&server)), reached("b", on(&server)));
-    let token = lease(&a, Token::default());
-    let LookupOutcome::Wait(left) = lookup(&b, Token::default()) else { panic!("no wait") };
+    let token = lease(&a, LeaseToken::default());
+    let LookupOutcome::Wait(left) = lookup(&b, LeaseToken::default()) else { panic!("no wait") };
     assert!(left <= Duration::from_secs(3) && left > Duration::from_secs(1), "{left:?}");
     assert_eq!(publish(&a, token, b"found"), PublishOutcome::Stored);
     let newer = LookupOutcome::Newer { token, value: Bytes::from_static(b"found") };
-    assert_eq!(lookup(&b, Token::default()), newer);
+    assert_eq!(lookup(&b, LeaseToken::default()), newer);
     let days = server.command(&["PTTL", KNOWN]);
     let days = format!("{days:?}");
     assert!(days.starts_with("Int(3887") || days.starts_with("Int(3888"), "45 days: {days}");
@@ -48,9 +48,9 @@ fn a_holder_that_stops_for_longer_than_its_lease_is_refused() {
     let clock = courtesy::engine::ManualEngineClock::starting_at(1_800_000_000_000_000);
     let config = || RedisConfig { clock: Some(Arc::clone(&clock) as _), ..on(&server) };
     let (a, b) = (reached("a", config()), reached("b", config()));
-    let first = lease(&a, Token::default());
+    let first = lease(&a, LeaseToken::default());
     clock.advance(Duration::from_secs(10));
-    let second = lease(&b, Token::default());
+    let second = lease(&b, LeaseToken::default());
     assert!(second > first);
     assert_eq!(publish(&b, second, b"new"), PublishOutcome::Stored);
     assert_eq!(publish(&a, first, b"old"), PublishOutcome::Superseded(second));
@@ -63,20 +63,20 @@ fn a_value_that_was_changed_or_is_not_sealed_is_fetched_again() {
     let sealed = |byte| RedisConfig { seal_key: Some(SealKey::new(&[byte; 32])), ..on(&server) };
     let (a, b) = (reached("a", sealed(1)), reached("b", sealed(1)));
     let (other, open) = (reached("c", sealed(2)), reached("d", on(&server)));
-    let token = lease(&a, Token::default());
+    let token = lease(&a, LeaseToken::default());
     publish(&a, token, b"found");
-    assert!(matches!(lookup(&b, Token::default()), LookupOutcome::Newer { .. }));
+    assert!(matches!(lookup(&b, LeaseToken::default()), LookupOutcome::Newer { .. }));
     assert!(
-        matches!(lookup(&open, Token::default()), LookupOutcome::Newer { .. }),
+        matches!(lookup(&open, LeaseToken::default()), LookupOutcome::Newer { .. }),
         "a proxy without a key"
     );
-    let theirs = lease(&other, Token::default());
+    let theirs = lease(&other, LeaseToken::default());
     assert_eq!(other.stats().counts().damaged, 1);
     get(other.release_lease(&site("example.com"), theirs));
     // A bit of the text is changed.
     server.command(&["SETBIT", KNOWN, &(8 * 44).to_string(), "1"]);
     server.command(&["SETBIT", KNOWN, &(8 * 44 + 1).to_string(), "0"]);
-    let again = lease(&b, Token::default());
+    let again = lease(&b, LeaseToken::default());
     assert!(again > token && b.stats().counts().damaged == 1);
     assert_eq!(publish(&b, again, b"again"), PublishOutcome::Stored);
     let newer = LookupOutcome::Newer { token: again, value: Bytes::from_static(b"again") };
@@ -87,11 +87,11 @@ fn a_value_that_was_changed_or_is_not_sealed_is_fetched_again() {
 fn values_of_the_formats_before_and_after_are_as_absent_and_replaced() {
     let server = RedisServer::start(&[]);
     let (a, b) = (reached("a", on(&server)), reached("b", on(&server)));
-    let mut have = lease(&a, Token::default());
+    let mut have = lease(&a, LeaseToken::default());
     publish(&a, have, b"found");
     for (count, format) in ["\0", "\u{2}", "\u{5}"].into_iter().enumerate() {
         server.command(&["SETRANGE", KNOWN, "0", format]);
-        let again = lease(&a, Token::default());
+        let again = lease(&a, LeaseToken::default());
         assert!(again > have, "{format:?}");
         assert_eq!(a.stats().counts().damaged as usize, count + 1, "{format:?}");
         assert_eq!(publish(&a, again, b"again"), PublishOutcome::Stored, "{format:?}");

@@ -1,6 +1,6 @@
 //! The lease to fetch: of a proxy that stops for a while, of one that dies, of many at once.
 
-use courtesy::engine::{LookupOutcome, LookupRequest, PublishOutcome, PublishRequest, Token};
+use courtesy::engine::{LeaseToken, LookupOutcome, LookupRequest, PublishOutcome, PublishRequest};
 
 use super::*;
 use crate::testkit::parties::{Origin as Site, Script, answer, ok_with};
@@ -84,7 +84,8 @@ fn of_fifty_proxies_that_ask_at_once_one_fetches() {
     let server = RedisServer::start(&[]);
     let engines: Vec<_> = (0..50).map(|number| reached(&number.to_string(), on(&server))).collect();
     let origin = &site("example.com");
-    let request = LookupRequest { origin, have: Token::default(), may_fetch: true, is_used: true };
+    let request =
+        LookupRequest { origin, have: LeaseToken::default(), may_fetch: true, is_used: true };
     // All are sent before the first response is awaited.
     let responses: Vec<_> = engines.iter().map(|engine| engine.lookup(request)).collect();
     let outcomes: Vec<_> = responses.into_iter().map(|response| get(response).outcome).collect();

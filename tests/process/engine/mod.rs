@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use courtesy::engine::redis::{Address, RedisConfig, RedisEngine};
-use courtesy::engine::{Config, Engine, Error, ErrorKind, Response};
+use courtesy::engine::{Config, Engine, Error, ErrorKind, Pending};
 use courtesy::runtime::clock::SystemClock;
 use courtesy::types::origin::{Origin, Scheme};
 
@@ -39,14 +39,14 @@ fn wait<F: Future>(future: F) -> F::Output {
 
 /// What the engine responds.
 #[track_caller]
-fn get<T>(response: Response<T>) -> T {
-    wait(response).expect("the engine is there")
+fn get<T>(pending: Pending<T>) -> T {
+    wait(pending).expect("the engine is there")
 }
 
 /// Why it does not.
 #[track_caller]
-fn refused<T: std::fmt::Debug>(response: Response<T>) -> Error {
-    wait(response).expect_err("the engine is away")
+fn refused<T: std::fmt::Debug>(pending: Pending<T>) -> Error {
+    wait(pending).expect_err("the engine is away")
 }
 
 fn on(server: &RedisServer) -> RedisConfig {

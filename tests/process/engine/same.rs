@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use courtesy::engine::{
-    EngineClock, HoldCause, HoldLength, HoldRequest, LogHead, LookupOutcome, LookupRequest,
-    ManualEngineClock, MemoryEngine, Micros, PublishRequest, SlotsRequest, Token,
+    EngineClock, HoldCause, HoldLength, HoldRequest, LeaseToken, LogHead, LookupOutcome,
+    LookupRequest, ManualEngineClock, MemoryEngine, Micros, PublishRequest, SlotsRequest,
 };
 use courtesy::types::timestamp::Timestamp;
 use proptest::prelude::*;
@@ -197,11 +197,11 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 /// Does a step of a proxy, and tells in words what came of it. Tokens that were seen are added to
 /// `seen`.
-fn act(engine: &dyn Engine, origin: &Origin, step: &Step, seen: &mut Vec<Token>) -> String {
+fn act(engine: &dyn Engine, origin: &Origin, step: &Step, seen: &mut Vec<LeaseToken>) -> String {
     let token = |have: Have| match have {
         Have::Seen(back) => seen.iter().rev().nth(back).copied().unwrap_or_default(),
-        Have::Nothing => Token::default(),
-        Have::Far => Token(START * 2),
+        Have::Nothing => LeaseToken::default(),
+        Have::Far => LeaseToken(START * 2),
     };
     match step {
         Step::Lookup { have, may_fetch, is_used } => {

@@ -1,5 +1,5 @@
 -- KEYS lease
--- ARGV token, how long the lease is to last from now, time
+-- ARGV token, how long the lease is to last from now (0: it ends), time
 -- Returns whether it is still that of the token
 
 local token, _, holder = last_lease(KEYS[1])
