@@ -19,31 +19,42 @@ use crate::types::client_key::ClientKey;
 #[derive(Debug)]
 pub struct ClientAdmission {
     clients: ArcSwap<Clients>,
-    served: AtomicUsize,
+    served: Arc<AtomicUsize>,
     /// Counted apart, so that rejected connections do not keep others out.
-    rejected: AtomicUsize,
+    rejected: Arc<AtomicUsize>,
     connections: Arc<ClientLimits>,
     memory: Arc<BodyMemory>,
     verifier: Verifier,
     counts: Counts,
 }
 
+/// Whether a connection is served. The connection counts as open until this is dropped.
+#[derive(Debug)]
+pub enum AdmissionResult {
+    /// The client may send requests on it.
+    Served(ConnectionPermit),
+    /// Each request on it is rejected, for this reason.
+    Rejected(RejectReason, OpenConnection),
+}
+
 /// Permission for one connection; released when dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit {
-    admission: Arc<ClientAdmission>,
-    _permit: Option<ClientPermit>,
-    /// Why this client is to be rejected; `None` when it is served.
-    pub reject_reason: Option<RejectReason>,
+    _client: ClientPermit,
+    _open: OpenConnection,
 }
+
+/// Counts one open connection until it is dropped.
+#[derive(Debug)]
+pub struct OpenConnection(Arc<AtomicUsize>);
 
 impl ClientAdmission {
     /// `memory` is the budget for requests.
     pub fn new(clients: Clients, memory: Arc<BodyMemory>) -> Self {
         Self {
             clients: ArcSwap::from_pointee(clients),
-            served: AtomicUsize::new(0),
-            rejected: AtomicUsize::new(0),
+            served: Arc::default(),
+            rejected: Arc::default(),
             connections: Arc::default(),
             memory,
             verifier: Verifier::new(),
@@ -74,27 +85,19 @@ impl ClientAdmission {
         &self.counts
     }
 
-    /// A permit for a connection of `client`, also for one that is rejected with a response. `None`
-    /// when too many of those are open: drop the connection. `share` limits the connections of one
+    /// Decides whether a connection of `client` is served, or rejected with a response. `None` when
+    /// too many rejected ones are open: drop the connection. `share` limits the connections of one
     /// client whatever the settings say (its part of the open files limit).
-    pub fn admit_connection(
-        self: &Arc<Self>,
-        client: IpAddr,
-        share: usize,
-    ) -> Option<ConnectionPermit> {
+    pub fn admit_connection(&self, client: IpAddr, share: usize) -> Option<AdmissionResult> {
         let clients = self.clients.load();
-        let (permit, reject_reason) = match self.counts.note(self.permit_connection(
-            &clients,
-            client.to_canonical(),
-            share,
-        )) {
-            Ok(permit) => (Some(permit), None),
-            Err(reject_reason) if increment_below(&self.rejected, REJECTED_MAX) => {
-                (None, Some(reject_reason))
+        let permit = self.permit_connection(&clients, client.to_canonical(), share);
+        match self.counts.note(permit) {
+            Ok(permit) => Some(AdmissionResult::Served(permit)),
+            Err(reason) => {
+                let open = OpenConnection::count(&self.rejected, REJECTED_MAX)?;
+                Some(AdmissionResult::Rejected(reason, open))
             }
-            Err(_) => return None,
-        };
-        Some(ConnectionPermit { admission: Arc::clone(self), _permit: permit, reject_reason })
+        }
     }
 
     fn permit_connection(
@@ -102,15 +105,16 @@ impl ClientAdmission {
         clients: &Clients,
         client: IpAddr,
         share: usize,
-    ) -> Result<ClientPermit, RejectReason> {
+    ) -> Result<ConnectionPermit, RejectReason> {
         clients.check(client)?;
         let max = clients.per_client_max.min(share);
-        let permit = self
+        let client = self
             .connections
             .take(ClientKey::of(client), max)
             .ok_or(RejectReason::TooManyConnections(max))?;
         let max = clients.connections_max;
-        increment_below(&self.served, max).then_some(permit).ok_or(RejectReason::Full(max))
+        let open = OpenConnection::count(&self.served, max).ok_or(RejectReason::Full(max))?;
+        Ok(ConnectionPermit { _client: client, _open: open })
     }
 
     /// The client that sends a request with these headers from `address`, with its user if users
@@ -222,18 +226,28 @@ impl Clients {
     }
 }
 
-/// Increments `count` unless it has reached `max`.
-fn increment_below(count: &AtomicUsize, max: usize) -> bool {
-    count
-        .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < max).then_some(now + 1))
-        .is_ok()
+impl AdmissionResult {
+    /// Why the connection is rejected; `None` if it is served.
+    pub const fn reject_reason(&self) -> Option<RejectReason> {
+        match self {
+            Self::Served(_) => None,
+            Self::Rejected(reason, _) => Some(*reason),
+        }
+    }
 }
 
-impl Drop for ConnectionPermit {
+impl OpenConnection {
+    /// Increments `open` unless it has reached `max`.
+    fn count(open: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
+        let more = |now| (now < max).then_some(now + 1);
+        open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Self(Arc::clone(open)))
+    }
+}
+
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        let ClientAdmission { served, rejected, .. } = &*self.admission;
-        let count = if self.reject_reason.is_none() { served } else { rejected };
-        count.fetch_sub(1, Ordering::AcqRel);
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

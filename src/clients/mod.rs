@@ -28,7 +28,7 @@ use crate::types::client_key::ClientKey;
 use crate::types::loop_token::LoopTokens;
 use ipnet::IpNet;
 
-pub use admission::{ClientAdmission, ConnectionPermit};
+pub use admission::{AdmissionResult, ClientAdmission};
 pub use body_memory::{BodyMemory, MemoryPermit};
 pub use client_limits::ClientPermit;
 pub use counts::Counts;

@@ -104,17 +104,17 @@ impl Acceptor {
         redirect: Option<RedirectKind>,
         descriptor_permit: OwnedSemaphorePermit,
     ) {
-        let admitted = catch_unwind(AssertUnwindSafe(|| {
+        let admission = catch_unwind(AssertUnwindSafe(|| {
             self.admission.admit_connection(client.ip(), self.max_per_client)
         }));
-        let Ok(Some(permit)) = admitted else { return };
+        let Ok(Some(admission)) = admission else { return };
         // Rejected connections have their own reserve of descriptors.
-        let descriptor_permit = permit.reject_reason.is_none().then_some(descriptor_permit);
+        let descriptor_permit = admission.reject_reason().is_none().then_some(descriptor_permit);
         self.send_to_worker(AcceptedConnection {
             stream,
             client,
             redirect,
-            permit,
+            admission,
             descriptor_permit,
         });
     }

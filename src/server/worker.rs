@@ -132,17 +132,17 @@ async fn drain(connections: &TaskTracker, drain_timeout: Duration) {
     }
 }
 
-/// Serves one admitted connection, or rejects it. Its permits are kept until it ends, including
-/// what runs inside a CONNECT.
+/// Serves one connection, or rejects it. It counts as open until it ends, including what runs inside
+/// a CONNECT.
 async fn serve_connection(
     connection: AcceptedConnection,
     count: ConnectionCount,
     proxy: CurrentProxy,
     stop: CancellationToken,
 ) {
-    let AcceptedConnection { stream, client, redirect, permit, descriptor_permit } = connection;
+    let AcceptedConnection { stream, client, redirect, admission, descriptor_permit } = connection;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
-    let rejection = permit.reject_reason.map(Into::into);
+    let rejection = admission.reject_reason().map(Into::into);
     match redirect {
         None => {
             let context = Arc::new(ConnectionContext::of_client(client, stop));
@@ -154,7 +154,7 @@ async fn serve_connection(
                 .await;
         }
     }
-    drop((permit, descriptor_permit, count));
+    drop((admission, descriptor_permit, count));
 }
 
 #[cfg(test)]

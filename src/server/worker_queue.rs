@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use crate::clients::ConnectionPermit;
+use crate::clients::AdmissionResult;
 use crate::proxy::RedirectKind;
 
 /// A connection that has been accepted and not served yet.
@@ -16,8 +16,8 @@ pub struct AcceptedConnection {
     pub client: SocketAddr,
     /// On a transparent listener: how the connection was redirected to it.
     pub redirect: Option<RedirectKind>,
-    /// Counts it among the connections of its client.
-    pub permit: ConnectionPermit,
+    /// Whether it is served; counts it among the open connections.
+    pub admission: AdmissionResult,
     /// File descriptors for the connection and for its requests; none if it is rejected.
     pub descriptor_permit: Option<OwnedSemaphorePermit>,
 }

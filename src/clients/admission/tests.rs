@@ -51,7 +51,7 @@ fn basic(name: &str, password: &str) -> HeaderMap {
 }
 
 fn why(admission: &Arc<ClientAdmission>, client: &str) -> Option<RejectReason> {
-    admission.admit_connection(client.parse().unwrap(), usize::MAX).unwrap().reject_reason
+    admission.admit_connection(client.parse().unwrap(), usize::MAX).unwrap().reject_reason()
 }
 
 fn count(admission: &ClientAdmission, word: &str) -> u64 {
@@ -72,7 +72,7 @@ fn strangers_are_rejected_and_a_permit_is_released_when_dropped() {
     let inside = [admit("127.0.0.1"), admit("127.0.0.1")];
     assert_eq!(why(&admission, "127.0.0.1"), Some(RejectReason::TooManyConnections(2)));
     let other = admit("10.0.0.1");
-    assert_eq!(other.reject_reason, None);
+    assert_eq!(other.reject_reason(), None);
     assert_eq!(why(&admission, "10.0.0.2"), Some(RejectReason::Full(3)));
     drop(inside);
     assert_eq!((why(&admission, "::1"), admission.open_connections()), (None, 1));
@@ -88,7 +88,7 @@ fn a_rejected_connection_takes_no_permit_of_a_served_one() {
         |client: &str| admission.admit_connection(client.parse().unwrap(), usize::MAX).unwrap();
     let strangers: Vec<_> = (0..5).map(|_| admit("192.0.2.1")).collect();
     let greedy: Vec<_> = (0..5).map(|_| admit("10.0.0.1")).collect();
-    assert_eq!(greedy.iter().filter(|it| it.reject_reason.is_none()).count(), 2);
+    assert_eq!(greedy.iter().filter(|it| it.reject_reason().is_none()).count(), 2);
     assert_eq!((why(&admission, "127.0.0.1"), admission.open_connections()), (None, 10));
     drop((strangers, greedy));
     assert_eq!(admission.open_connections(), 0);
@@ -251,9 +251,9 @@ async fn equal_users_need_no_new_verification() {
 fn no_client_has_more_than_its_share_of_what_there_are_means_for() {
     let admission = admission(clients());
     let _inside = admission.admit_connection(LOOPBACK, 1).unwrap();
-    let refused = admission.admit_connection(LOOPBACK, 1).unwrap().reject_reason;
+    let refused = admission.admit_connection(LOOPBACK, 1).unwrap().reject_reason();
     assert_eq!(refused, Some(RejectReason::TooManyConnections(1)));
-    assert_eq!(admission.admit_connection([10, 0, 0, 1].into(), 1).unwrap().reject_reason, None);
+    assert_eq!(admission.admit_connection([10, 0, 0, 1].into(), 1).unwrap().reject_reason(), None);
 }
 
 #[test]

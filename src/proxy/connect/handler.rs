@@ -79,7 +79,7 @@ impl Proxy {
         }
         let since = clock::monotonic();
         let egress = &self.forwarding.egress;
-        if let Err(error) = self.gate.admit_address(&origin, info, egress).await {
+        if let Err(error) = self.gate.check_address(&origin, info, egress).await {
             return self.metrics.begin(&origin).since(since).finish(Err(error.into()));
         }
         let permit = self.admission.reserve_memory(info.client, footprint::MULTIPLEXED_BYTES)?;

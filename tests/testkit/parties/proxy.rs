@@ -105,8 +105,8 @@ impl Proxy {
         edit(&mut settings);
         let listeners = Listeners::bind(&[listening]).expect("a free port");
         let transparent = &settings.listen.transparent;
-        let kind = RedirectKind::Routed(Arc::default());
-        let transparent = Listeners::bind_transparent(transparent, kind);
+        let redirect = RedirectKind::Routed(Arc::default());
+        let transparent = Listeners::bind_transparent(transparent, redirect);
         let listeners = listeners.with(transparent.expect("a free port"));
         let admin = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
         let admin_address = admin.address();

@@ -13,9 +13,9 @@ use crate::runtime::box_future::box_future;
 use crate::types::origin::Origin;
 
 impl Gate {
-    /// Whether the name and the addresses of `origin` may be connected to at all. A name that
+    /// Checks that the name and the addresses of `origin` may be connected to at all. A name that
     /// cannot be resolved is no error here: the requests inside the CONNECT fail by themselves.
-    pub async fn admit_address(
+    pub async fn check_address(
         &self,
         origin: &Origin,
         info: RequestInfo<'_>,
