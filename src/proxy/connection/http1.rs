@@ -1,10 +1,8 @@
 //! Runs hyper on the connection of a client, from a request until the connection is idle or ends.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use http::header::DATE;
-use http::{Method, Request, Response, StatusCode, Version};
+use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -13,17 +11,13 @@ use hyper_util::rt::TokioIo;
 
 use super::client_io::ClientIo;
 use super::client_stream::ClientStream;
+use super::responder::respond_to;
 use super::service::{Limits, Service};
-use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::limits::HYPER_HEADERS_MAX;
-use crate::proxy::connection::state::body::Body;
 use crate::proxy::connection::state::connection_context::ConnectionContext;
 use crate::proxy::connection::state::connection_state::AfterUpgrade;
 use crate::proxy::connection::state::drain::wait_for_drain;
 use crate::proxy::outcome::rejection::Rejection;
-use crate::proxy::response::respond;
-use crate::runtime::box_future::box_future;
-use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 
 /// What follows on a connection when hyper has ended.
@@ -138,31 +132,4 @@ async fn reclaim<S: ClientStream + Send + 'static>(
     let upgraded = unused?.await.ok()?;
     let parts = upgraded.downcast::<TokioIo<Box<ClientIo<S>>>>().ok()?;
     Some(parts.io.into_inner())
-}
-
-/// Responds to one request, over HTTP/1 or HTTP/2.
-pub async fn respond_to(
-    request: BoxedRequest<Incoming>,
-    context: Arc<ConnectionContext>,
-    service: impl Service,
-    rejection: Option<Arc<Rejection>>,
-) -> Result<Response<Body>, Infallible> {
-    let mut response = if let Some(rejection) = rejection {
-        context.state.note_unread_content();
-        respond::connection_rejected(&rejection, &request.head)
-    } else {
-        let head = &request.head;
-        let may_close = head.version < Version::HTTP_2 && head.method != Method::CONNECT;
-        // Boxed: hyper has room for this future for as long as it is there.
-        let response = box_future(|| service.handle(request, &context)).await;
-        let is_last =
-            context.shutdown.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
-        // RFC 9112 §9.6: the last response says that it is the last.
-        if is_last && may_close { respond::with_close(response) } else { response }
-    };
-    // RFC 9110 §6.6.1: a response of an origin without a date gets one here, too.
-    if !response.headers().contains_key(DATE) {
-        response.headers_mut().insert(DATE, clock::http_date());
-    }
-    Ok(response)
 }

@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
-use super::http1::respond_to;
-use super::http2_stall::Watch;
+use super::http2_stall::StallWatch;
+use super::responder::respond_to;
 use super::service::{Limits, Service};
 use crate::clients::MemoryPermit;
 use crate::egress::limits::HTTP2_SEND_BUFFER_BYTES;
@@ -54,13 +54,13 @@ where
     let Limits { timeouts, head_max, .. } = service.limits();
     let streams = Streams::of(&context, &service);
     let responder_context = Arc::clone(&context);
-    let watch = Arc::new(Watch::default());
-    let watching = Arc::clone(&watch);
+    let stall_watch = Arc::new(StallWatch::default());
+    let responder_watch = Arc::clone(&stall_watch);
     let hyper_service = service_fn(move |request: Request<Incoming>| {
         let context = Arc::clone(&responder_context);
         let response = respond_to(request.into(), context, service.clone(), None);
-        let watch = Arc::clone(&watching);
-        async move { response.await.map(|response| response.map(|body| watch.over(body))) }
+        let stall_watch = Arc::clone(&responder_watch);
+        async move { response.await.map(|response| response.map(|body| stall_watch.watch(body))) }
     });
     let mut connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -72,10 +72,10 @@ where
         .max_header_list_size(u32::try_from(head_max).unwrap_or(u32::MAX))
         .keep_alive_interval(timeouts.idle)
         .serve_connection(TokioIo::new(stream), hyper_service);
-    let is_over = async {
+    let until_over = async {
         tokio::select! {
             () = wait_for_drain(&context) => {}
-            () = unused(&context.state, timeouts.idle) => {}
+            () = wait_until_unused(&context.state, timeouts.idle) => {}
         }
     };
     let ended = tokio::select! {
@@ -83,8 +83,8 @@ where
             context.state.end_input();
             ended
         }
-        () = watch.run(timeouts.write) => Ok(()),
-        () = is_over => {
+        () = stall_watch.run(timeouts.write) => Ok(()),
+        () = until_over => {
             Pin::new(&mut connection).graceful_shutdown();
             // A stream whose window the client keeps closed would never end.
             timeout(timeouts.write, &mut connection).await.unwrap_or(Ok(()))
@@ -98,7 +98,7 @@ where
 
 /// Returns when no request came for `limit`, and none is under way. hyper has no limit of its
 /// own on the time without a stream.
-async fn unused(state: &ConnectionState, limit: Duration) {
+async fn wait_until_unused(state: &ConnectionState, limit: Duration) {
     let mut before = usize::MAX;
     loop {
         sleep(limit).await;

@@ -20,11 +20,11 @@ use crate::runtime::lock::Lock;
 
 /// The responses under way on one connection.
 #[derive(Debug, Default)]
-pub struct Watch(Lock<Vec<Weak<Lock<State>>>>);
+pub struct StallWatch(Lock<Vec<Weak<Lock<State>>>>);
 
 /// A response body that is watched.
 #[derive(Debug)]
-pub struct Watched(Arc<Lock<State>>);
+pub struct WatchedBody(Arc<Lock<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -34,9 +34,9 @@ struct State {
     offered: Option<Instant>,
 }
 
-impl Watch {
+impl StallWatch {
     /// Watches `body`.
-    pub fn over(&self, body: Body) -> Watched {
+    pub fn watch(&self, body: Body) -> WatchedBody {
         let state =
             Arc::new(Lock::new(State { body: Some(body), offered: Some(clock::monotonic()) }));
         let mut watched = self.0.lock();
@@ -44,7 +44,7 @@ impl Watch {
             watched.retain(|state| state.strong_count() > 0);
         }
         watched.push(Arc::downgrade(&state));
-        Watched(state)
+        WatchedBody(state)
     }
 
     /// Aborts each response that the client has not read from for `limit`. Never returns.
@@ -70,7 +70,7 @@ impl Watch {
     }
 }
 
-impl http_body::Body for Watched {
+impl http_body::Body for WatchedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -106,8 +106,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_response_is_aborted_only_if_the_client_does_not_read_it() {
-        let watch = Watch::default();
-        let (mut left, taken) = (watch.over(Body::own("left")), watch.over(Body::own("taken")));
+        let watch = StallWatch::default();
+        let (mut left, taken) = (watch.watch(Body::own("left")), watch.watch(Body::own("taken")));
         watch.abort_stalled(Duration::from_secs(60));
         assert_eq!(taken.collect().await.unwrap().to_bytes(), "taken");
         watch.abort_stalled(Duration::ZERO);
@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn the_list_of_responses_is_bounded() {
-        let watch = Watch::default();
+        let watch = StallWatch::default();
         for _ in 0..10_000 {
-            watch.over(Body::empty());
+            watch.watch(Body::empty());
         }
         assert!(watch.0.lock().len() <= 4 * H2_STREAMS_MAX as usize);
     }

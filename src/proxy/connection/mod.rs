@@ -7,6 +7,7 @@ pub mod client_stream;
 pub mod http1;
 pub mod http2;
 pub mod http2_stall;
+mod responder;
 mod send_backlog;
 mod serve;
 pub mod service;
