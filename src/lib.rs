@@ -26,11 +26,11 @@
 //! | [`clients`] | admission of clients: addresses, users and passwords, limits per client, memory of bodies |
 //! | [`ca`] | the local certificate authority: files, rotation, a leaf for each intercepted host |
 //! | [`audit`] | the denial record, its chain, its files, its writer thread; evidence; readers: filter, verify, replay, report |
-//! | [`pace`] | when a request may start: the delays, places and holds of an origin, the limits of an address; its lanes are pure |
+//! | [`pace`] | when a request may start: the delays, concurrency and holds of an origin, the limits of an address; its lanes are pure |
 //! | [`egress`] | connections to origins: DNS, address policy, parent proxies, TLS, HTTP/1.1, HTTP/2, pool |
 //! | [`name_server`] | the name server of a sealed run, and the virtual addresses of names there |
 //! | [`store`] | what is known of each origin; robots.txt fetches, one at a time per origin and agent; memory and disk |
-//! | [`watch`] | notices of robots.txt files that changed |
+//! | [`watch`] | notices of robots.txt files that changed, of which the recently allowed requests that they would deny are counted: the gate samples allowed requests for it |
 //! | [`proxy`] | the path of a request: read, decide, respond or forward |
 //! | [`config`] | the settings and their diagnostics |
 //! | [`admin`] | health, readiness and metrics on their own listener; the control socket |

@@ -150,8 +150,8 @@ impl Egress {
 
     /// Sends one request to `origin` and returns the response as soon as its head has arrived. The
     /// request is in origin-form, with the `Host` that the caller derived from `origin`. The
-    /// request takes one of the exchanges of the origin and starts in its `turn`. It is sent a
-    /// second time at most, and only when that is safe. After a wait its `permission` is checked
+    /// request takes one of the exchanges of the origin and starts in its `turn`. It is sent at
+    /// most twice, the second time only when that is safe. After a wait its `permission` is checked
     /// again.
     ///
     /// # Errors
@@ -172,6 +172,8 @@ impl Egress {
             box_future(|| self.wait_for_exchange(origin, requester, &mut turn)).await?;
         }
         request.body.charge_to(turn.client(), &self.state.memory);
+        // Loop tokens identify the proxies that this request has passed, to find loops over parent
+        // proxies.
         if !requester.loop_tokens().is_empty() {
             request.head.extensions.insert(requester.loop_tokens().clone());
         }

@@ -134,7 +134,7 @@ impl Proxy {
             Destination::OwnPage(path) => {
                 return Ok(respond::own_page(path.path(), &self.leaves.authority()));
             }
-            Destination::Proxy => return Ok(respond::options()),
+            Destination::ProxyItself => return Ok(respond::options()),
         };
         let present = HeaderSet::of(&request.head.headers);
         if let Some(response) = self.respond_in_place(&mut request.head, present, &client)? {

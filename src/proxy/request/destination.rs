@@ -29,7 +29,7 @@ pub enum Destination {
     /// A page of the proxy itself.
     OwnPage(PathAndQuery),
     /// The proxy as a whole: `OPTIONS *` (RFC 9110 §9.3.7).
-    Proxy,
+    ProxyItself,
     /// A host to connect to; `connect` reads which.
     Connect,
 }
@@ -39,7 +39,7 @@ impl Destination {
     pub fn scheme(&self) -> Option<Scheme> {
         match self {
             Self::Resource(target) => Some(target.origin.scheme()),
-            Self::OwnPage(_) | Self::Proxy | Self::Connect => None,
+            Self::OwnPage(_) | Self::ProxyItself | Self::Connect => None,
         }
     }
 
@@ -189,7 +189,7 @@ fn resource(
 
 fn without_authority(request: &request::Parts) -> Result<Destination, Rejection> {
     if request.uri.path() == WHOLE && request.method == Method::OPTIONS {
-        return Ok(Destination::Proxy);
+        return Ok(Destination::ProxyItself);
     }
     if request.uri.path() == "/" && request.method == Method::GET && names_this_machine(request) {
         // The proxy's address, opened in a browser.
