@@ -64,7 +64,7 @@ pub struct Unreachable {
 impl RobotsState {
     /// Whether the state is in the last tenth of its freshness: it may be used, and is worth
     /// refreshing.
-    pub fn wants_refresh(&self, now: Timestamp) -> bool {
+    pub fn needs_refresh(&self, now: Timestamp) -> bool {
         match self {
             Self::Successful { at, fresh_until, .. }
             | Self::Unavailable { at, fresh_until, .. } => {

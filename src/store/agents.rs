@@ -29,8 +29,8 @@ pub(super) struct AgentAnswer {
     pub(super) identity: FetchIdentity,
     /// The fetch that the agent caused.
     pub(super) own: Arc<Fetched>,
-    /// Whether it is the last attempt that concerns this agent; otherwise the last failure shared
-    /// by all agents is newer.
+    /// Whether it is the last attempt that concerns this agent; otherwise the last failure that
+    /// holds for all agents is newer.
     pub(super) is_last: bool,
     pub(super) states: States,
 }

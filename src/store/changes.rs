@@ -4,9 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::fetches::Fetches;
 use super::lookup::Lookup;
 use super::origin_robots::OriginRobots;
+use super::store_core::StoreCore;
 use super::subscribers::Mailbox;
 use crate::clients::Client;
 use crate::policy::profile::Profile;
@@ -14,19 +14,19 @@ use crate::types::origin::Origin;
 
 /// A subscription to changes of an origin; ends when dropped.
 pub struct Changes {
-    fetches: Arc<Fetches>,
+    core: Arc<StoreCore>,
     origin: Origin,
     mailbox: Arc<Mailbox>,
 }
 
 impl Changes {
     /// Subscribes to what becomes known of `origin`. The first change is what is known now.
-    pub(super) fn of(fetches: &Arc<Fetches>, origin: &Origin) -> Self {
+    pub(super) fn of(core: &Arc<StoreCore>, origin: &Origin) -> Self {
         let mailbox = Arc::default();
-        let changes = Self { fetches: Arc::clone(fetches), origin: origin.clone(), mailbox };
-        fetches.subscribers.add(origin, &changes.mailbox);
+        let changes = Self { core: Arc::clone(core), origin: origin.clone(), mailbox };
+        core.subscribers.add(origin, &changes.mailbox);
         // A fetch may have completed since the work was permitted.
-        let entry = fetches.entries.lock().memory.peek(origin).cloned();
+        let entry = core.entries.lock().memory.peek(origin).cloned();
         if let Some(entry) = entry {
             changes.mailbox.deliver_first(entry);
         }
@@ -41,11 +41,11 @@ impl Changes {
         agent: Option<&str>,
         client: &Client,
     ) -> OriginRobots {
-        let lookup = Lookup::new(&self.fetches, &self.origin, profile, agent, client);
+        let lookup = Lookup::new(&self.core, &self.origin, profile, agent, client);
         loop {
             let entry = self.mailbox.next().await;
             // An entry that is already due decides nothing.
-            if let Some(known) = lookup.derive(&entry).await {
+            if let Some(known) = lookup.derive(&entry) {
                 return known;
             }
         }
@@ -54,7 +54,7 @@ impl Changes {
 
 impl Drop for Changes {
     fn drop(&mut self) {
-        self.fetches.subscribers.remove(&self.origin, &self.mailbox);
+        self.core.subscribers.remove(&self.origin, &self.mailbox);
     }
 }
 

@@ -60,7 +60,7 @@ impl Entry {
         let failed = self.failed.as_deref().map(&mut keep_failed);
         let of_agents = self.agents.as_deref();
         let of_agent = |answer: &AgentAnswer| PersistedAgent {
-            asked_as: answer.identity.clone(),
+            identity: answer.identity.clone(),
             answer: keep_failed(&answer.own),
             is_last: answer.is_last,
             states: kept(&answer.states),
@@ -109,7 +109,7 @@ impl Entry {
         let making = Making { profiles, jitter, read };
         entry.states = entry.states_as_kept(&states, &entry.failures(), &making);
         let mut restored = AgentAnswers::default();
-        for PersistedAgent { asked_as: identity, answer, is_last, states } in agents {
+        for PersistedAgent { identity, answer, is_last, states } in agents {
             let own = Arc::new(fetched_without(answer, blobs)?);
             let mut answer = AgentAnswer { identity, own, is_last, states: Vec::new() };
             answer.states = entry.states_as_kept(&states, &entry.failures_of(&answer), &making);

@@ -59,19 +59,19 @@ impl Entries {
         }
     }
 
-    /// Loads `origin` from disk into memory, also under `asking`.
+    /// Loads `origin` from disk into memory, with a state for `profile`.
     pub(super) async fn load(
         self: &Arc<Self>,
         origin: &Origin,
-        asking: &Arc<Profile>,
+        profile: &Arc<Profile>,
         client: &ClientKey,
     ) -> Option<Arc<Entry>> {
         let forgets = self.lock().forgets;
-        let (entries, profile) = (Arc::clone(self), Arc::clone(asking));
+        let (entries, profile) = (Arc::clone(self), Arc::clone(profile));
         let restore = move |found| match found {
-            Found::Queued(entry) => Some(entries.builder.under(&profile, entry)),
+            Found::Queued(entry) => Some(entries.builder.derive_for(&profile, entry)),
             Found::Stored(persisted, blobs) => {
-                entries.builder.restore_under(&profile, *persisted, blobs)
+                entries.builder.restore_for(&profile, *persisted, blobs)
             }
         };
         let (entry, is_new) = self.disk.as_ref()?.find(origin, client, restore).await?;

@@ -1,4 +1,4 @@
-//! What is known of one origin: the last file, the last failure, the resulting state under each
+//! What is known of one origin: the last file, the last failure, the resulting state for each
 //! profile, and responses to single agents. Immutable: each change makes a new entry, so readers
 //! need no lock.
 
@@ -26,7 +26,7 @@ pub(super) struct Entry {
     pub(super) site_up: bool,
     /// Responses that hold for one agent only, until a fetch settles the file itself.
     pub(super) agents: Option<Arc<AgentAnswers>>,
-    /// The number under which proxies share it, or what it was made of.
+    /// The token under which it, or what it was made of, is published at the engine.
     pub(super) token: LeaseToken,
 }
 
@@ -35,7 +35,7 @@ impl Entry {
     /// every profile and of every agent that it concerns.
     pub(super) fn after(
         previous: Option<&Self>,
-        asking: &Arc<Profile>,
+        profile: &Arc<Profile>,
         identity: &FetchIdentity,
         fetched: Fetched,
         jitter: f64,
@@ -49,20 +49,20 @@ impl Entry {
             agents: None,
             token: LeaseToken::default(),
         };
-        let mut entry = previous.unwrap_or(&unknown).with_profile(asking, jitter, read);
+        let mut entry = previous.unwrap_or(&unknown).with_profile(profile, jitter, read);
         let site_up = entry.site_up;
         let apply = |states: &mut States| {
             for (state, profile) in states {
                 *state = Arc::new(apply(state, profile, &fetched, jitter, site_up, read));
             }
         };
-        match entry.bearing(&fetched.result) {
-            Bearing::File => {
+        match entry.scope(&fetched.result) {
+            Scope::File => {
                 apply(&mut entry.states);
                 entry.agents = None;
                 entry.remember(fetched);
             }
-            Bearing::Site => {
+            Scope::Site => {
                 apply(&mut entry.states);
                 if let Some(agents) = entry.agents.as_mut().map(Arc::make_mut) {
                     agents.states_mut().for_each(apply);
@@ -70,7 +70,7 @@ impl Entry {
                 }
                 entry.remember(fetched);
             }
-            Bearing::Agent => {
+            Scope::Agent => {
                 let mut agents = entry.agents.take().map(Arc::unwrap_or_clone).unwrap_or_default();
                 let known = agents.take(identity).map(|answer| answer.states);
                 let mut states = known.unwrap_or_else(|| entry.states.clone());
@@ -83,15 +83,15 @@ impl Entry {
         entry
     }
 
-    fn bearing(&self, result: &AccessResult) -> Bearing {
+    fn scope(&self, result: &AccessResult) -> Scope {
         match result {
-            AccessResult::Successful { .. } => Bearing::File,
+            AccessResult::Successful { .. } => Scope::File,
             // Without a copy, a 304 confirms nothing (RFC 9110 §15.4.5).
-            AccessResult::NotModified { .. } if self.good.is_some() => Bearing::File,
-            AccessResult::NotModified { .. } => Bearing::Agent,
-            AccessResult::Without(cause) if cause.says_there_is_none() => Bearing::File,
-            AccessResult::Without(cause) if cause.counts_for_all() => Bearing::Site,
-            AccessResult::Without(_) => Bearing::Agent,
+            AccessResult::NotModified { .. } if self.good.is_some() => Scope::File,
+            AccessResult::NotModified { .. } => Scope::Agent,
+            AccessResult::Without(cause) if cause.says_there_is_none() => Scope::File,
+            AccessResult::Without(cause) if cause.counts_for_all() => Scope::Site,
+            AccessResult::Without(_) => Scope::Agent,
         }
     }
 
@@ -99,8 +99,8 @@ impl Entry {
     pub(super) fn tried_at(&self) -> Option<Timestamp> {
         let answers = self.agents.iter().flat_map(|agents| &agents.answers);
         let own = answers.map(|answer| answer.own.at);
-        let shared = [self.good.as_ref(), self.failed.as_deref()].into_iter().flatten();
-        own.chain(shared.map(|fetched| fetched.at)).max()
+        let of_all = [self.good.as_ref(), self.failed.as_deref()].into_iter().flatten();
+        own.chain(of_all.map(|fetched| fetched.at)).max()
     }
 
     /// The fetches without a file since the last one with a file, as they concern every agent.
@@ -114,27 +114,27 @@ impl Entry {
         std::iter::once(&*answer.own).chain(later).collect()
     }
 
-    /// What holds for the agent with this identity, which is computed only if agents were given
-    /// apart.
+    /// What holds for the agent with this identity, which is computed only if agents have got
+    /// different responses.
     pub(super) fn view(&self, identity: impl FnOnce() -> FetchIdentity) -> View<'_> {
-        let shared = View {
+        let for_all = View {
             states: &self.states,
             failed: self.failed.as_ref(),
-            is_shared: true,
-            asked_as: None,
+            for_all_agents: true,
+            only_agent: None,
         };
-        let alone = View { is_shared: false, ..shared };
-        let Some(agents) = &self.agents else { return shared };
+        let for_some = View { for_all_agents: false, ..for_all };
+        let Some(agents) = &self.agents else { return for_all };
         match (agents.of(&identity()), &agents.others) {
             (Some(answer), _) if answer.is_last => View {
                 states: &answer.states,
                 failed: Some(&answer.own),
-                is_shared: false,
-                asked_as: Some(&answer.identity),
+                for_all_agents: false,
+                only_agent: Some(&answer.identity),
             },
-            (Some(answer), _) => View { states: &answer.states, ..alone },
-            (None, Some(others)) => View { states: others, ..alone },
-            (None, None) => shared,
+            (Some(answer), _) => View { states: &answer.states, ..for_some },
+            (None, Some(others)) => View { states: others, ..for_some },
+            (None, None) => for_all,
         }
     }
 
@@ -151,9 +151,9 @@ impl Entry {
         find(&self.states, profile)
     }
 
-    /// The validators for a conditional request; `None` unless a 304 could be applied under every
+    /// The validators for a conditional request; `None` unless a 304 could be applied for every
     /// profile.
-    pub(super) fn validators(&self, asking: &Arc<Profile>) -> Option<Validators> {
+    pub(super) fn validators(&self, profile: &Arc<Profile>) -> Option<Validators> {
         let Some(Fetched { result: AccessResult::Successful { snapshot, .. }, .. }) = &self.good
         else {
             return None;
@@ -166,7 +166,7 @@ impl Entry {
         // A truncated file is fetched in full: a raised limit must see the rest.
         let may = has_any
             && !snapshot.cut
-            && self.state(asking).is_some()
+            && self.state(profile).is_some()
             && self.states.iter().all(understands);
         may.then(|| Validators {
             url: snapshot.url.clone(),
@@ -203,7 +203,7 @@ impl Entry {
 }
 
 /// Which agents a fetch concerns.
-enum Bearing {
+enum Scope {
     /// It settles the file: for every agent, and replaces responses to single agents.
     File,
     /// It concerns the site: for every agent, as another failure.

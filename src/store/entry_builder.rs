@@ -1,4 +1,4 @@
-//! Builds entries: from a fetch, under a further profile, or from their persisted form.
+//! Builds entries: from a fetch, for one more profile, or from their persisted form.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct EntryBuilder {
 }
 
 impl EntryBuilder {
-    /// Sets the profiles under which restored entries get a state. Replaces the earlier ones.
+    /// Sets the profiles for which restored entries get a state. Replaces the earlier ones.
     pub(super) fn set_profiles<'a>(&self, profiles: impl IntoIterator<Item = &'a Arc<Profile>>) {
         let mut known = self.profiles.lock();
         known.clear();
@@ -45,30 +45,35 @@ impl EntryBuilder {
         Entry::after(known, profile, identity, fetched, jitter(), &self.read())
     }
 
-    /// The entry with a state under `profile`, and whether that is new.
-    pub(super) fn under(&self, profile: &Arc<Profile>, entry: Arc<Entry>) -> (Arc<Entry>, bool) {
-        if entry.is_under(profile) {
+    /// The entry with a state for `profile`, and whether that is new.
+    pub(super) fn derive_for(
+        &self,
+        profile: &Arc<Profile>,
+        entry: Arc<Entry>,
+    ) -> (Arc<Entry>, bool) {
+        if entry.has_state_for(profile) {
             return (entry, false);
         }
         (Arc::new(entry.with_profile(profile, jitter(), &self.read())), true)
     }
 
-    /// The restored entry, also under `asking`, and whether that profile was new.
-    pub(super) fn restore_under(
+    /// The restored entry with a state for `profile` as well, and whether that is new.
+    pub(super) fn restore_for(
         &self,
-        asking: &Arc<Profile>,
+        profile: &Arc<Profile>,
         persisted: Persisted,
         blobs: Blobs,
     ) -> Option<(Arc<Entry>, bool)> {
         let mut profiles = self.profiles.lock().clone();
-        if !profiles.contains(asking) {
-            profiles.push(Arc::clone(asking));
+        if !profiles.contains(profile) {
+            profiles.push(Arc::clone(profile));
         }
-        let entry = self.restore_as(&profiles, persisted, blobs)?;
-        Some(self.under(asking, entry))
+        let entry = self.restore(&profiles, persisted, blobs)?;
+        Some(self.derive_for(profile, entry))
     }
 
-    pub(super) fn restore_as(
+    /// The restored entry, with states for `profiles` as by [`Entry::restore`].
+    pub(super) fn restore(
         &self,
         profiles: &[Arc<Profile>],
         persisted: Persisted,

@@ -1,4 +1,4 @@
-//! An entry under further profiles: their states are derived from the stored facts.
+//! The states of an entry for further profiles, derived from the stored facts.
 
 use std::sync::Arc;
 
@@ -57,8 +57,8 @@ impl Entry {
         }
     }
 
-    /// The state that the facts result in under `profile`: the last file, then the `failures`. An
-    /// `outage` observed under a profile of equal meanings continues with the last of them.
+    /// The state that the facts result in for `profile`: the last file, then the `failures`. An
+    /// `outage` observed for a profile of equal meanings continues with the last of them.
     pub(super) fn derive(
         &self,
         failures: &[&Fetched],
@@ -84,8 +84,8 @@ impl Entry {
         last.into_iter().fold(state, apply)
     }
 
-    /// Whether every agent has a state under `profile`.
-    pub(super) fn is_under(&self, profile: &Arc<Profile>) -> bool {
+    /// Whether every agent has a state for `profile`.
+    pub(super) fn has_state_for(&self, profile: &Arc<Profile>) -> bool {
         let agents = self.agents.iter().flat_map(|agents| agents.states());
         agents.chain([&self.states]).all(|states| find(states, profile).is_some())
     }

@@ -15,9 +15,9 @@ pub(super) struct View<'a> {
     /// The last fetch, if it returned no file.
     pub(super) failed: Option<&'a Arc<Fetched>>,
     /// Whether this also holds for every agent without a response of its own.
-    pub(super) is_shared: bool,
+    pub(super) for_all_agents: bool,
     /// The agent, if the last fetch holds for it alone.
-    pub(super) asked_as: Option<&'a FetchIdentity>,
+    pub(super) only_agent: Option<&'a FetchIdentity>,
 }
 
 impl<'a> View<'a> {

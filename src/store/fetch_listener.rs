@@ -32,7 +32,7 @@ pub struct FinishedFetch {
     pub failed: Option<Arc<Fetched>>,
 }
 
-/// How it changed the state under one profile.
+/// How it changed the state for one profile.
 #[derive(Clone, Debug)]
 pub struct StateChange {
     pub profile: Arc<Profile>,

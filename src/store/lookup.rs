@@ -1,19 +1,20 @@
-//! A lookup, from the first attempt to a current result.
+//! A lookup of one origin for one profile and agent: it takes what is current in memory, or else
+//! starts or joins a fetch and waits for its entry.
 
 use std::sync::{Arc, OnceLock};
 
 use super::entry::Entry;
 use super::fetch::{FetchIdentity, FetchRequest};
-use super::fetch_task::Wait;
-use super::fetches::Fetches;
 use super::origin_robots::{OriginRobots, Undecided};
+use super::pending_fetch::PendingFetch;
+use super::store_core::StoreCore;
 use crate::clients::Client;
 use crate::policy::profile::Profile;
 use crate::types::origin::Origin;
 
 /// The parameters of a lookup.
 pub(super) struct Lookup<'a> {
-    pub fetches: &'a Arc<Fetches>,
+    pub core: &'a Arc<StoreCore>,
     pub origin: &'a Origin,
     pub profile: &'a Arc<Profile>,
     /// The product token of the agent that is judged.
@@ -25,106 +26,90 @@ pub(super) struct Lookup<'a> {
 
 /// The outcome of one attempt.
 pub(super) enum Attempt {
+    /// The result.
     Current(OriginRobots),
-    /// The origin is known, but not yet under this profile.
-    Underived(Arc<Entry>),
-    Wait(Wait),
+    /// The entry in memory, which has no state for the profile yet.
+    NotDerived(Arc<Entry>),
+    /// A fetch to wait for.
+    Fetching(PendingFetch),
 }
 
 impl<'a> Lookup<'a> {
     pub(super) const fn new(
-        fetches: &'a Arc<Fetches>,
+        core: &'a Arc<StoreCore>,
         origin: &'a Origin,
         profile: &'a Arc<Profile>,
         agent: Option<&'a str>,
         client: &'a Client,
     ) -> Self {
-        Self { fetches, origin, profile, agent, client, identity: OnceLock::new() }
+        Self { core, origin, profile, agent, client, identity: OnceLock::new() }
     }
 
-    /// One attempt under the lock: a result, or a fetch to wait for, which is started if there is
-    /// none. A lookup that `has_waited` for another agent's fetch does not wait for a second one.
+    /// One attempt, under the lock of the entries. A lookup that `has_waited` for a fetch, and is
+    /// still without a result, waits for no other agent's fetch again.
     pub(super) fn attempt(&self, has_waited: bool) -> Result<Attempt, Undecided> {
-        let now = self.fetches.clock.wall();
-        let mut entries = self.fetches.entries.lock();
-        // If the origin has answered agents differently, each agent fetches for itself.
-        let mut may_share = !has_waited;
+        let now = self.core.clock.wall();
+        let mut entries = self.core.entries.lock();
+        let mut for_all_agents = !has_waited;
         let entry = entries.memory.get(self.origin);
         if let Some(entry) = entry {
-            if !entry.is_under(self.profile) {
-                return Ok(Attempt::Underived(Arc::clone(entry)));
+            if !entry.has_state_for(self.profile) {
+                return Ok(Attempt::NotDerived(Arc::clone(entry)));
             }
             let view = entry.view(|| self.identity().clone());
-            let held = view.state(self.profile);
-            if let Some(known) = held.and_then(|held| OriginRobots::if_current(held, &view, now)) {
-                if known.state().wants_refresh(now) {
-                    let (is_shared, entry) = (view.is_shared, Arc::clone(entry));
-                    self.fetches.refresh(
-                        entries,
-                        self.fetch_request(),
-                        is_shared,
-                        self.profile,
-                        entry,
-                    );
+            if let Some(robots) = OriginRobots::if_current(&view, self.profile, now) {
+                if robots.state().needs_refresh(now) {
+                    let (for_all_agents, entry) = (view.for_all_agents, Arc::clone(entry));
+                    let request = self.fetch_request();
+                    self.core.refresh(entries, request, for_all_agents, self.profile, entry);
                 }
-                return Ok(Attempt::Current(known));
+                return Ok(Attempt::Current(robots));
             }
-            may_share &= entry.agents.is_none();
+            // Once an origin has given agents different responses, each agent fetches for itself.
+            for_all_agents &= entry.agents.is_none();
         }
-        let known = entry.cloned();
-        let wait =
-            self.fetches.start(entries, self.fetch_request(), may_share, self.profile, known);
-        wait.map(Attempt::Wait)
+        let (request, previous) = (self.fetch_request(), entry.cloned());
+        let fetch =
+            self.core.start_or_join(entries, request, for_all_agents, self.profile, previous);
+        fetch.map(Attempt::Fetching)
     }
 
-    /// Waits until something current is known.
+    /// Goes on from the first `attempt` until there is a result.
     pub(super) async fn wait(&self, mut attempt: Attempt) -> Result<OriginRobots, Undecided> {
         let mut has_waited = false;
         loop {
-            let (waiting, has_joined) = match attempt {
-                Attempt::Current(known) => return Ok(known),
-                Attempt::Underived(entry) => {
-                    if let Some(known) = self.derive(&entry).await {
-                        return Ok(known);
-                    }
-                    attempt = self.attempt(has_waited)?;
-                    continue;
+            let entry = match attempt {
+                Attempt::Current(robots) => return Ok(robots),
+                Attempt::NotDerived(entry) => Some(entry),
+                Attempt::Fetching(fetch) => {
+                    let is_first = !std::mem::replace(&mut has_waited, true);
+                    fetch.entry(is_first).await?
                 }
-                Attempt::Wait(Wait::Joined(waiting)) => (waiting, true),
-                Attempt::Wait(Wait::Started(waiting)) => (waiting, false),
             };
-            let is_first = !std::mem::replace(&mut has_waited, true);
-            match waiting.outcome().await.unwrap_or(Err(Undecided::Aborted)) {
-                // Derived from the entry of that fetch: a small cache may have evicted it already.
-                Ok(entry) => {
-                    if let Some(known) = self.derive(&entry).await {
-                        return Ok(known);
-                    }
-                }
-                // Cancelled before this request joined, or for a limit that another client
-                // exhausted.
-                Err(why) if has_joined && why.is_due_to_others(is_first) => {}
-                Err(why) => return Err(why),
+            // Not by way of the memory: if that is small, it may have evicted the entry already.
+            if let Some(robots) = entry.and_then(|entry| self.derive(&entry)) {
+                return Ok(robots);
             }
             attempt = self.attempt(has_waited)?;
         }
     }
 
-    /// What `entry` results in under the profile; derives the state if it is missing.
-    pub(super) async fn derive(&self, entry: &Arc<Entry>) -> Option<OriginRobots> {
-        let now = self.fetches.clock.wall();
-        let entries = &self.fetches.entries;
-        let (derived, is_new) = entries.builder.under(self.profile, Arc::clone(entry));
+    /// What `entry` says for the profile and the agent, if that is current. A state that it does
+    /// not have for the profile is derived, and kept.
+    pub(super) fn derive(&self, entry: &Arc<Entry>) -> Option<OriginRobots> {
+        let now = self.core.clock.wall();
+        let entries = &self.core.entries;
+        let (derived, is_new) = entries.builder.derive_for(self.profile, Arc::clone(entry));
         if is_new {
             entries.replace(self.origin, entry, &derived);
         }
         let view = derived.view(|| self.identity().clone());
-        OriginRobots::if_current(view.state(self.profile)?, &view, now)
+        OriginRobots::if_current(&view, self.profile, now)
     }
 
     /// The identity of a fetch for the lookup.
     fn identity(&self) -> &FetchIdentity {
-        self.identity.get_or_init(|| self.fetches.identity(self.agent))
+        self.identity.get_or_init(|| self.core.identity(self.agent))
     }
 
     /// The parameters of a fetch for the lookup.

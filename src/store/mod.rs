@@ -9,7 +9,7 @@
 //!
 //! A `lookup` reads the `entries` (in memory, then on disk). What is not current
 //! there starts or joins a flight in `single_flight`; its task in `fetch_task` fetches, stores
-//! the new entry, and wakes the waiters. `sharing` adds what other proxies have fetched.
+//! the new entry, and wakes the waiters. `engine_slot` adds what other proxies have fetched.
 
 mod agents;
 mod applied_fetch;
@@ -19,6 +19,7 @@ mod config;
 mod convert;
 mod counters;
 pub mod disk;
+mod engine_slot;
 mod entries;
 mod entry;
 mod entry_builder;
@@ -26,20 +27,21 @@ mod entry_profiles;
 mod entry_size;
 mod entry_view;
 pub mod fetch;
+mod fetch_completion;
 mod fetch_listener;
 mod fetch_task;
-mod fetches;
 pub mod limits;
 mod lookup;
 mod memory;
 mod origin_robots;
 mod parse_cache;
+mod pending_fetch;
 mod persisted;
+mod published_entry;
 mod report;
-mod shared_entry;
-mod sharing;
 mod single_flight;
 mod states;
+mod store_core;
 mod subscribers;
 #[cfg(test)]
 mod tests;
@@ -61,27 +63,27 @@ use counters::Counters;
 pub use counters::Stats;
 use disk::Disk;
 pub use disk::Health;
+use engine_slot::EngineSlot;
 use entries::Entries;
 use fetch::FetchRobots;
 use fetch_listener::ListenerSlot;
 pub use fetch_listener::{FetchListener, FinishedFetch, StateChange};
-use fetches::Fetches;
 use lookup::{Attempt, Lookup};
 use memory::Memory;
 pub use origin_robots::{OriginRobots, Undecided, WeakOriginRobots};
 pub use persisted::{
     Digest, Failed, FieldValue, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
 };
+pub use published_entry::PublishedEntry;
 pub use report::{Report, SharedReport};
-pub use shared_entry::SharedEntry;
-use sharing::Sharing;
 use single_flight::SingleFlight;
+use store_core::StoreCore;
 use subscribers::Subscribers;
 
 /// The store of the process, shared by all workers.
 pub struct Store {
     config: ArcSwap<Config>,
-    fetches: Arc<Fetches>,
+    core: Arc<StoreCore>,
     /// Limits the requests that wait for fetches.
     waiters: Arc<FairSemaphore>,
 }
@@ -95,7 +97,7 @@ impl Store {
         disk: Option<Disk>,
     ) -> Arc<Self> {
         let memory = Memory::new(config.entries_max, config.bytes_max);
-        let fetches = Fetches {
+        let core = StoreCore {
             entries: Arc::new(Entries::new(memory, disk)),
             flights: SingleFlight::new(config.flights()),
             fetcher: ArcSwap::from_pointee(fetcher),
@@ -103,10 +105,10 @@ impl Store {
             counters: Counters::default(),
             subscribers: Subscribers::default(),
             listener: ListenerSlot::default(),
-            sharing: Sharing::default(),
+            engine: EngineSlot::default(),
         };
         Arc::new(Self {
-            fetches: Arc::new(fetches),
+            core: Arc::new(core),
             waiters: FairSemaphore::new(config.waiters_max),
             config: ArcSwap::from_pointee(config),
         })
@@ -114,32 +116,32 @@ impl Store {
 
     /// Applies new bounds at once, and another fetcher from the next fetch on.
     pub fn change(&self, config: Config, fetcher: Arc<dyn FetchRobots>) {
-        self.fetches.flights.resize(config.flights());
+        self.core.flights.resize(config.flights());
         self.waiters.resize(config.waiters_max);
-        self.fetches.entries.lock().memory.resize(config.entries_max, config.bytes_max);
-        self.fetches.fetcher.store(Arc::new(fetcher));
+        self.core.entries.lock().memory.resize(config.entries_max, config.bytes_max);
+        self.core.fetcher.store(Arc::new(fetcher));
         self.config.store(Arc::new(config));
     }
 
-    /// Sets the profiles in use, before the first lookup under them: a restored entry gets states
-    /// under all of them, whichever is looked up first. Replaces the earlier ones.
+    /// Sets the profiles in use, before the first lookup for them: a restored entry gets states
+    /// for all of them, whichever is looked up first. Replaces the earlier ones.
     pub fn set_profiles<'a>(&self, profiles: impl IntoIterator<Item = &'a Arc<Profile>>) {
-        self.fetches.entries.builder.set_profiles(profiles);
+        self.core.entries.builder.set_profiles(profiles);
     }
 
     /// Reports every later fetch that ends with a result to `listener`. Only the first call has an
     /// effect.
     pub fn set_listener(&self, listener: Arc<dyn FetchListener>) {
-        self.fetches.listener.set(listener);
+        self.core.listener.set(listener);
     }
 
     /// Shares what is fetched with the other proxies of `engine`, and takes up what they fetch.
     /// Only the first call has an effect.
     pub fn share(&self, engine: Arc<dyn Engine>) {
-        self.fetches.sharing.set(engine);
+        self.core.engine.set(engine);
     }
 
-    /// What is known of `origin` under `profile`, current at the time of return. `agent` is the
+    /// What is known of `origin` for `profile`, current at the time of return. `agent` is the
     /// product token that is judged and for which a fetch is made; `client` is the client in whose
     /// turn it waits.
     ///
@@ -153,8 +155,8 @@ impl Store {
         agent: Option<&str>,
         client: &Client,
     ) -> Result<OriginRobots, Undecided> {
-        let lookup = Lookup::new(&self.fetches, origin, profile, agent, client);
-        let counters = &self.fetches.counters;
+        let lookup = Lookup::new(&self.core, origin, profile, agent, client);
+        let counters = &self.core.counters;
         let attempt = lookup.attempt(false)?;
         if let Attempt::Current(known) = attempt {
             counters.hits.fetch_add(1, Ordering::Relaxed);
@@ -172,38 +174,38 @@ impl Store {
 
     /// Subscribes to what becomes known of `origin`. The first change is what is known now.
     pub fn changes(&self, origin: &Origin) -> Changes {
-        Changes::of(&self.fetches, origin)
+        Changes::of(&self.core, origin)
     }
 
     /// Records whether the site's pages respond, for profiles that consider it in a long outage.
     pub fn note_site(&self, origin: &Origin, is_up: bool) {
-        if let Some(entry) = self.fetches.entries.note_site(origin, is_up) {
-            self.fetches.subscribers.notify(origin, &entry);
+        if let Some(entry) = self.core.entries.note_site(origin, is_up) {
+            self.core.subscribers.notify(origin, &entry);
         }
     }
 
     /// What is known of `origin`, in memory or on disk.
     pub async fn get(&self, origin: &Origin) -> Option<Report> {
-        self.fetches.entries.report(origin).await
+        self.core.entries.report(origin).await
     }
 
     /// What the proxies that share an engine know of `origin`; `None`: no engine is set.
     pub async fn get_shared(&self, origin: &Origin) -> Option<SharedReport> {
-        self.fetches.sharing.lookup(origin).await
+        self.core.engine.lookup(origin).await
     }
 
     /// Removes `origin` from memory and disk, and from what proxies share. Returns whether it was
     /// known. A fetch in flight stores its own result, and nothing of what was known before.
     pub async fn forget(&self, origin: &Origin) -> bool {
         let was_known = self.get(origin).await.is_some();
-        self.fetches.sharing.forget(origin).await;
-        self.fetches.entries.forget(origin, || self.fetches.flights.forget(origin));
+        self.core.engine.forget(origin).await;
+        self.core.entries.forget(origin, || self.core.flights.forget(origin));
         was_known
     }
 
     /// The counters at one moment.
     pub fn stats(&self) -> Stats {
-        let Fetches { entries, flights, counters, .. } = &*self.fetches;
+        let StoreCore { entries, flights, counters, .. } = &*self.core;
         let state = entries.lock();
         Stats {
             entries: state.memory.len(),
@@ -220,12 +222,12 @@ impl Store {
 
     /// The number of fetches by result.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.fetches.counters.results().into_iter()
+        self.core.counters.results().into_iter()
     }
 
     /// The disk, if there is one.
     pub fn disk(&self) -> Option<&Disk> {
-        self.fetches.entries.disk()
+        self.core.entries.disk()
     }
 
     /// The health of the disk.

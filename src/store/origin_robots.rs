@@ -11,13 +11,13 @@ use crate::policy::state::{Policy, PolicyStatus, RobotsState};
 use crate::store::fetch::FetchIdentity;
 use crate::types::timestamp::Timestamp;
 
-/// What is known of an origin under a profile. Cheap to clone.
+/// What is known of an origin for a profile. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct OriginRobots {
     state: Arc<RobotsState>,
     profile: Arc<Profile>,
     failed: Option<Arc<Fetched>>,
-    asked_as: Option<FetchIdentity>,
+    only_agent: Option<FetchIdentity>,
     /// When the state was current.
     at: Timestamp,
 }
@@ -74,17 +74,19 @@ impl Undecided {
 }
 
 impl OriginRobots {
+    /// What `view` says for `profile`; `None` if there is no state for it, or it is due.
     pub(super) fn if_current(
-        (state, profile): &(Arc<RobotsState>, Arc<Profile>),
         view: &View<'_>,
+        profile: &Arc<Profile>,
         now: Timestamp,
     ) -> Option<Self> {
+        let (state, profile) = view.state(profile)?;
         match state.policy_status(profile, now) {
             PolicyStatus::Current(_) => Some(Self {
                 state: Arc::clone(state),
                 profile: Arc::clone(profile),
                 failed: view.failed.cloned(),
-                asked_as: view.asked_as.cloned(),
+                only_agent: view.only_agent.cloned(),
                 at: now,
             }),
             PolicyStatus::Due => None,
@@ -130,8 +132,8 @@ impl OriginRobots {
     }
 
     /// The agent, if the last fetch holds for it alone.
-    pub const fn asked_as(&self) -> Option<&FetchIdentity> {
-        self.asked_as.as_ref()
+    pub const fn only_agent(&self) -> Option<&FetchIdentity> {
+        self.only_agent.as_ref()
     }
 
     /// The profile of the lookup.

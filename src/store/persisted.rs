@@ -35,7 +35,7 @@ pub struct Persisted {
     /// The states of agents that are not in `agents`, set once an agent has been evicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Vec<PersistedState>>,
-    /// The number under which proxies share it; 0 if they do not.
+    /// The token under which it is published at the engine; 0 if it is not.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub token: u64,
 }
@@ -49,7 +49,8 @@ const fn is_zero(number: &u64) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PersistedAgent {
     /// The User-Agent of the fetch, without version and contact.
-    pub asked_as: FetchIdentity,
+    #[serde(rename = "asked_as")]
+    pub identity: FetchIdentity,
     pub answer: Failed,
     /// Whether it is the last fetch that concerns the agent; otherwise that is
     /// [`Persisted::failed`].
@@ -107,7 +108,7 @@ pub struct Failed {
     pub cause: Cause,
 }
 
-/// A state under one profile.
+/// The state for one profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PersistedState {
     pub profile: Fingerprint,

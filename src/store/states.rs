@@ -13,7 +13,7 @@ pub(super) type States = Vec<(Arc<RobotsState>, Arc<Profile>)>;
 /// Parses a file in a dialect, or returns the parsed file from the cache.
 pub(super) type Read<'a> = &'a dyn Fn(&Snapshot, &Dialect) -> Arc<RobotsTxt>;
 
-/// The state under `profile`.
+/// The state for `profile`, with that.
 pub(super) fn find<'a>(
     states: &'a States,
     profile: &Arc<Profile>,

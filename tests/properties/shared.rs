@@ -3,7 +3,7 @@
 
 use courtesy::engine::format::{decode_file, decode_known, encode_file, encode_known};
 use courtesy::engine::{LeaseToken, SealKey};
-use courtesy::store::SharedEntry;
+use courtesy::store::PublishedEntry;
 
 const KEY: &[u8] = b"courtesy:1:{https://example.com}:known";
 /// The most bytes of a text, here.
@@ -33,7 +33,7 @@ fn check_known(token: LeaseToken, text: &[u8], seal: Option<&SealKey>) {
     assert_eq!(again, Some((token, Ok(text.to_vec()))));
     let changed = decode_known(b"another key", &value, seal, TEXT_MAX);
     assert!(seal.is_none() || changed.is_some_and(|(_, text)| text.is_err()), "it has a seal");
-    if let Some(entry) = SharedEntry::read(text) {
-        assert_eq!(SharedEntry::read(&entry.write()), Some(entry));
+    if let Some(entry) = PublishedEntry::read(text) {
+        assert_eq!(PublishedEntry::read(&entry.write()), Some(entry));
     }
 }

@@ -184,7 +184,7 @@ impl Shown {
 impl OfAgent {
     fn of(agent: store::PersistedAgent) -> Self {
         Self {
-            asked_as: sanitize::text(agent.asked_as.as_str().as_bytes(), RECORD_TEXT_BYTES_MAX),
+            asked_as: sanitize::text(agent.identity.as_str().as_bytes(), RECORD_TEXT_BYTES_MAX),
             states: agent.states.into_iter().map(State::of).collect(),
             answer: Attempt::of(agent.answer),
         }

@@ -137,7 +137,7 @@ impl DecisionContext<'_> {
             _ => None,
         };
         audit::Robots {
-            asked_as: known.asked_as().map(|identity| Record::text(identity.as_str().as_bytes())),
+            asked_as: known.only_agent().map(|identity| Record::text(identity.as_str().as_bytes())),
             capture: snapshot.map(|snapshot| sanitize::hex(&snapshot.capture.sha256)),
             cause: absence.map(|absence| Record::text(absence.cause.to_string().as_bytes())),
             confirmed_at: copy.map(|copy| copy.confirmed_at),

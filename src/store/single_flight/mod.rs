@@ -126,7 +126,7 @@ where
         self.table.lock().find(key).is_some()
     }
 
-    /// Joins the flight of `key` or, if it `is_shared`, that of any identity that is shared; begins
+    /// Joins the flight of `key`, or one of another identity if both are for all identities; begins
     /// one if there is none. `client` waits for it as long as it holds the [`Waiting`].
     pub fn start(
         self: &Arc<Self>,

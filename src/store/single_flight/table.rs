@@ -9,7 +9,7 @@ pub struct FlightKey<K, I> {
     pub key: K,
     pub identity: I,
     /// Whether callers of other identities wait for it.
-    pub is_shared: bool,
+    pub for_all_identities: bool,
 }
 
 /// Flights `F` by key and identity, and the values `T` with which they completed.
@@ -19,7 +19,9 @@ pub(super) struct Table<K, I, F, T> {
 }
 
 struct OfKey<I, F, T> {
-    shared: Option<(I, F)>,
+    /// The one for all identities, and the identity that began it.
+    for_all: Option<(I, F)>,
+    /// Those for one identity each.
     own: HashMap<I, F>,
     /// The value of the last flight that completed, for those still in progress.
     last_value: Option<T>,
@@ -33,7 +35,7 @@ impl<K, I, F, T> Default for Table<K, I, F, T> {
 
 impl<I, F, T> Default for OfKey<I, F, T> {
     fn default() -> Self {
-        Self { shared: None, own: HashMap::new(), last_value: None }
+        Self { for_all: None, own: HashMap::new(), last_value: None }
     }
 }
 
@@ -44,12 +46,13 @@ impl<K, I, F, T> Table<K, I, F, T> {
 }
 
 impl<K: Eq + Hash, I: Eq + Hash, F, T> Table<K, I, F, T> {
-    /// The flight that a caller of `key` waits for; if that `is_shared`, also another identity's.
+    /// The flight that a caller of `key` waits for: if it is for all identities, also one that another
+    /// identity began.
     pub(super) fn find(&self, key: &FlightKey<K, I>) -> Option<&F> {
         let flights = self.keys.get(&key.key)?;
-        let joins = |identity: &I| key.is_shared || *identity == key.identity;
-        let shared = flights.shared.as_ref().filter(|(identity, _)| joins(identity));
-        shared.map(|(_, flight)| flight).or_else(|| flights.own.get(&key.identity))
+        let joins = |identity: &I| key.for_all_identities || *identity == key.identity;
+        let for_all = flights.for_all.as_ref().filter(|(identity, _)| joins(identity));
+        for_all.map(|(_, flight)| flight).or_else(|| flights.own.get(&key.identity))
     }
 
     /// The value of the last flight of `key` that completed while others were in progress.
@@ -60,13 +63,13 @@ impl<K: Eq + Hash, I: Eq + Hash, F, T> Table<K, I, F, T> {
     /// Removes the flight. Others of its key may build on `value`.
     pub(super) fn remove(&mut self, key: &FlightKey<K, I>, value: Option<T>) {
         let Some(flights) = self.keys.get_mut(&key.key) else { return };
-        let was_there = if key.is_shared {
-            flights.shared.take().is_some()
+        let was_there = if key.for_all_identities {
+            flights.for_all.take().is_some()
         } else {
             flights.own.remove(&key.identity).is_some()
         };
         self.count -= usize::from(was_there);
-        if flights.shared.is_none() && flights.own.is_empty() {
+        if flights.for_all.is_none() && flights.own.is_empty() {
             self.keys.remove(&key.key);
         } else if value.is_some() {
             flights.last_value = value;
@@ -77,7 +80,7 @@ impl<K: Eq + Hash, I: Eq + Hash, F, T> Table<K, I, F, T> {
     pub(super) fn forget(&mut self, key: &K) -> impl Iterator<Item = &F> {
         self.keys.get_mut(key).into_iter().flat_map(|flights| {
             flights.last_value = None;
-            flights.shared.iter().map(|(_, flight)| flight).chain(flights.own.values())
+            flights.for_all.iter().map(|(_, flight)| flight).chain(flights.own.values())
         })
     }
 }
@@ -85,8 +88,8 @@ impl<K: Eq + Hash, I: Eq + Hash, F, T> Table<K, I, F, T> {
 impl<K: Clone + Eq + Hash, I: Clone + Eq + Hash, F, T> Table<K, I, F, T> {
     pub(super) fn insert(&mut self, key: &FlightKey<K, I>, flight: F) {
         let flights = self.keys.entry(key.key.clone()).or_default();
-        if key.is_shared {
-            flights.shared = Some((key.identity.clone(), flight));
+        if key.for_all_identities {
+            flights.for_all = Some((key.identity.clone(), flight));
         } else {
             flights.own.insert(key.identity.clone(), flight);
         }

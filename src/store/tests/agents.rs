@@ -178,11 +178,9 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
             others: None,
             token: 0,
         };
-        let tiers = &house.store.fetches.entries;
-        let entry = tiers
-            .builder
-            .restore_as(&[profile], older, Default::default())
-            .expect("it can be read");
+        let tiers = &house.store.core.entries;
+        let entry =
+            tiers.builder.restore(&[profile], older, Default::default()).expect("it can be read");
         tiers.lock().memory.put(&origin(HOST), entry);
         assert_eq!(house.policy_of("Victim").await, "rules");
         assert_eq!(house.fetches(), 1);
@@ -283,7 +281,7 @@ async fn what_was_observed_for_long_keeps_its_place() {
         house.policy_of(&format!("made-up-{number}")).await;
     }
     let persisted = house.store.get(&origin(HOST)).await.expect("it is known").persisted;
-    let real = persisted.agents.iter().find(|agent| agent.asked_as.as_str() == "Real courtesy");
+    let real = persisted.agents.iter().find(|agent| agent.identity.as_str() == "Real courtesy");
     assert_eq!(real.expect("it has its place").states[0].since, START);
 }
 

@@ -195,7 +195,7 @@ async fn what_waits_for_a_file_that_does_not_come_is_bounded() {
     house.ask("example.com", &rfc9309()).await;
     let entry = house
         .store
-        .fetches
+        .core
         .entries
         .lock()
         .memory

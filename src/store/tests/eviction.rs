@@ -41,7 +41,7 @@ impl House {
     }
 
     fn is_evicted(&self, number: usize) -> bool {
-        self.store.fetches.entries.lock().memory.peek(&origin(&host(number))).is_none()
+        self.store.core.entries.lock().memory.peek(&origin(&host(number))).is_none()
     }
 
     async fn body(&self, number: usize) -> Bytes {
@@ -202,7 +202,7 @@ async fn an_origin_forgotten_while_it_is_loaded_stays_forgotten() {
     let home = Home::new();
     let house = evicted(&home, vec![]).await;
     assert!(house.store.disk().expect("a disk").flush(TIMEOUT));
-    let entries = Arc::clone(&house.store.fetches.entries);
+    let entries = Arc::clone(&house.store.core.entries);
     let google = named("google");
     // The read begins on the blocking pool, and its result is to be taken after the origin is
     // forgotten: of several reads one is not over at once.

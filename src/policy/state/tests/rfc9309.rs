@@ -166,14 +166,14 @@ fn retry_after_is_honoured_up_to_an_hour() {
 }
 
 #[test]
-fn the_last_tenth_of_freshness_wants_a_refresh() {
-    let wants = |site: &Site| site.state.wants_refresh(site.now);
+fn the_last_tenth_of_freshness_needs_a_refresh() {
+    let needs = |site: &Site| site.state.needs_refresh(site.now);
     let site = Site::new("rfc9309").after(&good());
-    assert!(!wants(&site));
+    assert!(!needs(&site));
     let site = site.later(DAY * 9 / 10 - MINUTE);
-    assert!(!wants(&site));
-    assert!(wants(&site.later(MINUTE)));
-    assert!(!wants(&Site::new("rfc9309").after(&status(503))));
+    assert!(!needs(&site));
+    assert!(needs(&site.later(MINUTE)));
+    assert!(!needs(&Site::new("rfc9309").after(&status(503))));
 }
 
 #[test]

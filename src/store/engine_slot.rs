@@ -1,5 +1,5 @@
-//! What proxies share of robots.txt files, through the engine: which of them fetches, and what it
-//! found. Without an engine each fetches for itself.
+//! The engine of the store: by it proxies agree which of them fetches, and share what it found.
+//! Without an engine each fetches for itself.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use tokio::time::sleep;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::persisted::Persisted;
+use super::published_entry::PublishedEntry;
 use super::report::SharedReport;
-use super::shared_entry::SharedEntry;
 use crate::engine::{
     CLOCK_OFFSET_MAX_MICROS, Engine, LeaseToken, LookupOutcome, LookupRequest, LookupResponse,
     PublishRequest,
@@ -28,12 +28,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often a lease is renewed; it lasts three times as long.
 const RENEWAL: Duration = Duration::from_secs(1);
+
 /// The engine, once it is set.
 #[derive(Debug, Default)]
-pub(super) struct Sharing(OnceLock<Arc<dyn Engine>>);
+pub(super) struct EngineSlot(OnceLock<Arc<dyn Engine>>);
 
 /// What is to be done about an origin whose robots.txt is due.
-pub(super) enum SharedLookup {
+pub(super) enum EngineLookup {
     /// Another proxy has found this, which is current.
     Found(Arc<Entry>),
     /// This proxy fetches, on top of an entry; with a lease, it is the only one that does.
@@ -50,13 +51,13 @@ pub(super) struct Lease {
 }
 
 /// The parameters of a lookup at the engine.
-pub(super) struct SharedLookupRequest<'a> {
+pub(super) struct EngineLookupRequest<'a> {
     pub entries: &'a Arc<Entries>,
     pub origin: &'a Origin,
     pub profile: &'a Arc<Profile>,
 }
 
-impl Sharing {
+impl EngineSlot {
     /// Sets the engine, unless there is one.
     pub(super) fn set(&self, engine: Arc<dyn Engine>) {
         let _ = self.0.set(engine);
@@ -66,18 +67,18 @@ impl Sharing {
     /// fetches. Without an engine, or while it is away, this proxy fetches for itself.
     pub(super) async fn lookup_or_lease(
         &self,
-        request: SharedLookupRequest<'_>,
+        request: EngineLookupRequest<'_>,
         own: Option<Arc<Entry>>,
         is_current: impl Fn(&Entry) -> bool,
-    ) -> SharedLookup {
-        let Some(engine) = self.0.get() else { return SharedLookup::Fetch(own, None) };
+    ) -> EngineLookup {
+        let Some(engine) = self.0.get() else { return EngineLookup::Fetch(own, None) };
         let (mut best, mut pause, end) = (own, PAUSE_MIN, monotonic() + WAIT_MAX);
         let mut have = best.as_ref().map_or_else(LeaseToken::default, |entry| entry.token);
         loop {
             let lookup =
                 LookupRequest { origin: request.origin, have, may_fetch: true, is_used: true };
             let Ok(LookupResponse { outcome, .. }) = engine.lookup(lookup).await else {
-                return SharedLookup::Fetch(best, None);
+                return EngineLookup::Fetch(best, None);
             };
             match outcome {
                 LookupOutcome::Newer { token, value } => {
@@ -89,22 +90,22 @@ impl Sharing {
                     // A newer result of this proxy, from a time when the engine was away, is kept.
                     if best.as_ref().is_none_or(|best| best.tried_at() <= found.tried_at()) {
                         if is_current(&found) {
-                            return SharedLookup::Found(found);
+                            return EngineLookup::Found(found);
                         }
                         best = Some(found);
                     }
                 }
                 LookupOutcome::Lease(token) => {
                     let (engine, origin) = (Arc::clone(engine), request.origin.clone());
-                    return SharedLookup::Fetch(best, Some(Lease { engine, origin, token }));
+                    return EngineLookup::Fetch(best, Some(Lease { engine, origin, token }));
                 }
-                LookupOutcome::Wait(_) if monotonic() >= end => return SharedLookup::TimedOut,
+                LookupOutcome::Wait(_) if monotonic() >= end => return EngineLookup::TimedOut,
                 LookupOutcome::Wait(_) => {
                     // Up to a quarter more, so that not all ask at once.
                     sleep(pause.mul_f64(1.0 + random() / 4.0)).await;
                     pause = PAUSE_MAX.min(2 * pause);
                 }
-                LookupOutcome::Unchanged => return SharedLookup::Fetch(best, None),
+                LookupOutcome::Unchanged => return EngineLookup::Fetch(best, None),
             }
         }
     }
@@ -116,7 +117,7 @@ impl Sharing {
         Some(match self.0.get()?.lookup(request).await {
             Ok(LookupResponse { outcome, presence }) => {
                 let known = match outcome {
-                    LookupOutcome::Newer { value, .. } => SharedEntry::read(&value),
+                    LookupOutcome::Newer { value, .. } => PublishedEntry::read(&value),
                     _ => None,
                 };
                 let known = known.map(|entry| entry.known).filter(|it| *it != Persisted::default());
@@ -141,7 +142,7 @@ impl Sharing {
                 Ok(LookupOutcome::Newer { token, .. }) => have = token,
                 // Nothing is known: it is published as an entry without a result.
                 Ok(LookupOutcome::Lease(token)) => {
-                    let value = SharedEntry::default().write();
+                    let value = PublishedEntry::default().write();
                     return engine
                         .publish(PublishRequest { origin, token, value: &value })
                         .await
@@ -185,7 +186,7 @@ impl Lease {
                 return self.release().await;
             }
         }
-        let value = SharedEntry::of(entry).write();
+        let value = PublishedEntry::of(entry).write();
         if engine.publish(PublishRequest { origin, token: *token, value: &value }).await.is_err() {
             self.release().await;
         }
@@ -200,12 +201,12 @@ impl Lease {
 /// The entry that another proxy has published; `None` if it is not whole.
 async fn restore(
     engine: &dyn Engine,
-    request: &SharedLookupRequest<'_>,
+    request: &EngineLookupRequest<'_>,
     own: &Option<Arc<Entry>>,
     token: LeaseToken,
     value: &[u8],
 ) -> Option<Arc<Entry>> {
-    let shared = SharedEntry::read(value)?;
+    let shared = PublishedEntry::read(value)?;
     let file = match shared.file() {
         Some(sha256) => {
             let snapshot = own.as_ref().and_then(|own| own.snapshot());
@@ -218,7 +219,7 @@ async fn restore(
     };
     let (persisted, blobs) = shared.parts(file)?;
     let (entries, profile) = (Arc::clone(request.entries), Arc::clone(request.profile));
-    let build = move || entries.builder.restore_under(&profile, persisted, blobs);
+    let build = move || entries.builder.restore_for(&profile, persisted, blobs);
     let (entry, _) = request.entries.background.run(build).await??;
     Some(Arc::new(Entry { token, ..Entry::clone(&entry) }))
 }

@@ -11,7 +11,7 @@ use super::persisted::{Digest, Persisted};
 
 /// What one proxy shares with the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SharedEntry {
+pub struct PublishedEntry {
     /// The JSON of the database.
     pub known: Persisted,
     /// Each as it is hashed.
@@ -19,7 +19,7 @@ pub struct SharedEntry {
     captures: Vec<String>,
 }
 
-impl SharedEntry {
+impl PublishedEntry {
     pub(super) fn of(entry: &Entry) -> Self {
         let (known, blobs) = entry.persist();
         let file = known.good.as_ref().map(|good| good.file.sha256);
