@@ -40,7 +40,9 @@ impl<'a> Dialer<'a> {
         }
     }
 
-    /// Takes an idle connection out of the pool, if there is one.
+    /// Takes an idle connection out of the pool, if there is one for a request with these
+    /// `loop_tokens`: the identifiers of the proxies that it has passed, to find loops over parent
+    /// proxies.
     pub fn take_idle(self, origin: &Origin, loop_tokens: &LoopTokens) -> Option<Connection> {
         let (connection, pool) = self.pool.take_any(origin, loop_tokens)?;
         Some(Connection::idle(connection, pool))

@@ -4,14 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::super::exit::{Exit, Failure, OrExit};
+use super::super::super::exit::Failure;
+use super::ports::served_ports;
 use super::reach::{Reach, Service};
-
-/// Ports whose connections are served: those of HTTP and HTTPS, and their usual alternatives.
-pub const SERVED: [u16; 4] = [80, 443, 8080, 8443];
-
-/// Ports that are served, at most: each takes two descriptors of the one message.
-const PORTS_MAX: usize = 100;
 
 /// The flags of sealed runs.
 #[derive(Args, Clone, Debug, Default)]
@@ -41,28 +36,7 @@ pub struct SealedFlags {
 impl SealedFlags {
     /// The served ports, in the order of their numbers.
     pub fn served(&self) -> Result<Vec<u16>, Failure> {
-        let mut served: Vec<_> = SERVED.to_vec();
-        for named in &self.ports {
-            let port = u16::try_from(named.unsigned_abs()).ok().filter(|port| *port > 0);
-            let port = port
-                .ok_or_else(|| anyhow::anyhow!("--ports: {named} is no port"))
-                .or_exit(Exit::Usage)?;
-            served.retain(|it| *it != port);
-            served.extend((*named > 0).then_some(port));
-        }
-        served.sort_unstable();
-        let services = self.services();
-        let reached = services.iter().find(|service| served.contains(&service.port));
-        let message = match reached {
-            Some(Service { host, port }) => Some(format!(
-                "--reach {host}:{port}: that port is served by the proxy; leave it out with --ports -{port}"
-            )),
-            None if served.len() + services.len() > PORTS_MAX => {
-                Some(format!("--ports and --reach: more than {PORTS_MAX} ports"))
-            }
-            None => None,
-        };
-        message.map_or(Ok(served), |it| Err(anyhow::anyhow!(it)).or_exit(Exit::Usage))
+        served_ports(&self.ports, &self.services())
     }
 
     /// The hosts and ports of `--reach`.

@@ -19,6 +19,7 @@ mod mounts;
 mod namespaces;
 mod network;
 mod nss;
+mod ports;
 mod reach;
 pub mod refused_connections;
 mod relay_record;
@@ -55,10 +56,10 @@ use crate::name_server::{NameServer, VirtualAddresses};
 use crate::proxy::RedirectKind;
 use crate::runtime::lock::Lock;
 use crate::server::Listeners;
-use flags::SERVED;
 pub use flags::SealedFlags;
 use messages::{NotExecuted, Release};
 use mounts::Mount;
+use ports::SERVED_PORTS;
 use reach::Relay;
 use refused_connections::{RefusedConnections, Report};
 use relay_record::RelayRecords;
@@ -124,7 +125,7 @@ fn note_killed(status: ExitStatus, has_processes: bool) {
 /// Why not, and what helps.
 pub fn attempt() -> Result<Possible, Failure> {
     let rlimits = Rlimits::raise();
-    let (sealed, child) = SealedProcess::start(&SERVED, &[], &["true".into()], &rlimits)?;
+    let (sealed, child) = SealedProcess::start(&SERVED_PORTS, &[], &["true".into()], &rlimits)?;
     let possible = Possible { processes: sealed.has_processes() };
     drop(sealed);
     child.wait(false)?;

@@ -4,11 +4,12 @@
 //! interim (1xx) responses; and the detection of a client that leaves before its response.
 
 mod disconnect;
-mod idle;
+mod hyper_release;
 mod large_heads;
 mod read;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 
 use std::io;
 use std::pin::Pin;
@@ -21,23 +22,13 @@ use tokio::io::AsyncWrite;
 use tokio::time::Sleep;
 
 pub use large_heads::LargeHeads;
+pub use timeouts::Timeouts;
 
 use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::connection::send_backlog::WriteStall;
 use crate::proxy::connection::state::connection_state::ConnectionState;
 use crate::proxy::framing::Framing;
 use crate::runtime::lazy_timer::LazyTimer;
-
-/// The timeouts of a client's connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// Between two requests.
-    pub idle: Duration,
-    /// From the first byte of a request head to its last.
-    pub head: Duration,
-    /// Without reading anything of a response.
-    pub write: Duration,
-}
 
 /// Bytes that are read at once when hyper offers no buffer.
 const SCRATCH_BYTES: usize = 1024;
@@ -138,23 +129,6 @@ impl<S: ClientStream> ClientIo<S> {
     /// The stream, and the bytes that were read from it and not passed to hyper.
     pub fn into_parts(self) -> (S, BytesMut) {
         (self.stream, self.buffer)
-    }
-
-    /// Passes on the result of a write. A pending one fails when the client has read nothing for
-    /// the write timeout.
-    fn watch_write<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if poll.is_ready() {
-            self.writing.clear();
-            return poll;
-        }
-        let limit = self.timeouts.write;
-        ready!(self.writing.poll(&self.stream, limit, cx));
-        let reason = format!("the client has read nothing for {limit:?}");
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }
 
     /// Writes the queued interim responses. With pipelined requests, hyper may still hold the

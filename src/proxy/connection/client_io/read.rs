@@ -12,7 +12,6 @@ use tokio::io::{AsyncRead, ReadBuf};
 use super::{ClientIo, ReadPhase};
 use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::connection::state::target_form::TargetForm;
-use crate::proxy::framing::head;
 use crate::proxy::framing::head::encoded::Encoded;
 use crate::proxy::framing::{Fault, FramingStep};
 use crate::proxy::outcome::rejection::Rejection;
@@ -68,7 +67,7 @@ impl<S: ClientStream> ClientIo<S> {
                 return Poll::Ready(Ok(()));
             }
             if self.poll_more(cx, scratch)?.is_pending() {
-                return self.poll_read_deadline(cx).map(Ok);
+                return self.poll_read_timeout(cx).map(Ok);
             }
         }
     }
@@ -143,12 +142,12 @@ impl<S: ClientStream> ClientIo<S> {
     }
 
     /// Reads nothing more. The client gets the rejection after the responses that are still due.
-    fn refuse(&mut self, rejection: Rejection) {
+    pub(super) fn refuse(&mut self, rejection: Rejection) {
         self.state.reject_input(rejection);
         self.end();
     }
 
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.has_input_ended = true;
         self.buffer = BytesMut::new();
         if let Some(heads) = &mut self.heads {
@@ -200,26 +199,6 @@ impl<S: ClientStream> ClientIo<S> {
         self.buffer.extend_from_slice(new);
         scratch.set_filled(before);
         Poll::Ready(Ok(()))
-    }
-
-    /// Waits for the timeout of the phase, then ends the input. Between requests, hyper is
-    /// released sooner than that.
-    fn poll_read_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.state.is_idle() {
-            return Poll::Pending;
-        }
-        if self.phase == ReadPhase::Between && !self.is_without_hyper {
-            return self.poll_hyper_release(cx);
-        }
-        let is_head = self.phase == ReadPhase::Head;
-        let limit = if is_head { self.timeouts.head } else { self.timeouts.idle };
-        ready!(self.reading.poll(limit, cx));
-        if is_head {
-            self.refuse(head::too_slow());
-        } else {
-            self.end();
-        }
-        Poll::Ready(())
     }
 
     /// Reads for a connection that has left HTTP: the bytes in the buffer first.

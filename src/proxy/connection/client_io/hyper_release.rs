@@ -1,4 +1,4 @@
-//! An idle connection has no hyper: its state takes ten kilobytes, and is there only while it
+//! Releases hyper while a connection is idle; `timeouts.rs` closes an idle connection. hyper's state takes ten kilobytes, and is there only while it
 //! has something to do. It is released when no request comes for a moment, by an end of input that
 //! is not the connection's, and made again for the next request.
 //!
