@@ -43,7 +43,10 @@ use tokio_util::sync::CancellationToken;
 use crate::pace::{Lanes, Turn};
 use crate::runtime::box_future::box_future;
 use crate::types::origin::Origin;
-pub use body::{InformationalListener, ReadAllowance, RequestBody, ResponseBody, TimeoutBody, Via};
+pub use body::{
+    InformationalListener, ReadAllowance, RequestBody, RequestProgress, ResponseBody, TimeoutBody,
+    Via,
+};
 use boxed_request::BoxedRequest;
 use checkout::DialOptions;
 pub use config::{Config, ConfigSnapshot};

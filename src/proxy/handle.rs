@@ -1,6 +1,15 @@
 //! The path of a request: [`Proxy::handle`] checks it, decides on it, takes its turn and forwards
 //! it, or responds to it here. Every request takes this path, whatever connection it is sent on,
 //! and without a `Permit` nothing of it is sent.
+//!
+//! [`Proxy`] is in `instance.rs`; the steps of the path that are its methods:
+//!
+//! | file | step |
+//! | --- | --- |
+//! | `before_decision.rs` | the destination, the client, loops; responses to what goes no further |
+//! | `turn.rs` | the wait for the request's turn |
+//! | `connect/handler.rs` | a CONNECT: tunnelled, or intercepted |
+//! | `connect/synthetic.rs` | the CONNECT made for a client of SOCKS or of a transparent listener |
 
 use std::sync::Arc;
 
@@ -136,20 +145,20 @@ impl Proxy {
             }
             Destination::ProxyItself => return Ok(respond::options()),
         };
-        let present = HeaderSet::of(&request.head.headers);
-        if let Some(response) = self.respond_in_place(&mut request.head, present, &client)? {
+        let header_set = HeaderSet::of(&request.head.headers);
+        if let Some(response) = self.respond_in_place(&mut request.head, header_set, &client)? {
             return Ok(response);
         }
         let pending = self.metrics.begin(&target.origin);
         pending.finish(
-            self.decide_and_forward((request, present), target, &client, context, entry).await,
+            self.decide_and_forward((request, header_set), target, &client, context, entry).await,
         )
     }
 
     /// Decides on a resource, waits for its turn, and forwards the request.
     async fn decide_and_forward(
         &self,
-        (request, present): (BoxedRequest<Incoming>, HeaderSet),
+        (request, header_set): (BoxedRequest<Incoming>, HeaderSet),
         target: Target,
         client: &Client,
         context: &ConnectionContext,
@@ -165,12 +174,12 @@ impl Proxy {
                 return Ok((RequestOutcome::RobotsCopy, respond::robots_txt(&snapshot, age)));
             }
         };
-        let headers = present.has(HeaderSet::PACE).then_some(&head.headers);
+        let headers = header_set.has(HeaderSet::PACE).then_some(&head.headers);
         let turn = self.acquire_turn(&permit, headers, info, &context.shutdown).await?;
         let ConnectionContext { state, shutdown, .. } = context;
         let client_side =
             ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
-        match self.forwarding.forward(&permit, turn, (request, present), client_side).await {
+        match self.forwarding.forward(&permit, turn, (request, header_set), client_side).await {
             Ok(response) => {
                 self.gate.note_response(&permit, Ok(response.status()));
                 Ok((RequestOutcome::Forwarded, response))

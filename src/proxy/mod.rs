@@ -2,6 +2,7 @@
 //!
 //! [`Proxy::handle`] in `handle.rs` is the whole path of one.
 
+mod before_decision;
 mod client_protocol;
 mod connect;
 mod connection;
@@ -15,7 +16,6 @@ mod listener_tls;
 mod observe;
 mod outcome;
 mod request;
-mod request_checks;
 mod response;
 mod socks;
 #[doc(hidden)]

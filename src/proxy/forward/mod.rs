@@ -12,14 +12,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::{HeaderValue, Response, StatusCode, Version};
+use http::{Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::oneshot;
 
 use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::{
-    self, Egress, Error, Failure, RequestBody, Requester, ResponseBody, TimeoutBody,
+    self, Egress, Error, Failure, RequestBody, RequestProgress, Requester, ResponseBody,
+    TimeoutBody,
 };
 use crate::pace::Turn;
 use crate::proxy::connect::TunnelEnds;
@@ -30,13 +31,14 @@ use crate::proxy::connection::state::interim::Interim;
 use crate::proxy::decision::gate::Permit;
 use crate::proxy::decision::revocation::Revocation;
 use crate::proxy::request::header_set::HeaderSet;
-use crate::proxy::request::upgrade_protocol::{self, Protocol};
+use crate::proxy::request::upgrade_protocol::Protocol;
 use crate::proxy::request::via::Via;
 use crate::proxy::response::respond;
 use crate::types::loop_token::LoopToken;
 pub use client_side::ClientSide;
 pub use permission::ForwardError;
-use permission::ForwardPermission;
+use permission::{ForwardPermission, breach};
+use upgrade::RequestedUpgrade;
 
 /// How long an origin may take to send 100 (Continue) before the body is sent without it.
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
@@ -60,8 +62,16 @@ pub struct Forwarding {
     pub tunnel_idle_timeout: Duration,
 }
 
+/// A request as it is sent to the origin, and what is learnt of it meanwhile.
+struct Outgoing {
+    request: BoxedRequest<RequestBody>,
+    upgrade: RequestedUpgrade,
+    interim: Arc<Interim>,
+    progress: Arc<RequestProgress>,
+}
+
 impl Forwarding {
-    /// Sends the permitted request, with the headers that are `present`, in its turn, and returns
+    /// Sends the permitted request, whose headers are `header_set`, in its turn, and returns
     /// the origin's response, still streaming.
     ///
     /// # Errors
@@ -71,39 +81,19 @@ impl Forwarding {
         &self,
         permit: &Permit,
         turn: Turn,
-        (request, present): (BoxedRequest<Incoming>, HeaderSet),
-        client: ClientSide<'_>,
+        (request, header_set): (BoxedRequest<Incoming>, HeaderSet),
+        side: ClientSide<'_>,
     ) -> Result<Response<Body>, ForwardError> {
-        let BoxedRequest { mut head, body } = request;
-        let version = head.version;
-        let protocol = if present.has(HeaderSet::UPGRADE) && version == Version::HTTP_11 {
-            upgrade_protocol::wanted(&head.headers, &self.upgrades)
-        } else {
-            None
-        };
-        let on_upgrade = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
-        let is_expected = present.has(HeaderSet::EXPECT) && version == Version::HTTP_11;
-        let (body, continue_sender) = self.body(body, is_expected);
-        let mut body = body.with_client_reads(client.state.is_known_to_read());
-        if version < Version::HTTP_2 {
-            // In HTTP/2 the window bounds what the client sends.
-            body = body.with_read_allowance(client.state.content_reads());
-        }
-        let progress = body.progress();
-        rewrite::request(&mut head, present, permit.target(), protocol.clone(), &self.via);
-        let interim = Interim::pass_on(version, client.state, continue_sender);
-        let outgoing = BoxedRequest {
-            head,
-            body: body.with_informational_listener(Arc::clone(&interim) as Arc<_>),
-        };
-
-        let response = self.send(permit, turn, outgoing, client, &interim).await?;
+        let version = request.head.version;
+        let outgoing = self.outgoing(permit, (request, header_set), side);
+        let Outgoing { request, upgrade, interim, progress } = outgoing;
+        let response = self.send(permit, turn, request, side, &interim).await?;
         // It may have waited once more, on its connection.
-        response.body().waited().iter().for_each(|waited| client.info.entry.note_waited(waited));
+        response.body().waited().iter().for_each(|waited| side.info.entry.note_waited(waited));
         let is_complete = progress.is_complete();
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let on_upgrade = requested_upgrade(&response, protocol, on_upgrade, is_complete)?;
-            return Ok(self.switch(permit, response, on_upgrade, client)?);
+            let on_upgrade = upgrade.accept(&response, is_complete)?;
+            return Ok(self.switch(permit, response, on_upgrade, side)?);
         }
         let (mut head, body) = response.into_parts();
         rewrite::response(&mut head, &self.via);
@@ -116,18 +106,43 @@ impl Forwarding {
         }
     }
 
+    /// Makes of the request as received the one that is sent to the origin.
+    fn outgoing(
+        &self,
+        permit: &Permit,
+        (request, header_set): (BoxedRequest<Incoming>, HeaderSet),
+        side: ClientSide<'_>,
+    ) -> Outgoing {
+        let BoxedRequest { mut head, body } = request;
+        let version = head.version;
+        let upgrade = RequestedUpgrade::take(&mut head, header_set, &self.upgrades);
+        let expects_continue = header_set.has(HeaderSet::EXPECT) && version == Version::HTTP_11;
+        let (body, continue_sender) = self.body(body, expects_continue);
+        let mut body = body.with_client_reads(side.state.is_known_to_read());
+        if version < Version::HTTP_2 {
+            // In HTTP/2 the window bounds what the client sends.
+            body = body.with_read_allowance(side.state.content_reads());
+        }
+        let progress = body.progress();
+        let protocol = upgrade.protocol.clone();
+        rewrite::request(&mut head, header_set, permit.target(), protocol, &self.via);
+        let interim = Interim::new(version, side.state, continue_sender);
+        let body = body.with_informational_listener(Arc::clone(&interim) as Arc<_>);
+        Outgoing { request: BoxedRequest { head, body }, upgrade, interim, progress }
+    }
+
     /// Sends the request, and returns the final response to it.
     async fn send(
         &self,
         permit: &Permit,
         turn: Turn,
         outgoing: BoxedRequest<RequestBody>,
-        client: ClientSide<'_>,
+        side: ClientSide<'_>,
         interim: &Interim,
     ) -> Result<Response<Box<ResponseBody>>, ForwardError> {
-        let (key, origin) = (client.info.client.key(), &permit.target().origin);
-        let requester = Requester::client(&key).with_loop_tokens(&client.info.client.loop_tokens);
-        let permission = ForwardPermission { permit, client };
+        let (key, origin) = (side.info.client.key(), &permit.target().origin);
+        let requester = Requester::client(&key).with_loop_tokens(&side.info.client.loop_tokens);
+        let permission = ForwardPermission { permit, side };
         let mut sending = pin!(self.egress.send(origin, outgoing, requester, turn, &permission));
         poll_fn(|cx| {
             let sent = sending.as_mut().poll(cx);
@@ -148,14 +163,14 @@ impl Forwarding {
         permit: &Permit,
         response: Response<Box<ResponseBody>>,
         on_upgrade: OnUpgrade,
-        client: ClientSide<'_>,
+        side: ClientSide<'_>,
     ) -> Result<Response<Body>, egress::Error> {
-        let memory = client.admission.reserve_memory(client.info.client, footprint::UPGRADED_BYTES);
+        let memory = side.admission.reserve_memory(side.info.client, footprint::UPGRADED_BYTES);
         let memory =
             memory.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
-        let revocation = Revocation::resource(client.gate, client.info, permit.target().clone());
+        let revocation = Revocation::resource(side.gate, side.info, permit.target().clone());
         let idle = self.tunnel_idle_timeout;
-        let ClientSide { state, shutdown, .. } = client;
+        let ClientSide { state, shutdown, .. } = side;
         let kept = (revocation, memory);
         Ok(upgrade::switch(response, on_upgrade, idle, &self.via, (state, shutdown), kept))
     }
@@ -165,9 +180,9 @@ impl Forwarding {
     fn body(
         &self,
         body: Incoming,
-        is_expected: bool,
+        expects_continue: bool,
     ) -> (RequestBody, Option<oneshot::Sender<()>>) {
-        let waits = is_expected && !body.is_end_stream();
+        let waits = expects_continue && !body.is_end_stream();
         let body = RequestBody::streamed(TimeoutBody::new(body, self.body_idle_timeout));
         if !waits {
             return (body, None);
@@ -175,31 +190,4 @@ impl Forwarding {
         let (sender, receiver) = oneshot::channel();
         (body.hold_until(receiver, CONTINUE_WAIT), Some(sender))
     }
-}
-
-fn breach(detail: &str) -> egress::Error {
-    egress::Error::new(egress::Failure::Protocol, detail)
-}
-
-/// The client's connection, for the protocol that the origin switches to. A 101 switches only to
-/// what was requested (RFC 9110 §7.8).
-fn requested_upgrade<B>(
-    response: &Response<B>,
-    protocol: Option<HeaderValue>,
-    on_upgrade: Option<OnUpgrade>,
-    is_complete: bool,
-) -> Result<OnUpgrade, egress::Error> {
-    let is_requested = protocol.is_some_and(|requested| {
-        upgrade_protocol::switches_to_one_of(&requested, response.headers())
-    });
-    let Some(on_upgrade) = on_upgrade.filter(|_| is_requested) else {
-        return Err(breach("the origin switched to a protocol that was not requested"));
-    };
-    if !is_complete {
-        // The rest of the content would be taken for the new protocol.
-        return Err(breach(
-            "the origin switched to another protocol before it had the whole request",
-        ));
-    }
-    Ok(on_upgrade)
 }

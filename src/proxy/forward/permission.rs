@@ -12,7 +12,7 @@ use crate::runtime::box_future::box_future;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ForwardPermission<'a> {
     pub permit: &'a Permit,
-    pub client: ClientSide<'a>,
+    pub side: ClientSide<'a>,
 }
 
 /// Why a permitted request has no response.
@@ -30,18 +30,23 @@ impl From<egress::Error> for ForwardError {
     }
 }
 
+/// The origin's response breaks the protocol, by `detail`.
+pub(super) fn breach(detail: &str) -> egress::Error {
+    egress::Error::new(egress::Failure::Protocol, detail)
+}
+
 impl Permission for ForwardPermission<'_> {
     type Error = ForwardError;
 
     fn recheck(&self) -> RecheckFuture<'_, ForwardError> {
-        let Self { permit, client } = *self;
+        let Self { permit, side } = *self;
         box_future(move || async move {
-            let rechecked = client.gate.recheck(permit, client.info).await;
+            let rechecked = side.gate.recheck(permit, side.info).await;
             rechecked.map_err(ForwardError::Gate)
         })
     }
 
     fn shutdown(&self) -> &CancellationToken {
-        self.client.shutdown
+        self.side.shutdown
     }
 }

@@ -10,27 +10,27 @@ use crate::proxy::request::target::Target;
 use crate::proxy::request::via::Via;
 use crate::types::loop_token::LOOP_TOKEN;
 
-/// Makes of the head as received, with the headers that are `present`, the head to be sent to
+/// Makes of the head as received, of which `header_set` has the names, the head to be sent to
 /// `target`. With `protocol` it requests an upgrade.
 pub fn request(
     head: &mut request::Parts,
-    present: HeaderSet,
+    header_set: HeaderSet,
     target: &Target,
     protocol: Option<HeaderValue>,
     via: &Via,
 ) {
     let version = head.version;
-    let takes_trailers = present.has(HeaderSet::TE) && hop_by_hop::takes_trailers(&head.headers);
+    let takes_trailers = header_set.has(HeaderSet::TE) && hop_by_hop::takes_trailers(&head.headers);
     if version < Version::HTTP_11 {
         // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored.
         head.headers.remove(EXPECT);
     }
-    hop_by_hop::remove_hop_by_hop(&mut head.headers, present);
-    if present.has(HeaderSet::OURS) {
+    hop_by_hop::remove_hop_by_hop(&mut head.headers, header_set);
+    if header_set.has(HeaderSet::OURS) {
         // Of a proxy before this one, which named it for this hop.
         head.headers.remove(LOOP_TOKEN);
     }
-    if present.has(HeaderSet::COOKIE) {
+    if header_set.has(HeaderSet::COOKIE) {
         hop_by_hop::join_cookies(&mut head.headers);
     }
     head.uri = Uri::from(target.path.clone());

@@ -8,7 +8,7 @@ use http::header::HOST;
 use http::uri::{Authority, PathAndQuery};
 use http::{Method, request};
 
-use super::head_checks::{check_agent, check_host};
+use super::host_and_agent::{check_agent, check_host};
 use super::target::{Scope, Target, WHOLE};
 use crate::proxy::outcome::rejection::Rejection;
 use crate::types::origin::{Host, Origin, Recent, Scheme, UrlError};

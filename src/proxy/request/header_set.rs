@@ -24,7 +24,7 @@ pub static HOP_BY_HOP: [HeaderName; 10] = [
     HeaderName::from_static("http2-settings"),
 ];
 
-/// Header names, as bits. `present` is the usual name of those that a message has.
+/// Header names, as bits: those that a message has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderSet(u16);
 

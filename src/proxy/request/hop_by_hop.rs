@@ -21,21 +21,22 @@ const NEVER_STRIPPED: [HeaderName; 6] = [
 const OUR_NAME: &str = "courtesy";
 
 /// Removes headers that are meant for one hop: those that `Connection` names, itself, and those
-/// that are hop-by-hop by definition. `present` are those of `headers`.
-pub fn remove_hop_by_hop(headers: &mut HeaderMap, present: HeaderSet) {
+/// that are hop-by-hop by definition. `header_set` is that of `headers`.
+pub fn remove_hop_by_hop(headers: &mut HeaderMap, header_set: HeaderSet) {
     // The usual value names a header that is removed anyway.
     let is_everyday = |options: &HeaderValue| options == "keep-alive";
-    if present.has(HeaderSet::CONNECTION) && !headers.get_all(CONNECTION).iter().all(is_everyday) {
+    if header_set.has(HeaderSet::CONNECTION) && !headers.get_all(CONNECTION).iter().all(is_everyday)
+    {
         named_by_connection(headers).iter().for_each(|name| _ = headers.remove(name));
     }
-    present.hop_by_hop().for_each(|name| _ = headers.remove(name));
+    header_set.hop_by_hop().for_each(|name| _ = headers.remove(name));
 }
 
 /// Removes the headers of an origin's response that must not reach a client.
 pub fn clean_response(headers: &mut HeaderMap) {
-    let present = HeaderSet::of(headers);
-    remove_hop_by_hop(headers, present);
-    remove_forgeries(headers, present);
+    let header_set = HeaderSet::of(headers);
+    remove_hop_by_hop(headers, header_set);
+    remove_forgeries(headers, header_set);
 }
 
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
@@ -74,16 +75,16 @@ pub fn takes_trailers(headers: &HeaderMap) -> bool {
 }
 
 /// Removes headers from an origin's response that only the proxy may send, so that a denial cannot
-/// be forged. `present` are those of `headers`.
-pub fn remove_forgeries(headers: &mut HeaderMap, present: HeaderSet) {
-    if present.has(HeaderSet::PROXY_STATUS) {
+/// be forged. `header_set` is that of `headers`.
+pub fn remove_forgeries(headers: &mut HeaderMap, header_set: HeaderSet) {
+    if header_set.has(HeaderSet::PROXY_STATUS) {
         let is_others = |value: &&HeaderValue| !names_us(value.as_bytes());
         let others: Vec<_> =
             headers.get_all(PROXY_STATUS).iter().filter(is_others).cloned().collect();
         headers.remove(&PROXY_STATUS);
         others.into_iter().for_each(|value| _ = headers.append(PROXY_STATUS, value));
     }
-    if present.has(HeaderSet::OURS) {
+    if header_set.has(HeaderSet::OURS) {
         let ours: Vec<_> = headers.keys().filter(|name| is_ours(name.as_str())).cloned().collect();
         ours.iter().for_each(|name| _ = headers.remove(name));
     }

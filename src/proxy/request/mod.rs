@@ -4,9 +4,9 @@
 pub mod char_class;
 pub mod destination;
 pub mod expect;
-mod head_checks;
 pub mod header_set;
 pub mod hop_by_hop;
+mod host_and_agent;
 pub mod max_forwards;
 pub mod negotiate;
 pub mod prefer;

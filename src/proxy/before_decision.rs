@@ -45,13 +45,13 @@ impl Proxy {
     pub(in crate::proxy) fn respond_in_place(
         &self,
         head: &mut request::Parts,
-        present: HeaderSet,
+        header_set: HeaderSet,
         client: &Client,
     ) -> Result<Option<Response<Body>>, Refusal> {
-        if present.has(HeaderSet::EXPECT) {
+        if header_set.has(HeaderSet::EXPECT) {
             check_expectation(&head.headers, head.version)?;
         }
-        self.check_loop(head, present, client)?;
+        self.check_loop(head, header_set, client)?;
         Ok(match max_forwards::count_down(head) {
             Some(LastForward::Options) => Some(respond::options()),
             Some(LastForward::Trace) => Some(respond::trace_ends_here()),
@@ -63,11 +63,11 @@ impl Proxy {
     pub(in crate::proxy) fn check_loop(
         &self,
         head: &request::Parts,
-        present: HeaderSet,
+        header_set: HeaderSet,
         client: &Client,
     ) -> Result<(), Refusal> {
         let Forwarding { via, loop_token, .. } = &self.forwarding;
-        let is_in_via = present.has(HeaderSet::VIA) && via.is_looping(&head.headers);
+        let is_in_via = header_set.has(HeaderSet::VIA) && via.is_looping(&head.headers);
         if is_in_via || loop_token.as_ref().is_some_and(|own| client.loop_tokens.has(own)) {
             let detail = "the request has been through this proxy before";
             return Err(Rejection::looping(detail).into());
