@@ -22,13 +22,23 @@ use tokio::io::AsyncWrite;
 use tokio::time::Sleep;
 
 pub use large_heads::LargeHeads;
-pub use timeouts::Timeouts;
 
 use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::connection::send_backlog::WriteStall;
 use crate::proxy::connection::state::connection_state::ConnectionState;
 use crate::proxy::framing::Framing;
 use crate::runtime::lazy_timer::LazyTimer;
+
+/// The timeouts of a client's connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// Between two requests.
+    pub idle: Duration,
+    /// From the first byte of a request head to its last.
+    pub head: Duration,
+    /// Without reading anything of a response.
+    pub write: Duration,
+}
 
 /// Bytes that are read at once when hyper offers no buffer.
 const SCRATCH_BYTES: usize = 1024;

@@ -3,22 +3,10 @@
 
 use std::io;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use super::{ClientIo, ReadPhase};
 use crate::proxy::connection::client_stream::ClientStream;
 use crate::proxy::framing::head;
-
-/// The timeouts of a client's connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// Between two requests.
-    pub idle: Duration,
-    /// From the first byte of a request head to its last.
-    pub head: Duration,
-    /// Without reading anything of a response.
-    pub write: Duration,
-}
 
 impl<S: ClientStream> ClientIo<S> {
     /// Waits for the timeout of the phase, then ends the input. Between requests, hyper is
