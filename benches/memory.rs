@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use courtesy::audit::evidence::{Answer, Body, CaptureRecord};
 use courtesy::clients::Client;
-use courtesy::policy::access::{AccessResult, Fetched, Freshness, Snapshot};
+use courtesy::policy::access::{AccessResult, CompletedFetch, Freshness, Snapshot};
 use courtesy::policy::profile::Profile;
 use courtesy::runtime::clock::{Clock, ManualClock, monotonic};
 use courtesy::store::disk::{self, Disk};
@@ -177,7 +177,7 @@ impl Sites {
         }
     }
 
-    fn answer(&self, url: String, number: usize) -> Fetched {
+    fn answer(&self, url: String, number: usize) -> CompletedFetch {
         let body = Bytes::from(self.file(number).into_bytes());
         let (sha256, at) = (Sha256::digest(&body).into(), self.clock.wall());
         let capture = capture(&url, &body, sha256, at, number).seal();
@@ -195,7 +195,7 @@ impl Sites {
             capture: capture.clone(),
         });
         let result = AccessResult::Successful { snapshot, freshness: Freshness::default() };
-        Fetched { at, url, hops: 0, result, capture }
+        CompletedFetch { at, url, hops: 0, result, capture }
     }
 }
 
@@ -203,7 +203,7 @@ impl FetchRobots for Sites {
     fn fetch(
         &self,
         ask: FetchRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = Result<CompletedFetch, NotSent>> + Send>> {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let fetched = self.answer(ask.origin.robots_url(), number);
         Box::pin(async move { Ok(fetched) })

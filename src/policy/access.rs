@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::types::timestamp::Timestamp;
 pub use cause::{Cause, NetworkFailure};
 
-/// One finished fetch.
+/// A fetch of robots.txt that has ended, whatever its result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fetched {
+pub struct CompletedFetch {
     pub at: Timestamp,
     /// The URL of the final response, after `hops` redirects.
     pub url: String,
@@ -99,7 +99,7 @@ pub struct Freshness {
     pub no_cache: bool,
 }
 
-impl Fetched {
+impl CompletedFetch {
     /// The length of the file as downloaded.
     pub fn bytes(&self) -> usize {
         match &self.result {

@@ -8,7 +8,7 @@ use super::state::Policy;
 use crate::robots::{
     Directive, Group, Path, RobotsTxt, Rule, Spellings, Steps, StepsExceeded, WholeSite,
 };
-pub use basis::{Basis, Decision, Named, Verdict};
+pub use basis::{Basis, Decision, SelectedGroup, Verdict};
 
 /// The decision for a whole host, without a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum HostDecision<'a> {
     /// It holds for every path.
     Whole(Decision<'a>),
     /// Some paths are disallowed to this group, and some are not.
-    Mixed(Named<'a>),
+    Mixed(SelectedGroup<'a>),
 }
 
 /// The decision for an agent that connects to a host without revealing a path. Ignores that
@@ -26,7 +26,7 @@ pub fn decide_host<'a>(policy: &Policy<'a>, token: Option<&str>) -> HostDecision
         && let Some(group) = copy.rules.group(token)
         && group.whole_site() == WholeSite::Mixed
     {
-        return HostDecision::Mixed(Named { name: group.name(), line: group.line() });
+        return HostDecision::Mixed(SelectedGroup { name: group.name(), line: group.line() });
     }
     // All paths have the same decision, so any one does.
     HostDecision::Whole(decide(policy, token, b"/"))
@@ -147,7 +147,7 @@ pub fn decide_beginning<'a>(
 
 #[inline]
 fn by_rule<'a>(group: Group<'a>, rule: Result<Option<Rule<'a>>, StepsExceeded>) -> Decision<'a> {
-    let group = Named { name: group.name(), line: group.line() };
+    let group = SelectedGroup { name: group.name(), line: group.line() };
     let Ok(rule) = rule else {
         return Decision { verdict: Verdict::Disallow, basis: Basis::TooManySteps { group } };
     };

@@ -115,7 +115,7 @@ impl RobotsState {
     }
 
     /// When the last fetch ended.
-    pub const fn learnt_at(&self) -> Option<Timestamp> {
+    pub const fn tried_at(&self) -> Option<Timestamp> {
         match self {
             Self::Unreachable(outage) => Some(outage.tried),
             _ => self.since(),
@@ -124,7 +124,7 @@ impl RobotsState {
 
     fn is_current(&self, now: Timestamp) -> bool {
         let ends_later = self.next_try().is_some_and(|end| now < end);
-        let began_earlier = self.learnt_at().is_some_and(|at| at <= now.plus(CLOCK_SET_BACK_MAX));
+        let began_earlier = self.tried_at().is_some_and(|at| at <= now.plus(CLOCK_SET_BACK_MAX));
         ends_later && began_earlier
     }
 }

@@ -114,7 +114,7 @@ impl Components {
     pub(super) fn share(&self) {
         let (Some(engine), settings) = (&self.engine, self.settings()) else { return };
         if settings.engine.share_policies {
-            self.store.share(Arc::clone(engine));
+            self.store.set_engine(Arc::clone(engine));
         }
         if settings.engine.share_pace {
             self.egress.lanes().set_engine(Arc::clone(engine));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::states::States;
-use crate::policy::access::Fetched;
+use crate::policy::access::CompletedFetch;
 use crate::policy::state::RobotsState;
 use crate::store::fetch::FetchIdentity;
 use crate::types::timestamp::Timestamp;
@@ -28,7 +28,7 @@ pub(super) struct AgentAnswers {
 pub(super) struct AgentAnswer {
     pub(super) identity: FetchIdentity,
     /// The fetch that the agent caused.
-    pub(super) own: Arc<Fetched>,
+    pub(super) own: Arc<CompletedFetch>,
     /// Whether it is the last attempt that concerns this agent; otherwise the last failure that
     /// holds for all agents is newer.
     pub(super) is_last: bool,

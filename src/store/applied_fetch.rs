@@ -6,7 +6,7 @@ use super::entries::Entries;
 use super::entry::Entry;
 use super::fetch::FetchIdentity;
 use super::fetch_listener::BeforeFetch;
-use crate::policy::access::{AccessResult, Fetched};
+use crate::policy::access::{AccessResult, CompletedFetch};
 use crate::policy::profile::Profile;
 use crate::types::client_key::ClientKey;
 
@@ -17,7 +17,7 @@ pub(super) struct AppliedFetch {
     known: Option<Arc<Entry>>,
     profile: Arc<Profile>,
     identity: FetchIdentity,
-    fetched: Fetched,
+    fetched: CompletedFetch,
     entry: Arc<Entry>,
 }
 
@@ -28,7 +28,7 @@ impl AppliedFetch {
         known: Option<Arc<Entry>>,
         profile: Arc<Profile>,
         identity: FetchIdentity,
-        fetched: Fetched,
+        fetched: CompletedFetch,
     ) -> Self {
         let builder = &entries.builder;
         let fetched = builder.parse_cache.shared(fetched);

@@ -13,7 +13,7 @@ use super::persisted::{
 };
 use super::states::{Read, States};
 use crate::engine::LeaseToken;
-use crate::policy::access::{AccessResult, Capture, Cause, Fetched};
+use crate::policy::access::{AccessResult, Capture, Cause, CompletedFetch};
 use crate::policy::profile::Profile;
 use crate::policy::state::{RobotsCopy, RobotsState, Unreachable};
 
@@ -50,7 +50,7 @@ impl Entry {
                 file: File::of(snapshot),
             })
         });
-        let mut keep_failed = |fetched: &Fetched| Failed {
+        let mut keep_failed = |fetched: &CompletedFetch| Failed {
             at: fetched.at,
             url: fetched.url.clone(),
             hops: fetched.hops,
@@ -127,7 +127,7 @@ impl Entry {
     fn states_as_kept(
         &self,
         kept: &[PersistedState],
-        failures: &[&Fetched],
+        failures: &[&CompletedFetch],
         making: &Making<'_>,
     ) -> States {
         let Making { profiles, jitter, read } = making;
@@ -162,7 +162,7 @@ impl Entry {
     fn state_as_kept(
         &self,
         kept: &PersistedState,
-        last: Option<&Fetched>,
+        last: Option<&CompletedFetch>,
         profile: &Profile,
         read: Read<'_>,
     ) -> Option<RobotsState> {
@@ -199,7 +199,7 @@ impl Entry {
 }
 
 /// The outage alone, which other profiles may continue.
-fn outage_as_kept(kept: &PersistedState, last: Option<&Fetched>) -> Option<Unreachable> {
+fn outage_as_kept(kept: &PersistedState, last: Option<&CompletedFetch>) -> Option<Unreachable> {
     let failed = last.filter(|_| kept.state == "unreachable")?;
     Some(Unreachable {
         cause: cause(&failed.result),
@@ -227,11 +227,11 @@ fn cause(result: &AccessResult) -> Cause {
     }
 }
 
-fn fetched_good(good: Good, blobs: &Blobs) -> Option<Fetched> {
+fn fetched_good(good: Good, blobs: &Blobs) -> Option<CompletedFetch> {
     let body = blobs.get(&good.file.sha256)?.clone();
     let taken = capture(good.file.capture, blobs)?;
     let snapshot = Arc::new(good.file.snapshot(body, taken));
-    Some(Fetched {
+    Some(CompletedFetch {
         at: good.at,
         url: good.url,
         hops: good.hops,
@@ -240,8 +240,8 @@ fn fetched_good(good: Good, blobs: &Blobs) -> Option<Fetched> {
     })
 }
 
-fn fetched_without(failed: Failed, blobs: &Blobs) -> Option<Fetched> {
-    Some(Fetched {
+fn fetched_without(failed: Failed, blobs: &Blobs) -> Option<CompletedFetch> {
+    Some(CompletedFetch {
         at: failed.at,
         url: failed.url,
         hops: failed.hops,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::policy::access::{AccessResult, Cause, Fetched};
+use crate::policy::access::{AccessResult, Cause, CompletedFetch};
 use crate::runtime::histogram::{Histogram, HistogramCounts};
 use crate::store::fetch::NotSent;
 
@@ -83,7 +83,7 @@ impl Counters {
 }
 
 impl CountedFetch<'_> {
-    pub(super) fn ended(mut self, ended: &Result<Fetched, NotSent>) {
+    pub(super) fn ended(mut self, ended: &Result<CompletedFetch, NotSent>) {
         self.result = match ended {
             Err(NotSent(_)) => "refused",
             Ok(fetched) => word(&fetched.result),

@@ -10,7 +10,7 @@ use super::entries::Entries;
 use super::entry::Entry;
 use super::persisted::Persisted;
 use super::published_entry::PublishedEntry;
-use super::report::SharedReport;
+use super::report::EngineReport;
 use crate::engine::{
     CLOCK_OFFSET_MAX_MICROS, Engine, LeaseToken, LookupOutcome, LookupRequest, LookupResponse,
     PublishRequest,
@@ -111,7 +111,7 @@ impl EngineSlot {
     }
 
     /// What the proxies know of `origin` together; `None`: no engine is set.
-    pub(super) async fn lookup(&self, origin: &Origin) -> Option<SharedReport> {
+    pub(super) async fn report(&self, origin: &Origin) -> Option<EngineReport> {
         let request =
             LookupRequest { origin, have: LeaseToken::default(), may_fetch: false, is_used: false };
         Some(match self.0.get()?.lookup(request).await {
@@ -126,9 +126,9 @@ impl EngineSlot {
                     status: hold.status,
                     cause: hold.cause.into(),
                 });
-                SharedReport { fault: None, known, proxies: presence.proxies, hold }
+                EngineReport { fault: None, known, proxies: presence.proxies, hold }
             }
-            Err(fault) => SharedReport { fault: Some(fault.to_string()), ..Default::default() },
+            Err(fault) => EngineReport { fault: Some(fault.to_string()), ..Default::default() },
         })
     }
 

@@ -8,7 +8,7 @@ use super::agents::{AgentAnswer, AgentAnswers};
 use super::entry_view::View;
 use super::states::{Read, States, apply, find};
 use crate::engine::LeaseToken;
-use crate::policy::access::{AccessResult, Fetched, Snapshot};
+use crate::policy::access::{AccessResult, CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
 use crate::store::fetch::{FetchIdentity, Validators};
@@ -18,10 +18,10 @@ use crate::types::timestamp::Timestamp;
 pub(super) struct Entry {
     /// The last fetch that returned a file, updated by revalidations; kept while any state has a
     /// copy.
-    pub(super) good: Option<Fetched>,
+    pub(super) good: Option<CompletedFetch>,
     /// The last fetch without a file, if it is newer. Holds for every agent, like `good` and
     /// `states`.
-    pub(super) failed: Option<Arc<Fetched>>,
+    pub(super) failed: Option<Arc<CompletedFetch>>,
     pub(super) states: States,
     pub(super) site_up: bool,
     /// Responses that hold for one agent only, until a fetch settles the file itself.
@@ -37,7 +37,7 @@ impl Entry {
         previous: Option<&Self>,
         profile: &Arc<Profile>,
         identity: &FetchIdentity,
-        fetched: Fetched,
+        fetched: CompletedFetch,
         jitter: f64,
         read: Read<'_>,
     ) -> Self {
@@ -104,12 +104,12 @@ impl Entry {
     }
 
     /// The fetches without a file since the last one with a file, as they concern every agent.
-    pub(super) fn failures(&self) -> Vec<&Fetched> {
+    pub(super) fn failures(&self) -> Vec<&CompletedFetch> {
         self.failed.iter().map(|failed| &**failed).collect()
     }
 
     /// The same for the agent of `answer`.
-    pub(super) fn failures_of<'a>(&'a self, answer: &'a AgentAnswer) -> Vec<&'a Fetched> {
+    pub(super) fn failures_of<'a>(&'a self, answer: &'a AgentAnswer) -> Vec<&'a CompletedFetch> {
         let later = self.failed.as_deref().filter(|_| !answer.is_last);
         std::iter::once(&*answer.own).chain(later).collect()
     }
@@ -154,7 +154,8 @@ impl Entry {
     /// The validators for a conditional request; `None` unless a 304 could be applied for every
     /// profile.
     pub(super) fn validators(&self, profile: &Arc<Profile>) -> Option<Validators> {
-        let Some(Fetched { result: AccessResult::Successful { snapshot, .. }, .. }) = &self.good
+        let Some(CompletedFetch { result: AccessResult::Successful { snapshot, .. }, .. }) =
+            &self.good
         else {
             return None;
         };
@@ -182,7 +183,7 @@ impl Entry {
         }
     }
 
-    fn remember(&mut self, fetched: Fetched) {
+    fn remember(&mut self, fetched: CompletedFetch) {
         match (&fetched.result, self.snapshot().map(Arc::clone)) {
             (AccessResult::Successful { .. }, _) => {
                 (self.good, self.failed) = (Some(fetched), None)
@@ -191,7 +192,8 @@ impl Entry {
                 // The evidence of the file remains the fetch that returned it.
                 let capture = snapshot.capture.clone();
                 let result = AccessResult::Successful { snapshot, freshness: *freshness };
-                (self.good, self.failed) = (Some(Fetched { result, capture, ..fetched }), None);
+                (self.good, self.failed) =
+                    (Some(CompletedFetch { result, capture, ..fetched }), None);
             }
             _ => self.failed = Some(Arc::new(fetched)),
         }

@@ -9,7 +9,7 @@ use super::fetch::FetchIdentity;
 use super::parse_cache::ParseCache;
 use super::persisted::Persisted;
 use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
-use crate::policy::access::{Fetched, Snapshot};
+use crate::policy::access::{CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};
 use crate::runtime::lock::Lock;
@@ -40,7 +40,7 @@ impl EntryBuilder {
         known: Option<&Entry>,
         profile: &Arc<Profile>,
         identity: &FetchIdentity,
-        fetched: Fetched,
+        fetched: CompletedFetch,
     ) -> Entry {
         Entry::after(known, profile, identity, fetched, jitter(), &self.read())
     }

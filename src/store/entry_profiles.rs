@@ -6,7 +6,7 @@ use super::agents::AgentAnswers;
 use super::entry::Entry;
 use super::states::{Read, States, apply, find};
 use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
-use crate::policy::access::Fetched;
+use crate::policy::access::CompletedFetch;
 use crate::policy::profile::Profile;
 use crate::policy::state::{RobotsState, Unreachable};
 
@@ -14,7 +14,7 @@ impl Entry {
     /// The entry with one more profile, whose states are derived from the stored facts.
     pub(super) fn with_profile(&self, profile: &Arc<Profile>, jitter: f64, read: Read<'_>) -> Self {
         let mut entry = self.clone();
-        let derive = |states: &States, failures: &[&Fetched]| {
+        let derive = |states: &States, failures: &[&CompletedFetch]| {
             let alike = |(state, other): &'_ (Arc<RobotsState>, Arc<Profile>)| {
                 state.outage().filter(|_| other.meanings == profile.meanings).cloned()
             };
@@ -61,14 +61,15 @@ impl Entry {
     /// `outage` observed for a profile of equal meanings continues with the last of them.
     pub(super) fn derive(
         &self,
-        failures: &[&Fetched],
+        failures: &[&CompletedFetch],
         profile: &Profile,
         outage: Option<&Unreachable>,
         jitter: f64,
         read: Read<'_>,
     ) -> RobotsState {
-        let apply =
-            |state, fetched: &Fetched| apply(&state, profile, fetched, jitter, self.site_up, read);
+        let apply = |state, fetched: &CompletedFetch| {
+            apply(&state, profile, fetched, jitter, self.site_up, read)
+        };
         let (last, earlier) = match failures.split_last() {
             Some((last, earlier)) => (Some(*last), earlier),
             None => (None, failures),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::agents::AgentAnswer;
 use super::entry::Entry;
-use crate::policy::access::{Fetched, Snapshot};
+use crate::policy::access::{CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
 
@@ -38,8 +38,10 @@ impl Entry {
     /// Bytes of memory that no other entry shares, approximately: the counted allocations and their
     /// overhead.
     pub(super) fn own_weight(&self) -> usize {
-        let fetched = |fetched: &Fetched| {
-            size_of::<Fetched>() + piece(fetched.url.len()) + piece(fetched.capture.json.len())
+        let fetched = |fetched: &CompletedFetch| {
+            size_of::<CompletedFetch>()
+                + piece(fetched.url.len())
+                + piece(fetched.capture.json.len())
         };
         let agents = self.agents.as_deref();
         let answers = agents.map_or(&[][..], |agents| &agents.answers);

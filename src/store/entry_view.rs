@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::states::{States, find};
-use crate::policy::access::Fetched;
+use crate::policy::access::CompletedFetch;
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
 use crate::store::fetch::FetchIdentity;
@@ -13,7 +13,7 @@ use crate::store::fetch::FetchIdentity;
 pub(super) struct View<'a> {
     pub(super) states: &'a States,
     /// The last fetch, if it returned no file.
-    pub(super) failed: Option<&'a Arc<Fetched>>,
+    pub(super) failed: Option<&'a Arc<CompletedFetch>>,
     /// Whether this also holds for every agent without a response of its own.
     pub(super) for_all_agents: bool,
     /// The agent, if the last fetch holds for it alone.

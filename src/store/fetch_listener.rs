@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::entry::Entry;
 use super::states::States;
-use crate::policy::access::Fetched;
+use crate::policy::access::CompletedFetch;
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
 use crate::store::fetch::FetchIdentity;
@@ -13,9 +13,9 @@ use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
-/// A fetch that has ended with a result.
+/// A fetch that has ended with a result, and what it changed.
 #[derive(Clone, Debug)]
-pub struct FinishedFetch {
+pub struct FetchEvent {
     pub origin: Origin,
     /// The identity of the fetch. The states are those of this agent.
     pub identity: FetchIdentity,
@@ -27,9 +27,9 @@ pub struct FinishedFetch {
     pub at: Timestamp,
     pub changes: Vec<StateChange>,
     /// The last fetch before it, if that returned no file.
-    pub failed_before: Option<Arc<Fetched>>,
+    pub failed_before: Option<Arc<CompletedFetch>>,
     /// This fetch, if it returned no file.
-    pub failed: Option<Arc<Fetched>>,
+    pub failed: Option<Arc<CompletedFetch>>,
 }
 
 /// How it changed the state for one profile.
@@ -44,7 +44,7 @@ pub struct StateChange {
 /// Receives finished fetches.
 pub trait FetchListener: Send + Sync + fmt::Debug {
     /// Called by the fetch's task once its result is in effect. Must not block.
-    fn on_fetch(&self, fetch: FinishedFetch);
+    fn on_fetch(&self, fetch: FetchEvent);
 }
 
 /// A finished fetch, without the new entry.
@@ -70,7 +70,7 @@ impl ListenerSlot {
     pub(super) fn report(&self, origin: &Origin, before: BeforeFetch, after: &Entry) {
         let Some(listener) = self.0.get() else { return };
         let BeforeFetch { identity, client, profile, at, entry } = before;
-        let of = |entry: &Entry| -> (States, Option<Arc<Fetched>>) {
+        let of = |entry: &Entry| -> (States, Option<Arc<CompletedFetch>>) {
             let view = entry.view(|| identity.clone());
             (view.states().clone(), view.failed.cloned())
         };
@@ -84,7 +84,7 @@ impl ListenerSlot {
         });
         let changes = changes.collect();
         let origin = origin.clone();
-        listener.on_fetch(FinishedFetch {
+        listener.on_fetch(FetchEvent {
             origin,
             identity,
             client,

@@ -67,7 +67,7 @@ use engine_slot::EngineSlot;
 use entries::Entries;
 use fetch::FetchRobots;
 use fetch_listener::ListenerSlot;
-pub use fetch_listener::{FetchListener, FinishedFetch, StateChange};
+pub use fetch_listener::{FetchEvent, FetchListener, StateChange};
 use lookup::{Attempt, Lookup};
 use memory::Memory;
 pub use origin_robots::{OriginRobots, Undecided, WeakOriginRobots};
@@ -75,7 +75,7 @@ pub use persisted::{
     Digest, Failed, FieldValue, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
 };
 pub use published_entry::PublishedEntry;
-pub use report::{Report, SharedReport};
+pub use report::{EngineReport, Report};
 use single_flight::SingleFlight;
 use store_core::StoreCore;
 use subscribers::Subscribers;
@@ -137,7 +137,7 @@ impl Store {
 
     /// Shares what is fetched with the other proxies of `engine`, and takes up what they fetch.
     /// Only the first call has an effect.
-    pub fn share(&self, engine: Arc<dyn Engine>) {
+    pub fn set_engine(&self, engine: Arc<dyn Engine>) {
         self.core.engine.set(engine);
     }
 
@@ -190,8 +190,8 @@ impl Store {
     }
 
     /// What the proxies that share an engine know of `origin`; `None`: no engine is set.
-    pub async fn get_shared(&self, origin: &Origin) -> Option<SharedReport> {
-        self.core.engine.lookup(origin).await
+    pub async fn get_from_engine(&self, origin: &Origin) -> Option<EngineReport> {
+        self.core.engine.report(origin).await
     }
 
     /// Removes `origin` from memory and disk, and from what proxies share. Returns whether it was

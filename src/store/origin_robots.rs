@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use super::entry_view::View;
 use super::single_flight::queue::CancelReason;
 use crate::egress;
-use crate::policy::access::Fetched;
+use crate::policy::access::CompletedFetch;
 use crate::policy::profile::Profile;
 use crate::policy::state::{Policy, PolicyStatus, RobotsState};
 use crate::store::fetch::FetchIdentity;
@@ -16,7 +16,7 @@ use crate::types::timestamp::Timestamp;
 pub struct OriginRobots {
     state: Arc<RobotsState>,
     profile: Arc<Profile>,
-    failed: Option<Arc<Fetched>>,
+    failed: Option<Arc<CompletedFetch>>,
     only_agent: Option<FetchIdentity>,
     /// When the state was current.
     at: Timestamp,
@@ -26,7 +26,7 @@ pub struct OriginRobots {
 #[derive(Clone, Debug)]
 pub struct WeakOriginRobots {
     state: Weak<RobotsState>,
-    failed: Option<Weak<Fetched>>,
+    failed: Option<Weak<CompletedFetch>>,
 }
 
 /// Why a lookup has no result. Undecided is denied.
@@ -127,7 +127,7 @@ impl OriginRobots {
     }
 
     /// The last fetch, if it returned no file.
-    pub fn failed(&self) -> Option<&Fetched> {
+    pub fn failed(&self) -> Option<&CompletedFetch> {
         self.failed.as_deref()
     }
 

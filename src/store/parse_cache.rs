@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, Weak};
 
 use bytes::Bytes;
 
-use crate::policy::access::{AccessResult, Fetched, Snapshot};
+use crate::policy::access::{AccessResult, CompletedFetch, Snapshot};
 use crate::robots::{Dialect, RobotsTxt};
 use crate::runtime::lock::Lock;
 
@@ -54,7 +54,7 @@ impl ParseCache {
     }
 
     /// The fetch, with the file's bytes shared with other entries.
-    pub(super) fn shared(&self, mut fetched: Fetched) -> Fetched {
+    pub(super) fn shared(&self, mut fetched: CompletedFetch) -> CompletedFetch {
         if let AccessResult::Successful { snapshot, .. } = &mut fetched.result {
             let snapshot = Arc::make_mut(snapshot);
             snapshot.body = self.share(snapshot.sha256, &snapshot.body);

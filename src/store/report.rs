@@ -22,19 +22,19 @@ pub struct Report {
     pub pace: Option<LaneView>,
     /// What the engine has of it; of a running proxy that shares one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shared: Option<SharedReport>,
+    pub shared: Option<EngineReport>,
 }
 
 /// What the engine has of one origin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SharedReport {
+pub struct EngineReport {
     /// Why the engine does not respond; the rest says nothing then.
     pub fault: Option<String>,
-    /// What one of them has published last.
+    /// What a proxy has published last.
     pub known: Option<Persisted>,
-    /// How many send requests there.
+    /// How many proxies send requests there.
     pub proxies: usize,
-    /// The hold that all obey.
+    /// The hold that all proxies obey.
     pub hold: Option<KeptHold>,
 }
 

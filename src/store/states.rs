@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::access::{Fetched, Snapshot};
+use crate::policy::access::{CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Circumstances, RobotsState};
 use crate::robots::{Dialect, RobotsTxt};
@@ -28,7 +28,7 @@ pub(super) fn find<'a>(
 pub(super) fn apply(
     state: &RobotsState,
     profile: &Profile,
-    fetched: &Fetched,
+    fetched: &CompletedFetch,
     jitter: f64,
     site_up: bool,
     read: Read<'_>,

@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::egress::{self, Failure};
 use crate::policy::access::{
-    AccessResult, Capture, Cause, Fetched, Freshness, NetworkFailure, Snapshot,
+    AccessResult, Capture, Cause, CompletedFetch, Freshness, NetworkFailure, Snapshot,
 };
 use crate::policy::state::Policy;
 use crate::runtime::clock::ManualClock;
@@ -59,7 +59,7 @@ impl FetchRobots for Origins {
     fn fetch(
         &self,
         ask: FetchRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = Result<CompletedFetch, NotSent>> + Send>> {
         let url = ask.origin.robots_url();
         lock(&self.asked).push(ask);
         let (sender, receiver) = oneshot::channel();
@@ -71,7 +71,7 @@ impl FetchRobots for Origins {
         let clock = Arc::clone(&self.clock);
         Box::pin(async move {
             let result = receiver.await.expect("the script has come to its end")?;
-            Ok(Fetched { at: clock.wall(), url, hops: 0, result, capture: Capture::none() })
+            Ok(CompletedFetch { at: clock.wall(), url, hops: 0, result, capture: Capture::none() })
         })
     }
 }

@@ -9,12 +9,12 @@ use super::last_answers::{Answer, bytes};
 use super::sample::Sampled;
 use crate::policy::change::{Change, Kind, change};
 use crate::policy::profile::Profile;
-use crate::store::{FinishedFetch, StateChange};
+use crate::store::{FetchEvent, StateChange};
 
 /// A fetch that has changed something, to be compared.
 #[derive(Debug)]
 pub(super) struct Pending {
-    pub fetch: FinishedFetch,
+    pub fetch: FetchEvent,
     /// The file is the one that this agent got before the outage.
     pub(super) has_returned: bool,
     pub held: Option<HeldBytes>,
@@ -36,7 +36,7 @@ pub(super) struct Compared {
 
 impl Pending {
     /// Nothing where all is as it was.
-    pub fn new(fetch: FinishedFetch, has_returned: bool) -> Option<Self> {
+    pub fn new(fetch: FetchEvent, has_returned: bool) -> Option<Self> {
         let differs = |change: &StateChange| {
             let answer = |state| Answer::of(state, &change.profile);
             change.before.as_deref().is_some_and(|before| answer(before) != answer(&change.after))

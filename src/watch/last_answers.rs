@@ -9,11 +9,11 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use crate::audit::evidence::CaptureRecord;
-use crate::policy::access::{Capture, Fetched};
+use crate::policy::access::{Capture, CompletedFetch};
 use crate::policy::profile::{Meaning, Profile};
 use crate::policy::state::RobotsState;
 use crate::store::fetch::FetchIdentity;
-use crate::store::{FinishedFetch, StateChange};
+use crate::store::{FetchEvent, StateChange};
 use crate::types::origin::Origin;
 
 /// Pairs of agent and origin whose last file is remembered, at 64 bytes and their names each.
@@ -71,7 +71,7 @@ impl Answer {
 impl LastAnswers {
     /// Chooses the state to compare `fetch` with, and remembers its answer. `change` is its change
     /// under its own profile.
-    pub fn note(&mut self, fetch: &FinishedFetch, change: &StateChange) -> Compare {
+    pub fn note(&mut self, fetch: &FetchEvent, change: &StateChange) -> Compare {
         let key = (fetch.origin.clone(), fetch.identity.clone());
         let answer = |state: &RobotsState| Answer::of(state, &change.profile);
         let Some(now) = answer(&change.after) else {
@@ -131,8 +131,8 @@ pub(super) fn bytes(state: &RobotsState) -> usize {
 }
 
 /// Whether the store's answer was fetched as the same agent.
-fn is_of_same_agent(fetch: &FinishedFetch, change: &StateChange) -> bool {
-    let asker = |state: &RobotsState, failed: &Option<Arc<Fetched>>| {
+fn is_of_same_agent(fetch: &FetchEvent, change: &StateChange) -> bool {
+    let asker = |state: &RobotsState, failed: &Option<Arc<CompletedFetch>>| {
         let failed = failed.as_ref().map(|failed| &failed.capture);
         asker(failed.or_else(|| Some(&state.copy()?.snapshot.capture))?)
     };

@@ -28,7 +28,7 @@ use crate::audit::evidence::Blob;
 use crate::policy::change::Kind;
 use crate::policy::profile::Profile;
 use crate::runtime::lock::Lock;
-use crate::store::{FetchListener, FinishedFetch};
+use crate::store::{FetchEvent, FetchListener};
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
@@ -191,7 +191,7 @@ impl Watch {
     }
 
     /// The comparison that `fetch` needs, if any.
-    fn pending(&self, fetch: FinishedFetch) -> Option<Pending> {
+    fn pending(&self, fetch: FetchEvent) -> Option<Pending> {
         let change = fetch.changes.iter().find(|change| change.profile == fetch.profile)?.clone();
         let compare = self.last_answers.lock().note(&fetch, &change);
         match compare {
@@ -202,7 +202,7 @@ impl Watch {
                 // Its last answer is known only under its own profile.
                 let change = crate::store::StateChange { before: Some(before), ..change };
                 Pending::new(
-                    FinishedFetch { changes: vec![change], failed_before: None, ..fetch },
+                    FetchEvent { changes: vec![change], failed_before: None, ..fetch },
                     false,
                 )
             }
@@ -211,7 +211,7 @@ impl Watch {
 }
 
 impl FetchListener for Watch {
-    fn on_fetch(&self, fetch: FinishedFetch) {
+    fn on_fetch(&self, fetch: FetchEvent) {
         if self.is_off() {
             return;
         }

@@ -9,7 +9,7 @@ use super::sample::{Sampled, without_values};
 use crate::audit::evidence::{Blob, Kind as BlobKind};
 use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::{Changed, ChangedEvent, RobotsStatus, SampledRequests, Side, Touched};
-use crate::policy::access::{Capture, Cause, Fetched};
+use crate::policy::access::{Capture, Cause, CompletedFetch};
 use crate::policy::change::line_counts;
 use crate::policy::decision::{Verdict, decide};
 use crate::policy::profile::Profile;
@@ -105,7 +105,7 @@ impl Pending {
 
 /// By a state, at the moment that it was learnt: then it was current.
 fn allows(state: &RobotsState, profile: &Profile, sampled: &Sampled) -> Option<bool> {
-    let policy: Policy<'_> = match state.policy_status(profile, state.learnt_at()?) {
+    let policy: Policy<'_> = match state.policy_status(profile, state.tried_at()?) {
         PolicyStatus::Current(policy) => policy,
         PolicyStatus::Due => return None,
     };
@@ -122,7 +122,7 @@ fn lines(before: &RobotsState, after: &RobotsState) -> (u64, u64) {
 }
 
 /// One side of the notice; adds its evidence.
-fn side(state: &RobotsState, failed: Option<&Fetched>, blobs: &mut Vec<Blob>) -> Side {
+fn side(state: &RobotsState, failed: Option<&CompletedFetch>, blobs: &mut Vec<Blob>) -> Side {
     let mut capture = |capture: &Capture| {
         (*capture != Capture::none()).then(|| {
             let (sha256, content) = (capture.sha256, capture.json.clone());

@@ -76,7 +76,8 @@ impl StoreAdmin for Running {
 
     /// What is stored of `origin`.
     fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError> {
-        let look = async { (self.store.get(origin).await, self.store.get_shared(origin).await) };
+        let look =
+            async { (self.store.get(origin).await, self.store.get_from_engine(origin).await) };
         let (report, shared) = Handle::current().block_on(look);
         let is_shared = shared.as_ref().is_some_and(|it| it.known.is_some() || it.hold.is_some());
         let report = report.or_else(|| is_shared.then(|| Report::unknown(origin)));

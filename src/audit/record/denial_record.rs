@@ -12,7 +12,7 @@ use super::event::{AgentSource, Event};
 use super::node::Node;
 use super::shared_robots::SharedRobots;
 use crate::audit::limits::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
-use crate::policy::decision::Named;
+use crate::policy::decision::SelectedGroup;
 use crate::policy::exemption;
 use crate::policy::profile;
 use crate::policy::reason::Reason;
@@ -154,7 +154,7 @@ impl Profile {
 impl Group {
     /// As a decision names it, its token bounded: a client may call itself what a file of its own
     /// has.
-    pub fn of(group: &Named<'_>) -> Self {
+    pub fn of(group: &SelectedGroup<'_>) -> Self {
         Self { line: group.line, token: Record::text(group.name.as_bytes()) }
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::audit::limits::{RECORD_LINE_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::record::chain::RECORD_SEQ_MAX;
-use crate::policy::decision::Named;
+use crate::policy::decision::SelectedGroup;
 
 /// As the seventh line.
 pub(super) fn line(record: Record) -> String {
@@ -96,7 +96,7 @@ fn a_line_has_a_bound_whatever_strangers_write() {
     record.agent = Some(Record::text(&long));
     record.method = Record::text(&long);
     let name = "a".repeat(100_000);
-    record.group = Some(Group::of(&Named { name: &name, line: 1 }));
+    record.group = Some(Group::of(&SelectedGroup { name: &name, line: 1 }));
     record.rule = Some(Rule {
         line: 1,
         directive: "disallow".into(),

@@ -11,7 +11,7 @@ use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::print_time;
 use crate::pace::hold::Cause;
 use crate::pace::{KeptHold, LaneView};
-use crate::store::{self, Failed, Good, PersistedState, Report, SharedReport};
+use crate::store::{self, EngineReport, Failed, Good, PersistedState, Report};
 use crate::types::sanitize::{self, hex};
 
 /// What is known of an origin, as `courtesy store get --format json` prints it.
@@ -53,7 +53,7 @@ pub struct OfEngine {
 }
 
 impl OfEngine {
-    fn of(shared: SharedReport) -> Self {
+    fn of(shared: EngineReport) -> Self {
         let known = shared.known.unwrap_or_default();
         Self {
             fault: shared.fault,

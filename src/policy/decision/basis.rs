@@ -27,9 +27,9 @@ pub enum Basis<'a> {
     /// No group names the agent, and there is none for `*` (§2.2.1).
     NoGroup,
     /// No rule of the agent's group matches the path (§2.2.2).
-    NoRule { group: Named<'a> },
+    NoRule { group: SelectedGroup<'a> },
     /// The most specific rule that matches.
-    Rule { rule: Rule<'a>, group: Named<'a> },
+    Rule { rule: Rule<'a>, group: SelectedGroup<'a> },
     /// There is no robots.txt (§2.3.1.3), or access to it is denied.
     Unavailable(Absence<'a>),
     /// It is unreachable (§2.3.1.4).
@@ -38,12 +38,12 @@ pub enum Basis<'a> {
     LongUnreachable(Absence<'a>),
     /// To find the deciding rule would take more steps than a decision may
     /// ([`Steps`](crate::robots::Steps)). Undecided is denied.
-    TooManySteps { group: Named<'a> },
+    TooManySteps { group: SelectedGroup<'a> },
 }
 
 /// A group, by the name and the line that selected it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named<'a> {
+pub struct SelectedGroup<'a> {
     /// The product token as written in the file, or `*`.
     pub name: &'a str,
     /// The user-agent line, 1-based.
@@ -82,7 +82,7 @@ impl<'a> Basis<'a> {
     }
 
     /// The group that decided, if one did.
-    pub const fn group(&self) -> Option<&Named<'a>> {
+    pub const fn group(&self) -> Option<&SelectedGroup<'a>> {
         match self {
             Self::Rule { group, .. } | Self::NoRule { group } | Self::TooManySteps { group } => {
                 Some(group)

@@ -9,7 +9,7 @@ use super::rules::{Agent, Rules};
 use crate::audit::{self, Event, Reason, Record, RobotsStatus};
 use crate::egress::{self, Failure};
 use crate::policy::access::{NetworkFailure, Snapshot};
-use crate::policy::decision::{Decision, Named};
+use crate::policy::decision::{Decision, SelectedGroup};
 use crate::policy::state::{Absence, RobotsState};
 use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::robots_summary::RobotsSummary;
@@ -82,7 +82,7 @@ impl DecisionContext<'_> {
     }
 
     /// For a host of which some paths are disallowed, where the path is not seen.
-    pub fn unseen_path_denial(&self, known: &OriginRobots, group: Named<'_>) -> Denial {
+    pub fn unseen_path_denial(&self, known: &OriginRobots, group: SelectedGroup<'_>) -> Denial {
         let mut denial = self.denial(Reason::PathNotSeen, Problem::PathNotSeen);
         denial.record.group = Some(audit::Group::of(&group));
         denial.set_evidence(known, self.summary(known, None));
@@ -153,7 +153,7 @@ impl DecisionContext<'_> {
             state: status(state),
             status: absence
                 .map_or(snapshot.map(|snapshot| snapshot.status), |absence| absence.cause.status()),
-            tried: state.learnt_at(),
+            tried: state.tried_at(),
             url: self.subject.origin().robots_url(),
             url_reached: snapshot.map(|snapshot| Record::url(snapshot.url.as_bytes())),
         }

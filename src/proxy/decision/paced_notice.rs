@@ -7,7 +7,7 @@ use super::request_info::Subject;
 use crate::audit::evidence::Blob;
 use crate::audit::{self, Paced, PacedEvent, Record};
 use crate::pace::PaceMode;
-use crate::policy::decision::Named;
+use crate::policy::decision::SelectedGroup;
 use crate::policy::exemption::Exemption;
 use crate::policy::pace::SitePace;
 use crate::policy::state::RobotsCopy;
@@ -60,7 +60,8 @@ impl PacedRequest<'_> {
     fn notice(&self) -> Paced {
         let Self { context, site_pace, .. } = self;
         let origin = context.subject.origin();
-        let group = self.group.map(|group| Named { name: group.name(), line: group.line() });
+        let group =
+            self.group.map(|group| SelectedGroup { name: group.name(), line: group.line() });
         Paced {
             agent: context.agent.token.map(|token| Record::text(token.as_bytes())),
             clamped: site_pace.clamped && self.exempted.is_none(),

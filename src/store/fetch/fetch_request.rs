@@ -9,7 +9,7 @@ use http::HeaderValue;
 
 use super::identity::FetchIdentity;
 use crate::egress::{self, QueueWait};
-use crate::policy::access::Fetched;
+use crate::policy::access::CompletedFetch;
 use crate::store::limits::ROBOTS_TXT_BYTES;
 use crate::types::client_key::ClientKey;
 use crate::types::loop_token::LoopTokens;
@@ -21,7 +21,7 @@ pub trait FetchRobots: Send + Sync + 'static {
     fn fetch(
         &self,
         ask: FetchRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>>;
+    ) -> Pin<Box<dyn Future<Output = Result<CompletedFetch, NotSent>> + Send>>;
 
     /// The bytes of a file that are read: another proxy's shorter part of one is not enough.
     fn max_size(&self) -> usize {

@@ -1,6 +1,6 @@
 //! Fetches one robots.txt: redirects, timeout, size limit, decoding.
 //!
-//! Whatever the origin does, a fetch has a result ([`Fetched`]) in bounded time and memory. An
+//! Whatever the origin does, a fetch has a result ([`CompletedFetch`]) in bounded time and memory. An
 //! incomplete file is a failure, never a shorter file. The request carries no cookies and no
 //! credentials, and each hop passes the egress address policy.
 
@@ -27,7 +27,7 @@ use http::{Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 
 use crate::egress::{self, AlwaysPermitted, Egress, Failure, RequestBody, Requester};
-use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
+use crate::policy::access::{AccessResult, Cause, CompletedFetch, NetworkFailure};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
 use crate::types::origin::{Origin, Scheme};
@@ -59,7 +59,7 @@ impl FetchRobots for RobotsFetcher {
     fn fetch(
         &self,
         ask: FetchRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = Result<CompletedFetch, NotSent>> + Send>> {
         let egress = Arc::clone(&self.egress);
         let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));
         let loop_tokens = ask.loop_tokens.clone();
@@ -110,7 +110,7 @@ async fn fetch<S, R, B>(
     config: Arc<Config>,
     clock: Arc<dyn Clock>,
     send: S,
-) -> Result<Fetched, NotSent>
+) -> Result<CompletedFetch, NotSent>
 where
     S: Fn(Origin, Request<RequestBody>) -> R,
     R: Future<Output = Result<(Response<B>, Source), egress::Error>>,
@@ -139,7 +139,7 @@ where
     if let AccessResult::Successful { snapshot, .. } = &mut result {
         Arc::make_mut(snapshot).capture = capture.clone();
     }
-    Ok(Fetched { at, url: chain.url(), hops: chain.hops(), result, capture })
+    Ok(CompletedFetch { at, url: chain.url(), hops: chain.hops(), result, capture })
 }
 
 async fn follow<S, R, B>(

@@ -89,7 +89,7 @@ fn ask() -> FetchRequest {
 async fn run(
     ask: FetchRequest,
     answers: Vec<Answer>,
-) -> (Result<Fetched, NotSent>, Vec<(Origin, Request<RequestBody>)>) {
+) -> (Result<CompletedFetch, NotSent>, Vec<(Origin, Request<RequestBody>)>) {
     let config = Config { timeout: Duration::from_millis(50), max_size: 100, ..Config::default() };
     let clock = ManualClock::starting_at(Timestamp::from_millis(1_790_000_000_000));
     let answers = Mutex::new(VecDeque::from(answers));

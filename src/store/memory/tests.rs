@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
-use crate::policy::access::{AccessResult, Capture, Fetched, Freshness, Snapshot};
+use crate::policy::access::{AccessResult, Capture, CompletedFetch, Freshness, Snapshot};
 use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
 use crate::store::fetch::FetchIdentity;
@@ -36,7 +36,7 @@ fn entry(files: &[Bytes], number: usize) -> Arc<Entry> {
         last_modified: None,
         capture: Capture::none(),
     };
-    let fetched = Fetched {
+    let fetched = CompletedFetch {
         at: Timestamp::from_millis(0),
         url: snapshot.url.clone(),
         hops: 0,

@@ -26,7 +26,7 @@ impl Proxies {
         let engines: Vec<_> = std::iter::once(first).chain(others).map(Arc::new).collect();
         let houses: Vec<_> = scripts.into_iter().map(House::new).collect();
         for (house, engine) in houses.iter().zip(&engines) {
-            house.store.share(Arc::clone(engine) as _);
+            house.store.set_engine(Arc::clone(engine) as _);
         }
         Self { houses, engines, other, clock }
     }
@@ -183,7 +183,7 @@ async fn what_is_forgotten_is_forgotten_by_all() {
     assert_eq!(proxies.ask(0).await, "rules");
     settle().await;
     let shared = async || {
-        let shared = proxies.houses[0].store.get_shared(&origin("example.com")).await;
+        let shared = proxies.houses[0].store.get_from_engine(&origin("example.com")).await;
         shared.expect("an engine")
     };
     assert!(shared().await.known.is_some_and(|known| known.good.is_some()));

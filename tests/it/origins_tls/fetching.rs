@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use courtesy::audit::evidence::CaptureRecord;
 use courtesy::egress::Egress;
-use courtesy::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
+use courtesy::policy::access::{AccessResult, Cause, CompletedFetch, NetworkFailure};
 use courtesy::runtime::clock::SystemClock;
 use courtesy::store::fetch::{self, FetchIdentity, FetchRequest, FetchRobots as _, RobotsFetcher};
 use courtesy::types::client_key::ClientKey;
@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use crate::origins_tls::authority::{Authority, BOTH, HTTP1};
 use crate::origins_tls::support::{Served, full, origin, shared, speak};
 
-async fn fetch(authority: &Authority, origin: Origin) -> Fetched {
+async fn fetch(authority: &Authority, origin: Origin) -> CompletedFetch {
     let egress = Arc::new(Egress::without_pool(shared(authority, |_| ())));
     let fetcher = RobotsFetcher::new(egress, fetch::Config::default(), Arc::new(SystemClock));
     let ask = FetchRequest {
@@ -44,12 +44,12 @@ async fn site(authority: &Authority, alpn: &[&[u8]]) -> Served {
     .await
 }
 
-fn captured(fetched: &Fetched) -> CaptureRecord {
+fn captured(fetched: &CompletedFetch) -> CaptureRecord {
     serde_json::from_slice(&fetched.capture.json).unwrap()
 }
 
 #[track_caller]
-fn assert_found(fetched: &Fetched, url: &str) {
+fn assert_found(fetched: &CompletedFetch, url: &str) {
     match &fetched.result {
         AccessResult::Successful { snapshot, .. } => {
             assert_eq!(snapshot.body, "User-agent: *\nDisallow: /private/\n");

@@ -71,7 +71,7 @@ pub(super) fn policy<'a>(
     profile: &Profile,
     now: Timestamp,
 ) -> Result<Policy<'a>, Unknown> {
-    let (learnt, until) = (state.learnt_at().unwrap_or(now), state.next_try().unwrap_or(now));
+    let (learnt, until) = (state.tried_at().unwrap_or(now), state.next_try().unwrap_or(now));
     let overdue = now.since(until) > REPLAY_OVERDUE_MAX;
     let at = if now < until { now } else { learnt };
     match state.policy_status(profile, at) {

@@ -13,7 +13,9 @@ use crate::audit::evidence::{self, BlobStore, Body, CaptureRecord};
 use crate::audit::read::replay::{Answer, Replay, Replayed};
 use crate::audit::{self, Reason, Writer};
 use crate::clients::Client;
-use crate::policy::access::{AccessResult, Cause, Fetched, Freshness, NetworkFailure, Snapshot};
+use crate::policy::access::{
+    AccessResult, Cause, CompletedFetch, Freshness, NetworkFailure, Snapshot,
+};
 use crate::policy::exemption::Exemptions;
 use crate::policy::profile::Profile;
 use crate::proxy::decision::gate::Gate;
@@ -56,14 +58,14 @@ impl FetchRobots for Script {
     fn fetch(
         &self,
         ask: fetch::FetchRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<Fetched, NotSent>> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = Result<CompletedFetch, NotSent>> + Send>> {
         let answer = self.answers.lock().unwrap().pop_front().expect("nothing more is asked for");
         let fetched = fetched(&answer, &ask.origin, self.clock.wall());
         Box::pin(async move { Ok(fetched) })
     }
 }
 
-fn fetched(answer: &Answers, origin: &Origin, at: Timestamp) -> Fetched {
+fn fetched(answer: &Answers, origin: &Origin, at: Timestamp) -> CompletedFetch {
     let url = origin.robots_url();
     let mut capture = CaptureRecord {
         answers: Vec::new(),
@@ -112,7 +114,7 @@ fn fetched(answer: &Answers, origin: &Origin, at: Timestamp) -> Fetched {
         }
         Answers::Failure(failure) => AccessResult::Without(Cause::failed(*failure, "in words")),
     };
-    Fetched { at, url, hops: 0, result, capture: capture.seal() }
+    CompletedFetch { at, url, hops: 0, result, capture: capture.seal() }
 }
 
 /// A gate with one profile, and one origin whose responses are scripted.
