@@ -16,15 +16,15 @@
 //! # The way of a request
 //!
 //! ```text
-//! Lanes::try_acquire      acquire      a turn at once: no delay, no hold, and one more may be under way
-//!   else wait_for_turn    waiting      queued in its lane; the client's next request comes after those
-//!                                      of other clients
-//!     LaneCell::grant     lane_cell    a turn, when time (timer) or the end of another turn allows it
-//!     Turn::reserve_slot     slot         a slot at the engine, if proxies share the lane
-//! Lanes::try_start        start        over its connection: the time has come at the origin, and at the
-//!                                      address (turn/at_address)
-//! Turn::note_…            turn/report  the head is written; what the response or failure means for the lane
-//! drop(Turn)              lane_cell    the request counts no longer, and the next is granted its turn
+//! Lanes::try_acquire   acquire      a turn at once: no delay, no hold, and one more may be under way
+//!   else wait_for_turn waiting      queued in its lane, in turn with the requests of other clients
+//!     LaneCell::grant… lane_cell    its turn, when time (timer) or the end of another turn allows it
+//!     Turn::reserve_slot
+//!                      slot         a slot at the engine, if proxies share the lane
+//! Lanes::try_start     start        over its connection: the time has come at the origin, and at the
+//!                                   address (turn/at_address)
+//! Turn::note_…         turn/report  the head is written; what a response or failure means for the lane
+//! drop(Turn)           lane_cell    the request is no longer under way; the next may have its turn
 //! ```
 //!
 //! A [`Lane`](lane::Lane) is pure: it takes no lock and reads no clock; time is passed in as a
