@@ -37,7 +37,7 @@ fn a10_a12_what_is_no_proxy_request_is_refused() {
     assert_eq!(of("GET", "http://user@example.com/", &["a"]), Err(400));
     assert_eq!(of("GET", "http://127.1/", &["a"]), Err(400));
     assert_eq!(of("CONNECT", "example.com:443", &["example.com:443"]).as_deref(), Ok("Connect"));
-    assert_eq!(of("OPTIONS", "*", &["a"]).as_deref(), Ok("Proxy"));
+    assert_eq!(of("OPTIONS", "*", &["a"]).as_deref(), Ok("ProxyItself"));
     assert!(of("GET", "http://courtesy.internal/", &["x"]).unwrap().starts_with("OwnPage"));
 }
 
