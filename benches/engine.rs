@@ -94,8 +94,8 @@ fn slots_request(origin: &Origin, count: u8) -> SlotsRequest<'_> {
     SlotsRequest {
         origin,
         group: "*",
-        own_delay: Duration::ZERO,
-        asked_delay: Duration::from_secs(10),
+        lane_delay: Duration::ZERO,
+        site_delay: Duration::from_secs(10),
         slack: Duration::from_millis(60),
         horizon: Duration::from_secs(120),
         count,

@@ -19,7 +19,7 @@ use super::connection::{Connection, Transport};
 use super::error::{Error, Failure};
 use super::http1::LargeRead;
 use super::hyper_error::{ends_connection, exchange_error};
-use super::parent::restore;
+use super::parent::restore_origin_form;
 use super::pool::Lease;
 use super::retry::{FailedExchange, RetryRule};
 use super::state::EgressState;
@@ -156,7 +156,7 @@ fn classify_failure(
     let is_reused = connection.is_reused;
     let mut unsent = failed.take_message().filter(|_| is_reused).map(BoxedRequest::from);
     if let (Some(_), Some(request)) = (connection.transport.forwarder(), &mut unsent) {
-        restore(&mut request.head);
+        restore_origin_form(&mut request.head);
     }
     let cause = failed.error();
     if let Transport::Http2(stream) = &connection.transport

@@ -110,8 +110,9 @@ impl Egress {
     }
 }
 
-/// Checks the permission of a request again. If that takes time, the request leaves its place at
-/// the address: a fetch of its robots.txt may be under way, which no other origin has to wait for.
+/// Checks the permission of a request again. If that takes time, the request gives its turn
+/// at the address back: a fetch of its robots.txt may be under way, and must not make the other
+/// origins of the address wait.
 async fn recheck<P: Permission>(permission: &P, turn: &mut Turn) -> Result<(), P::Error> {
     let mut recheck = permission.recheck();
     tokio::select! {

@@ -177,8 +177,8 @@ impl Engine for MemoryEngine {
         let group = keys::group(request.group);
         let ask = SlotsRequestMicros {
             group: &group,
-            own: bounded_micros(request.own_delay),
-            asked: bounded_micros(request.asked_delay),
+            own: bounded_micros(request.lane_delay),
+            asked: bounded_micros(request.site_delay),
             slack: bounded_micros(request.slack),
             horizon: bounded_micros(request.horizon),
             left: bounded_micros(request.left),

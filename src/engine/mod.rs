@@ -6,7 +6,8 @@
 //! server. Values are bytes to an engine, and times are microseconds of the engine's own clock,
 //! which callers see as durations from now only: proxies need not agree on the time.
 //!
-//! An [`Error`] of any kind means that the engine is away: the caller goes on with what it has.
+//! On an [`Error`] of any kind the caller goes on with what it has, as if the engine were away;
+//! [`Status::is_up`] says whether it is.
 
 mod breaker;
 mod clock;
@@ -102,7 +103,7 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// [`Status::presence_interval`] while it does.
     fn announce_presence(&self, origin: &Origin) -> Pending<Presence>;
 
-    /// Marks that this proxy lives. The engine of a server sends it by itself.
+    /// Marks that this proxy lives. A [`RedisEngine`] sends it by itself.
     fn heartbeat(&self) -> Pending<Heartbeat>;
 
     /// A shared file. Its content has the digest; anything else is as absent.

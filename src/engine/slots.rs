@@ -1,4 +1,4 @@
-//! Slots of a lane, in which the proxies that share an engine start requests in turn.
+//! Slots of a lane, in which the proxies that share an engine start requests alternately.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ pub struct SlotsRequest<'a> {
     /// The group of the robots.txt that applies.
     pub group: &'a str,
     /// The delay of the lane; zero if there is none.
-    pub own_delay: Duration,
+    pub lane_delay: Duration,
     /// The delay that the site asks of the group; zero if there is none.
-    pub asked_delay: Duration,
+    pub site_delay: Duration,
     /// How long a slot lasts: see [`super::slack`].
     pub slack: Duration,
     /// A slot later than that is not reserved.

@@ -69,8 +69,8 @@ impl Three {
         SlotsRequest {
             origin: &self.site,
             group: "examplebot",
-            own_delay: Duration::ZERO,
-            asked_delay: seconds(10),
+            lane_delay: Duration::ZERO,
+            site_delay: seconds(10),
             slack: ms(100),
             horizon: seconds(120),
             count: 1,

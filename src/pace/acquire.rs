@@ -60,7 +60,8 @@ impl Lanes {
         let begins_visit = begins_visit && mode != PaceMode::Off;
         let (deadline, visitor) =
             (now + arrival.max_wait, begins_visit.then(|| request.client.clone()));
-        // Without a delay the next starts do not depend on this one.
+        // One that need not queue has no delay, or is only observed: the next starts do not depend
+        // on it.
         let role = Role::of(arrival.kind, false);
         let is_observed = mode == PaceMode::Observe;
         let conditions =
@@ -80,7 +81,7 @@ impl Lanes {
                 }
                 PaceMode::Off => None,
             };
-            let guard = cell.guard(state, id, request.client.clone());
+            let guard = cell.issue_guard(state, id, request.client.clone());
             TryAcquire::Turn(Turn::granted_immediately(guard, conditions, visitor))
         })
     }
@@ -104,7 +105,7 @@ impl Lanes {
         let (guard, waited) =
             granted.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))?;
         let mut turn = Turn::granted(guard, conditions, visitor, Some(waited));
-        if conditions.role == Role::PageQueued && self.context.cluster.engine().is_some() {
+        if conditions.role == Role::PageQueued && self.context.peers.engine().is_some() {
             self.reserve_if_shared(&mut turn, request, deadline).await?;
         }
         Ok(turn)
@@ -119,7 +120,7 @@ impl Lanes {
         request: &TurnRequest<'_>,
         deadline: Tick,
     ) -> Result<(), NoTurn> {
-        let reserved = if self.context.cluster.is_stopped(self.config().away) {
+        let reserved = if self.context.peers.refuses_while_away(self.config().away) {
             Err(NoTurn::EngineAway)
         } else if self.has_address_limits() {
             turn.reserve_later();
@@ -181,12 +182,12 @@ impl Lanes {
         })?;
         send_grants(granted);
         let (limit, lane_delay) = (waiting.limit, waiting.lane_delay);
-        if let Some(guard) = waiting.at_once() {
+        if let Some(guard) = waiting.try_grant() {
             // What the queue itself takes is no wait.
             return Ok((guard, Waited::of(limit, request.site_pace, lane_delay, Duration::ZERO)));
         }
         // Without a turn it has waited for as long as it may, or a hold has begun that is longer.
-        let Some(guard) = waiting.granted(request.shutdown).await? else {
+        let Some(guard) = waiting.wait_for_grant(request.shutdown).await? else {
             let end = now + arrival.max_wait;
             return Err(self.too_late(&waiting.cell, request, arrival, end));
         };

@@ -15,14 +15,14 @@ use super::lane_cell::{Grants, LaneCell, State, TurnGuard, send_grants};
 use super::limits::LANES_MAX;
 use super::no_turn::{NoTurn, WaitReason};
 use super::tick::Tick;
-use super::waiting::{NotQueued, Waiting};
+use super::waiting::{NotQueued, QueuedRequest};
 use crate::runtime::lock::Lock;
 
 /// The lanes are swept when there are twice as many as after the last sweep, and this many.
 const SWEEP_MIN: usize = 64;
 
 /// A queued request, and what is granted meanwhile.
-type Queued<'a> = Result<(Waiting<'a, IpAddr>, Grants<IpAddr>), NotQueued>;
+type Queued<'a> = Result<(QueuedRequest<'a, IpAddr>, Grants<IpAddr>), NotQueued>;
 
 /// The lanes of the addresses in use.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Addresses {
         let now = self.context.clock.now();
         self.with(address, |cell, state| {
             let id = state.lane.try_acquire(arrival, now)?;
-            Some(cell.guard(state, Some(id), arrival.client.clone()))
+            Some(cell.issue_guard(state, Some(id), arrival.client.clone()))
         })
     }
 
@@ -97,7 +97,7 @@ impl Addresses {
         self.with(address, |cell, state| {
             let wait = state.lane.estimate(arrival, now);
             let id = state.lane.observe(arrival, now);
-            (cell.guard(state, Some(id), arrival.client.clone()), wait)
+            (cell.issue_guard(state, Some(id), arrival.client.clone()), wait)
         })
     }
 
@@ -120,7 +120,7 @@ impl Addresses {
             NotQueued::Full => NoTurn::Full,
         })?;
         send_grants(granted);
-        let guard = waiting.granted(shutdown).await?;
+        let guard = waiting.wait_for_grant(shutdown).await?;
         let state = waiting.cell.state.lock();
         if guard.is_some() || state.is_removed {
             return Ok(guard);

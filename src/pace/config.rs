@@ -37,7 +37,7 @@ words! {
     /// What this proxy does while the engine is away (`engine.away`).
     #[derive(Default)]
     pub enum Away {
-        /// It takes its part of the pace: delays are as many times as long as there are proxies.
+        /// It takes its share of the pace: delays are as many times as long as there are proxies.
         #[default]
         Share = "share",
         /// It keeps the pace as if it were the only one.

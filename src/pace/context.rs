@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster::Cluster;
 use super::config::Config;
+use super::peers::Peers;
 use super::stats::Stats;
 use super::tick::Tick;
 use super::tick_clock::TickClock;
@@ -23,7 +23,7 @@ pub(super) struct PaceContext {
     pub timer: Timer,
     pub stats: Stats,
     pub visits: Visits,
-    pub cluster: Cluster,
+    pub peers: Peers,
     /// Cells made so far: the number of the next.
     pub cells: AtomicU64,
     /// Requests that wait.
@@ -41,7 +41,7 @@ impl PaceContext {
             clock,
             stats: Stats::default(),
             visits: Visits::default(),
-            cluster: Cluster::default(),
+            peers: Peers::default(),
             cells: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             has_new_holds: AtomicBool::new(false),

@@ -24,7 +24,7 @@ pub(super) fn apply(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tick)
 /// Reports the cause of a hold to the engine, and takes up the hold that applies to all, in a task
 /// of its own: no request waits for it.
 pub(super) fn report(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
-    let Some(engine) = cell.context.cluster.engine().cloned() else { return };
+    let Some(engine) = cell.context.peers.engine().cloned() else { return };
     let lane = cell.context.config.load().lane;
     if lane.hold_scope == HoldScope::Client {
         return;
@@ -58,16 +58,16 @@ pub(super) fn report(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
 
 /// Reports to the engine that the origin responds again.
 pub(super) fn report_recovery(cell: &Arc<LaneCell>) {
-    let Some(engine) = cell.context.cluster.engine() else { return };
-    let calm = engine.reset_backoff(&cell.key);
+    let Some(engine) = cell.context.peers.engine() else { return };
+    let reset = engine.reset_backoff(&cell.key);
     spawn(async move {
-        let _ = calm.await;
+        let _ = reset.await;
     });
 }
 
 /// Ends the hold for all.
 pub(super) fn end_hold(cell: &Arc<LaneCell>) {
-    let Some(engine) = cell.context.cluster.engine() else { return };
+    let Some(engine) = cell.context.peers.engine() else { return };
     let end = engine.end_hold(&cell.key);
     spawn(async move {
         let _ = end.await;

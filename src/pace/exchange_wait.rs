@@ -11,7 +11,7 @@ use super::lane_cell::TurnGuard;
 use crate::runtime::clock;
 
 /// A request that waits for an exchange.
-struct Waiting<'a> {
+struct ExchangeWait<'a> {
     guard: &'a mut TurnGuard,
     granted: oneshot::Receiver<()>,
 }
@@ -31,7 +31,7 @@ impl TurnGuard {
             state.exchanges.grant()
         };
         self.cell.send_exchanges(new);
-        let mut waiting = Waiting { guard: self, granted };
+        let mut waiting = ExchangeWait { guard: self, granted };
         let in_time = timeout(limit, &mut waiting.granted).await;
         waiting.guard.has_exchange = matches!(in_time, Ok(Ok(())));
         drop(waiting);
@@ -45,7 +45,7 @@ impl TurnGuard {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ExchangeWait<'_> {
     /// An exchange that has been granted and not noticed is the guard's, and ends with it.
     fn drop(&mut self) {
         self.granted.close();

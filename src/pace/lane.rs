@@ -79,7 +79,7 @@ pub struct Lane {
     /// good response.
     concurrency_ramp: usize,
     ids: u64,
-    /// This proxy's part.
+    /// This proxy's share.
     share: Share,
     /// The lane may have been in use before the clock's start, and nothing is known of it: no first
     /// start before a delay after that.
@@ -106,8 +106,8 @@ impl Lane {
         }
     }
 
-    /// A turn, started at once, for a request that need not wait: the common case. `None`: it has
-    /// to queue.
+    /// A turn that counts as started, for a request that need not wait: the common case. `None`: it
+    /// has to queue.
     pub fn try_acquire(&mut self, arrival: &Arrival<'_>, now: Tick) -> Option<TurnId> {
         if !self.groups.is_empty() {
             self.forget_groups(now);
@@ -214,7 +214,7 @@ impl Lane {
         }
     }
 
-    /// The turn's request is over, or does not count any more. One that has not begun has not
+    /// The turn's request is over, or does not count any more. One that has not started has not
     /// happened.
     pub fn end(&mut self, turn: TurnId) {
         self.turns.remove(turn);
@@ -263,7 +263,7 @@ impl Lane {
             delay,
             has_started,
             fixed_start: None,
-            began: now,
+            granted_or_started: now,
             head: None,
         };
         self.turns.0.push(turn);

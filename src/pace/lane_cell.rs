@@ -110,7 +110,7 @@ impl<K: Key> LaneCell<K> {
         while let Some(grant) = state.lane.grant(now) {
             match state.waiters.remove(&grant.waiter) {
                 Some(Waiter { client, grant: sender, .. }) => {
-                    granted.push((sender, self.guard(state, Some(grant.turn), client)));
+                    granted.push((sender, self.issue_guard(state, Some(grant.turn), client)));
                 }
                 None => state.lane.end(grant.turn),
             }
@@ -154,7 +154,7 @@ impl<K: Key> LaneCell<K> {
     }
 
     /// The guard of `client` with the turn `id`, and with an exchange if one is free.
-    pub(super) fn guard(
+    pub(super) fn issue_guard(
         self: &Arc<Self>,
         state: &mut State<K>,
         id: Option<TurnId>,

@@ -157,7 +157,7 @@ impl Lanes {
         }
         let config = self.context.config.load().lane(origin);
         let before = shard.len();
-        let share = self.context.cluster.share();
+        let share = self.context.peers.share();
         shard.sweep(self.now(), config.holds, share);
         self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
         let mut lane = match shard.compact.remove(origin) {
@@ -225,7 +225,7 @@ impl Lanes {
         let mut counts = self.context.stats.counts();
         counts.waiting = self.context.waiting.load(Ordering::Relaxed);
         let bounds = self.context.config.load().lane.holds;
-        let share = self.context.cluster.share();
+        let share = self.context.peers.share();
         for shard in &self.shards {
             let shard = shard.lock();
             let compact = shard.compact.values();

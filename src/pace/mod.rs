@@ -1,4 +1,4 @@
-//! Says when a request may start; the gate says whether.
+//! Says when a request may start; the gate (`proxy/decision`) says whether.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -11,20 +11,23 @@
 //! | visit | a document that a browser shows and what it loads for it, which is one start |
 //! | hold | a time without starts, because the origin asks for that (Retry-After) or fails |
 //! | slot | the time for one start that a turn has reserved at the engine, where several proxies share a lane |
-//! | share | the part of a lane's pace that this proxy keeps: all of it, unless other proxies request the origin. The engine is *away* when it cannot be reached |
+//! | engine | what several proxies share ([`crate::engine`]); it is *away* when it cannot be reached |
+//! | share | the part of a lane's pace that this proxy keeps if others request the origin, too: with the engine, `1 / proxies` of the concurrency; while it is away, `1 / proxies` of the starts |
+//! | page | any request of a crawler but a subresource of a visit and a robots.txt |
 //!
 //! # The way of a request
 //!
 //! ```text
-//! Lanes::try_acquire   acquire      a turn at once: no delay, no hold, and one more may be under way
-//!   else wait_for_turn waiting      queued in its lane, in turn with the requests of other clients
-//!     LaneCell::grant… lane_cell    its turn, when time (timer) or the end of another turn allows it
+//! Lanes::try_acquire    acquire         a turn at once: no delay, no hold, one more may be under way
+//!   else wait_for_turn  waiting         queued in its lane, alternating with other clients
+//!     LaneCell::grant…  lane_cell       its turn, when time (timer) or the end of another allows it
 //!     Turn::reserve_slot
-//!                      slot         a slot at the engine, if proxies share the lane
-//! Lanes::try_start     start        over its connection: the time has come at the origin, and at the
-//!                                   address (turn/at_address)
-//! Turn::note_…         turn/report  the head is written; what a response or failure means for the lane
-//! drop(Turn)           lane_cell    the request is no longer under way; the next may have its turn
+//!                       turn/reserve    a slot at the engine (slot), if proxies keep one pace; while
+//!                                       that is away, a start by the share (without_engine)
+//! Lanes::try_start…     start           over its connection: the time has come at the origin, and at
+//!                                       the address (turn/at_address); wait_for_start_time if not
+//! Turn::note_…          turn/report     the head is written; what a response means for the lane
+//! drop(Turn)            lane_cell       the request is over; the next may have its turn
 //! ```
 //!
 //! A [`Lane`](lane::Lane) is pure: it takes no lock and reads no clock; time is passed in as a
@@ -33,7 +36,6 @@
 
 mod acquire;
 mod addresses;
-mod cluster;
 mod conditions;
 mod config;
 mod context;
@@ -46,6 +48,7 @@ mod lane_cell;
 mod lanes;
 mod limits;
 mod no_turn;
+mod peers;
 mod presence;
 mod queue;
 mod response_outcome;

@@ -20,7 +20,7 @@ words! {
         Hold = "hold",
         /// The origin is slow (`pace.adapt`).
         Adapt = "adapt",
-        /// The engine is away, and each proxy takes its part of the pace (`engine.away`).
+        /// The engine is away, and each proxy takes its share of the pace (`engine.away`).
         Share = "share",
         /// `pace.address_delay`, `pace.address_concurrency`.
         Address = "address",
@@ -103,7 +103,7 @@ impl fmt::Display for NoTurn {
                     }
                     (WaitReason::Adapt, _) => f.write_str("the origin is slow (pace.adapt)")?,
                     (WaitReason::Share, _) => {
-                        f.write_str("the engine is away, and this proxy takes its part of the pace (engine.away)")?;
+                        f.write_str("the engine is away, and this proxy takes its share of the pace (engine.away)")?;
                     }
                     (WaitReason::Address, _) => {
                         f.write_str("requests to the address of the origin are limited for all its origins (pace.address_delay, pace.address_concurrency)")?;

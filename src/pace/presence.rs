@@ -19,15 +19,15 @@ const PRESENCE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 impl Lanes {
     /// Shares the pace with the other proxies of `engine`. Only the first call has an effect.
     pub fn set_engine(&self, engine: Arc<dyn Engine>) {
-        self.context.cluster.set(engine);
+        self.context.peers.set(engine);
         // It may be away from the start.
         self.update_share();
     }
 
-    /// Brings this proxy's part of the pace up to date.
+    /// Brings this proxy's share of the pace up to date.
     fn update_share(&self) {
         let now = self.now();
-        let Some(share) = self.context.cluster.update(&self.context.config.load(), now) else {
+        let Some(share) = self.context.peers.update(&self.context.config.load(), now) else {
             return;
         };
         for cell in self.all() {
@@ -38,10 +38,10 @@ impl Lanes {
         }
     }
 
-    /// Brings this proxy's part of the pace up to date, and marks it where it sends requests. To be
-    /// called each second, where there is an engine.
+    /// Brings this proxy's share of the pace up to date, and marks it where it sends requests. To
+    /// be called each second, where there is an engine.
     pub async fn sync(&self) {
-        let Some(engine) = self.context.cluster.engine() else { return };
+        let Some(engine) = self.context.peers.engine() else { return };
         self.update_share();
         let (now, status) = (self.now(), engine.status());
         if status.is_up {
@@ -63,7 +63,7 @@ async fn announce(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
             let proxies = u32::try_from(presence.proxies).unwrap_or(u32::MAX).max(1);
             let now = cell.context.clock.now();
             cell.update(now, |state| {
-                state.lane.set_share(Share { proxies, ..cell.context.cluster.share() });
+                state.lane.set_share(Share { proxies, ..cell.context.peers.share() });
             });
             engine_holds::apply(cell, presence.hold, now);
         }

@@ -101,7 +101,7 @@ mod tests {
             let cell = LaneCell::new(origin(number), lane, usize::MAX, &context);
             if number < 2 {
                 let client = crate::types::client_key::ClientKey::Proxy;
-                used.push(cell.guard(&mut cell.state.lock(), None, client));
+                used.push(cell.issue_guard(&mut cell.state.lock(), None, client));
             }
             shard.sweep(now, bounds, Share::ALONE);
             shard.cells.insert(origin(number), cell);

@@ -18,7 +18,8 @@ use crate::engine::{self, Engine, SlotOutcome, SlotsRequest};
 pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
 /// When to come back where the engine responds too late for any slot.
 const LATE_RETRY: Duration = Duration::from_secs(1);
-/// A span in which a turn may start, and keeps the distance to those of other proxies.
+
+/// A span in which a turn may start without coming too close to the starts of other proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     end: Tick,
@@ -27,8 +28,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// One that is over.
-    pub(super) const MISSED: Self = Self { end: Tick::from_micros(0), losses: 0 };
+    /// None yet: one is to be reserved before the start.
+    pub(super) const TO_RESERVE: Self = Self { end: Tick::from_micros(0), losses: 0 };
 
     /// Whether a turn that has not started may not start any more: the slot is over, or the engine
     /// has lost its data, and may have given the time to others.
@@ -36,20 +37,21 @@ impl Slot {
         self.end <= now || engine.is_some_and(|engine| engine.stats().losses() != self.losses)
     }
 
-    /// Whether it was reserved, and not only made to be replaced.
-    pub(super) fn was_reserved(&self) -> bool {
-        self.end > Self::MISSED.end
+    /// Whether it has been reserved.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.end > Self::TO_RESERVE.end
     }
 }
 
 /// When a turn starts, as far as other proxies decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartRule {
-    /// It has no delay, or there is no engine.
-    Free,
+    /// The turn has no delay, or there is no engine; or that is away, and its proxies do not divide
+    /// the pace then (`engine.away = "alone"`).
+    NoSlotNeeded,
     Slot(Slot),
-    /// The engine is away: this proxy takes its part of the pace.
-    OwnShare,
+    /// The engine is away: the turn starts by this proxy's share of the pace.
+    FallbackShare,
 }
 
 /// What became of a request for a slot.
@@ -63,7 +65,8 @@ enum ReserveAttempt {
 }
 
 impl TurnGuard {
-    /// Reserves a slot for the turn, which does not start before it.
+    /// Reserves a slot at the engine for the turn, which does not start before it; without the
+    /// engine it falls back to this proxy's share.
     ///
     /// # Errors
     ///
@@ -74,17 +77,17 @@ impl TurnGuard {
         conditions: &TurnConditions,
     ) -> Result<StartRule, NoTurn> {
         let (context, deadline) = (&self.cell.context, conditions.deadline);
-        let Some(engine) = context.cluster.engine() else { return Ok(StartRule::Free) };
+        let Some(engine) = context.peers.engine() else { return Ok(StartRule::NoSlotNeeded) };
         let mut away_since = None;
         loop {
             let Some(attempt) = self.try_reserve(engine, id, deadline).await else {
-                return Ok(StartRule::Free);
+                return Ok(StartRule::NoSlotNeeded);
             };
             match attempt {
                 ReserveAttempt::Slot(slot) => return Ok(StartRule::Slot(slot)),
                 ReserveAttempt::EngineAway => {
                     let since = *away_since.get_or_insert_with(|| context.clock.now());
-                    if let Some(rule) = self.try_without_engine(id, since, deadline).await? {
+                    if let Some(rule) = self.wait_or_fall_back(id, since, deadline).await? {
                         return Ok(rule);
                     }
                 }
@@ -116,7 +119,7 @@ impl TurnGuard {
     ) -> Result<(), NoTurn> {
         let clock = &self.cell.context.clock;
         let now = clock.now();
-        self.cell.state.lock().lane.postpone(id, now + wait);
+        self.cell.state.lock().lane.fix_start_at(id, now + wait);
         if now + wait > conditions.deadline {
             return Err(self.no_slot_before_deadline(id, conditions, wait));
         }
@@ -160,8 +163,8 @@ impl TurnGuard {
         let reserved = engine.reserve_slots(SlotsRequest {
             origin: &cell.key,
             group: &request.group,
-            own_delay: request.lane_delay,
-            asked_delay: request.site_delay,
+            lane_delay: request.lane_delay,
+            site_delay: request.site_delay,
             slack,
             horizon,
             count: 1,
@@ -171,13 +174,13 @@ impl TurnGuard {
         let received = clock.now();
         engine_holds::apply(cell, reserved.hold, received);
         let Some(slot) = reserved.slots.first() else {
-            // The site is far behind, or rests for longer.
+            // Slots are reserved far ahead, or a hold lasts for longer.
             return Some(ReserveAttempt::Beyond(reserved.beyond.unwrap_or(slack).max(slack)));
         };
         let from_start = |tick: Tick| tick.since(Tick::default());
         let window = engine::start_window(from_start(sent), from_start(received), *slot, slack);
         let Some((begin, end)) = window else { return Some(ReserveAttempt::TooLate) };
-        cell.state.lock().lane.postpone(id, Tick::after(begin));
+        cell.state.lock().lane.fix_start_at(id, Tick::after(begin));
         Some(ReserveAttempt::Slot(Slot { end: Tick::after(end), losses }))
     }
 }

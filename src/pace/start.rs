@@ -63,7 +63,7 @@ impl Lanes {
         if let Some(address) = self.limited(turn, address) {
             turn.wait_at_address(&self.addresses, address, shutdown).await?;
         }
-        turn.replace_missed_slot().await
+        turn.reserve_if_needed().await
     }
 
     /// Waits until the request has started.

@@ -47,8 +47,9 @@ struct Inner {
     /// The client whose visit begins with the start.
     begins_visit: Option<ClientKey>,
     waited: Option<Waited>,
-    /// The lane has let it start when it was taken, and nothing has been waited for since.
-    started_early: bool,
+    /// The lane has counted it as started when it was granted, and nothing has been waited for
+    /// since.
+    counted_as_started: bool,
     /// The wait is in the metrics.
     is_counted: bool,
     /// The slot that was reserved for it at the engine: it does not start later.
@@ -70,7 +71,7 @@ impl Turn {
             conditions,
             begins_visit,
             waited,
-            started_early: false,
+            counted_as_started: false,
             is_counted: false,
             slot: None,
             is_slot_noted: false,
@@ -84,7 +85,7 @@ impl Turn {
         begins_visit: Option<ClientKey>,
     ) -> Self {
         let mut turn = Self::granted(guard, conditions, begins_visit, None);
-        turn.0.started_early = !conditions.is_observed && turn.0.guard.id.is_some();
+        turn.0.counted_as_started = !conditions.is_observed && turn.0.guard.id.is_some();
         turn
     }
 
@@ -126,7 +127,7 @@ impl Turn {
     /// begun. Returns whether it has started. Saves 400 instructions of
     /// [`Self::try_start_at_origin`].
     pub(super) fn try_start_immediately(&mut self) -> bool {
-        let is_fresh = std::mem::take(&mut self.0.started_early);
+        let is_fresh = std::mem::take(&mut self.0.counted_as_started);
         if is_fresh {
             self.0.note_start();
         }
@@ -137,12 +138,12 @@ impl Turn {
     /// started, when it had its turn at once, did not start then: it has waited for a connection
     /// meanwhile, and a hold may have begun.
     pub(super) fn try_start_at_origin(&mut self) -> bool {
-        let started_early = std::mem::take(&mut self.0.started_early);
+        let counted_as_started = std::mem::take(&mut self.0.counted_as_started);
         let Some((cell, id)) = self.in_lane() else { return true };
         let now = cell.context.clock.now();
-        let has_started = !self.0.has_missed_slot(now) && {
+        let has_started = !self.0.needs_slot(now) && {
             let mut state = cell.state.lock();
-            if started_early {
+            if counted_as_started {
                 state.lane.rearm(id);
             }
             state.lane.start(id, now).is_ok()
@@ -202,8 +203,8 @@ impl Turn {
         if let Some(guard) = &self.0.address {
             guard.update(|lane, id, _| lane.rearm(id));
         }
-        // The slot has been used.
-        self.0.slot = self.0.slot.map(|_| Slot::MISSED);
+        // Its slot has been used: the second sending needs another.
+        self.0.slot = self.0.slot.map(|_| Slot::TO_RESERVE);
     }
 
     /// Its lane, and its number there; `None`: the pace is off.

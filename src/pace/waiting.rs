@@ -18,7 +18,7 @@ use crate::types::origin::Origin;
 
 /// A request in a queue; it leaves when dropped.
 #[derive(Debug)]
-pub(super) struct Waiting<'a, K: Key = Origin> {
+pub(super) struct QueuedRequest<'a, K: Key = Origin> {
     pub cell: Arc<LaneCell<K>>,
     client: &'a ClientKey,
     waiter: WaiterId,
@@ -48,7 +48,7 @@ impl<K: Key> LaneCell<K> {
         state: &mut State<K>,
         arrival: &Arrival<'a>,
         now: Tick,
-    ) -> Result<(Waiting<'a, K>, Grants<K>), NotQueued> {
+    ) -> Result<(QueuedRequest<'a, K>, Grants<K>), NotQueued> {
         let Arrival { client, max_wait, .. } = *arrival;
         let (max, max_per_lane) = {
             let config = self.context.config.load();
@@ -77,7 +77,7 @@ impl<K: Key> LaneCell<K> {
         let granted = self.grant_and_set_timer(state, now);
         let cell = Arc::clone(self);
         Ok((
-            Waiting { cell, client, waiter, grant, deadline, limit, expected, lane_delay },
+            QueuedRequest { cell, client, waiter, grant, deadline, limit, expected, lane_delay },
             granted,
         ))
     }
@@ -89,9 +89,9 @@ fn has_room<K: Key>(state: &State<K>, client: &ClientKey, max: usize) -> bool {
     state.waiters.len() < max && state.lane.waiting_of(client) < max - max / 8
 }
 
-impl<K: Key> Waiting<'_, K> {
+impl<K: Key> QueuedRequest<'_, K> {
     /// The turn, if it has been granted.
-    pub(super) fn at_once(&mut self) -> Option<TurnGuard<K>> {
+    pub(super) fn try_grant(&mut self) -> Option<TurnGuard<K>> {
         self.grant.try_recv().ok()
     }
 
@@ -101,7 +101,7 @@ impl<K: Key> Waiting<'_, K> {
     /// # Errors
     ///
     /// The proxy stops before the turn would come.
-    pub(super) async fn granted(
+    pub(super) async fn wait_for_grant(
         &mut self,
         shutdown: &CancellationToken,
     ) -> Result<Option<TurnGuard<K>>, NoTurn> {
@@ -115,7 +115,7 @@ impl<K: Key> Waiting<'_, K> {
     }
 }
 
-impl<K: Key> Drop for Waiting<'_, K> {
+impl<K: Key> Drop for QueuedRequest<'_, K> {
     fn drop(&mut self) {
         let context = &self.cell.context;
         context.waiting.fetch_sub(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! The start of a turn for which the engine has no slot, because it is away: this proxy takes its
-//! part of the pace.
+//! When a turn starts for which the engine has no slot, because it is away: by this proxy's share
+//! of the pace, its fallback.
 
 use std::time::Duration;
 
@@ -12,30 +12,31 @@ use super::no_turn::{NoTurn, WaitReason};
 use super::slot::{CONNECT_LEAD, StartRule};
 use super::tick::Tick;
 
-/// When the engine is asked again while a turn waits for its part of the pace.
+/// When the engine is asked again while a turn waits for its start by the share.
 const AWAY_RETRY: Duration = Duration::from_millis(250);
 
-/// How a turn goes on without the engine.
+/// What a turn does without the engine.
 enum WithoutEngine {
     Start(StartRule),
-    /// Its part of the pace comes then.
+    /// Its start by the share comes then; until that the engine is asked again.
     WaitUntil(Tick),
 }
 
 impl TurnGuard {
-    /// Starts the turn without the engine, which has been away since then, or waits a moment before
-    /// the engine is asked again: `None`.
+    /// The rule by which the turn starts without the engine, which has been away since then.
+    /// `None`: its start is not near; this has waited a moment, and the engine is to be asked
+    /// again.
     ///
     /// # Errors
     ///
-    /// As [`Self::start_without_engine`].
-    pub(super) async fn try_without_engine(
+    /// As [`Self::decide_without_engine`].
+    pub(super) async fn wait_or_fall_back(
         &self,
         id: TurnId,
         since: Tick,
         deadline: Tick,
     ) -> Result<Option<StartRule>, NoTurn> {
-        let start = match self.start_without_engine(id, since, deadline)? {
+        let start = match self.decide_without_engine(id, since, deadline)? {
             WithoutEngine::Start(rule) => return Ok(Some(rule)),
             WithoutEngine::WaitUntil(start) => start,
         };
@@ -45,22 +46,21 @@ impl TurnGuard {
         Ok(None)
     }
 
-    /// Settles the start of a turn for which the engine has no slot since that moment: it takes
-    /// this proxy's part of the pace, also where a single operation has failed. Where that is not
-    /// soon, the engine is asked again until then.
+    /// Decides when a turn starts for which the engine has no slot since that moment: by this
+    /// proxy's share of the pace, also where a single operation has failed.
     ///
     /// # Errors
     ///
     /// The time does not come before `deadline`, or nothing starts without the engine.
-    fn start_without_engine(
+    fn decide_without_engine(
         &self,
         id: TurnId,
         since: Tick,
         deadline: Tick,
     ) -> Result<WithoutEngine, NoTurn> {
         let context = &self.cell.context;
-        let (cluster, config) = (&context.cluster, context.config.load());
-        let is_up = cluster.engine().is_some_and(|engine| engine.status().is_up);
+        let (peers, config) = (&context.peers, context.config.load());
+        let is_up = peers.engine().is_some_and(|engine| engine.status().is_up);
         let now = context.clock.now();
         if config.away == Away::Stop {
             let goes_on = is_up && now < deadline;
@@ -75,14 +75,15 @@ impl TurnGuard {
         let share = if known.delay_factor > 1 {
             known
         } else {
-            Share::away(cluster.delay_factor(&config), since)
+            Share::away(peers.delay_factor(&config), since)
         };
-        let rule = if share.delay_factor > 1 { StartRule::OwnShare } else { StartRule::Free };
+        let rule =
+            if share.delay_factor > 1 { StartRule::FallbackShare } else { StartRule::NoSlotNeeded };
         let Some(at) = state.lane.starts_at_with(id, share) else {
             return Ok(WithoutEngine::Start(rule));
         };
         if at <= now + CONNECT_LEAD {
-            state.lane.fix_start(id, share);
+            state.lane.fix_start_with(id, share);
             return Ok(WithoutEngine::Start(rule));
         }
         // An engine that has failed once may respond in time for a slot.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::applied_fetch::AppliedFetch;
-use super::engine_slot::Lease;
 use super::entry::Entry;
 use super::fetch::FetchRequest;
+use super::fetch_coordinator::Lease;
 use super::fetch_listener::BeforeFetch;
 use super::fetch_task::FetchTask;
 use super::origin_robots::Undecided;

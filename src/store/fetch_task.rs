@@ -4,10 +4,10 @@
 use std::sync::{Arc, MutexGuard};
 
 use super::applied_fetch::AppliedFetch;
-use super::engine_slot::{EngineLookup, EngineLookupRequest};
 use super::entries::State;
 use super::entry::Entry;
 use super::fetch::{FetchIdentity, FetchRequest};
+use super::fetch_coordinator::{EngineLookup, EngineLookupRequest};
 use super::limits::PARSED_INLINE_BYTES_MAX;
 use super::origin_robots::Undecided;
 use super::pending_fetch::PendingFetch;

@@ -1,5 +1,14 @@
 //! Stores what is known of each origin's robots.txt, and fetches it once for all that wait.
 //!
+//! | word | meaning |
+//! | --- | --- |
+//! | entry | what is stored of one origin: the last file, the last failure, its states |
+//! | state | what that means for one profile and agent (RFC 9309 §2.3.1); derived from the entry when it is first needed |
+//! | lookup | the question of one request for the state of an origin |
+//! | flight | one fetch under way, with the lookups that wait for it |
+//! | permit of a fetch | one of the bounded number of fetches at a time, which a flight waits for |
+//! | lease | the right to fetch for all proxies that share an engine |
+//!
 //! Promises: at most one fetch per origin and agent is in flight, and one per origin until the
 //! origin has answered agents differently; it outlives the client that caused it, unless others
 //! wait for its slot; one agent's answers decide for no other; a returned result is current;
@@ -9,7 +18,7 @@
 //!
 //! A `lookup` reads the `entries` (in memory, then on disk). What is not current
 //! there starts or joins a flight in `single_flight`; its task in `fetch_task` fetches, stores
-//! the new entry, and wakes the waiters. `engine_slot` adds what other proxies have fetched.
+//! the new entry, and wakes the waiters. `fetch_coordinator` adds what other proxies have fetched.
 
 mod agents;
 mod applied_fetch;
@@ -19,7 +28,6 @@ mod config;
 mod convert;
 mod counters;
 pub mod disk;
-mod engine_slot;
 mod entries;
 mod entry;
 mod entry_builder;
@@ -28,6 +36,7 @@ mod entry_size;
 mod entry_view;
 pub mod fetch;
 mod fetch_completion;
+mod fetch_coordinator;
 mod fetch_listener;
 mod fetch_task;
 pub mod limits;
@@ -63,9 +72,9 @@ use counters::Counters;
 pub use counters::Stats;
 use disk::Disk;
 pub use disk::Health;
-use engine_slot::EngineSlot;
 use entries::Entries;
 use fetch::FetchRobots;
+use fetch_coordinator::FetchCoordinator;
 use fetch_listener::ListenerSlot;
 pub use fetch_listener::{FetchEvent, FetchListener, StateChange};
 use lookup::{Attempt, Lookup};
@@ -105,7 +114,7 @@ impl Store {
             counters: Counters::default(),
             subscribers: Subscribers::default(),
             listener: ListenerSlot::default(),
-            engine: EngineSlot::default(),
+            engine: FetchCoordinator::default(),
         };
         Arc::new(Self {
             core: Arc::new(core),
@@ -142,8 +151,8 @@ impl Store {
     }
 
     /// What is known of `origin` for `profile`, current at the time of return. `agent` is the
-    /// product token that is judged and for which a fetch is made; `client` is the client in whose
-    /// turn it waits.
+    /// product token that is judged and for which a fetch is made; `client` is the client on
+    /// whose account it waits.
     ///
     /// # Errors
     ///

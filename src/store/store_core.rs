@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::counters::Counters;
-use super::engine_slot::EngineSlot;
 use super::entries::{Entries, State};
 use super::entry::Entry;
 use super::fetch::{FetchIdentity, FetchRobots};
+use super::fetch_coordinator::FetchCoordinator;
 use super::fetch_listener::ListenerSlot;
 use super::origin_robots::{OriginRobots, Undecided};
 use super::single_flight::SingleFlight;
@@ -29,7 +29,7 @@ pub(super) struct StoreCore {
     pub(super) entries: Arc<Entries>,
     pub(super) flights: Arc<Flights>,
     pub(super) fetcher: ArcSwap<Arc<dyn FetchRobots>>,
-    pub(super) engine: EngineSlot,
+    pub(super) engine: FetchCoordinator,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) counters: Counters,
     pub(super) subscribers: Subscribers,

@@ -90,7 +90,7 @@ struct Asterisk;
 
 /// Makes `head`, which no parent has taken, a request in origin-form again: it may be sent to the
 /// origin itself, which must not see what is the parent's.
-pub fn restore(head: &mut request::Parts) {
+pub fn restore_origin_form(head: &mut request::Parts) {
     head.headers.remove(PROXY_AUTHORIZATION);
     head.headers.remove(LOOP_TOKEN);
     let path = std::mem::take(&mut head.uri).into_parts().path_and_query;
@@ -129,7 +129,7 @@ mod tests {
             let value = |name: &str| head.headers.get(name).map(|it| it.to_str().unwrap());
             assert_eq!(value("proxy-authorization"), Some("Basic bmFtZTpwYXNzd29yZA=="));
             assert_eq!(value("courtesy-loop"), Some(&*"a1".repeat(16)));
-            restore(&mut head);
+            restore_origin_form(&mut head);
             assert_eq!((head.uri.to_string().as_str(), head.headers.len()), (target, 0));
         }
     }

@@ -16,7 +16,7 @@ mod socks;
 mod table;
 mod target;
 
-pub use absolute::{Forwarder, restore};
+pub use absolute::{Forwarder, restore_origin_form};
 pub use address::{ParentAddress, ParentRule, ParentScheme};
 pub use credentials::{ParentCredentials, ParentCredentialsError};
 pub use failure::{Fault, ParentFailure};

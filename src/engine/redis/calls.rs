@@ -65,8 +65,8 @@ impl RedisEngine {
         let length = |length| number(bounded_micros(length));
         let arguments = vec![
             keys::group(request.group).into_owned().into_bytes(),
-            length(request.own_delay),
-            length(request.asked_delay),
+            length(request.lane_delay),
+            length(request.site_delay),
             length(request.slack),
             length(request.horizon),
             number(request.count.clamp(1, SLOTS_MAX).into()),

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
+use super::hash_slots;
 use super::node::Node;
 use super::router::{Handle, Map};
 use super::settings::Address;
 use super::shared::Shared;
-use super::slots;
 use crate::engine::error::{Error, ErrorKind};
 
 /// The nodes are looked up at least so often, and not more often than that.
@@ -49,7 +49,7 @@ async fn discover(shared: &Shared) -> Result<Ranges, Error> {
             let mut command = redis::cmd("CLUSTER");
             command.arg("SLOTS");
             let reply = connection.request(command).await?;
-            slots::ranges(reply, address)
+            hash_slots::ranges(reply, address)
                 .ok_or_else(|| ErrorKind::ClusterDown.with(format!("{address} knows no slots")))
         };
         match timeout(config.connect_timeout, ask).await {
@@ -65,7 +65,7 @@ async fn discover(shared: &Shared) -> Result<Ranges, Error> {
 fn apply(shared: &Arc<Shared>, ranges: Ranges) {
     let before = shared.router.map();
     let mut map = Map::default();
-    for address in slots::nodes(&ranges) {
+    for address in hash_slots::nodes(&ranges) {
         map.nodes.push(match before.node_at(&address) {
             Some(node) => Arc::clone(node),
             None => {

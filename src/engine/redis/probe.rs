@@ -74,8 +74,8 @@ impl RedisEngine {
         let request = SlotsRequest {
             origin: site,
             group: "*",
-            own_delay: INSTANT,
-            asked_delay: INSTANT,
+            lane_delay: INSTANT,
+            site_delay: INSTANT,
             slack: INSTANT,
             horizon: Duration::from_secs(1),
             count: 1,

@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, mpsc};
 
 use super::call::Job;
+use super::hash_slots::{SLOTS, slot_of};
 use super::settings::Address;
-use super::slots::{SLOTS, slot_of};
 use crate::engine::error::{Error, ErrorKind};
 
 /// Calls that wait for a node's task. Each is about a kilobyte.

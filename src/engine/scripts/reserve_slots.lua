@@ -1,17 +1,16 @@
 -- KEYS pace
--- ARGV group, own delay, asked delay, slack, horizon, how many, left, time since when starts are
+-- ARGV group, delay of the lane, delay of the site, slack, horizon, how many, left, time since when starts are
 --      known, longest hold, time
 -- Returns next slot beyond the horizon or -1, hold, status, cause; then the slots from now
 
-local own_delay, asked_delay, slack = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local lane_delay, site_delay, slack = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local horizon, known_since = tonumber(ARGV[5]), math.min(tonumber(ARGV[8]), now)
 local group_field = 'g:' .. ARGV[1]
--- Reservations of others may have longer delays; of no delay is this much longer.
-local reach_max = horizon + math.max(own_delay, asked_delay, 172800000000) + slack
+-- No next start is further ahead than this: a horizon, and the longest delay that any proxy may have.
+local reach_max = horizon + math.max(lane_delay, site_delay, 172800000000) + slack
 
 -- A next start is stored with how far ahead it can be. One further ahead is left by a clock that
--- has gone back. Without one, a request may have
--- started before starts were known.
+-- has gone back. Without one, a request may have started before starts were known.
 local function next_start(text, delay)
   local at, reach = string.match(text or '', '^(%d+) (%d+)$')
   at, reach = number(at), number(reach)
@@ -22,7 +21,7 @@ local function next_start(text, delay)
 end
 
 local stored = read('HMGET', KEYS[1], 'n', group_field, 'h', 's', 'c')
-local own, group = next_start(stored[1], own_delay), next_start(stored[2], asked_delay)
+local own, group = next_start(stored[1], lane_delay), next_start(stored[2], site_delay)
 local left, status, cause = hold_left(stored[3], stored[4], stored[5], tonumber(ARGV[9]))
 local earliest = now + math.max(left, tonumber(ARGV[7]))
 local reply = { -1, left, status, cause }
@@ -33,8 +32,8 @@ for _ = 1, tonumber(ARGV[6]) do
     break
   end
   reply[#reply + 1] = slot - now
-  if own_delay > 0 then own = slot + own_delay + slack end
-  if asked_delay > 0 then group = slot + asked_delay + slack end
+  if lane_delay > 0 then own = slot + lane_delay + slack end
+  if site_delay > 0 then group = slot + site_delay + slack end
 end
 
 -- Groups that were once used are forgotten, when there are twice as many fields as after that.
@@ -58,8 +57,8 @@ local function reserve(field, at, delay)
 end
 
 if #reply > 4 then
-  reserve('n', own, own_delay)
-  reserve(group_field, group, asked_delay)
-  if asked_delay > 0 and not stored[2] then sweep() end
+  reserve('n', own, lane_delay)
+  reserve(group_field, group, site_delay)
+  if site_delay > 0 and not stored[2] then sweep() end
 end
 return reply

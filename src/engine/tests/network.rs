@@ -108,7 +108,7 @@ impl Network {
             Event::Decide { proxy, sent } => {
                 self.three.clock.set(START + now);
                 let request = SlotsRequest {
-                    asked_delay: DELAY,
+                    site_delay: DELAY,
                     slack: SLACK,
                     horizon: HORIZON,
                     ..self.three.request()

@@ -18,7 +18,7 @@ fn slots_of_a_group_are_its_delay_and_the_slack_apart() {
 #[test]
 fn groups_wait_for_the_lanes_own_delay_and_not_for_each_others() {
     let three = Three::new();
-    let request = SlotsRequest { own_delay: seconds(1), ..three.request() };
+    let request = SlotsRequest { lane_delay: seconds(1), ..three.request() };
     assert_eq!(now(three.a.reserve_slots(request)).slots, [ms(0)]);
     let other = SlotsRequest { group: "otherbot", count: 2, ..request };
     assert_eq!(now(three.b.reserve_slots(other)).slots, [ms(1100), ms(11_200)]);
@@ -84,7 +84,7 @@ fn without_a_record_nothing_starts_before_a_delay_after_a_loss() {
     now(three.a.heartbeat());
     three.clock.advance(seconds(1));
     assert_eq!(three.reserve_slots(&three.a, 1).slots, [seconds(9)]);
-    let unpaced = SlotsRequest { asked_delay: Duration::ZERO, group: "", ..three.request() };
+    let unpaced = SlotsRequest { site_delay: Duration::ZERO, group: "", ..three.request() };
     assert_eq!(
         now(three.a.reserve_slots(unpaced)).slots,
         [seconds(0)],
@@ -130,7 +130,7 @@ proptest! {
         for (proxy, count, slack, pause) in turns {
             let engine = [&three.a, &three.b, &three.c][proxy];
             let request = SlotsRequest {
-                asked_delay: delay, slack: ms(slack), count, ..three.request()
+                site_delay: delay, slack: ms(slack), count, ..three.request()
             };
             let at = Duration::from_micros(three.clock.now());
             let reserved = now(engine.reserve_slots(request));

@@ -87,7 +87,7 @@ impl CompactLane {
         lane
     }
 
-    /// Whether nothing need be remembered at `now`, in this part of the pace.
+    /// Whether nothing need be remembered at `now`, with this share.
     pub fn is_over(&self, now: Tick, bounds: Bounds, share: Share) -> bool {
         !share.lasts(self.next, self.lane_delay, now)
             && self.holds.is_over(now, bounds)

@@ -30,7 +30,7 @@ impl Lane {
     /// next ones are a delay later.
     pub fn record_start(&mut self, turn: TurnId, start: Tick) {
         let Some(turn) = self.turns.get_mut(turn) else { return };
-        (turn.began, turn.has_started) = (start, true);
+        (turn.granted_or_started, turn.has_started) = (start, true);
         let own = self.rate.delay(&self.config, start);
         if !turn.key.is_page() || own.is_zero() && turn.delay.is_zero() {
             return;
@@ -96,7 +96,7 @@ impl Lane {
         held_until.max(by_lane).max(share.extended(next, || self.site_delay(turn.delay)))
     }
 
-    /// The next start by the lane's own delay, in this proxy's part of the pace.
+    /// The next start by the lane's own delay, with this proxy's share.
     pub(super) fn next_by_lane(&self) -> Tick {
         self.share.extended(self.next, || self.lane_delay(self.share.since))
     }

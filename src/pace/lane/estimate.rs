@@ -18,7 +18,7 @@ pub enum LaneLimit {
     Hold,
     /// The site is slow.
     Adapt,
-    /// The engine is away, and this proxy takes its part of the pace.
+    /// The engine is away, and this proxy takes its share of the pace.
     Share,
 }
 

@@ -22,7 +22,8 @@ pub(super) struct Group {
     pub delay: Duration,
     /// The next start by that delay.
     pub next: Tick,
-    /// The last time that it had a turn: of groups that are ready at once, the other goes first.
+    /// When it last had a turn: of several groups that are ready, the one with the earliest goes
+    /// first.
     pub granted: Tick,
     pub queue: Queue,
 }

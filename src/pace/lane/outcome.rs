@@ -15,7 +15,7 @@ impl Lane {
     /// apart. `jitter` is from 0 to 1. Returns whether a hold began or became longer.
     pub fn note(&mut self, turn: TurnId, outcome: Outcome, now: Tick, jitter: f64) -> bool {
         let Some(turn) = self.turns.get_mut(turn) else { return false };
-        let (began, client) = (turn.began, (&turn.client, self.config.hold_scope));
+        let (began, client) = (turn.granted_or_started, (&turn.client, self.config.hold_scope));
         if outcome != Outcome::Ignored {
             turn.head = Some(now);
             self.rate.note_latency(now.since(began), outcome == Outcome::Good);

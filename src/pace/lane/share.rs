@@ -1,18 +1,18 @@
-//! This proxy's part of the pace of an origin that several proxies request.
+//! This proxy's share of the pace of an origin that several proxies request.
 
 use std::time::Duration;
 
 use crate::pace::tick::Tick;
 
-/// This proxy's part of the pace of an origin.
+/// This proxy's share of the pace of an origin: with the engine, of its concurrency; while the
+/// engine is away, of its starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The factor of the delays: while the engine is away, each of the proxies takes its
-    /// part of the pace.
+    /// The factor of the delays: 1 with the engine; while it is away, the number of proxies.
     pub delay_factor: u32,
     /// From then on: what others have started just before is not known.
     pub since: Tick,
-    /// The proxies at the origin: each has its part of the concurrency, and they take turns.
+    /// The proxies that request the origin: the concurrency is divided among them.
     pub proxies: u32,
 }
 
@@ -20,13 +20,13 @@ impl Share {
     /// Of one proxy alone.
     pub const ALONE: Self = Self { delay_factor: 1, since: Tick::from_micros(0), proxies: 1 };
 
-    /// Of one of so many proxies that cannot reach the engine since then.
+    /// Of each of `delay_factor` proxies that have not reached the engine since then.
     pub const fn away(delay_factor: u32, since: Tick) -> Self {
         Self { delay_factor, since, proxies: 1 }
     }
 
-    /// When the next start may be, where it might be at `next` if this proxy had the whole pace: so
-    /// many delays after its last one, and after the engine was away.
+    /// When the next start may be, which would be at `next` if this proxy were alone: the delay
+    /// times the factor after its last start, and after the engine went away.
     pub(super) fn extended(self, next: Tick, delay: impl FnOnce() -> Duration) -> Tick {
         // The common case, without a look at the delay.
         if self.delay_factor <= 1 {

@@ -45,7 +45,7 @@ impl Lane {
 
     /// The turn does not start before `begin`, nor do those after it: other proxies do. It may
     /// start then, whatever becomes of the engine.
-    pub fn postpone(&mut self, turn: TurnId, begin: Tick) {
+    pub fn fix_start_at(&mut self, turn: TurnId, begin: Tick) {
         let Some(turn) = self.turns.get_mut(turn) else { return };
         turn.fixed_start = Some(begin);
         let (key, delay) = (turn.key.clone(), turn.delay);
@@ -59,7 +59,7 @@ impl Lane {
 
     /// When the turn may start without a slot, by a part of the pace; it may start then, whatever
     /// becomes of the engine. `None`: it has started or has ended.
-    pub fn fix_start(&mut self, turn: TurnId, share: Share) -> Option<Tick> {
+    pub fn fix_start_with(&mut self, turn: TurnId, share: Share) -> Option<Tick> {
         let at = self.starts_at_with(turn, share)?;
         self.turns.get_mut(turn)?.fixed_start = Some(at);
         Some(at)

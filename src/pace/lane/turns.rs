@@ -22,10 +22,10 @@ pub(super) struct LaneTurn {
     /// The delay that the site asks of it.
     pub delay: Duration,
     pub has_started: bool,
-    /// When it may start, if that has been fixed: by a slot, or by this proxy's part of the pace.
+    /// When it may start, if that has been fixed: by a slot, or by this proxy's share of the pace.
     pub fixed_start: Option<Tick>,
     /// When it started; before that, when it was granted.
-    pub began: Tick,
+    pub granted_or_started: Tick,
     /// When the head of its response came.
     pub head: Option<Tick>,
 }
@@ -66,7 +66,7 @@ impl LaneTurns {
     /// The last start of a page, of those that have not ended.
     pub(super) fn last_start(&self) -> Option<Tick> {
         let has_started = |turn: &&LaneTurn| turn.has_started && turn.key.is_page();
-        self.0.iter().filter(has_started).map(|turn| turn.began).max()
+        self.0.iter().filter(has_started).map(|turn| turn.granted_or_started).max()
     }
 
     /// Whether one more request of `client` may be under way, of `limit` in all.

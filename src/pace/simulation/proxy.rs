@@ -69,7 +69,7 @@ impl Proxy {
             Next::Ask => self.ask(truth, chance),
             Next::Missed => self.wait_for_part(truth, chance),
             // Without one, it has waited for a part of the pace.
-            Next::Start if self.has_missed_slot(own) => self.ask(truth, chance),
+            Next::Start if self.needs_slot(own) => self.ask(truth, chance),
             Next::Start => {
                 let turn = self.turn.expect("it was granted");
                 match self.lane.start(turn, own) {
@@ -87,7 +87,7 @@ impl Proxy {
         (at.max(truth), next, false)
     }
 
-    fn has_missed_slot(&self, own: Tick) -> bool {
+    fn needs_slot(&self, own: Tick) -> bool {
         let losses = self.engine.stats().losses();
         self.slot.is_some_and(|(end, before)| end <= own || before != losses)
     }
@@ -132,8 +132,8 @@ impl Proxy {
         let reserved = now(self.engine.reserve_slots(SlotsRequest {
             origin: &site(),
             group: &request.group,
-            own_delay: request.lane_delay,
-            asked_delay: request.site_delay,
+            lane_delay: request.lane_delay,
+            site_delay: request.site_delay,
             slack: slack(ROUND_TRIP, HORIZON_MAX),
             horizon: HORIZON_MAX,
             count: 1,
@@ -144,7 +144,7 @@ impl Proxy {
         let Some(reserved) = reserved else { return (sent + TIMEOUT, Next::Missed) };
         let Some(slot) = reserved.slots.first() else {
             let wait = reserved.beyond.expect("it is beyond the horizon");
-            self.lane.postpone(turn, self.clock.at(received) + wait);
+            self.lane.fix_start_at(turn, self.clock.at(received) + wait);
             return (received + wait.as_micros() as u64 / 2, Next::Ask);
         };
         self.slot = Some((Tick::default(), losses));
@@ -166,13 +166,13 @@ impl Proxy {
         else {
             return self.ask(truth, chance);
         };
-        self.lane.postpone(self.turn.expect("it was granted"), Tick::after(begin));
+        self.lane.fix_start_at(self.turn.expect("it was granted"), Tick::after(begin));
         self.slot = self.slot.map(|(_, losses)| (Tick::after(end), losses));
         // The scheduler is late, too.
         (self.clock.truth(Tick::after(begin)).max(truth) + chance.below(5000), Next::Start)
     }
 
-    /// The engine is missed: this proxy keeps its part of the pace.
+    /// The engine is missed: this proxy keeps its share of the pace.
     fn wait_for_part(&mut self, truth: Truth, chance: &mut Chance) -> (Truth, Next) {
         let status = self.engine.status();
         if status.is_up {

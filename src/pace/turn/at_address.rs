@@ -32,7 +32,7 @@ impl Turn {
         addresses: &Addresses,
         address: IpAddr,
     ) -> bool {
-        if self.origin_starts_at().is_some() || self.0.has_missed_slot(self.now()) {
+        if self.origin_starts_at().is_some() || self.0.needs_slot(self.now()) {
             return false;
         }
         self.try_acquire_at_address(addresses, address);

@@ -1,4 +1,4 @@
-//! A turn reserves its slot, where several proxies share the pace, and replaces one that it missed.
+//! The slot of a turn, where several proxies keep one pace: when it is reserved, and how it ends.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -23,20 +23,20 @@ impl Turn {
         self.0.reserve_slot().await
     }
 
-    /// Has a slot reserved before the start, as one that was missed.
+    /// Leaves the reservation of a slot to [`Self::reserve_if_needed`], just before the start.
     pub(in crate::pace) fn reserve_later(&mut self) {
-        self.0.slot = Some(Slot::MISSED);
+        self.0.slot = Some(Slot::TO_RESERVE);
     }
 
-    /// Reserves another slot, if the turn has missed its own. The turn at the address is given back
-    /// if that takes long.
+    /// Reserves a slot, if the turn has none yet or has missed its own. The turn at the address is
+    /// given back if that takes long.
     ///
     /// # Errors
     ///
     /// There is none in time.
-    pub(in crate::pace) async fn replace_missed_slot(&mut self) -> Result<(), NoTurn> {
+    pub(in crate::pace) async fn reserve_if_needed(&mut self) -> Result<(), NoTurn> {
         let since = self.now();
-        let Some(id) = self.0.guard.id.filter(|_| self.0.has_missed_slot(since)) else {
+        let Some(id) = self.0.guard.id.filter(|_| self.0.needs_slot(since)) else {
             return Ok(());
         };
         self.0.note_slot(SlotOutcome::Missed);
@@ -70,7 +70,7 @@ impl Inner {
         let since = self.guard.cell.context.clock.now();
         let rule = self.guard.reserve_at_engine(id, &self.conditions).await?;
         self.apply(rule);
-        if rule != StartRule::Free {
+        if rule != StartRule::NoSlotNeeded {
             let LaneCell { context, state, .. } = &*self.guard.cell;
             let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
             if let Some(near) = near.filter(|near| *near > context.clock.now()) {
@@ -86,9 +86,9 @@ impl Inner {
         self.is_slot_noted = false;
         self.slot = match rule {
             StartRule::Slot(slot) => Some(slot),
-            StartRule::Free | StartRule::OwnShare => None,
+            StartRule::NoSlotNeeded | StartRule::FallbackShare => None,
         };
-        if let Some(waited) = self.waited.as_mut().filter(|_| rule == StartRule::OwnShare) {
+        if let Some(waited) = self.waited.as_mut().filter(|_| rule == StartRule::FallbackShare) {
             let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
             *waited = Waited { by, line, delay, ..*waited };
         }
@@ -96,17 +96,17 @@ impl Inner {
 
     /// Counts how its slot ended, if it has one that is not counted.
     pub(super) fn note_slot(&mut self, outcome: SlotOutcome) {
-        if self.slot.is_some_and(|slot| slot.was_reserved())
+        if self.slot.is_some_and(|slot| slot.is_reserved())
             && !self.is_slot_noted
-            && let Some(engine) = self.guard.cell.context.cluster.engine()
+            && let Some(engine) = self.guard.cell.context.peers.engine()
         {
             self.is_slot_noted = true;
             engine.stats().note_slot(outcome);
         }
     }
 
-    /// Whether its slot ends before it has started.
-    pub(super) fn has_missed_slot(&self, now: Tick) -> bool {
-        self.slot.is_some_and(|slot| slot.is_over(now, self.guard.cell.context.cluster.engine()))
+    /// Whether it has to reserve a slot before it starts: it has missed its own, or has none yet.
+    pub(super) fn needs_slot(&self, now: Tick) -> bool {
+        self.slot.is_some_and(|slot| slot.is_over(now, self.guard.cell.context.peers.engine()))
     }
 }

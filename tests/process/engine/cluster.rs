@@ -91,8 +91,8 @@ fn move_slot(nodes: &[RedisServer], engine: &RedisEngine) {
     get(engine.reserve_slots(SlotsRequest {
         origin,
         group: "",
-        own_delay: second,
-        asked_delay: second,
+        lane_delay: second,
+        site_delay: second,
         slack: second / 20,
         horizon: 100 * second,
         count: 1,

@@ -63,8 +63,8 @@ fn check_pace(engine: &RedisEngine, origin: &Origin) {
     let request = SlotsRequest {
         origin,
         group: "bot",
-        own_delay: Duration::from_secs(1),
-        asked_delay: Duration::from_secs(2),
+        lane_delay: Duration::from_secs(1),
+        site_delay: Duration::from_secs(2),
         slack: Duration::from_millis(40),
         horizon: HORIZON,
         count: 2,
@@ -181,8 +181,8 @@ fn groups_that_were_once_used_are_forgotten_on_a_server_too() {
         let request = SlotsRequest {
             origin,
             group: &group,
-            own_delay: Duration::ZERO,
-            asked_delay: delay,
+            lane_delay: Duration::ZERO,
+            site_delay: delay,
             slack: delay / 20,
             horizon: HORIZON,
             count: 1,

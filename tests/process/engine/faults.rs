@@ -91,8 +91,8 @@ fn the_rights_that_are_documented_suffice() {
         get(engine.reserve_slots(SlotsRequest {
             origin,
             group: &format!("bot{number}"),
-            own_delay: second,
-            asked_delay: second,
+            lane_delay: second,
+            site_delay: second,
             slack: second / 20,
             horizon: 100 * second,
             count: 1,
@@ -234,8 +234,8 @@ fn a_server_that_was_killed_and_comes_back_empty_has_lost_its_data() {
     let request = SlotsRequest {
         origin,
         group: "",
-        own_delay: Duration::ZERO,
-        asked_delay: 100 * second,
+        lane_delay: Duration::ZERO,
+        site_delay: 100 * second,
         slack: second / 20,
         horizon: 1000 * second,
         count: 1,

@@ -266,8 +266,8 @@ fn slots_request_of<'a>(origin: &'a Origin, step: &Step) -> SlotsRequest<'a> {
     SlotsRequest {
         origin,
         group,
-        own_delay: micros(*own),
-        asked_delay: micros(*asked),
+        lane_delay: micros(*own),
+        site_delay: micros(*asked),
         slack: micros(*slack),
         horizon: micros(*horizon),
         count: *count,

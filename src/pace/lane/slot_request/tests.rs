@@ -54,7 +54,7 @@ fn a_slot_puts_off_a_turn_and_those_after_it() {
     let turn = granted(&mut lane, at(100));
     let request = lane.slot_request(turn, at(100)).expect("it has a delay");
     assert_eq!((&*request.group, request.site_delay, request.left.as_secs()), ("*", DELAY, 0));
-    lane.postpone(turn, at(130));
+    lane.fix_start_at(turn, at(130));
     assert_eq!(lane.start(turn, at(129)), Err(at(130)));
     assert_eq!(lane.start(turn, at(130)), Ok(()));
     assert_eq!(lane.slot_request(turn, at(130)), None, "it has started");
@@ -113,7 +113,7 @@ fn what_others_started_just_before_the_engine_went_is_waited_for() {
 fn a_turn_keeps_its_slot_or_its_part_when_the_engine_goes_or_comes() {
     let mut lane = lane(8);
     let turn = granted(&mut lane, at(100));
-    lane.postpone(turn, at(130));
+    lane.fix_start_at(turn, at(130));
     lane.set_share(Share::away(4, at(110)));
     assert_eq!(lane.start(turn, at(129)), Err(at(130)));
     assert_eq!(lane.start(turn, at(130)), Ok(()));
@@ -124,7 +124,7 @@ fn a_turn_keeps_its_slot_or_its_part_when_the_engine_goes_or_comes() {
 
     assert!(matches!(lane.enqueue(&page(), at(169)), Enqueued::Waits(_)));
     let turn = lane.grant(next).expect("a turn").turn;
-    assert_eq!(lane.fix_start(turn, lane.share()), Some(next));
+    assert_eq!(lane.fix_start_with(turn, lane.share()), Some(next));
     // The engine is there again: what has no slot is no earlier for that.
     lane.set_share(Share::ALONE);
     assert_eq!(lane.starts_at(turn), Some(next));
@@ -179,7 +179,7 @@ impl Parted {
         if now < goes {
             start = start.max(self.slot);
             self.slot = start + DELAY;
-            lane.postpone(turn, start);
+            lane.fix_start_at(turn, start);
         }
         if start >= goes {
             lane.set_share(away);

@@ -11,19 +11,19 @@ use crate::runtime::lock::Lock;
 
 /// The engine, once it is set, and this proxy's part while it is away.
 #[derive(Debug)]
-pub(super) struct Cluster {
+pub(super) struct Peers {
     engine: OnceLock<Arc<dyn Engine>>,
     /// The part of a lane that is new.
     share: Lock<Share>,
 }
 
-impl Default for Cluster {
+impl Default for Peers {
     fn default() -> Self {
         Self { engine: OnceLock::new(), share: Lock::new(Share::ALONE) }
     }
 }
 
-impl Cluster {
+impl Peers {
     /// Sets the engine, unless there is one.
     pub(super) fn set(&self, engine: Arc<dyn Engine>) {
         let _ = self.engine.set(engine);
@@ -63,7 +63,7 @@ impl Cluster {
     }
 
     /// Whether paced requests are refused, because the engine is away and the settings say so.
-    pub(super) fn is_stopped(&self, away: Away) -> bool {
+    pub(super) fn refuses_while_away(&self, away: Away) -> bool {
         away == Away::Stop && self.engine.get().is_some_and(|engine| !engine.status().is_up)
     }
 }

@@ -1,5 +1,5 @@
-//! The engine of the store: by it proxies agree which of them fetches, and share what it found.
-//! Without an engine each fetches for itself.
+//! Agrees with other proxies, through the engine, which of them fetches a robots.txt, and publishes
+//! what it found. Without an engine each fetches for itself.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -31,7 +31,7 @@ const RENEWAL: Duration = Duration::from_secs(1);
 
 /// The engine, once it is set.
 #[derive(Debug, Default)]
-pub(super) struct EngineSlot(OnceLock<Arc<dyn Engine>>);
+pub(super) struct FetchCoordinator(OnceLock<Arc<dyn Engine>>);
 
 /// What is to be done about an origin whose robots.txt is due.
 pub(super) enum EngineLookup {
@@ -57,7 +57,7 @@ pub(super) struct EngineLookupRequest<'a> {
     pub profile: &'a Arc<Profile>,
 }
 
-impl EngineSlot {
+impl FetchCoordinator {
     /// Sets the engine, unless there is one.
     pub(super) fn set(&self, engine: Arc<dyn Engine>) {
         let _ = self.0.set(engine);
