@@ -20,7 +20,7 @@ pub struct Status {
     pub last_error: Option<Error>,
     /// How many proxies there are: the largest count of the last ten minutes of contact; at least
     /// 1.
-    /// While the engine is away, each takes this part of the pace.
+    /// While the engine is away, each takes this share of the pace.
     pub members: usize,
     /// How many of them have the same shared settings.
     pub same_settings: usize,

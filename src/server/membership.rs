@@ -1,5 +1,5 @@
-//! Keeps how many proxies share the engine, over a restart: one that starts while the engine is away
-//! takes its part of the pace.
+//! Keeps how many proxies share the engine, over a restart: one that starts while the engine is
+//! away takes its share of the pace.
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ struct Pair {
     _dir: TemporaryDir,
 }
 
-/// One fetch and one pace, a part of the pace each while the engine is away, and one pace again.
+/// One fetch and one pace, a share of the pace each while the engine is away, and one pace again.
 pub fn play(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "Two proxies, one site",

@@ -180,7 +180,7 @@ mod tests {
             let mut lane = used(at(1), Outcome::Good);
             lane.set_share(at_fold);
             let compact = lane.compact(at(3)).expect("no request waits or is under way");
-            assert!(!compact.is_over(at(40), config().holds, away), "a part of the pace is longer");
+            assert!(!compact.is_over(at(40), config().holds, away), "with a share it is longer");
             assert!(compact.is_over(at(43), config().holds, away));
             let mut lane = compact.expand(config());
             lane.set_share(away);

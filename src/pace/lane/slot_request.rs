@@ -1,5 +1,5 @@
-//! A lane of which this proxy has a part: slots while the engine is there, a part of the pace while
-//! it is away.
+//! A lane of which this proxy has a share: slots while the engine is there, its share of the pace
+//! while it is away.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ pub struct SlotRequest {
 }
 
 impl Lane {
-    /// This proxy's part of the pace.
+    /// This proxy's share of the pace.
     pub const fn share(&self) -> Share {
         self.share
     }
 
-    /// Takes another part of the pace, which counts from the last starts on.
+    /// Takes another share of the pace, which counts from the last starts on.
     pub const fn set_share(&mut self, share: Share) {
         self.share = share;
     }
@@ -57,7 +57,7 @@ impl Lane {
         }
     }
 
-    /// When the turn may start without a slot, by a part of the pace; it may start then, whatever
+    /// When the turn may start without a slot, by `share`; it may start then, whatever
     /// becomes of the engine. `None`: it has started or has ended.
     pub fn fix_start_with(&mut self, turn: TurnId, share: Share) -> Option<Tick> {
         let at = self.starts_at_with(turn, share)?;

@@ -68,7 +68,7 @@ impl Proxy {
             Next::Receive(sent, slot) => self.receive(sent, truth, slot, chance),
             Next::Ask => self.ask(truth, chance),
             Next::Missed => self.wait_for_part(truth, chance),
-            // Without one, it has waited for a part of the pace.
+            // Without one, it has waited for its share of the pace.
             Next::Start if self.needs_slot(own) => self.ask(truth, chance),
             Next::Start => {
                 let turn = self.turn.expect("it was granted");

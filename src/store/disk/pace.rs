@@ -83,7 +83,7 @@ impl Disk {
     }
 
     /// Writes how many proxies share the engine: a process that starts while that is away takes its
-    /// part of the pace. Blocks until it is on the disk.
+    /// share of the pace. Blocks until it is on the disk.
     pub fn keep_members(&self, members: usize) {
         let members = u64::try_from(members).unwrap_or(u64::MAX);
         self.pace_file(|file| file.write(|tables, _| tables.set_number(MEMBERS, members)));
