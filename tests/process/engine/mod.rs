@@ -97,8 +97,11 @@ fn site(name: &str) -> Origin {
 /// Waits until the engine is away for a reason of this kind, and returns that.
 #[track_caller]
 fn fault(engine: &RedisEngine, kind: ErrorKind) -> Error {
-    let is_so =
-        || engine.status().last_error.filter(|fault| fault.kind == kind && !engine.status().is_up);
-    until(&format!("{kind}"), || is_so().is_some());
-    is_so().unwrap_or_else(|| kind.with("passing"))
+    let mut error = None;
+    until(&format!("{kind}"), || {
+        let status = engine.status();
+        error = status.last_error.filter(|error| error.kind == kind && !status.is_up);
+        error.is_some()
+    });
+    error.expect("an error")
 }
