@@ -12,7 +12,7 @@
 //! | hold | a time without starts, because the origin asks for that (Retry-After) or fails |
 //! | slot | the time for one start that a turn has reserved at the engine, where several proxies share a lane |
 //! | engine | what several proxies share ([`crate::engine`]); it is *away* when it cannot be reached |
-//! | share | the part of a lane's pace that this proxy keeps if others request the origin, too: with the engine, `1 / proxies` of the concurrency; while it is away, `1 / proxies` of the starts |
+//! | share | the part of a lane's pace that this proxy keeps if others request the origin, too: with the engine, `1 / proxies` of the concurrency; while it is away, of the starts, too |
 //! | page | any request of a crawler but a subresource of a visit and a robots.txt |
 //!
 //! # The way of a request

@@ -19,7 +19,8 @@ pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
 /// When to come back where the engine responds too late for any slot.
 const LATE_RETRY: Duration = Duration::from_secs(1);
 
-/// A span in which a turn may start without coming too close to the starts of other proxies.
+/// The end of a span in which a turn may start without coming too close to the starts of other
+/// proxies. It begins at the `fixed_start` of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     end: Tick,
@@ -48,7 +49,7 @@ impl Slot {
 pub(super) enum StartRule {
     /// The turn has no delay, or there is no engine; or that is away, and its proxies do not divide
     /// the pace then (`engine.away = "alone"`).
-    NoSlotNeeded,
+    WithoutSlot,
     Slot(Slot),
     /// The engine is away: the turn starts by this proxy's share of the pace.
     FallbackShare,
@@ -77,11 +78,11 @@ impl TurnGuard {
         conditions: &TurnConditions,
     ) -> Result<StartRule, NoTurn> {
         let (context, deadline) = (&self.cell.context, conditions.deadline);
-        let Some(engine) = context.peers.engine() else { return Ok(StartRule::NoSlotNeeded) };
+        let Some(engine) = context.peers.engine() else { return Ok(StartRule::WithoutSlot) };
         let mut away_since = None;
         loop {
             let Some(attempt) = self.try_reserve(engine, id, deadline).await else {
-                return Ok(StartRule::NoSlotNeeded);
+                return Ok(StartRule::WithoutSlot);
             };
             match attempt {
                 ReserveAttempt::Slot(slot) => return Ok(StartRule::Slot(slot)),

@@ -51,7 +51,7 @@ struct Inner {
     /// since.
     counted_as_started: bool,
     /// The wait is in the metrics.
-    is_counted: bool,
+    is_wait_noted: bool,
     /// The slot that was reserved for it at the engine: it does not start later.
     slot: Option<Slot>,
     /// The end of that slot is in the metrics.
@@ -72,7 +72,7 @@ impl Turn {
             begins_visit,
             waited,
             counted_as_started: false,
-            is_counted: false,
+            is_wait_noted: false,
             slot: None,
             is_slot_noted: false,
         }))
@@ -226,10 +226,10 @@ impl Inner {
     fn note_start(&mut self) {
         let LaneCell { context, key: origin, .. } = &*self.guard.cell;
         let waited = self.waited.filter(|waited| waited.time >= WAIT_NOTICEABLE);
-        if let Some(waited) = waited.filter(|_| !self.is_counted) {
+        if let Some(waited) = waited.filter(|_| !self.is_wait_noted) {
             context.stats.note_wait(origin, waited);
         }
-        self.is_counted = true;
+        self.is_wait_noted = true;
         if let Some(client) = self.begins_visit.take() {
             context.visits.begin(&client, context.clock.now());
         }

@@ -78,7 +78,7 @@ impl TurnGuard {
             Share::away(peers.delay_factor(&config), since)
         };
         let rule =
-            if share.delay_factor > 1 { StartRule::FallbackShare } else { StartRule::NoSlotNeeded };
+            if share.delay_factor > 1 { StartRule::FallbackShare } else { StartRule::WithoutSlot };
         let Some(at) = state.lane.starts_at_with(id, share) else {
             return Ok(WithoutEngine::Start(rule));
         };

@@ -13,7 +13,7 @@ const PARSED_MAX: usize = 4;
 pub(super) struct Background(Arc<Semaphore>);
 
 impl Background {
-    /// Runs `work` when a slot is free. `None` if the runtime shuts down.
+    /// Runs `work` when a permit is free. `None` if the runtime shuts down.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

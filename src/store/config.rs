@@ -15,11 +15,11 @@ pub struct Config {
     pub bytes_max: usize,
     /// Concurrent fetches.
     pub fetches_max: usize,
-    /// Fetches waiting for a slot.
+    /// Fetches waiting for a permit.
     pub queue_max: usize,
     /// Requests waiting for a fetch.
     pub waiters_max: usize,
-    /// How long a fetch runs undisturbed while others wait for its slot.
+    /// How long a fetch runs undisturbed while others wait for its permit.
     pub busy_wait: Duration,
     /// How long a request waits for a fetch, including the queue. A little more than the fetch's
     /// own timeout, so that the request gets its result.
@@ -41,7 +41,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The bounds of flights. They include those queued for a slot, and those that fetch, or read
+    /// The bounds of flights. They include those queued for a permit, and those that fetch, or read
     /// the disk, for a waiting request.
     pub(super) const fn flights(&self) -> single_flight::Bounds {
         single_flight::Bounds {

@@ -17,7 +17,7 @@ use crate::types::origin::Origin;
 
 /// The entries of the store.
 pub(super) struct Entries {
-    state: Lock<State>,
+    state: Lock<LockedEntries>,
     /// `None` without persistence.
     disk: Option<Disk>,
     pub(super) builder: EntryBuilder,
@@ -25,7 +25,7 @@ pub(super) struct Entries {
 }
 
 /// What the lock guards.
-pub(super) struct State {
+pub(super) struct LockedEntries {
     pub(super) memory: Memory,
     /// Counts the origins that an operator had forgotten: a load that began before one does not
     /// write its result back.
@@ -35,7 +35,7 @@ pub(super) struct State {
 impl Entries {
     pub(super) fn new(memory: Memory, disk: Option<Disk>) -> Self {
         Self {
-            state: Lock::new(State { memory, forgets: 0 }),
+            state: Lock::new(LockedEntries { memory, forgets: 0 }),
             disk,
             builder: EntryBuilder::default(),
             background: Background::default(),
@@ -43,7 +43,7 @@ impl Entries {
     }
 
     /// The entries in memory.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, LockedEntries> {
         self.state.lock()
     }
 
@@ -52,7 +52,7 @@ impl Entries {
     }
 
     /// Stores `entry` in memory, and queues it for writing to disk.
-    pub(super) fn put(&self, state: &mut State, origin: &Origin, entry: &Arc<Entry>) {
+    pub(super) fn put(&self, state: &mut LockedEntries, origin: &Origin, entry: &Arc<Entry>) {
         state.memory.put(origin, Arc::clone(entry));
         if let Some(disk) = &self.disk {
             disk.put(origin, entry);

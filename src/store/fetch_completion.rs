@@ -55,7 +55,7 @@ impl FetchTask {
             Arc::make_mut(&mut entry).token = lease.token;
         }
         core.entries.put(&mut entries, origin, &entry);
-        let completion = flight.complete(Some(Arc::clone(&entry)));
+        let completion = flight.unregister(Some(Arc::clone(&entry)));
         drop(entries);
         core.subscribers.notify(origin, &entry);
         completion.send(Ok(Arc::clone(&entry)));
@@ -71,12 +71,12 @@ impl FetchTask {
         // During the lookup at the engine, another agent's fetch may have completed here.
         let is_newer = |own: &Arc<Entry>| entry.tried_at() < own.tried_at();
         if let Some(own) = newest.clone().filter(is_newer) {
-            return flight.complete(None).send(Ok(own));
+            return flight.unregister(None).send(Ok(own));
         }
         let at = core.clock.wall();
         let before = BeforeFetch { identity, client, profile, at, entry: newest };
         core.entries.put(&mut entries, &origin, &entry);
-        let completion = flight.complete(Some(Arc::clone(&entry)));
+        let completion = flight.unregister(Some(Arc::clone(&entry)));
         drop(entries);
         core.subscribers.notify(&origin, &entry);
         completion.send(Ok(Arc::clone(&entry)));
@@ -93,7 +93,7 @@ impl FetchTask {
         let for_all_agents = view.for_all_agents;
         let entries = core.entries.lock();
         let may_refresh = needs_refresh && !flight.is_forgotten();
-        flight.complete(None).send(Ok(Arc::clone(&entry)));
+        flight.unregister(None).send(Ok(Arc::clone(&entry)));
         if may_refresh {
             core.refresh(entries, request, for_all_agents, &profile, entry);
         }
@@ -102,7 +102,7 @@ impl FetchTask {
     /// Completes the flight without an entry.
     pub(super) fn complete_undecided(self, why: Undecided) {
         let entries = self.core.entries.lock();
-        let completion = self.flight.complete(None);
+        let completion = self.flight.unregister(None);
         drop(entries);
         completion.send(Err(why));
     }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, MutexGuard};
 
 use super::applied_fetch::AppliedFetch;
-use super::entries::State;
+use super::entries::LockedEntries;
 use super::entry::Entry;
 use super::fetch::{FetchIdentity, FetchRequest};
 use super::fetch_coordinator::{EngineLookup, EngineLookupRequest};
@@ -21,7 +21,7 @@ type Flight = single_flight::Flight<Origin, FetchIdentity, Arc<Entry>, Undecided
 type FlightKey = single_flight::FlightKey<Origin, FetchIdentity>;
 
 /// One fetch in flight. Runs as its own task, so it continues when all that wait have left, unless
-/// others need its slot.
+/// others need its permit.
 pub(super) struct FetchTask {
     pub(super) core: Arc<StoreCore>,
     pub(super) flight: Flight,
@@ -37,7 +37,7 @@ impl StoreCore {
     /// [`Undecided::Busy`] if there are too many flights.
     pub(super) fn start_or_join(
         self: &Arc<Self>,
-        entries: MutexGuard<'_, State>,
+        entries: MutexGuard<'_, LockedEntries>,
         request: FetchRequest,
         for_all_agents: bool,
         profile: &Arc<Profile>,
@@ -61,14 +61,14 @@ impl StoreCore {
     /// in flight, or it would delay others.
     pub(super) fn refresh(
         self: &Arc<Self>,
-        entries: MutexGuard<'_, State>,
+        entries: MutexGuard<'_, LockedEntries>,
         request: FetchRequest,
         for_all_agents: bool,
         profile: &Arc<Profile>,
         current: Arc<Entry>,
     ) {
         let is_in_flight = self.flights.is_in_flight(&flight_key(&request, for_all_agents));
-        if !is_in_flight && self.flights.has_slot(&request.client) {
+        if !is_in_flight && self.flights.has_free_permit(&request.client) {
             // Not starting is fine: the entry is still current.
             let _ = self.start_or_join(entries, request, for_all_agents, profile, Some(current));
         }
@@ -114,11 +114,11 @@ impl FetchTask {
             EngineLookup::Found(entry) => self.complete_from_engine(request, entry),
             EngineLookup::TimedOut => self.complete_undecided(Undecided::TimedOut),
             EngineLookup::Fetch(previous, None) => {
-                let applied = self.fetch_in_slot(&request, previous).await;
+                let applied = self.fetch_with_permit(&request, previous).await;
                 self.complete(applied, request, None);
             }
             EngineLookup::Fetch(previous, Some(lease)) => {
-                let applied = lease.during(self.fetch_in_slot(&request, previous)).await;
+                let applied = lease.during(self.fetch_with_permit(&request, previous)).await;
                 let is_parent_failure = applied.as_ref().is_ok_and(AppliedFetch::is_parent_failure);
                 match self.complete(applied, request, Some(&lease)) {
                     Some(entry) if !is_parent_failure => lease.publish(&entry).await,
@@ -128,14 +128,14 @@ impl FetchTask {
         }
     }
 
-    /// Fetches once there is a slot. The slot is kept until the flight completes: a fetched file
-    /// that waits to be applied counts against no other bound.
-    async fn fetch_in_slot(
+    /// Fetches once there is a permit. The permit is kept until the flight completes: a fetched
+    /// file that waits to be applied counts against no other bound.
+    async fn fetch_with_permit(
         &self,
         request: &FetchRequest,
         previous: Option<Arc<Entry>>,
     ) -> Result<AppliedFetch, Undecided> {
-        match self.flight.wait_for_slot(&request.progress).await {
+        match self.flight.wait_for_permit(&request.progress).await {
             Ok(cancel) => self.fetch(request.clone(), previous, cancel).await,
             Err(reason) => Err(reason.into()),
         }

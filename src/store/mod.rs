@@ -11,7 +11,7 @@
 //!
 //! Promises: at most one fetch per origin and agent is in flight, and one per origin until the
 //! origin has answered agents differently; it outlives the client that caused it, unless others
-//! wait for its slot; one agent's answers decide for no other; a returned result is current;
+//! wait for its permit; one agent's answers decide for no other; a returned result is current;
 //! entries, bytes, fetches, waiters and waits are bounded. What memory has no room for, and what
 //! the process leaves behind, is on disk (`disk`), so an origin is fetched again when its file is
 //! due, not because it was evicted. The store makes no decisions: those are up to `policy`.

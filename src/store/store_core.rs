@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::counters::Counters;
-use super::entries::{Entries, State};
+use super::entries::{Entries, LockedEntries};
 use super::entry::Entry;
 use super::fetch::{FetchIdentity, FetchRobots};
 use super::fetch_coordinator::FetchCoordinator;
@@ -56,7 +56,11 @@ impl StoreCore {
 
     /// The entry of `origin` in memory, or the one of the last fetch that completed while others
     /// are in flight.
-    pub(super) fn newest(&self, entries: &mut State, origin: &Origin) -> Option<Arc<Entry>> {
+    pub(super) fn newest(
+        &self,
+        entries: &mut LockedEntries,
+        origin: &Origin,
+    ) -> Option<Arc<Entry>> {
         let in_memory = entries.memory.get(origin).cloned();
         in_memory.or_else(|| self.flights.last_value(origin))
     }

@@ -5,14 +5,15 @@ use std::time::Duration;
 use crate::pace::tick::Tick;
 
 /// This proxy's share of the pace of an origin: with the engine, of its concurrency; while the
-/// engine is away, of its starts.
+/// engine is away, of its starts, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The factor of the delays: 1 with the engine; while it is away, the number of proxies.
     pub delay_factor: u32,
     /// From then on: what others have started just before is not known.
     pub since: Tick,
-    /// The proxies that request the origin: the concurrency is divided among them.
+    /// The proxies that request the origin, with the engine. The concurrency is divided by this or
+    /// by the factor of the delays, whichever is more.
     pub proxies: u32,
 }
 

@@ -22,7 +22,8 @@ pub(super) struct LaneTurn {
     /// The delay that the site asks of it.
     pub delay: Duration,
     pub has_started: bool,
-    /// When it may start, if that has been fixed: by a slot, or by this proxy's share of the pace.
+    /// When it may start, unless a hold lasts longer, if that has been fixed: by a slot, or by this
+    /// proxy's share of the pace.
     pub fixed_start: Option<Tick>,
     /// When it started; before that, when it was granted.
     pub granted_or_started: Tick,

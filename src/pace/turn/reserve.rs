@@ -70,7 +70,7 @@ impl Inner {
         let since = self.guard.cell.context.clock.now();
         let rule = self.guard.reserve_at_engine(id, &self.conditions).await?;
         self.apply(rule);
-        if rule != StartRule::NoSlotNeeded {
+        if rule != StartRule::WithoutSlot {
             let LaneCell { context, state, .. } = &*self.guard.cell;
             let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
             if let Some(near) = near.filter(|near| *near > context.clock.now()) {
@@ -86,7 +86,7 @@ impl Inner {
         self.is_slot_noted = false;
         self.slot = match rule {
             StartRule::Slot(slot) => Some(slot),
-            StartRule::NoSlotNeeded | StartRule::FallbackShare => None,
+            StartRule::WithoutSlot | StartRule::FallbackShare => None,
         };
         if let Some(waited) = self.waited.as_mut().filter(|_| rule == StartRule::FallbackShare) {
             let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);

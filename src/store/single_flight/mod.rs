@@ -110,8 +110,8 @@ impl<K, I, T, E> SingleFlight<K, I, T, E> {
     }
 
     /// Whether a flight for `client` could run at once without delaying others.
-    pub fn has_slot(&self, client: &ClientKey) -> bool {
-        self.queue.has_slot(client)
+    pub fn has_free_permit(&self, client: &ClientKey) -> bool {
+        self.queue.has_free_permit(client)
     }
 }
 
@@ -176,11 +176,11 @@ impl<K: Eq + Hash, I: Eq + Hash, T, E> Flight<K, I, T, E> {
     /// # Errors
     ///
     /// [`CancelReason`] if it is to complete without having run.
-    pub async fn wait_for_slot(
+    pub async fn wait_for_permit(
         &self,
         progress: &Arc<Progress>,
     ) -> Result<CancelSignal, CancelReason> {
-        self.ticket.wait_for_slot(progress).await
+        self.ticket.wait_for_permit(progress).await
     }
 
     /// Whether its key has been forgotten since it began. Ordered by the caller's lock, which is
@@ -189,10 +189,10 @@ impl<K: Eq + Hash, I: Eq + Hash, T, E> Flight<K, I, T, E> {
         self.is_forgotten.load(Ordering::Relaxed)
     }
 
-    /// Unregisters the flight: later callers begin another, which may build on `value`. It keeps
-    /// its slot until the waiters are woken.
-    pub fn complete(mut self, value: Option<T>) -> Completion<T, E> {
-        self.registration.value = value;
+    /// Unregisters the flight: later callers begin another, which may build on `build_on`. It keeps
+    /// its permit until the waiters are woken.
+    pub fn unregister(mut self, build_on: Option<T>) -> Completion<T, E> {
+        self.registration.value = build_on;
         drop(self.registration);
         Completion { outcome: self.outcome, _ticket: self.ticket, _permit: self.permit }
     }

@@ -1,10 +1,10 @@
-//! Schedules fetches: clients take turns at a bounded number of slots, and a fetch counts for each
-//! client that waits for it.
+//! Schedules fetches: clients take turns at a bounded number of permits, and a fetch counts for
+//! each client that waits for it.
 //!
-//! When clients wait for a slot, running fetches are cancelled for them: first those that no
+//! When clients wait for a permit, running fetches are cancelled for them: first those that no
 //! request waits for, such as background refreshes; then, after a minimum time, one of a client
-//! with more slots than the waiting one; then the client's own that no site has responded to yet. A
-//! cancelled fetch says nothing about its site.
+//! with more permits than the waiting one; then the client's own that no site has responded to yet.
+//! A cancelled fetch says nothing about its site.
 
 mod fetch;
 mod preemption;
@@ -17,7 +17,7 @@ use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::store::fetch::Progress;
 use crate::types::client_key::ClientKey;
-use fetch::SlotRequestOutcome;
+use fetch::PermitRequestOutcome;
 pub use fetch::{Bounds, CancelReason, CancelSignal, Id};
 use table::{PREEMPTION_INTERVAL_MIN, Table};
 
@@ -28,7 +28,7 @@ const PREEMPTION_INTERVAL_MAX: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Queue(Lock<Table>);
 
-/// A fetch from start to end. Releases its slot when dropped.
+/// A fetch from start to end. Releases its permit when dropped.
 #[derive(Debug)]
 pub struct Ticket {
     id: Id,
@@ -60,8 +60,8 @@ impl Queue {
     }
 
     /// Whether a fetch for `client` could start at once without delaying others.
-    pub fn has_slot(&self, client: &ClientKey) -> bool {
-        self.table().has_slot(client)
+    pub fn has_free_permit(&self, client: &ClientKey) -> bool {
+        self.table().has_free_permit(client)
     }
 
     /// Registers a request of `client` as waiting for a fetch.
@@ -93,25 +93,25 @@ impl Ticket {
         self.id
     }
 
-    /// Waits for a slot. Fails with [`CancelReason::Busy`] if too many wait, and with
+    /// Waits for a permit. Fails with [`CancelReason::Busy`] if too many wait, and with
     /// [`CancelReason::Abandoned`] if no request waits for this fetch any more.
-    pub async fn wait_for_slot(
+    pub async fn wait_for_permit(
         &self,
         progress: &Arc<Progress>,
     ) -> Result<CancelSignal, CancelReason> {
-        let outcome = self.queue.table().request_slot(self.id, progress);
+        let outcome = self.queue.table().request_permit(self.id, progress);
         match outcome {
-            SlotRequestOutcome::Granted(cancel) => Ok(cancel),
-            SlotRequestOutcome::Queued(granted) => {
+            PermitRequestOutcome::Granted(cancel) => Ok(cancel),
+            PermitRequestOutcome::Queued(granted) => {
                 self.queue.start_canceller();
                 granted.await.unwrap_or(Err(CancelReason::Aborted))
             }
-            SlotRequestOutcome::Refused => Err(CancelReason::Abandoned),
+            PermitRequestOutcome::Refused => Err(CancelReason::Abandoned),
         }
     }
 }
 
-/// The task that cancels fetches while others wait for a slot; one for all of them.
+/// The task that cancels fetches while others wait for a permit; one for all of them.
 struct Canceller {
     queue: Arc<Queue>,
     has_ended: bool,

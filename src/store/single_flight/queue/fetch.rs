@@ -14,7 +14,7 @@ use crate::types::client_key::ClientKey;
 pub struct Bounds {
     /// Running fetches.
     pub max: usize,
-    /// Fetches waiting for a slot.
+    /// Fetches waiting for a permit.
     pub queue_max: usize,
     /// How long a fetch that requests wait for runs undisturbed while others wait.
     pub busy_wait: Duration,
@@ -25,7 +25,7 @@ pub struct Bounds {
 pub enum CancelReason {
     /// No request waits for it any more.
     Abandoned,
-    /// Others need its slot, or too many wait.
+    /// Others need its permit, or too many wait.
     Busy,
     /// The queue has dropped it: an internal error, or the proxy shuts down.
     Aborted,
@@ -37,7 +37,7 @@ pub type CancelSignal = oneshot::Receiver<CancelReason>;
 /// The number of a fetch.
 pub type Id = u64;
 
-/// A client's turn at a slot, for a fetch that it waits for.
+/// A client's turn at a permit, for a fetch that it waits for.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) id: Id,
@@ -56,9 +56,9 @@ pub(super) struct Fetch {
 
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Has not requested a slot yet, or waits for none any more.
+    /// Has not requested a permit yet, or waits for none any more.
     Idle,
-    Queued(oneshot::Sender<SlotResult>),
+    Queued(oneshot::Sender<PermitResult>),
     Running {
         /// The client whose share it counts against.
         client: ClientKey,
@@ -68,18 +68,18 @@ pub(super) enum Stage {
     },
 }
 
-/// The outcome of requesting a slot.
-pub enum SlotRequestOutcome {
+/// The outcome of requesting a permit.
+pub enum PermitRequestOutcome {
     Granted(CancelSignal),
-    Queued(oneshot::Receiver<SlotResult>),
+    Queued(oneshot::Receiver<PermitResult>),
     Refused,
 }
 
-/// A slot, or why there is none.
-pub type SlotResult = Result<CancelSignal, CancelReason>;
+/// A permit, or why there is none.
+pub type PermitResult = Result<CancelSignal, CancelReason>;
 
 impl Fetch {
-    /// The client that holds its slot, unless it has none or has been cancelled.
+    /// The client that holds its permit, unless it has none or has been cancelled.
     pub(super) fn holder(&self) -> Option<&ClientKey> {
         match &self.stage {
             Stage::Running { client, cancel: Some(_), .. } => Some(client),
@@ -89,7 +89,7 @@ impl Fetch {
 }
 
 impl Turn {
-    /// Whether the fetch still waits for a slot, and the client for the fetch.
+    /// Whether the fetch still waits for a permit, and the client for the fetch.
     pub(super) fn is_pending(&self, fetches: &HashMap<Id, Fetch>) -> bool {
         fetches.get(&self.id).is_some_and(|fetch| {
             matches!(fetch.stage, Stage::Queued(_))

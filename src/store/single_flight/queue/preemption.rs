@@ -1,4 +1,4 @@
-//! Which running fetches are cancelled for clients that wait for a slot. Pure.
+//! Which running fetches are cancelled for clients that wait for a permit. Pure.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use crate::types::client_key::ClientKey;
 /// A fetch that may be cancelled.
 pub(super) struct Candidate {
     id: Id,
-    /// The client that holds its slot.
+    /// The client that holds its permit.
     holder: ClientKey,
-    /// The waiting client with the fewest slots; `None` if none waits.
+    /// The waiting client with the fewest permits; `None` if none waits.
     owner: Option<ClientKey>,
     is_answered: bool,
 }
 
-/// The number of slots of each client, cancelled fetches excluded.
+/// The number of permits of each client, cancelled fetches excluded.
 pub(super) struct Holdings(HashMap<ClientKey, isize>);
 
 /// The fetches of `running` that may be cancelled, in their order, and the time until the next one
@@ -76,14 +76,14 @@ pub(super) fn choose(
 }
 
 impl Holdings {
-    /// `holders`: the client of each slot.
+    /// `holders`: the client of each permit.
     pub(super) fn new<'a>(holders: impl Iterator<Item = &'a ClientKey>) -> Self {
         let mut holdings = Self(HashMap::new());
         holders.for_each(|client| holdings.add(client, 1));
         holdings
     }
 
-    /// Counts one more slot of `client`, or one less.
+    /// Counts one more permit of `client`, or one less.
     fn add(&mut self, client: &ClientKey, count: isize) {
         *self.0.entry(client.clone()).or_default() += count;
     }
@@ -128,7 +128,7 @@ mod tests {
         for (running, waiting, wanted, expected) in [
             // Without a request that waits, before any other.
             (vec![(1, Some(1), false), (1, None, false)], vec![2], 1, vec![1]),
-            // Of a client with at least two slots more; without an answer first.
+            // Of a client with at least two permits more; without an answer first.
             (vec![(1, Some(1), true), (1, Some(1), false)], vec![2], 1, vec![1]),
             (vec![(1, Some(1), false)], vec![2], 1, vec![]),
             (vec![(1, Some(1), false), (1, Some(1), false)], vec![2], 2, vec![0]),

@@ -9,7 +9,7 @@ use foldhash::{HashMap, HashMapExt as _};
 use tokio::sync::oneshot;
 
 use super::fetch::{
-    Bounds, CancelReason, CancelSignal, Fetch, Id, SlotRequestOutcome, Stage, Turn,
+    Bounds, CancelReason, CancelSignal, Fetch, Id, PermitRequestOutcome, Stage, Turn,
 };
 use super::preemption::{Holdings, candidates, choose};
 use crate::clients::FairQueue;
@@ -28,7 +28,7 @@ pub struct Table {
     fetches: HashMap<Id, Fetch>,
     /// The running fetches in the order of their start.
     running: VecDeque<Id>,
-    /// How many fetches wait for a slot, and how many have been cancelled and still run.
+    /// How many fetches wait for a permit, and how many have been cancelled and still run.
     queued: usize,
     stopping: usize,
     last: Id,
@@ -68,7 +68,7 @@ impl Table {
         self.last
     }
 
-    pub(super) fn has_slot(&self, client: &ClientKey) -> bool {
+    pub(super) fn has_free_permit(&self, client: &ClientKey) -> bool {
         self.turns.has_free(client, self.bounds.max)
     }
 
@@ -101,11 +101,15 @@ impl Table {
         }
     }
 
-    /// Requests a slot: at once, or in the turn of a waiting client. A fetch without a waiting
+    /// Requests a permit: at once, or in the turn of a waiting client. A fetch without a waiting
     /// client is never queued.
-    pub(super) fn request_slot(&mut self, id: Id, progress: &Arc<Progress>) -> SlotRequestOutcome {
+    pub(super) fn request_permit(
+        &mut self,
+        id: Id,
+        progress: &Arc<Progress>,
+    ) -> PermitRequestOutcome {
         let max = self.bounds.max;
-        let Some(fetch) = self.fetches.get_mut(&id) else { return SlotRequestOutcome::Refused };
+        let Some(fetch) = self.fetches.get_mut(&id) else { return PermitRequestOutcome::Refused };
         fetch.progress = Arc::clone(progress);
         let mut clients: Vec<ClientKey> =
             fetch.waiting.iter().map(|(key, _)| key.clone()).collect();
@@ -114,10 +118,10 @@ impl Table {
             clients.push(fetch.client.clone());
         }
         if let Some(client) = clients.iter().find(|client| self.turns.take(client, max)) {
-            return SlotRequestOutcome::Granted(self.run(id, client.clone()));
+            return PermitRequestOutcome::Granted(self.run(id, client.clone()));
         }
         if !is_waited_for {
-            return SlotRequestOutcome::Refused;
+            return PermitRequestOutcome::Refused;
         }
         let (sender, granted) = oneshot::channel();
         if let Some(fetch) = self.fetches.get_mut(&id) {
@@ -127,7 +131,7 @@ impl Table {
         clients.iter().for_each(|client| self.queue(id, client));
         self.grant();
         while self.queued > self.bounds.queue_max && self.drop_one() {}
-        SlotRequestOutcome::Queued(granted)
+        PermitRequestOutcome::Queued(granted)
     }
 
     pub(super) fn end(&mut self, id: Id) {
@@ -197,7 +201,7 @@ impl Table {
             .enqueue(client, Turn { id, client: client.clone() }, |turn| !turn.is_pending(fetches));
     }
 
-    /// Grants free slots.
+    /// Grants free permits.
     fn grant(&mut self) {
         let max = self.bounds.max;
         loop {
@@ -216,7 +220,7 @@ impl Table {
         }
     }
 
-    /// Grants a slot to the fetch, in `client`'s share.
+    /// Grants a permit to the fetch, in `client`'s share.
     fn run(&mut self, id: Id, client: ClientKey) -> CancelSignal {
         let (sender, cancel) = oneshot::channel();
         if let Some(fetch) = self.fetches.get_mut(&id) {
