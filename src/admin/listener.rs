@@ -1,5 +1,5 @@
-//! The listener: one request a connection, so that one deadline bounds everything about it. No connection
-//! keeps another from being answered.
+//! The listener: one request a connection, so that one deadline bounds everything about it. No
+//! connection keeps another from being answered.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,7 +25,8 @@ use crate::admin::limits::ADMIN_DEADLINE;
 use crate::runtime::clock;
 use crate::runtime::listener;
 
-/// Connections to the admin listener at one time; one more is served, and the oldest is closed for it.
+/// Connections to the admin listener at one time; one more is served, and the oldest is closed for
+/// it.
 const ADMIN_CONNECTIONS_MAX: usize = 64;
 
 /// Bytes of the head of a request to the admin listener: the least that the engine takes.

@@ -1,7 +1,7 @@
-//! What the operator sees of a running proxy: health, readiness, metrics and settings, on a listener of
-//! their own, and a socket for commands of the same user (`control`). Everything is read when it is asked
-//! for, from what the parts count anyway: watching costs a request nothing. It runs on a thread of its
-//! own, so that a busy proxy still answers here.
+//! What the operator sees of a running proxy: health, readiness, metrics and settings, on a
+//! listener of their own, and a socket for commands of the same user (`control`). Everything is
+//! read when it is asked for, from what the parts count anyway: watching costs a request nothing.
+//! It runs on a thread of its own, so that a busy proxy still answers here.
 
 mod accept;
 pub mod control;

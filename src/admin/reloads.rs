@@ -59,8 +59,8 @@ impl Reloads {
         state.in_effect = settings;
     }
 
-    /// Every setting, and where it came from. None of them is a secret: where one is needed, a file is
-    /// named.
+    /// Every setting, and where it came from. None of them is a secret: where one is needed, a file
+    /// is named.
     pub(super) fn in_effect(&self) -> Vec<Effective> {
         self.state().in_effect.clone()
     }

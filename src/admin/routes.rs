@@ -1,6 +1,6 @@
-//! The pages of the admin listener, in one table, and the requests that it rejects: those without the
-//! token, if one is set; those of a web page whose name resolves to this machine (DNS rebinding); and
-//! those for the proxy.
+//! The pages of the admin listener, in one table, and the requests that it rejects: those without
+//! the token, if one is set; those of a web page whose name resolves to this machine (DNS
+//! rebinding); and those for the proxy.
 
 use std::net::IpAddr;
 
@@ -80,9 +80,9 @@ pub(super) fn answer<B>(request: &Request<B>, parts: &MonitoredParts) -> AdminRe
     )
 }
 
-/// Accepts a `Host` that is an address or `localhost`: another name may be one that an attacker's DNS
-/// resolves to this machine. There is one `Host` (RFC 9112 §3.2); HTTP/1.0 has none, and browsers do
-/// not speak it. Without CORS headers no web page can read the responses.
+/// Accepts a `Host` that is an address or `localhost`: another name may be one that an attacker's
+/// DNS resolves to this machine. There is one `Host` (RFC 9112 §3.2); HTTP/1.0 has none, and
+/// browsers do not speak it. Without CORS headers no web page can read the responses.
 fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
     let bad = |what| (StatusCode::BAD_REQUEST, format!("Host is {what} (RFC 9112, 3.2).\n"));
     let mut headers = request.headers().get_all(HOST).iter();

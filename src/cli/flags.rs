@@ -21,7 +21,8 @@ pub struct StateFlags {
     /// Read the settings from FILE [default: $COURTESY_CONFIG, else /etc/courtesy/config.toml]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Keep what must survive a restart in DIR [default: $STATE_DIRECTORY, else the XDG state directory]
+    /// Keep what must survive a restart in DIR [default: $STATE_DIRECTORY, else the XDG state
+    /// directory]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<String>,
 }
@@ -50,7 +51,8 @@ pub struct ConfigFlags {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Serving")]
 pub struct ServeFlags {
-    /// Listen on ADDR instead of listen.proxy, as in 127.0.0.1:3128 or 3128 (may be repeated; port 0: any)
+    /// Listen on ADDR instead of listen.proxy, as in 127.0.0.1:3128 or 3128 (may be repeated; port
+    /// 0: any)
     #[arg(long, value_name = "ADDR", value_parser = parse_proxy)]
     pub listen: Vec<SocketAddr>,
     /// Tell health and metrics at ADDR instead of listen.admin (port 0: any), or "off"

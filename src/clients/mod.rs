@@ -1,6 +1,6 @@
 //! Decides which clients may use the proxy, and how much of it: by address, by name and password
-//! (RFC 7617), and by the number of connections and requests in flight. [`ClientAdmission`] keeps settings
-//! apart from counters, so that a reload loses no count.
+//! (RFC 7617), and by the number of connections and requests in flight. [`ClientAdmission`] keeps
+//! settings apart from counters, so that a reload loses no count.
 //!
 //! Promises: a correct password is verified once and cached; guessing slows down with each attempt
 //! and never uses more than a few verifications at once; an unknown user costs as much time as a

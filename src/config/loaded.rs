@@ -1,4 +1,5 @@
-//! The result of loading without a problem: the settings, with the merged values that they come from.
+//! The result of loading without a problem: the settings, with the merged values that they come
+//! from.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! Types of the settings that are lists of tables: rules for some agents or origins, and exemptions.
+//! Types of the settings that are lists of tables: rules for some agents or origins, and
+//! exemptions.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The names and types of the settings, derived from the defaults, so that there is no second list. The
-//! tree of a file is checked against it before it is merged: afterwards an unknown key has no line
-//! any more.
+//! The names and types of the settings, derived from the defaults, so that there is no second list.
+//! The tree of a file is checked against it before it is merged: afterwards an unknown key has no
+//! line any more.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,6 +1,6 @@
 //! The message authentication code of what is published of an origin, for engines that others can
-//! write to: HMAC-SHA256 over the key and the value, by the key in `engine.seal_key_file`. It has no
-//! part in a sealed run, which is `courtesy run --sealed`.
+//! write to: HMAC-SHA256 over the key and the value, by the key in `engine.seal_key_file`. It has
+//! no part in a sealed run, which is `courtesy run --sealed`.
 
 use std::fmt;
 use std::io;

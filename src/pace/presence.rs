@@ -1,4 +1,4 @@
-//! Marks of this proxy at the origins that it requests, so that the proxies there share its
+//! Announces this proxy at the origins that it requests, so that the proxies there share its
 //! concurrency, and learn of holds.
 
 use std::sync::Arc;
@@ -38,8 +38,8 @@ impl Lanes {
         }
     }
 
-    /// Brings this proxy's share of the pace up to date, and marks it where it sends requests. To
-    /// be called each second, where there is an engine.
+    /// Brings this proxy's share of the pace up to date, and announces it where it sends requests.
+    /// To be called each second, where there is an engine.
     pub async fn sync(&self) {
         let Some(engine) = self.context.peers.engine() else { return };
         self.update_share();
@@ -53,7 +53,7 @@ impl Lanes {
     }
 }
 
-/// Marks this proxy at the origins of `cells`, and takes up what the engine says of them.
+/// Announces this proxy at the origins of `cells`, and applies what the engine says of them.
 async fn announce(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
     for cells in cells.chunks(ANNOUNCED_AT_ONCE) {
         // The calls are sent at once; only their responses are awaited in turn.

@@ -1,6 +1,6 @@
 //! What a file asks of the pace of a crawler: Crawl-delay, Request-rate and Visit-time. No standard
-//! defines these records (RFC 9309 §2.2.4 permits them); `docs/reference/pace.md` lists how they are
-//! read.
+//! defines these records (RFC 9309 §2.2.4 permits them); `docs/reference/pace.md` lists how they
+//! are read.
 
 mod hours;
 mod records;

@@ -1,6 +1,6 @@
-//! Accepts connections on a worker's thread. The worker keeps a connection, unless another worker has
-//! clearly fewer. While descriptors are short, accepting pauses: new clients wait in the system's
-//! queue, and the descriptors that are left serve the clients that are connected.
+//! Accepts connections on a worker's thread. The worker keeps a connection, unless another worker
+//! has clearly fewer. While descriptors are short, accepting pauses: new clients wait in the
+//! system's queue, and the descriptors that are left serve the clients that are connected.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -24,7 +24,8 @@ use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 use crate::runtime::listener::ACCEPT_RETRY_INTERVAL;
 use tokio_util::sync::CancellationToken;
 
-/// The lead at which a worker hands connections to another is an eighth of the fewest, at most this.
+/// The lead at which a worker hands connections to another is an eighth of the fewest, at most
+/// this.
 const IMBALANCE_MAX: usize = 4;
 
 /// The state that the loops of all listeners share.
@@ -181,9 +182,9 @@ impl Listener {
     }
 }
 
-/// Whether only processes of this machine reach a listener at `address`. What is redirected keeps the
-/// address of the interface that it would have left by, and no packet from another machine gets to
-/// loopback (`route_localnet`); where all addresses are routed here, there is no other machine.
+/// Whether only processes of this machine reach a listener at `address`. What is redirected keeps
+/// the address of the interface that it would have left by, and no packet from another machine gets
+/// to loopback (`route_localnet`); where all addresses are routed here, there is no other machine.
 const fn is_local(address: IpAddr, redirect: Option<&RedirectKind>) -> bool {
     match redirect {
         Some(RedirectKind::Nat) => address.to_canonical().is_loopback(),

@@ -132,8 +132,8 @@ async fn drain(connections: &TaskTracker, drain_timeout: Duration) {
     }
 }
 
-/// Serves one connection, or rejects it. It counts as open until it ends, including what runs inside
-/// a CONNECT.
+/// Serves one connection, or rejects it. It counts as open until it ends, including what runs
+/// inside a CONNECT.
 async fn serve_connection(
     connection: AcceptedConnection,
     count: ConnectionCount,

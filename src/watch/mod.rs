@@ -1,7 +1,7 @@
 //! Watches for changes of robots.txt files: when a fetch brings another file or state for an origin
 //! in use, writes a notice to the log of denials, with both files as evidence, and with the number
-//! of recently allowed requests that the new one would deny. The same thread writes the notices of delays that
-//! files ask for.
+//! of recently allowed requests that the new one would deny. The same thread writes the notices of
+//! delays that files ask for.
 //!
 //! No request and no fetch waits for it. At its end a fetch queues what is to be compared for a
 //! thread of its own; if the queue is full, the change is counted, and the count is logged.
@@ -142,8 +142,8 @@ impl Watch {
         self.samples.note(Offer { origin, path, token, profile, is_redacted }, client);
     }
 
-    /// A request to which the delay of `key` applies: the first of a day has the notice that `make` makes, with
-    /// `bytes` of evidence.
+    /// A request to which the delay of `key` applies: the first of a day has the notice that `make`
+    /// makes, with `bytes` of evidence.
     pub fn paced(
         &self,
         key: &PacedKey<'_>,
@@ -171,7 +171,8 @@ impl Watch {
         std::array::from_fn(|at| (Kind::ALL[at], self.counts[at].load(Relaxed)))
     }
 
-    /// How many have no notice of their own, because there were too many or it could not be written.
+    /// How many have no notice of their own, because there were too many or it could not be
+    /// written.
     pub fn omitted(&self) -> u64 {
         self.omitted.load(Relaxed) + self.overload.load(Relaxed)
     }

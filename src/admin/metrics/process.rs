@@ -59,7 +59,8 @@ fn memory() -> Option<[u64; 2]> {
     Some([pages.next()??.saturating_mul(page), pages.next()??.saturating_mul(page)])
 }
 
-/// From Linux 6.2 on the directory says how many there are (proc_pid_fd(5)); before, its entries are counted.
+/// From Linux 6.2 on the directory says how many there are (proc_pid_fd(5)); before, its entries
+/// are counted.
 fn open_files() -> Option<u64> {
     const FILES: &str = "/proc/self/fd";
     match fs::metadata(FILES).ok()?.len() {

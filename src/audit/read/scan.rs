@@ -16,7 +16,8 @@ use crate::types::timestamp::Timestamp;
 /// segments are passed over by time only beyond that.
 const REVIEW_CLOCK_SLACK: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Bytes of the log that a reader holds at once: several lines, and few enough for a processor's cache.
+/// Bytes of the log that a reader holds at once: several lines, and few enough for a processor's
+/// cache.
 const REVIEW_BLOCK_BYTES: usize = 256 << 10;
 
 /// The same where several logs are read together: room for any line.

@@ -104,8 +104,8 @@ async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<Head, Tunnel
     }
 }
 
-/// `Retry-After`, `Date` (RFC 9110 §10.2.3, §6.6.1) and `Proxy-Status`; lines that are no headers are
-/// passed over.
+/// `Retry-After`, `Date` (RFC 9110 §10.2.3, §6.6.1) and `Proxy-Status`; lines that are no headers
+/// are passed over.
 fn headers(head: &[u8]) -> HeaderMap {
     let lines = head.split(|byte| *byte == b'\n').skip(1);
     let header = |line: &[u8]| {

@@ -89,9 +89,10 @@ impl Pool {
     }
 
     /// An idle connection to `origin`, for a request with these `loop_tokens` (the identifiers of
-    /// the proxies that it has passed, to find loops over parent proxies), with the pool that it belongs to: one of this pool, or, when this pool has had none lately,
-    /// one of another worker's. To wake that worker's thread costs little beside a TLS handshake,
-    /// and more than a connection without one.
+    /// the proxies that it has passed, to find loops over parent proxies), with the pool that it
+    /// belongs to: one of this pool, or, when this pool has had none lately, one of another
+    /// worker's. To wake that worker's thread costs little beside a TLS handshake, and more than a
+    /// connection without one.
     pub fn take_any(
         self: &Arc<Self>,
         origin: &Origin,

@@ -1,6 +1,6 @@
 -- KEYS pace
--- ARGV group, delay of the lane, delay of the site, slack, horizon, how many, left, time since when starts are
---      known, longest hold, time
+-- ARGV group, delay of the lane, delay of the site, slack, horizon, how many, left, time since when
+--      starts are known, longest hold, time
 -- Returns next slot beyond the horizon or -1, hold, status, cause; then the slots from now
 
 local lane_delay, site_delay, slack = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])

@@ -15,14 +15,14 @@ const START: u64 = 1_800_000_000_000_000;
 const PLACES: usize = 8;
 /// The longest request.
 const LONGEST: Truth = 3 * SECOND;
-/// Time between two marks of a proxy (T).
+/// Time between two announcements of a proxy (T).
 const MARKS: Truth = 15 * SECOND;
 /// Requests of each proxy that wait or are under way.
 const REQUESTS: usize = 12;
 
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// The proxy marks that it is here; the response comes later.
+    /// The proxy announces itself; the response comes later.
     Announce(usize),
     Announced(usize, u32),
     /// A request is over, and another comes.

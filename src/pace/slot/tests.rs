@@ -259,7 +259,8 @@ async fn a_hold_is_obeyed_by_all() {
         status: 429,
         cause: HoldCause::RetryAfter,
     };
-    // One with a delay learns it with its next start, one without a delay with its next mark.
+    // One with a delay learns it with its next start, one without a delay with its next
+    // announcement.
     drop(take(&proxies.lanes[1], Duration::ZERO).await.expect("no hold yet"));
     proxies.engines[0].set_hold(request).await.expect("it is there");
     assert!(matches!(
@@ -296,7 +297,8 @@ async fn the_proxies_at_an_origin_share_its_places() {
         drop(take(lanes, Duration::ZERO).await.expect("one more may be under way"));
     }
     proxies.sync().await;
-    // The first did not know of the last when it was announced; all know with the next mark.
+    // The first did not know of the last when it was announced; all know with the next
+    // announcement.
     let mut turns = Vec::new();
     for _ in 0..2 {
         turns.push(

@@ -19,8 +19,8 @@ pub enum RedirectKind {
     /// By rewriting the destination (nftables `redirect`): the kernel has the original one
     /// (`SO_ORIGINAL_DST`, ip(7)).
     Nat,
-    /// By routing all addresses to this listener, as in a sealed run: the connection's local address
-    /// is the original destination. Some are the virtual address of a name.
+    /// By routing all addresses to this listener, as in a sealed run: the connection's local
+    /// address is the original destination. Some are the virtual address of a name.
     Routed(Arc<VirtualAddresses>),
 }
 

@@ -17,8 +17,8 @@ use super::redirect_kind::canonical;
 use crate::egress::OriginSocket;
 use crate::runtime::lock::Lock;
 
-/// The proxy's address and that of the origin. The proxy's alone would not do: the system may give its
-/// port to a client as well, for another destination.
+/// The proxy's address and that of the origin. The proxy's alone would not do: the system may give
+/// its port to a client as well, for another destination.
 type Ends = [SocketAddr; 2];
 
 /// The ends of all workers' tunnels.

@@ -1,5 +1,5 @@
-//! The response to one request of a client, over HTTP/1 or HTTP/2: the service makes it; here it gets
-//! what belongs to the connection.
+//! The response to one request of a client, over HTTP/1 or HTTP/2: the service makes it; here it
+//! gets what belongs to the connection.
 
 use std::convert::Infallible;
 use std::sync::Arc;

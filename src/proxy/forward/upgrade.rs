@@ -41,8 +41,8 @@ impl RequestedUpgrade {
         Self { protocol, on_upgrade }
     }
 
-    /// The client's connection, for the protocol that the origin switches to. A 101 switches only to
-    /// what was requested (RFC 9110 §7.8). `is_complete`: the origin has the whole request.
+    /// The client's connection, for the protocol that the origin switches to. A 101 switches only
+    /// to what was requested (RFC 9110 §7.8). `is_complete`: the origin has the whole request.
     pub fn accept<B>(
         self,
         response: &Response<B>,

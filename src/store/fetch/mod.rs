@@ -1,7 +1,7 @@
 //! Fetches one robots.txt: redirects, timeout, size limit, decoding.
 //!
-//! Whatever the origin does, a fetch has a result ([`CompletedFetch`]) in bounded time and memory. An
-//! incomplete file is a failure, never a shorter file. The request carries no cookies and no
+//! Whatever the origin does, a fetch has a result ([`CompletedFetch`]) in bounded time and memory.
+//! An incomplete file is a failure, never a shorter file. The request carries no cookies and no
 //! credentials, and each hop passes the egress address policy.
 
 mod answer;

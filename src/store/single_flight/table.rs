@@ -46,8 +46,8 @@ impl<K, I, F, T> Table<K, I, F, T> {
 }
 
 impl<K: Eq + Hash, I: Eq + Hash, F, T> Table<K, I, F, T> {
-    /// The flight that a caller of `key` waits for: if it is for all identities, also one that another
-    /// identity began.
+    /// The flight that a caller of `key` waits for: if it is for all identities, also one that
+    /// another identity began.
     pub(super) fn find(&self, key: &FlightKey<K, I>) -> Option<&F> {
         let flights = self.keys.get(&key.key)?;
         let joins = |identity: &I| key.for_all_identities || *identity == key.identity;

@@ -12,8 +12,8 @@ use crate::robots::RobotsTxt;
 use crate::types::sanitize::digest;
 use crate::types::timestamp::Timestamp;
 
-/// How long after a state came due a record may still rest on it: from the answer of the store to the
-/// record is a moment, even where the machine is overloaded.
+/// How long after a state came due a record may still rest on it: from the answer of the store to
+/// the record is a moment, even where the machine is overloaded.
 const REPLAY_OVERDUE_MAX: Duration = Duration::from_secs(60);
 
 /// Data that a record lacks.

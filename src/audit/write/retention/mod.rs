@@ -30,7 +30,8 @@ use closed_segment::{Closed, Survey};
 /// closed.
 const KEEPER_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The same where the log has a bound of size: evidence makes it larger without a file being closed.
+/// The same where the log has a bound of size: evidence makes it larger without a file being
+/// closed.
 const KEEPER_SIZE_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 pub(super) struct Retention {

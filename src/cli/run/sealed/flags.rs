@@ -11,7 +11,8 @@ use super::reach::{Reach, Service};
 /// The flags of sealed runs.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SealedFlags {
-    /// Give the command a network in which there is nothing but the proxy, so that nothing bypasses it
+    /// Give the command a network in which there is nothing but the proxy, so that nothing bypasses
+    /// it
     #[arg(long)]
     pub sealed: bool,
     /// Ports to serve inside, besides 80, 443, 8080 and 8443; -8080 leaves one out

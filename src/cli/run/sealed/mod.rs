@@ -1,6 +1,6 @@
-//! `courtesy run --sealed`: the command has a network in which there is nothing but the proxy. Another
-//! process of this program seals itself into namespaces, hands the sockets that are served there to
-//! the proxy, and becomes the command ([`seal`]).
+//! `courtesy run --sealed`: the command has a network in which there is nothing but the proxy.
+//! Another process of this program seals itself into namespaces, hands the sockets that are served
+//! there to the proxy, and becomes the command ([`seal`]).
 //!
 //! ```text
 //! proxy                                   seal (one thread), later the command
@@ -110,8 +110,8 @@ pub fn run(
     Ok(RunOutcome { ended, report, sealed: Some(sealed) })
 }
 
-/// Says that the run ended because the process between the proxy and the command was killed. It ends by
-/// no signal when the command does.
+/// Says that the run ended because the process between the proxy and the command was killed. It
+/// ends by no signal when the command does.
 fn note_killed(status: ExitStatus, has_processes: bool) {
     if let Some(number) = status.signal().filter(|_| has_processes) {
         warn!("signal {number} ended the process that starts the command, and the command with it");

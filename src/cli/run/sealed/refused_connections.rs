@@ -1,5 +1,6 @@
-//! Connections of the command that were refused: the kernel answers a connection to a port without a listener with
-//! a reset, and UDP with an ICMP error. Both pass loopback, where a packet socket sees them.
+//! Connections of the command that were refused: the kernel answers a connection to a port without
+//! a listener with a reset, and UDP with an ICMP error. Both pass loopback, where a packet socket
+//! sees them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,8 +22,8 @@ const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMP_V6: u8 = 58;
 
-/// Opcodes of a socket filter (bpf, Documentation/networking/filter.rst): load a byte, load the length
-/// of the IPv4 header, load a byte after it, compare, test bits, return.
+/// Opcodes of a socket filter (bpf, Documentation/networking/filter.rst): load a byte, load the
+/// length of the IPv4 header, load a byte after it, compare, test bits, return.
 const LOAD: u16 = 0x30;
 const LOAD_HEADER_LENGTH: u16 = 0xb1;
 const LOAD_AFTER_HEADER: u16 = 0x50;

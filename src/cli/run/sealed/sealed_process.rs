@@ -1,5 +1,5 @@
-//! The proxy's end of a sealed run: starts the process that seals itself, and has the sockets of its
-//! network.
+//! The proxy's end of a sealed run: starts the process that seals itself, and has the sockets of
+//! its network.
 
 use std::ffi::OsString;
 use std::io;
@@ -41,8 +41,8 @@ pub struct SealedProcess {
 type Started = Result<(SealedProcess, Running), (Refusal, Running)>;
 
 impl SealedProcess {
-    /// Starts the process, which will be `command`, and waits until it is sealed; without a namespace
-    /// of processes where there can be none.
+    /// Starts the process, which will be `command`, and waits until it is sealed; without a
+    /// namespace of processes where there can be none.
     ///
     /// # Errors
     ///
@@ -127,8 +127,8 @@ impl SealedProcess {
         udp.zip(tcp).ok_or_else(|| io::Error::other("no sockets for names have come"))
     }
 
-    /// Counts what is refused, in a task of the current runtime. The sockets are returned as well, so
-    /// that what waits in them at the end is counted.
+    /// Counts what is refused, in a task of the current runtime. The sockets are returned as well,
+    /// so that what waits in them at the end is counted.
     pub fn watch(
         &mut self,
         refused: &Arc<Lock<RefusedConnections>>,
@@ -147,8 +147,8 @@ impl SealedProcess {
         Ok(sockets)
     }
 
-    /// Lets the command begin; why it has not, if it has not. As this is dropped, all processes inside
-    /// end, if they have a namespace of their own.
+    /// Lets the command begin; why it has not, if it has not. As this is dropped, all processes
+    /// inside end, if they have a namespace of their own.
     pub fn release(&mut self, release: &Release) -> Result<Option<NotExecuted>, Failure> {
         let text = serde_json::to_string(release).or_exit(Exit::Unavailable)?;
         self.channel.send(&text)?;

@@ -1,7 +1,7 @@
 //! Releases hyper while a connection is idle; `timeouts.rs` closes one that idles too long. hyper's
-//! state takes ten kilobytes, and is there only while it has something to do. It is released when no
-//! request comes for a moment, by an end of input that is not the connection's, and made again for
-//! the next request.
+//! state takes ten kilobytes, and is there only while it has something to do. It is released when
+//! no request comes for a moment, by an end of input that is not the connection's, and made again
+//! for the next request.
 //!
 //! hyper is also replaced, between two messages, when a request has header names in another
 //! case than hyper writes by itself: keeping the case costs a map of names for each request.

@@ -20,7 +20,8 @@ use crate::proxy::outcome::rejection::Rejection;
 /// ([`ConnectionState::content_reads`]). One less than hyper's buffer for them, which doubles
 /// each time that it is full.
 ///
-/// [`ConnectionState::content_reads`]: crate::proxy::connection::state::connection_state::ConnectionState::content_reads
+/// [`ConnectionState::content_reads`]:
+/// crate::proxy::connection::state::connection_state::ConnectionState::content_reads
 const CONTENT_READ_BYTES: usize = (8 << 10) - 1;
 
 impl<S: ClientStream> AsyncRead for ClientIo<S> {

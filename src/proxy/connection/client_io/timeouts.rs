@@ -1,5 +1,5 @@
-//! The timeouts of a client's connection: when it is closed because it idles, because a request head
-//! takes too long, or because the client reads nothing of a response.
+//! The timeouts of a client's connection: when it is closed because it idles, because a request
+//! head takes too long, or because the client reads nothing of a response.
 
 use std::io;
 use std::task::{Context, Poll, ready};

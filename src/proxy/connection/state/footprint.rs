@@ -8,7 +8,8 @@ use http::{HeaderValue, Version, request};
 use crate::proxy::limits::H2_STREAMS_FEW;
 use crate::types::origin::Scheme;
 
-/// Tasks, hyper's connections of both sides, and three pieces of a body, read in the smallest portions.
+/// Tasks, hyper's connections of both sides, and three pieces of a body, read in the smallest
+/// portions.
 const REQUEST_BYTES: usize = 32 << 10;
 
 /// TLS towards the origin, and an HTTP/2 stream with a small window.

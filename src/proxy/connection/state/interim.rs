@@ -32,10 +32,10 @@ pub struct Interim {
 }
 
 impl Interim {
-    /// A handler that passes interim responses on to the client of `state`, if `version`, that of the request, is
-    /// HTTP/1.1: HTTP/1.0 has none, and hyper's HTTP/2 cannot send any. A 100 (Continue) is not
-    /// passed on; it is reported by `continue_sender`, and hyper sends its own 100 when the body is
-    /// first read.
+    /// A handler that passes interim responses on to the client of `state`, if `version`, that of
+    /// the request, is HTTP/1.1: HTTP/1.0 has none, and hyper's HTTP/2 cannot send any. A 100
+    /// (Continue) is not passed on; it is reported by `continue_sender`, and hyper sends its own
+    /// 100 when the body is first read.
     pub fn new(
         version: Version,
         state: &Arc<ConnectionState>,
