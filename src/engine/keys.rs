@@ -1,5 +1,5 @@
-//! The keys of an engine, one hash tag for each origin: all that is shared of an origin is in one
-//! slot of a cluster.
+//! The keys of an engine, one hash tag for each lane: all that is shared of an origin, and of the
+//! lane that it shares with the other scheme of its host, is in one slot of a cluster.
 
 use std::borrow::Cow;
 
@@ -26,9 +26,16 @@ impl Keys {
         Self { prefix: format!("{prefix}:{MAJOR}") }
     }
 
-    /// A key of an origin: `known`, `lease`, `pace` or `presence`.
+    /// A key of an origin: `known` or `lease`.
     pub fn of(&self, origin: &Origin, name: &str) -> Vec<u8> {
-        format!("{}:{{{origin}}}:{name}", self.prefix).into_bytes()
+        let (lane, scheme) = (origin.lane(), origin.scheme().as_str());
+        let own = if *lane == *origin { String::new() } else { format!("{scheme}:") };
+        format!("{}:{{{lane}}}:{own}{name}", self.prefix).into_bytes()
+    }
+
+    /// A key of the lane of an origin: `pace` or `presence`.
+    pub fn of_lane(&self, origin: &Origin, name: &str) -> Vec<u8> {
+        format!("{}:{{{}}}:{name}", self.prefix, origin.lane()).into_bytes()
     }
 
     /// The key of a file.
@@ -56,10 +63,21 @@ mod tests {
     use crate::types::origin::Scheme;
 
     #[test]
-    fn all_keys_of_an_origin_have_one_hash_tag() {
+    fn all_keys_of_a_lane_have_one_hash_tag() {
         let keys = Keys::new("courtesy");
-        let origin = Origin::from_authority(Scheme::Https, "example.com:8443").unwrap();
-        assert_eq!(keys.of(&origin, "known"), b"courtesy:1:{https://example.com:8443}:known");
+        for (scheme, authority, tag, own) in [
+            (Scheme::Https, "example.com:8443", "https://example.com:8443", ""),
+            (Scheme::Http, "example.com:8080", "http://example.com:8080", ""),
+            (Scheme::Http, "example.com:443", "http://example.com:443", ""),
+            (Scheme::Https, "example.com", "https://example.com", ""),
+            (Scheme::Http, "example.com", "https://example.com", "http:"),
+        ] {
+            let origin = Origin::from_authority(scheme, authority).unwrap();
+            let known = String::from_utf8(keys.of(&origin, "known")).unwrap();
+            assert_eq!(known, format!("courtesy:1:{{{tag}}}:{own}known"));
+            let pace = String::from_utf8(keys.of_lane(&origin, "pace")).unwrap();
+            assert_eq!(pace, format!("courtesy:1:{{{tag}}}:pace"));
+        }
         assert_eq!(keys.cluster("epoch"), b"courtesy:1:{cluster}:epoch");
         let file = String::from_utf8(keys.file(&[0xab; 32])).unwrap();
         assert_eq!(file, format!("courtesy:1:file:{}", "ab".repeat(32)));

@@ -117,6 +117,7 @@ impl MemoryEngine {
         Ok(())
     }
 
+    /// Acts on what is known of `origin` itself.
     fn with_site<T>(
         &self,
         origin: &Origin,
@@ -126,6 +127,15 @@ impl MemoryEngine {
         let mut state = self.shared.state.lock();
         let now = self.now();
         state.site(origin, now).map(|site| act(site, now))
+    }
+
+    /// Acts on the lane of `origin`.
+    fn with_lane<T>(
+        &self,
+        origin: &Origin,
+        act: impl FnOnce(&mut Site, Micros) -> T,
+    ) -> Result<T, Error> {
+        self.with_site(&origin.lane(), act)
     }
 
     fn hold_max(&self) -> Micros {
@@ -143,9 +153,14 @@ impl MemoryEngine {
 impl Engine for MemoryEngine {
     fn lookup(&self, request: LookupRequest<'_>) -> Pending<LookupResponse> {
         let name = &self.config.name;
-        let response = self.with_site(request.origin, |site, now| LookupResponse {
-            outcome: site.lookup(request.have, name, request.may_fetch, now),
-            presence: self.presence(site, request.is_used, now),
+        let outcome = self.with_site(request.origin, |site, now| {
+            site.lookup(request.have, name, request.may_fetch, now)
+        });
+        let response = outcome.and_then(|outcome| {
+            let mut state = self.shared.state.lock();
+            let now = self.now();
+            let site = state.site(&request.origin.lane(), now)?;
+            Ok(LookupResponse { outcome, presence: self.presence(site, request.is_used, now) })
         });
         if let Ok(response) = &response {
             self.stats.note_lookup(LookupKind::of(&response.outcome));
@@ -185,7 +200,7 @@ impl Engine for MemoryEngine {
             count: request.count.clamp(1, SLOTS_MAX),
             known_since,
         };
-        ready(self.with_site(request.origin, |site, now| {
+        ready(self.with_lane(request.origin, |site, now| {
             let slots = site.lane.reserve_slots(&ask, now, hold_max);
             ReservedSlots {
                 slots: slots.slots.into_iter().map(Duration::from_micros).collect(),
@@ -198,7 +213,7 @@ impl Engine for MemoryEngine {
     fn set_hold(&self, request: HoldRequest<'_>) -> Pending<Hold> {
         let HoldRequest { origin, length, status, cause } = request;
         let hold_max = self.hold_max();
-        ready(self.with_site(origin, |site, now| {
+        ready(self.with_lane(origin, |site, now| {
             let lane = &mut site.lane;
             match length {
                 HoldLength::For(length) => {
@@ -216,15 +231,15 @@ impl Engine for MemoryEngine {
     }
 
     fn reset_backoff(&self, origin: &Origin) -> Pending<bool> {
-        ready(self.with_site(origin, |site, now| site.lane.reset_backoff(now)))
+        ready(self.with_lane(origin, |site, now| site.lane.reset_backoff(now)))
     }
 
     fn end_hold(&self, origin: &Origin) -> Pending<bool> {
-        ready(self.with_site(origin, |site, now| site.lane.end_hold(now)))
+        ready(self.with_lane(origin, |site, now| site.lane.end_hold(now)))
     }
 
     fn announce_presence(&self, origin: &Origin) -> Pending<Presence> {
-        ready(self.with_site(origin, |site, now| self.presence(site, true, now)))
+        ready(self.with_lane(origin, |site, now| self.presence(site, true, now)))
     }
 
     fn heartbeat(&self) -> Pending<Heartbeat> {

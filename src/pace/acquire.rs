@@ -82,7 +82,7 @@ impl Lanes {
                 PaceMode::Off => None,
             };
             let guard = cell.issue_guard(state, id, request.client.clone());
-            TryAcquire::Turn(Turn::granted_immediately(guard, conditions, visitor))
+            TryAcquire::Turn(Turn::granted_immediately(request.origin, guard, conditions, visitor))
         })
     }
 
@@ -104,7 +104,7 @@ impl Lanes {
         let granted = self.wait_in(request, &arrival).await;
         let (guard, waited) =
             granted.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))?;
-        let mut turn = Turn::granted(guard, conditions, visitor, Some(waited));
+        let mut turn = Turn::granted(request.origin, guard, conditions, visitor, Some(waited));
         if conditions.role == Role::PageQueued && self.context.peers.engine().is_some() {
             self.reserve_if_shared(&mut turn, request, deadline).await?;
         }

@@ -135,12 +135,21 @@ impl Config {
         }
     }
 
-    /// The settings of the lane of `origin`.
+    /// The settings of the lane of `origin`. Where both schemes of a host have some, the stricter
+    /// of each counts.
     pub(super) fn lane(&self, origin: &Origin) -> lane::Config {
-        let own = self.origins.get(origin).copied().unwrap_or_default();
+        if self.origins.is_empty() {
+            return self.lane;
+        }
+        let own = self.origins.get(origin);
+        let other = origin.other_scheme().and_then(|other| self.origins.get(&other));
+        let both = || own.into_iter().chain(other);
         lane::Config {
-            delay: own.delay.unwrap_or(self.lane.delay),
-            concurrency: own.concurrency.unwrap_or(self.lane.concurrency),
+            delay: both().filter_map(|it| it.delay).max().unwrap_or(self.lane.delay),
+            concurrency: both()
+                .filter_map(|it| it.concurrency)
+                .min()
+                .unwrap_or(self.lane.concurrency),
             ..self.lane
         }
     }

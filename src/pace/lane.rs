@@ -23,6 +23,7 @@ use super::hold::Hold;
 pub use super::queue::WaiterId;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
+use crate::types::origin::Scheme;
 pub use adapt::{Adapt, AdaptFactor};
 pub use compact::CompactLane;
 pub use config::Config;
@@ -42,6 +43,8 @@ use turns::{LaneTurn, LaneTurns};
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     pub client: &'a ClientKey,
+    /// Of its URL: a lane is that of both.
+    pub scheme: Scheme,
     pub kind: Kind<'a>,
     /// The longest that it waits.
     pub max_wait: Duration,
@@ -148,7 +151,7 @@ impl Lane {
         let history_lost = self.history_lost;
         let group = self.group(GroupKey::of(arrival.kind));
         if let Kind::Page { delay, not_before, .. } = arrival.kind {
-            group.delay = delay;
+            group.asked.set(arrival.scheme, delay);
             let unknown_until = if history_lost { unknown_until } else { Tick::default() };
             group.next = group.next.max(not_before.unwrap_or_default()).max(unknown_until);
         }
@@ -174,7 +177,7 @@ impl Lane {
             (!counts || turns.has_free_concurrency(client, limit)) && holds.until(client) <= now
         })?;
         group.granted = now;
-        let (key, delay) = (group.key.clone(), group.delay);
+        let (key, delay) = (group.key.clone(), group.delay());
         let turn = self.add_turn(client, key, delay, now);
         let start_at = self.starts_at(turn).unwrap_or(now).max(now);
         Some(Grant { waiter, turn, start_at })

@@ -26,7 +26,7 @@ use crate::types::origin::Origin;
 /// Locks that share the lanes, so that workers seldom wait for each other.
 const SHARDS: usize = 64;
 
-/// The lanes of all origins, for the life of the process.
+/// The lanes of all origins, by [`Origin::lane`], for the life of the process.
 #[derive(Debug)]
 pub struct Lanes {
     shards: [Lock<Shard>; SHARDS],
@@ -141,8 +141,9 @@ impl Lanes {
         origin: &Origin,
         act: impl FnOnce(&Arc<LaneCell>, &mut State) -> T,
     ) -> Result<T, NoTurn> {
+        let lane = origin.lane();
         loop {
-            let cell = self.cell(origin)?;
+            let cell = self.cell(&lane)?;
             let mut state = cell.state.lock();
             if !state.is_removed {
                 return Ok(act(&cell, &mut state));
@@ -150,6 +151,7 @@ impl Lanes {
         }
     }
 
+    /// The lane of this name ([`Origin::lane`]).
     fn cell(&self, origin: &Origin) -> Result<Arc<LaneCell>, NoTurn> {
         let mut shard = self.shard(origin).lock();
         if let Some(cell) = shard.cells.get(origin) {
@@ -187,11 +189,12 @@ impl Lanes {
 
     /// What is known of the lane of `origin`, if some request would have to wait there.
     pub fn view(&self, origin: &Origin) -> Option<LaneView> {
-        let (now, shard) = (self.now(), self.shard(origin).lock());
-        if let Some(lane) = shard.compact.get(origin) {
+        let origin = origin.lane();
+        let (now, shard) = (self.now(), self.shard(&origin).lock());
+        if let Some(lane) = shard.compact.get(&*origin) {
             return lane.kept(now).map(|ahead| LaneView { waiting: 0, ahead });
         }
-        let cell = shard.cells.get(origin).cloned()?;
+        let cell = shard.cells.get(&*origin).cloned()?;
         drop(shard);
         let state = cell.state.lock();
         let ahead = state.lane.kept(now).unwrap_or_default();
@@ -204,7 +207,7 @@ impl Lanes {
         if self.view(origin).is_none_or(|view| view.ahead.hold.is_none()) {
             return false;
         }
-        let Ok(cell) = self.cell(origin) else { return false };
+        let Ok(cell) = self.cell(&origin.lane()) else { return false };
         let now = self.now();
         let was_held = cell.update(now, |state| {
             let was_held = state.lane.hold_at(now).is_some();

@@ -40,6 +40,8 @@ pub struct Turn(
 
 #[derive(Debug)]
 struct Inner {
+    /// Where its request goes: a lane is that of both schemes of a host.
+    origin: Origin,
     guard: TurnGuard,
     /// At the address that the connection of the request leads to, where addresses have limits.
     address: Option<TurnGuard<IpAddr>>,
@@ -60,12 +62,14 @@ struct Inner {
 
 impl Turn {
     pub(super) fn granted(
+        origin: &Origin,
         guard: TurnGuard,
         conditions: TurnConditions,
         begins_visit: Option<ClientKey>,
         waited: Option<Waited>,
     ) -> Self {
         Self(Box::new(Inner {
+            origin: origin.clone(),
             guard,
             address: None,
             conditions,
@@ -80,11 +84,12 @@ impl Turn {
 
     /// The same for a request that need not wait.
     pub(super) fn granted_immediately(
+        origin: &Origin,
         guard: TurnGuard,
         conditions: TurnConditions,
         begins_visit: Option<ClientKey>,
     ) -> Self {
-        let mut turn = Self::granted(guard, conditions, begins_visit, None);
+        let mut turn = Self::granted(origin, guard, conditions, begins_visit, None);
         turn.0.counted_as_started = !conditions.is_observed && turn.0.guard.id.is_some();
         turn
     }
@@ -106,7 +111,7 @@ impl Turn {
 
     /// Where it may start.
     pub fn origin(&self) -> &Origin {
-        &self.0.guard.cell.key
+        &self.0.origin
     }
 
     /// Whether the request has one of the origin's exchanges (`egress.max_per_origin`).
@@ -224,10 +229,10 @@ impl Inner {
 
     /// Counts the wait, and begins the visit, of a turn that has started for the first time.
     fn note_start(&mut self) {
-        let LaneCell { context, key: origin, .. } = &*self.guard.cell;
+        let context = &self.guard.cell.context;
         let waited = self.waited.filter(|waited| waited.time >= WAIT_NOTICEABLE);
         if let Some(waited) = waited.filter(|_| !self.is_wait_noted) {
-            context.stats.note_wait(origin, waited);
+            context.stats.note_wait(&self.origin, waited);
         }
         self.is_wait_noted = true;
         if let Some(client) = self.begins_visit.take() {

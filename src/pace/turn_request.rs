@@ -65,7 +65,8 @@ impl Lanes {
             Kind::Page { group, delay, not_before }
         };
         let max_wait = request.max_wait.unwrap_or(config.max_wait).min(config.max_wait);
-        let arrival = Arrival { client: request.client, kind, max_wait };
+        let arrival =
+            Arrival { client: request.client, scheme: request.origin.scheme(), kind, max_wait };
         (arrival, mode, has_visits && request.visit == Visit::Document)
     }
 }

@@ -135,6 +135,28 @@ impl Origin {
         if self.port == self.scheme.default_port() { Ok(()) } else { write!(to, ":{}", self.port) }
     }
 
+    /// The same host under the other scheme, where both are on their default ports: one server
+    /// stands behind them, as a rule.
+    pub fn other_scheme(&self) -> Option<Self> {
+        let scheme = match (self.scheme, self.port) {
+            (Scheme::Http, 80) => Scheme::Https,
+            (Scheme::Https, 443) => Scheme::Http,
+            _ => return None,
+        };
+        Some(Self { scheme, host: self.host.clone(), port: scheme.default_port() })
+    }
+
+    /// The origin whose lane ([`crate::pace`]) this one's requests are in: a host has one for both
+    /// schemes on their default ports, that of `https`; other ports have their own.
+    pub fn lane(&self) -> Cow<'_, Self> {
+        if self.scheme == Scheme::Http
+            && let Some(https) = self.other_scheme()
+        {
+            return Cow::Owned(https);
+        }
+        Cow::Borrowed(self)
+    }
+
     /// The URL of this origin's robots.txt (RFC 9309 §2.3).
     pub fn robots_url(&self) -> String {
         format!("{self}/robots.txt")

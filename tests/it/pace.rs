@@ -17,7 +17,9 @@ use courtesy::types::origin::split_url;
 
 use serde_json::{Value, json};
 
-use crate::testkit::parties::{Client, NOW, Origin, Proxy, Script, answer, ok, until};
+use crate::testkit::parties::{
+    Client, NOW, Origin, Parent, Proxy, Script, Speaks, answer, ok, until,
+};
 
 const DELAY: Duration = Duration::from_millis(500);
 /// How exactly the origin can observe it.
@@ -92,6 +94,72 @@ fn requests_inside_connects_of_both_versions_start_a_delay_apart() {
         });
     });
     assert_spaced(&origin, 7, DELAY);
+}
+
+/// The origins of one host at a parent that reaches them: plain and secure, on their default ports.
+fn both_schemes(plain: &Origin, secure: &Origin) -> (Parent, Proxy) {
+    let parent = Parent::start(Speaks::Http);
+    parent.leads(80, plain.address().port());
+    parent.leads(443, secure.address().port());
+    let proxy = Proxy::before(&[secure], |settings| {
+        settings.egress.parent = Some(parent.url().parse().expect("a parent"));
+    });
+    (parent, proxy)
+}
+
+#[test]
+fn both_schemes_of_a_host_are_one_lane_and_their_rules_stay_apart() {
+    let plain = Origin::with_robots(HALF_A_SECOND);
+    let secure = Origin::secure().robots("User-agent: *\nCrawl-delay: 0.3\nDisallow: /other/\n");
+    let (_parent, proxy) = both_schemes(&plain, &secure);
+    thread::scope(|scope| {
+        for number in 0..3 {
+            let proxy = &proxy;
+            scope.spawn(move || {
+                assert_eq!(proxy.get(&format!("http://localhost/{number}")).status(), 200);
+            });
+            scope.spawn(move || {
+                let url = format!("https://localhost/{number}");
+                assert_eq!(proxy.https("localhost:443").get(&url).status(), 200);
+            });
+        }
+    });
+    let mut arrivals = [plain.arrivals(), secure.arrivals()].concat();
+    arrivals.sort_unstable();
+    let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(gaps.len(), 5);
+    // The longer delay while both are in use, and never less than that of the one that has started.
+    assert!(gaps.iter().all(|gap| *gap >= Duration::from_millis(300) - ACCURACY), "{gaps:?}");
+    for (url, status) in [("http://localhost/private/", 403), ("http://localhost/other/", 200)] {
+        assert_eq!(proxy.get(url).status(), status, "{url}");
+    }
+    let mut inside = proxy.https("localhost:443");
+    assert_eq!(inside.get("https://localhost/private/").status(), 200);
+    assert_eq!(inside.get("https://localhost/other/").status(), 403);
+}
+
+#[test]
+fn a_rest_of_one_scheme_is_that_of_the_other_and_not_of_other_ports() {
+    let busy = answer(429, "Retry-After: 30\r\n", "");
+    let secure = Origin::secure().on("/busy", Script::default().send(busy));
+    let (plain, beside) = (Origin::start(), Origin::start());
+    let (_parent, proxy) = both_schemes(&plain, &secure);
+    let known = proxy.get("http://localhost/");
+    assert_eq!(known.status(), 200, "{}", known.text());
+    assert_eq!(proxy.https("localhost:443").get("https://localhost/busy").status(), 429);
+    let resting = proxy.exchange("GET", "http://localhost/", "Prefer: wait=1\r\n");
+    resting.assert_error(429, "destination_unavailable");
+    let url = format!("http://localhost:{}/", beside.address().port());
+    assert_eq!(proxy.exchange("GET", &url, "Prefer: wait=1\r\n").status(), 200);
+    // It outlives the process, whichever scheme is asked for first.
+    let parent = _parent.url();
+    let authority = secure.address().port();
+    let proxy = proxy.restart(|settings| {
+        settings.egress.parent = Some(parent.parse().expect("a parent"));
+        settings.egress.connect_ports.push(authority);
+    });
+    let resting = proxy.exchange("GET", "http://localhost/", "Prefer: wait=1\r\n");
+    resting.assert_error(429, "destination_unavailable");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use courtesy::pace::lane::{
 };
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
+use courtesy::types::origin::Scheme;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const WORKERS: usize = 1000;
@@ -115,7 +116,7 @@ impl World {
         let site = &mut self.sites[at];
         let client = client_of(worker);
         let kind = Kind::Page { group: "*", delay: site.delay, not_before: None };
-        let arrival = Arrival { client: &client, kind, max_wait: HOUR };
+        let arrival = Arrival { client: &client, scheme: Scheme::Https, kind, max_wait: HOUR };
         let Enqueued::Waits(waiter) = site.lane.enqueue(&arrival, now) else {
             panic!("it would wait for an hour")
         };

@@ -6,19 +6,19 @@ use super::MemoryEngine;
 use crate::types::origin::Origin;
 
 impl MemoryEngine {
-    /// What is stored of an origin: kind of key and field, and the value as a server has it.
+    /// What is stored of an origin and of its lane: kind of key and field, and the value as a server has it.
     pub fn dump(&self, origin: &Origin) -> BTreeMap<(&'static str, String), String> {
         let mut dump = BTreeMap::new();
         let state = self.shared.state.lock();
-        let Some(site) = state.sites.get(origin) else { return dump };
         let mut put = |key, field: &str, value| dump.insert((key, field.to_owned()), value);
-        if let Some(value) = &site.known {
+        if let Some(value) = state.sites.get(origin).and_then(|site| site.known.as_ref()) {
             put("known", "token", value.token.0.to_string());
         }
-        if let Some(lease) = &site.lease {
+        if let Some(lease) = state.sites.get(origin).and_then(|site| site.lease.as_ref()) {
             let text = format!("{} {} {}", lease.token.0, lease.until, lease.holder);
             put("lease", "", text);
         }
+        let Some(site) = state.sites.get(&*origin.lane()) else { return dump };
         let lane = &site.lane;
         if let Some(own) = lane.own {
             put("pace", "n", format!("{} {}", own.next, own.reach));

@@ -29,7 +29,7 @@ impl RedisEngine {
     }
 
     pub(super) fn reset_call(&self, origin: &Origin, what: &str) -> Call {
-        let keys = vec![self.shared.keys.of(origin, "pace")];
+        let keys = vec![self.shared.keys.of_lane(origin, "pace")];
         Call::script(Operation::ResetBackoff, Script::ResetBackoff, keys, vec![what.into()])
     }
 
@@ -46,7 +46,6 @@ impl RedisEngine {
     }
 
     pub(super) fn lookup_call(&self, request: LookupRequest<'_>) -> Call {
-        let keys = ["known", "lease", "pace", "presence"];
         let arguments = vec![
             number(request.have.0),
             self.shared.config.name.clone().into_bytes(),
@@ -57,7 +56,10 @@ impl RedisEngine {
             number(format::stored_max(KNOWN_BYTES_MAX) as u64),
             number(bounded_micros(LEASE)),
         ];
-        let keys = keys.map(|name| self.shared.keys.of(request.origin, name)).into();
+        let (keys, origin) = (&self.shared.keys, request.origin);
+        let own = ["known", "lease"].map(|name| keys.of(origin, name));
+        let of_lane = ["pace", "presence"].map(|name| keys.of_lane(origin, name));
+        let keys = own.into_iter().chain(of_lane).collect();
         Call::script(Operation::Lookup, Script::Lookup, keys, arguments)
     }
 
@@ -74,7 +76,7 @@ impl RedisEngine {
             number(self.shared.members.lock().known_since()),
             self.hold_max(),
         ];
-        let keys = vec![self.shared.keys.of(request.origin, "pace")];
+        let keys = vec![self.shared.keys.of_lane(request.origin, "pace")];
         Call::script(Operation::ReserveSlots, Script::ReserveSlots, keys, arguments)
     }
 
@@ -88,12 +90,12 @@ impl RedisEngine {
         };
         let (status, cause) = (number(request.status.into()), request.cause.word().into());
         let arguments = vec![kind.into(), length, longest, jitter, status, cause, self.hold_max()];
-        let keys = vec![self.shared.keys.of(request.origin, "pace")];
+        let keys = vec![self.shared.keys.of_lane(request.origin, "pace")];
         Call::script(Operation::SetHold, Script::SetHold, keys, arguments)
     }
 
     pub(super) fn presence_call(&self, origin: &Origin) -> Call {
-        let keys = ["presence", "pace"].map(|name| self.shared.keys.of(origin, name)).into();
+        let keys = ["presence", "pace"].map(|name| self.shared.keys.of_lane(origin, name)).into();
         let name = self.shared.config.name.clone().into_bytes();
         let arguments = vec![name, self.presence_interval(), self.hold_max()];
         Call::script(Operation::AnnouncePresence, Script::AnnouncePresence, keys, arguments)

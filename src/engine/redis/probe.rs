@@ -92,7 +92,9 @@ impl RedisEngine {
     /// Removes what was written: each key by itself, as they may be on several nodes.
     async fn remove(&self, site: &Origin, faults: &mut Faults) {
         let keys = &self.shared.keys;
-        let of_site = ["known", "lease", "pace", "presence"].map(|name| keys.of(site, name));
+        let own = ["known", "lease"].map(|name| keys.of(site, name));
+        let of_lane = ["pace", "presence"].map(|name| keys.of_lane(site, name));
+        let of_site = own.into_iter().chain(of_lane);
         let of_all = ["members", "about", "epoch", "heads"].map(|name| keys.cluster(name));
         let file = keys.file(&Sha256::digest(CONTENT).into());
         for key in of_site.into_iter().chain(of_all).chain([file]) {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::config::Config;
-use super::group::{Group, GroupKey};
+use super::group::{AskedDelay, Group, GroupKey};
 use super::kept::{KeptHold, KeptLane};
 use super::{Lane, LaneHolds, Share};
 use crate::pace::hold::{Bounds, Hold, Holds};
@@ -28,7 +28,8 @@ pub struct CompactLane {
 #[derive(Debug)]
 struct CompactGroup {
     name: Box<str>,
-    /// The delay that the site asks of it.
+    asked: AskedDelay,
+    /// The delay that is kept: more where the site is slow.
     delay: Duration,
     next: Tick,
 }
@@ -45,8 +46,9 @@ impl Lane {
         let groups = groups.filter(|group| self.is_group_delayed(group, now));
         let groups = groups.filter_map(|group| match group.key {
             GroupKey::Page(name) => {
-                let (delay, next) = (self.site_delay(group.delay), group.next);
-                Some(CompactGroup { name, delay, next })
+                let (asked, next) = (group.asked, group.next);
+                let delay = self.site_delay(asked.longest());
+                Some(CompactGroup { name, asked, delay, next })
             }
             GroupKey::Subresource | GroupKey::RobotsTxt => None,
         });
@@ -73,8 +75,8 @@ impl CompactLane {
         lane.next = next;
         lane.groups = groups
             .into_iter()
-            .map(|CompactGroup { name, delay, next }| Group {
-                delay,
+            .map(|CompactGroup { name, asked, next, .. }| Group {
+                asked,
                 next,
                 ..Group::new(GroupKey::Page(name))
             })
@@ -118,6 +120,7 @@ mod tests {
     use super::*;
     use crate::pace::hold::{Cause, Outcome};
     use crate::types::client_key::ClientKey;
+    use crate::types::origin::Scheme;
 
     const DELAY: Duration = Duration::from_secs(10);
 
@@ -131,7 +134,7 @@ mod tests {
 
     fn page(group: &str) -> Arrival<'_> {
         let kind = Kind::Page { group, delay: DELAY, not_before: None };
-        Arrival { client: &ClientKey::Proxy, kind, max_wait: 100 * DELAY }
+        Arrival { client: &ClientKey::Proxy, scheme: Scheme::Https, kind, max_wait: 100 * DELAY }
     }
 
     /// A lane in which one request of the group `a` has started at `now`, and ended with `outcome`.

@@ -50,7 +50,7 @@ impl Lane {
             return Tick::default();
         }
         let by_lane = self.next_by_lane() - lead(own);
-        let by_group = self.next_by_group(group) - lead(group.delay);
+        let by_group = self.next_by_group(group) - lead(group.delay());
         by_lane.max(by_group)
     }
 
@@ -103,7 +103,7 @@ impl Lane {
 
     /// The next start of a group, likewise.
     pub(super) fn next_by_group(&self, group: &Group) -> Tick {
-        self.share.extended(group.next, || self.site_delay(group.delay))
+        self.share.extended(group.next, || self.site_delay(group.delay()))
     }
 
     /// Whether something lies ahead by the lane's own delay.
@@ -113,7 +113,7 @@ impl Lane {
 
     /// Whether something lies ahead by the delay of a group.
     pub(super) fn is_group_delayed(&self, group: &Group, now: Tick) -> bool {
-        self.share.lasts(group.next, self.site_delay(group.delay), now)
+        self.share.lasts(group.next, self.site_delay(group.delay()), now)
     }
 
     /// What the site asks of a group, and more if the site is slow.

@@ -30,7 +30,9 @@ impl Lane {
             return self.holds.until(arrival.client).since(now);
         };
         let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
-        let (own, site) = (self.lane_delay(now), self.site_delay(delay));
+        // The robots.txt of the other scheme may ask for more.
+        let longest = group.map_or(delay, |group| group.delay().max(delay));
+        let (own, site) = (self.lane_delay(now), self.site_delay(longest));
         let of_group = group.map_or(Tick::default(), |group| group.next);
         let next = self.next_by_lane().max(self.share.extended(of_group, || site));
         let unstarted = match group {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::kind::Kind;
 use crate::pace::queue::Queue;
 use crate::pace::tick::Tick;
+use crate::types::origin::Scheme;
 
 /// What the requests of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +19,29 @@ pub(super) enum GroupKey {
 #[derive(Debug)]
 pub(super) struct Group {
     pub key: GroupKey,
-    /// The delay that the site asks of it.
-    pub delay: Duration,
+    pub asked: AskedDelay,
     /// The next start by that delay.
     pub next: Tick,
     /// When it last had a turn: of several groups that are ready, the one with the earliest goes
     /// first.
     pub granted: Tick,
     pub queue: Queue,
+}
+
+/// The delay that the site asks of a group, by the robots.txt of each scheme: a lane is that of
+/// both, and the longer one is kept. In milliseconds, rounded up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AskedDelay([u32; 2]);
+
+impl AskedDelay {
+    pub(super) fn set(&mut self, scheme: Scheme, delay: Duration) {
+        let millis = delay.as_nanos().div_ceil(1_000_000);
+        self.0[usize::from(scheme == Scheme::Https)] = u32::try_from(millis).unwrap_or(u32::MAX);
+    }
+
+    pub(super) fn longest(self) -> Duration {
+        Duration::from_millis(self.0[0].max(self.0[1]).into())
+    }
 }
 
 impl GroupKey {
@@ -57,10 +73,15 @@ impl GroupKey {
 }
 
 impl Group {
+    /// The delay that the site asks of it.
+    pub(super) fn delay(&self) -> Duration {
+        self.asked.longest()
+    }
+
     pub(super) fn new(key: GroupKey) -> Self {
         Self {
             key,
-            delay: Duration::ZERO,
+            asked: AskedDelay::default(),
             next: Tick::default(),
             granted: Tick::default(),
             queue: Queue::default(),

@@ -16,7 +16,7 @@ impl Lane {
         self.groups.iter().enumerate().filter_map(move |(at, group)| {
             let is_taken = group.key.is_page()
                 && (is_taken
-                    || !group.delay.is_zero() && self.turns.unstarted(Some(&group.key)) > 0);
+                    || !group.delay().is_zero() && self.turns.unstarted(Some(&group.key)) > 0);
             let counts = group.key.counts();
             let may =
                 |client: &&ClientKey| !counts || self.turns.has_free_concurrency(client, limit);

@@ -82,7 +82,8 @@ impl Lane {
     ) {
         self.next = self.next.max(now + kept.next.min(delay_max));
         for (name, next) in kept.groups {
-            self.group(GroupKey::Page(name)).next = now + next.min(delay_max);
+            let group = self.group(GroupKey::Page(name));
+            group.next = group.next.max(now + next.min(delay_max));
         }
         if let Some(KeptHold { rest, status, cause }) = kept.hold {
             self.set_hold(Hold { until: now + rest.min(hold_max), status, cause }, now);

@@ -63,7 +63,7 @@ impl Lane {
             || self.concurrency_ramp < self.config.concurrency
             || self.config.adapt == Adapt::All
             || !self.config.delay.is_zero()
-            || self.groups.iter().any(|group| !group.delay.is_zero())
+            || self.groups.iter().any(|group| !group.delay().is_zero())
     }
 
     /// The longest hold at `now`, if there is one.

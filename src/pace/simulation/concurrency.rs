@@ -9,6 +9,7 @@ use super::{Agenda, Chance, OwnClock, SECOND, Truth, now, site};
 use crate::engine::{Config, Engine, ManualEngineClock, MemoryEngine};
 use crate::pace::lane::{Arrival, Config as LaneConfig, Enqueued, Kind, Lane, Share, TurnId};
 use crate::types::client_key::ClientKey;
+use crate::types::origin::Scheme;
 
 const START: u64 = 1_800_000_000_000_000;
 /// `pace.concurrency`.
@@ -99,8 +100,12 @@ impl Proxies {
         let (_, clock, lane) = &mut self.all[proxy];
         let own = clock.at(at);
         let kind = Kind::Page { group: "*", delay: Duration::ZERO, not_before: None };
-        let arrival =
-            Arrival { client: &ClientKey::Proxy, kind, max_wait: Duration::from_secs(1000) };
+        let arrival = Arrival {
+            client: &ClientKey::Proxy,
+            scheme: Scheme::Https,
+            kind,
+            max_wait: Duration::from_secs(1000),
+        };
         while lane.waiting() < REQUESTS {
             assert!(matches!(lane.enqueue(&arrival, own), Enqueued::Waits(_)));
         }

@@ -7,6 +7,7 @@ use crate::engine::{Engine, HORIZON_MAX, MemoryEngine, SlotsRequest, slack, star
 use crate::pace::lane::{Arrival, Config, Enqueued, Kind, Lane, Share, TurnId};
 use crate::pace::tick::Tick;
 use crate::types::client_key::ClientKey;
+use crate::types::origin::Scheme;
 
 /// The longest that a request waits, here.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(2500);
@@ -96,7 +97,12 @@ impl Proxy {
         let own = self.clock.at(truth);
         if self.lane.waiting() == 0 {
             let kind = Kind::Page { group: "*", delay, not_before: None };
-            let arrival = Arrival { client: &ClientKey::Proxy, kind, max_wait: MAX_WAIT };
+            let arrival = Arrival {
+                client: &ClientKey::Proxy,
+                scheme: Scheme::Https,
+                kind,
+                max_wait: MAX_WAIT,
+            };
             if let Enqueued::TooLong { .. } = self.lane.enqueue(&arrival, own) {
                 return (truth + 10 * super::SECOND, Next::Grant);
             }

@@ -108,7 +108,7 @@ impl Turn {
             _ => Kind::Page { group: "", delay: Duration::ZERO, not_before: None },
         };
         let max_wait = self.0.conditions.deadline.since(self.now());
-        Arrival { client: self.client(), kind, max_wait }
+        Arrival { client: self.client(), scheme: self.0.origin.scheme(), kind, max_wait }
     }
 
     /// Adds a wait at the address; the response names the reason of the longer one.

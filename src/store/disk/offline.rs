@@ -48,8 +48,10 @@ impl Offline {
         let name = origin.to_string();
         self.say(|| {
             self.file.write(|tables, transaction| {
-                let was_held = forget_hold(transaction, &name)?;
-                Ok(tables.remove(&name)? || was_held)
+                // A lane is kept by its name; former versions wrote that of each origin.
+                let lane = forget_hold(transaction, &origin.lane().to_string())?;
+                let own = forget_hold(transaction, &name)?;
+                Ok(tables.remove(&name)? || lane || own)
             })
         })
     }

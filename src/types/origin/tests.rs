@@ -162,3 +162,22 @@ fn a_host_field_that_says_the_same_is_known_without_making_one() {
         }
     }
 }
+
+#[test]
+fn both_schemes_of_a_host_have_one_lane_on_their_default_ports() {
+    for (url, lane) in [
+        ("http://a.example/", "https://a.example"),
+        ("http://a.example:80/", "https://a.example"),
+        ("https://a.example/", "https://a.example"),
+        ("http://a.example:443/", "http://a.example:443"),
+        ("https://a.example:80/", "https://a.example:80"),
+        ("http://a.example:8080/", "http://a.example:8080"),
+        ("http://127.0.0.1/", "https://127.0.0.1"),
+        ("http://[2001:db8::1]/", "https://[2001:db8::1]"),
+        ("ftp://a.example/", "ftp://a.example"),
+    ] {
+        let (origin, _) = split_url(url.as_bytes()).unwrap();
+        assert_eq!(origin.lane().to_string(), lane, "{url}");
+        assert_eq!(*origin.lane().lane(), *origin.lane(), "{url}");
+    }
+}

@@ -9,6 +9,7 @@ use courtesy::pace::lane::{
 };
 use courtesy::pace::tick::Tick;
 use courtesy::types::client_key::ClientKey;
+use courtesy::types::origin::Scheme;
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -123,7 +124,8 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
                     let max_wait = case.max_wait_ms.map_or(Duration::MAX, Duration::from_millis);
                     let delay = Duration::from_millis(case.delay_ms);
                     let kind = Kind::Page { group: &it.group, delay, not_before: None };
-                    let arrival = Arrival { client: &client, kind, max_wait };
+                    let arrival =
+                        Arrival { client: &client, scheme: Scheme::Https, kind, max_wait };
                     states[call] = Some(match lane.enqueue(&arrival, tick(now)) {
                         Enqueued::Waits(waiter) => {
                             by_waiter.insert(format!("{waiter:?}"), call);

@@ -1,5 +1,6 @@
 //! A scripted parent proxy: it notes what it is asked for, and relays or answers something else.
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,7 @@ pub enum Speaks {
 /// What it does with a request.
 #[derive(Clone, Debug)]
 pub enum Does {
-    /// Connects to the port of the request, on this machine.
+    /// Connects to the port of the request, on this machine, or to that which stands for it.
     Relay,
     /// Sends these bytes in place of the answer, and closes.
     Answer(Vec<u8>),
@@ -41,6 +42,8 @@ struct State {
     /// Requires this name and password, as `name:password`.
     credentials: Option<String>,
     asked: Vec<String>,
+    /// Ports that stand for others.
+    ports: HashMap<u16, u16>,
     /// The heads of the requests, where it speaks HTTP.
     heads: Vec<String>,
 }
@@ -50,7 +53,8 @@ impl Parent {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (does, credentials, asked) = (Does::Relay, None, Vec::new());
-        let state = State { speaks, does, credentials, asked, heads: Vec::new() };
+        let state =
+            State { speaks, does, credentials, asked, ports: HashMap::new(), heads: Vec::new() };
         let state = Arc::new(Mutex::new(state));
         let served = Arc::clone(&state);
         thread::spawn(move || {
@@ -74,6 +78,11 @@ impl Parent {
 
     pub fn does(&self, does: Does) {
         self.state.lock().expect("no panic").does = does;
+    }
+
+    /// Connects to `port` for each request for `asked`.
+    pub fn leads(&self, asked: u16, port: u16) {
+        self.state.lock().expect("no panic").ports.insert(asked, port);
     }
 
     pub fn requires(&self, credentials: &str) {
@@ -121,6 +130,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
         }
         Does::Relay => {
             let port = asked.rsplit_once(':')?.1.parse().ok()?;
+            let port = state.lock().expect("no panic").ports.get(&port).copied().unwrap_or(port);
             let origin = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
             client.write_all(success).ok()?;
             client.flush().ok()?;

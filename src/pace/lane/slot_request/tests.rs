@@ -6,6 +6,7 @@ use super::super::{Adapt, Arrival, Config, Enqueued, Kind, LaneLimit};
 use super::*;
 use crate::pace::hold::Outcome;
 use crate::types::client_key::ClientKey;
+use crate::types::origin::Scheme;
 
 const DELAY: Duration = Duration::from_secs(10);
 
@@ -15,7 +16,7 @@ fn at(seconds: u64) -> Tick {
 
 fn page() -> Arrival<'static> {
     let kind = Kind::Page { group: "*", delay: DELAY, not_before: None };
-    Arrival { client: &ClientKey::Proxy, kind, max_wait: 100 * DELAY }
+    Arrival { client: &ClientKey::Proxy, scheme: Scheme::Https, kind, max_wait: 100 * DELAY }
 }
 
 fn lane(concurrency: usize) -> Lane {
