@@ -22,6 +22,8 @@ command -v nft >/dev/null || need+=(nftables)
 command -v systemd-analyze >/dev/null || need+=(systemd)
 [ -x /bin/kill ] || need+=(procps)
 command -v shellcheck >/dev/null || need+=(shellcheck)
+# The sites of packaging/train.
+[ -x /usr/sbin/nginx ] || need+=(nginx-light)
 # The clients of tests/process/clients.
 command -v curl >/dev/null || need+=(curl)
 command -v git >/dev/null || need+=(git)
@@ -67,8 +69,9 @@ if ((${#need[@]})); then
     "${as_root[@]}" apt-get update -q
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${need[@]}"
     # Only their programs are wanted, where there is somebody to start them.
-    for service in danted prometheus redis-server squid; do
+    for service in danted nginx prometheus redis-server squid; do
         package=${service/danted/dante-server}
+        package=${package/nginx/nginx-light}
         if [[ " ${need[*]} " == *" $package "* ]] && [ -d /run/systemd/system ]; then
             "${as_root[@]}" systemctl disable --quiet --now "$service"
         fi

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from support import ROOT, Case, read, tool
+from support import COURTESY, ROOT, Case, read, tool
 
 # Writes its arguments beside the program that it makes.
 CARGO = """#!/bin/sh
@@ -130,6 +130,26 @@ class Record(Case):
     def test_it_says_who_reads_what_was_counted(self):
         said = self.record("curl", "ip", "nginx", "openssl", "python3", "unshare")
         self.assertIn("llvm-profdata is missing: rustup component add llvm-tools", said)
+
+
+class Train(Case):
+    """The loads of the recording, in small: what they ask of the program is not compiled, and changes with it."""
+
+    def train(self, **environment):
+        path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+        return subprocess.run([ROOT / "packaging/train", COURTESY], capture_output=True, text=True, timeout=300,
+                              env={**os.environ, "PATH": path, **environment})
+
+    def test_it_comes_to_its_end(self):
+        done = self.train()
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_one_that_cannot_come_to_its_end_names_site_and_reason(self):
+        # As if the sites' own delays were kept.
+        done = self.train(COURTESY__PACE__MAX_CRAWL_DELAY="1h", COURTESY__PACE__MAX_WAIT="1ms")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"packaging/train: http://127\.1\.0\.\d+:\d+/.*: 429, courtesy; error=.*"
+                                      r"the robots\.txt asks for .* between two requests \(Crawl-delay, line \d+\)")
 
 
 class Repository(Case):
