@@ -8,7 +8,7 @@ from support import COURTESY, ROOT, Case, read, tool
 
 # Writes its arguments beside the program that it makes.
 CARGO = """#!/bin/sh
-out=$7/$5/release
+out=$8/$6/shipped
 mkdir -p "$out"
 printf '%s\\n' "$*" "$CARGO_ENCODED_RUSTFLAGS" >"$out/courtesy"
 echo 'what cargo says'
@@ -50,7 +50,7 @@ class Compile(Case):
     def test_one_command_records_and_compiles(self):
         program, words, flags, recorded = self.compile()
         self.assertEqual(str(program), "target/shipped/courtesy")
-        self.assertIn("build --release --locked --target ", words)
+        self.assertIn("build --profile shipped --locked --target ", words)
         self.assertIn(f"-Cprofile-use={self.recording}/courtesy.profdata", flags)
         self.assertTrue(recorded)
 
@@ -61,7 +61,7 @@ class Compile(Case):
     def test_no_profile_compiles_without_a_recording(self):
         program, words, flags, recorded = self.compile("--no-profile")
         self.assertEqual(str(program), "target/shipped/courtesy")
-        self.assertIn("build --release --locked --target ", words)
+        self.assertIn("build --profile shipped --locked --target ", words)
         self.assertEqual(flags, [""])
         self.assertFalse(recorded)
         self.assertFalse(self.recording.exists())
