@@ -20,14 +20,14 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::pace::relay;
 use crate::testkit::parties::{Origin, Proxy, Script, answer, tls};
+use crate::testkit::spacing::assert_spaced;
 
 const DELAY: Duration = Duration::from_millis(500);
-/// How exactly the origin can observe it.
-const ACCURACY: Duration = Duration::from_millis(20);
 const ROBOTS: &str = "User-agent: *\nCrawl-delay: 0.5\n";
-/// The share of what the delay allows that a lane with waiting requests uses.
-const USE_MIN: f64 = 0.99;
-/// Other tests take the machine from this one: one round of so many is undisturbed.
+/// The share of what the delay allows that a lane with waiting requests uses, on a machine that does
+/// other work, too; `pace_hour` asserts it to a start, in virtual time.
+const USE_MIN: f64 = 0.9;
+/// One round of so many is little disturbed by other work.
 const ROUNDS: usize = 3;
 
 /// How a crawler connects.
@@ -81,12 +81,11 @@ fn crawl_all(proxy: &Proxy, authority: &str, pages: usize) {
     });
 }
 
-/// Asserts that no two arrivals are closer than the delay; the share of it that was used.
+/// Asserts that so many arrivals since `begin` are a delay apart; the share of it that was used.
 #[track_caller]
-fn share_used(arrivals: &[Instant], count: usize) -> f64 {
+fn share_used(begin: Instant, arrivals: &[Instant], count: usize) -> f64 {
     assert_eq!(arrivals.len(), count);
-    let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(gaps.iter().all(|gap| *gap >= DELAY - ACCURACY), "{gaps:?}");
+    assert_spaced(begin, arrivals, DELAY);
     let length = arrivals[count - 1] - arrivals[0];
     (DELAY * (count - 1) as u32).as_secs_f64() / length.as_secs_f64()
 }
@@ -112,7 +111,7 @@ fn crawlers_of_every_kind_start_a_delay_apart_whatever_handshakes_take() {
         end.store(true, Ordering::SeqCst);
         drop(TcpStream::connect(address));
     });
-    share_used(&origin.arrivals(), 16);
+    share_used(origin.log().requests[0].at, &origin.arrivals(), 16);
 }
 
 #[test]
@@ -121,8 +120,9 @@ fn crawlers_of_every_kind_use_what_the_delay_allows() {
         let told = Script::default().send(answer(200, "Connection: close\r\n", "")).close();
         let origin = Origin::secure().robots(ROBOTS).on("/0", told);
         let proxy = Proxy::before(&[&origin], |_| {});
+        let begin = monotonic();
         crawl_all(&proxy, &origin.authority(), 2);
-        share_used(&origin.arrivals(), 16)
+        share_used(begin, &origin.arrivals(), 16)
     });
     assert_used(shares);
 }
@@ -136,9 +136,10 @@ fn an_origin_of_http_2_is_asked_a_delay_apart_and_as_often_as_it_allows() {
             let file = settings.state_dir.join("origins.pem");
             std::fs::write(&file, tls::origins_ca()).expect("a directory");
         });
+        let begin = monotonic();
         crawl_all(&proxy, &site.address.to_string(), 2);
         let arrivals = site.arrivals.lock().unwrap().clone();
-        share_used(&arrivals, 16)
+        share_used(begin, &arrivals, 16)
     });
     assert_used(shares);
 }

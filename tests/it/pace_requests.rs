@@ -9,9 +9,7 @@ use courtesy::runtime::clock::monotonic;
 
 use crate::admin::metrics;
 use crate::testkit::parties::{Origin, Proxy, Script, answer, connect, ok_with, until};
-
-/// How exactly an origin can observe a distance.
-const ACCURACY: Duration = Duration::from_millis(20);
+use crate::testkit::spacing::{RESOLUTION, assert_origin_spaced};
 
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
 const SWITCH: &str =
@@ -30,14 +28,6 @@ fn waiting(proxy: &Proxy) -> usize {
     metrics(proxy)["courtesy_pace_waiting"] as usize
 }
 
-#[track_caller]
-fn assert_apart(origin: &Origin, count: usize, delay: Duration) {
-    let arrivals = origin.arrivals();
-    assert_eq!(arrivals.len(), count);
-    let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(gaps.iter().all(|gap| *gap >= delay - ACCURACY), "{gaps:?}");
-}
-
 #[test]
 fn requests_of_every_method_and_of_ranges_take_a_turn_each() {
     let moved = answer(302, "Location: /there\r\n", "");
@@ -49,7 +39,7 @@ fn requests_of_every_method_and_of_ranges_take_a_turn_each() {
         let status = proxy.exchange(method, &origin.url(path), "Range: bytes=0-0\r\n").status();
         assert_eq!(status, if path == "/moved" { 302 } else { 200 }, "{method}");
     }
-    assert_apart(&origin, 6, Duration::from_millis(200));
+    assert_origin_spaced(&origin, 6, Duration::from_millis(200));
 }
 
 #[test]
@@ -63,7 +53,7 @@ fn the_time_that_a_request_waits_on_its_connection_is_not_the_origins() {
         let response = proxy.get(&origin.url(path));
         assert_eq!(response.status(), 200, "{}", response.text());
     }
-    assert_apart(&origin, 2, Duration::from_millis(1200));
+    assert_origin_spaced(&origin, 2, Duration::from_millis(1200));
 }
 
 #[test]
@@ -94,7 +84,7 @@ fn a_client_that_expects_a_100_has_it_in_its_turn() {
     assert_eq!(origin.count("/upload"), 1, "not before its start");
     assert_eq!(client.send("body").read().status(), 200);
     assert_eq!(origin.received("/upload").body, b"body");
-    assert_apart(&origin, 2, Duration::from_millis(800));
+    assert_origin_spaced(&origin, 2, Duration::from_millis(800));
 }
 
 #[test]
@@ -171,7 +161,7 @@ fn a_tunnel_takes_a_turn_and_no_place() {
     let authority = origin.authority();
     let begun = monotonic();
     let tunnels: Vec<_> = (0..3).map(|_| proxy.client().tunnel(&authority)).collect();
-    assert!(begun.elapsed() >= Duration::from_millis(800) - ACCURACY);
+    assert!(begun.elapsed() + RESOLUTION >= Duration::from_millis(800));
     assert_eq!(tunnels.len(), 3, "all of them open at once");
 }
 
@@ -199,7 +189,7 @@ fn a_page_may_be_paced_with_all_that_it_loads() {
         let field = format!("Sec-Fetch-Dest: {dest}\r\n");
         assert_eq!(proxy.exchange("GET", &origin.url("/"), &field).status(), 200);
     }
-    assert_apart(&origin, 3, Duration::from_millis(300));
+    assert_origin_spaced(&origin, 3, Duration::from_millis(300));
 }
 
 #[test]
@@ -295,7 +285,7 @@ fn a_low_quota_is_spread_from_the_next_request_on() {
     let next = proxy.get(&origin.url("/next"));
     let waited = next.field("courtesy-waited").expect("it waited");
     assert!(next.status() == 200 && waited.ends_with(";by=delay"), "{waited}");
-    assert_apart(&origin, 2, Duration::from_secs(1));
+    assert_origin_spaced(&origin, 2, Duration::from_secs(1));
 }
 
 #[test]
@@ -320,7 +310,7 @@ fn a_drain_refuses_at_once_what_cannot_start_in_time() {
         assert_eq!((served.status(), served.field("connection")), (200, Some("close")));
         stopping.join().expect("it stops");
     });
-    assert_apart(&origin, 2, Duration::from_millis(1200));
+    assert_origin_spaced(&origin, 2, Duration::from_millis(1200));
 }
 
 #[test]
@@ -335,7 +325,7 @@ fn lanes_keep_their_state_over_a_reload() {
     });
     proxy.change(|settings| settings.pace.delay = Duration::from_millis(100));
     assert_eq!(proxy.get(&origin.url("/c")).status(), 200);
-    assert_apart(&origin, 3, Duration::from_millis(500));
+    assert_origin_spaced(&origin, 3, Duration::from_millis(500));
 }
 
 #[test]

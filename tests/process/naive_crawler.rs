@@ -6,13 +6,10 @@ use std::time::Duration;
 
 use crate::testkit::parties::{Origin, Script, answer, ok};
 use crate::testkit::processes::{Crawler, Place, scale};
+use crate::testkit::spacing::{RESOLUTION, assert_origin_spaced};
 
 const THREADS: usize = 64;
 const PAGES: usize = 100;
-/// How exactly the origin can observe a distance.
-const ACCURACY: Duration = Duration::from_millis(20);
-/// By how much a whole crawl may take longer than its delays.
-const SLACK: Duration = Duration::from_secs(2);
 /// A thread waits for all the others.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -53,27 +50,11 @@ fn crawl(origin: &Origin) -> usize {
     busy.into_inner()
 }
 
-/// The distances of the arrivals, each checked against the delay.
-fn gaps(origin: &Origin) -> Vec<Duration> {
-    let arrivals = origin.arrivals();
-    let gaps: Vec<_> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let (least, length): (_, Duration) = (gaps.iter().min(), gaps.iter().sum());
-    println!("{} arrivals in {length:?}, the least {least:?} apart", arrivals.len());
-    assert!(gaps.iter().all(|gap| *gap >= delay() - ACCURACY), "{gaps:?}");
-    gaps
-}
-
 #[test]
 fn a_crawler_without_a_pace_gets_a_whole_site_at_that_of_the_site() {
     let origin = site();
     assert_eq!(crawl(&origin), 0);
-    let gaps = gaps(&origin);
-    assert_eq!(gaps.len(), PAGES - 1);
-    let (length, delays) = (gaps.iter().sum::<Duration>(), delay() * (PAGES - 1) as u32);
-    assert!(length >= delays - ACCURACY && length <= delays + SLACK, "{length:?}");
-    // Evenly: the first half takes as long as the second.
-    let half: Duration = gaps[..PAGES / 2].iter().sum();
-    assert!(half <= delays / 2 + SLACK, "{half:?} of {length:?}");
+    assert_origin_spaced(&origin, PAGES, delay());
 }
 
 #[test]
@@ -82,12 +63,11 @@ fn a_crawler_without_a_pace_starts_nothing_while_the_site_rests() {
     let busy = answer(429, &format!("Retry-After: {rest}\r\n"), "enough");
     let origin = site().on("/50", Script::default().send(busy)).then("/50", ok("now"));
     assert_eq!(crawl(&origin), 1);
-    let rest = Duration::from_secs(rest);
-    let gaps = gaps(&origin);
-    assert_eq!(gaps.len(), PAGES, "each page, and the one that came twice");
-    let at = origin.log().requests.iter().position(|it| it.path() == "/50").expect("it came");
-    // The first request was for the robots.txt.
-    assert!(gaps[at - 1] >= rest - ACCURACY, "{:?} after the 429", gaps[at - 1]);
-    let length: Duration = gaps.iter().sum();
-    assert!(length <= delay() * (PAGES - 1) as u32 + rest + SLACK, "{length:?}");
+    // Each page, and the one that came twice.
+    assert_origin_spaced(&origin, PAGES + 1, delay());
+    let log = origin.log();
+    let busy = log.requests.iter().position(|it| it.path() == "/50").expect("it came");
+    // The origin notes a request before it answers it.
+    let after = log.requests[busy + 1].at - log.requests[busy].at;
+    assert!(after + RESOLUTION >= Duration::from_secs(rest), "{after:?} after the 429");
 }

@@ -5,6 +5,7 @@ pub mod hostile;
 mod inside;
 pub mod parties;
 pub mod processes;
+pub mod spacing;
 pub mod stored;
 
 pub use inside::inside;

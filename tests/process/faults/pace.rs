@@ -3,12 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
+use courtesy::runtime::clock::monotonic;
+
 use crate::faults::world::names::{Names, name};
 use crate::faults::world::{Everywhere, Proxy, inside};
+use crate::testkit::spacing::{self, LATENESS};
 
 const DELAY: Duration = Duration::from_millis(500);
-/// How exactly the origin can observe it.
-const ACCURACY: Duration = Duration::from_millis(20);
 const PUBLIC: &str = "8.8.8.8";
 
 /// Eight crawlers request pages of `hosts` at the same time.
@@ -18,6 +19,7 @@ fn assert_spaced(settings: &str, hosts: &[String]) {
     let everywhere = Everywhere::start();
     let proxy = Proxy::start(settings, everywhere.ca());
     let proxy = &proxy;
+    let begun = monotonic();
     thread::scope(|crawlers| {
         for number in 0..8 {
             let host = &hosts[number % hosts.len()];
@@ -28,11 +30,10 @@ fn assert_spaced(settings: &str, hosts: &[String]) {
         }
     });
     let pages = everywhere.pages();
-    let gaps: Vec<_> = pages.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert_eq!(gaps.len(), 7);
-    assert!(gaps.iter().all(|gap| *gap >= DELAY - ACCURACY), "{gaps:?}");
+    assert_eq!(pages.len(), 8);
+    spacing::assert_spaced(begun, &pages, DELAY);
     let length = pages[7] - pages[0];
-    assert!(length < DELAY * 9, "{length:?} for {gaps:?}");
+    assert!(length < 2 * DELAY * 7 + LATENESS, "{length:?}");
 }
 
 #[test]

@@ -8,10 +8,7 @@ use std::time::{Duration, Instant};
 use courtesy::runtime::clock::monotonic;
 
 use super::{DELAY, PROXIES};
-
-/// So much later than it was decided a request is seen at most, because the threads of the proxy and
-/// of the site have to wait for a processor.
-const LATE: Duration = Duration::from_millis(110);
+use crate::testkit::spacing::{LATENESS, assert_sums};
 
 /// A request for a page.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +56,7 @@ impl Arrivals {
 /// E1: these are a delay apart.
 #[track_caller]
 pub fn are_a_delay_apart(what: &str, arrivals: &[Arrival]) {
-    let is_good = distances(arrivals).all(|distance| distance + LATE >= DELAY);
-    assert!(is_good, "{what}: {}", shown(arrivals));
+    assert_are_apart(what, arrivals, DELAY);
 }
 
 /// E7: those of each proxy are as many delays apart as there are proxies.
@@ -68,9 +64,7 @@ pub fn are_a_delay_apart(what: &str, arrivals: &[Arrival]) {
 pub fn are_parts_of_the_pace(what: &str, arrivals: &[Arrival]) {
     for proxy in 0..PROXIES {
         let own: Vec<_> = arrivals.iter().filter(|it| it.proxy == proxy).copied().collect();
-        let least = DELAY * PROXIES as u32;
-        let is_good = distances(&own).all(|distance| distance + LATE >= least);
-        assert!(is_good, "{what}, proxy {proxy}: {}", shown(&own));
+        assert_are_apart(&format!("{what}, proxy {proxy}"), &own, DELAY * PROXIES as u32);
     }
 }
 
@@ -79,7 +73,7 @@ pub fn are_parts_of_the_pace(what: &str, arrivals: &[Arrival]) {
 pub fn are_at_most_twice_the_pace(what: &str, arrivals: &[Arrival]) {
     for many in arrivals.windows(2 * PROXIES + 1) {
         let took = many[2 * PROXIES].at - many[0].at;
-        assert!(took + LATE >= DELAY * PROXIES as u32, "{what}: {}", shown(many));
+        assert!(took + LATENESS >= DELAY * PROXIES as u32, "{what}: {}", shown(many));
     }
 }
 
@@ -91,8 +85,10 @@ pub fn most_at_once(arrivals: &[Arrival], length: Duration) -> usize {
     arrivals.iter().map(under_way).max().unwrap_or_default()
 }
 
-fn distances(arrivals: &[Arrival]) -> impl Iterator<Item = Duration> {
-    arrivals.windows(2).map(|pair| pair[1].at - pair[0].at)
+#[track_caller]
+fn assert_are_apart(what: &str, arrivals: &[Arrival], delay: Duration) {
+    let instants: Vec<_> = arrivals.iter().map(|it| it.at).collect();
+    assert_sums(&instants, delay, || format!("{what}: {}", shown(arrivals)));
 }
 
 /// Proxies and milliseconds since the first.
