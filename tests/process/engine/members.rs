@@ -25,6 +25,10 @@ fn a_proxy_that_starts_without_the_engine_takes_its_part_of_the_pace() {
     server.kill();
     running.into_iter().for_each(|proxy| drop(proxy.stop()));
 
+    // The last to come has joined a complete cluster.
+    let last = places[2].serve();
+    assert_eq!(members(&last), 3);
+    drop(last.stop());
     let alone = places[0].serve();
     assert_eq!(members(&alone), 3);
     let ready = alone.admin("/readyz");
