@@ -131,7 +131,7 @@ fn engine(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
         .is_some_and(|offset| offset.unsigned_abs() > CLOCK_OFFSET_MAX_MICROS)
     {
         Some("this machine's clock and the engine's differ by more than a minute: what is fetched here is not shared".into())
-    } else if 2 * seen.same_settings < seen.members {
+    } else if seen.has_other_settings() {
         Some("most proxies of the engine have other settings (robots, origins, outage, pace, exemptions)".into())
     } else {
         None

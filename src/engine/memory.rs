@@ -289,6 +289,7 @@ impl Engine for MemoryEngine {
             was_reached: true,
             last_error: (!is_up).then(|| ErrorKind::Broken.with("taken away")),
             members: members.largest(),
+            present: members.last().members,
             same_settings: members.last().same_settings,
             epoch: members.epoch(),
             presence_interval: members.presence_interval(),

@@ -22,7 +22,9 @@ pub struct Status {
     /// 1.
     /// While the engine is away, each takes this share of the pace.
     pub members: usize,
-    /// How many of them have the same shared settings.
+    /// How many proxies lived at the last heartbeat.
+    pub present: usize,
+    /// How many of those have the same shared settings.
     pub same_settings: usize,
     /// When the engine's data began; none before the first heartbeat.
     pub epoch: Option<Micros>,
@@ -36,4 +38,12 @@ pub struct Status {
     pub may_evict: bool,
     /// The server's kind and version.
     pub server: Option<String>,
+}
+
+impl Status {
+    /// Whether most of the proxies that live now have other shared settings than this one. Those
+    /// that have gone have none, though they count in [`Self::members`] for a while.
+    pub const fn has_other_settings(&self) -> bool {
+        2 * self.same_settings < self.present
+    }
 }

@@ -246,6 +246,7 @@ impl Shared {
             was_reached: seen.was_reached,
             last_error: seen.last_error.clone(),
             members: members.largest(),
+            present: members.last().members,
             same_settings: members.last().same_settings,
             epoch: members.epoch(),
             presence_interval: members.presence_interval(),

@@ -49,6 +49,26 @@ fn proxies_with_other_settings_are_counted() {
 }
 
 #[test]
+fn proxies_that_have_gone_have_no_other_settings() {
+    let three = Three::new();
+    let other = three.a.beside(Config { settings: [9; 32], ..Config::named("d") });
+    for engine in [&three.a, &three.b, &three.c, &other] {
+        now(engine.heartbeat());
+    }
+    assert!(other.status().has_other_settings(), "three of four have other ones");
+    three.clock.advance(seconds(16));
+    for engine in [&three.a, &other] {
+        now(engine.heartbeat());
+    }
+    let status = other.status();
+    assert_eq!((status.present, status.same_settings), (2, 1));
+    assert!(!status.has_other_settings(), "one of two");
+    three.clock.advance(seconds(16));
+    now(other.heartbeat());
+    assert!(!other.status().has_other_settings(), "scaled down to one");
+}
+
+#[test]
 fn the_engine_is_a_witness_of_the_heads_of_logs() {
     let three = Three::new();
     let time = crate::types::timestamp::Timestamp::from_millis(5);
