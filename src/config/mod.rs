@@ -58,7 +58,7 @@ pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
     Admin, Agents, Audit, Clients, Deny, Egress, Engine, Https, Knobs, Limits, Listen, Log, Outage,
-    Pace, Robots, Settings, Tls,
+    Pace, Robots, SEVERAL_SERVERS_HINT, Settings, Tls,
 };
 pub use show::Effective;
 pub use values::AdminAddress;

@@ -179,7 +179,7 @@ fn kind_of_example(example: &Json) -> &'static str {
 }
 
 /// The defaults, with a value for every setting that is empty by default.
-fn example() -> Settings {
+pub(super) fn example() -> Settings {
     let mut settings = Settings::default();
     let origin = Origin::new(Scheme::Https, Host::Name("example.com".into()), 443);
     let token: Token = "ExampleBot".parse().expect("a token");

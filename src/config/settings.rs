@@ -19,7 +19,7 @@ mod store;
 mod tls;
 mod watch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub use audit::Audit;
 pub use clients::Clients;
 pub use deny::Deny;
 pub use egress::Egress;
-pub use engine::Engine;
+pub use engine::{Engine, SEVERAL_SERVERS_HINT};
 pub use https::Https;
 pub use limits::Limits;
 pub use listen::Listen;
@@ -76,4 +76,27 @@ pub struct Settings {
     /// setting of files.
     #[serde(skip)]
     pub under_run: bool,
+}
+
+impl Settings {
+    /// The files that settings name and a reload reads again, by the names of the settings: a change
+    /// of one is a reload. The CA is not among them: [`crate::ca::Source`] says where it is.
+    pub fn named_files(&self) -> Vec<(&'static str, &Path)> {
+        let Self { listen, admin, clients, engine, egress, tls, .. } = self;
+        let single = [
+            ("listen.tls_cert", &listen.tls_cert),
+            ("listen.tls_key", &listen.tls_key),
+            ("admin.token_file", &admin.token_file),
+            ("clients.users_file", &clients.users_file),
+            ("engine.url_file", &engine.url_file),
+            ("engine.password_file", &engine.password_file),
+            ("engine.ca", &engine.ca),
+            ("engine.cert", &engine.cert),
+            ("engine.key", &engine.key),
+            ("engine.seal_key_file", &engine.seal_key_file),
+            ("egress.parent_credentials_file", &egress.parent_credentials_file),
+        ];
+        let single = single.into_iter().filter_map(|(name, file)| Some((name, file.as_deref()?)));
+        single.chain(tls.extra_roots.iter().map(|file| ("tls.extra_roots", &**file))).collect()
+    }
 }

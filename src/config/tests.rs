@@ -248,6 +248,17 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "courtesy.toml:2: deny.status: 200 is not the status of a refusal: 400 to 599",
         ),
         (
+            "[engine]\nurl = \"redis://a,redis://b\"",
+            "courtesy.toml:2: engine.url: 2 servers, and neither engine.cluster nor engine.sentinel; \
+             nodes of one cluster need engine.cluster = true, sentinels need \
+             engine.sentinel = \"NAME\", the name of the primary; otherwise name one server",
+        ),
+        (
+            "[engine]\nurl = \"redis://a\"\nca = \"/ca.pem\"",
+            "courtesy.toml:3: engine.ca: no connection to the engine uses TLS; \
+             write rediss:// in engine.url, or leave this out",
+        ),
+        (
             "[outage]\nretry_min = \"1h\"",
             "courtesy.toml:2: outage.retry_min: retry_min, 1h, is longer than retry_max, 10m",
         ),
@@ -625,4 +636,19 @@ fn an_address_to_listen_on_may_be_shortened() {
         diagnostic("[listen]\nproxy = [\"127.0.0.1\", \"proxy.example:3128\"]"),
         "courtesy.toml:2: listen.proxy[1]: \"proxy.example:3128\" is no address to listen on; write \"127.0.0.1:3128\""
     );
+}
+
+/// Every setting that names a file is followed; but for those of the CA, whose source says where it is.
+#[test]
+fn each_file_that_a_setting_names_is_followed() {
+    let settings = super::schema::example();
+    let named: BTreeSet<_> = settings.named_files().into_iter().map(|(key, _)| key).collect();
+    let is_file = |key: &&String| {
+        let last = key.rsplit('.').next().unwrap_or("");
+        last.ends_with("_file")
+            || ["ca", "cert", "key", "tls_cert", "tls_key", "extra_roots"].contains(&last)
+    };
+    let keys = Schema::new().keys();
+    let files: BTreeSet<_> = keys.iter().filter(is_file).map(String::as_str).collect();
+    assert_eq!(named, files);
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use super::diagnostics::{Diagnostic, ReportFn};
 use super::parse::{print_duration, print_size};
-use super::settings::Settings;
+use super::settings::{SEVERAL_SERVERS_HINT, Settings};
 use crate::config::limits::LOOKUPS_MAX;
 use crate::egress::{ParentHttp, ParentResolve};
+use crate::engine::{Address, ServerUrl};
 use listen::{check_admin, check_listen, check_ports, check_transparent};
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
@@ -71,12 +72,34 @@ pub fn check(
     check_admin(settings, place("listen.admin").as_deref() == Some("--admin"), &mut report);
     check_ca(settings, &mut report);
     check_parent(settings, &mut report);
+    check_engine(settings, &mut report);
     check_outage(settings, &mut report);
     check_rules(settings, &mut report);
     check_exemptions(settings, &mut report);
     check_bounds(settings, &mut report);
     check_sizes(settings, &mut report);
     check_log(settings, &mut report);
+}
+
+/// What of `[engine]` would have no effect.
+fn check_engine(settings: &Settings, report: ReportFn<'_>) {
+    let engine = &settings.engine;
+    if let Some(url) = engine.url.as_ref().filter(|_| engine.url_file.is_none()) {
+        let servers = url.servers();
+        if let Some(problem) = engine.several_servers(servers) {
+            report("engine.url", problem, Some(SEVERAL_SERVERS_HINT.into()));
+        }
+        let is_tls = |it: &ServerUrl| matches!(it.address, Address::Tcp { is_tls: true, .. });
+        let files =
+            [("engine.ca", &engine.ca), ("engine.cert", &engine.cert), ("engine.key", &engine.key)];
+        for (key, _) in files.into_iter().filter(|(_, file)| file.is_some()) {
+            if !servers.iter().any(is_tls) {
+                let problem = "no connection to the engine uses TLS";
+                let hint = "write rediss:// in engine.url, or leave this out";
+                report(key, problem.into(), Some(hint.into()));
+            }
+        }
+    }
 }
 
 /// In absolute-form a parent is given the name in the target, and no address.

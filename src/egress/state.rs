@@ -59,13 +59,15 @@ impl EgressState {
     }
 
     /// Replaces the configuration for everything that begins from now on. Exchanges under way end
-    /// as they began.
-    pub fn change(&self, mut snapshot: ConfigSnapshot) {
+    /// as they began. Whether a parent that stays has other credentials.
+    pub fn change(&self, mut snapshot: ConfigSnapshot) -> bool {
+        let has_others = snapshot.parents.has_other_credentials(&self.load().parents);
         snapshot.parents.keep_known(&self.load().parents);
         let Config { max_lookups, max_attempts_beside, .. } = snapshot.config;
         self.current.store(Arc::new(snapshot));
         self.resolver.resize(max_lookups);
         self.attempts.resize(max_attempts_beside);
+        has_others
     }
 
     /// Looks `name` up, in the client's turn; its addresses are not judged.

@@ -60,6 +60,9 @@ pub enum ErrorKind {
     /// No sentinel names a primary.
     #[error("no primary known to the sentinels")]
     Sentinel,
+    /// The server is of another kind than the settings say.
+    #[error("settings do not fit the server")]
+    Settings,
     /// A response that no script of this program makes.
     #[error("unexpected response")]
     Protocol,
@@ -70,7 +73,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order of [`Self::index`].
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Broken,
         Self::Timeout,
         Self::Full,
@@ -88,6 +91,7 @@ impl ErrorKind {
         Self::Moving,
         Self::WrongType,
         Self::Sentinel,
+        Self::Settings,
         Self::Protocol,
         Self::TooLarge,
     ];
@@ -112,6 +116,7 @@ impl ErrorKind {
             Self::Moving => "moving",
             Self::WrongType => "wrong_type",
             Self::Sentinel => "sentinel",
+            Self::Settings => "settings",
             Self::Protocol => "protocol",
             Self::TooLarge => "too_large",
         }

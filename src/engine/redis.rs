@@ -12,6 +12,7 @@ mod hash_slots;
 mod node;
 mod probe;
 mod reply;
+mod reply_meter;
 mod router;
 mod script;
 mod server_error;
@@ -54,7 +55,7 @@ use call::{Call, number};
 pub use script::Script;
 pub use settings::{Address, Password, RedisConfig, ServerUrl, ServerUrlError};
 use shared::Shared;
-pub use tls_config::{TlsConfigError, tls_config};
+pub use tls_config::{TlsConfig, TlsConfigError, tls_config};
 use values::StoredValue;
 
 /// One proxy's engine on a server.
@@ -81,9 +82,12 @@ impl RedisEngine {
         Ok(Self { shared, shutdown })
     }
 
-    /// Takes other addresses, credentials and timeouts, and connects again. Prefix, kind and name
-    /// stay as they were.
+    /// Takes other addresses, credentials and timeouts, and connects again, if they are others.
+    /// Prefix, kind and name stay as they were.
     pub fn change(&self, redis: RedisConfig) {
+        if self.shared.redis.load().is_same(&redis) {
+            return;
+        }
         self.shared.redis.store(Arc::new(redis));
         self.shared.changes.send_modify(|changes| *changes += 1);
     }

@@ -22,6 +22,7 @@ use crate::egress;
 use crate::engine::Engine;
 use crate::pace::Lanes;
 use crate::runtime::clock::{Clock, uptime};
+use crate::runtime::lock::Lock;
 use crate::store::Store;
 use crate::store::disk::Disk;
 use crate::watch::Watch;
@@ -87,7 +88,7 @@ pub fn build_prepared(
         settings: Arc::new(ArcSwap::from_pointee(settings.clone())),
         listener_tls: Arc::new(ArcSwap::from_pointee(listener_tls)),
         egress,
-        own,
+        own: Arc::new(Lock::new(own)),
         mark,
         loop_token,
         engine: redis.clone().map(|engine| engine as Arc<dyn Engine>),

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use arc_swap::ArcSwap;
 
 use super::egress::{egress_config, fetcher};
+use super::engine;
 use super::lifecycle::Lifecycle;
 use super::membership::Membership;
 use super::witness::Witness;
@@ -17,12 +18,13 @@ use crate::ca::Leaves;
 use crate::clients::ClientAdmission;
 use crate::config::Settings;
 use crate::egress::{self, ConfigSnapshot, Egress, Parents, Tls};
-use crate::engine::{Engine, RedisEngine};
+use crate::engine::{Engine, RedisConfig, RedisEngine};
 use crate::proxy::{
     DecisionMetrics, Forwarding, Gate, ListenerTls, Pipes, Proxy, RequestMetrics,
     RobotsSummaryCache, TunnelEnds,
 };
 use crate::runtime::clock::Clock;
+use crate::runtime::lock::Lock;
 use crate::store::Store;
 use crate::store::fetch::FetchRobots;
 use crate::types::loop_token::LoopToken;
@@ -57,8 +59,8 @@ pub struct Components {
     /// TLS between clients and the proxy itself.
     pub(super) listener_tls: Arc<ArcSwap<ListenerTls>>,
     pub egress: Arc<egress::EgressState>,
-    /// The addresses that the proxy listens on: it never connects to them.
-    pub(super) own: Vec<SocketAddr>,
+    /// The addresses that the proxy listens on, and those of the engine: it never connects to them.
+    pub(super) own: Arc<Lock<Vec<SocketAddr>>>,
     /// What several proxies share, if they do.
     pub(super) engine: Option<Arc<dyn Engine>>,
     /// The same, as the settings name it.
@@ -173,14 +175,29 @@ impl Components {
         }
     }
 
-    /// The configuration of the egress by these settings.
+    /// The configuration of the egress by these settings; it connects to none of `own`.
     pub(super) fn egress_config(
         &self,
         settings: &Settings,
         tls: Tls,
         parents: Parents,
+        own: Vec<SocketAddr>,
     ) -> ConfigSnapshot {
-        egress_config(settings, tls, (parents, &self.loop_token), self.own.clone())
+        egress_config(settings, tls, (parents, &self.loop_token), own)
+    }
+
+    /// The addresses that no request may reach: the proxy's own, and those that the engine had or
+    /// has by `engine`.
+    pub(super) fn own_with(&self, engine: Option<&RedisConfig>) -> Vec<SocketAddr> {
+        let mut own = self.own.lock();
+        let running = self.redis.as_ref().map(|redis| redis.settings());
+        let is_other = |engine: &&RedisConfig| {
+            running.is_some_and(|running| running.addresses != engine.addresses)
+        };
+        let others = engine.filter(is_other).map(engine::addresses).unwrap_or_default();
+        let others: Vec<_> = others.into_iter().filter(|it| !own.contains(it)).collect();
+        own.extend(others);
+        own.clone()
     }
 
     /// The fetcher of robots.txt files for these settings.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use tracing::info;
 
-use crate::config::{Settings, parse_servers};
+use crate::config::{self, Settings, parse_servers};
 use crate::engine::{
     self, Address, Password, RedisConfig, RedisEngine, SealKey, SealKeyError, ServerUrl,
     TlsConfigError, tls_config,
@@ -29,6 +29,8 @@ pub enum EngineError {
     Seal(#[from] SealKeyError),
     #[error("engine.cert and engine.key name a certificate and its key: set both, or none")]
     Client,
+    #[error("engine.url_file: {0}; {hint}", hint = config::SEVERAL_SERVERS_HINT)]
+    Several(String),
     #[error("the engine has no thread: {0}")]
     Thread(std::io::Error),
 }
@@ -46,6 +48,9 @@ pub(super) fn client(settings: &Settings) -> Result<Option<RedisConfig>, EngineE
         (None, None) => return Ok(None),
     };
     let [first, ..] = servers.as_slice() else { return Ok(None) };
+    if let Some(problem) = section.several_servers(&servers) {
+        return Err(EngineError::Several(problem));
+    }
     let password = match &section.password_file {
         Some(file) => Some(Password::new(secret("engine.password_file", file)?)),
         None => first.password.clone(),
@@ -121,6 +126,33 @@ pub(super) fn start(
     };
     let engine = RedisEngine::start(config, client, Arc::clone(clock));
     engine.map(Arc::new).map_err(EngineError::Thread)
+}
+
+/// The settings that name files of which `now` has other contents than `before`.
+pub(super) fn changed_files(
+    section: &config::Engine,
+    before: &RedisConfig,
+    now: &RedisConfig,
+) -> Vec<&'static str> {
+    let of_url = before.addresses != now.addresses || before.user != now.user;
+    let of_password = before.password != now.password;
+    let tls = |index: usize| {
+        let digest = |it: &RedisConfig| it.tls.as_ref().map(|tls| tls.digests[index]);
+        before.tls.is_some() && now.tls.is_some() && digest(before) != digest(now)
+    };
+    let (has_password, has_url) = (section.password_file.is_some(), section.url_file.is_some());
+    let all = [
+        ("engine.url_file", has_url && (of_url || of_password && !has_password)),
+        ("engine.password_file", has_password && of_password),
+        ("engine.ca", section.ca.is_some() && tls(0)),
+        ("engine.cert", section.cert.is_some() && tls(1)),
+        ("engine.key", section.key.is_some() && tls(2)),
+        (
+            "engine.seal_key_file",
+            section.seal_key_file.is_some() && before.seal_key != now.seal_key,
+        ),
+    ];
+    all.into_iter().filter(|(_, is_other)| *is_other).map(|(key, _)| key).collect()
 }
 
 /// The addresses of the servers, which no request may reach; those whose names are known now.

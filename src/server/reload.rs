@@ -5,32 +5,21 @@
 use std::sync::Arc;
 
 use super::descriptors;
+use super::engine::changed_files;
 use super::prepare::{self, Prepared, SetupErrors, finish, note};
 use super::running::Server;
 use crate::ca;
 use crate::config::Settings;
 
 /// What a reload changed besides the settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// Another CA signs.
     pub ca: bool,
     /// The users, or their passwords or rights, have changed.
     pub users: bool,
-    /// The admin listener has another token.
-    pub token: bool,
-}
-
-impl Changed {
     /// The settings that name files whose content has changed.
-    pub fn contents(self) -> Vec<&'static str> {
-        let all = [
-            ("https.ca_cert", self.ca),
-            ("clients.users_file", self.users),
-            ("admin.token_file", self.token),
-        ];
-        all.into_iter().filter(|(_, is_other)| *is_other).map(|(key, _)| key).collect()
-    }
+    pub contents: Vec<&'static str>,
 }
 
 impl Server {
@@ -49,16 +38,19 @@ impl Server {
             .and_then(|source| Some((note(components.leaves.read(&source), &mut found)?, source)));
         let Prepared { tls, parents, clients, listener_tls, secret, engine, .. } =
             finish(prepared, found)?;
-        let egress_config = components.egress_config(&settings, tls, parents);
+        let own = components.own_with(engine.as_ref());
+        let egress_config = components.egress_config(&settings, tls, parents, own);
         components.audit.change(settings.audit())?;
 
         // From here on nothing fails.
         let ca = ca.is_some_and(|(authority, source)| components.leaves.take_up(source, authority));
         components.listener_tls.store(Arc::new(listener_tls));
         components.leaves.resize(settings.leaves_max());
-        components.egress.change(egress_config);
+        let parents = components.egress.change(egress_config);
         components.egress.lanes().change(settings.pace());
+        let mut contents = Vec::new();
         if let (Some(running), Some(engine)) = (&components.redis, engine) {
+            contents = changed_files(&settings.engine, &running.settings(), &engine);
             running.change(engine);
         }
         components.store.change(settings.store(), components.fetcher(&settings));
@@ -83,6 +75,13 @@ impl Server {
             });
         }
         components.settings.store(Arc::new(settings));
-        Ok(Changed { ca, users, token })
+        let others = [
+            ("https.ca_cert", ca),
+            ("clients.users_file", users),
+            ("admin.token_file", token),
+            ("egress.parent_credentials_file", parents),
+        ];
+        contents.extend(others.into_iter().filter(|(_, is_other)| *is_other).map(|(key, _)| key));
+        Ok(Changed { ca, users, contents })
     }
 }

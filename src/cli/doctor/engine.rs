@@ -125,6 +125,7 @@ const fn remedy(kind: ErrorKind) -> &'static str {
         ErrorKind::Sentinel => {
             "engine.url must name sentinels, and engine.sentinel a primary of theirs"
         }
+        ErrorKind::Settings => "change the setting of [engine] that is named there",
         ErrorKind::WrongType | ErrorKind::Protocol | ErrorKind::TooLarge => {
             "engine.url must name a Redis or Valkey server, without a proxy in between"
         }

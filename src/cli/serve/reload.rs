@@ -74,13 +74,14 @@ impl Reloader<'_> {
         let others = self.server.reload(settings, ca).map_err(Failure::from)?;
         self.components.reloads.hold(in_effect, &waiting);
         let in_effect = Settings::clone(&self.components.settings());
-        self.components.lifecycle.changed(why, in_effect, &others.contents());
+        self.components.lifecycle.changed(why, in_effect, &others.contents);
         if let Some(current) = &self.level {
             current.change(level);
         }
         match changed.as_slice() {
             [] if others.users => info!("{why}: from now on other users hold"),
-            [] => info!("{why}: the settings are the same"),
+            [] if others.contents.is_empty() => info!("{why}: the settings are the same"),
+            [] => info!("{why}: from now on other contents hold: {}", others.contents.join(", ")),
             changed => info!("{why}: from now on other settings hold: {}", changed.join(", ")),
         }
         if others.ca {
@@ -113,9 +114,8 @@ pub fn ca(settings: &Settings) -> Source {
 
 /// The files whose changes cause a reload. Not the generated CA: see above.
 pub fn files(settings: &Settings, file: Option<PathBuf>, ca: &Source) -> Vec<PathBuf> {
-    let roots = settings.tls.extra_roots.iter().cloned();
-    let secrets = settings.clients.users_file.iter().chain(&settings.admin.token_file).cloned();
-    file.into_iter().chain(ca.files_of_others()).chain(roots).chain(secrets).collect()
+    let named = settings.named_files().into_iter().map(|(_, file)| file.to_owned());
+    file.into_iter().chain(ca.files_of_others()).chain(named).collect()
 }
 
 /// Logs the CA that signs leaves.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::engine_url::EngineUrl;
 use crate::config::units;
+use crate::engine::ServerUrl;
 use crate::pace::Away;
 
 /// `[engine]`.
@@ -55,6 +56,20 @@ pub struct Engine {
     pub keep: Duration,
     /// A key that seals what is known, for engines that others can write to.
     pub seal_key_file: Option<PathBuf>,
+}
+
+/// What to do about several servers of which the settings do not say what they are.
+pub const SEVERAL_SERVERS_HINT: &str = "nodes of one cluster need engine.cluster = true, sentinels \
+     need engine.sentinel = \"NAME\", the name of the primary; otherwise name one server";
+
+impl Engine {
+    /// Why so many servers cannot be used: they are neither nodes of a cluster nor sentinels, and
+    /// all but the first would be ignored.
+    pub fn several_servers(&self, servers: &[ServerUrl]) -> Option<String> {
+        (servers.len() > 1 && !self.cluster && self.sentinel.is_none()).then(|| {
+            format!("{} servers, and neither engine.cluster nor engine.sentinel", servers.len())
+        })
+    }
 }
 
 impl Default for Engine {

@@ -74,6 +74,12 @@ impl Parents {
         }
     }
 
+    /// Whether a parent of `before` is named again with other credentials.
+    pub(in crate::egress) fn has_other_credentials(&self, before: &Self) -> bool {
+        let of = |known: &Arc<Parent>| self.all().find(|it| it.address == known.address).cloned();
+        before.all().any(|known| of(known).is_some_and(|now| !now.is_same(known)))
+    }
+
     fn all(&self) -> impl Iterator<Item = &Arc<Parent>> {
         self.rules.iter().filter_map(|(_, it)| it.as_ref()).chain(&self.default)
     }

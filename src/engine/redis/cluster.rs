@@ -45,7 +45,7 @@ async fn discover(shared: &Shared) -> Result<Ranges, Error> {
     for address in known.chain(&config.addresses) {
         let ask = async {
             let (connection, _driver, _) =
-                Connection::connect(address, &config, &shared.config.name).await?;
+                Connection::connect(address, &config, &shared.config).await?;
             let mut command = redis::cmd("CLUSTER");
             command.arg("SLOTS");
             let reply = connection.request(command).await?;

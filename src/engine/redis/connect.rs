@@ -1,8 +1,10 @@
 //! Finds the server, by its address or by the sentinels, and connects to it.
 
 use super::connection::{Connection, Driver, Role, ServerInfo};
+use super::hash_slots;
 use super::reply::Parts;
 use super::settings::{Address, RedisConfig};
+use crate::engine::config::Config;
 use crate::engine::error::{Error, ErrorKind};
 
 /// A server that is ready for operations.
@@ -18,23 +20,47 @@ pub(super) struct Opened {
 pub(super) async fn open(
     address: Option<&Address>,
     config: &RedisConfig,
-    name: &str,
+    own: &Config,
 ) -> Result<Opened, Error> {
     let found;
     let address = match (address, &config.sentinel) {
         (Some(address), _) => address,
         (None, None) => config.addresses.first().ok_or_else(no_address)?,
         (None, Some(primary)) => {
-            found = ask_sentinels(primary, config).await?;
+            found = ask_sentinels(primary, config, own).await?;
             &found
         }
     };
-    let (connection, driver, role) = Connection::connect(address, config, name).await?;
-    if role == Role::Replica {
-        return Err(ErrorKind::ReadOnly.with(format!("{address} has the role of a replica")));
+    let (connection, driver, role) = Connection::connect(address, config, own).await?;
+    match role {
+        Role::Replica => {
+            return Err(ErrorKind::ReadOnly.with(format!("{address} has the role of a replica")));
+        }
+        Role::Sentinel => {
+            return Err(ErrorKind::Settings.with(format!(
+                "{address} is a sentinel: set engine.sentinel to the name of the primary"
+            )));
+        }
+        Role::ClusterPrimary if !config.is_cluster => check_alone(&connection, address).await?,
+        Role::Primary | Role::ClusterPrimary => {}
     }
     let info = connection.prepare().await?;
     Ok(Opened { connection, driver, info })
+}
+
+/// Checks that a node of a cluster has all slots, so that it can be spoken to as a single server.
+/// One that may not be asked says `MOVED` later.
+async fn check_alone(connection: &Connection, address: &Address) -> Result<(), Error> {
+    let mut command = redis::cmd("CLUSTER");
+    command.arg("SLOTS");
+    let Ok(reply) = connection.request(command).await else { return Ok(()) };
+    let nodes = hash_slots::ranges(reply, address).map(|ranges| hash_slots::nodes(&ranges).len());
+    match nodes {
+        Some(count) if count > 1 => Err(ErrorKind::Settings.with(format!(
+            "{address} is one of the {count} primaries of a cluster: set engine.cluster = true"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn no_address() -> Error {
@@ -42,12 +68,16 @@ fn no_address() -> Error {
 }
 
 /// The address of the primary, from the first sentinel that has it.
-async fn ask_sentinels(primary: &str, config: &RedisConfig) -> Result<Address, Error> {
+async fn ask_sentinels(
+    primary: &str,
+    config: &RedisConfig,
+    own: &Config,
+) -> Result<Address, Error> {
     let mut last = ErrorKind::Sentinel.with("no address of a sentinel is set");
     // Each has its part of the time: one that does not respond is not to cost all of it.
     let parts = u32::try_from(config.addresses.len()).unwrap_or(u32::MAX).saturating_add(1);
     for sentinel in &config.addresses {
-        let asked = ask_sentinel(sentinel, primary, config);
+        let asked = ask_sentinel(sentinel, primary, config, own);
         match tokio::time::timeout(config.connect_timeout / parts, asked).await {
             Ok(Ok(address)) => return Ok(address),
             Ok(Err(error)) => last = error,
@@ -61,8 +91,9 @@ async fn ask_sentinel(
     sentinel: &Address,
     primary: &str,
     config: &RedisConfig,
+    own: &Config,
 ) -> Result<Address, Error> {
-    let (connection, _driver) = Connection::connect_sentinel(sentinel, config).await?;
+    let (connection, _driver) = Connection::connect_sentinel(sentinel, config, own).await?;
     let mut command = redis::cmd("SENTINEL");
     command.arg("GET-MASTER-ADDR-BY-NAME").arg(primary);
     let reply = connection.request(command).await?;

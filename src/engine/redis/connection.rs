@@ -11,14 +11,20 @@ use super::reply::{self, Parts};
 use super::script::Script;
 use super::server_error::{error_of, is_no_script};
 use super::settings::{Address, RedisConfig};
-use super::stream;
+use super::stream::{self, StreamFault};
 use crate::engine::clock::Micros;
+use crate::engine::config::Config;
 use crate::engine::error::{Error, ErrorKind};
+use crate::engine::format;
+use crate::engine::lookup::KNOWN_BYTES_MAX;
 use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
 
 /// Commands under way on a connection, and those that wait for it. Each is about a kilobyte.
 pub(super) const IN_FLIGHT_MAX: usize = 1024;
+
+/// Bytes of a reply beside its longest value: with the default settings it has 1.2 MiB in all.
+const REPLY_REST: usize = 64 << 10;
 
 /// A connection on which users are authenticated. It never connects again.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ pub(super) struct Connection {
     connection: MultiplexedConnection,
     /// The names of the scripts that the server has loaded.
     digests: Lock<Vec<String>>,
+    /// Why the stream has ended, if the server has sent what no server of this kind sends.
+    fault: StreamFault,
 }
 
 /// What a server says of itself.
@@ -46,14 +54,15 @@ pub(super) struct ServerInfo {
 pub(super) type Driver = AbortOnDropHandle<()>;
 
 impl Connection {
-    /// Connects and authenticates; `name` is how the server lists the connection.
+    /// Connects and authenticates; the name of `own` is how the server lists the connection.
     pub(super) async fn connect(
         address: &Address,
         config: &RedisConfig,
-        name: &str,
+        own: &Config,
     ) -> Result<(Self, Driver, Role), Error> {
-        let (connection, driver) = Self::raw(address, config).await?;
-        let role = connection.hello(config, name, config.password.is_some()).await?;
+        let (connection, driver) = Self::raw(address, config, own).await?;
+        let hello = connection.hello(config, &own.name, config.password.is_some()).await;
+        let role = hello.map_err(|error| maybe_tls(address, error))?;
         Ok((connection, driver, role))
     }
 
@@ -61,20 +70,25 @@ impl Connection {
     pub(super) async fn connect_sentinel(
         address: &Address,
         config: &RedisConfig,
+        own: &Config,
     ) -> Result<(Self, Driver), Error> {
-        let (connection, driver) = Self::raw(address, config).await?;
+        let (connection, driver) = Self::raw(address, config, own).await?;
         let first = connection.hello(config, "sentinel-client", false).await;
         match first {
             Err(error) if error.kind == ErrorKind::Authentication => {
                 connection.hello(config, "sentinel-client", true).await?;
             }
-            other => drop(other?),
+            other => drop(other.map_err(|error| maybe_tls(address, error))?),
         }
         Ok((connection, driver))
     }
 
-    async fn raw(address: &Address, config: &RedisConfig) -> Result<(Self, Driver), Error> {
-        let stream = stream::connect(address, config.tls.as_ref()).await?;
+    async fn raw(
+        address: &Address,
+        config: &RedisConfig,
+        own: &Config,
+    ) -> Result<(Self, Driver), Error> {
+        let (stream, fault) = stream::connect(address, config, reply_max(own)).await?;
         // The client library sends no commands of its own: the error of a command below names what
         // the server refuses.
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
@@ -85,7 +99,7 @@ impl Connection {
         let made = MultiplexedConnection::new_with_config(&info, stream, settings).await;
         let (connection, driver) = made.map_err(|error| error_of(&error))?;
         let driver = AbortOnDropHandle::new(tokio::spawn(driver));
-        Ok((Self { connection, digests: Lock::default() }, driver))
+        Ok((Self { connection, digests: Lock::default(), fault }, driver))
     }
 
     async fn hello(&self, config: &RedisConfig, name: &str, auth: bool) -> Result<Role, Error> {
@@ -98,7 +112,7 @@ impl Connection {
         let name: String =
             name.chars().map(|it| if it.is_ascii_graphic() { it } else { '-' }).collect();
         hello.arg("SETNAME").arg(format!("courtesy:{name}"));
-        let reply = self.send(&hello).await.map_err(|error| error_of(&error))?;
+        let reply = self.request(hello).await?;
         Role::of(reply).ok_or_else(|| ErrorKind::Protocol.with("HELLO"))
     }
 
@@ -118,7 +132,7 @@ impl Connection {
         let now = reply::time(self.request(redis::cmd("TIME")).await?);
         let took = monotonic() - before;
         for script in Script::ALL {
-            self.load(script).await.map_err(|error| error_of(&error))?;
+            self.load(script).await.map_err(|error| self.error_of(&error))?;
         }
         let (valkey, version) = (field("valkey_version"), field("redis_version"));
         Ok(ServerInfo {
@@ -136,7 +150,17 @@ impl Connection {
 
     /// The reply to a command.
     pub(super) async fn request(&self, command: Cmd) -> Result<Value, Error> {
-        self.send(&command).await.map_err(|error| error_of(&error))
+        self.send(&command).await.map_err(|error| self.error_of(&error))
+    }
+
+    /// What an error means: where the stream has ended by a fault of the server, that.
+    pub(super) fn error_of(&self, error: &RedisError) -> Error {
+        self.fault.get().cloned().unwrap_or_else(|| error_of(error))
+    }
+
+    /// Why the stream has ended.
+    pub(super) fn end(&self) -> Error {
+        self.fault.get().cloned().unwrap_or_else(|| ErrorKind::Connection.with("connection lost"))
     }
 
     /// The reply to a call. A script that the server has lost is loaded again.
@@ -180,25 +204,54 @@ impl Connection {
     }
 }
 
+/// The longest reply that an operation asks for: what is known of an origin, or a file; or a step of
+/// the heads of logs.
+fn reply_max(own: &Config) -> usize {
+    format::stored_max(KNOWN_BYTES_MAX.max(own.file_max)) + REPLY_REST
+}
+
+/// A server that speaks TLS alone closes a connection that begins otherwise, without a word.
+fn maybe_tls(address: &Address, error: Error) -> Error {
+    match address {
+        Address::Tcp { is_tls: false, .. } if error.kind == ErrorKind::Connection => {
+            error.kind.with(format!(
+                "{address} closed the connection at the first command ({}): if it speaks TLS, write \
+                 rediss:// in engine.url",
+                error.detail
+            ))
+        }
+        _ => error,
+    }
+}
+
 /// What a server is among its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Primary,
+    /// The same, of a cluster.
+    ClusterPrimary,
     Replica,
+    Sentinel,
 }
 
 impl Role {
     /// From the reply to `HELLO`, names and values in turn.
     fn of(reply: Value) -> Option<Self> {
-        let mut parts = Parts::of(reply)?;
+        let (mut parts, mut is_replica, mut mode) = (Parts::of(reply)?, false, Vec::new());
         while let Some(name) = parts.value() {
             let value = parts.value()?;
-            if reply::bytes(name)? == b"role" {
-                let is_primary = reply::bytes(value)? == b"master";
-                return Some(if is_primary { Self::Primary } else { Self::Replica });
+            match &*reply::bytes(name)? {
+                // Sentinels name no role.
+                b"role" => is_replica = reply::bytes(value)? != b"master",
+                b"mode" => mode = reply::bytes(value)?,
+                _ => {}
             }
         }
-        // Sentinels name no role.
-        Some(Self::Primary)
+        Some(match &*mode {
+            _ if is_replica => Self::Replica,
+            b"sentinel" => Self::Sentinel,
+            b"cluster" => Self::ClusterPrimary,
+            _ => Self::Primary,
+        })
     }
 }

@@ -15,7 +15,6 @@ use super::connect::{self, Opened};
 use super::connection::{Connection, IN_FLIGHT_MAX};
 use super::hash_slots::redirected;
 use super::router::Inbox;
-use super::server_error::error_of;
 use super::settings::Address;
 use super::shared::Shared;
 use crate::engine::breaker::Breaker;
@@ -91,7 +90,7 @@ impl Node {
                     }
                 }
                 _ = &mut driver => {
-                    return End::Fault(ErrorKind::Connection.with("connection lost"));
+                    return End::Fault(connection.end());
                 },
                 _ = changes.changed() => return End::Changed,
             }
@@ -175,7 +174,7 @@ impl Running {
                     self.shared.router.redirect(job, &address, is_asking);
                     return None;
                 }
-                None => Err(error_of(&error)),
+                None => Err(self.connection.error_of(&error)),
             },
             Err(_) => Err(ErrorKind::Timeout.with(format!("no reply after {left:?}"))),
         };
@@ -202,7 +201,7 @@ impl Running {
 async fn open(shared: &Shared, address: Option<&Address>) -> Result<Opened, Error> {
     let config = shared.redis.load_full();
     let open = async {
-        let opened = connect::open(address, &config, &shared.config.name).await?;
+        let opened = connect::open(address, &config, &shared.config).await?;
         let place = address.map(Address::to_string).unwrap_or_default();
         shared.note_server(&place, &opened.info);
         if address.is_none() && shared.config.is_member {
@@ -211,7 +210,7 @@ async fn open(shared: &Shared, address: Option<&Address>) -> Result<Opened, Erro
                 .connection
                 .call(&heartbeat, false)
                 .await
-                .map_err(|error| error_of(&error))?;
+                .map_err(|error| opened.connection.error_of(&error))?;
             let heartbeat = shared.note_heartbeat(reply);
             heartbeat.ok_or_else(|| ErrorKind::Protocol.with("heartbeat"))?;
         }
@@ -227,6 +226,7 @@ const fn ends_connection(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::Connection
+            | ErrorKind::Settings
             | ErrorKind::Authentication
             | ErrorKind::ReadOnly
             | ErrorKind::Loading

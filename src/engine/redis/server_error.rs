@@ -13,7 +13,7 @@ use crate::types::sanitize;
 const DETAIL_BYTES_MAX: usize = 300;
 
 /// The first words of errors, and what they mean. Before Redis 7 a script's error has them within.
-const CODES: [(&str, ErrorKind); 14] = [
+const CODES: [(&str, ErrorKind); 16] = [
     ("NOAUTH", ErrorKind::Authentication),
     ("WRONGPASS", ErrorKind::Authentication),
     ("NOPERM", ErrorKind::Permission),
@@ -28,6 +28,17 @@ const CODES: [(&str, ErrorKind); 14] = [
     ("TRYAGAIN", ErrorKind::Moving),
     ("WRONGTYPE", ErrorKind::WrongType),
     ("CROSSSLOT", ErrorKind::Protocol),
+    ("MOVED", ErrorKind::Settings),
+    ("ASK", ErrorKind::Settings),
+];
+
+/// What servers of another kind than the settings say answer with, in lower case, and what to do.
+const OTHER_KINDS: [(&str, &str); 5] = [
+    ("moved ", "the server is a node of a cluster: set engine.cluster = true"),
+    ("ask ", "the server is a node of a cluster: set engine.cluster = true"),
+    ("cluster support disabled", "the server is of no cluster: remove engine.cluster"),
+    ("unknown command `sentinel`", "the server is no sentinel: remove engine.sentinel"),
+    ("unknown command 'sentinel'", "the server is no sentinel: remove engine.sentinel"),
 ];
 
 /// What a script says of a user without rights to its commands or keys.
@@ -46,7 +57,16 @@ pub(super) fn error_of(error: &RedisError) -> Error {
         (code, detail) => format!("{code} {detail}"),
     };
     let text = sanitize::text(text.as_bytes(), DETAIL_BYTES_MAX);
+    let said = text.to_lowercase();
+    if let Some((_, remedy)) = OTHER_KINDS.iter().find(|(words, _)| says(&said, words)) {
+        return ErrorKind::Settings.with(format!("{text}: {remedy}"));
+    }
     kind_of(error, code, detail).with(text)
+}
+
+/// Whether it has these words; a code, which a blank follows, as its first.
+fn says(said: &str, words: &str) -> bool {
+    if words.ends_with(' ') { said.starts_with(words) } else { said.contains(words) }
 }
 
 fn kind_of(error: &RedisError, code: &str, detail: &str) -> ErrorKind {
@@ -126,6 +146,13 @@ mod tests {
                 ErrorKind::Permission,
             ),
             ("ERR unknown command 'HELLO'", ErrorKind::Protocol),
+            ("MOVED 3999 127.0.0.1:6381", ErrorKind::Settings),
+            ("ASK 3999 127.0.0.1:6381", ErrorKind::Settings),
+            ("ERR This instance has cluster support disabled", ErrorKind::Settings),
+            (
+                "ERR unknown command 'SENTINEL', with args beginning with: 'GET'",
+                ErrorKind::Settings,
+            ),
         ];
         for (reply, expected) in cases {
             assert_eq!(kind(reply), expected, "{reply}");

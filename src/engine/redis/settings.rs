@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use rustls::ClientConfig;
 use url::Url;
 
+use super::tls_config::TlsConfig;
 use crate::engine::clock::EngineClock;
 use crate::engine::seal::SealKey;
 
@@ -61,7 +61,7 @@ pub struct RedisConfig {
     pub user: Option<String>,
     pub password: Option<Password>,
     /// How servers are verified; required for addresses with TLS. See [`super::tls_config`].
-    pub tls: Option<Arc<ClientConfig>>,
+    pub tls: Option<TlsConfig>,
     /// Proxies with the same one share.
     pub prefix: String,
     /// The longest time for one operation.
@@ -74,6 +74,16 @@ pub struct RedisConfig {
 }
 
 impl RedisConfig {
+    /// Whether what is in effect would stay as it is.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let parts = |it: &Self| {
+            let Self { addresses, sentinel, user, password, tls, .. } = it.clone();
+            let times = (it.timeout, it.connect_timeout);
+            (addresses, sentinel, user, password, tls, it.seal_key.clone(), times)
+        };
+        parts(self) == parts(other)
+    }
+
     /// The default settings for one server.
     pub fn at(address: Address) -> Self {
         Self {

@@ -129,3 +129,32 @@ fn a_node_that_is_away_takes_its_slots_with_it_and_no_others() {
         until("all respond", || sites.iter().all(works));
     });
 }
+
+#[test]
+fn a_node_that_is_spoken_to_as_a_single_server_is_named_and_so_is_a_server_that_is_none() {
+    inside(|| {
+        let _nodes = nodes();
+        let alone = RedisServer::start(&["--port", "7005"]);
+        for port in PORTS {
+            let address = Address::Tcp { host: "127.0.0.1".into(), port, is_tls: false };
+            let config = RedisConfig { is_cluster: false, ..config() };
+            let engine = start("a", RedisConfig { addresses: vec![address], ..config });
+            let error = fault(&engine, ErrorKind::Settings);
+            assert!(error.detail.contains("set engine.cluster = true"), "{port}: {error}");
+        }
+        let address = Address::Tcp { host: "127.0.0.1".into(), port: 7005, is_tls: false };
+        let engine = start("a", RedisConfig { addresses: vec![address.clone()], ..config() });
+        let error = fault(&engine, ErrorKind::Settings);
+        assert!(error.detail.contains("remove engine.cluster"), "{error}");
+        let sentinel = Some("main".to_owned());
+        let config =
+            RedisConfig { is_cluster: false, sentinel, addresses: vec![address], ..config() };
+        let mut error = None;
+        let engine = start("a", config);
+        until("it is no sentinel", || {
+            error = engine.status().last_error;
+            error.as_ref().is_some_and(|it| it.detail.contains("remove engine.sentinel"))
+        });
+        drop(alone);
+    });
+}

@@ -2,8 +2,11 @@
 //! ever.
 
 use std::fs::{self, Permissions};
-use std::net::Ipv4Addr;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use super::*;
 use crate::testkit::processes::{Reply, Robots, Site};
@@ -123,4 +126,84 @@ fn a_server_that_refuses_is_named_and_what_is_disallowed_is_denied() {
     assert!(!ready().contains("secret"), "{}", ready());
     let said = proxy.stop();
     assert!(said.contains("authentication failed") && !said.contains("secret"), "{said}");
+}
+
+/// The longest reply that is read, with the default settings, is below this.
+const REPLY_MAX: usize = 1_300_000;
+
+/// A server that answers each command with the same bytes, again and again, for as long as they are
+/// read. The number of bytes that were taken from it.
+fn says_only(said: &'static [u8]) -> (Address, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&taken);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut command = [0; 4096];
+            if !matches!(stream.read(&mut command), Ok(1..)) {
+                continue;
+            }
+            while let Ok(written) = stream.write(said) {
+                count.fetch_add(written, Ordering::Relaxed);
+                if said.len() < 1000 {
+                    break;
+                }
+            }
+        }
+    });
+    (Address::Tcp { host: "127.0.0.1".into(), port, is_tls: false }, taken)
+}
+
+fn at(address: Address) -> RedisConfig {
+    RedisConfig { timeout: TIMEOUT, connect_timeout: TIMEOUT, ..RedisConfig::at(address) }
+}
+
+#[test]
+fn a_reply_that_is_longer_than_any_operation_asks_for_ends_the_connection() {
+    const ENDLESS: &[u8] = &[b'a'; 1 << 16];
+    const LONG: &[u8] = b"$1900000000\r\n";
+    for (said, what) in
+        [(&b"+"[..], "a line without end"), (LONG, "a string"), (b"*99999999\r\n", "an array")]
+    {
+        let endless: &'static [u8] = Box::leak([said, ENDLESS].concat().into_boxed_slice());
+        let endless = if said == b"+" { endless } else { said };
+        let (address, _) = says_only(endless);
+        let error = fault(&start("a", at(address)), ErrorKind::TooLarge);
+        assert!(error.detail.contains("no operation asks for"), "{what}: {error}");
+    }
+}
+
+#[test]
+fn a_reply_without_end_is_not_kept() {
+    let endless: &'static [u8] =
+        Box::leak([&b"+"[..], &[b'a'; 1 << 16]].concat().into_boxed_slice());
+    let (address, taken) = says_only(endless);
+    let engine = start("a", at(address));
+    fault(&engine, ErrorKind::TooLarge);
+    drop(engine);
+    // What the sockets hold comes to it.
+    let taken = taken.load(Ordering::Relaxed);
+    assert!(taken < 8 * REPLY_MAX, "{taken} bytes");
+}
+
+#[test]
+fn what_is_no_server_of_this_kind_is_named_with_what_to_set() {
+    // TLS, which closes a connection that begins otherwise, with an alert or without a word.
+    for (said, words) in [
+        (&b"\x15\x03\x03\x00\x02\x02\x46"[..], "write rediss://"),
+        (b"", "write rediss://"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers as an HTTP server"),
+        (b"-MOVED 3999 10.0.0.1:7001\r\n", "set engine.cluster = true"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "no reply of a Redis server"),
+    ] {
+        let engine = start("a", at(says_only(said).0));
+        let mut error = None;
+        until(words, || {
+            error = engine.status().last_error;
+            error.as_ref().is_some_and(|error| error.detail.contains(words))
+        });
+        assert!(!engine.status().is_up, "{error:?}");
+    }
 }

@@ -53,3 +53,15 @@ fn the_primary_is_asked_for_at_each_connect() {
         assert!(error.detail.contains("does not know"), "{error}");
     });
 }
+
+#[test]
+fn a_sentinel_that_is_spoken_to_as_a_server_is_named() {
+    inside(|| {
+        let _primary = RedisServer::start(&["--port", "7001"]);
+        let _watched =
+            RedisServer::start_sentinel(7003, "sentinel monitor main 127.0.0.1 7001 1\n");
+        let config = RedisConfig { sentinel: None, ..config(vec![tcp(7003)]) };
+        let error = fault(&start("a", config), ErrorKind::Settings);
+        assert!(error.detail.contains("set engine.sentinel"), "{error}");
+    });
+}

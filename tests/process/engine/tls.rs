@@ -115,3 +115,33 @@ fn files_for_tls_are_named_if_they_cannot_be_used() {
     fs::set_permissions(&own.key, Permissions::from_mode(0o644)).unwrap();
     assert!(error(&own.ca, Some((&own.certificate, &own.key))).contains("0600"));
 }
+
+/// The two mistakes of a port, on real servers.
+#[test]
+fn plain_against_tls_and_tls_against_plain_say_what_to_write() {
+    inside(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let own = files(dir.path(), "own");
+        let _secure = serve(&own, "no");
+        let _plain = RedisServer::start(&["--port", "7001"]);
+        let address = |port, is_tls| Address::Tcp { host: "localhost".into(), port, is_tls };
+        let tls = Some(tls_config(Some(&own.ca), None).unwrap());
+        for (port, is_tls, words) in [
+            (7000, false, "write rediss:// in engine.url"),
+            (7001, true, "write redis:// in engine.url"),
+        ] {
+            let config = RedisConfig::at(address(port, is_tls));
+            let limit = Duration::from_secs(1);
+            let config = RedisConfig {
+                tls: tls.clone(),
+                timeout: TIMEOUT,
+                connect_timeout: limit,
+                ..config
+            };
+            let engine = super::start("a", config);
+            until(words, || {
+                engine.status().last_error.is_some_and(|error| error.detail.contains(words))
+            });
+        }
+    });
+}
