@@ -11,12 +11,18 @@ use time::macros::format_description;
 use time::{Date, OffsetDateTime};
 
 use crate::policy::exemption::OriginPattern;
+use crate::types::duration_text::bare_number;
 pub use crate::types::duration_text::{parse_delay, parse_duration, print_delay, print_duration};
 use crate::types::origin::{Host, Origin, Scheme, split_url};
 use crate::types::timestamp::Timestamp;
 
-/// Parses `64KiB`, in bytes.
+/// Parses `64KiB`, in bytes. A number without unit is refused: "256" is written by who means MiB.
 pub fn parse_size(text: &str) -> Result<u64, String> {
+    if let Some(number) = bare_number(text) {
+        return Err(format!(
+            "\"{number}\" has no unit; write \"{number}MiB\", or \"{number}B\" for bytes"
+        ));
+    }
     match text.parse::<ByteSize>() {
         Ok(ByteSize(0)) => Err("must be more than nothing".into()),
         Ok(ByteSize(bytes)) => Ok(bytes),
@@ -133,6 +139,28 @@ mod tests {
         for text in ["https://example.com", "*.example.com", "http://[::1]:8080"] {
             assert_eq!(print_origin_pattern(&parse_origin_pattern(text).unwrap()), text);
         }
+    }
+
+    /// Of every size and length of time alike; what is zero has no unit either.
+    #[test]
+    fn a_number_without_unit_is_refused_with_what_to_write() {
+        for text in ["256", "0", "1.5", " 256 ", "268435456"] {
+            let refusal = parse_size(text).unwrap_err();
+            let trimmed = text.trim();
+            let expected = format!(
+                "\"{trimmed}\" has no unit; write \"{trimmed}MiB\", or \"{trimmed}B\" for bytes"
+            );
+            assert_eq!(refusal, expected);
+        }
+        for text in ["10", "0", " 10"] {
+            let trimmed = text.trim();
+            let expected =
+                format!("\"{trimmed}\" has no unit; write \"{trimmed}s\" for seconds, or m, h, d");
+            assert_eq!(parse_duration(text).unwrap_err(), expected);
+            assert_eq!(parse_delay(text).unwrap_err(), expected);
+        }
+        assert_eq!(parse_size("256B"), Ok(256));
+        assert!(parse_size("").unwrap_err().contains("is not a size"));
     }
 
     #[test]

@@ -166,16 +166,20 @@ fn kind_of(kind: &ValueKind) -> String {
     }
 }
 
-fn kind_of_example(example: &Json) -> &'static str {
-    match example {
+fn kind_of_example(example: &Json) -> String {
+    let kind = match example {
         Json::Bool(_) => "true or false",
         Json::Number(number) if number.is_f64() => "a number",
         Json::Number(_) => "a whole number",
         Json::Array(items) if items.first().is_some_and(Json::is_object) => "a list of tables",
         Json::Array(_) => "a list of texts",
         Json::Object(_) => "a table",
+        Json::String(text) if !text.is_empty() => {
+            return format!("a text in quotes, such as {example}");
+        }
         Json::String(_) | Json::Null => "a text in quotes",
-    }
+    };
+    kind.into()
 }
 
 /// The defaults, with a value for every setting that is empty by default.

@@ -138,11 +138,11 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ),
         (
             "[robots]\nfetch_timeout = 10",
-            "courtesy.toml:2: robots.fetch_timeout: expected a text in quotes, found the number 10",
+            "courtesy.toml:2: robots.fetch_timeout: expected a text in quotes, such as \"10s\", found the number 10",
         ),
         (
             "[robots]\nfetch_timeout = \"10\"",
-            "courtesy.toml:2: robots.fetch_timeout: \"10\" is not a length of time; write it as \"10s\", \"5m\" or \"24h\"",
+            "courtesy.toml:2: robots.fetch_timeout: \"10\" has no unit; write \"10s\" for seconds, or m, h, d",
         ),
         (
             "[robots]\nfetch_timeout = \"0s\"",
@@ -189,7 +189,7 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ),
         (
             "[audit]\nretain_size = \"much\"",
-            "courtesy.toml:2: audit.retain_size: \"much\" is no size; write \"20GiB\", or \"unlimited\"",
+            "courtesy.toml:2: audit.retain_size: \"much\" is not a size; write it as \"500KiB\" or \"256MiB\", or \"unlimited\"",
         ),
         (
             "[audit]\nrotate_size = \"128B\"",
@@ -287,7 +287,13 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ),
         (
             "[[agents.rules]]\nmatch = \"a*\"",
-            "courtesy.toml:1: agents.rules[0]: changes nothing; give it a token, mode, profile or deny_status",
+            "courtesy.toml:1: agents.rules[0]: changes nothing; \
+             give it one of: token, mode, profile, deny_status, pace, max_wait, pace_status",
+        ),
+        (
+            "[[origins]]\norigin = \"https://example.com\"",
+            "courtesy.toml:1: origins[0]: changes nothing; \
+             give it one of: mode, profile, pace, delay, concurrency",
         ),
         (
             "[[agents.rules]]\nmatches = \"a*\"\nmatch = \"a*\"\ntoken = \"a\"",
@@ -311,7 +317,12 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ),
         (
             "[egress]\nvia = 1.5",
-            "courtesy.toml:2: egress.via: expected a text in quotes, found the number 1.5",
+            "courtesy.toml:2: egress.via: expected a text in quotes, such as \"courtesy\", found the number 1.5",
+        ),
+        (
+            "[robots]\ncache_size = 256",
+            "courtesy.toml:2: robots.cache_size: expected a text in quotes, such as \"256MiB\", \
+             found the number 256",
         ),
         (
             "workers = 99999999999999999999",
@@ -321,6 +332,42 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ("[robots\n", "courtesy.toml:1: unclosed table, expected `]`"),
     ] {
         assert_eq!(diagnostic(file), expected, "{file}");
+    }
+}
+
+#[test]
+fn every_size_and_length_of_time_without_unit_is_refused_with_what_to_write() {
+    let mut refused = 0;
+    for (key, example) in leaves(Schema::new().at_root()) {
+        let (Some(example), Some((table, name))) = (example.as_str(), key.split_once('.')) else {
+            continue;
+        };
+        let number = example.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+        let is_measure = number != example && number.parse::<u64>().is_ok();
+        let may_be_endless = ["forever", "unlimited"].contains(&example);
+        if !is_measure && !may_be_endless {
+            continue;
+        }
+        let said = diagnostic(&format!("[{table}]\n{name} = \"7\""));
+        let expected = format!("courtesy.toml:2: {key}: \"7\" has no unit; write \"7");
+        assert!(said.starts_with(&expected), "{said}");
+        refused += 1;
+    }
+    assert!(refused > 20, "{refused}");
+}
+
+/// Of every setting that a rule may have, by the schema: a rule with this one alone is a rule.
+#[test]
+fn each_setting_of_a_rule_is_a_change() {
+    let schema = Schema::new();
+    for (table, selector) in [("agents.rules", "match"), ("origins", "origin")] {
+        let example = schema.example(&format!("{table}[0]")).and_then(Json::as_object).unwrap();
+        assert!(example.len() > 3, "{example:?}");
+        for (name, value) in example.iter().filter(|(name, _)| *name != selector) {
+            let file = format!("[[{table}]]\n{selector} = {}\n{name} = {value}", example[selector]);
+            let loaded = Case { file: &file, variables: &[], flags: vec![] }.load();
+            assert!(loaded.is_ok(), "{file}: {}", loaded.unwrap_err());
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::diagnostics::{Diagnostic, ReportFn};
 use super::parse::{print_duration, print_size};
 use super::settings::{SEVERAL_SERVERS_HINT, Settings};
@@ -230,24 +232,28 @@ fn check_outage(settings: &Settings, report: ReportFn<'_>) {
 
 fn check_rules(settings: &Settings, report: ReportFn<'_>) {
     for (index, rule) in settings.agents.rules.iter().enumerate() {
-        let idle = rule.token.is_none()
-            && rule.mode.is_none()
-            && rule.profile.is_none()
-            && rule.deny_status.is_none();
-        if idle {
-            let hint = "give it a token, mode, profile or deny_status";
-            report(&format!("agents.rules[{index}]"), "changes nothing".into(), Some(hint.into()));
-        }
+        check_changes_something(&format!("agents.rules[{index}]"), rule, "match", report);
     }
     let mut seen = HashSet::new();
     for (index, rule) in settings.origins.iter().enumerate() {
         let key = format!("origins[{index}]");
-        if rule.mode.is_none() && rule.profile.is_none() {
-            report(&key, "changes nothing".into(), Some("give it a mode or profile".into()));
-        }
+        check_changes_something(&key, rule, "origin", report);
         if !seen.insert(&rule.origin) {
             report(&key, format!("{} is given twice", rule.origin), None);
         }
+    }
+}
+
+/// Reports the rule at `key` if nothing is set in it but `selector`, which says what it is for. The
+/// settings it could have are those of its type, so that none is forgotten here.
+fn check_changes_something(key: &str, rule: &impl Serialize, selector: &str, report: ReportFn<'_>) {
+    let rule = serde_json::to_value(rule).expect("settings are made of plain values");
+    let settings: Vec<_> =
+        rule.as_object().into_iter().flatten().filter(|(name, _)| *name != selector).collect();
+    if settings.iter().all(|(_, value)| value.is_null()) {
+        let names: Vec<_> = settings.iter().map(|(name, _)| name.as_str()).collect();
+        let hint = format!("give it one of: {}", names.join(", "));
+        report(key, "changes nothing".into(), Some(hint));
     }
 }
 

@@ -68,9 +68,9 @@ impl FromStr for Retain {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "forever" => Ok(Self(None)),
-            _ => parse_duration(text).map(|length| Self(Some(length))).map_err(|_| {
-                format!("\"{text}\" is no length of time; write \"400d\", or \"forever\"")
-            }),
+            _ => parse_duration(text)
+                .map(|length| Self(Some(length)))
+                .map_err(|problem| format!("{problem}, or \"forever\"")),
         }
     }
 }
@@ -92,7 +92,7 @@ impl FromStr for RetainSize {
             "unlimited" => Ok(Self(None)),
             _ => parse_size(text)
                 .map(|size| Self(Some(size)))
-                .map_err(|_| format!("\"{text}\" is no size; write \"20GiB\", or \"unlimited\"")),
+                .map_err(|problem| format!("{problem}, or \"unlimited\"")),
         }
     }
 }

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 /// Parses `1m 30s`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    if let Some(number) = bare_number(text) {
+        return Err(format!(
+            "\"{number}\" has no unit; write \"{number}s\" for seconds, or m, h, d"
+        ));
+    }
     match humantime::parse_duration(text) {
         Ok(length) if length.is_zero() => Err("must be longer than nothing".into()),
         Ok(length) if length.subsec_nanos() % 1_000_000 != 0 => Err(format!(
@@ -19,6 +24,15 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// Parses a length of time that may be nothing, `0s`.
 pub fn parse_delay(text: &str) -> Result<Duration, String> {
     if text == "0s" { Ok(Duration::ZERO) } else { parse_duration(text) }
+}
+
+/// The number in a `text` that is one and has no unit: seconds to one writer and minutes to another,
+/// so that it is refused.
+pub fn bare_number(text: &str) -> Option<&str> {
+    let number = text.trim();
+    let is_number = number.parse::<f64>().is_ok()
+        && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_number.then_some(number)
 }
 
 /// Prints a length of time that may be nothing.
