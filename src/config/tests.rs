@@ -356,6 +356,24 @@ fn every_size_and_length_of_time_without_unit_is_refused_with_what_to_write() {
     assert!(refused > 20, "{refused}");
 }
 
+/// By their names, of which the schema has all. Where the CA is, is for [`Source`] to say.
+#[test]
+fn every_file_that_a_setting_names_is_followed() {
+    let schema = Schema::new();
+    let ends = ["_file", "_cert", "_key", ".ca", ".cert", ".key", "_roots"];
+    let is_file = |key: &String| ends.iter().any(|end| key.ends_with(end));
+    let files: BTreeSet<_> = schema
+        .keys()
+        .into_iter()
+        .filter(|key| is_file(key) && !key.starts_with("https.ca_"))
+        .collect();
+    assert!(files.len() > 10, "{files:?}");
+    let settings: Settings = serde_json::from_value(schema.at_root().clone()).unwrap();
+    let followed: BTreeSet<_> =
+        settings.named_files().into_iter().map(|(key, _)| key.to_owned()).collect();
+    assert_eq!(followed, files);
+}
+
 /// Of every setting that a rule may have, by the schema: a rule with this one alone is a rule.
 #[test]
 fn each_setting_of_a_rule_is_a_change() {

@@ -33,6 +33,15 @@ pub struct EgressState {
     lanes: Arc<Lanes>,
 }
 
+/// What a change of the configuration has changed in the files that it names.
+#[derive(Clone, Copy, Debug)]
+pub struct EgressChange {
+    /// A parent that stays has other credentials.
+    pub parent_credentials: bool,
+    /// Other certificate authorities are trusted.
+    pub roots: bool,
+}
+
 impl EgressState {
     /// With a memory budget of its own.
     pub fn new(snapshot: ConfigSnapshot, lanes: Arc<Lanes>) -> Arc<Self> {
@@ -59,15 +68,20 @@ impl EgressState {
     }
 
     /// Replaces the configuration for everything that begins from now on. Exchanges under way end
-    /// as they began. Whether a parent that stays has other credentials.
-    pub fn change(&self, mut snapshot: ConfigSnapshot) -> bool {
-        let has_others = snapshot.parents.has_other_credentials(&self.load().parents);
+    /// as they began. Returns what is other than before.
+    pub fn change(&self, mut snapshot: ConfigSnapshot) -> EgressChange {
+        let former = self.load();
+        let change = EgressChange {
+            parent_credentials: snapshot.parents.has_other_credentials(&former.parents),
+            roots: !snapshot.tls.has_roots_of(&former.tls),
+        };
+        drop(former);
         snapshot.parents.keep_known(&self.load().parents);
         let Config { max_lookups, max_attempts_beside, .. } = snapshot.config;
         self.current.store(Arc::new(snapshot));
         self.resolver.resize(max_lookups);
         self.attempts.resize(max_attempts_beside);
-        has_others
+        change
     }
 
     /// Looks `name` up, in the client's turn; its addresses are not judged.

@@ -146,7 +146,7 @@ async fn accept_tls(stream: TcpStream, current: &CurrentProxy) -> io::Result<Tls
         (proxy.listener_tls.clone(), Arc::clone(&proxy.leaves))
     };
     let config = match listener_tls {
-        ListenerTls::Own(config) => config,
+        ListenerTls::Own(config, _) => config,
         ListenerTls::Leaf => {
             let hello = start.client_hello();
             let named = hello.server_name().map(|name| Origin::from_authority(Scheme::Https, name));

@@ -18,8 +18,8 @@ use crate::runtime::secret_file::{self, Found};
 pub enum ListenerTls {
     #[default]
     Off,
-    /// The operator's own.
-    Own(Arc<ServerConfig>),
+    /// The operator's own, with its chain.
+    Own(Arc<ServerConfig>, Arc<[CertificateDer<'static>]>),
     /// A leaf of the local CA, for the name that the client asks for.
     Leaf,
 }
@@ -54,10 +54,19 @@ impl ListenerTls {
             .map_err(|error| fault(error.to_string()))?;
         let mut config = builder
             .with_no_client_auth()
-            .with_single_cert(chain, private_key(key)?)
+            .with_single_cert(chain.clone(), private_key(key)?)
             .map_err(|error| fault(error.to_string()))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self::Own(Arc::new(config)))
+        Ok(Self::Own(Arc::new(config), chain.into()))
+    }
+
+    /// Whether clients see the same certificate as from `other`.
+    pub fn is_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Own(_, one), Self::Own(_, other)) => one == other,
+            (Self::Off, Self::Off) | (Self::Leaf, Self::Leaf) => true,
+            _ => false,
+        }
     }
 }
 

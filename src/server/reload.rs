@@ -16,8 +16,6 @@ use crate::config::Settings;
 pub struct Changed {
     /// Another CA signs.
     pub ca: bool,
-    /// The users, or their passwords or rights, have changed.
-    pub users: bool,
     /// The settings that name files whose content has changed.
     pub contents: Vec<&'static str>,
 }
@@ -44,9 +42,10 @@ impl Server {
 
         // From here on nothing fails.
         let ca = ca.is_some_and(|(authority, source)| components.leaves.take_up(source, authority));
-        components.listener_tls.store(Arc::new(listener_tls));
+        let former = components.listener_tls.swap(Arc::new(listener_tls.clone()));
+        let listener_certificate = !listener_tls.is_as(&former);
         components.leaves.resize(settings.leaves_max());
-        let parents = components.egress.change(egress_config);
+        let egress = components.egress.change(egress_config);
         components.egress.lanes().change(settings.pace());
         let mut contents = Vec::new();
         if let (Some(running), Some(engine)) = (&components.redis, engine) {
@@ -74,14 +73,17 @@ impl Server {
                 components.proxy(&settings, &gate, Arc::clone(&former.forwarding.egress))
             });
         }
+        let has_other_roots = egress.roots && !settings.tls.extra_roots.is_empty();
         components.settings.store(Arc::new(settings));
         let others = [
             ("https.ca_cert", ca),
+            ("listen.tls_cert", listener_certificate),
+            ("tls.extra_roots", has_other_roots),
             ("clients.users_file", users),
             ("admin.token_file", token),
-            ("egress.parent_credentials_file", parents),
+            ("egress.parent_credentials_file", egress.parent_credentials),
         ];
         contents.extend(others.into_iter().filter(|(_, is_other)| *is_other).map(|(key, _)| key));
-        Ok(Changed { ca, users, contents })
+        Ok(Changed { ca, contents })
     }
 }

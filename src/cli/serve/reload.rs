@@ -78,11 +78,10 @@ impl Reloader<'_> {
         if let Some(current) = &self.level {
             current.change(level);
         }
-        match changed.as_slice() {
-            [] if others.users => info!("{why}: from now on other users hold"),
-            [] if others.contents.is_empty() => info!("{why}: the settings are the same"),
-            [] => info!("{why}: from now on other contents hold: {}", others.contents.join(", ")),
-            changed => info!("{why}: from now on other settings hold: {}", changed.join(", ")),
+        match (changed.as_slice(), others.contents.as_slice()) {
+            ([], []) => info!("{why}: the settings are the same"),
+            ([], keys) => info!("{why}: from now on other contents hold: {}", keys.join(", ")),
+            (changed, _) => info!("{why}: from now on other settings hold: {}", changed.join(", ")),
         }
         if others.ca {
             log_ca(&self.components.leaves, "another CA signs from now on");

@@ -126,7 +126,12 @@ impl Tls {
     /// Whether a certificate of `host` that was accepted under `before` is accepted here, too.
     pub(in crate::egress) fn trusts_as(&self, before: &Self, host: &Host) -> bool {
         let was_verified = !before.insecure.contains(host);
-        self.insecure.contains(host) || was_verified && self.roots.roots == before.roots.roots
+        self.insecure.contains(host) || was_verified && self.has_roots_of(before)
+    }
+
+    /// Whether the roots are those of `before`.
+    pub(in crate::egress) fn has_roots_of(&self, before: &Self) -> bool {
+        self.roots.roots == before.roots.roots
     }
 
     fn connector(&self, host: &Host, versions: Versions) -> &TlsConnector {

@@ -1,8 +1,9 @@
 //! What the log says of the proxy itself: started, settings, totals, stopped; and what shows that it was not
 //! stopped cleanly.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -172,4 +173,56 @@ fn how_the_proxy_was_started_is_written_as_soon_as_the_log_can_be() {
     until("the log can be written", || fs::read(&file).is_ok_and(|text| !text.is_empty()));
     served.terminate();
     assert_eq!(events(&lines(dir.path())), ["started", "gap", "totals", "stopped"]);
+}
+
+/// Every kind of file that a setting names but users, engine and parents, which have tests of their
+/// own: it is read again when it changes, and the log says which setting names it.
+#[test]
+fn the_files_that_settings_name_are_followed_and_their_settings_are_in_the_log() {
+    let dir = state_dir();
+    let at = |name: &str| dir.path().join(name);
+    let write_private = |name: &str, text: &str| {
+        fs::write(at(name), text).unwrap();
+        fs::set_permissions(at(name), Permissions::from_mode(0o600)).unwrap();
+    };
+    let write_pair = |certificate: &str, key: &str, is_ca: bool| {
+        let mut params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        if is_ca {
+            params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            params.distinguished_name.push(rcgen::DnType::CommonName, "an authority");
+        }
+        let pair = rcgen::KeyPair::generate().unwrap();
+        write_private(key, &pair.serialize_pem());
+        fs::write(at(certificate), params.self_signed(&pair).unwrap().pem()).unwrap();
+    };
+    let write = |key: &str, turn: usize| match key {
+        "listen.tls_cert" => write_pair("proxy.pem", "proxy.key", false),
+        "https.ca_cert" => write_pair("ca.pem", "ca.key", true),
+        "tls.extra_roots" => write_pair("root.pem", "root.key", true),
+        _ => write_private("token", &format!("the-token-of-turn-{turn}\n")),
+    };
+    let keys = ["listen.tls_cert", "https.ca_cert", "tls.extra_roots", "admin.token_file"];
+    keys.iter().for_each(|key| write(key, 0));
+    let file = at("courtesy.toml");
+    let settings = "[listen]\ntls = true\ntls_cert = \"D/proxy.pem\"\ntls_key = \"D/proxy.key\"\n\
+                    [https]\nca_cert = \"D/ca.pem\"\nca_key = \"D/ca.key\"\n\
+                    [tls]\nextra_roots = [\"D/root.pem\"]\n[admin]\ntoken_file = \"D/token\"\n";
+    fs::write(&file, settings.replace('D', dir.path().to_str().unwrap())).unwrap();
+    let served = Served::start(dir.path(), &["--config", file.to_str().unwrap()]);
+    let noticed = || -> Vec<Value> {
+        let lines = lines(dir.path());
+        let notices = lines.into_iter().filter(|line| line["event"] == "settings");
+        notices.map(|line| line["contents"].clone()).collect()
+    };
+    for (turn, key) in keys.iter().enumerate() {
+        write(key, turn + 1);
+        until(key, || noticed().len() > turn);
+        assert_eq!(noticed()[turn], serde_json::json!([key]));
+    }
+    let said = served.terminate();
+    for key in keys {
+        let line = format!("a file has changed: from now on other contents hold: {key}\n");
+        assert!(said.contains(&line), "{said}");
+    }
+    verified(dir.path());
 }
