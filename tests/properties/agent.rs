@@ -1,7 +1,7 @@
 //! The product token is a word that a robots.txt can name, it stands in the User-Agent as it is, it
-//! names itself, and a plain product at the beginning is always it.
+//! names itself, and a plain product at the beginning is always it, unless it is a browser's.
 
-use courtesy::types::agent::product_token;
+use courtesy::types::agent::{is_first_of_browsers, product_token};
 
 /// The value of a User-Agent field.
 pub fn holds(bytes: &[u8]) {
@@ -15,7 +15,8 @@ pub fn holds(bytes: &[u8]) {
     assert!(!token.is_empty() && token.bytes().all(|byte| belongs(&byte)));
     assert!(bytes.windows(token.len()).any(|window| window == token.as_bytes()));
     assert_eq!(product_token(token.as_bytes()), Some(token));
-    if !first.is_empty() && !is_scheme(&first) && !first.eq_ignore_ascii_case(b"Mozilla") {
+    let is_browsers = str::from_utf8(&first).is_ok_and(is_first_of_browsers);
+    if !first.is_empty() && !is_scheme(&first) && !is_browsers {
         assert_eq!(token.as_bytes(), first, "the first product is the name");
     }
 }
