@@ -212,6 +212,9 @@ fn exit_codes_say_the_worst_of_all_answers() {
     assert_eq!(run(&mut check(&["--profile", "netscape", "/"]), b"").code, Some(2));
     assert_eq!(run(&mut check(&["--robots", "-", "-"]), b"").code, Some(2));
     assert_eq!(run(&mut check(&["--robots", "/nowhere", "/"]), b"").code, Some(74));
+    let no_path = run(&mut check(&["--robots", "-", "private/b"]), RULES.as_bytes());
+    assert_eq!((no_path.code, no_path.stdout.contains("allow")), (Some(2), false));
+    assert!(no_path.stdout.contains("write /private/b for a path"), "{}", no_path.stdout);
 }
 
 #[test]
@@ -276,7 +279,8 @@ fn what_the_operator_has_set_over_robots_txt_is_said() {
 
 #[test]
 fn a_list_of_urls_is_answered_in_json_lines() {
-    let list = b"https://example.com/private/a\r\n\nhttps://example.com/b";
+    let list = b"\xEF\xBB\xBFhttps://example.com/private/a\r\n\n# of last week\r\n  # too\n\
+                 https://example.com/b#part \t# the other one";
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), RULES).unwrap();
     let ended = run(&mut check(&["--json", "--robots", file.path().to_str().unwrap(), "-"]), list);
@@ -284,7 +288,8 @@ fn a_list_of_urls_is_answered_in_json_lines() {
     let answers = json_lines(&ended.stdout);
     assert_eq!(answers[0]["line"], 3);
     assert_eq!(answers[1]["basis"]["reason"], "no_rule");
-    assert_eq!(answers[1]["url"], "https://example.com/b");
+    assert_eq!(answers[1]["url"], "https://example.com/b#part");
+    assert_eq!(answers.len(), 2);
     // And the file itself from standard input.
     let ended = run(&mut check(&["--json", "--robots", "-", "/private/a"]), RULES.as_bytes());
     assert_eq!(json_lines(&ended.stdout)[0]["decision"], "disallow");

@@ -29,7 +29,7 @@ something is no URL
 \"id\", \"agent_kind\" (token or header) and \"profile\". It answers each line in order with the id,
 \"decision\", \"line\" and \"basis\", or with the id and an \"error\", and ends with 0.")]
 pub struct CheckArgs {
-    /// What to ask about; - or nothing: one a line from standard input
+    /// What to ask about; - or nothing: one a line from standard input, with comments after a #
     #[arg(value_name = "URL")]
     pub urls: Vec<OsString>,
     /// Agent: a product token, or a whole User-Agent [default: courtesy's own]

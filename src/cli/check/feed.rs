@@ -1,16 +1,20 @@
 //! Reads lines from a stream, each bounded, and reports whether the next one would block: then
-//! pending results must be printed first.
+//! pending results must be printed first. A byte order mark at the beginning is no content: editors
+//! on Windows write it.
 
 use std::io::{self, BufRead, BufReader, Read};
 
 /// The bytes read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// Reads lines of bounded length.
 pub struct Feed<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
     line_max: usize,
+    is_first: bool,
 }
 
 /// The next item.
@@ -24,7 +28,8 @@ pub enum Next<'a> {
 impl<R: Read> Feed<R> {
     /// Lines of `stream`, of at most `line_max` bytes each.
     pub fn new(stream: R, line_max: usize) -> Self {
-        Self { reader: BufReader::with_capacity(BUFFER_BYTES, stream), line: Vec::new(), line_max }
+        let reader = BufReader::with_capacity(BUFFER_BYTES, stream);
+        Self { reader, line: Vec::new(), line_max, is_first: true }
     }
 
     /// Whether the next line can be read without blocking.
@@ -56,10 +61,12 @@ impl<R: Read> Feed<R> {
                 break;
             }
         }
+        let is_first = std::mem::take(&mut self.is_first);
         if length > self.line_max {
             return Ok(Next::TooLong);
         }
-        Ok(Next::Line(self.line.strip_suffix(b"\r").unwrap_or(&self.line)))
+        let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
+        Ok(Next::Line(line.strip_prefix(BYTE_ORDER_MARK).filter(|_| is_first).unwrap_or(line)))
     }
 }
 
@@ -69,7 +76,7 @@ mod tests {
 
     #[test]
     fn lines_are_bounded_and_the_last_needs_no_end() {
-        let mut feed = Feed::new(&b"a\r\n\n12345\nlast"[..], 4);
+        let mut feed = Feed::new(&b"\xEF\xBB\xBFa\n\r\n12345\nlast"[..], 4);
         let mut seen = Vec::new();
         loop {
             match feed.next().unwrap() {

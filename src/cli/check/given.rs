@@ -52,11 +52,12 @@ impl Given {
             .quoting(&self.body, self.rules.dialect())
     }
 
-    /// The answer about `url` for the agent with this token.
-    pub fn answer(&self, url: &[u8], token: Option<&str>) -> Answer {
+    /// The answer about `url` for the agent with this token; an error for what is no URL and no path.
+    pub fn answer(&self, url: &[u8], token: Option<&str>) -> Result<Answer, String> {
+        check_url_or_path(url)?;
         let ruling = ruling(&self.rules, token, url);
         let robots = Robots::given(&self.name, &self.body, &self.rules, ruling.line);
-        Answer {
+        Ok(Answer {
             url: Record::url(url),
             ruling,
             agent: token.map(printable),
@@ -64,8 +65,22 @@ impl Given {
             robots,
             pace: self.pace(url, token),
             let_through: None,
-        }
+        })
     }
+}
+
+/// Refuses what is neither a URL nor a path: of `private/b`, the first part could be a host, and
+/// then another path is asked about.
+fn check_url_or_path(url: &[u8]) -> Result<(), String> {
+    let authority = url.iter().position(|byte| b"/?#;".contains(byte)).unwrap_or(url.len());
+    let has_scheme = authority > 1 && url[authority - 1..].starts_with(b"://");
+    if url.starts_with(b"/") || has_scheme {
+        return Ok(());
+    }
+    let url = printable(&String::from_utf8_lossy(url));
+    Err(format!(
+        "it is neither a URL nor a path; write /{url} for a path, https://{url} for a host"
+    ))
 }
 
 fn read_bounded(stream: impl Read) -> io::Result<Vec<u8>> {
@@ -75,4 +90,23 @@ fn read_bounded(stream: impl Read) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("it is longer than {BATCH_BYTES_MAX} bytes")));
     }
     Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_neither_a_url_nor_a_path_is_refused() {
+        let path = ["/", "/private/b", "//a/b", "/a://b", "/?a", "/*"];
+        let urls = ["https://a", "https://a/b", "ftp://a/b", "http://a?b"];
+        for url in path.into_iter().chain(urls) {
+            assert_eq!(check_url_or_path(url.as_bytes()), Ok(()), "{url}");
+        }
+        let hosts = ["private/b", "example.com", "example.com/private/b", "example.com:80/b"];
+        for url in hosts.into_iter().chain(["", "?a", "*", "a:b", "://a", "a/://b", "https:/a"]) {
+            let refusal = check_url_or_path(url.as_bytes()).unwrap_err();
+            assert!(refusal.contains(&format!("write /{url} for a path")), "{refusal}");
+        }
+    }
 }

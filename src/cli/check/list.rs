@@ -108,8 +108,10 @@ impl Asker<'_> {
             }
             let slot = match feed.next()? {
                 Next::End => return Ok(()),
-                Next::Line(line) if line.trim_ascii().is_empty() => continue,
-                Next::Line(line) => self.ask(line.trim_ascii())?,
+                Next::Line(line) => match without_comment(line) {
+                    b"" => continue,
+                    url => self.ask(url)?,
+                },
                 Next::TooLong => self.refuse(
                     b"a line",
                     &format!(
@@ -125,7 +127,10 @@ impl Asker<'_> {
         let Defaults { agent, profile, .. } = self.defaults;
         let form = self.form;
         if let Some(given) = &self.given {
-            return Ok(Slot::Ready(form.tell(&given.answer(url, agent.token()))));
+            return Ok(match given.answer(url, agent.token()) {
+                Ok(answer) => Slot::Ready(form.tell(&answer)),
+                Err(why) => self.refuse(url, &why),
+            });
         }
         let asked = self.online.get()?.ask(url, agent, *profile, move |answer| form.tell(&answer));
         Ok(asked.map_or_else(|why| self.refuse(url, &why), Slot::Pending))
@@ -139,6 +144,14 @@ impl Asker<'_> {
         };
         Slot::Ready(Rendered { text, note: None })
     }
+}
+
+/// A line of a list without blanks around it and without its comment, which begins at a `#` that is
+/// not within a URL.
+fn without_comment(line: &[u8]) -> &[u8] {
+    let mut ends = memchr::memchr_iter(b'#', line);
+    let end = ends.find(|&at| at == 0 || line[at - 1].is_ascii_whitespace());
+    line[..end.unwrap_or(line.len())].trim_ascii()
 }
 
 impl Form {
