@@ -2,17 +2,15 @@
 //! the token, if one is set; those of a web page whose name resolves to this machine (DNS
 //! rebinding); and those for the proxy.
 
-use std::net::IpAddr;
-
 use bytes::Bytes;
 use http::header::{ALLOW, HOST, HeaderValue, WWW_AUTHENTICATE};
-use http::uri::Authority;
 use http::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
 use super::parts::MonitoredParts;
 use super::response::{AdminRequest, AdminResponse, respond};
 use super::{metrics, readiness};
+use crate::types::origin::{Host, Origin, Scheme};
 
 struct Route {
     path: &'static str,
@@ -80,28 +78,27 @@ pub(super) fn answer<B>(request: &Request<B>, parts: &MonitoredParts) -> AdminRe
     )
 }
 
-/// Accepts a `Host` that is an address or `localhost`: another name may be one that an attacker's
+/// Accepts a `Host` that is an address or `localhost`, with nothing around it but a port: another name may be one that an attacker's
 /// DNS resolves to this machine. There is one `Host` (RFC 9112 §3.2); HTTP/1.0 has none, and
 /// browsers do not speak it. Without CORS headers no web page can read the responses.
 fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
     let bad = |what| (StatusCode::BAD_REQUEST, format!("Host is {what} (RFC 9112, 3.2).\n"));
     let mut headers = request.headers().get_all(HOST).iter();
-    let host = match (request.uri().authority(), headers.next()) {
-        (Some(authority), _) => authority.clone(),
-        (None, Some(field)) => {
-            Authority::try_from(field.as_bytes()).map_err(|_| bad("malformed"))?
-        }
+    let authority = match (request.uri().authority(), headers.next()) {
+        (Some(authority), _) => authority.as_str(),
+        (None, Some(field)) => field.to_str().map_err(|_| bad("malformed"))?,
         (None, None) if request.version() < Version::HTTP_11 => return Ok(()),
         (None, None) => return Err(bad("missing")),
     };
     if headers.next().is_some() {
         return Err(bad("given twice"));
     }
-    let host = host.host();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    if address.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost") {
-        return Ok(());
-    }
+    let origin = Origin::from_authority(Scheme::Http, authority).map_err(|_| bad("malformed"))?;
+    let host = match origin.host() {
+        Host::V4(_) | Host::V6(_) => return Ok(()),
+        Host::Name(name) if **name == *"localhost" => return Ok(()),
+        host => host,
+    };
     let message = format!(
         "This is courtesy's admin listener, not {host}: ask for it by its address. \
          The proxy is at another port (listen.proxy).\n"
@@ -168,6 +165,46 @@ mod tests {
             "127.0.0.1.evil.example",
         ] {
             assert_eq!(status("/metrics", Version::HTTP_11, &[host]), Some(421), "{host}");
+        }
+    }
+
+    /// RFC 9112 §3.2: `uri-host [ ":" port ]`, and nothing else.
+    #[test]
+    fn a_host_that_is_not_in_the_grammar_is_malformed() {
+        for host in [
+            "",
+            "[::1]x",
+            "[::1]evil.example",
+            "[::1]]",
+            "[[::1]]",
+            "[::1",
+            "::1",
+            "::1]",
+            "[127.0.0.1]",
+            "[localhost]",
+            "[evil.example]",
+            "[]",
+            "[::1%25eth0]",
+            "127.0.0.1]",
+            "a@127.0.0.1",
+            "@127.0.0.1",
+            "a:b@localhost",
+            "evil.example@[::1]:3129",
+            "127.0.0.1:x",
+            "127.0.0.1:99999",
+            "127.0.0.1:1:1",
+            "127.0.0.1/",
+            "127.0.0.1?a",
+            "127.0.0.1#a",
+            "127.0.0.1\\",
+            "127.0.0.1,evil.example",
+            "127.0.0.1 evil.example",
+            "127.0.0.01",
+            "2130706433",
+            "0x7f.1",
+            "localhost%00",
+        ] {
+            assert_eq!(status("/metrics", Version::HTTP_11, &[host]), Some(400), "{host}");
         }
     }
 
