@@ -112,6 +112,49 @@ fn d15_a_websocket_ends_when_its_path_closes() {
     );
 }
 
+/// Nobody asks for anything else of the site: what lasts has its robots.txt fetched itself.
+#[test]
+fn d15_what_lasts_asks_again_when_what_is_known_has_run_out() {
+    let echo = || Script::default().send(SWITCH).echo();
+    let origin =
+        changing(Origin::start(), "", OPEN).on("/other/socket", echo()).on("/socket", echo());
+    let tunnelled = changing(Origin::secure(), "", SHUT);
+    let proxy = Proxy::before(&[&origin, &tunnelled], classify);
+    let mut shut = socket(&proxy, &origin.url("/other/socket"));
+    let mut open = socket(&proxy, &origin.url("/socket"));
+    let mut tunnel = end_to_end(&proxy, &tunnelled.authority());
+    assert_echoes(&mut shut);
+    assert_echoes(&mut open);
+    expire(&proxy);
+    assert_ended(&mut shut);
+    assert_ended(&mut tunnel);
+    assert_echoes(&mut open);
+    assert_eq!((origin.count("/robots.txt"), tunnelled.count("/robots.txt")), (2, 2));
+    let mut recorded = reasons(&proxy);
+    recorded.sort_by_key(|(.., method)| method.to_string());
+    let denied = |method| (json!("denied"), json!("disallow_rule"), json!(method));
+    assert_eq!(recorded, [denied("CONNECT"), denied("GET")]);
+}
+
+/// A site that is down has a copy that counts: what lasts is asked about, and goes on.
+#[test]
+fn what_lasts_goes_on_by_the_copy_while_a_site_is_down() {
+    let origin = Origin::start()
+        .on("/robots.txt", ok(OPEN))
+        .then(
+            "/robots.txt",
+            Script::default().send("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"),
+        )
+        .on("/socket", Script::default().send(SWITCH).echo());
+    let proxy = Proxy::start();
+    let mut open = socket(&proxy, &origin.url("/socket"));
+    assert_echoes(&mut open);
+    expire(&proxy);
+    crate::testkit::parties::until("it is asked again", || origin.count("/robots.txt") == 2);
+    assert_echoes(&mut open);
+    assert_eq!(proxy.records(), Vec::<Value>::new());
+}
+
 /// Where the settings let it go all the same, it goes on, and that is recorded once for each.
 #[test]
 fn what_is_only_observed_or_tunnelled_unseen_goes_on() {

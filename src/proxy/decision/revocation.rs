@@ -1,8 +1,11 @@
 //! Ends a tunnel or an upgraded connection that is no longer permitted. Each change of what is
 //! known of its origin is decided on, by the rules that its request began with; the denial is
-//! recorded.
+//! recorded. What runs out is asked for again, also where no request needs it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
 
 use super::decision_context::DecisionContext;
 use super::enforce::SubjectDenial;
@@ -10,10 +13,19 @@ use super::gate::Gate;
 use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
 use super::rules::MixedHosts;
 use crate::policy::decision::{HostDecision, Verdict, decide, decide_host};
+use crate::policy::profile::Profile;
 use crate::proxy::request::target::Target;
 use crate::runtime::box_future::box_future;
-use crate::store::OriginRobots;
+use crate::runtime::clock::monotonic;
+use crate::store::{OriginRobots, Undecided};
 use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
+
+/// How often it is looked whether what is known has run out: the date may be set meanwhile.
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long what lasts goes on undecided: a lack of permits for fetches, or of memory, passes.
+const UNDECIDED_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// What was permitted, for which request, and by which gate.
 #[derive(Debug)]
@@ -79,8 +91,24 @@ impl Revocation {
         let changes = self.gate.store.changes(subject.origin());
         // What was allowed despite a denial has its record from when it began.
         let mut was_disallowed = true;
+        let (mut expiry, mut undecided_since) = (None, None);
         loop {
-            let known = changes.next(profile, context.agent.token, context.info.client).await;
+            let token = context.agent.token;
+            let looked_up = tokio::select! {
+                biased;
+                known = changes.next(profile, token, context.info.client) => Ok(known),
+                looked_up = self.look_up_after(expiry, &context, profile) => looked_up,
+            };
+            let known = match looked_up {
+                Ok(known) => known,
+                Err(undecided) if has_lasted(&mut undecided_since) => {
+                    // Undecided is denied.
+                    enforcer.deny(context.undecided_denial(&undecided)).await;
+                    return;
+                }
+                Err(_) => continue,
+            };
+            (expiry, undecided_since) = (known.state().next_try(), None);
             let context = DecisionContext { at: Some(known.at()), ..context };
             let denial = subject_denial(&context, &known);
             let is_disallowed = denial.is_some();
@@ -93,6 +121,28 @@ impl Revocation {
             was_disallowed = is_disallowed;
         }
     }
+
+    /// What is known once that of before has run out, which is at `expiry`; `None`: nothing is known.
+    async fn look_up_after(
+        &self,
+        expiry: Option<Timestamp>,
+        context: &DecisionContext<'_>,
+        profile: &Arc<Profile>,
+    ) -> Result<OriginRobots, Undecided> {
+        loop {
+            sleep(EXPIRY_CHECK_INTERVAL).await;
+            if expiry.is_none_or(|expiry| expiry <= context.now()) {
+                break;
+            }
+        }
+        let DecisionContext { agent, subject, info, .. } = context;
+        self.gate.store.lookup(subject.origin(), profile, agent.token, info.client).await
+    }
+}
+
+/// Whether what began at `since`, or begins now, has lasted for [`UNDECIDED_TIME_MAX`].
+fn has_lasted(since: &mut Option<Instant>) -> bool {
+    monotonic() - *since.get_or_insert_with(monotonic) >= UNDECIDED_TIME_MAX
 }
 
 /// What `known` disallows of the subject of `context`; `None`: nothing, which is noted for the
