@@ -23,6 +23,7 @@ const PROXY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 #[command(after_help = "\
 Examples:
   eval \"$(courtesy env)\"; scrapy crawl news
+  eval \"$(courtesy env --unset)\"
   courtesy env --shell fish | source
   courtesy env --shell dotenv > .env
   eval \"docker run $(courtesy env --shell docker) IMAGE\"
@@ -39,6 +40,10 @@ pub struct EnvArgs {
     /// The shell or program that reads the variables
     #[arg(long, value_enum, default_value_t)]
     shell: Reader,
+    /// Print what removes the variables again, for bash or fish; values of your own that they replaced
+    /// do not come back
+    #[arg(long, conflicts_with_all = ["listen", "user", "no_proxy"])]
+    unset: bool,
     /// The address of the proxy, if it is not listen.proxy, as in 127.0.0.1:3128
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
@@ -69,6 +74,17 @@ enum Reader {
 
 /// Runs `courtesy env`.
 pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
+    if args.unset {
+        output::print(match args.shell {
+            Reader::Bash => print::posix_unset(),
+            Reader::Fish => print::fish_unset(),
+            _ => {
+                return Err(anyhow!("--unset is for a shell: --shell bash or --shell fish"))
+                    .or_exit(Exit::Usage);
+            }
+        })?;
+        return Ok(Exit::Done);
+    }
     let serve = ServeFlags { listen: Vec::from_iter(args.listen), ..ServeFlags::default() };
     let settings = args.config.load(Some(&serve))?.settings;
     let listener = settings.listen.proxy.iter().find(|address| address.port() != 0);
@@ -108,7 +124,7 @@ fn credentials(args: &EnvArgs, settings: &Settings) -> Result<Option<String>, Fa
         return Ok(None);
     };
     let password = password::ask(&format!("Password of {name}: "))?;
-    Ok(Some(format!("{name}:{}", password.in_url())))
+    Ok(Some(password.in_url(name)))
 }
 
 fn user(text: &str) -> Result<String, String> {

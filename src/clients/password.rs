@@ -42,15 +42,20 @@ impl Password {
         &self.0
     }
 
-    /// Percent-encoded for the authority of a URL (RFC 3986 §3.2.1).
-    pub fn in_url(&self) -> String {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        let spelt = |byte: &u8| match *byte {
-            byte if plain(byte) => char::from(byte).to_string(),
-            byte => format!("%{byte:02X}"),
-        };
-        self.0.iter().map(spelt).collect()
+    /// With the name that it belongs to, as they stand in the authority of a URL.
+    pub fn in_url(&self, name: &str) -> String {
+        format!("{}:{}", percent_encoded(name.as_bytes()), percent_encoded(&self.0))
     }
+}
+
+/// For the authority of a URL (RFC 3986 §3.2.1): a name may have an `@`.
+fn percent_encoded(text: &[u8]) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let spelt = |byte: &u8| match *byte {
+        byte if plain(byte) => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.iter().map(spelt).collect()
 }
 
 impl Hash {
@@ -147,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_password_stands_in_a_url_with_all_that_parts_it_escaped() {
-        assert_eq!(Password::new("a:b@c/d é%").unwrap().in_url(), "a%3Ab%40c%2Fd%20%C3%A9%25");
+        let password = Password::new("a:b@c/d é%").unwrap();
+        assert_eq!(password.in_url("ada@b.example"), "ada%40b.example:a%3Ab%40c%2Fd%20%C3%A9%25");
         for text in ["", "a\nb", "a\u{7f}", &"a".repeat(PASSWORD_BYTES_MAX + 1)] {
             assert!(Password::new(text).is_err(), "{text:?}");
         }

@@ -95,12 +95,13 @@ impl Users {
     }
 }
 
-/// Whether `name` is allowed: in a record, a log line and a URL it must be one word.
+/// Whether `name` is allowed: in a record and a log line it must be one word, and in credentials it
+/// ends at a colon (RFC 7617 §2). It may be an address of mail.
 pub fn check_name(name: &str) -> Result<(), String> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@+".contains(&byte);
     if name.is_empty() || name.len() > USER_NAME_BYTES_MAX || !name.bytes().all(plain) {
         return Err(format!(
-            "{name:?} cannot be a user's name: write up to {USER_NAME_BYTES_MAX} letters, digits, \"-\", \"_\" or \".\""
+            "{name:?} cannot be a user's name: write up to {USER_NAME_BYTES_MAX} letters, digits, \"-\", \"_\", \".\", \"@\" or \"+\""
         ));
     }
     Ok(())
@@ -143,7 +144,9 @@ mod tests {
 
     #[test]
     fn a_name_is_one_word() {
-        for name in ["a", "crawler-1.team_b", &"a".repeat(USER_NAME_BYTES_MAX)] {
+        for name in
+            ["a", "crawler-1.team_b", "ada+news@example.com", &"a".repeat(USER_NAME_BYTES_MAX)]
+        {
             assert_eq!(check_name(name), Ok(()));
         }
         for name in ["", "a b", "a:b", "é", "a\n", &"a".repeat(USER_NAME_BYTES_MAX + 1)] {

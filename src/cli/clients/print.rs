@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::php;
 use super::setup::{ClientSetup, reachable, text};
-use super::variables::{Variable, variables};
+use super::variables::{Variable, names, variables};
 
 /// For `eval "$(…)"` in bash, zsh and every other shell like sh. The semicolons keep it
 /// correct without the quotes.
@@ -22,6 +22,16 @@ pub fn fish(setup: &ClientSetup) -> String {
         format!("set -gx {} {};\n", variable.name, fish_quoted(&variable.value))
     };
     variables(setup).iter().map(line).collect()
+}
+
+/// Removes every variable that [`posix`] may set.
+pub fn posix_unset() -> String {
+    names().map(|name| format!("unset {name};\n")).collect()
+}
+
+/// Removes every variable that [`fish`] may set.
+pub fn fish_unset() -> String {
+    names().map(|name| format!("set -e {name};\n")).collect()
 }
 
 /// A list of objects.

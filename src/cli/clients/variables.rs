@@ -92,6 +92,11 @@ pub fn variables(setup: &ClientSetup) -> Vec<Variable> {
     TABLE.iter().filter_map(variable).collect()
 }
 
+/// The names of all variables that may be set.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|(name, _, _)| *name)
+}
+
 fn value(kind: Kind, setup: &ClientSetup) -> Option<String> {
     let file =
         |choose: fn(&TrustFiles) -> &PathBuf| setup.trust.as_ref().map(|trust| text(choose(trust)));
