@@ -124,7 +124,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Audit(args) => audit::run(&args),
         Command::Store(args) => store::run(args),
         Command::Config(args) => config::run(args),
-        Command::Completions(args) => completions::run(args, Cli::command()),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => man::run(args, Cli::command()),
     }
 }

@@ -137,20 +137,76 @@ fn completions_are_made_for_every_shell() {
     }
 }
 
-/// As a person has them who sources the script and presses the tabulator.
+/// As a person has them in bash who sources the script and presses the tabulator; the state is below
+/// `home`.
+fn completed(home: &Path, words: &[&str]) -> Vec<String> {
+    let script = home.join("courtesy.bash");
+    std::fs::write(&script, succeeds(&mut courtesy(&["completions", "bash"]))).unwrap();
+    let typed = "source \"$1\"; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
+                 _courtesy courtesy \"${@: -1}\" \"${@: -2:1}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", typed, "bash", script.to_str().unwrap(), "courtesy"])
+        .args(words)
+        .env_remove("XDG_STATE_HOME")
+        .env("HOME", home);
+    succeeds(&mut bash).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_what_only_the_machine_knows() {
+    let home = tempfile::tempdir().unwrap();
+    let runs = home.path().join(".local/state/courtesy/runs");
+    std::fs::create_dir_all(runs.join("20261125-120000-ab12")).unwrap();
+    let completed = |words: &[&str]| completed(home.path(), words);
+    for command in ["query", "show", "verify", "report", "head"] {
+        let ids = completed(&["audit", command, "--run", ""]);
+        assert_eq!(ids, ["last", "20261125-120000-ab12"], "{command}");
+        assert_eq!(completed(&["audit", command, "--run", "=", "la"]), ["last"]);
+    }
+    // The commands that `run` can start, behind its flags and their values.
+    for before in [
+        &[][..],
+        &["--sealed"],
+        &["--sealed", "--"],
+        &["--summary", "json"],
+        &["--summary", "=", "json"],
+        &["--summary-file", "run.json", "-v", "--"],
+    ] {
+        let found = completed(&[&["run"], before, &["printen"]].concat());
+        assert!(found.contains(&"printenv".into()), "{before:?}: {found:?}");
+        let more = completed(&[&["run"], before, &["printenv", "--he"]].concat());
+        assert!(!more.contains(&"--help".into()), "these are flags of courtesy: {more:?}");
+    }
+    assert!(completed(&["run", "--sum"]).contains(&"--summary".into()));
+    assert_eq!(completed(&["run", "--summary", "js"]), ["json"]);
+    // A command that the program calls itself by is for no person.
+    for words in [&[""][..], &["se"], &["help", ""]] {
+        let commands = completed(words);
+        assert!(commands.contains(&"serve".into()) && !commands.contains(&"seal".into()));
+    }
+}
+
+#[test]
+fn no_script_has_a_command_that_is_internal() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = succeeds(&mut courtesy(&["completions", shell]));
+        assert!(
+            !script.contains("seal)") && !script.contains("command of a sealed run"),
+            "{shell}"
+        );
+    }
+    let zsh = succeeds(&mut courtesy(&["completions", "zsh"]));
+    assert!(zsh.contains(":last|ID:_courtesy_runs") && !zsh.contains("ID:_default"));
+    assert!(zsh.contains(":_cmdambivalent"));
+    let fish = succeeds(&mut courtesy(&["completions", "fish"]));
+    assert!(fish.contains("(__fish_complete_subcommand --fcs-skip=2 --summary"));
+    assert!(fish.contains("-x -a \"(__fish_courtesy_runs)\""));
+}
+
 #[test]
 fn bash_completes_the_words_that_a_flag_takes() {
-    let dir = tempfile::tempdir().unwrap();
-    let script = dir.path().join("courtesy.bash");
-    std::fs::write(&script, succeeds(&mut courtesy(&["completions", "bash"]))).unwrap();
-    let completed = |words: &[&str]| {
-        let typed = "source \"$1\"; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
-                     _courtesy courtesy \"${@: -1}\" \"${@: -2:1}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
-        let mut bash = Command::new("bash");
-        bash.args(["--norc", "-c", typed, "bash", script.to_str().unwrap(), "courtesy"])
-            .args(words);
-        succeeds(&mut bash).lines().map(str::to_owned).collect::<Vec<_>>()
-    };
+    let home = tempfile::tempdir().unwrap();
+    let completed = |words: &[&str]| completed(home.path(), words);
     let reasons = completed(&["audit", "query", "--reason", ""]);
     assert!(reasons.contains(&"disallow_rule".into()) && reasons.len() >= 9, "{reasons:?}");
     assert_eq!(completed(&["audit", "query", "--reason", "robots_u"]), ["robots_unreachable"]);
