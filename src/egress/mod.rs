@@ -68,7 +68,9 @@ use retry::{Retry, RetryCopy};
 pub use state::EgressState;
 pub use stats::Stats;
 use tls::Versions;
-pub use tls::{PlaintextStream, PollReadable, Roots, RootsError, Tls, connector as tls_connector};
+pub use tls::{
+    PlaintextStream, PollReadable, Roots, RootsError, Tls, connector as tls_connector, is_tls_name,
+};
 
 /// One worker's access to origins, with its own pool of idle connections.
 #[derive(Debug)]

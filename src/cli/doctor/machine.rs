@@ -15,6 +15,7 @@ use crate::clients::Users;
 use crate::config::Settings;
 use crate::proxy::OWN_NAME;
 use crate::runtime::clock::{Clock, SystemClock};
+use crate::runtime::crypto_provider::provider;
 
 /// Days before the end of a CA from which on `courtesy doctor` asks for another.
 const CA_EXPIRY_NOTICE_DAYS: u64 = 30;
@@ -57,6 +58,18 @@ pub fn sealed_runs() -> Finding {
         }
         Err(failure) => Finding::untried(SUBJECT, format!("{:#}", failure.error)),
     }
+}
+
+/// By which TLS origins are reached: one that offers nothing of it fails in the handshake.
+pub fn tls_to_origins() -> Finding {
+    let groups = provider().kx_groups;
+    let groups: Vec<_> = groups.iter().map(|group| format!("{:?}", group.name())).collect();
+    let said = format!(
+        "TLS 1.2 and 1.3 with AES-GCM and ChaCha20, key exchange by {}; origins that have CBC suites, \
+         RSA key exchange or P-521 (secp521r1) only cannot be reached",
+        groups.join(", ")
+    );
+    Finding::well("TLS to origins", said)
 }
 
 /// Whether each address can be bound, or a proxy listens there already.

@@ -78,6 +78,7 @@ fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failur
             report.add(finding)?;
         }
         report.add(machine::authority(&settings))?;
+        report.add(machine::tls_to_origins())?;
         report.add(machine::sealed_runs())?;
         match trial::Trial::begin(&settings) {
             Ok(trial) => {

@@ -175,13 +175,58 @@ impl Tls {
     }
 }
 
+/// Whether TLS can name `host`. A label of a host name neither begins nor ends with a hyphen (RFC 1123
+/// §2.1); names in DNS and in URLs may.
+pub fn is_tls_name(host: &Host) -> bool {
+    server_name(host).is_ok()
+}
+
 /// The name to verify. An address is verified, too, but never sent as a name (RFC 6066 §3).
 fn server_name(host: &Host) -> Result<ServerName<'static>, Error> {
     match host {
         Host::Name(name) => ServerName::try_from(name.to_string()).map_err(|_| {
-            Error::new(Failure::TlsProtocol, format!("{name} cannot be a TLS server name"))
+            let detail = format!(
+                "{name} cannot be a name in TLS: a label begins or ends with a hyphen (RFC 1123 §2.1)"
+            );
+            Error::new(Failure::TlsProtocol, detail)
         }),
         Host::V4(address) => Ok(ServerName::from(IpAddr::V4(*address))),
         Host::V6(address) => Ok(ServerName::from(IpAddr::V6(*address))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::origin::{Origin, Scheme};
+
+    /// Of the hosts that a URL may have.
+    #[test]
+    fn tls_cannot_name_a_host_with_a_hyphen_at_the_end_of_a_label() {
+        let is_name = |host: &str| {
+            is_tls_name(Origin::from_authority(Scheme::Https, host).expect("a host").host())
+        };
+        let long = format!("{}.example", "a".repeat(63));
+        for host in [
+            "example.com",
+            "a-b.example",
+            "a--b.example",
+            "_dmarc.example",
+            "a_b.example",
+            "a_.example",
+            "1.2.3.example",
+            "4711.example",
+            "xn--bcher-kva.example",
+            "localhost",
+            "192.0.2.7",
+            "[::1]",
+            &long,
+        ] {
+            assert!(is_name(host), "{host}");
+        }
+        for host in ["-lead.example", "trail-.example", "a.-b.example", "a.b-.example", "-", "a.-"]
+        {
+            assert!(!is_name(host), "{host}");
+        }
     }
 }

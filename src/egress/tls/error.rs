@@ -60,7 +60,10 @@ pub fn alert_received(origin: &Origin, alert: AlertDescription) -> Error {
         return client_certificate(origin);
     }
     let meaning = match alert {
-        AlertDescription::HandshakeFailure => ": it shares no cipher suite or key exchange with us",
+        AlertDescription::HandshakeFailure => {
+            ": it shares no cipher suite or key exchange with us, as one that has CBC, RSA key exchange \
+             or P-521 only"
+        }
         AlertDescription::ProtocolVersion => ": it speaks neither TLS 1.2 nor TLS 1.3",
         AlertDescription::UnrecognisedName => ": it does not know the name it was asked for",
         AlertDescription::NoApplicationProtocol => ": it offers neither HTTP/2 nor HTTP/1.1",

@@ -22,6 +22,7 @@ use http::{Method, request};
 
 pub use tunnel_ends::TunnelEnds;
 
+use crate::egress::is_tls_name;
 use crate::proxy::decision::rules::MixedHosts;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::target::Scope;
@@ -83,10 +84,26 @@ impl Https {
             return Ok(Connect::Classify(origin, MixedHosts::Tunnel));
         }
         Ok(match self.mode {
-            HttpsMode::Intercept => Connect::Intercept(origin),
+            HttpsMode::Intercept => {
+                check_tls_name(&origin)?;
+                Connect::Intercept(origin)
+            }
             HttpsMode::Classify => Connect::Classify(origin, self.mixed),
         })
     }
+}
+
+/// Refuses a host that no certificate could be for: after a 200 its handshake would fail without a
+/// reason. Port 80 is for plain HTTP.
+fn check_tls_name(origin: &Origin) -> Result<(), Rejection> {
+    if origin.port() == 80 || is_tls_name(origin.host()) {
+        return Ok(());
+    }
+    let host = origin.host();
+    Err(Rejection::not_served(format!(
+        "{host} cannot be reached by HTTPS: TLS has no name whose label begins or ends with a hyphen \
+         (RFC 1123 §2.1)"
+    )))
 }
 
 /// The target, which is host and port and nothing else (RFC 9112 §3.2.3): an empty or missing port
@@ -139,6 +156,23 @@ mod tests {
         assert_eq!(connect(HttpsMode::Intercept, "a.pinned.example:443"), Ok(pinned));
         let parent = Connect::Intercept(origin("pinned.example"));
         assert_eq!(connect(HttpsMode::Intercept, "pinned.example:443"), Ok(parent));
+    }
+
+    /// The name is refused where TLS would be terminated; plain HTTP has no such names.
+    #[test]
+    fn a_host_that_tls_cannot_name_is_not_intercepted() {
+        for host in ["-lead.example", "trail-.example", "a.-b.example"] {
+            let target = format!("{host}:443");
+            assert_eq!(connect(HttpsMode::Intercept, &target), Err(501), "{target}");
+            let plain = format!("{host}:80");
+            let served = Connect::Intercept(origin(&plain));
+            assert_eq!(connect(HttpsMode::Intercept, &plain), Ok(served));
+        }
+        for host in ["_a.example", "a_b.example", "4711.example", &"a".repeat(63)] {
+            let target = format!("{host}:443");
+            let served = Connect::Intercept(origin(&target));
+            assert_eq!(connect(HttpsMode::Intercept, &target), Ok(served), "{target}");
+        }
     }
 
     #[test]
