@@ -75,7 +75,7 @@ impl Proxy {
     ) -> Response<Body> {
         let mut active = ActiveRequest::begin(&context.state);
         let format = ErrorFormat::of(&request.head);
-        let entry = AccessEntry::of(&request.head, context);
+        let mut entry = AccessEntry::of(&request.head, context);
         self.note_trust(context);
         // The response may be sent before the request is read: denied uploads are common. And what
         // follows a refused CONNECT was meant for a tunnel.
@@ -86,13 +86,13 @@ impl Proxy {
         let closes = may_be_unread && request.head.version < Version::HTTP_2;
         let result = self.dispatch(request, context, current, &mut active, &entry).await;
         let mut response = match result {
-            Ok(response) => {
-                entry.emit(context, response.status(), None);
+            Ok(mut response) => {
+                entry.emit_at_end(context, &mut response, None);
                 response
             }
             Err(refusal) => {
-                let response = respond::refused(&refusal, format, context.client.address);
-                entry.emit(context, response.status(), Some(&refusal));
+                let mut response = respond::refused(&refusal, format, context.client.address);
+                entry.emit_at_end(context, &mut response, Some(&refusal));
                 // RFC 9112 §9.6: the client might send the next request on it, and lose it.
                 if closes { respond::with_close(response) } else { response }
             }
@@ -125,6 +125,7 @@ impl Proxy {
     ) -> Result<Response<Body>, Refusal> {
         let destination = self.destination(&mut request.head, context)?;
         let client = self.identify(&request.head, context).await?;
+        entry.note_user(&client);
         let scheme = destination.scheme();
         let bytes = footprint::of(&request.head, !request.body.is_end_stream(), scheme);
         active.attach_permit(self.admission.admit_request(&client, bytes)?);

@@ -31,9 +31,10 @@ impl Proxy {
     ) -> Result<(), Refusal> {
         let mut active = ActiveRequest::begin(&context.state);
         let head = connect_head(authority, headers)?;
-        let entry = AccessEntry::of(&head, context);
+        let mut entry = AccessEntry::of(&head, context);
         let opened = async {
             let client = self.identify(&head, context).await?;
+            entry.note_user(&client);
             let bytes = footprint::of(&head, false, None);
             active.attach_permit(self.admission.admit_request(&client, bytes)?);
             let socket = PendingSocket::Channel(socket);

@@ -1,17 +1,20 @@
-//! The access log: one line for each answered request, under OpenTelemetry's names for HTTP, where
+//! The access log: one line for each answered request, at the end of its response, under OpenTelemetry's names for HTTP, where
 //! the log level enables it. And the trace of the request, which the record of a denial names, too.
 //! The query is left out, because it may hold secrets.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use http::header::USER_AGENT;
-use http::{StatusCode, Version, request};
+use http::{Response, StatusCode, Version, request};
 use tracing::{Level, enabled, info};
 
 use super::trace_id::trace_id;
 use crate::audit::{self, Event, Record};
+use crate::clients::Client;
 use crate::pace::Waited;
 use crate::policy::decision::Decision;
+use crate::proxy::connection::state::body::Body;
 use crate::proxy::connection::state::connection_context::ConnectionContext;
 use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::recorded::Recorded;
@@ -48,7 +51,21 @@ struct Line {
     path: Option<String>,
     user_agent: Option<String>,
     version: &'static str,
+    user: Lock<Option<String>>,
     decision: Lock<DecisionNote>,
+}
+
+/// A line without the size of the body, which is known when the response has ended.
+struct PendingLine {
+    line: Box<Line>,
+    status: StatusCode,
+    client: IpAddr,
+    port: u16,
+    peer: Option<IpAddr>,
+    error: Option<&'static str>,
+    waited: Option<Waited>,
+    trace_id: Option<String>,
+    took: Duration,
 }
 
 /// The decision, and what it rests on.
@@ -130,12 +147,51 @@ impl AccessEntry {
         });
     }
 
-    /// Writes the line of a request that was answered with `status`, or rejected.
-    pub fn emit(&self, context: &ConnectionContext, status: StatusCode, refusal: Option<&Refusal>) {
-        let Some(line) = &self.line else { return };
+    /// Notes the user of the request.
+    pub fn note_user(&self, client: &Client) {
+        if let Some(line) = &self.line {
+            *line.user.lock() = client.name().map(str::to_owned);
+        }
+    }
+
+    /// Writes the line of a request that was answered with `response`, or rejected, when its body has
+    /// been sent.
+    pub fn emit_at_end(
+        &mut self,
+        context: &ConnectionContext,
+        response: &mut Response<Body>,
+        refusal: Option<&Refusal>,
+    ) {
+        let peer = response.body().peer();
+        if let Some(pending) = self.pending(context, response.status(), peer, refusal) {
+            response.body_mut().at_end(move |bytes| pending.emit(bytes));
+        }
+    }
+
+    /// Writes the line of a request that was answered with `status` and no body.
+    pub fn emit(
+        &mut self,
+        context: &ConnectionContext,
+        status: StatusCode,
+        refusal: Option<&Refusal>,
+    ) {
+        if let Some(pending) = self.pending(context, status, None, refusal) {
+            pending.emit(0);
+        }
+    }
+
+    fn pending(
+        &mut self,
+        context: &ConnectionContext,
+        status: StatusCode,
+        peer: Option<IpAddr>,
+        refusal: Option<&Refusal>,
+    ) -> Option<PendingLine> {
         if let Some(Refusal::Denial(denial)) = refusal {
             self.note_denial(denial);
         }
+        let waited = self.waited();
+        let line = self.line.take()?;
         let error = match refusal {
             Some(Refusal::Rejection(rejection)) => {
                 if rejection.is_delay() {
@@ -145,7 +201,10 @@ impl AccessEntry {
             }
             _ => None,
         };
-        line.emit(context, status, (error, self.waited()), self.trace_id.as_deref());
+        let took = clock::monotonic() - line.since;
+        let (client, port) = (context.client.address, context.port);
+        let trace_id = self.trace_id.clone();
+        Some(PendingLine { line, status, client, port, peer, error, waited, trace_id, took })
     }
 }
 
@@ -174,6 +233,7 @@ impl Line {
                 .map(|path| Record::url(path.as_bytes())),
             user_agent: user_agent.map(|value| Record::text(value.as_bytes())),
             version: version(head.version),
+            user: Lock::default(),
             decision: Lock::default(),
         }
     }
@@ -181,32 +241,33 @@ impl Line {
     fn note(&self, decision: DecisionNote) {
         *self.decision.lock() = decision;
     }
+}
 
-    fn emit(
-        &self,
-        context: &ConnectionContext,
-        status: StatusCode,
-        (error, waited): (Option<&str>, Option<Waited>),
-        trace_id: Option<&str>,
-    ) {
-        let decision = self.decision.lock().clone();
+impl PendingLine {
+    /// Writes it; `bytes` of the body were sent.
+    fn emit(self, bytes: usize) {
+        let Self { line, status, client, port, peer, error, waited, trace_id, took } = self;
+        let decision = line.decision.lock().clone();
+        let user = line.user.lock().take();
         let delay = waited.map(|waited| waited.delay).filter(|delay| !delay.is_zero());
-        let took = clock::monotonic() - self.since;
-        let host = self.host.as_deref().unwrap_or_default();
-        let path = self.path.as_deref().unwrap_or_default();
+        let host = line.host.as_deref().unwrap_or_default();
+        let path = line.path.as_deref().unwrap_or_default();
         info!(
             target: ACCESS,
             {
-                "http.request.method" = self.method,
-                "url.scheme" = self.scheme,
-                "url.path" = self.path,
-                "server.address" = self.host,
-                "server.port" = self.port,
+                "http.request.method" = line.method,
+                "url.scheme" = line.scheme,
+                "url.path" = line.path,
+                "server.address" = line.host,
+                "server.port" = line.port,
                 "http.response.status_code" = status.as_u16(),
-                "user_agent.original" = self.user_agent,
-                "client.address" = context.client.address.to_string(),
-                "client.port" = context.port,
-                "network.protocol.version" = self.version,
+                "http.response.body.size" = bytes,
+                "user_agent.original" = line.user_agent,
+                "client.address" = client.to_string(),
+                "client.port" = port,
+                "user.name" = user,
+                "network.peer.address" = peer.map(|peer| peer.to_string()),
+                "network.protocol.version" = line.version,
                 "error.type" = error,
                 "trace_id" = trace_id,
                 "robots.decision" = decision.outcome,
@@ -223,7 +284,7 @@ impl Line {
                 "politeness.delay_ms" = delay.map(millis),
                 "duration_ms" = millis(took)
             },
-            "{} {host}{path} {}", self.method, status.as_u16()
+            "{} {host}{path} {}", line.method, status.as_u16()
         );
     }
 }

@@ -6,13 +6,17 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use crate::serve::support::{Served, Site, exchange, state_dir, status};
+use crate::serve::support::{Served, Site, courtesy, exchange, state_dir, status};
 
 const PAGE: &str = include_str!("../../../docs/reference/logs.md");
+
+const ROBOTS_TXT: &str =
+    "User-agent: ExampleBot\nAllow: /a\nDisallow: /private/\nCrawl-delay: 0.2\n";
 
 /// The names in the first column of the table under `heading`.
 fn fields(heading: &str) -> BTreeSet<String> {
@@ -31,8 +35,7 @@ fn lines(level: &str) -> Vec<Value> {
     let (dir, config) = (state_dir(), state_dir());
     let config = config.path().join("courtesy.toml");
     fs::write(&config, format!("[log]\nformat = \"json\"\nlevel = \"{level}\"\n")).unwrap();
-    let site =
-        Site::start("User-agent: ExampleBot\nAllow: /a\nDisallow: /private/\nCrawl-delay: 0.2\n");
+    let site = Site::start(ROBOTS_TXT);
     // A port that is taken, and on which nobody listens.
     let silent = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -87,7 +90,9 @@ fn every_request_has_one_line_with_the_fields_of_the_page() {
         lines.iter().partition(|line| line["target"] == "access");
     assert_eq!(access.len(), 7, "{access:#?}");
     let told: BTreeSet<_> = access.iter().flat_map(|line| keys(line)).collect();
-    assert_eq!(told, fields("## A line for each request"));
+    let of_user = |field: &String| field == "user.name";
+    let page = fields("## A line for each request");
+    assert_eq!(told, page.into_iter().filter(|field| !of_user(field)).collect());
 
     let [allowed, denied, copy, waited, early, unreachable, failed] = &access[..] else {
         unreachable!()
@@ -128,6 +133,11 @@ fn every_request_has_one_line_with_the_fields_of_the_page() {
         (&502.into(), &"proxy_loop_detected".into())
     );
     assert_eq!(allowed["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert_eq!(allowed["network.peer.address"], "127.0.0.1");
+    assert!(denied["network.peer.address"].is_null() && copy["network.peer.address"].is_null());
+    let size = |line: &Value| line["http.response.body.size"].as_u64().unwrap();
+    assert!(size(denied) > 100 && size(copy) == ROBOTS_TXT.len() as u64, "{access:#?}");
+    assert_eq!(size(allowed), "a page\n".len() as u64);
     assert_eq!(
         (&allowed["robots.rule.line"], &allowed["robots.rule.text"]),
         (&2.into(), &"Allow: /a".into())
@@ -143,6 +153,36 @@ fn every_request_has_one_line_with_the_fields_of_the_page() {
         let unknown: Vec<_> = keys(line).difference(&known).cloned().collect();
         assert!(unknown.is_empty(), "{unknown:?} of {line} are not on the page");
     }
+}
+
+/// Whose name may be an address of mail.
+#[test]
+fn the_line_of_a_user_has_the_name() {
+    let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
+    let users = dir.path().join("users.toml");
+    let name = "ada+news@example.com";
+    let mut add = courtesy(dir.path(), &["users", "add", name, "--file", users.to_str().unwrap()]);
+    let mut adding = add.stdin(Stdio::piped()).spawn().unwrap();
+    adding.stdin.take().unwrap().write_all(b"kennwort\n").unwrap();
+    assert!(adding.wait().unwrap().success());
+    let served = Served::begin(dir.path(), &[], |mut command| {
+        command.env("COURTESY__LOG__LEVEL", "access").env("COURTESY__LOG__FORMAT", "json");
+        command.env("COURTESY__CLIENTS__USERS_FILE", &users);
+        command
+    });
+    let get = |field: &str| {
+        let head = format!("GET {}/a HTTP/1.1\r\nHost: a\r\nUser-Agent: ExampleBot", site.origin);
+        status(&exchange(served.proxy, &format!("{head}\r\n{field}Connection: close")))
+    };
+    // "ada+news@example.com:kennwort" (RFC 7617 §2).
+    let credentials = "YWRhK25ld3NAZXhhbXBsZS5jb206a2VubndvcnQ=";
+    assert_eq!(get(&format!("Proxy-Authorization: Basic {credentials}\r\n")), 200);
+    assert_eq!(get(""), 407);
+    let said = served.terminate();
+    let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let access: Vec<_> = lines.filter(|line| line["target"] == "access").collect();
+    assert_eq!((access.len(), &access[0]["user.name"]), (2, &name.into()), "{access:#?}");
+    assert!(access[1]["user.name"].is_null() && !said.contains("kennwort"));
 }
 
 #[test]

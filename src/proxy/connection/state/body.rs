@@ -1,6 +1,8 @@
 //! The body of a response to a client: the origin's, streamed, or the proxy's own, small and whole.
 
+use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -22,10 +24,14 @@ const READ_AHEAD_BYTES: usize = 128 << 10;
 #[derive(Debug)]
 pub struct Body {
     content: Content,
-    /// Bytes of an origin's body that were passed to hyper.
+    /// Bytes that were passed to hyper.
     passed: usize,
     active: Option<ActiveRequest>,
+    at_end: Option<AtEnd>,
 }
+
+/// What is done at the end of a body, which may come early, with the bytes that were passed.
+struct AtEnd(Box<dyn FnOnce(usize) + Send + Sync>);
 
 #[derive(Debug)]
 enum Content {
@@ -68,12 +74,12 @@ impl Body {
 
     /// Content of the proxy itself.
     pub fn own(content: impl Into<Bytes>) -> Self {
-        Self { content: Content::Own(content.into()), passed: 0, active: None }
+        Self { content: Content::Own(content.into()), passed: 0, active: None, at_end: None }
     }
 
     /// The body of an origin's response.
     pub fn origin(body: Box<ResponseBody>) -> Self {
-        Self { content: Content::Origin(body), passed: 0, active: None }
+        Self { content: Content::Origin(body), passed: 0, active: None, at_end: None }
     }
 
     /// When the origin had the whole request; `None` for the proxy's own content.
@@ -84,10 +90,37 @@ impl Body {
         }
     }
 
+    /// The address that the origin's content comes from.
+    pub fn peer(&self) -> Option<IpAddr> {
+        match &self.content {
+            Content::Own(_) => None,
+            Content::Origin(body) => body.peer(),
+        }
+    }
+
+    /// Does `work` at the end of the body.
+    pub fn at_end(&mut self, work: impl FnOnce(usize) + Send + Sync + 'static) {
+        self.at_end = Some(AtEnd(Box::new(work)));
+    }
+
     /// The same body, as that of the response to `active`.
     pub fn of_request(mut self, active: ActiveRequest) -> Self {
         self.active = Some(active);
         self
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        if let Some(AtEnd(work)) = self.at_end.take() {
+            work(self.passed);
+        }
+    }
+}
+
+impl fmt::Debug for AtEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AtEnd")
     }
 }
 
@@ -99,10 +132,13 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let Self { content, passed, active } = &mut *self;
+        let Self { content, passed, active, .. } = &mut *self;
         match content {
             Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Content::Own(bytes) => {
+                *passed += bytes.len();
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
+            }
             // hyper would accept more, although the client does not read.
             Content::Origin(_)
                 if active.as_ref().is_some_and(|it| it.state.is_output_blocked()) =>
