@@ -122,6 +122,7 @@ _courtesy_runs() {
 }
 ";
 
+/// The lone hyphen ends the options of fish's own function: what follows are those of `run`.
 const FISH: &str = r#"
 function __fish_courtesy_runs
     set -l state $COURTESY__STATE_DIR
@@ -131,5 +132,5 @@ function __fish_courtesy_runs
     command ls $state/runs 2> /dev/null
 end
 
-complete -c courtesy -n "__fish_courtesy_using_subcommand run" -x -a "(__fish_complete_subcommand --fcs-skip=2 FLAGS)"
+complete -c courtesy -n "__fish_courtesy_using_subcommand run" -x -a "(__fish_complete_subcommand --fcs-skip=2 - FLAGS)"
 "#;
