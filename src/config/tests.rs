@@ -336,7 +336,7 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
 }
 
 #[test]
-fn every_size_and_length_of_time_without_unit_is_refused_with_what_to_write() {
+fn every_size_and_length_of_time_needs_a_unit() {
     let mut refused = 0;
     for (key, example) in leaves(Schema::new().at_root()) {
         let (Some(example), Some((table, name))) = (example.as_str(), key.split_once('.')) else {

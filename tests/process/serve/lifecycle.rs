@@ -178,7 +178,7 @@ fn how_the_proxy_was_started_is_written_as_soon_as_the_log_can_be() {
 /// Every kind of file that a setting names but users, engine and parents, which have tests of their
 /// own: it is read again when it changes, and the log says which setting names it.
 #[test]
-fn the_files_that_settings_name_are_followed_and_their_settings_are_in_the_log() {
+fn files_that_settings_name_are_followed_and_the_log_says_which() {
     let dir = state_dir();
     let at = |name: &str| dir.path().join(name);
     let write_private = |name: &str, text: &str| {
