@@ -97,6 +97,19 @@ def descriptor(number):
     return "THERE" if os.path.exists(f"/proc/self/fd/{number}") else "closed"
 
 
+def standard_input():
+    return "empty" if os.read(0, 1) == b"" else "READ"
+
+
+def opened(path):
+    # To be written: by root it could act outside.
+    try:
+        os.close(os.open(path, os.O_WRONLY))
+        return "OPENED"
+    except OSError:
+        return "refused"
+
+
 def take_descriptor():
     process = call_number(434, first, 0)
     return call_number(438, process, 0, 0) and "TAKEN"
@@ -173,6 +186,13 @@ tried("inherited directory", lambda: descriptor(8))
 tried("inherited namespace", lambda: descriptor(9))
 tried("inherited path of a socket", lambda: descriptor(6))
 tried("inherited file", lambda: descriptor(5))
+tried("inherited memory of a process", lambda: descriptor(10))
+tried("inherited setting of the kernel", lambda: descriptor(11))
+tried("standard input that is memory", standard_input)
+tried("settings of the kernel", lambda: opened("/proc/sys/kernel/core_pattern"))
+tried("settings of devices", lambda: opened("/sys/kernel/uevent_helper"))
+tried("log of the kernel", lambda: opened("/dev/kmsg"))
+tried("keys of the kernel", lambda: opened("/proc/sysrq-trigger"))
 tried("mount", unhide)
 tried("mount of what is covered", bind)
 tried("interface", interface)

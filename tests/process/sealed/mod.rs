@@ -19,6 +19,7 @@ const ESCAPES: &str = include_str!("escapes.py");
 const TERMINAL: &str = include_str!("terminal.py");
 const FORBID: &str = include_str!("forbid.py");
 const THREADS: &str = include_str!("threads.py");
+const SERVICES: &str = include_str!("services.py");
 
 /// A user that has no rights and owns nothing.
 pub const ORDINARY: u32 = 65_534;
@@ -75,6 +76,7 @@ pub fn world(user: u32, script: &str) -> Ended {
         ("terminal.py", TERMINAL),
         ("forbid.py", FORBID),
         ("threads.py", THREADS),
+        ("services.py", SERVICES),
     ] {
         fs::write(dir.join(name), content).expect("a file");
     }

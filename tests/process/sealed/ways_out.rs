@@ -16,7 +16,9 @@ here = socket.socket(socket.AF_UNIX)
 here.bind("here")
 os.dup2(os.open("here", os.O_PATH), 6, inheritable=True)
 os.dup2(os.open("/etc/passwd", os.O_RDONLY), 5, inheritable=True)
-os.execvp("sh", ["sh", "-c", "\"$COURTESY\" run --sealed -- python3 \"$DIR/escapes.py\""])'"#;
+os.dup2(os.open("/proc/self/mem", os.O_RDWR), 10, inheritable=True)
+os.dup2(os.open("/proc/sys/kernel/core_pattern", os.O_RDONLY), 11, inheritable=True)
+os.execvp("sh", ["sh", "-c", "\"$COURTESY\" run --sealed -- python3 \"$DIR/escapes.py\" 0</proc/self/mem"])'"#;
     for user in users() {
         let ended = world(user, script);
         for line in [
@@ -46,6 +48,13 @@ os.execvp("sh", ["sh", "-c", "\"$COURTESY\" run --sealed -- python3 \"$DIR/escap
             "inherited namespace: closed",
             "inherited path of a socket: closed",
             "inherited file: THERE",
+            "inherited memory of a process: closed",
+            "inherited setting of the kernel: closed",
+            "standard input that is memory: empty",
+            "settings of the kernel: refused",
+            "settings of devices: refused",
+            "log of the kernel: refused",
+            "keys of the kernel: refused",
             "mount: refused",
             "mount of what is covered: refused",
             "interface: EPERM",
@@ -66,7 +75,58 @@ os.execvp("sh", ["sh", "-c", "\"$COURTESY\" run --sealed -- python3 \"$DIR/escap
         ] {
             assert!(told.contains(destination), "{destination}: {told}");
         }
+        assert!(
+            ended.said.contains("a service of these is reached with --reach "),
+            "{}",
+            ended.said
+        );
         assert_eq!(ended.served, [""; 0], "nothing but refusals");
+    }
+}
+
+#[test]
+fn sockets_of_services_are_covered_those_of_before_and_those_that_come_later() {
+    let script = r#"
+        mkdir -p "$HOME/.ssh" "$TMPDIR/tmux-7"
+        echo "Host *" >"$HOME/.ssh/config"
+        set -- /run/docker.sock /run/late.sock /run/podman/late.sock "/run/user/$AS/bus" "/run/user/$AS/late/bus" \
+            /run/libvirt/libvirt-sock /run/late/daemon.sock "$HOME/.gnupg/S.gpg-agent" "$HOME/.ssh/cm-late" \
+            "$HOME/.ssh/masters/site" "$HOME/.docker/run/docker.sock" "$TMPDIR/tmux-7/late" "$TMPDIR/ssh-7/agent.7" \
+            "$TMPDIR/.X11-unix/X7" "$TMPDIR/podman/engine.sock" "$TMPDIR/buses/second" "$HOME/lxd/unix.socket"
+        export CONTAINER_HOST="unix://$TMPDIR/podman/engine.sock" LXD_DIR="$HOME/lxd" \
+            DBUS_SESSION_BUS_ADDRESS="unix:path=/none,guid=7;unix:path=$TMPDIR/buses/second"
+        python3 "$DIR/services.py" serve "$DIR/tmp" "$@" & services=$!
+        while ! [ -e "$DIR/tmp/ready" ]; do sleep 0.01; done
+        "$COURTESY" run --summary none --sealed -- python3 "$DIR/services.py" try "$DIR/tmp" "$@"
+        echo "ended $?"
+        wait $services
+        rm "$DIR/tmp/ready"
+        python3 "$DIR/services.py" serve "$DIR/tmp" /run/docker.sock & services=$!
+        while ! [ -e "$DIR/tmp/ready" ]; do sleep 0.01; done
+        "$COURTESY" run --summary none --sealed --keep-socket /run/docker.sock -- python3 -c '
+import socket
+socket.socket(socket.AF_UNIX).connect("/run/docker.sock")
+print("kept")'
+        "$COURTESY" run --summary none --sealed --reach /run/docker.sock -- python3 -c '
+import socket
+socket.socket(socket.AF_UNIX).connect("/run/docker.sock")
+print("relayed")'
+        "$COURTESY" run --summary none --sealed -- sh -c 'cat /run/secrets/password "$HOME/.ssh/config"'
+        cd /run
+        "$COURTESY" run --summary none --sealed -- python3 -c '
+import socket
+try: socket.socket(socket.AF_UNIX).connect("docker.sock")
+except OSError: print("covered from within")'
+        kill $services"#;
+    for user in users() {
+        let ended = world(user, script);
+        ended.has("ended 0");
+        let tried: Vec<_> = ended.said.lines().filter(|it| it.ends_with(", covered")).collect();
+        assert_eq!(tried.len(), 17, "{}", ended.said);
+        assert!(!ended.said.contains("REACHED"), "{}", ended.said);
+        for line in ["kept", "relayed", "secret", "Host *", "covered from within"] {
+            ended.has(line);
+        }
     }
 }
 

@@ -17,6 +17,15 @@ case $* in
     mkdir -p /opt/firefox/distribution
     ;;
 esac
+# A place for sockets of services.
+case $* in
+*/run/docker.sock*)
+    mount -t tmpfs none /run
+    mkdir -p /run/podman /run/secrets "/run/user/$AS"
+    echo secret >/run/secrets/password
+    chown -R "$AS:$AS" /run
+    ;;
+esac
 mount --bind "$COURTESY" "$DIR/courtesy"
 mkdir -p "$DIR/state" "$DIR/tmp"
 chown -R "$AS:$AS" "$DIR/state" "$DIR/tmp"

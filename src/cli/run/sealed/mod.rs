@@ -10,6 +10,7 @@
 //! ```
 
 mod channel;
+mod covered;
 mod descriptors;
 mod firefox;
 mod flags;
@@ -37,10 +38,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
+use rustix::process::geteuid;
 use tracing::warn;
 
 use super::super::clients::{self, ClientSetup};
@@ -56,6 +58,7 @@ use crate::name_server::{NameServer, VirtualAddresses};
 use crate::proxy::RedirectKind;
 use crate::runtime::lock::Lock;
 use crate::server::Listeners;
+use covered::Kept;
 pub use flags::SealedFlags;
 use messages::{NotExecuted, Release};
 use mounts::Mount;
@@ -85,7 +88,7 @@ pub fn run(
     let services = flags.services();
     let relay =
         Relay::new(&services, Arc::clone(&virtual_addresses), Arc::clone(&refused), records);
-    let files = TemporaryDir::new(Purpose::Sealed)?;
+    let files = TemporaryDir::new_passable(Purpose::Sealed)?;
     let entered = child.enter();
     let names = NameServer::new(Arc::clone(&virtual_addresses), Arc::clone(proxy.egress()));
     let (udp, tcp) = sealed.take_names()?;
@@ -94,11 +97,12 @@ pub fn run(
     let packets = sealed.watch(&refused, &virtual_addresses)?;
     let reached = unix_relay::start(&relay, &flags.sockets(), files.path()).or_exit(Exit::Usage)?;
     drop(entered);
-    let setup = clients::set_up(proxy.address, no_proxy, &settings)?;
+    let (setup, _clients) = clients::set_up_for_command(proxy.address, no_proxy, &settings)?;
     let ended = match sealed.release(&release(&setup, files.path(), flags, reached)?)? {
         Some(failed) => Err(not_started(&command[0], &failed)),
         None => child.wait_for_status(false).map(|(status, connections)| {
             note_killed(status, sealed.has_processes());
+            note_users(status);
             (code(status), connections)
         }),
     };
@@ -115,6 +119,16 @@ pub fn run(
 fn note_killed(status: ExitStatus, has_processes: bool) {
     if let Some(number) = status.signal().filter(|_| has_processes) {
         warn!("signal {number} ended the process that starts the command, and the command with it");
+    }
+}
+
+/// Says why a program of root may have failed that becomes another user, as a daemon does.
+fn note_users(status: ExitStatus) {
+    if geteuid().is_root() && !status.success() {
+        warn!(
+            "root is the only user inside, and cannot become another one (setuid, sudo -u): a command that \
+             does is to be run sealed as that user (sudo -u USER courtesy run --sealed)"
+        );
     }
 }
 
@@ -157,36 +171,40 @@ fn release(
     flags: &SealedFlags,
     reached: Vec<Mount>,
 ) -> Result<Release, Failure> {
-    let shown = [&flags.keep_socket[..], &flags.sockets()].concat();
-    let mut mounts = mounts_of(setup, dir, &shown)
+    let mounts = mounts_of(setup, dir, flags, reached)
         .map_err(|error| anyhow::anyhow!("cannot make the files of the command: {error}"))
         .or_exit(Exit::InputOutput)?;
-    mounts.extend(reached);
     let variables = clients::variables(setup);
     let pairs = variables.into_iter().map(|variable| (variable.name.to_owned(), variable.value));
     let allocator = environment::variable(ALLOCATOR).map(|value| (ALLOCATOR.to_owned(), value));
     Ok(Release { variables: pairs.chain(allocator).collect(), mounts })
 }
 
-/// The name server, the authorities, and an empty file over each socket.
-fn mounts_of(setup: &ClientSetup, dir: &Path, keep: &[PathBuf]) -> io::Result<Vec<Mount>> {
+/// The name server, the authorities, the sockets of `--reach`, and what covers other sockets.
+fn mounts_of(
+    setup: &ClientSetup,
+    dir: &Path,
+    flags: &SealedFlags,
+    reached: Vec<Mount>,
+) -> io::Result<Vec<Mount>> {
     let names = dir.join("resolv.conf");
     fs::write(&names, format!("nameserver {}\n", sockets::NAME_SERVER))?;
     let target = Path::new("/etc/resolv.conf").canonicalize().map_err(|error| {
         io::Error::new(error.kind(), format!("/etc/resolv.conf is not there: {error}"))
     })?;
     let mut mounts = vec![Mount { source: names, target }];
+    let mut own = vec![dir.to_owned()];
     if let Some(trust) = &setup.trust {
         mounts.extend(trust::mounts(trust, dir)?);
         let authorities = trust::one_by_one(trust, dir)?;
         mounts.extend(nss::mounts(&authorities, dir));
         mounts.extend(firefox::mounts(&authorities, dir));
+        own.extend(trust.authority.parent().map(Path::to_owned));
     }
-    let empty = dir.join("empty");
-    fs::write(&empty, "")?;
-    let hidden = mounts::sockets_to_hide(keep).into_iter();
-    mounts.extend(hidden.map(|target| Mount { source: empty.clone(), target }));
-    Ok(mounts)
+    mounts.extend(reached);
+    mounts.extend(mounts::kernel_log(dir)?);
+    let sockets = [&flags.keep_socket[..], &flags.sockets()].concat();
+    covered::cover(mounts, Kept { sockets: &sockets, directories: &own }, dir)
 }
 
 fn not_started(program: &OsString, failed: &NotExecuted) -> Failure {

@@ -1,13 +1,14 @@
 //! What the command sees in the place of files and sockets of the machine.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::mount_bind;
+use rustix::fs::StatVfsMountFlags;
+use rustix::mount::{MountFlags, mount_bind_recursive, mount_remount};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
-
-use super::super::super::environment;
 
 /// A file or directory, and what it is mounted over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,67 +17,89 @@ pub struct Mount {
     pub target: PathBuf,
 }
 
-/// Makes the mounts in their order.
+/// Makes the mounts in their order, each with those below its source. The current directory is then that of
+/// its path: by the one before, what is covered could be reached.
 ///
 /// # Errors
 ///
-/// Of the first that the system refuses, with its target.
+/// Of the first that the system refuses, with its target; the current directory is not there any more.
 pub fn make(mounts: &[Mount]) -> io::Result<()> {
     for Mount { source, target } in mounts {
-        mount_bind(source, target).map_err(|error| {
+        mount_bind_recursive(source, target).map_err(|error| {
             io::Error::other(format!("cannot mount over {}: {error}", target.display()))
         })?;
+    }
+    protect_kernel()?;
+    let Ok(current) = std::env::current_dir() else { return Ok(()) };
+    std::env::set_current_dir(&current).map_err(|error| {
+        let current = current.display();
+        io::Error::other(format!(
+            "sockets of services live in {current}, which is covered: {error}"
+        ))
+    })
+}
+
+/// What the kernel offers to root for the whole machine, whatever namespace it is in: settings (one names a
+/// program that the kernel starts outside), interrupts, buses, and the keys of sysrq(7).
+const KERNEL: [&str; 6] =
+    ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi"];
+
+/// Makes what root could change outside read-only. Others may not write there, and it is left alone.
+fn protect_kernel() -> io::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    for path in KERNEL.map(Path::new).into_iter().filter(|path| path.exists()) {
+        mount_bind_recursive(path, path).map_err(|error| named(error.into(), path))?;
+    }
+    // Each mount below, such as those of control groups, is one of its own.
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    for path in mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(Path::new) {
+        let is_kernels = path.starts_with("/sys") || KERNEL.iter().any(|it| path.starts_with(it));
+        if is_kernels && !is_read_only(path)? {
+            make_read_only(path).map_err(|error| named(error.into(), path))?;
+        }
     }
     Ok(())
 }
 
-/// Sockets of services that act outside of the namespaces for each client that writes to them: message buses,
-/// container engines, resolvers and agents. Below `$XDG_RUNTIME_DIR` where they begin with `~`.
-const SOCKETS: [&str; 19] = [
-    "/run/dbus/system_bus_socket",
-    "/run/systemd/private",
-    "/run/systemd/resolve/io.systemd.Resolve",
-    "/run/systemd/resolve/io.systemd.Resolve.Monitor",
-    "/run/systemd/io.systemd.ManagedOOM",
-    "/run/avahi-daemon/socket",
-    "/run/nscd/socket",
-    "/run/docker.sock",
-    "/run/podman/podman.sock",
-    "/run/containerd/containerd.sock",
-    "/run/crio/crio.sock",
-    "/run/snapd.socket",
-    "~/bus",
-    "~/systemd/private",
-    "~/docker.sock",
-    "~/podman/podman.sock",
-    "~/gnupg/S.gpg-agent",
-    "~/gnupg/S.gpg-agent.ssh",
-    "~/keyring/ssh",
-];
+/// The kernel's log, to which root could write what a service outside passes on: an empty file is over it.
+/// A file system that is read-only keeps nobody from writing to a device. Others may not write there.
+///
+/// # Errors
+///
+/// The file cannot be made in `dir`.
+pub fn kernel_log(dir: &Path) -> io::Result<Option<Mount>> {
+    let target = PathBuf::from("/dev/kmsg");
+    if !geteuid().is_root() || !target.exists() {
+        return Ok(None);
+    }
+    let source = dir.join("kmsg");
+    fs::write(&source, "")?;
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o444))?;
+    Ok(Some(Mount { source, target }))
+}
 
-/// The sockets of [`SOCKETS`], and of variables that name some, which are there and not in `keep`.
-pub fn sockets_to_hide(keep: &[PathBuf]) -> Vec<PathBuf> {
-    let runtime_dir = environment::variable("XDG_RUNTIME_DIR")
-        .unwrap_or_else(|| format!("/run/user/{}", geteuid().as_raw()));
-    let listed = SOCKETS.iter().map(|socket| match socket.strip_prefix("~/") {
-        Some(rest) => Path::new(&runtime_dir).join(rest),
-        None => PathBuf::from(socket),
-    });
-    let agent = environment::variable("SSH_AUTH_SOCK").map(PathBuf::from);
-    let bus = environment::variable("DBUS_SESSION_BUS_ADDRESS");
-    let bus = bus.and_then(|bus| {
-        let path = bus.strip_prefix("unix:path=")?;
-        Some(PathBuf::from(path.split([',', ';']).next()?))
-    });
-    let docker = environment::variable("DOCKER_HOST")
-        .and_then(|host| Some(PathBuf::from(host.strip_prefix("unix://")?)));
-    let keep: Vec<_> = keep.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let mut found: Vec<_> = listed
-        .chain([agent, bus, docker].into_iter().flatten())
-        .filter_map(|path| path.canonicalize().ok())
-        .filter(|path| !keep.contains(path))
-        .collect();
-    found.sort();
-    found.dedup();
-    found
+fn named(error: io::Error, path: &Path) -> io::Error {
+    io::Error::other(format!("cannot make {} read-only: {error}", path.display()))
+}
+
+fn is_read_only(path: &Path) -> io::Result<bool> {
+    Ok(rustix::fs::statvfs(path)?.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+/// The mount keeps what else it is: a namespace of users may take none of these from it.
+fn make_read_only(path: &Path) -> rustix::io::Result<()> {
+    let present = rustix::fs::statvfs(path)?.f_flag;
+    let kept = [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ];
+    let kept = kept.into_iter().filter(|(is, _)| present.contains(*is)).map(|(_, flag)| flag);
+    let flags = MountFlags::BIND | MountFlags::RDONLY;
+    mount_remount(path, kept.fold(flags, |all, flag| all | flag), "")
 }

@@ -41,6 +41,7 @@ fn take_channel() -> io::Result<Channel> {
     let received = channel.receive_descriptors()?;
     let stdin = received.first().ok_or_else(|| io::Error::other("no standard input has come"))?;
     rustix::stdio::dup2_stdin(stdin)?;
+    descriptors::replace_standard_of_the_kernel()?;
     Ok(channel)
 }
 
