@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
@@ -14,20 +14,25 @@ const PREFIX: &str = "courtesy-";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Bundle,
+    Clients,
     Demo,
     SecondDemo,
     Sealed,
+    State,
 }
 
 impl Purpose {
-    const ALL: [Self; 4] = [Self::Bundle, Self::Demo, Self::SecondDemo, Self::Sealed];
+    const ALL: [Self; 6] =
+        [Self::Bundle, Self::Clients, Self::Demo, Self::SecondDemo, Self::Sealed, Self::State];
 
     const fn word(self) -> &'static str {
         match self {
             Self::Bundle => "bundle",
+            Self::Clients => "clients",
             Self::Demo => "demo",
             Self::SecondDemo => "demo-two",
             Self::Sealed => "sealed",
+            Self::State => "state",
         }
     }
 }
@@ -39,7 +44,7 @@ const ENTRIES_MAX: usize = 10_000;
 /// How often a directory is made again that was removed before it was locked.
 const ATTEMPTS: usize = 5;
 
-/// A directory among the temporary files that only this user can read; it is removed when this is dropped.
+/// A directory among the temporary files that only this user can list; it is removed when this is dropped.
 /// While its process lives, it is locked (flock(2)); one that is not is removed by a later process.
 #[derive(Debug)]
 pub struct TemporaryDir {
@@ -55,6 +60,19 @@ impl TemporaryDir {
     /// It cannot be made.
     pub fn new(purpose: Purpose) -> io::Result<Self> {
         Self::new_in(&std::env::temp_dir(), purpose)
+    }
+
+    /// Makes one through which every user passes to the files that it is open for. It is below `/tmp` where
+    /// the directory of temporary files is closed to others.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub fn new_passable(purpose: Purpose) -> io::Result<Self> {
+        let all = Some(std::env::temp_dir()).filter(|all| is_passable(all));
+        let dir = Self::new_in(&all.unwrap_or_else(|| "/tmp".into()), purpose)?;
+        fs::set_permissions(&dir.path, fs::Permissions::from_mode(0o711))?;
+        Ok(dir)
     }
 
     fn new_in(all: &Path, purpose: Purpose) -> io::Result<Self> {
@@ -81,6 +99,13 @@ impl Drop for TemporaryDir {
         // One that stays is no trouble worth words.
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+/// Whether every user passes through a directory, by its permissions and those of all above it.
+pub fn is_passable(directory: &Path) -> bool {
+    let Ok(directory) = directory.canonicalize() else { return false };
+    let passes = |it: &Path| fs::metadata(it).is_ok_and(|found| found.mode() & 0o001 != 0);
+    directory.ancestors().all(passes)
 }
 
 /// Removes directories of this user whose processes were killed.

@@ -81,6 +81,51 @@ fn it_ends_as_the_command_does() {
 }
 
 #[test]
+fn a_program_that_becomes_another_user_reads_what_it_is_to_trust_and_not_the_key() {
+    use std::os::unix::fs::PermissionsExt;
+
+    // As a home directory is: closed to others.
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let script = r#"cat "$SSL_CERT_FILE" "$CURL_CA_BUNDLE" "$NODE_EXTRA_CA_CERTS" "$WGETRC" >/dev/null && echo read
+        ls "${PHP_INI_SCAN_DIR##*:}" && cat "$STATE/ca/ca.key""#;
+    let mut arguments = vec!["run", "--"];
+    if rustix::process::geteuid().is_root() {
+        arguments.extend(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]);
+    }
+    arguments.extend(["sh", "-c", script]);
+    let ended = end(courtesy(&state, &arguments).env("STATE", &state));
+    assert!(ended.stdout.starts_with("read\n"), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("courtesy.ini"), "{}", ended.stdout);
+    assert_eq!(ended.stdout.contains("PRIVATE KEY"), !rustix::process::geteuid().is_root());
+    let mode = |path: &str| state.join(path).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("ca/ca.key"), mode("ca")), (0o600, 0o700));
+    let trusted =
+        end(&mut courtesy(&state, &["run", "--", "sh", "-c", r#"echo "$SSL_CERT_FILE""#]));
+    let trusted = Path::new(trusted.stdout.trim_end());
+    assert!(!trusted.exists() && !trusted.parent().unwrap().exists(), "{}", trusted.display());
+    let closed =
+        trusted.ancestors().skip(2).find(|it| it.metadata().unwrap().permissions().mode() & 1 == 0);
+    assert_eq!(closed, None, "everybody passes to it");
+}
+
+#[test]
+fn a_home_that_cannot_be_written_ends_no_run() {
+    let ended = end(&mut courtesy(
+        Path::new("/proc/none"),
+        &["run", "--", "sh", "-c", r#"cat "$SSL_CERT_FILE" | grep -c BEGIN"#],
+    ));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_ne!(ended.stdout, "0\n");
+    let expected = "cannot make /proc/none/runs/";
+    assert!(
+        ended.stderr.contains(expected) && ended.stderr.contains("are not kept"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
 fn a_command_that_cannot_be_run_ends_as_in_a_shell() {
     let missing = run(&["no-such-command"]);
     assert_eq!(missing.code, Some(127));

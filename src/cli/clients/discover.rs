@@ -1,16 +1,19 @@
 //! The client setup of this machine: reads the environment, and writes the files that make clients
 //! trust the proxy's certificate authority.
 
+use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::super::environment::{self, variable};
 use super::super::exit::{Exit, Failure, OrExit};
 use super::super::no_proxy::NoProxy;
-use super::php;
+use super::super::temporary_dir::{Purpose, TemporaryDir, is_passable};
 use super::setup::{ClientSetup, TrustFiles};
 use super::trust_files::{self, Inherited};
+use super::{java, php};
 use crate::ca::Authority;
 use crate::config::Settings;
 use crate::proxy::HttpsMode;
@@ -23,17 +26,63 @@ pub fn set_up(
     no_proxy: NoProxy,
     settings: &Settings,
 ) -> Result<ClientSetup, Failure> {
-    let dir = settings.state_dir.join("clients");
+    set_up_in(&settings.state_dir.join("clients"), proxy, no_proxy, settings)
+}
+
+/// The same for one command, whose programs may become another user: where others cannot read the files
+/// of the state directory, they have copies among the temporary files, as long as what is returned with
+/// them lives. The authority's key stays where it is.
+pub fn set_up_for_command(
+    proxy: SocketAddr,
+    no_proxy: NoProxy,
+    settings: &Settings,
+) -> Result<(ClientSetup, Option<TemporaryDir>), Failure> {
+    if is_passable(&settings.state_dir) {
+        return Ok((set_up(proxy, no_proxy, settings)?, None));
+    }
+    let kept = settings.state_dir.join("clients");
+    let files = TemporaryDir::new_passable(Purpose::Clients).or_exit(Exit::InputOutput)?;
+    // A store for Java takes a large part of a second to make: the one that is there goes with it.
+    java::copy_store(&kept, files.path());
+    let setup = set_up_in(files.path(), proxy, no_proxy, settings)?;
+    java::copy_store(files.path(), &kept);
+    open_to_others(files.path())
+        .map_err(|error| not_written(files.path(), &error))
+        .or_exit(Exit::InputOutput)?;
+    Ok((setup, Some(files)))
+}
+
+/// Whatever the umask has taken.
+fn open_to_others(dir: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        let is_dir = path.is_dir();
+        std::fs::set_permissions(
+            &path,
+            Permissions::from_mode(if is_dir { 0o755 } else { 0o644 }),
+        )?;
+        if is_dir {
+            open_to_others(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_up_in(
+    dir: &Path,
+    proxy: SocketAddr,
+    no_proxy: NoProxy,
+    settings: &Settings,
+) -> Result<ClientSetup, Failure> {
     let trust = match settings.https().mode {
-        HttpsMode::Intercept => Some(trust(&dir, settings)?),
+        HttpsMode::Intercept => Some(trust(dir, settings)?),
         HttpsMode::Classify => None,
     };
     let java_options = variable("JAVA_TOOL_OPTIONS").unwrap_or_default();
     let bundle = trust.as_ref().map(|trust| trust.bundle.as_path());
-    let php_scan_dir =
-        php::prepare(&dir, bundle, &variable("PHP_INI_SCAN_DIR").unwrap_or_default())
-            .map_err(|error| not_written(&dir, &error))
-            .or_exit(Exit::InputOutput)?;
+    let php_scan_dir = php::prepare(dir, bundle, &variable("PHP_INI_SCAN_DIR").unwrap_or_default())
+        .map_err(|error| not_written(dir, &error))
+        .or_exit(Exit::InputOutput)?;
     Ok(ClientSetup { proxy, credentials: None, no_proxy, trust, java_options, php_scan_dir })
 }
 

@@ -16,11 +16,25 @@ pub const PASSWORD: &str = "changeit";
 
 const END_OF_CERTIFICATE: &str = "-----END CERTIFICATE-----\n";
 
+/// The store, and the authority that it was made for.
+const FILES: [&str; 2] = ["java.truststore", "java.made-for"];
+
+/// Copies the store of one directory to another, unless it has the same. What fails is made again.
+pub fn copy_store(from: &Path, to: &Path) {
+    let [here, there] = [from, to].map(|dir| fs::read(dir.join(FILES[1])).ok());
+    if here.is_some() && here != there {
+        let made = fs::create_dir_all(to);
+        let _ = made.and_then(|()| {
+            FILES.iter().try_for_each(|name| fs::copy(from.join(name), to.join(name)).map(drop))
+        });
+    }
+}
+
 /// The store in `dir`. It is made only when `authority` has changed: each start of `keytool` takes a
 /// large part of a second.
 pub fn store(dir: &Path, authority: &str) -> Option<PathBuf> {
     let keytool = which::find("keytool")?;
-    let (store, made_for) = (dir.join("java.truststore"), dir.join("java.made-for"));
+    let [store, made_for] = FILES.map(|name| dir.join(name));
     if store.is_file() && fs::read_to_string(&made_for).is_ok_and(|text| text == authority) {
         return Some(store);
     }

@@ -13,7 +13,7 @@ mod trust_files;
 mod variables;
 mod write;
 
-pub use discover::set_up;
+pub use discover::{set_up, set_up_for_command};
 pub use setup::{ClientSetup, TrustFiles, reachable};
 pub use variables::{Variable, variables};
 

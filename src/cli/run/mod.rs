@@ -27,7 +27,7 @@ use super::flags::ConfigFlags;
 use super::logging;
 use super::no_proxy::NoProxyFlags;
 use super::rlimits::Rlimits;
-use super::temporary_dir;
+use super::temporary_dir::{self, Purpose, TemporaryDir};
 use crate::admin::panics;
 use crate::audit;
 use crate::config::{LogLevel, Settings};
@@ -115,7 +115,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     settings.limits.drain_timeout = settings.limits.drain_timeout.min(LEFT_BEHIND_MAX);
     settings.under_run = true;
     let id = audit::new_id(now);
-    let records = run_dir(&settings, &id)?;
+    let (records, _state) = run_dir(&mut settings, &id)?;
     let old = remove_old(&settings, &id, args.keep);
     let RunOutcome { ended, report, sealed } = if args.sealed.sealed {
         let command = (&args.sealed, &args.command[..]);
@@ -142,7 +142,8 @@ fn run_with_variables(
     rlimits: &Rlimits,
 ) -> Result<RunOutcome, Failure> {
     let proxy = EphemeralProxy::start(settings.clone(), records)?;
-    let setup = clients::set_up(proxy.address, args.no_proxy.list(), settings)?;
+    let (setup, _files) =
+        clients::set_up_for_command(proxy.address, args.no_proxy.list(), settings)?;
     let (program, arguments) = args.command.split_first().expect("the command line has one");
     let variables = clients::variables(&setup);
     let mut command = Command::new(program);
@@ -162,13 +163,29 @@ fn remove_old(settings: &Settings, id: &str, keep: Option<usize>) -> Option<Join
     thread.map_err(|error| warn!("old runs are not removed: {error}")).ok()
 }
 
-/// The audit directory of this run: its own, so that the runs share no lock.
-fn run_dir(settings: &Settings, id: &str) -> Result<PathBuf, Failure> {
-    let dir = settings.state_dir.join("runs").join(id);
-    create_private(&dir)
-        .map_err(|error| anyhow::anyhow!("cannot make {}: {error}", dir.display()))
+/// The audit directory of this run: its own, so that the runs share no lock. Where the state directory
+/// cannot be written, the state is among the temporary files, as long as the run lasts.
+fn run_dir(settings: &mut Settings, id: &str) -> Result<(PathBuf, Option<TemporaryDir>), Failure> {
+    let run = |settings: &Settings| settings.state_dir.join("runs").join(id);
+    let Err(error) = create_private(&run(settings)) else {
+        return Ok((run(settings).join("audit"), None));
+    };
+    let state = TemporaryDir::new(Purpose::State).map_err(|_| not_made(&run(settings), &error));
+    let state = state.or_exit(Exit::InputOutput)?;
+    warn!(
+        "{}: the records of this run, and the authority that its command trusts, are not kept; \
+         --state-dir names another directory",
+        not_made(&run(settings), &error)
+    );
+    state.path().clone_into(&mut settings.state_dir);
+    create_private(&run(settings))
+        .map_err(|error| not_made(&run(settings), &error))
         .or_exit(Exit::InputOutput)?;
-    Ok(dir.join("audit"))
+    Ok((run(settings).join("audit"), Some(state)))
+}
+
+fn not_made(dir: &Path, error: &std::io::Error) -> anyhow::Error {
+    anyhow::anyhow!("cannot make {}: {error}", dir.display())
 }
 
 fn create_private(dir: &Path) -> std::io::Result<()> {
