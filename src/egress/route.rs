@@ -124,6 +124,9 @@ fn remedy(ip: IpAddr, under_run: bool) -> &'static str {
         "Under `courtesy run` loopback is outside the proxy: a service of the program's own is reached when \
          its client follows NO_PROXY. To send a site on this machine through the proxy, start with both \
          --proxy-loopback and --allow-private"
+    } else if under_run && is_private(ip) {
+        "From a sealed run a service there is reached by --reach HOST:PORT. To allow it as a site, list its \
+         block in egress.allow, or start with --allow-private"
     } else if is_private(ip) {
         "To allow it, list its block in egress.allow, or start with --allow-private"
     } else {
@@ -222,6 +225,7 @@ pub(super) mod tests {
             under_run.contains("NO_PROXY")
                 && under_run.contains("--proxy-loopback and --allow-private")
         );
+        assert!(remedy([10, 0, 0, 1].into(), true).contains("--reach HOST:PORT"));
         for (ip, under_run) in [([127, 0, 0, 1], false), ([10, 0, 0, 1], true)] {
             assert!(
                 remedy(ip.into(), under_run).ends_with("or start with --allow-private"),

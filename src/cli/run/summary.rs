@@ -109,6 +109,10 @@ impl Summary {
         let mut text = String::new();
         if !each.is_empty() {
             text.push_str(&format!("          refused, as not served: {}\n", each.join(", ")));
+            let tcp = destinations.keys().find(|it| !it.ends_with("/udp"));
+            let remedy = tcp
+                .map(|it| format!("          a service of these is reached with --reach {it}\n"));
+            text.extend(remedy);
         }
         if sealed.relayed > 0 {
             let connections = plural(sealed.relayed, "connection");
@@ -131,9 +135,13 @@ impl Summary {
         }
         if self.report.counts.distrusting > 0 {
             let hosts = plural(self.report.counts.distrusting, "host");
+            let sealed = match self.sealed {
+                Some(_) => "",
+                None => ", or use --sealed, where Chromium, Firefox and the system's store have it",
+            };
             warnings.push(format!(
                 "by HTTPS the program left {hosts} unread: it does not trust courtesy's certificate authority, \
-                 and takes those it trusts from a setting of its own: see courtesy ca install-help"
+                 and takes those it trusts from a setting of its own: see courtesy ca install-help{sealed}"
             ));
         }
         let DirectConnections { count, named } = &self.connections;

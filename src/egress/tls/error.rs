@@ -86,6 +86,10 @@ fn alert_name(alert: AlertDescription) -> String {
     name
 }
 
+/// What to do about an authority that is not known.
+const TRUST: &str =
+    "To trust its authority, name a file with that in tls.extra_roots, or with --extra-root";
+
 fn describe_certificate(reason: &CertificateError) -> String {
     use CertificateError as E;
     match reason {
@@ -95,7 +99,7 @@ fn describe_certificate(reason: &CertificateError) -> String {
             format!("it has expired, {days} days ago")
         }
         E::NotValidYet | E::NotValidYetContext { .. } => "it is not valid yet".into(),
-        E::UnknownIssuer => "its issuer is unknown".into(),
+        E::UnknownIssuer => format!("its issuer is unknown. {TRUST}"),
         E::NotValidForName => "it is for another name".into(),
         E::NotValidForNameContext { presented, .. } => describe_names(presented),
         E::InvalidPurpose | E::InvalidPurposeContext { .. } => {
@@ -142,7 +146,10 @@ fn plain(name: &str) -> String {
 fn describe_other(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     use webpki::Error as E;
     if let Some(finding) = error.downcast_ref::<Finding>() {
-        return finding.to_string();
+        return match finding {
+            Finding::SelfSigned | Finding::ChainBroken => format!("{finding}. {TRUST}"),
+            Finding::WeakKey => finding.to_string(),
+        };
     }
     match error.downcast_ref::<E>() {
         Some(E::CaUsedAsEndEntity) => {

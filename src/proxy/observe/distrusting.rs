@@ -31,8 +31,9 @@ impl Distrusting {
 pub const fn remedy(under_run: bool) -> &'static str {
     if under_run {
         "this program takes its CAs from its own setting, not from the variables of `courtesy run`: \
-         name the file in $SSL_CERT_FILE there, or see `courtesy ca install-help`"
+         name the file in $SSL_CERT_FILE there, see `courtesy ca install-help`, or run it with --sealed, where \
+         Chromium, Firefox and the system's store have the CA"
     } else {
-        "see `courtesy ca install-help`, or use `courtesy run`"
+        "see `courtesy ca install-help`, or use `courtesy run --sealed`"
     }
 }

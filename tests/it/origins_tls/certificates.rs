@@ -29,7 +29,10 @@ fn hostile(authority: &Authority) -> Vec<(&'static str, Site)> {
             authority.issue(&params(&["other.example", "127.0.0.2"])),
         ),
         ("it has no subject alternative name", common_name_only(authority)),
-        ("its issuer is unknown", unknown_issuer()),
+        (
+            "its issuer is unknown. To trust its authority, name a file with that in tls.extra_roots",
+            unknown_issuer(),
+        ),
         ("its chain is broken", broken_chain(authority)),
         ("it is self-signed", self_signed()),
         (
