@@ -2,7 +2,7 @@
 
 import re
 
-from support import ROOT, Case, read
+from support import COURTESY, ROOT, Case, read
 
 # Named by the table of places, and not there yet.
 PLACES_TO_COME = ["src/cli/NAME.rs", "src/pace/"]
@@ -38,6 +38,22 @@ class Pages(Case):
 
     def test_the_readme_is_short(self):
         self.assertLessEqual(len(read("README.md").splitlines()), 150)
+
+    def test_the_readme_begins_with_what_it_runs_on_and_both_commands(self):
+        text = read("README.md")
+        self.assertIn("Linux", text[:200])
+        first = re.search(r"```console\n(.*?)```", text, re.DOTALL)[1].splitlines()
+        self.assertEqual([line.split("#")[0].strip() for line in first],
+                         ["$ cargo run --release -- demo", "$ tests/run"])
+
+    def test_the_first_denial_waits_for_nothing_and_reads_no_notices(self):
+        denial = re.search(r"## A first denial\n(.*?)\n## ", read("README.md"), re.DOTALL)[1]
+        for cannot_be_relied_on in ["serve &", "jq ", "example.com/private"]:
+            self.assertNotIn(cannot_be_relied_on, denial)
+        commands = re.findall(r"^\$ (courtesy (?:[a-z]+ )+?)(?=--|$)", denial, re.MULTILINE)
+        self.assertEqual(commands, ["courtesy run ", "courtesy audit query ", "courtesy audit verify "])
+        for command in commands:
+            self.succeed(COURTESY, *command.split()[1:], "--help")
 
     def test_what_the_table_of_places_names_exists(self):
         for path in re.findall(r"`((?:src|tests|config|deploy)/[^`*]*)`", read("docs/develop/where-to-change.md")):
