@@ -43,18 +43,14 @@ impl Lanes {
     ///
     /// Why there will be none in time.
     pub async fn acquire(&self, request: &TurnRequest<'_>) -> Result<Turn, NoTurn> {
-        match self.try_acquire(request)? {
+        match self.try_acquire(request) {
             TryAcquire::Turn(turn) => Ok(turn),
             TryAcquire::Wait(wait) => box_future(|| self.wait_for_turn(request, wait)).await,
         }
     }
 
     /// A turn of the request, if it need not wait: the common case, without a future.
-    ///
-    /// # Errors
-    ///
-    /// [`NoTurn::Full`]: the pace of no more origins can be remembered.
-    pub fn try_acquire<'a>(&self, request: &TurnRequest<'a>) -> Result<TryAcquire<'a>, NoTurn> {
+    pub fn try_acquire<'a>(&self, request: &TurnRequest<'a>) -> TryAcquire<'a> {
         let now = self.now();
         let (arrival, mode, begins_visit) = self.arrival(request, now);
         let begins_visit = begins_visit && mode != PaceMode::Off;
@@ -66,7 +62,7 @@ impl Lanes {
         let is_observed = mode == PaceMode::Observe;
         let conditions =
             TurnConditions { role, deadline, is_observed, site_pace: request.site_pace };
-        self.with_lane(request.origin, |cell, state| {
+        self.with_lane(request.origin, request.client, |cell, state| {
             let id = match mode {
                 PaceMode::Enforce => match state.lane.try_acquire(&arrival, now) {
                     Some(id) => Some(id),
@@ -172,8 +168,9 @@ impl Lanes {
         {
             return Err(NoTurn::OutsideVisitTime { wait, line });
         }
-        let queued =
-            self.with_lane(request.origin, |cell, state| cell.queue(state, arrival, now))?;
+        let queued = self.with_lane(request.origin, request.client, |cell, state| {
+            cell.queue(state, arrival, now)
+        });
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
             NotQueued::TooLong { wait, hold, limit } => {
                 too_long(request, limit, wait, hold, (now, arrival.max_wait))

@@ -6,20 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use foldhash::HashMap;
 use tokio_util::sync::CancellationToken;
 
 use super::context::PaceContext;
-use super::lane::{Arrival, Lane};
+use super::lane::{Arrival, Lane, Share};
 use super::lane_cell::{Grants, LaneCell, State, TurnGuard, send_grants};
-use super::limits::LANES_MAX;
+use super::limits::ADDRESS_LANES_BYTES_MAX;
 use super::no_turn::{NoTurn, WaitReason};
-use super::tick::Tick;
+use super::shard::{Shard, SweepConditions};
 use super::waiting::{NotQueued, QueuedRequest};
 use crate::runtime::lock::Lock;
-
-/// The lanes are swept when there are twice as many as after the last sweep, and this many.
-const SWEEP_MIN: usize = 64;
+use crate::types::client_key::ClientKey;
 
 /// A queued request, and what is granted meanwhile.
 type Queued<'a> = Result<(QueuedRequest<'a, IpAddr>, Grants<IpAddr>), NotQueued>;
@@ -32,20 +29,14 @@ pub(super) struct Addresses {
     has_limits: AtomicBool,
     /// A process before this one may have used an address: its lanes are not kept.
     history_lost: AtomicBool,
-    table: Lock<Table>,
-}
-
-#[derive(Debug)]
-struct Table {
-    cells: HashMap<IpAddr, Arc<LaneCell<IpAddr>>>,
-    sweep_at: usize,
+    shard: Lock<Shard<IpAddr>>,
 }
 
 impl Addresses {
     pub(super) fn new(context: Arc<PaceContext>) -> Self {
         let has_limits = AtomicBool::new(context.config.load().addresses.are_set());
-        let table = Lock::new(Table { cells: HashMap::default(), sweep_at: SWEEP_MIN });
-        Self { context, has_limits, history_lost: AtomicBool::new(false), table }
+        let shard = Lock::default();
+        Self { context, has_limits, history_lost: AtomicBool::new(false), shard }
     }
 
     /// Lets the first start at each address wait for the delay after the start of this process.
@@ -66,17 +57,13 @@ impl Addresses {
     }
 
     /// A turn at `address`, if the request need not wait.
-    ///
-    /// # Errors
-    ///
-    /// There are too many addresses.
     pub(super) fn try_acquire(
         &self,
         address: IpAddr,
         arrival: &Arrival<'_>,
-    ) -> Result<Option<TurnGuard<IpAddr>>, NoTurn> {
+    ) -> Option<TurnGuard<IpAddr>> {
         let now = self.context.clock.now();
-        self.with(address, |cell, state| {
+        self.with(address, arrival.client, |cell, state| {
             let id = state.lane.try_acquire(arrival, now)?;
             Some(cell.issue_guard(state, Some(id), arrival.client.clone()))
         })
@@ -84,17 +71,13 @@ impl Addresses {
 
     /// A turn at `address` that has started, where the mode is to observe, and how long the request
     /// would have waited.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::try_acquire`].
     pub(super) fn observe(
         &self,
         address: IpAddr,
         arrival: &Arrival<'_>,
-    ) -> Result<(TurnGuard<IpAddr>, Duration), NoTurn> {
+    ) -> (TurnGuard<IpAddr>, Duration) {
         let now = self.context.clock.now();
-        self.with(address, |cell, state| {
+        self.with(address, arrival.client, |cell, state| {
             let wait = state.lane.estimate(arrival, now);
             let id = state.lane.observe(arrival, now);
             (cell.issue_guard(state, Some(id), arrival.client.clone()), wait)
@@ -114,7 +97,7 @@ impl Addresses {
     ) -> Result<Option<TurnGuard<IpAddr>>, NoTurn> {
         let now = self.context.clock.now();
         let queued: Queued<'_> =
-            self.with(address, |cell, state| cell.queue(state, arrival, now))?;
+            self.with(address, arrival.client, |cell, state| cell.queue(state, arrival, now));
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
             NotQueued::TooLong { wait, .. } => self.too_long(wait),
             NotQueued::Full => NoTurn::Full,
@@ -148,66 +131,57 @@ impl Addresses {
         };
         self.has_limits.store(limits.are_set(), Ordering::Relaxed);
         let now = self.context.clock.now();
-        let cells: Vec<_> = self.table.lock().cells.values().cloned().collect();
+        let removed = self.shard.lock().remove_unless(|address| limits.apply_to(*address));
+        for cell in removed {
+            let waiters = std::mem::take(&mut cell.state.lock().waiters);
+            drop(waiters);
+        }
+        let cells: Vec<_> = self.shard.lock().cells().cloned().collect();
         for cell in cells {
-            if limits.apply_to(cell.key) {
-                cell.update(now, |state| state.lane.change(lane));
-            } else {
-                self.table.lock().cells.remove(&cell.key);
-                let mut state = cell.state.lock();
-                state.is_removed = true;
-                let waiters = std::mem::take(&mut state.waiters);
-                drop(state);
-                drop(waiters);
-            }
+            cell.update(now, |state| state.lane.change(lane));
         }
     }
 
-    /// Acts on the lane of `address`, made if need be.
+    /// Acts on the lane of `address`, made for `client` if need be.
     fn with<T>(
         &self,
         address: IpAddr,
+        client: &ClientKey,
         act: impl FnOnce(&Arc<LaneCell<IpAddr>>, &mut State<IpAddr>) -> T,
-    ) -> Result<T, NoTurn> {
+    ) -> T {
         loop {
-            let cell = self.cell(address)?;
+            let cell = self.cell(address, client);
             let mut state = cell.state.lock();
             if !state.is_removed {
-                return Ok(act(&cell, &mut state));
+                return act(&cell, &mut state);
             }
         }
     }
 
-    fn cell(&self, address: IpAddr) -> Result<Arc<LaneCell<IpAddr>>, NoTurn> {
-        let mut table = self.table.lock();
-        if let Some(cell) = table.cells.get(&address) {
-            return Ok(Arc::clone(cell));
-        }
-        table.sweep(self.context.clock.now());
-        if table.cells.len() >= LANES_MAX {
-            return Err(NoTurn::Full);
+    fn cell(&self, address: IpAddr, client: &ClientKey) -> Arc<LaneCell<IpAddr>> {
+        let mut shard = self.shard.lock();
+        if let Some(cell) = shard.get(&address) {
+            return Arc::clone(cell);
         }
         let config = self.context.config.load().address_lane();
-        let lane = Lane::new(config, self.history_lost.load(Ordering::Relaxed));
-        // The exchanges with an origin are counted in the lane of the origin.
-        let cell = LaneCell::new(address, lane, 0, &self.context);
-        table.cells.insert(address, Arc::clone(&cell));
-        Ok(cell)
-    }
-}
-
-impl Table {
-    /// Removes the lanes of which nothing need be remembered, if there have come to be many.
-    fn sweep(&mut self, now: Tick) {
-        if self.cells.len() < self.sweep_at {
-            return;
+        let conditions = SweepConditions {
+            now: self.context.clock.now(),
+            holds: config.holds,
+            share: Share::ALONE,
+            bytes_max: ADDRESS_LANES_BYTES_MAX,
+        };
+        if let Some((lanes, _)) = shard.sweep(&conditions) {
+            self.context.stats.note_forgotten(lanes);
         }
-        self.cells.retain(|_, cell| {
-            let mut state = cell.state.lock();
-            state.is_removed = state.has_no_requests() && state.lane.is_idle(now);
-            !state.is_removed
-        });
-        self.sweep_at = SWEEP_MIN.max(2 * self.cells.len());
+        let (owner, lane) = match shard.take_unused(&address) {
+            Some((owner, compact)) => (owner, compact.expand(config)),
+            None => {
+                let history_lost = self.history_lost.load(Ordering::Relaxed);
+                (client.clone(), Lane::new(config, history_lost))
+            }
+        };
+        // The exchanges with an origin are counted in the lane of the origin.
+        shard.insert(address, (owner, lane), 0, &self.context)
     }
 }
 

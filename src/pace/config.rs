@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use super::hold::Bounds;
 use super::lane::{self, Adapt, AdaptFactor, HoldScope};
+use super::limits::LANES_BYTES_MAX;
 use crate::types::origin::Origin;
 use crate::types::words::words;
 
@@ -72,6 +73,8 @@ pub struct Config {
     /// The parts of the pace then, of which this proxy takes one; 0: as many as there were proxies.
     pub share: u32,
     pub addresses: AddressLimits,
+    /// The memory that the lanes of all origins may take.
+    pub lanes_bytes_max: usize,
 }
 
 /// The settings of one origin; `None` leaves one to the default.
@@ -132,6 +135,7 @@ impl Config {
             away: Away::Share,
             share: 0,
             addresses: AddressLimits::default(),
+            lanes_bytes_max: LANES_BYTES_MAX,
         }
     }
 

@@ -6,7 +6,7 @@ mod compact;
 mod config;
 mod delay;
 mod estimate;
-mod group;
+pub mod group;
 mod groups;
 pub mod kept;
 mod kind;
@@ -151,7 +151,7 @@ impl Lane {
         let history_lost = self.history_lost;
         let group = self.group(GroupKey::of(arrival.kind));
         if let Kind::Page { delay, not_before, .. } = arrival.kind {
-            group.asked.set(arrival.scheme, delay);
+            group.ask(arrival.scheme, delay);
             let unknown_until = if history_lost { unknown_until } else { Tick::default() };
             group.next = group.next.max(not_before.unwrap_or_default()).max(unknown_until);
         }
@@ -237,6 +237,18 @@ impl Lane {
             && self.holds.is_over(now, self.config.holds)
             && self.rate.is_over(now)
             && self.groups.iter().all(|group| self.is_over(group, now))
+    }
+
+    /// When nothing of it lies ahead any more; what is not in use is forgotten in this order.
+    pub fn ends_at(&self) -> Tick {
+        let groups = self.groups.iter().map(|group| group.next).max();
+        let ends = [Some(self.next), groups, self.rate.ends_at()];
+        ends.into_iter().flatten().fold(self.holds.ends_at(), Tick::max)
+    }
+
+    /// Whether no request waits or is under way.
+    pub fn is_unused(&self) -> bool {
+        self.turns.0.is_empty() && self.waiting() == 0
     }
 
     /// Requests that wait.

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,17 +13,33 @@ use tokio::sync::oneshot;
 use super::context::PaceContext;
 use super::exchanges::{Exchanges, NewExchanges};
 use super::lane::{Lane, TurnId, WaiterId};
+use super::shard::cell_bytes;
 use super::tick::Tick;
 use super::timer::TimerTask;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
-use crate::types::origin::Origin;
+use crate::types::origin::{Host, Origin};
 
 /// What has a lane: an origin, or an address.
-pub(super) trait Key: Clone + Debug + Eq + Hash + Send + Sync + 'static {}
+pub(super) trait Key: Clone + Debug + Eq + Hash + Send + Sync + 'static {
+    /// The memory that it takes beside itself.
+    fn heap_bytes(&self) -> usize;
+}
 
-impl Key for Origin {}
-impl Key for IpAddr {}
+impl Key for Origin {
+    fn heap_bytes(&self) -> usize {
+        match self.host() {
+            Host::Name(name) => name.len(),
+            Host::V4(_) | Host::V6(_) => 0,
+        }
+    }
+}
+
+impl Key for IpAddr {
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
 
 /// One lane under its lock.
 #[derive(Debug)]
@@ -32,6 +48,8 @@ pub(super) struct LaneCell<K: Key = Origin> {
     /// Its number among the cells that are due at the same time.
     number: u64,
     pub context: Arc<PaceContext>,
+    /// Where the memory of all lanes of its shard is counted.
+    shard_bytes: Arc<AtomicUsize>,
     pub state: Lock<State<K>>,
 }
 
@@ -46,6 +64,10 @@ pub(super) struct State<K: Key = Origin> {
     announced: Option<Tick>,
     /// Whether a request has had a turn since then.
     had_turn_since_announced: bool,
+    /// The client that its memory is counted for: the first one.
+    pub owner: ClientKey,
+    /// Its memory, as it is counted.
+    pub counted: usize,
     /// It has been removed: a request that found it before looks again.
     pub is_removed: bool,
 }
@@ -78,8 +100,9 @@ impl<K: Key> LaneCell<K> {
     /// With at most `max_exchanges` under way at a time.
     pub(super) fn new(
         key: K,
-        lane: Lane,
+        (owner, lane): (ClientKey, Lane),
         max_exchanges: usize,
+        shard_bytes: &Arc<AtomicUsize>,
         context: &Arc<PaceContext>,
     ) -> Arc<Self> {
         let exchanges = Exchanges::new(max_exchanges);
@@ -92,9 +115,21 @@ impl<K: Key> LaneCell<K> {
             wake: None,
             announced: None,
             had_turn_since_announced: false,
+            owner,
+            counted: 0,
             is_removed: false,
         };
-        Arc::new(Self { key, number, context: Arc::clone(context), state: Lock::new(state) })
+        let (context, shard_bytes) = (Arc::clone(context), Arc::clone(shard_bytes));
+        let cell = Self { key, number, context, shard_bytes, state: Lock::new(state) };
+        cell.count_bytes(&mut cell.state.lock());
+        Arc::new(cell)
+    }
+
+    /// Counts the memory that it takes now; to be called when it may have become more.
+    pub(super) fn count_bytes(&self, state: &mut State<K>) {
+        let former = std::mem::replace(&mut state.counted, cell_bytes(&self.key, &state.lane));
+        self.shard_bytes.fetch_add(state.counted, Ordering::Relaxed);
+        self.shard_bytes.fetch_sub(former, Ordering::Relaxed);
     }
 
     /// Grants what may be granted at `now`, and sets the timer for the next grant.
@@ -185,6 +220,19 @@ impl<K: Key> TimerTask for LaneCell<K> {
 }
 
 impl<K: Key> State<K> {
+    /// Removes it: a request that has found it before looks again.
+    pub(super) fn remove(&mut self, cell: &LaneCell<K>) {
+        self.is_removed = true;
+        cell.shard_bytes.fetch_sub(std::mem::take(&mut self.counted), Ordering::Relaxed);
+    }
+
+    /// Counts a lane that the proxy has made for `client`, too, as that client's.
+    pub(super) fn own(&mut self, client: &ClientKey) {
+        if self.owner == ClientKey::Proxy {
+            self.owner = client.clone();
+        }
+    }
+
     /// Whether no request waits here or is under way.
     pub(super) fn has_no_requests(&self) -> bool {
         self.waiters.is_empty() && self.exchanges.counts() == (0, 0)

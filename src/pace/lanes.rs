@@ -1,10 +1,12 @@
 //! The lanes of all origins.
 
+use std::cmp::Reverse;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::Guard;
+use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
@@ -14,13 +16,13 @@ use super::context::PaceContext;
 use super::engine_holds;
 use super::lane::{Lane, kept::KeptLane};
 use super::lane_cell::{LaneCell, State};
-use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, LANES_MAX};
-use super::no_turn::NoTurn;
-use super::shard::Shard;
+use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX};
+use super::shard::{Shard, SweepConditions, fair_share};
 use super::stats::{Counts, WaitTotals};
 use super::tick::Tick;
 use crate::runtime::clock::Clock;
 use crate::runtime::lock::Lock;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
 /// Locks that share the lanes, so that workers seldom wait for each other.
@@ -33,9 +35,10 @@ pub struct Lanes {
     hasher: RandomState,
     pub(super) context: Arc<PaceContext>,
     pub(super) addresses: Addresses,
-    count: AtomicUsize,
     /// The process before did not say what lies ahead.
     history_lost: AtomicBool,
+    /// Until then something may lie ahead that has been forgotten for want of memory.
+    forgotten_until: Lock<Tick>,
 }
 
 /// What is known of the lane of an origin.
@@ -56,8 +59,8 @@ impl Lanes {
             hasher: RandomState::default(),
             addresses: Addresses::new(Arc::clone(&context)),
             context,
-            count: AtomicUsize::new(0),
             history_lost: AtomicBool::new(false),
+            forgotten_until: Lock::default(),
         })
     }
 
@@ -94,9 +97,9 @@ impl Lanes {
         let (config, now) = (self.context.config.load_full(), self.now());
         let hold_max = config.max_retry_after.max(2 * config.lane.holds.backoff_max);
         for (origin, lane) in kept {
-            // A full table costs time later, and nothing now.
-            let _ = self.with_lane(&origin, |_, state| {
+            self.with_lane(&origin, &ClientKey::Proxy, |cell, state| {
                 state.lane.restore(lane, (KEPT_DELAY_MAX, hold_max), now);
+                cell.count_bytes(state);
             });
         }
     }
@@ -105,23 +108,37 @@ impl Lanes {
     /// And whether nothing else is known to lie ahead.
     pub fn kept(&self, all: bool) -> (Vec<(Origin, KeptLane)>, bool) {
         let now = self.now();
-        let mut kept = Vec::new();
-        let mut keep = |origin: &Origin, lane: Option<KeptLane>| {
-            let is_held = |lane: &KeptLane| lane.hold.is_some_and(|it| it.rest >= KEPT_HOLD_MIN);
-            kept.extend(lane.filter(|lane| all || is_held(lane)).map(|it| (origin.clone(), it)));
+        let is_held = |lane: &KeptLane| lane.hold.is_some_and(|it| it.rest >= KEPT_HOLD_MIN);
+        let mut kept = HashMap::<ClientKey, Vec<(Origin, KeptLane)>>::default();
+        let mut keep = |client: &ClientKey, origin: &Origin, lane: Option<KeptLane>| {
+            if let Some(lane) = lane.filter(|lane| all || is_held(lane)) {
+                kept.entry(client.clone()).or_default().push((origin.clone(), lane));
+            }
         };
         for shard in &self.shards {
             let shard = shard.lock();
-            shard.compact.iter().for_each(|(origin, lane)| keep(origin, lane.kept(now)));
-            let cells = shard.cells.iter();
-            cells.for_each(|(origin, cell)| keep(origin, cell.state.lock().lane.kept(now)));
+            shard.unused().for_each(|(origin, client, lane)| keep(client, origin, lane.kept(now)));
+            for cell in shard.cells() {
+                let state = cell.state.lock();
+                keep(&state.owner, &cell.key, state.lane.kept(now));
+            }
         }
-        kept.sort_by_key(|(_, lane)| std::cmp::Reverse(lane.length()));
         // What the process before knew of other origins may lie ahead still.
         let history_lost =
             self.history_lost.load(Ordering::Relaxed) && now < Tick::default() + KEPT_DELAY_MAX;
-        let is_complete = all && !history_lost && kept.len() <= KEPT_LANES_MAX;
-        kept.truncate(KEPT_LANES_MAX);
+        let has_forgotten = now < *self.forgotten_until.lock();
+        let share = fair_share(kept.values().map(Vec::len).collect(), KEPT_LANES_MAX);
+        let is_complete = all && !history_lost && !has_forgotten && share == usize::MAX;
+        let longest_first = |(_, lane): &(Origin, KeptLane)| Reverse(lane.length());
+        let of_client = |mut lanes: Vec<(Origin, KeptLane)>| {
+            if lanes.len() > share {
+                lanes.sort_by_key(longest_first);
+                lanes.truncate(share);
+            }
+            lanes
+        };
+        let mut kept: Vec<_> = kept.into_values().flat_map(of_client).collect();
+        kept.sort_by_key(longest_first);
         (kept, is_complete)
     }
 
@@ -135,46 +152,73 @@ impl Lanes {
         self.context.has_new_holds.swap(false, Ordering::Relaxed)
     }
 
-    /// The lane of `origin`, made if need be.
+    /// The lane of `origin`, made for `client` if need be.
     pub(super) fn with_lane<T>(
         &self,
         origin: &Origin,
+        client: &ClientKey,
         act: impl FnOnce(&Arc<LaneCell>, &mut State) -> T,
-    ) -> Result<T, NoTurn> {
+    ) -> T {
         let lane = origin.lane();
         loop {
-            let cell = self.cell(&lane)?;
+            let cell = self.cell(&lane, client);
             let mut state = cell.state.lock();
             if !state.is_removed {
-                return Ok(act(&cell, &mut state));
+                state.own(client);
+                return act(&cell, &mut state);
             }
         }
     }
 
-    /// The lane of this name ([`Origin::lane`]).
-    fn cell(&self, origin: &Origin) -> Result<Arc<LaneCell>, NoTurn> {
+    /// The lane of this name ([`Origin::lane`]), made for `client` if need be.
+    fn cell(&self, origin: &Origin, client: &ClientKey) -> Arc<LaneCell> {
         let mut shard = self.shard(origin).lock();
-        if let Some(cell) = shard.cells.get(origin) {
-            return Ok(Arc::clone(cell));
+        if let Some(cell) = shard.get(origin) {
+            return Arc::clone(cell);
         }
-        let config = self.context.config.load().lane(origin);
-        let before = shard.len();
-        let share = self.context.peers.share();
-        shard.sweep(self.now(), config.holds, share);
-        self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
-        let mut lane = match shard.compact.remove(origin) {
-            Some(compact) => compact.expand(config),
-            None if self.count.fetch_add(1, Ordering::Relaxed) >= LANES_MAX => {
-                self.count.fetch_sub(1, Ordering::Relaxed);
-                return Err(NoTurn::Full);
+        let conditions = self.conditions();
+        self.sweep(&mut shard, &conditions);
+        let config = self.context.config.load();
+        let (lane_config, max_exchanges) = (config.lane(origin), config.max_exchanges);
+        let (owner, mut lane) = match shard.take_unused(origin) {
+            Some((owner, compact)) => (owner, compact.expand(lane_config)),
+            None => {
+                let history_lost = self.history_lost.load(Ordering::Relaxed);
+                (client.clone(), Lane::new(lane_config, history_lost))
             }
-            None => Lane::new(config, self.history_lost.load(Ordering::Relaxed)),
         };
-        lane.set_share(share);
-        let max_exchanges = self.context.config.load().max_exchanges;
-        let cell = LaneCell::new(origin.clone(), lane, max_exchanges, &self.context);
-        shard.cells.insert(origin.clone(), Arc::clone(&cell));
-        Ok(cell)
+        lane.set_share(conditions.share);
+        shard.insert(origin.clone(), (owner, lane), max_exchanges, &self.context)
+    }
+
+    /// Forgets the lanes that end first, where those of a shard have come to take too much memory.
+    /// To be called each second.
+    pub fn make_room(&self) {
+        let conditions = self.conditions();
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            if shard.is_full(&conditions) {
+                self.sweep(&mut shard, &conditions);
+            }
+        }
+    }
+
+    fn sweep(&self, shard: &mut Shard, conditions: &SweepConditions) {
+        if let Some((lanes, until)) = shard.sweep(conditions) {
+            self.context.stats.note_forgotten(lanes);
+            let mut forgotten_until = self.forgotten_until.lock();
+            *forgotten_until = until.max(*forgotten_until);
+        }
+    }
+
+    fn conditions(&self) -> SweepConditions {
+        let config = self.context.config.load();
+        SweepConditions {
+            now: self.now(),
+            holds: config.lane.holds,
+            share: self.context.peers.share(),
+            bytes_max: config.lanes_bytes_max / SHARDS,
+        }
     }
 
     fn shard(&self, origin: &Origin) -> &Lock<Shard> {
@@ -183,7 +227,7 @@ impl Lanes {
     }
 
     pub(super) fn all(&self) -> Vec<Arc<LaneCell>> {
-        let cells = |shard: &Lock<Shard>| shard.lock().cells.values().cloned().collect::<Vec<_>>();
+        let cells = |shard: &Lock<Shard>| shard.lock().cells().cloned().collect::<Vec<_>>();
         self.shards.iter().flat_map(cells).collect()
     }
 
@@ -191,10 +235,10 @@ impl Lanes {
     pub fn view(&self, origin: &Origin) -> Option<LaneView> {
         let origin = origin.lane();
         let (now, shard) = (self.now(), self.shard(&origin).lock());
-        if let Some(lane) = shard.compact.get(&*origin) {
+        if let Some(lane) = shard.get_unused(&origin) {
             return lane.kept(now).map(|ahead| LaneView { waiting: 0, ahead });
         }
-        let cell = shard.cells.get(&*origin).cloned()?;
+        let cell = shard.get(&origin).cloned()?;
         drop(shard);
         let state = cell.state.lock();
         let ahead = state.lane.kept(now).unwrap_or_default();
@@ -207,7 +251,7 @@ impl Lanes {
         if self.view(origin).is_none_or(|view| view.ahead.hold.is_none()) {
             return false;
         }
-        let Ok(cell) = self.cell(&origin.lane()) else { return false };
+        let cell = self.cell(&origin.lane(), &ClientKey::Proxy);
         let now = self.now();
         let was_held = cell.update(now, |state| {
             let was_held = state.lane.hold_at(now).is_some();
@@ -230,11 +274,10 @@ impl Lanes {
         let bounds = self.context.config.load().lane.holds;
         let share = self.context.peers.share();
         for shard in &self.shards {
-            let shard = shard.lock();
-            let compact = shard.compact.values();
-            counts.lanes +=
-                compact.clone().filter(|lane| !lane.is_over(now, bounds, share)).count();
-            counts.holds += compact.filter(|lane| lane.hold_at(now).is_some()).count();
+            for (_, _, lane) in shard.lock().unused() {
+                counts.lanes += usize::from(!lane.is_over(now, bounds, share));
+                counts.holds += usize::from(lane.hold_at(now).is_some());
+            }
         }
         for cell in self.all() {
             let state = cell.state.lock();
@@ -262,5 +305,71 @@ impl Lanes {
 
     pub(super) fn now(&self) -> Tick {
         self.context.clock.now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::header::{HeaderMap, RETRY_AFTER};
+    use http::{HeaderValue, StatusCode};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::pace::config::PaceMode;
+    use crate::pace::turn_request::TurnRequest;
+    use crate::pace::visits::Visit;
+    use crate::runtime::clock::SystemClock;
+    use crate::types::origin::Scheme;
+
+    fn origin(name: &str) -> Origin {
+        Origin::from_authority(Scheme::Https, name).unwrap()
+    }
+
+    /// A request of `client`, which the origin answers with so many seconds of rest.
+    async fn rest(lanes: &Lanes, client: &str, origin: &Origin, seconds: &'static str) {
+        let request = TurnRequest {
+            origin,
+            client: &ClientKey::User(client.into()),
+            mode: None,
+            group: "",
+            site_pace: None,
+            outside_visit_time: None,
+            visit: Visit::None,
+            is_robots_txt: false,
+            max_wait: None,
+            shutdown: &CancellationToken::new(),
+        };
+        let turn = lanes.acquire(&request).await.expect("a new origin has a turn");
+        let after = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(seconds))]);
+        turn.note_response(StatusCode::TOO_MANY_REQUESTS, &after);
+    }
+
+    #[tokio::test]
+    async fn p6_a_client_with_many_hosts_shuts_none_and_forgets_none_of_others() {
+        let config = Config {
+            mode: PaceMode::Enforce,
+            max_retry_after: Duration::from_secs(3600),
+            lanes_bytes_max: 2 << 20,
+            ..Config::off()
+        };
+        let lanes = Lanes::new(config, Arc::new(SystemClock));
+        let is_held =
+            |origin: &Origin| lanes.view(origin).is_some_and(|it| it.ahead.hold.is_some());
+        let others: Vec<_> = (0..20).map(|number| origin(&format!("{number}.other"))).collect();
+        for origin in &others {
+            rest(&lanes, "other", origin, "600").await;
+        }
+        for number in 0..20_000 {
+            rest(&lanes, "hostile", &origin(&format!("{number}.example")), "3600").await;
+        }
+        assert!(others.iter().all(is_held));
+        let counts = lanes.counts();
+        assert!(counts.forgotten > 10_000, "{}", counts.forgotten);
+        assert!(counts.holds > 2000 && counts.holds < 10_000, "{}", counts.holds);
+        let (kept, is_complete) = lanes.kept(true);
+        assert!(!is_complete, "what was forgotten lies ahead still");
+        assert!(others.iter().all(|origin| kept.iter().any(|(kept, _)| kept == origin)));
     }
 }

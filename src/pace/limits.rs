@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-/// Origins whose pace is remembered at one time.
-pub const LANES_MAX: usize = 1_000_000;
+/// Bytes that the lanes of all origins may take, groups counted: some 400,000 lanes with one group.
+/// Beyond, of the clients whose lanes take most, those lanes are forgotten that end first.
+pub const LANES_BYTES_MAX: usize = 128 << 20;
 
-/// Lanes that are written at an end, those with the longest times.
+/// The same of the lanes of addresses.
+pub const ADDRESS_LANES_BYTES_MAX: usize = 16 << 20;
+
+/// Lanes that are written at an end: of the clients with most of them, those with the longest times.
 pub const KEPT_LANES_MAX: usize = 100_000;
 
 /// A hold of this length is written when it begins.

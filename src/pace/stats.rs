@@ -23,6 +23,8 @@ pub(super) struct Stats {
     clamped: Counters<1>,
     /// Times that lanes were written to the store.
     writes: Counters<1>,
+    /// Lanes that were forgotten for want of memory.
+    forgotten: Counters<1>,
     longest: Lock<Option<(Origin, Waited)>>,
     /// How long requests waited that got no exchange at once.
     pub exchange_waits: Histogram,
@@ -41,6 +43,8 @@ pub struct Counts {
     pub clamped: u64,
     /// Times that lanes were written to the store.
     pub writes: u64,
+    /// Lanes that were forgotten for want of memory.
+    pub forgotten: u64,
     /// The longest wait, and where it was.
     pub longest: Option<(Origin, Waited)>,
     /// Origins whose pace is remembered.
@@ -101,6 +105,10 @@ impl Stats {
         self.writes.add(0, 1);
     }
 
+    pub(super) fn note_forgotten(&self, lanes: usize) {
+        self.forgotten.add(0, lanes as u64);
+    }
+
     pub(super) fn note_no_turn(&self, no_turn: &NoTurn) {
         let index = match no_turn {
             NoTurn::TooLong { .. } => 0,
@@ -127,6 +135,7 @@ impl Stats {
             refusals: self.refusals.values(),
             clamped: self.clamped.value(0),
             writes: self.writes.value(0),
+            forgotten: self.forgotten.value(0),
             longest: self.longest.lock().clone(),
             exchange_waits: self.exchange_waits.counts(),
             exchanges_rejected: self.exchanges_rejected.load(Ordering::Relaxed),

@@ -66,6 +66,7 @@ impl<K: Key> LaneCell<K> {
             }
             Enqueued::Waits(waiter) => waiter,
         };
+        self.count_bytes(state);
         if self.context.waiting.fetch_add(1, Ordering::Relaxed) >= max {
             self.context.waiting.fetch_sub(1, Ordering::Relaxed);
             state.lane.leave(client, waiter);

@@ -26,11 +26,10 @@ impl Proxy {
         let origin = &permit.target().origin;
         let turn_request = permit.pace().turn_request(origin, &key, headers, shutdown);
         match self.forwarding.egress.lanes().try_acquire(&turn_request) {
-            Ok(TryAcquire::Turn(turn)) => Ok(turn),
-            Ok(TryAcquire::Wait(wait)) => {
+            TryAcquire::Turn(turn) => Ok(turn),
+            TryAcquire::Wait(wait) => {
                 box_future(|| self.wait_for_turn(permit, info, (&turn_request, wait))).await
             }
-            Err(no_turn) => Err(Rejection::no_turn(&no_turn, permit.pace().status()).into()),
         }
     }
 

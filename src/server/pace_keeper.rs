@@ -60,6 +60,7 @@ impl PaceKeeper {
         let run = move || {
             let wait = async || timeout(HOLDS_INTERVAL, ended.cancelled()).await;
             while runtime.block_on(wait()).is_err() {
+                kept.lanes.make_room();
                 runtime.block_on(kept.lanes.sync());
                 kept.witness.iter().for_each(Witness::pass_on);
                 kept.membership.iter_mut().for_each(Membership::keep);

@@ -19,6 +19,8 @@ pub(super) fn add(page: &mut Exposition, parts: &MonitoredParts) {
     page.counter("courtesy_pace_clamped", help, counts.clamped);
     let help = "Times that the pace of origins was written to the store";
     page.counter("courtesy_pace_store_writes", help, counts.writes);
+    let help = "Origins whose pace was forgotten, because that of too many is remembered";
+    page.counter("courtesy_pace_lanes_forgotten", help, counts.forgotten);
     let help = "Origins whose pace is remembered";
     page.gauge("courtesy_pace_lanes", help, counts.lanes as u64);
     let help = "Origins at which nothing starts for now";

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::config::Config;
-use super::group::{AskedDelay, Group, GroupKey};
+use super::group::{AskedDelay, Group, GroupKey, GroupName};
 use super::kept::{KeptHold, KeptLane};
 use super::{Lane, LaneHolds, Share};
 use crate::pace::hold::{Bounds, Hold, Holds};
@@ -27,7 +27,7 @@ pub struct CompactLane {
 /// What is remembered of a group.
 #[derive(Debug)]
 struct CompactGroup {
-    name: Box<str>,
+    name: GroupName,
     asked: AskedDelay,
     /// The delay that is kept: more where the site is slow.
     delay: Duration,
@@ -38,8 +38,7 @@ impl Lane {
     /// The lane in compact form, if it is not in use and nothing of it is lost so. The lane is not
     /// to be used any more.
     pub fn compact(&mut self, now: Tick) -> Option<CompactLane> {
-        let is_in_use = !self.turns.0.is_empty() || self.waiting() > 0;
-        if is_in_use || !self.rate.is_over(now) || !self.holds.are_for_all() {
+        if !self.is_unused() || !self.rate.is_over(now) || !self.holds.are_for_all() {
             return None;
         }
         let groups = std::mem::take(&mut self.groups).into_iter();
@@ -94,6 +93,18 @@ impl CompactLane {
         !share.lasts(self.next, self.lane_delay, now)
             && self.holds.is_over(now, bounds)
             && self.groups.iter().all(|group| !share.lasts(group.next, group.delay, now))
+    }
+
+    /// When nothing of it lies ahead any more.
+    pub fn ends_at(&self) -> Tick {
+        let groups = self.groups.iter().map(|group| group.next);
+        groups.fold(self.next.max(self.holds.until()), Tick::max)
+    }
+
+    /// The memory that it takes beside itself.
+    pub fn heap_bytes(&self) -> usize {
+        let names = self.groups.iter().map(|group| group.name.heap_bytes()).sum::<usize>();
+        size_of_val(&*self.groups) + names
     }
 
     /// The hold at `now`, if there is one.

@@ -29,7 +29,7 @@ impl Lane {
         let Kind::Page { delay, not_before, .. } = arrival.kind else {
             return self.holds.until(arrival.client).since(now);
         };
-        let group = self.groups.iter().find(|group| group.key.is_of(arrival.kind));
+        let group = self.group_of(arrival.kind);
         // The robots.txt of the other scheme may ask for more.
         let longest = group.map_or(delay, |group| group.delay().max(delay));
         let (own, site) = (self.lane_delay(now), self.site_delay(longest));
@@ -54,7 +54,7 @@ impl Lane {
     /// The limit that one more request would wait for.
     pub fn limit(&self, arrival: &Arrival<'_>, now: Tick) -> LaneLimit {
         let kind = arrival.kind;
-        let group = self.groups.iter().find(|group| group.key.is_of(kind));
+        let group = self.group_of(kind);
         let next = group.map_or(Tick::default(), |group| group.next);
         let hold = self.holds.at(arrival.client, now).map(|hold| hold.until);
         let own = self.lane_delay(now);

@@ -2,16 +2,66 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::kind::Kind;
 use crate::pace::queue::Queue;
 use crate::pace::tick::Tick;
 use crate::types::origin::Scheme;
+use crate::types::sanitize::sha256_hex;
+
+/// Octets of the name of a group that a lane remembers; a longer name is remembered by its digest.
+const GROUP_NAME_BYTES_MAX: usize = 64;
+
+/// The name of all groups that are too many to be remembered each: no line of a file can have it.
+const OTHERS: &str = "\n";
+
+/// The name of a group as a lane remembers it: itself, or the hexadecimal SHA-256 of a long one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Box<str>")]
+pub struct GroupName(Box<str>);
+
+impl GroupName {
+    /// Of the group of this name.
+    pub fn of(name: &str) -> Self {
+        if name.len() <= GROUP_NAME_BYTES_MAX {
+            Self(name.into())
+        } else {
+            Self(sha256_hex(name.as_bytes()).into())
+        }
+    }
+
+    /// Whether it is that of the group of this name.
+    fn is_of(&self, name: &str) -> bool {
+        &*self.0 == name || name.len() > GROUP_NAME_BYTES_MAX && *self == Self::of(name)
+    }
+
+    /// The memory that it takes beside itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl From<Box<str>> for GroupName {
+    /// A name that an earlier version wrote may be long.
+    fn from(name: Box<str>) -> Self {
+        Self::of(&name)
+    }
+}
+
+impl std::ops::Deref for GroupName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 /// What the requests of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum GroupKey {
     /// The group of a robots.txt, by name.
-    Page(Box<str>),
+    Page(GroupName),
     Subresource,
     RobotsTxt,
 }
@@ -47,17 +97,30 @@ impl AskedDelay {
 impl GroupKey {
     pub(super) fn of(kind: Kind<'_>) -> Self {
         match kind {
-            Kind::Page { group, .. } => Self::Page(group.into()),
+            Kind::Page { group, .. } => Self::Page(GroupName::of(group)),
             Kind::Subresource => Self::Subresource,
             Kind::RobotsTxt => Self::RobotsTxt,
         }
     }
 
+    /// That of all groups of a robots.txt that are too many to be remembered each.
+    pub(super) fn of_others() -> Self {
+        Self::Page(GroupName(OTHERS.into()))
+    }
+
     pub(super) fn is_of(&self, kind: Kind<'_>) -> bool {
         match (self, kind) {
-            (Self::Page(name), Kind::Page { group, .. }) => &**name == group,
+            (Self::Page(name), Kind::Page { group, .. }) => name.is_of(group),
             (Self::Subresource, Kind::Subresource) | (Self::RobotsTxt, Kind::RobotsTxt) => true,
             _ => false,
+        }
+    }
+
+    /// The memory that it takes beside itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Page(name) => name.heap_bytes(),
+            Self::Subresource | Self::RobotsTxt => 0,
         }
     }
 
@@ -78,6 +141,14 @@ impl Group {
         self.asked.longest()
     }
 
+    /// Sets the delay that the robots.txt of `scheme` asks of it; of several groups that are
+    /// remembered as one, the longest.
+    pub(super) fn ask(&mut self, scheme: Scheme, delay: Duration) {
+        let is_of_others = matches!(&self.key, GroupKey::Page(name) if &**name == OTHERS);
+        let least = if is_of_others { self.delay() } else { Duration::ZERO };
+        self.asked.set(scheme, delay.max(least));
+    }
+
     pub(super) fn new(key: GroupKey) -> Self {
         Self {
             key,
@@ -85,6 +156,27 @@ impl Group {
             next: Tick::default(),
             granted: Tick::default(),
             queue: Queue::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_is_remembered_by_its_digest() {
+        let long = "a".repeat(60_000);
+        for (name, len) in [("", 0), ("*", 1), (&long[..64], 64), (&long[..65], 64), (&long, 64)] {
+            let group = GroupName::of(name);
+            assert_eq!(group.len(), len);
+            assert!(group.is_of(name), "{len}");
+            assert!(!group.is_of(&format!("{name}b")), "{len}");
+            // As it is written, and as an earlier version wrote it.
+            for written in [serde_json::to_string(&group), serde_json::to_string(name)] {
+                let read: GroupName = serde_json::from_str(&written.unwrap()).unwrap();
+                assert_eq!(read, group);
+            }
         }
     }
 }

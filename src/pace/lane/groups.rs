@@ -3,8 +3,12 @@
 
 use super::Lane;
 use super::group::{Group, GroupKey};
+use super::kind::Kind;
 use crate::pace::tick::Tick;
 use crate::types::client_key::ClientKey;
+
+/// Groups of one robots.txt that a lane tells apart at a time; further ones keep one delay together.
+const GROUPS_MAX: usize = 64;
 
 impl Lane {
     /// The groups with a waiter that may be one more under way: the moment from which each may have
@@ -39,8 +43,24 @@ impl Lane {
         group.queue.len() == 0 && !self.is_group_delayed(group, now)
     }
 
-    pub(super) fn group(&mut self, key: GroupKey) -> &mut Group {
-        let at = self.groups.iter().position(|group| group.key == key);
+    /// The group of requests of this kind, if it is remembered.
+    pub(super) fn group_of(&self, kind: Kind<'_>) -> Option<&Group> {
+        let own = self.groups.iter().find(|group| group.key.is_of(kind));
+        if own.is_some() || !kind.is_page() || self.groups.len() < GROUPS_MAX {
+            return own;
+        }
+        let others = GroupKey::of_others();
+        self.groups.iter().find(|group| group.key == others)
+    }
+
+    /// The group of `key`, made if need be.
+    pub(super) fn group(&mut self, mut key: GroupKey) -> &mut Group {
+        let find = |key: &GroupKey| self.groups.iter().position(|group| group.key == *key);
+        let mut at = find(&key);
+        if at.is_none() && key.is_page() && self.groups.len() >= GROUPS_MAX {
+            key = GroupKey::of_others();
+            at = find(&key);
+        }
         let at = at.unwrap_or_else(|| {
             // Most lanes have one group; a vector makes room for four at once.
             self.groups.reserve_exact(1);
@@ -48,5 +68,11 @@ impl Lane {
             self.groups.len() - 1
         });
         &mut self.groups[at]
+    }
+
+    /// The memory that the lane takes beside itself, apart from that of its requests.
+    pub fn heap_bytes(&self) -> usize {
+        let names = self.groups.iter().map(|group| group.key.heap_bytes()).sum::<usize>();
+        self.groups.capacity() * size_of::<Group>() + names + self.holds.heap_bytes()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Lane;
-use super::group::{Group, GroupKey};
+use super::group::{Group, GroupKey, GroupName};
 use crate::pace::hold::{Cause, Hold};
 use crate::pace::tick::Tick;
 
@@ -15,7 +15,7 @@ pub struct KeptLane {
     /// Until the next start by the lane's own delay.
     pub next: Duration,
     /// Until the next start of each group, by name.
-    pub groups: Vec<(Box<str>, Duration)>,
+    pub groups: Vec<(GroupName, Duration)>,
     pub hold: Option<KeptHold>,
 }
 

@@ -97,6 +97,16 @@ impl LaneHolds {
         self.all.is_over(now, bounds) && self.own.iter().all(|(_, own)| own.is_over(now, bounds))
     }
 
+    /// When the last hold ends, whomever it concerns.
+    pub(super) fn ends_at(&self) -> Tick {
+        self.own.iter().map(|(_, own)| own.until()).fold(self.all.until(), Tick::max)
+    }
+
+    /// The memory that they take beside themselves.
+    pub(super) const fn heap_bytes(&self) -> usize {
+        self.own.capacity() * size_of::<(ClientKey, Holds)>()
+    }
+
     fn of(&self, client: &ClientKey) -> Option<&Holds> {
         self.own.iter().find(|(key, _)| key == client).map(|(_, own)| own)
     }

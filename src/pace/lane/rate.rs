@@ -82,6 +82,11 @@ impl Rate {
         latency.map_or(Duration::ZERO, |it| config.adapt_factor.times(it).min(config.adapt_max))
     }
 
+    /// When the last of what the site said ends.
+    pub(super) fn ends_at(&self) -> Option<Tick> {
+        self.spread.map(|(_, until)| until).max(self.concurrency_until())
+    }
+
     /// Whether nothing need be remembered at `now`.
     pub(super) fn is_over(&self, now: Tick) -> bool {
         self.spread.is_none_or(|(_, until)| until <= now)

@@ -40,7 +40,7 @@ impl Lane {
         let lane_delay = self.lane_delay(now);
         let site_delay = self.site_delay(turn.delay);
         let has_delay = !lane_delay.is_zero() || !site_delay.is_zero();
-        has_delay.then(|| SlotRequest { group: group.clone(), lane_delay, site_delay, left })
+        has_delay.then(|| SlotRequest { group: (**group).into(), lane_delay, site_delay, left })
     }
 
     /// The turn does not start before `begin`, nor do those after it: other proxies do. It may

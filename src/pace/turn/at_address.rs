@@ -55,17 +55,14 @@ impl Turn {
         }
         self.leave_address();
         let arrival = self.arrival();
-        // Where there are too many addresses, the wait for a turn fails.
         self.0.address = if self.0.conditions.is_observed {
-            let observed = addresses.observe(address, &arrival).ok();
-            observed.map(|(guard, wait)| {
-                if !wait.is_zero() {
-                    self.0.guard.cell.context.stats.note_would_wait(wait);
-                }
-                guard
-            })
+            let (guard, wait) = addresses.observe(address, &arrival);
+            if !wait.is_zero() {
+                self.0.guard.cell.context.stats.note_would_wait(wait);
+            }
+            Some(guard)
         } else {
-            addresses.try_acquire(address, &arrival).ok().flatten()
+            addresses.try_acquire(address, &arrival)
         };
     }
 

@@ -74,6 +74,7 @@ impl Turn {
             let had_streak = state.lane.has_streak();
             let is_held = state.lane.note(id, outcome, now, jitter);
             if is_held {
+                cell.count_bytes(state);
                 LaneCell::drop_late_waiters(state, now);
                 let hold = state.lane.hold_at(now);
                 if hold.is_some_and(|hold| hold.until.since(now) >= KEPT_HOLD_MIN) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::decision_context::DecisionContext;
 use super::paced_notice::PacedRequest;
 use super::rules::AgentPace;
-use crate::pace::{self, PaceMode, Visit};
+use crate::pace::{self, GroupName, PaceMode, Visit};
 use crate::policy::exemption::Exemption;
 use crate::policy::pace::{SitePace, outside_visit_time, site_pace};
 use crate::policy::state::{Policy, RobotsCopy};
@@ -29,7 +29,7 @@ pub struct PermitPace {
 /// What the robots.txt asks.
 #[derive(Debug)]
 struct RobotsPace {
-    group: Box<str>,
+    group: GroupName,
     site_pace: Option<SitePace>,
     outside_visit_time: Option<OutsideVisitTime>,
 }
@@ -59,7 +59,7 @@ impl PermitPace {
         }
         let site_pace = site_pace.and_then(|site_pace| kept(site_pace, exempted));
         let outside_visit_time = outside_visit_time(robots, group.as_ref(), profile, now);
-        let group = group.map_or_else(Box::default, |group| group.name().into());
+        let group = GroupName::of(group.as_ref().map_or("", Group::name));
         Self { agent, site: Some(Box::new(RobotsPace { group, site_pace, outside_visit_time })) }
     }
 

@@ -150,7 +150,7 @@ fn a_delay_of_a_group_that_grew_because_the_site_is_slow_is_told_as_adapt() {
         let turn = granted(&mut lane, now.max(at(110)));
         lane.record_start(turn, now);
         assert_eq!(lane.limit(&page(), now), by, "{adapt:?} {latency}");
-        let next = lane.add_turn(ClientKey::Proxy, GroupKey::Page("*".into()), DELAY, now);
+        let next = lane.add_turn(ClientKey::Proxy, GroupKey::of(page().kind), DELAY, now);
         assert_eq!(lane.delaying_limit(next, now), Some(by));
     }
 }
