@@ -12,7 +12,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 
-use super::body::{RequestBody, RequestProgress, ResponseBody, ResponseGuard};
+use super::body::{ClientStall, RequestBody, RequestProgress, ResponseBody, ResponseGuard};
 use super::boxed_request::BoxedRequest;
 use super::config::Config;
 use super::connection::{Connection, Transport};
@@ -129,7 +129,7 @@ async fn send_and_wait(
     turn: &Turn,
     limit: Duration,
 ) -> Option<Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> {
-    let mut timer = LazyTimer::new();
+    let (mut timer, mut stall) = (LazyTimer::new(), ClientStall::default());
     let mut response = pin!(transport.send(origin, request));
     let mut is_written = false;
     poll_fn(|cx| {
@@ -140,7 +140,12 @@ async fn send_and_wait(
         }
         match polled {
             Poll::Ready(response) => Poll::Ready(Some(response)),
-            Poll::Pending => progress.poll_overdue(limit, &mut timer, cx).map(|()| None),
+            Poll::Pending => {
+                if let Some(is_stalled) = stall.poll(progress, cx) {
+                    turn.note_client_stall(is_stalled);
+                }
+                progress.poll_overdue(limit, &mut timer, cx).map(|()| None)
+            }
         }
     })
     .await

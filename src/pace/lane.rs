@@ -280,6 +280,7 @@ impl Lane {
             fixed_start: None,
             granted_or_started: now,
             head: None,
+            is_stalled: false,
         };
         self.turns.0.push(turn);
         id

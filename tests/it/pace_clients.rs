@@ -8,7 +8,7 @@ use std::time::Duration;
 use courtesy::runtime::clock::monotonic;
 
 use crate::admin::metrics;
-use crate::testkit::parties::{Client, Origin, Proxy, request};
+use crate::testkit::parties::{Client, Origin, Proxy, Script, answer, request};
 use crate::testkit::spacing::{LATENESS, assert_spaced};
 
 const DELAY: Duration = Duration::from_millis(150);
@@ -88,4 +88,48 @@ fn p2_a_polite_client_has_its_share_beside_three_that_are_not() {
     assert_spaced(log.requests[0].at, &arrivals, DELAY);
     let full = metrics(&proxy)["courtesy_pace_refusals_total{reason=\"full\"}"] as usize;
     assert!(full >= HOSTILE - WAITING_MAX, "{full} had no room");
+}
+
+/// (name, places, whether the origin has asked for rest before, uploads of each of two clients, an
+/// octet of which comes so often)
+#[test]
+fn p8_uploads_that_their_clients_hold_up_leave_the_site_to_others() {
+    let often = Some(Duration::from_millis(200));
+    for (name, concurrency, has_rested, uploads, pause) in [
+        ("after a rest, silent", 8, true, [1, 0], None),
+        ("after a rest, dripping", 8, true, [1, 1], often),
+        ("one place", 1, false, [1, 0], often),
+        ("few places, of two clients", 4, false, [3, 3], None),
+        ("many uploads", 8, false, [12, 12], often),
+    ] {
+        let busy = Script::default().send(answer(429, "Retry-After: 1\r\n", ""));
+        let upload = Script::default().leave_body().hold();
+        let origin = Origin::start().on("/busy", busy).on("/upload", upload);
+        let proxy = Proxy::with(|settings| settings.pace.concurrency = concurrency);
+        if has_rested {
+            assert_eq!(proxy.get(&origin.url("/busy")).status(), 429, "{name}");
+        }
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let upload = |number: u8| {
+                let mut client = client(number, &proxy);
+                client.ask("POST", &origin.url("/upload"), "Content-Length: 100000\r\n");
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        pause.iter().for_each(|_| drop(client.try_send("a")));
+                        thread::sleep(pause.unwrap_or(Duration::from_millis(50)));
+                    }
+                });
+            };
+            (0..uploads[0]).for_each(|_| upload(1));
+            (0..uploads[1]).for_each(|_| upload(2));
+            let count = uploads[0] + uploads[1];
+            origin.wait_until("all uploads are there", |log| {
+                log.requests.iter().filter(|request| request.path() == "/upload").count() == count
+            });
+            assert_eq!(client(3, &proxy).get(&origin.url("/page")).status(), 200, "{name}");
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
 }

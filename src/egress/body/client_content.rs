@@ -121,7 +121,7 @@ impl ClientContent {
             return Poll::Pending;
         };
         progress.start_origin_timer();
-        self.count(&frame);
+        progress.add_bytes(self.count(&frame));
         if frame.is_none() || self.body.is_end_stream() {
             progress.note_complete();
             if let Some(backpressure) = &self.backpressure {
@@ -132,7 +132,7 @@ impl ClientContent {
     }
 
     /// Counts the bytes of a frame, and allows larger reads when there is memory for them.
-    fn count(&mut self, frame: &Option<Result<Frame<Bytes>, io::Error>>) {
+    fn count(&mut self, frame: &Option<Result<Frame<Bytes>, io::Error>>) -> usize {
         let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
         let bytes = data.map_or(0, Bytes::len);
         let was_granted = self.charge.as_mut().is_some_and(|charge| charge.add(bytes));
@@ -145,6 +145,7 @@ impl ClientContent {
         if was_granted && let Some(allowance) = &self.allowance {
             allowance.0.store(true, Ordering::Relaxed);
         }
+        bytes
     }
 }
 

@@ -12,6 +12,6 @@ mod trailers;
 pub use client_content::{ReadAllowance, ResponseGuard};
 pub use io_state::IoState;
 pub use request_body::{InformationalListener, RequestBody};
-pub use request_progress::RequestProgress;
+pub use request_progress::{ClientStall, RequestProgress};
 pub use response_body::{ResponseBody, Via};
 pub use timeout_body::TimeoutBody;

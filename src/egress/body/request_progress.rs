@@ -2,7 +2,7 @@
 //! only from the time at which it has all that there is: the time that a client takes for its
 //! upload is not the origin's.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,42 @@ pub struct RequestProgress {
     client_reads: AtomicBool,
     /// Since when the origin is waited for; `None` while the client is.
     waiting_since: Lock<Option<Instant>>,
+    /// Bytes of the body that have been taken.
+    bytes: AtomicU64,
+}
+
+/// How often it is looked whether a client sends its upload.
+const CLIENT_STALL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A client that sends fewer bytes of its upload in that time, while it is waited for, holds its
+/// request up: one that sends an octet now and then does, too.
+const CLIENT_STALL_BYTES: u64 = 1024;
+
+/// Looks whether the client of a request holds it up.
+#[derive(Debug, Default)]
+pub struct ClientStall {
+    timer: LazyTimer,
+    bytes: u64,
+    is_stalled: bool,
+}
+
+impl ClientStall {
+    /// Whether the client holds the request up, when that has changed.
+    pub fn poll(&mut self, progress: &RequestProgress, cx: &mut Context<'_>) -> Option<bool> {
+        let was_stalled = self.is_stalled;
+        if progress.is_complete() {
+            self.is_stalled = false;
+        } else {
+            while self.timer.poll(CLIENT_STALL_INTERVAL, cx).is_ready() {
+                self.timer.clear();
+                let bytes = progress.bytes.load(Ordering::Relaxed);
+                self.is_stalled =
+                    progress.waiting_since().is_none() && bytes - self.bytes < CLIENT_STALL_BYTES;
+                self.bytes = bytes;
+            }
+        }
+        (self.is_stalled != was_stalled).then_some(self.is_stalled)
+    }
 }
 
 impl RequestProgress {
@@ -33,6 +69,11 @@ impl RequestProgress {
     /// Whether the client is known to read what it asks for.
     pub fn client_reads(&self) -> bool {
         self.client_reads.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes of the body that have been taken.
+    pub fn add_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Notes that the whole body has been taken.

@@ -43,6 +43,13 @@ impl Lane {
         }
     }
 
+    /// The client of the turn's request holds it up, or does so no longer.
+    pub fn set_stalled(&mut self, turn: TurnId, is_stalled: bool) {
+        if let Some(turn) = self.turns.get_mut(turn) {
+            turn.is_stalled = is_stalled;
+        }
+    }
+
     /// Spreads a low quota: starts are `delay` apart until `until`, those that follow the present
     /// ones, too.
     pub fn spread(&mut self, delay: Duration, until: Tick) {

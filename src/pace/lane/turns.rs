@@ -7,7 +7,8 @@ use crate::pace::tick::Tick;
 use crate::types::client_key::ClientKey;
 
 /// A client may have one more request under way while it has less than this many times what is
-/// free: an eighth is kept from each client.
+/// free: an eighth is kept from each client. Where these are few, the last one is kept from a client
+/// that has one, while others have requests there.
 const HELD_PER_FREE: usize = 7;
 
 /// A granted turn, within its lane.
@@ -29,6 +30,8 @@ pub(super) struct LaneTurn {
     pub granted_or_started: Tick,
     /// When the head of its response came.
     pub head: Option<Tick>,
+    /// Its client holds the request up: it does not count as under way.
+    pub is_stalled: bool,
 }
 
 /// All turns that have not ended.
@@ -72,13 +75,14 @@ impl LaneTurns {
 
     /// Whether one more request of `client` may be under way, of `limit` in all.
     pub(super) fn has_free_concurrency(&self, client: &ClientKey, limit: usize) -> bool {
-        let counting = || self.0.iter().filter(|turn| turn.key.counts());
+        let counting = || self.0.iter().filter(|turn| turn.key.counts() && !turn.is_stalled);
         let free = limit.saturating_sub(counting().count());
         if free == 0 {
             return false;
         }
         let own = counting().filter(|turn| turn.client == *client).count();
-        own < free.saturating_mul(HELD_PER_FREE).max(1)
+        let is_last_of_several = || free == 1 && self.0.iter().any(|turn| turn.client != *client);
+        own == 0 || own < free.saturating_mul(HELD_PER_FREE) && !is_last_of_several()
     }
 
     /// Turns that have not started and are to be a delay apart, of one group or of all.
@@ -87,5 +91,57 @@ impl LaneTurns {
             !turn.has_started && turn.key.is_page() && key.is_none_or(|key| turn.key == *key)
         };
         self.0.iter().filter(is_it).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kind::Kind;
+    use super::*;
+
+    /// Turns of these clients, of which the upper-case ones hold their requests up.
+    fn turns(clients: &str) -> LaneTurns {
+        let turn = |client: char| LaneTurn {
+            id: TurnId(0),
+            client: key(client.to_ascii_lowercase()),
+            key: GroupKey::of(Kind::Subresource),
+            delay: Duration::ZERO,
+            has_started: true,
+            fixed_start: None,
+            granted_or_started: Tick::default(),
+            head: None,
+            is_stalled: client.is_ascii_uppercase(),
+        };
+        LaneTurns(clients.chars().map(turn).collect())
+    }
+
+    fn key(client: char) -> ClientKey {
+        ClientKey::User(client.to_string().into())
+    }
+
+    #[test]
+    fn p8_no_client_has_all_places_and_who_stalls_has_none() {
+        for (name, under_way, client, limit, expected) in [
+            ("the one place", "", 'a', 1, true),
+            ("it is taken", "a", 'b', 1, false),
+            ("its client stalls", "A", 'b', 1, true),
+            ("and its own next", "A", 'a', 1, true),
+            ("a hundred stall", &"A".repeat(100), 'b', 1, true),
+            ("two of two, alone", "a", 'a', 2, true),
+            ("the last of two is the other's", "aB", 'a', 2, false),
+            ("the other", "aB", 'b', 2, true),
+            ("the last of three", "ab", 'a', 3, false),
+            ("the last of three, of a third", "ab", 'c', 3, true),
+            ("seven of eight", "aaaaaa", 'a', 8, true),
+            ("all of eight", "aaaaaaa", 'a', 8, false),
+            ("the eighth", "aaaaaaa", 'b', 8, true),
+            ("beside seven that stall", "AAAAAAA", 'a', 8, true),
+        ] {
+            assert_eq!(
+                turns(under_way).has_free_concurrency(&key(client), limit),
+                expected,
+                "{name}"
+            );
+        }
     }
 }

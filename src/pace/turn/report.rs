@@ -58,6 +58,18 @@ impl Turn {
         self.note(outcome);
     }
 
+    /// The client holds its request up, or does so no longer: meanwhile the request does not count
+    /// as under way.
+    pub fn note_client_stall(&self, is_stalled: bool) {
+        if let Some((cell, id)) = self.in_lane() {
+            let now = cell.context.clock.now();
+            cell.update(now, |state| state.lane.set_stalled(id, is_stalled));
+        }
+        if let Some(guard) = &self.0.address {
+            guard.update(|lane, id, _| lane.set_stalled(id, is_stalled));
+        }
+    }
+
     /// There was no response: after a timeout the origin may be overloaded.
     pub fn note_failure(&self, is_timeout: bool) {
         self.note(if is_timeout && self.0.conditions.role != Role::RobotsTxt {
