@@ -1,19 +1,21 @@
 //! A request takes its turn: at once, after a wait, or not at all.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::conditions::{Role, TurnConditions};
 use super::config::PaceMode;
-use super::lane::Arrival;
+use super::lane::{Arrival, LaneLimit};
 use super::lane_cell::{LaneCell, TurnGuard, send_grants};
 use super::lanes::Lanes;
 use super::no_turn::NoTurn;
 use super::tick::Tick;
-use super::turn::Turn;
+use super::turn::{Turn, VisitRole, VisitStart};
 use super::turn_request::{TurnRequest, too_long};
-use super::visits::Visit;
+use super::visits::{Visit, VisitPlace};
 use super::waited::Waited;
 use super::waiting::NotQueued;
 use crate::robots::OutsideVisitTime;
@@ -32,8 +34,10 @@ pub enum TryAcquire<'a> {
 #[derive(Debug)]
 pub struct PendingTurn<'a> {
     arrival: Arrival<'a>,
-    /// The client whose visit begins with the start.
-    visitor: Option<ClientKey>,
+    visit: VisitRole,
+    /// The first request of its visit at the origin has started, or will not: until then it waits
+    /// for that, and takes no place in the queue.
+    first: Option<CancellationToken>,
 }
 
 impl Lanes {
@@ -52,10 +56,23 @@ impl Lanes {
     /// A turn of the request, if it need not wait: the common case, without a future.
     pub fn try_acquire<'a>(&self, request: &TurnRequest<'a>) -> TryAcquire<'a> {
         let now = self.now();
-        let (arrival, mode, begins_visit) = self.arrival(request, now);
-        let begins_visit = begins_visit && mode != PaceMode::Off;
-        let (deadline, visitor) =
-            (now + arrival.max_wait, begins_visit.then(|| request.client.clone()));
+        let (arrival, mode, place) = self.arrival(request, now);
+        let deadline = now + arrival.max_wait;
+        let visit = match place {
+            VisitPlace::Follows(first) if mode == PaceMode::Enforce => {
+                let (visit, first) = (VisitRole::None, Some(first));
+                return TryAcquire::Wait(PendingTurn { arrival, visit, first });
+            }
+            VisitPlace::First(visit) => VisitRole::First(Box::new(VisitStart {
+                context: Arc::clone(&self.context),
+                client: request.client.clone(),
+                visit,
+                origin: request.origin.clone(),
+                has_started: false,
+            })),
+            _ if request.visit == Visit::Document && mode != PaceMode::Off => VisitRole::Document,
+            _ => VisitRole::None,
+        };
         // One that need not queue has no delay, or is only observed: the next starts do not depend
         // on it.
         let role = Role::of(arrival.kind, false);
@@ -66,7 +83,9 @@ impl Lanes {
             let id = match mode {
                 PaceMode::Enforce => match state.lane.try_acquire(&arrival, now) {
                     Some(id) => Some(id),
-                    None => return TryAcquire::Wait(PendingTurn { arrival, visitor }),
+                    None => {
+                        return TryAcquire::Wait(PendingTurn { arrival, visit, first: None });
+                    }
                 },
                 PaceMode::Observe => {
                     let wait = state.lane.estimate(&arrival, now);
@@ -78,7 +97,7 @@ impl Lanes {
                 PaceMode::Off => None,
             };
             let guard = cell.issue_guard(state, id, request.client.clone());
-            TryAcquire::Turn(Turn::granted_immediately(request.origin, guard, conditions, visitor))
+            TryAcquire::Turn(Turn::granted_immediately(request.origin, guard, conditions, visit))
         })
     }
 
@@ -90,17 +109,67 @@ impl Lanes {
     pub async fn wait_for_turn(
         &self,
         request: &TurnRequest<'_>,
-        wait: PendingTurn<'_>,
+        mut wait: PendingTurn<'_>,
     ) -> Result<Turn, NoTurn> {
-        let PendingTurn { arrival, visitor } = wait;
-        let deadline = self.now() + arrival.max_wait;
+        let (since, deadline) = (self.now(), self.now() + wait.arrival.max_wait);
+        let mut request = *request;
+        let mut followed = None;
+        while let Some(first) = wait.first.take() {
+            let waited = self.wait_for_first(&request, &first, deadline).await;
+            waited.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))?;
+            let time = self.now().since(since);
+            request.max_wait = Some(deadline.since(self.now()));
+            let limit = request.site_pace.map_or(LaneLimit::Delay, |_| LaneLimit::SiteDelay);
+            let lane_delay = self.config().delay(request.origin);
+            let waited = Waited::of(limit, request.site_pace, lane_delay, time);
+            match self.try_acquire(&request) {
+                TryAcquire::Turn(mut turn) => {
+                    turn.add_wait(waited);
+                    return Ok(turn);
+                }
+                TryAcquire::Wait(next) => (wait, followed) = (next, Some(waited)),
+            }
+        }
+        let mut turn = self.wait_in_queue(&request, wait, deadline).await?;
+        followed.into_iter().for_each(|waited| turn.add_wait(waited));
+        Ok(turn)
+    }
+
+    /// Waits until the first request of the same visit has started at the origin, or will not.
+    async fn wait_for_first(
+        &self,
+        request: &TurnRequest<'_>,
+        first: &CancellationToken,
+        deadline: Tick,
+    ) -> Result<(), NoTurn> {
+        let Some(_waits) = self.context.count_waiting() else { return Err(NoTurn::Full) };
+        tokio::select! {
+            biased;
+            () = first.cancelled() => Ok(()),
+            () = sleep_until(self.context.clock.instant(deadline)) => {
+                let limit = request.site_pace.map_or(LaneLimit::Delay, |_| LaneLimit::SiteDelay);
+                let max_wait = Duration::ZERO;
+                let wait = Duration::from_secs(1);
+                Err(too_long(request, limit, wait, None, (self.now(), max_wait)))
+            }
+            () = self.context.stopped_before(request.shutdown, deadline) => Err(NoTurn::Stopping),
+        }
+    }
+
+    async fn wait_in_queue(
+        &self,
+        request: &TurnRequest<'_>,
+        wait: PendingTurn<'_>,
+        deadline: Tick,
+    ) -> Result<Turn, NoTurn> {
+        let PendingTurn { arrival, visit, .. } = wait;
         let role = Role::of(arrival.kind, true);
         let conditions =
             TurnConditions { role, deadline, is_observed: false, site_pace: request.site_pace };
         let granted = self.wait_in(request, &arrival).await;
         let (guard, waited) =
             granted.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))?;
-        let mut turn = Turn::granted(request.origin, guard, conditions, visitor, Some(waited));
+        let mut turn = Turn::granted(request.origin, guard, conditions, visit, Some(waited));
         if conditions.role == Role::PageQueued && self.context.peers.engine().is_some() {
             self.reserve_if_shared(&mut turn, request, deadline).await?;
         }

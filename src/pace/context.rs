@@ -1,7 +1,7 @@
 //! The state that all lanes share: settings, clock, timer, counts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::time::sleep_until;
@@ -32,6 +32,16 @@ pub(super) struct PaceContext {
     pub has_new_holds: AtomicBool,
 }
 
+/// A request that waits outside of all queues.
+#[derive(Debug)]
+pub(super) struct WaitingCount<'a>(&'a PaceContext);
+
+impl Drop for WaitingCount<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl PaceContext {
     pub(super) fn new(config: Config, clock: Arc<dyn Clock>) -> Arc<Self> {
         let clock = TickClock::new(clock);
@@ -46,6 +56,15 @@ impl PaceContext {
             waiting: AtomicUsize::new(0),
             has_new_holds: AtomicBool::new(false),
         })
+    }
+
+    /// Counts a request that waits, until the count is dropped; `None`: too many do.
+    pub(super) fn count_waiting(&self) -> Option<WaitingCount<'_>> {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.config.load().max_waiting {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(WaitingCount(self))
     }
 
     /// Returns when the proxy stops, if that is too early for a start at `expected`.

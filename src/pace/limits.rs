@@ -18,11 +18,18 @@ pub const KEPT_HOLD_MIN: Duration = Duration::from_secs(30);
 /// The longest delay that is believed of a written lane: the longest that any profile keeps.
 pub const KEPT_DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a document's visit lasts.
+/// How long the requests of a visit have no delay at an origin, after the start there.
 pub const VISIT_LENGTH: Duration = Duration::from_secs(30);
 
-/// Requests of one visit.
+/// Requests of one visit to one origin.
 pub const VISIT_REQUESTS_MAX: u32 = 256;
 
-/// Clients with a visit at one time. Documents of further ones begin none.
-pub const VISITS_MAX: usize = 65_536;
+/// Origins of one visit. Requests to further ones are paced as pages.
+pub const VISIT_ORIGINS_MAX: usize = 64;
+
+/// Visits of one client at a time; beyond, the oldest is forgotten.
+pub const VISITS_PER_CLIENT_MAX: usize = 256;
+
+/// Origins of all visits at a time. Beyond, of the clients with most of them, the oldest visits are
+/// forgotten.
+pub const VISITED_ORIGINS_MAX: usize = 65_536;

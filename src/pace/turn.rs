@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::sleep_until;
 
 use super::conditions::{Role, TurnConditions};
+use super::context::PaceContext;
 use super::exchanges::NoExchange;
 use super::hold::Hold;
 use super::lane::TurnId;
@@ -38,6 +39,45 @@ pub struct Turn(
     Box<Inner>,
 );
 
+/// What the start of a turn is in a visit.
+#[derive(Debug, Default)]
+pub(super) enum VisitRole {
+    #[default]
+    None,
+    /// The start of a document, with whose response a visit may begin.
+    Document,
+    /// The first of a visit at its origin.
+    First(Box<VisitStart>),
+}
+
+/// The first request of a visit at an origin; if it is dropped before its start, another one is
+/// the first.
+#[derive(Debug)]
+pub(super) struct VisitStart {
+    pub context: Arc<PaceContext>,
+    pub client: ClientKey,
+    pub visit: u64,
+    pub origin: Origin,
+    pub has_started: bool,
+}
+
+impl VisitStart {
+    fn open(&mut self) {
+        if !std::mem::replace(&mut self.has_started, true) {
+            let now = self.context.clock.now();
+            self.context.visits.open(&self.client, self.visit, &self.origin, Some(now));
+        }
+    }
+}
+
+impl Drop for VisitStart {
+    fn drop(&mut self) {
+        if !self.has_started {
+            self.context.visits.open(&self.client, self.visit, &self.origin, None);
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     /// Where its request goes: a lane is that of both schemes of a host.
@@ -46,8 +86,7 @@ struct Inner {
     /// At the address that the connection of the request leads to, where addresses have limits.
     address: Option<TurnGuard<IpAddr>>,
     conditions: TurnConditions,
-    /// The client whose visit begins with the start.
-    begins_visit: Option<ClientKey>,
+    visit: VisitRole,
     waited: Option<Waited>,
     /// The lane has counted it as started when it was granted, and nothing has been waited for
     /// since.
@@ -65,7 +104,7 @@ impl Turn {
         origin: &Origin,
         guard: TurnGuard,
         conditions: TurnConditions,
-        begins_visit: Option<ClientKey>,
+        visit: VisitRole,
         waited: Option<Waited>,
     ) -> Self {
         Self(Box::new(Inner {
@@ -73,7 +112,7 @@ impl Turn {
             guard,
             address: None,
             conditions,
-            begins_visit,
+            visit,
             waited,
             counted_as_started: false,
             is_wait_noted: false,
@@ -87,11 +126,17 @@ impl Turn {
         origin: &Origin,
         guard: TurnGuard,
         conditions: TurnConditions,
-        begins_visit: Option<ClientKey>,
+        visit: VisitRole,
     ) -> Self {
-        let mut turn = Self::granted(origin, guard, conditions, begins_visit, None);
+        let mut turn = Self::granted(origin, guard, conditions, visit, None);
         turn.0.counted_as_started = !conditions.is_observed && turn.0.guard.id.is_some();
         turn
+    }
+
+    /// Adds a wait for another request of its visit, before the turn was taken.
+    pub(super) fn add_wait(&mut self, waited: Waited) {
+        let time = self.0.waited.map_or(Duration::ZERO, |own| own.time);
+        self.0.waited = Some(Waited { time: waited.time + time, ..waited });
     }
 
     /// How long the request waited; `None`: not noticeably.
@@ -227,7 +272,7 @@ impl Inner {
         }
     }
 
-    /// Counts the wait, and begins the visit, of a turn that has started for the first time.
+    /// Counts the wait, and opens the origin to its visit, of a turn that has started for the first time.
     fn note_start(&mut self) {
         let context = &self.guard.cell.context;
         let waited = self.waited.filter(|waited| waited.time >= WAIT_NOTICEABLE);
@@ -235,8 +280,8 @@ impl Inner {
             context.stats.note_wait(&self.origin, waited);
         }
         self.is_wait_noted = true;
-        if let Some(client) = self.begins_visit.take() {
-            context.visits.begin(&client, context.clock.now());
+        if let VisitRole::First(visit) = &mut self.visit {
+            visit.open();
         }
     }
 }

@@ -10,7 +10,7 @@ use super::lane::{Arrival, Kind, LaneLimit};
 use super::lanes::Lanes;
 use super::no_turn::NoTurn;
 use super::tick::Tick;
-use super::visits::Visit;
+use super::visits::{Visit, VisitPlace};
 use super::waited::Waited;
 use crate::policy::pace::SitePace;
 use crate::robots::OutsideVisitTime;
@@ -29,7 +29,7 @@ pub struct TurnRequest<'a> {
     pub site_pace: Option<SitePace>,
     /// When the next Visit-time of the group begins, if this is not within one.
     pub outside_visit_time: Option<OutsideVisitTime>,
-    pub visit: Visit,
+    pub visit: Visit<'a>,
     pub is_robots_txt: bool,
     /// The longest that the request may wait, if that is less than `pace.max_wait`.
     pub max_wait: Option<Duration>,
@@ -38,18 +38,22 @@ pub struct TurnRequest<'a> {
 }
 
 impl Lanes {
-    /// The arrival of a request, the mode that applies, and whether its start begins a visit.
+    /// The arrival of a request, the mode that applies, and its place in a visit.
     pub(super) fn arrival<'a>(
         &self,
         request: &TurnRequest<'a>,
         now: Tick,
-    ) -> (Arrival<'a>, PaceMode, bool) {
+    ) -> (Arrival<'a>, PaceMode, VisitPlace) {
         let config = self.context.config.load();
         let mode = request.mode.unwrap_or_else(|| config.mode(request.origin));
-        let has_visits = config.subresources == Subresources::Visit;
-        let is_of_visit = has_visits
-            && request.visit == Visit::Subresource
-            && self.context.visits.count(request.client, now);
+        let place = match request.visit {
+            Visit::Subresource(referer)
+                if mode != PaceMode::Off && config.subresources == Subresources::Visit =>
+            {
+                self.context.visits.join(request.client, referer, request.origin, now)
+            }
+            _ => VisitPlace::None,
+        };
         if request.site_pace.is_some_and(|site| site.clamped) {
             self.context.stats.note_clamped();
         }
@@ -59,7 +63,7 @@ impl Lanes {
         let group = if delay.is_zero() && not_before.is_none() { "" } else { request.group };
         let kind = if request.is_robots_txt {
             Kind::RobotsTxt
-        } else if is_of_visit {
+        } else if matches!(place, VisitPlace::Open) {
             Kind::Subresource
         } else {
             Kind::Page { group, delay, not_before }
@@ -67,7 +71,7 @@ impl Lanes {
         let max_wait = request.max_wait.unwrap_or(config.max_wait).min(config.max_wait);
         let arrival =
             Arrival { client: request.client, scheme: request.origin.scheme(), kind, max_wait };
-        (arrival, mode, has_visits && request.visit == Visit::Document)
+        (arrival, mode, place)
     }
 }
 

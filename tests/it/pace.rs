@@ -352,9 +352,18 @@ fn the_settings_of_an_agent_and_of_an_origin_apply() {
     spacing::assert_spaced(changed, arrivals, Duration::from_millis(300));
 }
 
+/// A site that asks for two seconds, and its page.
+fn site(page: Vec<u8>) -> Origin {
+    Origin::with_robots(TWO_SECONDS).on("/", Script::default().send(page))
+}
+
+fn html() -> Vec<u8> {
+    answer(200, "Content-Type: text/html\r\n", "<!doctype html>")
+}
+
 #[test]
 fn what_a_browser_loads_for_a_document_has_no_delay() {
-    let (origin, proxy) = (Origin::with_robots(TWO_SECONDS), Proxy::start());
+    let (origin, proxy) = (site(html()), Proxy::start());
     let begun = monotonic();
     let ask = |path: &str, dest: &str| {
         let field = format!("Sec-Fetch-Dest: {dest}\r\n");
@@ -368,6 +377,63 @@ fn what_a_browser_loads_for_a_document_has_no_delay() {
     let arrivals = origin.arrivals();
     assert!(arrivals[40] - arrivals[0] < Duration::from_secs(2));
     assert!(arrivals[41] - begun + RESOLUTION >= Duration::from_secs(2));
+}
+
+/// A document that is none, or that was asked for elsewhere, brings no request without a delay.
+#[test]
+fn p7_who_only_says_that_it_is_a_browser_is_paced() {
+    for (name, page, is_elsewhere) in [
+        ("no document was asked for", None, false),
+        ("it is missing", Some(answer(404, "Content-Type: text/html\r\n", "")), false),
+        ("it is a redirect", Some(answer(302, "Location: /a\r\n", "")), false),
+        ("it is a picture", Some(answer(200, "Content-Type: image/png\r\n", "")), false),
+        ("it is of no known type", Some(answer(200, "", "")), false),
+        ("it is that of another site", Some(html()), true),
+    ] {
+        let script = Script::default().send(page.clone().unwrap_or_else(html));
+        let origin = Origin::with_robots(TEN_SECONDS).on("/", script);
+        let victim = Origin::with_robots(TEN_SECONDS);
+        let proxy = Proxy::start();
+        if page.is_some() {
+            proxy.exchange("GET", &origin.url("/"), "Sec-Fetch-Dest: document\r\n");
+        }
+        let at = if is_elsewhere { &victim } else { &origin };
+        let ask = |path: &str| {
+            let fields = "Sec-Fetch-Dest: image\r\nPrefer: wait=0\r\n";
+            proxy.exchange("GET", &at.url(path), fields).status()
+        };
+        // The first takes a start, where none has been.
+        let first = ask("/0.png");
+        assert_eq!(first, if page.is_none() || is_elsewhere { 200 } else { 429 }, "{name}");
+        if !is_elsewhere {
+            assert_eq!(ask("/1.png"), 429, "{name}");
+        }
+    }
+}
+
+#[test]
+fn p7_at_another_origin_a_visit_waits_for_one_start() {
+    let (origin, cdn, proxy) = (site(html()), Origin::with_robots(TWO_SECONDS), Proxy::start());
+    let begun = monotonic();
+    assert_eq!(proxy.get(&cdn.url("/before")).status(), 200);
+    proxy.exchange("GET", &origin.url("/"), "Sec-Fetch-Dest: document\r\n");
+    let fields = format!("Sec-Fetch-Dest: image\r\nReferer: {}\r\n", origin.url("/"));
+    thread::scope(|scope| {
+        for number in 0..10 {
+            let (proxy, cdn, fields) = (&proxy, &cdn, &fields);
+            scope.spawn(move || {
+                let answer = proxy.exchange("GET", &cdn.url(&format!("/{number}.png")), fields);
+                assert_eq!(answer.status(), 200);
+                if let Some(waited) = answer.field("courtesy-waited") {
+                    assert!(waited.contains("by=crawl_delay"), "{waited}");
+                }
+            });
+        }
+    });
+    let arrivals = cdn.arrivals();
+    assert_eq!(arrivals.len(), 11);
+    assert!(arrivals[1] - begun + RESOLUTION >= Duration::from_secs(2));
+    assert!(arrivals[10] - arrivals[1] < Duration::from_secs(18), "the others are of its start");
 }
 
 #[test]

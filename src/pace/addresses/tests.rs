@@ -1,6 +1,6 @@
 use std::net::Ipv4Addr;
 
-use http::header::{HeaderMap, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use super::*;
@@ -65,7 +65,7 @@ impl World {
             site_pace: None,
             outside_visit_time: None,
             visit: match request {
-                Request::Subresource => Visit::Subresource,
+                Request::Subresource => Visit::Subresource(None),
                 Request::Page | Request::RobotsTxt => Visit::Document,
             },
             is_robots_txt: matches!(request, Request::RobotsTxt),
@@ -130,8 +130,12 @@ async fn pages_wait_and_what_is_no_page_does_not() {
     {
         let world = World::new(config(MINUTE, 0));
         // It begins the visit of the sub-resources.
-        assert!(world.starts(&mut world.turn("a.example", 1).await, HERE).await);
-        let mut turn = world.turn_of(request, "b.example", 1).await;
+        let mut document = world.turn("a.example", 1).await;
+        assert!(world.starts(&mut document, HERE).await);
+        let html = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("text/html"))]);
+        document.note_response(StatusCode::OK, &html);
+        drop(document);
+        let mut turn = world.turn_of(request, "a.example", 1).await;
         assert_eq!(!world.starts(&mut turn, HERE).await, must_wait);
     }
 }

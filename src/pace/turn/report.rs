@@ -4,13 +4,14 @@ use std::sync::atomic::Ordering;
 
 use http::{HeaderMap, StatusCode};
 
-use super::Turn;
+use super::{Turn, VisitRole};
 use crate::pace::conditions::Role;
 use crate::pace::engine_holds;
 use crate::pace::hold::Outcome;
 use crate::pace::lane_cell::LaneCell;
 use crate::pace::limits::KEPT_HOLD_MIN;
 use crate::pace::response_outcome::{concerns_pace, jitter, outcome};
+use crate::pace::visits::is_document;
 use crate::policy::pace::RateLimit;
 
 impl Turn {
@@ -31,6 +32,10 @@ impl Turn {
     pub fn note_response(&self, status: StatusCode, headers: &HeaderMap) {
         if let Some(guard) = &self.0.address {
             guard.update(|lane, id, now| lane.note_response_head(id, now));
+        }
+        if matches!(self.0.visit, VisitRole::Document) && is_document(status, headers) {
+            let context = &self.0.guard.cell.context;
+            context.visits.begin(self.client(), self.origin(), context.clock.now());
         }
         let Some((cell, id)) = self.in_lane() else { return };
         let now = cell.context.clock.now();

@@ -73,7 +73,7 @@ impl PermitPace {
         &'a self,
         origin: &'a Origin,
         client: &'a ClientKey,
-        headers: Option<&HeaderMap>,
+        headers: Option<&'a HeaderMap>,
         shutdown: &'a CancellationToken,
     ) -> pace::TurnRequest<'a> {
         let site = self.site.as_deref();
