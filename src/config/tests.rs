@@ -717,3 +717,24 @@ fn each_file_that_a_setting_names_is_followed() {
     let files: BTreeSet<_> = keys.iter().filter(is_file).map(String::as_str).collect();
     assert_eq!(named, files);
 }
+
+/// A sixth is for connections, the program itself and the allocator.
+#[test]
+fn what_is_remembered_by_default_fits_in_the_memory_of_the_unit() {
+    const MEMORY_MAX: u64 = 1 << 30;
+    let unit = include_str!("../../systemd/courtesy.service");
+    assert!(unit.lines().any(|line| line == "MemoryMax=1G"));
+    let bytes = |bytes: usize| u64::try_from(bytes).unwrap();
+    let bounds = [
+        ("limits.body_memory, by the unit", MEMORY_MAX / 4),
+        ("robots.cache_size", Settings::default().robots.cache_size),
+        ("what waits for the disk", bytes(crate::store::limits::STORE_PENDING_BYTES_MAX)),
+        ("the cache of the database", 16 << 20),
+        ("samples of allowed requests", 32 << 20),
+        ("the pace of origins", bytes(crate::pace::limits::LANES_BYTES_MAX)),
+        ("that of addresses", bytes(crate::pace::limits::ADDRESS_LANES_BYTES_MAX)),
+        ("visits", bytes(256 * crate::pace::limits::VISITED_ORIGINS_MAX)),
+    ];
+    let sum: u64 = bounds.iter().map(|(_, bytes)| bytes).sum();
+    assert!(sum <= MEMORY_MAX / 6 * 5, "{bounds:?} are {sum}");
+}
