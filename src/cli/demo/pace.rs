@@ -62,6 +62,8 @@ pub fn page_with_pictures(stage: &mut Stage<impl Write>) -> io::Result<()> {
     )?;
     let robots = "User-agent: *\nCrawl-delay: 1\n";
     let gallery = stage.site("gallery.example", Reply::rules(robots))?;
+    let page = Reply::new("200 OK", "<!doctype html>\n");
+    gallery.answers("/", page.with("Content-Type", "text/html"));
     let ask = |path: &str, dest: &str| {
         let field = format!("Sec-Fetch-Dest: {dest}\r\n");
         crawler::get_with(stage.proxy, &gallery.url(path), BROWSER, &field)
