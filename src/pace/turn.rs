@@ -97,6 +97,8 @@ struct Inner {
     slot: Option<Slot>,
     /// The end of that slot is in the metrics.
     is_slot_noted: bool,
+    /// It is a fetch of robots.txt for one agent: a rest that the response asks for is of that agent.
+    is_for_one_agent: bool,
 }
 
 impl Turn {
@@ -118,6 +120,7 @@ impl Turn {
             is_wait_noted: false,
             slot: None,
             is_slot_noted: false,
+            is_for_one_agent: false,
         }))
     }
 
@@ -152,6 +155,12 @@ impl Turn {
     /// Whether it is a fetch of robots.txt.
     pub fn is_for_robots_txt(&self) -> bool {
         self.0.conditions.role == Role::RobotsTxt
+    }
+
+    /// The same turn, of a fetch of robots.txt for one agent alone.
+    pub fn for_one_agent(mut self) -> Self {
+        self.0.is_for_one_agent = true;
+        self
     }
 
     /// Where it may start.
