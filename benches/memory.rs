@@ -195,7 +195,7 @@ impl Sites {
             capture: capture.clone(),
         });
         let result = AccessResult::Successful { snapshot, freshness: Freshness::default() };
-        CompletedFetch { at, url, hops: 0, result, capture }
+        CompletedFetch { at, url, hops: 0, varies: false, result, capture }
     }
 }
 

@@ -29,7 +29,7 @@
 //! | [`pace`] | when a request may start: the delays, concurrency and holds of an origin, the limits of an address; its lanes are pure |
 //! | [`egress`] | connections to origins: DNS, address policy, parent proxies, TLS, HTTP/1.1, HTTP/2, pool |
 //! | [`name_server`] | the name server of a sealed run, and the virtual addresses of names there |
-//! | [`store`] | what is known of each origin; robots.txt fetches, one at a time per origin and agent; memory and disk |
+//! | [`store`] | what is known of each origin; robots.txt fetches, one at a time per origin and agent, and the common copy; memory and disk |
 //! | [`watch`] | notices of robots.txt files that changed, of which the recently allowed requests that they would deny are counted: the gate samples allowed requests for it |
 //! | [`proxy`] | the path of a request: read, decide, respond or forward |
 //! | [`config`] | the settings and their diagnostics |
@@ -73,9 +73,9 @@
 //!    `proxy/decision/enforce.rs` turns a `Denial` into a `Recorded` one, which alone has a response.
 //! 3. A decision is data, verdict and basis; the response, the record and the terminal print it.
 //! 4. Parsing and matching never fail and take time in proportion to the file and the path.
-//! 5. At most one fetch of a robots.txt per origin and agent is under way, one per origin until the origin
-//!    tells agents apart; it outlives the client that caused it, unless others wait for its place, and it
-//!    never goes through the proxy itself. One agent's answers decide for no other.
+//! 5. At most one fetch of a robots.txt per origin and agent is under way; it outlives the client that
+//!    caused it, unless others wait for its place, and it never goes through the proxy itself. One agent's
+//!    answers decide for no other; the common copy, fetched as this program alone, may.
 //! 6. Every queue, body, redirect chain, cache and wait is bounded, by a constant or by a setting.
 //! 7. Only `proxy/response/respond.rs` makes the proxy's responses, only [`config`] knows the file
 //!    format, only [`runtime::clock`] reads the clock.

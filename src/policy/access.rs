@@ -26,6 +26,9 @@ pub struct CompletedFetch {
     pub url: String,
     /// Redirects that were followed.
     pub hops: u8,
+    /// A response, of the file or of a redirect to it, depends on the User-Agent (`Vary`, RFC 9111
+    /// §4.1): it holds for this agent alone.
+    pub varies: bool,
     pub result: AccessResult,
     /// Of this fetch, whatever its result.
     pub capture: Capture,
@@ -100,6 +103,20 @@ pub struct Freshness {
 }
 
 impl CompletedFetch {
+    /// Whether it failed before the origin knew which agent asks, and so concerns every agent.
+    /// Whatever else an origin answers or does may be for the agent that fetched: RFC 9309
+    /// §2.3.1.3 and §2.3.1.4 do not distinguish agents, but a server that refuses, throttles or
+    /// delays an agent does.
+    pub const fn concerns_all(&self) -> bool {
+        let AccessResult::Without(cause) = &self.result else { return false };
+        match cause.failure() {
+            Some(NetworkFailure::Parent) => true,
+            // A redirect may lead each agent elsewhere.
+            Some(failure) => self.hops == 0 && failure.precedes_request(),
+            None => false,
+        }
+    }
+
     /// The length of the file as downloaded.
     pub fn bytes(&self) -> usize {
         match &self.result {
@@ -109,10 +126,25 @@ impl CompletedFetch {
     }
 }
 
+impl Snapshot {
+    /// Whether it is no robots.txt, but a page (`text/html`, or text that begins with `<`). It is
+    /// read as a file all the same, but never takes the place of one that is none.
+    pub fn is_page(&self) -> bool {
+        let media_type = self.content_type.as_ref().map(HeaderValue::as_bytes).unwrap_or_default();
+        let media_type = media_type.split(|byte| *byte == b';').next().unwrap_or_default();
+        let body = self.body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.body);
+        media_type.trim_ascii().eq_ignore_ascii_case(b"text/html")
+            || body.trim_ascii_start().starts_with(b"<")
+    }
+}
+
 impl AccessResult {
     /// The stable word of the audit record.
     pub fn word(&self) -> &'static str {
         match self {
+            Self::Successful { snapshot, .. } if snapshot.is_page() => {
+                NetworkFailure::NotRobotsTxt.word()
+            }
             Self::Successful { .. } => "successful",
             Self::NotModified { .. } => "not_modified",
             Self::Without(cause) => cause.word(),

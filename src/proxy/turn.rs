@@ -22,6 +22,9 @@ impl Proxy {
         info: RequestInfo<'_>,
         shutdown: &CancellationToken,
     ) -> Result<Turn, Refusal> {
+        if let Some(no_turn) = permit.pace().rest() {
+            return Err(Rejection::no_turn(no_turn, permit.pace().status()).into());
+        }
         let key = info.client.key();
         let origin = &permit.target().origin;
         let turn_request = permit.pace().turn_request(origin, &key, headers, shutdown);

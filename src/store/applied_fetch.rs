@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use super::entries::Entries;
-use super::entry::Entry;
-use super::fetch::FetchIdentity;
+use super::entry::{Entry, FetchedAs};
 use super::fetch_listener::BeforeFetch;
 use crate::policy::access::{AccessResult, CompletedFetch};
 use crate::policy::profile::Profile;
-use crate::types::client_key::ClientKey;
 
 /// The result of a fetch. Large files are parsed on the blocking pool.
 pub(super) struct AppliedFetch {
@@ -16,7 +14,7 @@ pub(super) struct AppliedFetch {
     /// The entry that it builds on.
     known: Option<Arc<Entry>>,
     profile: Arc<Profile>,
-    identity: FetchIdentity,
+    fetched_as: FetchedAs,
     fetched: CompletedFetch,
     entry: Arc<Entry>,
 }
@@ -27,13 +25,13 @@ impl AppliedFetch {
         entries: Arc<Entries>,
         known: Option<Arc<Entry>>,
         profile: Arc<Profile>,
-        identity: FetchIdentity,
+        fetched_as: FetchedAs,
         fetched: CompletedFetch,
     ) -> Self {
         let builder = &entries.builder;
         let fetched = builder.parse_cache.shared(fetched);
-        let entry = builder.after(known.as_deref(), &profile, &identity, fetched.clone());
-        Self { entries, known, profile, identity, fetched, entry: Arc::new(entry) }
+        let entry = builder.after(known.as_deref(), &profile, &fetched_as, fetched.clone());
+        Self { entries, known, profile, fetched_as, fetched, entry: Arc::new(entry) }
     }
 
     /// Whether a parent proxy failed. Other proxies may go by another.
@@ -49,10 +47,9 @@ impl AppliedFetch {
     }
 
     /// The state before this fetch, where `base` is what it builds on.
-    pub(super) fn before(&self, base: Option<Arc<Entry>>, client: ClientKey) -> BeforeFetch {
+    pub(super) fn before(&self, base: Option<Arc<Entry>>) -> BeforeFetch {
         BeforeFetch {
-            identity: self.identity.clone(),
-            client,
+            fetched_as: self.fetched_as.clone(),
             profile: Arc::clone(&self.profile),
             at: self.fetched.at,
             entry: base,
@@ -61,10 +58,10 @@ impl AppliedFetch {
 
     /// The entry after the fetch, applied to `base`. Its file is already parsed.
     pub(super) fn entry_on(self, base: Option<Arc<Entry>>) -> Arc<Entry> {
-        let Self { entries, known, profile, identity, fetched, entry } = self;
+        let Self { entries, known, profile, fetched_as, fetched, entry } = self;
         if base.as_ref().map(Arc::as_ptr) == known.as_ref().map(Arc::as_ptr) {
             return entry;
         }
-        Arc::new(entries.builder.after(base.as_deref(), &profile, &identity, fetched))
+        Arc::new(entries.builder.after(base.as_deref(), &profile, &fetched_as, fetched))
     }
 }

@@ -6,31 +6,107 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::agents::{AgentAnswer, AgentAnswers};
+use super::agents::{AGENTS_PER_ORIGIN_MAX, AgentAnswer, AgentAnswers};
+use super::answer::{Answer, Making};
 use super::entry::Entry;
 use super::persisted::{
     Digest, Failed, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
 };
 use super::states::{Read, States};
+use crate::audit::evidence::CaptureRecord;
 use crate::engine::LeaseToken;
 use crate::policy::access::{AccessResult, Capture, Cause, CompletedFetch};
 use crate::policy::profile::Profile;
 use crate::policy::state::{RobotsCopy, RobotsState, Unreachable};
+use crate::store::fetch::FetchIdentity;
 
 /// Files and captures by digest.
 pub(super) type Blobs = HashMap<Digest, Bytes>;
 
-/// The parameters of restored states.
-struct Making<'a> {
-    profiles: &'a [Arc<Profile>],
-    jitter: f64,
-    read: Read<'a>,
+/// The persisted form of an [`Answer`].
+struct PersistedAnswer {
+    good: Option<Good>,
+    failed: Option<Failed>,
+    states: Vec<PersistedState>,
 }
 
 impl Entry {
     /// The persisted form, and the blobs that it refers to.
     pub(super) fn persist(&self) -> (Persisted, Blobs) {
         let mut blobs = Blobs::new();
+        let PersistedAnswer { good, failed, states } = self.common.persist(&mut blobs);
+        let agents = self.agents.iter().flat_map(|agents| &agents.0).map(|it| {
+            let PersistedAnswer { good, failed, states } = it.answer.persist(&mut blobs);
+            PersistedAgent { identity: it.identity.clone(), good, failed, states }
+        });
+        let agents = agents.collect();
+        let (site_up, token, common) = (self.site_up, self.token.0, true);
+        (Persisted { good, failed, site_up, states, agents, common, token }, blobs)
+    }
+
+    /// The entry that `persisted` was made of, under those of `profiles` for which it has a state
+    /// or whose meanings match an outage observed under other settings. `None` if a blob is
+    /// missing.
+    pub(super) fn restore(
+        persisted: Persisted,
+        blobs: &Blobs,
+        profiles: &[Arc<Profile>],
+        jitter: f64,
+        read: Read<'_>,
+    ) -> Option<Self> {
+        let persisted = if persisted.common { persisted } else { by_agent(persisted, blobs) };
+        let Persisted { good, failed, site_up, states, agents, token, .. } = persisted;
+        let making = Making { jitter, site_up, read };
+        let restore =
+            |persisted: PersistedAnswer| Answer::restore(persisted, blobs, profiles, &making);
+        let common = restore(PersistedAnswer { good, failed, states })?;
+        let mut restored = Vec::new();
+        for PersistedAgent { identity, good, failed, states } in
+            agents.into_iter().take(AGENTS_PER_ORIGIN_MAX)
+        {
+            let answer = restore(PersistedAnswer { good, failed, states })?;
+            restored.push(AgentAnswer { identity, client: None, answer });
+        }
+        let agents = (!restored.is_empty()).then(|| Arc::new(AgentAnswers(restored)));
+        Some(Self { common, agents, site_up, token: LeaseToken(token) })
+    }
+}
+
+/// What an earlier version stored, which kept one file for all agents: it is the answer to the agent
+/// that its capture names. What names none is left out, and asked for again.
+fn by_agent(mut persisted: Persisted, blobs: &Blobs) -> Persisted {
+    let identity = |capture: Option<Digest>| {
+        let capture: CaptureRecord = serde_json::from_slice(blobs.get(&capture?)?).ok()?;
+        Some(FetchIdentity::of_user_agent(&capture.user_agent?))
+    };
+    let is_of_site = persisted.failed.as_ref().is_some_and(|failed| {
+        failed.hops == 0 && failed.cause.failure().is_some_and(|it| it.precedes_request())
+    });
+    let failed = persisted.failed.take_if(|_| !is_of_site);
+    let of_failed = failed.as_ref().map(|failed| identity(failed.capture));
+    let of_good = persisted.good.as_ref().map(|good| identity(good.file.capture));
+    let whose = of_failed.clone().or_else(|| of_good.clone()).flatten();
+    let good = persisted.good.take_if(|_| of_good == Some(whose.clone()));
+    persisted.good = None;
+    let states = persisted.states.clone();
+    match whose {
+        None => persisted.states.retain(|_| is_of_site),
+        Some(identity) if identity.agent().is_none() => {
+            persisted.good = good;
+            persisted.failed = persisted.failed.take().or(failed);
+        }
+        Some(identity) => {
+            persisted.states.retain(|state| is_of_site && !state.has_copy);
+            let failed = failed.or_else(|| persisted.failed.clone());
+            persisted.agents.retain(|agent| agent.identity != identity);
+            persisted.agents.push(PersistedAgent { identity, good, failed, states });
+        }
+    }
+    persisted
+}
+
+impl Answer {
+    fn persist(&self, blobs: &mut Blobs) -> PersistedAnswer {
         let mut keep_capture = |capture: &Capture| {
             let digest = Digest::of_capture(capture)?;
             blobs.insert(digest, capture.json.clone());
@@ -47,91 +123,50 @@ impl Entry {
                 hops: fetched.hops,
                 capture: keep_capture(&fetched.capture),
                 freshness: *freshness,
+                varies: fetched.varies,
                 file: File::of(snapshot),
             })
         });
-        let mut keep_failed = |fetched: &CompletedFetch| Failed {
+        let failed = self.failed.as_deref().map(|fetched| Failed {
             at: fetched.at,
             url: fetched.url.clone(),
             hops: fetched.hops,
             capture: keep_capture(&fetched.capture),
+            varies: fetched.varies,
             cause: cause(&fetched.result),
-        };
-        let failed = self.failed.as_deref().map(&mut keep_failed);
-        let of_agents = self.agents.as_deref();
-        let of_agent = |answer: &AgentAnswer| PersistedAgent {
-            identity: answer.identity.clone(),
-            answer: keep_failed(&answer.own),
-            is_last: answer.is_last,
-            states: kept(&answer.states),
-        };
-        let agents = of_agents.map(|agents| agents.answers.iter().map(of_agent).collect());
-        let others = of_agents.and_then(|agents| agents.others.as_ref()).map(kept);
+        });
         if let Some(snapshot) = self.snapshot() {
             blobs.insert(Digest(snapshot.sha256), snapshot.body.clone());
         }
-        let (site_up, states) = (self.site_up, kept(&self.states));
-        (
-            Persisted {
-                good,
-                failed,
-                site_up,
-                states,
-                agents: agents.unwrap_or_default(),
-                others,
-                token: self.token.0,
-            },
-            blobs,
-        )
+        PersistedAnswer { good, failed, states: kept(&self.states) }
     }
 
-    /// The entry that `persisted` was made of, under those of `profiles` for which it has a state
-    /// or whose meanings match an outage observed under other settings. `None` if a blob is
-    /// missing.
-    pub(super) fn restore(
-        persisted: Persisted,
+    /// `None` if a blob is missing.
+    fn restore(
+        persisted: PersistedAnswer,
         blobs: &Blobs,
         profiles: &[Arc<Profile>],
-        jitter: f64,
-        read: Read<'_>,
+        making: &Making<'_>,
     ) -> Option<Self> {
-        let Persisted { good, failed, site_up, states, agents, others, token } = persisted;
+        let PersistedAnswer { good, failed, states } = persisted;
         let good =
             good.map(|good| fetched_good(good, blobs)).map_or(Some(None), |it| it.map(Some))?;
-        // Earlier versions stored the response to one agent for all: fetch again.
-        let failed = failed.filter(|failed| failed.cause.counts_for_all());
         let failed = failed
             .map(|failed| fetched_without(failed, blobs))
             .map_or(Some(None), |it| it.map(Some))?;
-        let failed = failed.map(Arc::new);
-        let token = LeaseToken(token);
-        let mut entry = Self { good, failed, states: Vec::new(), site_up, agents: None, token };
-        let making = Making { profiles, jitter, read };
-        entry.states = entry.states_as_kept(&states, &entry.failures(), &making);
-        let mut restored = AgentAnswers::default();
-        for PersistedAgent { identity, answer, is_last, states } in agents {
-            let own = Arc::new(fetched_without(answer, blobs)?);
-            let mut answer = AgentAnswer { identity, own, is_last, states: Vec::new() };
-            answer.states = entry.states_as_kept(&states, &entry.failures_of(&answer), &making);
-            restored.put(answer);
-        }
-        // Earlier responses to these agents are unknown, so they have no copy.
-        restored.others =
-            others.map(|kept| entry.states_as_kept(&kept, &entry.failures(), &making));
-        let has_any = restored.others.is_some() || !restored.answers.is_empty();
-        entry.agents = has_any.then(|| Arc::new(restored));
-        Some(entry)
+        let mut answer = Self { good, failed: failed.map(Arc::new), states: States::new() };
+        answer.states = answer.states_as_kept(&states, profiles, making);
+        Some(answer)
     }
 
-    /// The states of one list, which resulted from `failures`.
+    /// The states of the list.
     fn states_as_kept(
         &self,
         kept: &[PersistedState],
-        failures: &[&CompletedFetch],
+        profiles: &[Arc<Profile>],
         making: &Making<'_>,
     ) -> States {
-        let Making { profiles, jitter, read } = making;
-        let last = failures.last().copied();
+        let last = self.failed.as_deref();
         let mut states = States::new();
         let find = |profile: &Arc<Profile>| {
             let fingerprint = Fingerprint::of(profile);
@@ -139,7 +174,7 @@ impl Entry {
         };
         let found: Vec<_> = profiles.iter().map(find).collect();
         for (profile, at) in profiles.iter().zip(&found) {
-            let state = at.and_then(|at| self.state_as_kept(&kept[at], last, profile, read));
+            let state = at.and_then(|at| self.state_as_kept(&kept[at], profile, making.read));
             if let Some(state) = state.filter(|state| state.is_possible(profile)) {
                 states.push((Arc::new(state), Arc::clone(profile)));
             }
@@ -150,7 +185,7 @@ impl Entry {
             for (profile, _) in profiles.iter().zip(&found).filter(|(_, at)| at.is_none()) {
                 let is_there = states.iter().any(|(_, known)| known == profile);
                 if profile.meanings.word() == heirless.meanings && !is_there {
-                    let state = self.derive(failures, profile, Some(&outage), *jitter, read);
+                    let state = self.derive(profile, Some(&outage), making);
                     states.push((Arc::new(state), Arc::clone(profile)));
                 }
             }
@@ -158,14 +193,14 @@ impl Entry {
         states
     }
 
-    /// The stored state, where `last` is the last fetch without a file.
+    /// The stored state.
     fn state_as_kept(
         &self,
         kept: &PersistedState,
-        last: Option<&CompletedFetch>,
         profile: &Profile,
         read: Read<'_>,
     ) -> Option<RobotsState> {
+        let last = self.failed.as_deref();
         let copy = match (&self.good, self.snapshot()) {
             (Some(good), Some(snapshot)) if kept.has_copy => Some(RobotsCopy {
                 rules: read(snapshot, &profile.dialect),
@@ -235,6 +270,7 @@ fn fetched_good(good: Good, blobs: &Blobs) -> Option<CompletedFetch> {
         at: good.at,
         url: good.url,
         hops: good.hops,
+        varies: good.varies,
         result: AccessResult::Successful { snapshot, freshness: good.freshness },
         capture: capture(good.capture, blobs)?,
     })
@@ -245,6 +281,7 @@ fn fetched_without(failed: Failed, blobs: &Blobs) -> Option<CompletedFetch> {
         at: failed.at,
         url: failed.url,
         hops: failed.hops,
+        varies: failed.varies,
         result: AccessResult::Without(failed.cause),
         capture: capture(failed.capture, blobs)?,
     })

@@ -40,7 +40,7 @@ pub(super) struct Counters {
 
 /// How a fetch can end: the words of the audit record, status codes by class, and two without a
 /// result: not sent (`refused`), and cancelled (`aborted`).
-const RESULTS: [&str; 21] = [
+const RESULTS: [&str; 22] = [
     "successful",
     "not_modified",
     "status_4xx",
@@ -59,6 +59,7 @@ const RESULTS: [&str; 21] = [
     "invalid_response",
     "undecodable",
     "redirect_refused",
+    "not_robots_txt",
     "parent_failed",
     "refused",
     "aborted",

@@ -1,141 +1,238 @@
-//! What is known of one origin: the last file, the last failure, the resulting state for each
-//! profile, and responses to single agents. Immutable: each change makes a new entry, so readers
-//! need no lock.
+//! What is known of one origin: the common copy, and what single agents got. Immutable: each change
+//! makes a new entry, so readers need no lock.
+//!
+//! The common copy is the one that is fetched as this program alone. It decides for every agent
+//! where it is known that agents get the same; where they do not, each goes by its own answer. So
+//! what one agent gets decides for no other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::agents::{AgentAnswer, AgentAnswers};
-use super::entry_view::View;
-use super::states::{Read, States, apply, find};
+use super::agents::{AgentAnswer, AgentAnswers, Asker, due};
+use super::answer::{Answer, Making};
+use super::entry_view::{Course, View, Whom};
+use super::states::{Read, find};
+use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
 use crate::engine::LeaseToken;
-use crate::policy::access::{AccessResult, CompletedFetch, Snapshot};
+use crate::policy::access::CompletedFetch;
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
 use crate::store::fetch::{FetchIdentity, Validators};
+use crate::types::client_key::ClientKey;
 use crate::types::timestamp::Timestamp;
+
+/// Two answers within this time are of the same file, if the origin has one for all: a longer time
+/// apart, a difference may be a change.
+const COMPARED_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// The last fetch that returned a file, updated by revalidations; kept while any state has a
-    /// copy.
-    pub(super) good: Option<CompletedFetch>,
-    /// The last fetch without a file, if it is newer. Holds for every agent, like `good` and
-    /// `states`.
-    pub(super) failed: Option<Arc<CompletedFetch>>,
-    pub(super) states: States,
-    pub(super) site_up: bool,
-    /// Responses that hold for one agent only, until a fetch settles the file itself.
+    /// What this program alone got; and failures before any request, which concern all agents.
+    pub(super) common: Answer,
+    /// What single agents got, as far as it is not known to be the same.
     pub(super) agents: Option<Arc<AgentAnswers>>,
+    pub(super) site_up: bool,
     /// The token under which it, or what it was made of, is published at the engine.
     pub(super) token: LeaseToken,
 }
 
+/// Whom a fetch was made as.
+#[derive(Clone, Debug)]
+pub(super) struct FetchedAs {
+    pub(super) identity: FetchIdentity,
+    pub(super) is_common: bool,
+    /// The client that caused it.
+    pub(super) client: ClientKey,
+}
+
 impl Entry {
-    /// The entry after `fetched`, which `identity` requested: one fetch, applied to the state of
-    /// every profile and of every agent that it concerns.
+    pub(super) fn unknown() -> Self {
+        Self {
+            common: Answer::default(),
+            agents: None,
+            site_up: true,
+            token: LeaseToken::default(),
+        }
+    }
+
+    /// The entry after `fetched`: one fetch, applied to the state of every profile, and of every
+    /// agent that it concerns.
     pub(super) fn after(
         previous: Option<&Self>,
         profile: &Arc<Profile>,
-        identity: &FetchIdentity,
+        fetched_as: &FetchedAs,
         fetched: CompletedFetch,
         jitter: f64,
         read: Read<'_>,
     ) -> Self {
-        let unknown = Self {
-            good: None,
-            failed: None,
-            states: Vec::new(),
-            site_up: true,
-            agents: None,
-            token: LeaseToken::default(),
-        };
-        let mut entry = previous.unwrap_or(&unknown).with_profile(profile, jitter, read);
-        let site_up = entry.site_up;
-        let apply = |states: &mut States| {
-            for (state, profile) in states {
-                *state = Arc::new(apply(state, profile, &fetched, jitter, site_up, read));
+        let mut entry = previous.cloned().unwrap_or_else(Self::unknown);
+        entry = entry.with_profile(profile, jitter, read);
+        let making = Making { jitter, site_up: entry.site_up, read };
+        let FetchedAs { identity, is_common, client } = fetched_as;
+        let now = fetched.at;
+        if fetched.concerns_all() {
+            entry.common.take_up(fetched.clone(), &making);
+            if let Some(agents) = entry.agents.as_mut().map(Arc::make_mut) {
+                agents.0.iter_mut().for_each(|it| it.answer.take_up(fetched.clone(), &making));
             }
-        };
-        match entry.scope(&fetched.result) {
-            Scope::File => {
-                apply(&mut entry.states);
-                entry.agents = None;
-                entry.remember(fetched);
-            }
-            Scope::Site => {
-                apply(&mut entry.states);
-                if let Some(agents) = entry.agents.as_mut().map(Arc::make_mut) {
-                    agents.states_mut().for_each(apply);
-                    agents.answers.iter_mut().for_each(|answer| answer.is_last = false);
-                }
-                entry.remember(fetched);
-            }
-            Scope::Agent => {
-                let mut agents = entry.agents.take().map(Arc::unwrap_or_clone).unwrap_or_default();
-                let known = agents.take(identity).map(|answer| answer.states);
-                let mut states = known.unwrap_or_else(|| entry.states.clone());
-                apply(&mut states);
-                let (identity, own) = (identity.clone(), Arc::new(fetched));
-                agents.put(AgentAnswer { identity, own, is_last: true, states });
-                entry.agents = Some(Arc::new(agents));
-            }
+        } else if *is_common {
+            entry.common.take_up(fetched, &making);
+        } else {
+            let mut agents = entry.agents.take().map(Arc::unwrap_or_clone).unwrap_or_default();
+            let known = agents.take(identity).map(|known| known.answer);
+            let mut answer = known.unwrap_or_else(|| entry.as_it_was());
+            answer.take_up(fetched, &making);
+            let (identity, client) = (identity.clone(), Some(client.clone()));
+            agents.put(AgentAnswer { identity, client, answer }, now);
+            entry.agents = Some(Arc::new(agents));
         }
+        entry.settle();
         entry
     }
 
-    fn scope(&self, result: &AccessResult) -> Scope {
-        match result {
-            AccessResult::Successful { .. } => Scope::File,
-            // Without a copy, a 304 confirms nothing (RFC 9110 §15.4.5).
-            AccessResult::NotModified { .. } if self.good.is_some() => Scope::File,
-            AccessResult::NotModified { .. } => Scope::Agent,
-            AccessResult::Without(cause) if cause.says_there_is_none() => Scope::File,
-            AccessResult::Without(cause) if cause.counts_for_all() => Scope::Site,
-            AccessResult::Without(_) => Scope::Agent,
+    /// What an agent without an answer goes by until it has one: the common copy, not as fresh, and
+    /// nothing of its failures.
+    fn as_it_was(&self) -> Answer {
+        let Answer { good, states, .. } = &self.common;
+        Answer { good: good.clone(), failed: None, states: due(states) }
+    }
+
+    /// Where all agents get what this program alone gets, the common copy is everybody's, and no
+    /// agent needs one of its own.
+    fn settle(&mut self) {
+        if !self.common.is_settled() || self.differing().next().is_some() {
+            return;
+        }
+        let common = &self.common;
+        if let Some(agents) = self.agents.as_mut().map(Arc::make_mut) {
+            // A newer one lives longer.
+            agents.0.retain(|it| it.answer.at() > common.at());
+            if agents.0.is_empty() {
+                self.agents = None;
+            }
+        }
+    }
+
+    /// The agents that got something else than this program alone.
+    fn differing(&self) -> impl Iterator<Item = &AgentAnswer> {
+        let answers = self.agents.iter().flat_map(|agents| &agents.0);
+        answers.filter(|it| !it.answer.agrees(&self.common))
+    }
+
+    /// Whether the common copy is everybody's, while it is current.
+    fn is_for_all(&self) -> bool {
+        self.common.is_of_site()
+            || self.common.is_settled()
+                && self.common.last().is_some_and(|last| !last.varies)
+                && self.differing().next().is_none()
+    }
+
+    /// Whether all that differs from the common copy is so much newer that the file may have
+    /// changed.
+    fn is_outdated(&self) -> bool {
+        let at = self.common.at().map(|at| at.plus(COMPARED_WITHIN));
+        let mut differing = self.differing().peekable();
+        differing.peek().is_some() && differing.all(|it| it.answer.at() > at)
+    }
+
+    /// What `asker` goes by at `now` under `profile`, or whom the file is to be fetched as for it;
+    /// `client` has caused the lookup.
+    pub(super) fn course(
+        &self,
+        asker: Asker<'_>,
+        profile: &Arc<Profile>,
+        now: Timestamp,
+        client: impl FnOnce() -> ClientKey,
+    ) -> Course<'_> {
+        let common = &self.common;
+        let agents = self.agents.as_deref();
+        let place = match agents {
+            Some(agents) if !asker.is_common() => agents.of(asker),
+            _ => None,
+        };
+        if let Some(place) = place
+            && !self.is_page_beside_file(place)
+            && place.answer.is_current(profile, now)
+        {
+            let refresh = place.answer.needs_refresh(profile, now).then_some(Whom::Agent);
+            return Course::Known(View::of_agent(place), refresh);
+        }
+        let is_current = common.is_current(profile, now);
+        if is_current && agents.is_none() && self.is_for_all() {
+            // All agents but those of another life of the copy.
+            let whom = || if asker.is_common() { Whom::Common } else { Whom::Agent };
+            let refresh = common.needs_refresh(profile, now).then(whom);
+            return Course::Known(View::of_common(common), refresh);
+        }
+        self.course_apart(asker, place, profile, (now, &client()))
+    }
+
+    /// The same, where agents may get different answers.
+    #[cold]
+    fn course_apart(
+        &self,
+        asker: Asker<'_>,
+        place: Option<&AgentAnswer>,
+        profile: &Arc<Profile>,
+        (now, client): (Timestamp, &ClientKey),
+    ) -> Course<'_> {
+        let common = &self.common;
+        let is_current = common.is_current(profile, now);
+        let known = |whom| {
+            let refresh = common.needs_refresh(profile, now).then_some(whom);
+            Course::Known(View::of_common(common), refresh)
+        };
+        if asker.is_common() || place.is_some_and(|place| self.is_page_beside_file(place)) {
+            return if is_current { known(Whom::Common) } else { Course::Fetch(Whom::Common) };
+        }
+        let agents = self.agents.as_deref();
+        let are_others = agents.is_some_and(|agents| {
+            let is_other = |it: &&AgentAnswer| !place.is_some_and(|place| std::ptr::eq(place, *it));
+            agents.0.iter().filter(is_other).any(|it| it.answer.is_current(profile, now))
+        });
+        if is_current && self.is_for_all() {
+            return known(if are_others { Whom::Common } else { Whom::Agent });
+        }
+        if place.is_none() && are_others && (!is_current || self.is_outdated()) {
+            return Course::Fetch(Whom::Common);
+        }
+        let is_failing = place.is_none_or(|place| place.answer.failed.is_some());
+        let backs_off = is_failing && agents.is_some_and(|agents| agents.backs_off(client, now));
+        let is_spare = is_current && common.is_settled();
+        let has_place = place.is_some() || agents.is_none_or(|it| it.has_place(is_spare, now));
+        if has_place && !backs_off {
+            let is_first = place.is_none() && !is_current;
+            return if is_first { Course::First } else { Course::Fetch(Whom::Agent) };
+        }
+        match common.state(profile) {
+            _ if !is_current => Course::Fetch(Whom::Common),
+            Some((state, _)) if stands_in(state) => known(Whom::Common),
+            _ => Course::BackOff,
+        }
+    }
+
+    /// Whether an agent got a page instead of a robots.txt, where this program alone got a file.
+    fn is_page_beside_file(&self, place: &AgentAnswer) -> bool {
+        place.answer.is_page() && self.common.has_good_file()
+    }
+
+    /// What decided for `asker` last, current or not; `None`: nothing.
+    pub(super) fn last_view(&self, asker: Asker<'_>) -> Option<View<'_>> {
+        let common = View::of_common(&self.common);
+        if asker.is_common() {
+            return Some(common);
+        }
+        match self.agents.as_deref().and_then(|agents| agents.of(asker)) {
+            Some(place) if self.is_page_beside_file(place) => Some(common),
+            Some(place) => Some(View::of_agent(place)),
+            None => (self.is_for_all() || self.is_outdated()).then_some(common),
         }
     }
 
     /// When the last fetch ended.
     pub(super) fn tried_at(&self) -> Option<Timestamp> {
-        let answers = self.agents.iter().flat_map(|agents| &agents.answers);
-        let own = answers.map(|answer| answer.own.at);
-        let of_all = [self.good.as_ref(), self.failed.as_deref()].into_iter().flatten();
-        own.chain(of_all.map(|fetched| fetched.at)).max()
-    }
-
-    /// The fetches without a file since the last one with a file, as they concern every agent.
-    pub(super) fn failures(&self) -> Vec<&CompletedFetch> {
-        self.failed.iter().map(|failed| &**failed).collect()
-    }
-
-    /// The same for the agent of `answer`.
-    pub(super) fn failures_of<'a>(&'a self, answer: &'a AgentAnswer) -> Vec<&'a CompletedFetch> {
-        let later = self.failed.as_deref().filter(|_| !answer.is_last);
-        std::iter::once(&*answer.own).chain(later).collect()
-    }
-
-    /// What holds for the agent with this identity, which is computed only if agents have got
-    /// different responses.
-    pub(super) fn view(&self, identity: impl FnOnce() -> FetchIdentity) -> View<'_> {
-        let for_all = View {
-            states: &self.states,
-            failed: self.failed.as_ref(),
-            for_all_agents: true,
-            only_agent: None,
-        };
-        let for_some = View { for_all_agents: false, ..for_all };
-        let Some(agents) = &self.agents else { return for_all };
-        match (agents.of(&identity()), &agents.others) {
-            (Some(answer), _) if answer.is_last => View {
-                states: &answer.states,
-                failed: Some(&answer.own),
-                for_all_agents: false,
-                only_agent: Some(&answer.identity),
-            },
-            (Some(answer), _) => View { states: &answer.states, ..for_some },
-            (None, Some(others)) => View { states: others, ..for_some },
-            (None, None) => for_all,
-        }
+        let own = self.agents.iter().flat_map(|agents| &agents.0).filter_map(|it| it.answer.at());
+        own.chain(self.common.at()).max()
     }
 
     /// The entry with another site status; `None` if it is unchanged.
@@ -143,73 +240,64 @@ impl Entry {
         (self.site_up != is_up).then(|| Self { site_up: is_up, ..self.clone() })
     }
 
-    /// The state that holds for every agent without a response of its own.
-    pub(super) fn state(
+    /// The validators of a conditional fetch for `asker`: of the copy that decided for it.
+    pub(super) fn validators(
         &self,
+        asker: Asker<'_>,
         profile: &Arc<Profile>,
-    ) -> Option<&(Arc<RobotsState>, Arc<Profile>)> {
-        find(&self.states, profile)
+    ) -> Option<Validators> {
+        let agents = self.agents.as_deref().filter(|_| !asker.is_common());
+        let place = agents.and_then(|agents| agents.of(asker));
+        place.map_or(&self.common, |place| &place.answer).validators(profile)
     }
 
-    /// The validators for a conditional request; `None` unless a 304 could be applied for every
-    /// profile.
-    pub(super) fn validators(&self, profile: &Arc<Profile>) -> Option<Validators> {
-        let Some(CompletedFetch { result: AccessResult::Successful { snapshot, .. }, .. }) =
-            &self.good
-        else {
-            return None;
-        };
-        let understands = |(state, profile): &(Arc<RobotsState>, Arc<Profile>)| {
-            profile.conditional
-                && state.copy().is_some_and(|copy| Arc::ptr_eq(&copy.snapshot, snapshot))
-        };
-        let has_any = snapshot.etag.is_some() || snapshot.last_modified.is_some();
-        // A truncated file is fetched in full: a raised limit must see the rest.
-        let may = has_any
-            && !snapshot.cut
-            && self.state(profile).is_some()
-            && self.states.iter().all(understands);
-        may.then(|| Validators {
-            url: snapshot.url.clone(),
-            etag: snapshot.etag.clone(),
-            last_modified: snapshot.last_modified.clone(),
-        })
+    /// All answers: the common one first.
+    pub(super) fn answers(&self) -> impl Iterator<Item = &Answer> {
+        let own = self.agents.iter().flat_map(|agents| &agents.0).map(|it| &it.answer);
+        std::iter::once(&self.common).chain(own)
     }
 
-    pub(super) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
-        match &self.good.as_ref()?.result {
-            AccessResult::Successful { snapshot, .. } => Some(snapshot),
-            _ => None,
+    /// The entry with one more profile, whose states are derived from the stored facts.
+    pub(super) fn with_profile(&self, profile: &Arc<Profile>, jitter: f64, read: Read<'_>) -> Self {
+        let mut entry = self.clone();
+        if entry.has_state_for(profile) {
+            return entry;
+        }
+        if find(&self.common.states, profile).is_none()
+            && entry.common.states.len() >= PROFILES_PER_ORIGIN_MAX
+        {
+            entry.drop_first_profile();
+        }
+        let making = Making { jitter, site_up: self.site_up, read };
+        entry.common.add_profile(profile, &making);
+        if let Some(agents) = entry.agents.as_mut().map(Arc::make_mut) {
+            agents.0.iter_mut().for_each(|it| it.answer.add_profile(profile, &making));
+        }
+        entry
+    }
+
+    /// Removes the oldest profile from every list.
+    fn drop_first_profile(&mut self) {
+        let (_, gone) = self.common.states.remove(0);
+        if let Some(agents) = self.agents.as_mut().map(Arc::make_mut) {
+            let lists = agents.0.iter_mut().map(|it| &mut it.answer.states);
+            lists.for_each(|states| states.retain(|(_, profile)| *profile != gone));
         }
     }
 
-    fn remember(&mut self, fetched: CompletedFetch) {
-        match (&fetched.result, self.snapshot().map(Arc::clone)) {
-            (AccessResult::Successful { .. }, _) => {
-                (self.good, self.failed) = (Some(fetched), None)
-            }
-            (AccessResult::NotModified { freshness }, Some(snapshot)) => {
-                // The evidence of the file remains the fetch that returned it.
-                let capture = snapshot.capture.clone();
-                let result = AccessResult::Successful { snapshot, freshness: *freshness };
-                (self.good, self.failed) =
-                    (Some(CompletedFetch { result, capture, ..fetched }), None);
-            }
-            _ => self.failed = Some(Arc::new(fetched)),
-        }
-        // The site has removed the file, so no copy of it may remain.
-        if self.states.iter().all(|(state, _)| state.copy().is_none()) {
-            self.good = None;
-        }
+    /// Whether every agent has a state for `profile`.
+    pub(super) fn has_state_for(&self, profile: &Arc<Profile>) -> bool {
+        let agents = self.agents.iter().flat_map(|agents| agents.states());
+        agents.chain([&self.common.states]).all(|states| find(states, profile).is_some())
     }
 }
 
-/// Which agents a fetch concerns.
-enum Scope {
-    /// It settles the file: for every agent, and replaces responses to single agents.
-    File,
-    /// It concerns the site: for every agent, as another failure.
-    Site,
-    /// It concerns only the agent that requested it.
-    Agent,
+/// Whether this program's own answer stands in for an agent that cannot have one: not if it is
+/// allowed everything only because this program was refused the file.
+fn stands_in(state: &RobotsState) -> bool {
+    match state {
+        RobotsState::Unavailable { cause, copy: None, .. } => cause.says_there_is_none(),
+        RobotsState::Unknown => false,
+        _ => true,
+    }
 }

@@ -4,8 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use super::convert::Blobs;
-use super::entry::Entry;
-use super::fetch::FetchIdentity;
+use super::entry::{Entry, FetchedAs};
 use super::parse_cache::ParseCache;
 use super::persisted::Persisted;
 use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
@@ -34,15 +33,15 @@ impl EntryBuilder {
         }
     }
 
-    /// The entry after `fetched`, which `identity` requested.
+    /// The entry after `fetched`.
     pub(super) fn after(
         &self,
         known: Option<&Entry>,
         profile: &Arc<Profile>,
-        identity: &FetchIdentity,
+        fetched_as: &FetchedAs,
         fetched: CompletedFetch,
     ) -> Entry {
-        Entry::after(known, profile, identity, fetched, jitter(), &self.read())
+        Entry::after(known, profile, fetched_as, fetched, jitter(), &self.read())
     }
 
     /// The entry with a state for `profile`, and whether that is new.
@@ -79,9 +78,10 @@ impl EntryBuilder {
         persisted: Persisted,
         mut blobs: Blobs,
     ) -> Option<Arc<Entry>> {
-        let digest = persisted.good.as_ref().map(|good| good.file.sha256);
-        if let Some((digest, body)) = digest.and_then(|it| Some((it, blobs.get_mut(&it)?))) {
-            *body = self.parse_cache.share(digest.0, body);
+        for digest in persisted.files() {
+            if let Some(body) = blobs.get_mut(&digest) {
+                *body = self.parse_cache.share(digest.0, body);
+            }
         }
         Entry::restore(persisted, &blobs, profiles, jitter(), &self.read()).map(Arc::new)
     }

@@ -4,6 +4,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 
 use super::agents::AgentAnswer;
+use super::answer::Answer;
 use super::entry::Entry;
 use crate::policy::access::{CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;
@@ -43,35 +44,38 @@ impl Entry {
                 + piece(fetched.url.len())
                 + piece(fetched.capture.json.len())
         };
-        let agents = self.agents.as_deref();
-        let answers = agents.map_or(&[][..], |agents| &agents.answers);
-        let own = answers.iter().map(|answer| &*answer.own);
-        let facts: usize =
-            self.good.iter().chain(self.failed.as_deref()).chain(own).map(fetched).sum();
-        let file = self.snapshot().map_or(0, |snapshot| {
+        let file = |snapshot: &Arc<Snapshot>| {
             let fields = [&snapshot.content_type, &snapshot.etag, &snapshot.last_modified];
             let fields = fields.into_iter().flatten().map(|value| piece(value.len()));
             piece(size_of::<Snapshot>()) + piece(snapshot.url.len()) + fields.sum::<usize>()
-        });
+        };
         let state = size_of::<(Arc<RobotsState>, Arc<Profile>)>() + piece(size_of::<RobotsState>());
-        // Includes the short identity and the response, each in an allocation of its own.
-        let of_agents = answers.len() * (size_of::<AgentAnswer>() + 3 * STORE_PIECE_BYTES);
-        let lists = agents.iter().flat_map(|agents| agents.states()).chain([&self.states]);
-        let states: usize = lists.map(|states| piece(states.len() * state)).sum();
-        STORE_KEY_BYTES + piece(size_of::<Self>()) + facts + file + states + of_agents
+        let of_answer = |answer: &Answer| {
+            let facts = answer.good.iter().chain(answer.failed.as_deref()).map(fetched);
+            let file = answer.snapshot().map_or(0, file);
+            facts.sum::<usize>() + file + piece(answer.states.len() * state)
+        };
+        // Includes the short identity, in an allocation of its own.
+        let agents = self.agents.as_ref().map_or(0, |agents| agents.0.len());
+        let of_agents = agents * (size_of::<AgentAnswer>() + 3 * STORE_PIECE_BYTES);
+        let answers: usize = self.answers().map(of_answer).sum();
+        STORE_KEY_BYTES + piece(size_of::<Self>()) + answers + of_agents
     }
 
-    /// What other entries may share: the file as received, and as parsed in each dialect.
+    /// What other entries may share: the files as received, and as parsed in each dialect.
     pub(super) fn shared(&self) -> impl Iterator<Item = Shared> {
-        let body = self.snapshot().map(|snapshot| Shared {
-            place: snapshot.body.as_ptr().addr(),
-            bytes: piece(snapshot.body.len()),
-        });
-        let rules = self.states.iter().filter_map(|(state, _)| state.copy()).map(|copy| Shared {
-            place: Arc::as_ptr(&copy.rules).addr(),
-            bytes: piece(copy.rules.weight()),
-        });
-        body.into_iter().chain(rules)
+        self.answers().flat_map(|answer| {
+            let body = answer.snapshot().map(|snapshot| Shared {
+                place: snapshot.body.as_ptr().addr(),
+                bytes: piece(snapshot.body.len()),
+            });
+            let copies = answer.states.iter().filter_map(|(state, _)| state.copy());
+            let rules = copies.map(|copy| Shared {
+                place: Arc::as_ptr(&copy.rules).addr(),
+                bytes: piece(copy.rules.weight()),
+            });
+            body.into_iter().chain(rules)
+        })
     }
 
     /// Bytes of everything, as if nothing were shared.

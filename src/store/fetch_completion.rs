@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::applied_fetch::AppliedFetch;
-use super::entry::Entry;
+use super::entry::{Entry, FetchedAs};
+use super::entry_view::{Course, Whom};
 use super::fetch::FetchRequest;
 use super::fetch_coordinator::Lease;
 use super::fetch_listener::BeforeFetch;
-use super::fetch_task::FetchTask;
+use super::fetch_task::{FetchOrder, FetchTask};
 use super::origin_robots::Undecided;
-use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
 impl FetchTask {
@@ -23,8 +23,8 @@ impl FetchTask {
         let core = Arc::clone(&self.core);
         match applied {
             Ok(applied) => {
-                let FetchRequest { origin, client, .. } = request;
-                let (before, entry) = self.complete_fetched(applied, &origin, client, lease);
+                let FetchRequest { origin, .. } = request;
+                let (before, entry) = self.complete_fetched(applied, &origin, lease);
                 core.listener.report(&origin, before, &entry);
                 Some(entry)
             }
@@ -42,14 +42,13 @@ impl FetchTask {
         self,
         applied: AppliedFetch,
         origin: &Origin,
-        client: ClientKey,
         lease: Option<&Lease>,
     ) -> (BeforeFetch, Arc<Entry>) {
         let Self { core, flight, .. } = self;
         let mut entries = core.entries.lock();
         let newest = core.newest(&mut entries, origin);
         let base = newest.or_else(|| applied.base(flight.is_forgotten()));
-        let before = applied.before(base.clone(), client);
+        let before = applied.before(base.clone());
         let mut entry = applied.entry_on(base);
         if let Some(lease) = lease {
             Arc::make_mut(&mut entry).token = lease.token;
@@ -64,7 +63,8 @@ impl FetchTask {
 
     /// Completes the flight with an entry that another proxy has published.
     pub(super) fn complete_from_engine(self, request: FetchRequest, entry: Arc<Entry>) {
-        let Self { core, flight, profile } = self;
+        let is_common = self.core.identity(None) == request.identity;
+        let Self { core, flight, profile, .. } = self;
         let FetchRequest { origin, identity, client, .. } = request;
         let mut entries = core.entries.lock();
         let newest = core.newest(&mut entries, &origin);
@@ -74,7 +74,8 @@ impl FetchTask {
             return flight.unregister(None).send(Ok(own));
         }
         let at = core.clock.wall();
-        let before = BeforeFetch { identity, client, profile, at, entry: newest };
+        let fetched_as = FetchedAs { identity, is_common, client };
+        let before = BeforeFetch { fetched_as, profile, at, entry: newest };
         core.entries.put(&mut entries, &origin, &entry);
         let completion = flight.unregister(Some(Arc::clone(&entry)));
         drop(entries);
@@ -86,16 +87,18 @@ impl FetchTask {
     /// Completes the flight with the entry on the disk. Near the end of its freshness it is
     /// refreshed for later requests.
     pub(super) fn complete_from_disk(self, request: FetchRequest, entry: Arc<Entry>) {
-        let Self { core, flight, profile } = self;
-        let view = entry.view(|| request.identity.clone());
-        let now = core.clock.wall();
-        let needs_refresh = view.state(&profile).is_some_and(|(state, _)| state.needs_refresh(now));
-        let for_all_agents = view.for_all_agents;
+        let needs_refresh = match self.course(&request, &entry) {
+            Course::Known(_, refresh) => refresh,
+            _ => None,
+        };
+        let is_common = self.core.identity(None) == request.identity;
+        let Self { core, flight, agent, profile } = self;
         let entries = core.entries.lock();
-        let may_refresh = needs_refresh && !flight.is_forgotten();
+        let is_same = needs_refresh == Some(if is_common { Whom::Common } else { Whom::Agent });
+        let may_refresh = is_same && !flight.is_forgotten();
         flight.unregister(None).send(Ok(Arc::clone(&entry)));
         if may_refresh {
-            core.refresh(entries, request, for_all_agents, &profile, entry);
+            core.refresh(entries, FetchOrder { request, agent, profile }, entry);
         }
     }
 

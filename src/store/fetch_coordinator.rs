@@ -1,14 +1,17 @@
 //! Agrees with other proxies, through the engine, which of them fetches a robots.txt, and publishes
 //! what it found. Without an engine each fetches for itself.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::agents::AGENTS_PER_ORIGIN_MAX;
+use super::answer::Answer;
 use super::entries::Entries;
 use super::entry::Entry;
-use super::persisted::Persisted;
+use super::persisted::{Digest, Persisted};
 use super::published_entry::PublishedEntry;
 use super::report::EngineReport;
 use crate::engine::{
@@ -172,16 +175,17 @@ impl Lease {
         }
     }
 
-    /// Shares what was found, its file first.
+    /// Shares what was found, its files first.
     pub(super) async fn publish(self, entry: &Entry) {
         let Self { engine, origin, token } = &self;
         let offset = engine.status().clock_offset;
         if offset.is_some_and(|offset| offset.unsigned_abs() > CLOCK_OFFSET_MAX_MICROS) {
             return self.release().await;
         }
-        if let Some(snapshot) = entry.snapshot() {
-            let shared = engine.put_file(snapshot.sha256, snapshot.body.clone()).await;
-            if shared.is_err() {
+        let files: HashMap<_, _> =
+            entry.answers().filter_map(Answer::snapshot).map(|it| (it.sha256, it)).collect();
+        for (sha256, snapshot) in files {
+            if engine.put_file(sha256, snapshot.body.clone()).await.is_err() {
                 // Too large, or the engine is away: others fetch for themselves.
                 return self.release().await;
             }
@@ -207,17 +211,20 @@ async fn restore(
     value: &[u8],
 ) -> Option<Arc<Entry>> {
     let shared = PublishedEntry::read(value)?;
-    let file = match shared.file() {
-        Some(sha256) => {
-            let snapshot = own.as_ref().and_then(|own| own.snapshot());
-            match snapshot.filter(|snapshot| snapshot.sha256 == sha256) {
-                Some(snapshot) => Some(snapshot.body.clone()),
-                None => Some(engine.get_file(sha256).await.ok()??),
-            }
-        }
-        None => None,
-    };
-    let (persisted, blobs) = shared.parts(file)?;
+    let wanted = shared.files();
+    // All agents that have a place, and the common copy.
+    if wanted.len() > AGENTS_PER_ORIGIN_MAX + 1 {
+        return None;
+    }
+    let mut files = Vec::new();
+    for Digest(sha256) in wanted {
+        let mut own = own.iter().flat_map(|own| own.answers()).filter_map(Answer::snapshot);
+        files.push(match own.find(|snapshot| snapshot.sha256 == sha256) {
+            Some(snapshot) => snapshot.body.clone(),
+            None => engine.get_file(sha256).await.ok()??,
+        });
+    }
+    let (persisted, blobs) = shared.parts(files)?;
     let (entries, profile) = (Arc::clone(request.entries), Arc::clone(request.profile));
     let build = move || entries.builder.restore_for(&profile, persisted, blobs);
     let (entry, _) = request.entries.background.run(build).await??;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::entry::Entry;
+use super::agents::Asker;
+use super::entry::{Entry, FetchedAs};
 use super::states::States;
 use crate::policy::access::CompletedFetch;
 use crate::policy::profile::Profile;
@@ -17,7 +18,8 @@ use crate::types::timestamp::Timestamp;
 #[derive(Clone, Debug)]
 pub struct FetchEvent {
     pub origin: Origin,
-    /// The identity of the fetch. The states are those of this agent.
+    /// The identity of the fetch. The states are those that decide for this agent, before and after;
+    /// those of the common copy, if it names none.
     pub identity: FetchIdentity,
     /// The client whose request caused it.
     pub client: ClientKey,
@@ -49,8 +51,7 @@ pub trait FetchListener: Send + Sync + fmt::Debug {
 
 /// A finished fetch, without the new entry.
 pub(super) struct BeforeFetch {
-    pub identity: FetchIdentity,
-    pub client: ClientKey,
+    pub fetched_as: FetchedAs,
     pub profile: Arc<Profile>,
     pub at: Timestamp,
     pub entry: Option<Arc<Entry>>,
@@ -69,10 +70,12 @@ impl ListenerSlot {
     /// Reports the fetch that made `after`.
     pub(super) fn report(&self, origin: &Origin, before: BeforeFetch, after: &Entry) {
         let Some(listener) = self.0.get() else { return };
-        let BeforeFetch { identity, client, profile, at, entry } = before;
+        let BeforeFetch { fetched_as, profile, at, entry } = before;
+        let FetchedAs { identity, is_common, client } = fetched_as;
+        let asker = Asker::Identity { own: &identity, is_common };
         let of = |entry: &Entry| -> (States, Option<Arc<CompletedFetch>>) {
-            let view = entry.view(|| identity.clone());
-            (view.states().clone(), view.failed.cloned())
+            let view = entry.last_view(asker);
+            view.map(|view| (view.states().clone(), view.failed().cloned())).unwrap_or_default()
         };
         let (before, failed_before) = entry.as_deref().map(of).unwrap_or_default();
         let (after, failed) = of(after);

@@ -3,9 +3,11 @@
 
 use std::sync::{Arc, MutexGuard};
 
+use super::agents::Asker;
 use super::applied_fetch::AppliedFetch;
 use super::entries::LockedEntries;
-use super::entry::Entry;
+use super::entry::{Entry, FetchedAs};
+use super::entry_view::{Course, Whom};
 use super::fetch::{FetchIdentity, FetchRequest};
 use super::fetch_coordinator::{EngineLookup, EngineLookupRequest};
 use super::limits::PARSED_INLINE_BYTES_MAX;
@@ -25,12 +27,22 @@ type FlightKey = single_flight::FlightKey<Origin, FetchIdentity>;
 pub(super) struct FetchTask {
     pub(super) core: Arc<StoreCore>,
     pub(super) flight: Flight,
+    /// The lookup's agent, as the identity of a fetch for it.
+    pub(super) agent: FetchIdentity,
+    pub(super) profile: Arc<Profile>,
+}
+
+/// A fetch that a lookup needs.
+pub(super) struct FetchOrder {
+    /// As whom: as the agent, or as this program alone.
+    pub(super) request: FetchRequest,
+    /// The lookup's agent, as the identity of a fetch for it.
+    pub(super) agent: FetchIdentity,
     pub(super) profile: Arc<Profile>,
 }
 
 impl StoreCore {
-    /// Joins the fetch in flight, or starts one on top of the `previous` entry. Requests of other
-    /// agents wait for it as well if it is `for_all_agents`.
+    /// Joins the fetch in flight, or starts one on top of the `previous` entry.
     ///
     /// # Errors
     ///
@@ -38,20 +50,19 @@ impl StoreCore {
     pub(super) fn start_or_join(
         self: &Arc<Self>,
         entries: MutexGuard<'_, LockedEntries>,
-        request: FetchRequest,
-        for_all_agents: bool,
-        profile: &Arc<Profile>,
+        order: FetchOrder,
         previous: Option<Arc<Entry>>,
     ) -> Result<PendingFetch, Undecided> {
-        match self.flights.start(flight_key(&request, for_all_agents), &request.client) {
+        let FetchOrder { request, agent, profile } = order;
+        match self.flights.start(flight_key(&request), &request.client) {
             StartOutcome::Joined(waiting) => Ok(PendingFetch::Joined(waiting)),
             StartOutcome::Busy => Err(Undecided::Busy),
             StartOutcome::Started(flight, waiting) => {
                 // If the runtime shuts down, `spawn` drops the task at once. The drop of its flight
                 // takes other locks and wakes the waiters, so this lock is not held then.
                 drop(entries);
-                let (core, profile) = (Arc::clone(self), Arc::clone(profile));
-                tokio::spawn(FetchTask { core, flight, profile }.run(request, previous));
+                let task = FetchTask { core: Arc::clone(self), flight, agent, profile };
+                tokio::spawn(task.run(request, previous));
                 Ok(PendingFetch::Started(waiting))
             }
         }
@@ -62,29 +73,28 @@ impl StoreCore {
     pub(super) fn refresh(
         self: &Arc<Self>,
         entries: MutexGuard<'_, LockedEntries>,
-        request: FetchRequest,
-        for_all_agents: bool,
-        profile: &Arc<Profile>,
+        order: FetchOrder,
         current: Arc<Entry>,
     ) {
-        let is_in_flight = self.flights.is_in_flight(&flight_key(&request, for_all_agents));
+        let request = &order.request;
+        let is_in_flight = self.flights.is_in_flight(&flight_key(request));
         if !is_in_flight && self.flights.has_free_permit(&request.client) {
             // Not starting is fine: the entry is still current.
-            let _ = self.start_or_join(entries, request, for_all_agents, profile, Some(current));
+            let _ = self.start_or_join(entries, order, Some(current));
         }
     }
 }
 
 impl FetchTask {
-    /// Reads the disk for what is not in memory, and completes the flight with that if it is
-    /// current. Else asks the engine, or fetches.
+    /// Reads the disk for what is not in memory, and completes the flight with that if no such
+    /// fetch is in order then. Else asks the engine, or fetches.
     async fn run(self, request: FetchRequest, in_memory: Option<Arc<Entry>>) {
         let core = Arc::clone(&self.core);
         let previous = match in_memory {
             Some(entry) => Some(entry),
             None => {
                 match core.entries.load(&request.origin, &self.profile, &request.client).await {
-                    Some(entry) if core.is_current(&entry, &self.profile, &request.identity) => {
+                    Some(entry) if !self.is_in_order(&request, &entry) => {
                         return self.complete_from_disk(request, entry);
                     }
                     loaded => loaded,
@@ -92,6 +102,20 @@ impl FetchTask {
             }
         };
         self.fetch_unless_engine_has_it(request, previous).await;
+    }
+
+    /// Whether the lookup that began the flight still needs it, where `entry` is known.
+    fn is_in_order(&self, request: &FetchRequest, entry: &Entry) -> bool {
+        let whom = if self.is_common(request) { Whom::Common } else { Whom::Agent };
+        self.course(request, entry).is_fetch_as(whom)
+    }
+
+    pub(super) fn course<'a>(&self, request: &FetchRequest, entry: &'a Entry) -> Course<'a> {
+        self.core.course(entry, &self.profile, (&self.agent, &request.client))
+    }
+
+    fn is_common(&self, request: &FetchRequest) -> bool {
+        self.core.identity(None) == request.identity
     }
 
     /// Completes the flight with what another proxy has published at the engine, if that is
@@ -104,15 +128,28 @@ impl FetchTask {
             profile: &self.profile,
         };
         let max_size = core.fetcher.load().max_size();
-        let is_current = |entry: &Entry| {
-            let mut snapshot = entry.snapshot().into_iter();
+        let is_current = |entry: &Entry| match self.course(&request, entry) {
             // A file that another proxy has truncated at a lower limit is fetched again.
-            snapshot.all(|file| !file.cut || file.body.len() >= max_size)
-                && core.is_current(entry, &self.profile, &request.identity)
+            Course::Known(view, _) => {
+                let mut snapshot = view.answer().snapshot().into_iter();
+                snapshot.all(|file| !file.cut || file.body.len() >= max_size)
+            }
+            _ => false,
         };
+        let own = previous.clone();
         match core.engine.lookup_or_lease(lookup, previous, is_current).await {
             EngineLookup::Found(entry) => self.complete_from_engine(request, entry),
             EngineLookup::TimedOut => self.complete_undecided(Undecided::TimedOut),
+            EngineLookup::Fetch(Some(entry), lease)
+                if own.is_none_or(|own| !Arc::ptr_eq(&own, &entry))
+                    && self.is_out_of_order(&request, &entry) =>
+            {
+                // Another proxy knows something else: whom to fetch as follows from that.
+                if let Some(lease) = lease {
+                    lease.release().await;
+                }
+                self.complete_from_engine(request, entry);
+            }
             EngineLookup::Fetch(previous, None) => {
                 let applied = self.fetch_with_permit(&request, previous).await;
                 self.complete(applied, request, None);
@@ -126,6 +163,12 @@ impl FetchTask {
                 }
             }
         }
+    }
+
+    /// Whether another fetch is in order for the lookup, where `entry` is known.
+    fn is_out_of_order(&self, request: &FetchRequest, entry: &Entry) -> bool {
+        let other = if self.is_common(request) { Whom::Agent } else { Whom::Common };
+        matches!(self.course(request, entry), Course::Fetch(whom) if whom == other)
     }
 
     /// Fetches once there is a permit. The permit is kept until the flight completes: a fetched
@@ -150,8 +193,11 @@ impl FetchTask {
     ) -> Result<AppliedFetch, Undecided> {
         let Self { core, profile, .. } = self;
         let counted = core.counters.begin();
-        let validators = previous.as_ref().and_then(|entry| entry.validators(profile));
+        let is_common = self.is_common(&request);
         let (origin, identity) = (request.origin.clone(), request.identity.clone());
+        let asker = Asker::Identity { own: &identity, is_common };
+        let validators = previous.as_ref().and_then(|entry| entry.validators(asker, profile));
+        let client = request.client.clone();
         let fetcher = Arc::clone(&core.fetcher.load());
         let result = tokio::select! {
             result = fetcher.fetch(FetchRequest { validators, ..request }) => result,
@@ -165,7 +211,8 @@ impl FetchTask {
         let newest = core.newest(&mut core.entries.lock(), &origin).or(previous);
         let (entries, profile) = (Arc::clone(&core.entries), Arc::clone(profile));
         let is_large = fetched.bytes() > PARSED_INLINE_BYTES_MAX;
-        let apply = move || AppliedFetch::new(entries, newest, profile, identity, fetched);
+        let fetched_as = FetchedAs { identity, is_common, client };
+        let apply = move || AppliedFetch::new(entries, newest, profile, fetched_as, fetched);
         if is_large {
             return core.entries.background.run(apply).await.ok_or(Undecided::Aborted);
         }
@@ -173,7 +220,6 @@ impl FetchTask {
     }
 }
 
-fn flight_key(request: &FetchRequest, for_all_identities: bool) -> FlightKey {
-    let (key, identity) = (request.origin.clone(), request.identity.clone());
-    FlightKey { key, identity, for_all_identities }
+fn flight_key(request: &FetchRequest) -> FlightKey {
+    FlightKey { key: request.origin.clone(), identity: request.identity.clone() }
 }

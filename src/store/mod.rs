@@ -2,17 +2,21 @@
 //!
 //! | word | meaning |
 //! | --- | --- |
-//! | entry | what is stored of one origin: the last file, the last failure, its states |
-//! | state | what that means for one profile and agent (RFC 9309 §2.3.1); derived from the entry when it is first needed |
+//! | entry | what is stored of one origin: the common copy, and the answers to single agents |
+//! | common copy | the robots.txt as this program alone got it, without the name of an agent |
+//! | answer | the last file and the last failure that one identity got, and the states that follow |
+//! | state | what an answer means for one profile and agent (RFC 9309 §2.3.1); derived from it when it is first needed |
 //! | lookup | the question of one request for the state of an origin |
 //! | flight | one fetch under way, with the lookups that wait for it |
 //! | permit of a fetch | one of the bounded number of fetches at a time, which a flight waits for |
 //! | lease | the right to fetch for all proxies that share an engine |
 //!
-//! Promises: at most one fetch per origin and agent is in flight, and one per origin until the
-//! origin has answered agents differently; it outlives the client that caused it, unless others
-//! wait for its permit; one agent's answers decide for no other; a returned result is current;
-//! entries, bytes, fetches, waiters and waits are bounded. What memory has no room for, and what
+//! Promises: at most one fetch per origin and agent is in flight; it outlives the client that
+//! caused it, unless others wait for its permit; a returned result is current; entries, bytes,
+//! fetches, waiters and waits are bounded. The file of an origin is fetched for the first agent that
+//! asks, and once more, as this program alone, when a second one does (the common copy); where both
+//! are the same, it decides for all, else each agent has its own (`entry`). So one agent's answers
+//! decide for no other. What memory has no room for, and what
 //! the process leaves behind, is on disk (`disk`), so an origin is fetched again when its file is
 //! due, not because it was evicted. The store makes no decisions: those are up to `policy`.
 //!
@@ -21,6 +25,7 @@
 //! the new entry, and wakes the waiters. `fetch_coordinator` adds what other proxies have fetched.
 
 mod agents;
+mod answer;
 mod applied_fetch;
 mod background;
 mod changes;
@@ -31,7 +36,6 @@ pub mod disk;
 mod entries;
 mod entry;
 mod entry_builder;
-mod entry_profiles;
 mod entry_size;
 mod entry_view;
 pub mod fetch;
@@ -166,7 +170,7 @@ impl Store {
     ) -> Result<OriginRobots, Undecided> {
         let lookup = Lookup::new(&self.core, origin, profile, agent, client);
         let counters = &self.core.counters;
-        let attempt = lookup.attempt(false)?;
+        let attempt = lookup.attempt(None)?;
         if let Attempt::Current(known) = attempt {
             counters.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(known);

@@ -44,6 +44,12 @@ pub enum Undecided {
     /// starts another, so no request gets this.
     #[error("no request waited for the fetch of the origin's robots.txt")]
     Abandoned,
+    /// The origin has failed for other agents a moment ago, and is not asked again so soon.
+    #[error(
+        "the origin's robots.txt was fetched for another agent a moment ago, and that failed; it is \
+         fetched again after a while"
+    )]
+    BackOff,
     /// The fetch ended without a result: an internal error, or the proxy shuts down.
     #[error("the fetch of the origin's robots.txt was aborted")]
     Aborted,
@@ -66,6 +72,7 @@ impl Undecided {
         match self {
             Self::Abandoned => true,
             Self::Busy | Self::Aborted => is_first,
+            Self::BackOff => false,
             // A loop is one of the request that began the fetch.
             Self::NotSent(error) => is_first && error.is_loop_by_parent(),
             Self::TimedOut => false,
@@ -85,7 +92,7 @@ impl OriginRobots {
             PolicyStatus::Current(_) => Some(Self {
                 state: Arc::clone(state),
                 profile: Arc::clone(profile),
-                failed: view.failed.cloned(),
+                failed: view.failed().cloned(),
                 only_agent: view.only_agent.cloned(),
                 at: now,
             }),
@@ -131,7 +138,7 @@ impl OriginRobots {
         self.failed.as_deref()
     }
 
-    /// The agent, if the last fetch holds for it alone.
+    /// The agent, if what decides was fetched for it alone; else it is the common copy.
     pub const fn only_agent(&self) -> Option<&FetchIdentity> {
         self.only_agent.as_ref()
     }

@@ -14,27 +14,27 @@ use crate::store::fetch::FetchIdentity;
 use crate::types::sanitize::{digest, hex};
 use crate::types::timestamp::Timestamp;
 
-/// One origin. Its last two fetches determine all states, except when an outage began. `good`,
-/// `failed` and `states` hold for every agent that is not in `agents` or `others`.
+/// One origin. Of each identity the last two fetches determine all states, except when an outage
+/// began. `good`, `failed` and `states` are the common copy, fetched as this program alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Persisted {
     /// The last fetch that returned a file, updated by revalidations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub good: Option<Good>,
-    /// The last fetch without a file, if it is newer. Earlier versions also stored failures here
-    /// that hold for one agent; they do not name the agent, so they are ignored.
+    /// The last fetch without a file, if it is newer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Failed>,
     /// Whether the site's pages responded when that was last checked.
     pub site_up: bool,
     /// One per profile.
     pub states: Vec<PersistedState>,
-    /// Responses that hold for one agent only.
+    /// What single agents got.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<PersistedAgent>,
-    /// The states of agents that are not in `agents`, set once an agent has been evicted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub others: Option<Vec<PersistedState>>,
+    /// Whether `good` is of the common copy. Earlier versions stored the file of any agent there,
+    /// which its capture names.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub common: bool,
     /// The token under which it is published at the engine; 0 if it is not.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub token: u64,
@@ -45,16 +45,23 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The response to one agent.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// What one agent got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PersistedAgent {
     /// The User-Agent of the fetch, without version and contact.
     #[serde(rename = "asked_as")]
     pub identity: FetchIdentity,
-    pub answer: Failed,
-    /// Whether it is the last fetch that concerns the agent; otherwise that is
-    /// [`Persisted::failed`].
-    pub is_last: bool,
+    /// As [`Persisted::good`], of this agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good: Option<Good>,
+    /// As [`Persisted::failed`], of this agent.
+    #[serde(rename = "answer", default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Failed>,
     /// One per profile.
     pub states: Vec<PersistedState>,
 }
@@ -69,6 +76,9 @@ pub struct Good {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Digest>,
     pub freshness: Freshness,
+    /// Whether a response of this or an earlier fetch of the file depends on the User-Agent.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub varies: bool,
     pub file: File,
 }
 
@@ -80,6 +90,9 @@ pub struct File {
     #[serde(rename = "octets")]
     pub bytes: u64,
     pub cut: bool,
+    /// It is no robots.txt, but a page.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub page: bool,
     /// The status of the response.
     pub status: u16,
     pub url: String,
@@ -105,6 +118,9 @@ pub struct Failed {
     pub hops: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Digest>,
+    /// Whether a response depends on the User-Agent.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub varies: bool,
     pub cause: Cause,
 }
 
@@ -145,12 +161,34 @@ pub struct Digest(pub [u8; 32]);
 pub struct FieldValue(pub HeaderValue);
 
 impl Persisted {
+    /// The same with the answer of one agent in the place of the common copy, where that was not
+    /// fetched, and its identity: what is shown of the origin in one word.
+    pub fn shown(mut self) -> (Option<FetchIdentity>, Self) {
+        if self.good.is_some() || self.failed.is_some() {
+            return (None, self);
+        }
+        let Some(PersistedAgent { identity, good, failed, states }) = self.agents.pop() else {
+            return (None, self);
+        };
+        (Some(identity), Self { good, failed, states, ..self })
+    }
+
+    /// The digests of all files.
+    pub fn files(&self) -> Vec<Digest> {
+        let own = self.agents.iter().filter_map(|agent| agent.good.as_ref());
+        let mut files: Vec<_> = self.good.iter().chain(own).map(|good| good.file.sha256).collect();
+        files.sort_by_key(|digest| digest.0);
+        files.dedup();
+        files
+    }
+
     /// The digests of all blobs that it refers to: files and captures.
     pub fn digests(&self) -> Vec<Digest> {
         let of_good = |good: &Good| [Some(good.file.sha256), good.file.capture, good.capture];
-        let good = self.good.as_ref().map(of_good).into_iter().flatten();
-        let answers = self.agents.iter().map(|agent| &agent.answer);
-        let failed = self.failed.iter().chain(answers).map(|failed| failed.capture);
+        let own = self.agents.iter().filter_map(|agent| agent.good.as_ref());
+        let good = self.good.iter().chain(own).flat_map(of_good);
+        let own = self.agents.iter().filter_map(|agent| agent.failed.as_ref());
+        let failed = self.failed.iter().chain(own).map(|failed| failed.capture);
         let mut digests: Vec<_> = good.chain(failed).flatten().collect();
         digests.sort_by_key(|digest| digest.0);
         digests.dedup();
@@ -188,6 +226,7 @@ impl File {
             sha256: Digest(snapshot.sha256),
             bytes: snapshot.body.len() as u64,
             cut: snapshot.cut,
+            page: snapshot.is_page(),
             status: snapshot.status,
             url: snapshot.url.clone(),
             hops: snapshot.hops,

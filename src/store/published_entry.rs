@@ -1,5 +1,5 @@
 //! What is known of an origin, as proxies share it: the JSON of the database, and the captures that
-//! it names. The file itself is shared apart, by its digest.
+//! it names. The files themselves are shared apart, by their digests.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -22,8 +22,8 @@ pub struct PublishedEntry {
 impl PublishedEntry {
     pub(super) fn of(entry: &Entry) -> Self {
         let (known, blobs) = entry.persist();
-        let file = known.good.as_ref().map(|good| good.file.sha256);
-        let captures = blobs.iter().filter(|(digest, _)| Some(**digest) != file);
+        let files = known.files();
+        let captures = blobs.iter().filter(|(digest, _)| !files.contains(digest));
         // A capture is JSON, which is UTF-8.
         let captures = captures.filter_map(|(_, blob)| String::from_utf8(blob.to_vec()).ok());
         Self { captures: captures.collect(), known }
@@ -39,17 +39,17 @@ impl PublishedEntry {
         serde_json::from_slice(value).ok()
     }
 
-    /// The digest of the file, if there is one.
-    pub(super) fn file(&self) -> Option<[u8; 32]> {
-        Some(self.known.good.as_ref()?.file.sha256.0)
+    /// The digests of the files.
+    pub(super) fn files(&self) -> Vec<Digest> {
+        self.known.files()
     }
 
     /// The persisted form with all blobs that it names; `None` if one is missing or another than
     /// the file names.
-    pub(super) fn parts(self, file: Option<Bytes>) -> Option<(Persisted, Blobs)> {
+    pub(super) fn parts(self, files: Vec<Bytes>) -> Option<(Persisted, Blobs)> {
         let digest = |blob: &Bytes| Digest(Sha256::digest(blob).into());
         let captures = self.captures.into_iter().map(Bytes::from);
-        let blobs: Blobs = captures.chain(file).map(|blob| (digest(&blob), blob)).collect();
+        let blobs: Blobs = captures.chain(files).map(|blob| (digest(&blob), blob)).collect();
         let is_whole = self.known.digests().iter().all(|digest| blobs.contains_key(digest));
         is_whole.then_some((self.known, blobs))
     }

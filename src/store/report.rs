@@ -14,7 +14,7 @@ pub struct Report {
     pub origin: String,
     #[serde(flatten)]
     pub persisted: Persisted,
-    /// The number of lines of the file, if it was available.
+    /// The number of lines of the file that [`Persisted::shown`] has, if it was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<usize>,
     /// When requests may start there, if that is not at once; of a running proxy.
@@ -45,7 +45,8 @@ impl Report {
     }
 
     pub(super) fn new(origin: String, persisted: Persisted, blobs: &Blobs) -> Self {
-        let file = persisted.good.as_ref().and_then(|good| blobs.get(&good.file.sha256));
+        let (_, shown) = persisted.clone().shown();
+        let file = shown.good.as_ref().and_then(|good| blobs.get(&good.file.sha256));
         Self {
             origin,
             lines: file.map(|file| line_count(file)),

@@ -4,20 +4,23 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use super::agents::Asker;
 use super::counters::Counters;
 use super::entries::{Entries, LockedEntries};
 use super::entry::Entry;
+use super::entry_view::Course;
 use super::fetch::{FetchIdentity, FetchRobots};
 use super::fetch_coordinator::FetchCoordinator;
 use super::fetch_listener::ListenerSlot;
-use super::origin_robots::{OriginRobots, Undecided};
+use super::origin_robots::Undecided;
 use super::single_flight::SingleFlight;
 use super::subscribers::Subscribers;
 use crate::policy::profile::Profile;
 use crate::runtime::clock::Clock;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
-/// The fetches in flight by origin: one at a time, or one per agent.
+/// The fetches in flight by origin and identity.
 type Flights = SingleFlight<Origin, FetchIdentity, Arc<Entry>, Undecided>;
 
 /// The entries, the fetches in flight that renew them, and what these are made and reported with.
@@ -42,16 +45,16 @@ impl StoreCore {
         self.fetcher.load().identity(agent)
     }
 
-    /// Whether `entry` has a current result for the profile and the agent, so that no fetch is
-    /// needed.
-    pub(super) fn is_current(
+    /// What `entry` says to a request for the agent with that identity of a fetch.
+    pub(super) fn course<'a>(
         &self,
-        entry: &Entry,
+        entry: &'a Entry,
         profile: &Arc<Profile>,
-        agent: &FetchIdentity,
-    ) -> bool {
-        let view = entry.view(|| agent.clone());
-        OriginRobots::if_current(&view, profile, self.clock.wall()).is_some()
+        (agent, client): (&FetchIdentity, &ClientKey),
+    ) -> Course<'a> {
+        let is_common = self.identity(None) == *agent;
+        let asker = Asker::Identity { own: agent, is_common };
+        entry.course(asker, profile, self.clock.wall(), || client.clone())
     }
 
     /// The entry of `origin` in memory, or the one of the last fetch that completed while others

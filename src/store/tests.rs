@@ -47,8 +47,19 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Answer = Result<AccessResult, NotSent>;
 
+/// What an origin answers to each fetch.
+type Answers = Box<dyn Fn(&FetchRequest) -> Told + Send + Sync>;
+
+/// An answer, and whether it depends on the User-Agent by its own account.
+struct Told {
+    answer: Answer,
+    varies: bool,
+}
+
 /// Answers in order; `None` waits for [`Origins::answer`], a missing answer is a panic.
 struct Origins {
+    /// Instead of the script.
+    by_agent: Mutex<Option<Answers>>,
     script: Mutex<VecDeque<Option<Answer>>>,
     asked: Mutex<Vec<FetchRequest>>,
     held: Mutex<Vec<oneshot::Sender<Answer>>>,
@@ -61,9 +72,12 @@ impl FetchRobots for Origins {
         ask: FetchRequest,
     ) -> Pin<Box<dyn Future<Output = Result<CompletedFetch, NotSent>> + Send>> {
         let url = ask.origin.robots_url();
+        let told = lock(&self.by_agent).as_ref().map(|answers| answers(&ask));
         lock(&self.asked).push(ask);
         let (sender, receiver) = oneshot::channel();
-        match lock(&self.script).pop_front() {
+        let varies = told.as_ref().is_some_and(|told| told.varies);
+        let next = told.map(|told| Some(told.answer));
+        match next.or_else(|| lock(&self.script).pop_front()) {
             Some(Some(answer)) => assert!(sender.send(answer).is_ok()),
             Some(None) => lock(&self.held).push(sender),
             None => drop(sender),
@@ -71,7 +85,14 @@ impl FetchRobots for Origins {
         let clock = Arc::clone(&self.clock);
         Box::pin(async move {
             let result = receiver.await.expect("the script has come to its end")?;
-            Ok(CompletedFetch { at: clock.wall(), url, hops: 0, result, capture: Capture::none() })
+            Ok(CompletedFetch {
+                at: clock.wall(),
+                url,
+                hops: 0,
+                varies,
+                result,
+                capture: Capture::none(),
+            })
         })
     }
 }
@@ -105,6 +126,7 @@ impl House {
         script: Vec<Option<Answer>>,
     ) -> Self {
         let origins = Arc::new(Origins {
+            by_agent: Mutex::default(),
             script: Mutex::new(script.into()),
             asked: Mutex::default(),
             held: Mutex::default(),
@@ -222,6 +244,7 @@ async fn ask_as(
         Err(Undecided::TimedOut) => "timed out",
         Err(Undecided::Busy) => "busy",
         Err(Undecided::Abandoned) => "left",
+        Err(Undecided::BackOff) => "back-off",
         Err(Undecided::Aborted) => "aborted",
     }
 }

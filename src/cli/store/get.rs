@@ -61,6 +61,8 @@ pub fn run(args: &GetArgs) -> Result<Exit, Failure> {
 
 fn text(shown: &Shown, now: Timestamp, paint: Paint) -> String {
     let mut lines = vec![paint.strong(&shown.origin)];
+    let asked_as = shown.asked_as.iter();
+    lines.extend(asked_as.map(|name| format!("as {}, for it alone", paint.strong(name))));
     lines.extend(shown.states.iter().flat_map(|state| of_state(state, now, paint)));
     lines.extend(shown.file.iter().flat_map(|file| of_file(file, now)));
     lines.extend(shown.failed.iter().flat_map(|failed| of_failure(failed, now)));
@@ -68,7 +70,9 @@ fn text(shown: &Shown, now: Timestamp, paint: Paint) -> String {
     lines.extend(shown.engine.iter().flat_map(|engine| of_engine(engine, now)));
     lines.extend(shown.agents.iter().flat_map(|agent| of_agent(agent, now, paint)));
     if shown.others_ask {
-        lines.push("  any other agent is asked for before it goes by what is above".into());
+        lines.push(
+            "  any other agent is asked for, or the common copy, before it goes by that".into(),
+        );
     }
     lines.join("\n") + "\n"
 }
@@ -95,13 +99,14 @@ fn of_state(state: &State, now: Timestamp, paint: Paint) -> Vec<String> {
 fn of_file(file: &File, now: Timestamp) -> Vec<String> {
     let lines = file.lines.map(|count| format!("{count} lines, ")).unwrap_or_default();
     let cut = if file.cut { ", the beginning of a longer one" } else { "" };
+    let page = if file.page { ", a page and no robots.txt" } else { "" };
     let redirects = match file.redirects {
         0 => String::new(),
         1 => ", after 1 redirect".into(),
         count => format!(", after {count} redirects"),
     };
     let mut lines = vec![
-        format!("{lines}{}{cut}", size(file.bytes)),
+        format!("{lines}{}{cut}{page}", size(file.bytes)),
         format!("sha256 {}", file.sha256),
         format!("{}, status {}{redirects}", file.url, file.status),
         format!("fetched {}", when(&file.fetched_at, now)),
@@ -167,7 +172,8 @@ fn of_engine(engine: &OfEngine, now: Timestamp) -> Vec<String> {
 fn of_agent(agent: &OfAgent, now: Timestamp, paint: Paint) -> Vec<String> {
     let mut lines = vec![format!("as {}, for it alone", paint.strong(&agent.asked_as))];
     lines.extend(agent.states.iter().flat_map(|state| of_state(state, now, paint)));
-    lines.extend(of_failure(&agent.answer, now));
+    lines.extend(agent.file.iter().flat_map(|file| of_file(file, now)));
+    lines.extend(agent.answer.iter().flat_map(|failed| of_failure(failed, now)));
     lines
 }
 

@@ -11,6 +11,7 @@ use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::print_time;
 use crate::pace::hold::Cause;
 use crate::pace::{KeptHold, LaneView};
+use crate::store::fetch::FetchIdentity;
 use crate::store::{self, EngineReport, Failed, Good, PersistedState, Report};
 use crate::types::sanitize::{self, hex};
 
@@ -18,6 +19,9 @@ use crate::types::sanitize::{self, hex};
 #[derive(Serialize)]
 pub struct Shown {
     pub origin: String,
+    /// As whom what follows was fetched, without version and contact; `null`: as this program alone,
+    /// the common copy, which decides for every agent without an answer of its own.
+    pub asked_as: Option<String>,
     /// One per profile.
     pub states: Vec<State>,
     /// The last file.
@@ -26,9 +30,10 @@ pub struct Shown {
     pub failed: Option<Attempt>,
     /// Whether the site's pages responded when that was last checked.
     pub site_up: bool,
-    /// What holds for one agent alone, instead of `states` and `failed`.
+    /// What holds for one agent alone, instead of `states`, `file` and `failed`.
     pub agents: Vec<OfAgent>,
-    /// Whether an agent that is not among `agents` fetches for itself before `states` apply to it.
+    /// Whether agents may get different files: an agent that is not named fetches for itself, or has
+    /// the common copy fetched, before anything applies to it.
     pub others_ask: bool,
     /// When requests may start there, if that is not at once; of a running proxy.
     pub pace: Option<Pace>,
@@ -54,7 +59,7 @@ pub struct OfEngine {
 
 impl OfEngine {
     fn of(shared: EngineReport) -> Self {
-        let known = shared.known.unwrap_or_default();
+        let (_, known) = shared.known.unwrap_or_default().shown();
         Self {
             fault: shared.fault,
             states: known.states.into_iter().map(State::of).collect(),
@@ -111,8 +116,10 @@ pub struct OfAgent {
     /// The User-Agent of its fetch, without version and contact.
     pub asked_as: String,
     pub states: Vec<State>,
-    /// Its own last fetch.
-    pub answer: Attempt,
+    /// Its last file.
+    pub file: Option<File>,
+    /// Its last fetch, if it returned no file.
+    pub answer: Option<Attempt>,
 }
 
 /// The state under one profile.
@@ -142,6 +149,8 @@ pub struct File {
     pub lines: Option<usize>,
     /// The file exceeds the size limit.
     pub cut: bool,
+    /// It is no robots.txt, but a page.
+    pub page: bool,
     /// The status of the response.
     pub status: u16,
     pub url: String,
@@ -166,15 +175,18 @@ pub struct Attempt {
 impl Shown {
     /// Puts the report of an origin into words and dates.
     pub fn of(report: Report) -> Self {
-        let (knowledge, lines) = (report.persisted, report.lines);
+        let others_ask = !report.persisted.agents.is_empty();
+        let (asked_as, knowledge) = report.persisted.shown();
+        let lines = report.lines;
         Self {
             origin: report.origin,
+            asked_as: asked_as.map(|identity| name(&identity)),
             states: knowledge.states.into_iter().map(State::of).collect(),
             file: knowledge.good.map(|good| File::of(good, lines)),
             failed: knowledge.failed.map(Attempt::of),
             site_up: knowledge.site_up,
             agents: knowledge.agents.into_iter().map(OfAgent::of).collect(),
-            others_ask: knowledge.others.is_some(),
+            others_ask,
             pace: report.pace.map(Pace::of),
             engine: report.shared.map(OfEngine::of),
         }
@@ -184,9 +196,10 @@ impl Shown {
 impl OfAgent {
     fn of(agent: store::PersistedAgent) -> Self {
         Self {
-            asked_as: sanitize::text(agent.identity.as_str().as_bytes(), RECORD_TEXT_BYTES_MAX),
+            asked_as: name(&agent.identity),
             states: agent.states.into_iter().map(State::of).collect(),
-            answer: Attempt::of(agent.answer),
+            file: agent.good.map(|good| File::of(good, None)),
+            answer: agent.failed.map(Attempt::of),
         }
     }
 }
@@ -213,6 +226,7 @@ impl File {
             bytes: file.bytes,
             lines,
             cut: file.cut,
+            page: file.page,
             status: file.status,
             url: printable_url(&file.url),
             redirects: file.hops,
@@ -231,6 +245,10 @@ impl Attempt {
             why: sanitize::text(failed.cause.to_string().as_bytes(), RECORD_TEXT_BYTES_MAX),
         }
     }
+}
+
+fn name(identity: &FetchIdentity) -> String {
+    sanitize::text(identity.as_str().as_bytes(), RECORD_TEXT_BYTES_MAX)
 }
 
 /// As in records.

@@ -54,6 +54,8 @@ pub enum NetworkFailure {
     /// A redirect to a target that the proxy does not contact: another scheme, an invalid host, a
     /// prohibited address.
     RedirectRefused,
+    /// A page in place of the file, of which there is a good copy.
+    NotRobotsTxt,
     /// The parent proxy made no connection, or the answer may be its own: nothing is known of the
     /// origin.
     Parent,
@@ -73,19 +75,6 @@ impl Cause {
             Self::RedirectLoop => "redirect_loop",
             Self::RedirectWithoutLocation { .. } => "redirect_without_location",
             Self::Failed { failure, .. } => failure.word(),
-        }
-    }
-
-    /// Whether it concerns the file or the site, and so every agent. Any other status concerns the
-    /// agent that fetched: RFC 9309 §2.3.1.3 and §2.3.1.4 do not distinguish agents, but a server
-    /// that refuses or throttles an agent does. So do redirects that lead nowhere.
-    pub const fn counts_for_all(&self) -> bool {
-        match self {
-            Self::Failed { failure, .. } => !matches!(failure, NetworkFailure::RedirectRefused),
-            Self::TooManyRedirects { .. }
-            | Self::RedirectLoop
-            | Self::RedirectWithoutLocation { .. } => false,
-            Self::Status { .. } => self.says_there_is_none(),
         }
     }
 
@@ -140,7 +129,7 @@ impl fmt::Display for Cause {
 
 impl NetworkFailure {
     /// All variants.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NameNotFound,
         Self::Dns,
         Self::DnsTimeout,
@@ -151,8 +140,17 @@ impl NetworkFailure {
         Self::InvalidResponse,
         Self::Undecodable,
         Self::RedirectRefused,
+        Self::NotRobotsTxt,
         Self::Parent,
     ];
+
+    /// Whether it is one of the connection, before a request tells the origin which agent asks.
+    pub const fn precedes_request(self) -> bool {
+        matches!(
+            self,
+            Self::NameNotFound | Self::Dns | Self::DnsTimeout | Self::Connection | Self::Tls
+        )
+    }
 
     /// The word for it in records.
     pub const fn word(self) -> &'static str {
@@ -167,6 +165,7 @@ impl NetworkFailure {
             Self::InvalidResponse => "invalid_response",
             Self::Undecodable => "undecodable",
             Self::RedirectRefused => "redirect_refused",
+            Self::NotRobotsTxt => "not_robots_txt",
             Self::Parent => "parent_failed",
         }
     }
@@ -185,6 +184,7 @@ impl fmt::Display for NetworkFailure {
             Self::InvalidResponse => "the answer was not valid HTTP",
             Self::Undecodable => "the file could not be decoded",
             Self::RedirectRefused => "a redirect leads where this proxy does not go",
+            Self::NotRobotsTxt => "a page came in place of the file",
             Self::Parent => "the parent proxy did not get the file",
         })
     }

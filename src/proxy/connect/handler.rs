@@ -100,6 +100,9 @@ impl Proxy {
         context: &ConnectionContext,
     ) -> Result<(), Refusal> {
         let permit = self.gate.decide_host(origin, info, mixed).await?;
+        if let Some(no_turn) = permit.pace().rest() {
+            return Err(Rejection::no_turn(no_turn, permit.pace().status()).into());
+        }
         let key = info.client.key();
         let call =
             permit.pace().turn_request(permit.origin(), &key, Some(headers), &context.shutdown);

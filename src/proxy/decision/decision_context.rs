@@ -8,7 +8,7 @@ use super::robots_summary_cache::RobotsSummaryCache;
 use super::rules::{Agent, Rules};
 use crate::audit::{self, Event, Reason, Record, RobotsStatus};
 use crate::egress::{self, Failure};
-use crate::policy::access::{NetworkFailure, Snapshot};
+use crate::policy::access::{CompletedFetch, NetworkFailure, Snapshot};
 use crate::policy::decision::{Decision, SelectedGroup};
 use crate::policy::state::{Absence, RobotsState};
 use crate::proxy::outcome::denial::Denial;
@@ -146,7 +146,7 @@ impl DecisionContext<'_> {
             failures: outage.map(|outage| outage.failures),
             fetched_at: snapshot.map(|snapshot| snapshot.fetched_at),
             next_try: state.next_try(),
-            result: Some(failed.map_or("successful", |failed| failed.result.word()).to_owned()),
+            result: Some(result(failed, snapshot).to_owned()),
             sha256: snapshot.map(|snapshot| sanitize::hex(&snapshot.sha256)),
             since: state.since(),
             site_up: outage.map(|outage| outage.site_up),
@@ -204,6 +204,15 @@ impl DecisionContext<'_> {
             url_as_received,
             user_agent: self.agent.identification.map(text),
         }
+    }
+}
+
+/// How the last fetch ended; of a page in place of a robots.txt, that.
+fn result(failed: Option<&CompletedFetch>, snapshot: Option<&Snapshot>) -> &'static str {
+    match (failed, snapshot) {
+        (Some(failed), _) => failed.result.word(),
+        (None, Some(snapshot)) if snapshot.is_page() => NetworkFailure::NotRobotsTxt.word(),
+        (None, _) => "successful",
     }
 }
 

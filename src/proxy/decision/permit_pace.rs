@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::decision_context::DecisionContext;
 use super::paced_notice::PacedRequest;
 use super::rules::AgentPace;
-use crate::pace::{self, GroupName, PaceMode, Visit};
+use crate::pace::{self, GroupName, NoTurn, PaceMode, Visit, hold};
+use crate::policy::access::{AccessResult, Cause};
 use crate::policy::exemption::Exemption;
+use crate::policy::limits::RETRY_AFTER_MAX;
 use crate::policy::pace::{SitePace, outside_visit_time, site_pace};
 use crate::policy::state::{Policy, RobotsCopy};
 use crate::proxy::request::prefer;
@@ -24,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 pub struct PermitPace {
     agent: AgentPace,
     site: Option<Box<RobotsPace>>,
+    /// The agent rests: the fetch of its robots.txt was answered so.
+    rest: Option<Box<NoTurn>>,
 }
 
 /// What the robots.txt asks.
@@ -44,9 +48,10 @@ impl PermitPace {
         watch: &Watch,
     ) -> Self {
         let agent = context.rules.pace(&context.agent);
-        let Policy::Rules(copy) = policy else { return Self { agent, site: None } };
+        let rest = rest(context, known, &agent).map(Box::new);
+        let Policy::Rules(copy) = policy else { return Self { agent, site: None, rest } };
         if !copy.rules.has_pace() {
-            return Self { agent, site: None };
+            return Self { agent, site: None, rest };
         }
         let (token, now) = (context.agent.token, context.now());
         let group = copy.rules.group(token);
@@ -60,12 +65,19 @@ impl PermitPace {
         let site_pace = site_pace.and_then(|site_pace| kept(site_pace, exempted));
         let outside_visit_time = outside_visit_time(robots, group.as_ref(), profile, now);
         let group = GroupName::of(group.as_ref().map_or("", Group::name));
-        Self { agent, site: Some(Box::new(RobotsPace { group, site_pace, outside_visit_time })) }
+        let site = Some(Box::new(RobotsPace { group, site_pace, outside_visit_time }));
+        Self { agent, site, rest }
     }
 
     /// The status of the request if it would wait too long.
     pub const fn status(&self) -> StatusCode {
         self.agent.status
+    }
+
+    /// Why a request of the agent has no turn, if the origin has asked this agent to rest, and no
+    /// other.
+    pub fn rest(&self) -> Option<&NoTurn> {
+        self.rest.as_deref()
     }
 
     /// The call for the turn of a request with these headers; `None`: they say nothing about it.
@@ -91,6 +103,20 @@ impl PermitPace {
             shutdown,
         }
     }
+}
+
+/// The rest that a 429 or 503 for the robots.txt of this agent alone asks for (RFC 9110 §10.2.3).
+/// That of the common copy holds for all, and is one of the lane.
+fn rest(context: &DecisionContext<'_>, known: &OriginRobots, agent: &AgentPace) -> Option<NoTurn> {
+    known.only_agent()?;
+    let failed = known.failed()?;
+    let AccessResult::Without(Cause::Status { code, retry_after }) = failed.result else {
+        return None;
+    };
+    let after = retry_after.filter(|_| matches!(code, 429 | 503))?.min(RETRY_AFTER_MAX);
+    let wait = context.now().until(failed.at.plus(after));
+    let is_enforced = !wait.is_zero() && mode(context, agent) == PaceMode::Enforce;
+    is_enforced.then_some(NoTurn::Held { wait, status: code, cause: hold::Cause::RetryAfter })
 }
 
 /// Whether requests to the origin of `context` are a delay apart.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::header::{USER_AGENT, VARY};
+use http::{HeaderMap, HeaderValue};
 
 use super::identity::FetchIdentity;
 use crate::egress::{self, QueueWait};
@@ -32,6 +33,16 @@ pub trait FetchRobots: Send + Sync + 'static {
     fn identity(&self, agent: Option<&str>) -> FetchIdentity {
         FetchIdentity::of_agent(agent)
     }
+
+    /// Whether that identity is `identity`.
+    fn is_identity(&self, identity: &FetchIdentity, agent: Option<&str>) -> bool {
+        identity.is_of_agent(agent)
+    }
+
+    /// Whether that identity names no agent: it is the one of the common copy.
+    fn is_common(&self, agent: Option<&str>) -> bool {
+        FetchIdentity::is_common(agent)
+    }
 }
 
 /// The parameters of a fetch.
@@ -55,7 +66,8 @@ pub struct FetchRequest {
 /// The progress of a fetch, which decides whether it may be cancelled.
 #[derive(Debug, Default)]
 pub struct Progress {
-    pub(super) answered: AtomicBool,
+    answered: AtomicBool,
+    varies: AtomicBool,
     pub(super) queued: QueueWait,
 }
 
@@ -101,5 +113,51 @@ impl Progress {
     /// Whether a site has responded, at least with a redirect.
     pub fn has_answer(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Notes the head of a response, of the file or of a redirect to it.
+    pub(super) fn note(&self, headers: &HeaderMap) {
+        self.answered.store(true, Ordering::Relaxed);
+        self.varies.fetch_or(varies_by_agent(headers), Ordering::Relaxed);
+    }
+
+    /// Whether a response said that it depends on the User-Agent.
+    pub(super) fn varies(&self) -> bool {
+        self.varies.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether another agent may get another response (RFC 9111 §4.1): `*` stands for every header.
+fn varies_by_agent(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(VARY).into_iter();
+    let names = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    names
+        .map(<[u8]>::trim_ascii)
+        .any(|name| name == b"*" || name.eq_ignore_ascii_case(USER_AGENT.as_str().as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_varies_by_agent_if_one_of_its_fields_says_so() {
+        for (lines, expected) in [
+            (&[][..], false),
+            (&["User-Agent"], true),
+            (&["user-agent"], true),
+            (&["Accept-Encoding, USER-AGENT ,Origin"], true),
+            (&["Accept-Encoding", "User-Agent"], true),
+            (&["*"], true),
+            (&["Accept-Encoding, *"], true),
+            (&["Accept-Encoding"], false),
+            (&["X-User-Agent, User-Agent-Class"], false),
+            (&["Accept-Encoding;User-Agent"], false),
+            (&[""], false),
+        ] {
+            let headers: HeaderMap =
+                lines.iter().map(|line| (VARY, HeaderValue::from_static(line))).collect();
+            assert_eq!(varies_by_agent(&headers), expected, "{lines:?}");
+        }
     }
 }

@@ -28,12 +28,33 @@ pub struct FetchIdentity(Arc<str>);
 impl FetchIdentity {
     /// The identity for the agent with this product token, or of this program alone without one.
     pub fn of_agent(token: Option<&str>) -> Self {
-        let fits =
-            |token: &&str| token.len() <= TOKEN_BYTES_MAX && is_token(token) && *token != PRODUCT;
-        Self(match token.filter(fits) {
+        Self(match token.filter(|_| !Self::is_common(token)) {
             Some(token) => [token, " ", PRODUCT].concat().into(),
             None => PRODUCT.into(),
         })
+    }
+
+    /// Whether the identity for the agent with this product token is that of this program alone.
+    pub fn is_common(token: Option<&str>) -> bool {
+        token.is_none_or(|it| it.len() > TOKEN_BYTES_MAX || !is_token(it) || it == PRODUCT)
+    }
+
+    /// Whether it is the identity for the agent with this product token.
+    pub fn is_of_agent(&self, token: Option<&str>) -> bool {
+        match self.agent() {
+            Some(agent) => token == Some(agent),
+            None => *self.0 == *PRODUCT && Self::is_common(token),
+        }
+    }
+
+    /// The identity that a User-Agent shows: [`Self::user_agent`] without version and contact.
+    pub(in crate::store) fn of_user_agent(text: &str) -> Self {
+        match text.rfind(PRODUCT) {
+            Some(at) if text[at + PRODUCT.len()..].starts_with('/') => {
+                Self(text[..at + PRODUCT.len()].into())
+            }
+            _ => Self(text.into()),
+        }
     }
 
     /// The identity for all agents, where the operator has set a fixed User-Agent.

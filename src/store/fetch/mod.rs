@@ -21,7 +21,6 @@ mod tests;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use http::{Request, Response, StatusCode};
 use http_body::Body as HttpBody;
@@ -64,6 +63,7 @@ impl FetchRobots for RobotsFetcher {
         let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));
         let loop_tokens = ask.loop_tokens.clone();
         let timeout = self.config.timeout;
+        let is_common = self.config.fetch_as.is_some() || ask.identity.agent().is_none();
         let send = move |origin: Origin, request| {
             let egress = match origin.scheme() {
                 Scheme::Https => Egress::of_thread().unwrap_or_else(|| Arc::clone(&egress)),
@@ -78,6 +78,7 @@ impl FetchRobots for RobotsFetcher {
                     Requester::robots(&client, &progress.queued).with_loop_tokens(&loop_tokens);
                 let turn = egress.lanes().acquire_for_robots_txt(&origin, timeout).await;
                 let turn = turn.map_err(egress::Error::no_turn)?;
+                let turn = if is_common { turn } else { turn.for_one_agent() };
                 let response = egress
                     .send(
                         &origin,
@@ -100,6 +101,17 @@ impl FetchRobots for RobotsFetcher {
 
     fn identity(&self, agent: Option<&str>) -> FetchIdentity {
         self.config.fetch_as.clone().unwrap_or_else(|| FetchIdentity::of_agent(agent))
+    }
+
+    fn is_identity(&self, identity: &FetchIdentity, agent: Option<&str>) -> bool {
+        match &self.config.fetch_as {
+            Some(fixed) => fixed == identity,
+            None => identity.is_of_agent(agent),
+        }
+    }
+
+    fn is_common(&self, agent: Option<&str>) -> bool {
+        self.config.fetch_as.is_some() || FetchIdentity::is_common(agent)
     }
 }
 
@@ -139,7 +151,8 @@ where
     if let AccessResult::Successful { snapshot, .. } = &mut result {
         Arc::make_mut(snapshot).capture = capture.clone();
     }
-    Ok(CompletedFetch { at, url: chain.url(), hops: chain.hops(), result, capture })
+    let (url, hops, varies) = (chain.url(), chain.hops(), ask.progress.varies());
+    Ok(CompletedFetch { at, url, hops, varies, result, capture })
 }
 
 async fn follow<S, R, B>(
@@ -161,7 +174,7 @@ where
         let sent = head::request(&request);
         let (response, source) = match send(hop.origin.clone(), request).await {
             Ok((response, source)) => {
-                ask.progress.answered.store(true, Ordering::Relaxed);
+                ask.progress.note(response.headers());
                 chain.answered(&response, &source, sent);
                 (response, source)
             }

@@ -6,7 +6,9 @@ use super::*;
 use crate::policy::access::{AccessResult, Capture, CompletedFetch, Freshness, Snapshot};
 use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
+use crate::store::entry::FetchedAs;
 use crate::store::fetch::FetchIdentity;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::split_url;
 use crate::types::timestamp::Timestamp;
 
@@ -40,6 +42,7 @@ fn entry(files: &[Bytes], number: usize) -> Arc<Entry> {
         at: Timestamp::from_millis(0),
         url: snapshot.url.clone(),
         hops: 0,
+        varies: false,
         result: AccessResult::Successful {
             snapshot: Arc::new(snapshot),
             freshness: Freshness::default(),
@@ -49,7 +52,11 @@ fn entry(files: &[Bytes], number: usize) -> Arc<Entry> {
     Arc::new(Entry::after(
         None,
         &Arc::new(Profile::default()),
-        &FetchIdentity::of_agent(None),
+        &FetchedAs {
+            identity: FetchIdentity::of_agent(None),
+            is_common: true,
+            client: ClientKey::Proxy,
+        },
         fetched,
         0.5,
         &|snapshot, dialect| Arc::new(RobotsTxt::parse(&snapshot.body, dialect)),

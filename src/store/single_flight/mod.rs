@@ -1,8 +1,6 @@
 //! Single-flight: one task per key at a time, and callers on any runtime that wait for its outcome.
 //!
-//! The first caller of a key begins a flight that callers of every identity wait for, since its
-//! outcome usually holds for all of them. Where it does not, each identity has a flight of its own.
-//! A flight always completes, exactly once. How many run at a time, and for whom, is up to the
+//! Flights of one key and different identities run side by side. A flight always completes, exactly once. How many run at a time, and for whom, is up to the
 //! [`queue`].
 
 pub mod queue;
@@ -126,8 +124,12 @@ where
         self.table.lock().find(key).is_some()
     }
 
-    /// Joins the flight of `key`, or one of another identity if both are for all identities; begins
-    /// one if there is none. `client` waits for it as long as it holds the [`Waiting`].
+    /// Whether another identity than `identity` has a flight of `key`.
+    pub fn has_other(&self, key: &K, identity: &I) -> bool {
+        self.table.lock().has_other(key, identity)
+    }
+
+    /// Joins the flight of `key`; begins one if there is none. `client` waits for it as long as it holds the [`Waiting`].
     pub fn start(
         self: &Arc<Self>,
         key: FlightKey<K, I>,

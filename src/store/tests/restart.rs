@@ -120,7 +120,7 @@ async fn thirty_days_are_thirty_days_with_a_restart_on_each() {
     let (house, verdict) = after_days(house, 1, &profile, 503).await;
     assert_eq!(verdict, "allow");
     let report = house.store.get(&origin(HOST)).await.expect("it is known");
-    assert_eq!(report.persisted.agents[0].states[0].failures, 32);
+    assert_eq!(report.persisted.states[0].failures, 32);
 }
 
 #[tokio::test]

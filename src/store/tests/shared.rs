@@ -141,7 +141,7 @@ async fn an_outage_is_observed_together() {
         let report = house.store.get(&origin("example.com")).await.expect("it is known");
         let states = serde_json::to_value(&report).expect("JSON");
         assert_eq!(
-            states["agents"][0]["states"][0]["since"],
+            states["states"][0]["since"],
             serde_json::to_value(START).expect("JSON"),
             "{states}"
         );

@@ -122,6 +122,8 @@ fn cause(
         robots.result.as_deref().ok_or(Unknown("it does not tell how robots.txt was asked for"))?;
     Ok(Some(match word {
         "successful" => return Ok(None),
+        // A page that was read as the file. One that was not has a capture of its own.
+        "not_robots_txt" if robots.failed_capture.is_none() => return Ok(None),
         // Before any fetch it has no file.
         "not_modified" => Cause::Status { code: 304, retry_after: None },
         "status" => Cause::Status { code: status()?, retry_after: None },

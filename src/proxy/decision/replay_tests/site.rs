@@ -114,7 +114,7 @@ fn fetched(answer: &Answers, origin: &Origin, at: Timestamp) -> CompletedFetch {
         }
         Answers::Failure(failure) => AccessResult::Without(Cause::failed(*failure, "in words")),
     };
-    CompletedFetch { at, url, hops: 0, result, capture: capture.seal() }
+    CompletedFetch { at, url, hops: 0, varies: false, result, capture: capture.seal() }
 }
 
 /// A gate with one profile, and one origin whose responses are scripted.
