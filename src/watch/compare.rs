@@ -5,17 +5,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::last_answers::{Answer, bytes};
+use super::noticed::Answer;
 use super::sample::Sampled;
 use crate::policy::change::{Change, Kind, change};
 use crate::policy::profile::Profile;
+use crate::policy::state::RobotsState;
 use crate::store::{FetchEvent, StateChange};
 
 /// A fetch that has changed something, to be compared.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub fetch: FetchEvent,
-    /// The file is the one that this agent got before the outage.
+    /// The file is the one of before the outage.
     pub(super) has_returned: bool,
     pub held: Option<HeldBytes>,
 }
@@ -36,12 +37,22 @@ pub(super) struct Compared {
 
 impl Pending {
     /// Nothing where all is as it was.
-    pub fn new(fetch: FetchEvent, has_returned: bool) -> Option<Self> {
+    pub fn new(fetch: FetchEvent) -> Option<Self> {
         let differs = |change: &StateChange| {
             let answer = |state| Answer::of(state, &change.profile);
             change.before.as_deref().is_some_and(|before| answer(before) != answer(&change.after))
         };
-        fetch.changes.iter().any(differs).then_some(Self { fetch, has_returned, held: None })
+        if !fetch.changes.iter().any(differs) {
+            return None;
+        }
+        let own = fetch.changes.iter().find(|change| change.profile == fetch.profile);
+        let has_returned = own.is_some_and(|change| {
+            let file = |state: &RobotsState| state.copy().map(|copy| copy.snapshot.sha256);
+            let before = change.before.as_deref();
+            let is_back = before.is_some_and(|it| Answer::of(it, &change.profile).is_none());
+            is_back && before.and_then(file) == file(&change.after)
+        });
+        Some(Self { fetch, has_returned, held: None })
     }
 
     /// Bytes of the files.
@@ -83,6 +94,11 @@ impl Pending {
         let (_, first) = in_force.or_else(other).or(touched.first())?;
         Some(Compared { kind: first.kind, touched })
     }
+}
+
+/// Bytes of the file in `state`, as it is and as it is read.
+fn bytes(state: &RobotsState) -> usize {
+    state.copy().map_or(0, |copy| copy.snapshot.body.len() + copy.rules.weight())
 }
 
 impl HeldBytes {

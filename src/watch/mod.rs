@@ -8,8 +8,8 @@
 
 mod budget;
 mod compare;
-mod last_answers;
 mod notice;
+mod noticed;
 mod paced;
 mod reservoir;
 mod sample;
@@ -34,7 +34,7 @@ use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 use crate::types::words::words;
 use compare::{HeldBytes, Pending};
-use last_answers::{Compare, LastAnswers};
+use noticed::Noticed;
 pub use paced::PacedKey;
 use paced::PacedToday;
 pub use sample::{Offer, Sampled, Samples, without_values};
@@ -78,7 +78,7 @@ pub struct Watch {
     changes: AtomicU8,
     is_redacted: AtomicBool,
     samples: Samples,
-    last_answers: Lock<LastAnswers>,
+    noticed: Lock<Noticed>,
     notes_pace: AtomicBool,
     paced_today: PacedToday,
     queue: mpsc::Sender<Work>,
@@ -102,7 +102,7 @@ impl Watch {
             changes: AtomicU8::new(changes as u8),
             is_redacted: AtomicBool::new(is_redacted),
             samples: Samples::default(),
-            last_answers: Lock::default(),
+            noticed: Lock::default(),
             notes_pace: AtomicBool::new(pace == PaceRecords::Changes),
             paced_today: PacedToday::default(),
             queue,
@@ -193,21 +193,9 @@ impl Watch {
 
     /// The comparison that `fetch` needs, if any.
     fn pending(&self, fetch: FetchEvent) -> Option<Pending> {
-        let change = fetch.changes.iter().find(|change| change.profile == fetch.profile)?.clone();
-        let compare = self.last_answers.lock().note(&fetch, &change);
-        match compare {
-            Compare::Nothing => None,
-            Compare::Stored => Pending::new(fetch, false),
-            Compare::Returned => Pending::new(fetch, true),
-            Compare::Own(before) => {
-                // Its last answer is known only under its own profile.
-                let change = crate::store::StateChange { before: Some(before), ..change };
-                Pending::new(
-                    FetchEvent { changes: vec![change], failed_before: None, ..fetch },
-                    false,
-                )
-            }
-        }
+        let change = fetch.changes.iter().find(|change| change.profile == fetch.profile)?;
+        let is_new = self.noticed.lock().is_new(&fetch, change);
+        is_new.then(|| Pending::new(fetch)).flatten()
     }
 }
 

@@ -348,6 +348,30 @@ fn an_origin_with_a_file_for_each_agent_changes_when_one_of_these_does() {
 }
 
 #[test]
+fn each_change_that_several_agents_see_has_one_notice() {
+    let file = |number| ok(format!("{BASE}Disallow: /{number}\n"));
+    let agents = ["OneBot", "OtherBot", "ThirdBot"];
+    // Whoever asks first after a change, and whether others do.
+    for asking in [&[0, 1, 2][..], &[0, 1], &[0]] {
+        let origin = Origin::start().on("/robots.txt", file(0));
+        let mut proxy = Proxy::start();
+        agents.map(|agent| get_as(&proxy, agent, &origin.url("/page")));
+        let mut origin = origin;
+        for change in 1..=3 {
+            proxy.clock.advance(DAY);
+            origin = origin.on("/robots.txt", file(change));
+            for agent in asking {
+                get_as(&proxy, agents[(agent + change) % 3], &origin.url("/page"));
+            }
+            proxy.wait_for_changes(change);
+        }
+        proxy.stop();
+        let changes = proxy.changes();
+        assert_eq!(changes.len(), 3, "{asking:?}: {changes:#?}");
+    }
+}
+
+#[test]
 fn a_file_has_a_bounded_number_of_notices_a_day() {
     const CHANGES: u64 = 2 * 24 * 6;
     let file =
