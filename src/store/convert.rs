@@ -155,7 +155,13 @@ impl Answer {
             .map(|failed| fetched_without(failed, blobs))
             .map_or(Some(None), |it| it.map(Some))?;
         let mut answer = Self { good, failed: failed.map(Arc::new), states: States::new() };
-        answer.states = answer.states_as_kept(&states, profiles, making);
+        answer.states = if answer.last().is_some() {
+            answer.states_as_kept(&states, profiles, making)
+        } else {
+            // Nothing is known, under any profile: that is not stored.
+            let unknown = |it: &Arc<Profile>| (Arc::new(RobotsState::Unknown), Arc::clone(it));
+            profiles.iter().map(unknown).collect()
+        };
         Some(answer)
     }
 

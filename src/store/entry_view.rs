@@ -14,7 +14,7 @@ use crate::store::fetch::FetchIdentity;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     answer: &'a Answer,
-    /// The agent, if this holds for it alone; else it is the common copy.
+    /// The agent, if this holds for it alone; else it is the common copy, or of the whole site.
     pub(super) only_agent: Option<&'a FetchIdentity>,
 }
 
@@ -44,8 +44,9 @@ impl<'a> View<'a> {
         Self { answer, only_agent: None }
     }
 
-    pub(super) const fn of_agent(agent: &'a AgentAnswer) -> Self {
-        Self { answer: &agent.answer, only_agent: Some(&agent.identity) }
+    pub(super) fn of_agent(agent: &'a AgentAnswer) -> Self {
+        let AgentAnswer { identity, answer, .. } = agent;
+        Self { answer, only_agent: (!answer.is_of_site()).then_some(identity) }
     }
 
     /// One state per profile.

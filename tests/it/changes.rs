@@ -355,7 +355,7 @@ fn each_change_that_several_agents_see_has_one_notice() {
     for asking in [&[0, 1, 2][..], &[0, 1], &[0]] {
         let origin = Origin::start().on("/robots.txt", file(0));
         let mut proxy = Proxy::start();
-        agents.map(|agent| get_as(&proxy, agent, &origin.url("/page")));
+        agents.iter().for_each(|agent| get_as(&proxy, agent, &origin.url("/page")));
         let mut origin = origin;
         for change in 1..=3 {
             proxy.clock.advance(DAY);

@@ -398,7 +398,11 @@ fn an_agents_rule_sets_token_mode_profile_and_status() {
     assert_eq!(told(0, "agent_source").as_deref(), Some("configured"));
     assert_eq!(told(1, "agent_source").as_deref(), Some("user_agent"));
     assert_eq!(records[2]["profile"]["name"], "koster-1996");
-    assert_eq!(origin.count("/robots.txt"), 1, "one file serves every profile");
+    assert_eq!(
+        origin.count("/robots.txt"),
+        2,
+        "the first agent's and the common copy, for every profile"
+    );
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Turn {
         let (config, date) = (cell.context.config.load(), cell.context.clock.date());
         let is_robots_txt = self.0.conditions.role == Role::RobotsTxt;
         let (outcome, limit) = outcome((status, headers), is_robots_txt, &config, date);
-        // What one agent is told concerns no other: its rest is one of its robots.txt.
+        // A response to one agent concerns no other: the rest is that of its robots.txt.
         let (outcome, limit) = match outcome {
             Outcome::RetryLater { .. } if self.0.is_for_one_agent => {
                 (Outcome::Ignored, RateLimit::default())

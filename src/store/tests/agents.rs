@@ -321,7 +321,7 @@ async fn an_agent_begins_with_the_copy_that_decided_for_it() {
 
 /// It was stored by a version that kept the file of any agent for all.
 #[tokio::test]
-async fn what_an_older_version_stored_counts_for_the_agent_that_its_capture_names() {
+async fn what_an_older_version_stored_counts_for_the_agent_of_its_capture() {
     for (user_agent, expected) in [
         (Some("Attacker courtesy/0.1.0 (+https://example.com)"), &["Victim"][..]),
         (Some("Victim courtesy/0.1.0"), &[]),
