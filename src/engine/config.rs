@@ -9,6 +9,8 @@ use super::error::{Error, ErrorKind};
 pub struct Config {
     /// Name of this proxy among those that share the engine; unique.
     pub name: String,
+    /// Random letters of this process, so that two of one name are two; empty: there is only one.
+    pub process: String,
     /// Whether it counts among the members: it sends heartbeats. A command that only reads sends
     /// none.
     pub is_member: bool,
@@ -32,6 +34,7 @@ impl Config {
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
+            process: String::new(),
             is_member: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             settings: [0; 32],
@@ -40,6 +43,11 @@ impl Config {
             file_max: 500 * 1024,
             members_before: 0,
         }
+    }
+
+    /// By what the engine knows this process among the members.
+    pub(super) fn member(&self) -> String {
+        member(&self.name, &self.process)
     }
 
     /// The digest of the settings, as far as members are compared by it.
@@ -55,4 +63,9 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// By what a process is known among the members.
+pub(super) fn member(name: &str, process: &str) -> String {
+    if process.is_empty() { name.to_owned() } else { format!("{name} {process}") }
 }

@@ -63,6 +63,9 @@ pub enum ErrorKind {
     /// The server is of another kind than the settings say.
     #[error("settings do not fit the server")]
     Settings,
+    /// Another program has removed what this proxy had written.
+    #[error("entries were removed")]
+    Removed,
     /// A response that no script of this program makes.
     #[error("unexpected response")]
     Protocol,
@@ -73,7 +76,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order of [`Self::index`].
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Broken,
         Self::Timeout,
         Self::Full,
@@ -92,6 +95,7 @@ impl ErrorKind {
         Self::WrongType,
         Self::Sentinel,
         Self::Settings,
+        Self::Removed,
         Self::Protocol,
         Self::TooLarge,
     ];
@@ -117,6 +121,7 @@ impl ErrorKind {
             Self::WrongType => "wrong_type",
             Self::Sentinel => "sentinel",
             Self::Settings => "settings",
+            Self::Removed => "removed",
             Self::Protocol => "protocol",
             Self::TooLarge => "too_large",
         }

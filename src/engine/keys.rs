@@ -43,6 +43,11 @@ impl Keys {
         format!("{}:file:{}", self.prefix, hex(sha256)).into_bytes()
     }
 
+    /// The key of the process that has a name.
+    pub fn name(&self, name: &str) -> Vec<u8> {
+        self.cluster(&format!("name:{}", group(name)))
+    }
+
     /// A key of the proxies themselves: `members`, `about`, `epoch` or `heads`.
     pub fn cluster(&self, name: &str) -> Vec<u8> {
         format!("{}:{{cluster}}:{name}", self.prefix).into_bytes()

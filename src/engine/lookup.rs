@@ -12,6 +12,9 @@ use crate::types::origin::Origin;
 /// How long a lease lasts unless it is renewed: the delay for the others when its holder dies.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
 
+/// What was asked for once is kept so long; what is asked for again, for [`super::Config::keep`].
+pub(super) const KEPT_ONCE: Duration = Duration::from_hours(24);
+
 /// What is known of an origin, with its captures, takes no more bytes; mostly it is below 8 KiB.
 pub const KNOWN_BYTES_MAX: usize = 1 << 20;
 

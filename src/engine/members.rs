@@ -15,6 +15,9 @@ const PRESENCE_INTERVAL_MIN: Duration = Duration::from_secs(15);
 const HEARTBEATS_PER_SECOND_MAX: u32 = 200;
 /// A proxy that has not been seen for so many intervals is gone.
 pub(super) const MISSED_MAX: u64 = 3;
+/// More proxies than these are not believed: a program that writes to the server could else make
+/// heartbeats rare, and the share of each nothing.
+pub(super) const MEMBERS_MAX: usize = 10_000;
 /// The time of contact of which the largest count of members applies.
 const WINDOW: Duration = Duration::from_secs(10 * 60);
 
@@ -31,6 +34,8 @@ pub struct Heartbeat {
     pub now: Micros,
     /// When the engine's data began.
     pub epoch: Micros,
+    /// Whether another process with the name of this proxy lives.
+    pub has_namesake: bool,
 }
 
 /// What has been seen of the members. Time is that of contact with the engine, passed in as a
@@ -54,7 +59,10 @@ impl Members {
     /// No contact yet; there were `before` members when the last process ended, if that is not 0.
     pub fn new(before: usize) -> Self {
         Self {
-            counts: (before > 0).then_some((Duration::ZERO, before)).into_iter().collect(),
+            counts: (before > 0)
+                .then_some((Duration::ZERO, before.min(MEMBERS_MAX)))
+                .into_iter()
+                .collect(),
             contact: Duration::ZERO,
             noted: None,
             last: Heartbeat { members: 1, ..Heartbeat::default() },
@@ -81,7 +89,9 @@ impl Members {
     }
 
     /// Notes a heartbeat at time `at`. Returns whether data was lost since the heartbeat before.
-    pub fn note(&mut self, heartbeat: Heartbeat, at: Duration) -> bool {
+    pub fn note(&mut self, mut heartbeat: Heartbeat, at: Duration) -> bool {
+        heartbeat.members = heartbeat.members.clamp(1, MEMBERS_MAX);
+        heartbeat.same_settings = heartbeat.same_settings.min(heartbeat.members);
         let longest = 2 * heartbeat_interval(heartbeat.members);
         let since = self.noted.map_or(Duration::ZERO, |noted| at.saturating_sub(noted));
         self.contact += since.min(longest);
@@ -159,7 +169,7 @@ mod tests {
     }
 
     fn heartbeat(members: usize, now: Micros, epoch: Micros) -> Heartbeat {
-        Heartbeat { members, same_settings: members, format: 1, now, epoch }
+        Heartbeat { members, same_settings: members, format: 1, now, epoch, has_namesake: false }
     }
 
     #[test]

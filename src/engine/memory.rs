@@ -47,6 +47,7 @@ pub struct MemoryEngine {
     members: Lock<Members>,
     head: Lock<Option<LogHead>>,
     is_away: AtomicBool,
+    has_beaten: AtomicBool,
     /// The number of operations that are to fail, though the engine counts as up.
     failures: AtomicUsize,
     stats: Stats,
@@ -78,6 +79,7 @@ impl MemoryEngine {
             config,
             head: Lock::default(),
             is_away: AtomicBool::new(false),
+            has_beaten: AtomicBool::new(false),
             failures: AtomicUsize::new(0),
             stats: Stats::default(),
         }
@@ -145,16 +147,17 @@ impl MemoryEngine {
     fn presence(&self, site: &mut Site, is_used: bool, now: Micros) -> Presence {
         let times =
             PresenceTimes { now, interval: micros(self.members.lock().presence_interval()) };
-        let proxies = site.announce(is_used.then_some(&self.config.name), times);
+        let member = self.config.member();
+        let proxies = site.announce(is_used.then_some(&member), times);
         Presence { proxies, hold: site.lane.hold_at(now, self.hold_max()) }
     }
 }
 
 impl Engine for MemoryEngine {
     fn lookup(&self, request: LookupRequest<'_>) -> Pending<LookupResponse> {
-        let name = &self.config.name;
+        let member = self.config.member();
         let outcome = self.with_site(request.origin, |site, now| {
-            site.lookup(request.have, name, request.may_fetch, now)
+            site.lookup(request.have, &member, request.may_fetch, now)
         });
         let response = outcome.and_then(|outcome| {
             let mut state = self.shared.state.lock();
@@ -248,6 +251,8 @@ impl Engine for MemoryEngine {
         }
         let request = HeartbeatRequest {
             proxy: &self.config.name,
+            process: &self.config.process,
+            is_first: !self.has_beaten.swap(true, Ordering::SeqCst),
             format: FORMAT,
             settings: self.config.settings_word(),
             head: *self.head.lock(),
@@ -290,6 +295,7 @@ impl Engine for MemoryEngine {
             last_error: (!is_up).then(|| ErrorKind::Broken.with("taken away")),
             members: members.largest(),
             present: members.last().members,
+            namesake: members.last().has_namesake.then(|| self.config.name.clone()),
             same_settings: members.last().same_settings,
             epoch: members.epoch(),
             presence_interval: members.presence_interval(),

@@ -11,6 +11,7 @@ mod connection;
 mod hash_slots;
 mod node;
 mod probe;
+mod promises;
 mod reply;
 mod reply_meter;
 mod router;
@@ -18,6 +19,7 @@ mod script;
 mod server_error;
 mod settings;
 mod shared;
+mod shared_once;
 mod stream;
 mod thread;
 mod tls_config;
@@ -38,9 +40,11 @@ use super::error::{Error, ErrorKind};
 use super::files::{Sha256, has_digest};
 use super::hold::{Hold, HoldRequest};
 use super::lease_token::LeaseToken;
+use super::length::bounded_micros;
 use super::log_head::LogHead;
 use super::lookup::{
-    KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
+    KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome,
+    PublishRequest,
 };
 use super::members::Heartbeat;
 use super::pending::{Pending, ready};
@@ -49,7 +53,7 @@ use super::slots::{ReservedSlots, SlotsRequest};
 use super::stats::{LookupKind, Operation, Stats};
 use super::status::Status;
 use super::{Engine, format};
-use crate::runtime::clock::Clock;
+use crate::runtime::clock::{Clock, monotonic};
 use crate::types::origin::Origin;
 use call::{Call, number};
 pub use script::Script;
@@ -64,6 +68,9 @@ pub struct RedisEngine {
     shared: Arc<Shared>,
     shutdown: CancellationToken,
 }
+
+/// A file that was shared once: it is there as long as what names it.
+const FILE_KEPT_ONCE: Duration = KEPT_ONCE.saturating_mul(2);
 
 /// A reply that is awaited.
 type PendingReply = Result<oneshot::Receiver<Result<Value, Error>>, Error>;
@@ -99,6 +106,15 @@ impl RedisEngine {
             // It cannot fail while the engine is there.
             let _ = up.wait_for(|is_up| *is_up).await;
         }
+    }
+
+    /// Whether two live proxies have this name, by what their last heartbeats have found.
+    pub fn has_namesake(&self, name: &str) -> Pending<bool> {
+        let range = vec![number(0), number(63)];
+        let key = self.shared.keys.name(name);
+        self.run(Call::command(Operation::Heartbeat, "GETRANGE", key, range), |reply| {
+            Some(reply::bytes(reply)?.contains(&b' '))
+        })
     }
 
     /// The settings in effect.
@@ -159,13 +175,20 @@ impl Engine for RedisEngine {
             self.shared.note_error(&error);
             return ready(Err(error));
         };
-        let keys = vec![known, self.shared.keys.of(request.origin, "lease")];
+        let stored = value.len();
+        let keys = vec![known.clone(), self.shared.keys.of(request.origin, "lease")];
         let bytes_max = number(format::stored_max(KNOWN_BYTES_MAX) as u64);
-        let arguments = vec![number(request.token.0), value, self.keep_ms(), bytes_max];
-        self.run(
-            Call::script(Operation::Publish, Script::Publish, keys, arguments),
-            values::publish_outcome,
-        )
+        let once = self.keep_once_ms(KEPT_ONCE);
+        let arguments = vec![number(request.token.0), value, self.keep_ms(), bytes_max, once];
+        let call = Call::script(Operation::Publish, Script::Publish, keys, arguments);
+        let shared = Arc::clone(&self.shared);
+        self.run(call, move |reply| {
+            let (outcome, is_new) = values::publish_outcome(reply)?;
+            if is_new {
+                shared.note_shared_once(known, stored);
+            }
+            Some(outcome)
+        })
     }
 
     fn renew_lease(&self, origin: &Origin, token: LeaseToken) -> Pending<bool> {
@@ -178,11 +201,41 @@ impl Engine for RedisEngine {
     }
 
     fn reserve_slots(&self, request: SlotsRequest<'_>) -> Pending<ReservedSlots> {
-        self.run(self.slots_call(request), values::reserved_slots)
+        let (key, sent) = (self.shared.keys.of_lane(request.origin, "pace"), monotonic());
+        // A test that gives the time moves it.
+        let is_checked = self.shared.redis.load().clock.is_none();
+        let promised = match self.shared.promises.of(&key, request.group, sent) {
+            Ok(promised) if is_checked => promised,
+            Ok(_) => [None; 2],
+            Err(error) => {
+                self.shared.note_error(&error);
+                return ready(Err(error));
+            }
+        };
+        let (call, losses) = (self.slots_call(request, promised), self.shared.stats.losses());
+        let (shared, hold_max) = (Arc::clone(&self.shared), self.shared.config.hold_max);
+        let delays = [request.lane_delay, request.site_delay];
+        let group = request.group.to_owned();
+        let reserved = self.run(call, move |reply| values::reserved_slots(reply, hold_max));
+        Box::pin(async move {
+            let (slots, missing) = reserved.await?;
+            // What the request was on its way may be missing.
+            let is_removed = missing > monotonic() - sent;
+            if is_removed && shared.stats.losses() == losses {
+                let error = shared.promises.distrust(key, &group, sent);
+                shared.note_removed(&error);
+                return Err(error);
+            }
+            if is_checked {
+                shared.promises.note((key, group), delays, &slots, sent);
+            }
+            Ok(slots)
+        })
     }
 
     fn set_hold(&self, request: HoldRequest<'_>) -> Pending<Hold> {
-        self.run(self.hold_call(request), values::hold)
+        let hold_max = self.shared.config.hold_max;
+        self.run(self.hold_call(request), move |reply| values::hold(reply, hold_max))
     }
 
     fn reset_backoff(&self, origin: &Origin) -> Pending<bool> {
@@ -194,7 +247,8 @@ impl Engine for RedisEngine {
     }
 
     fn announce_presence(&self, origin: &Origin) -> Pending<Presence> {
-        self.run(self.presence_call(origin), values::presence)
+        let hold_max = self.shared.config.hold_max;
+        self.run(self.presence_call(origin), move |reply| values::presence(reply, hold_max))
     }
 
     fn heartbeat(&self) -> Pending<Heartbeat> {
@@ -204,10 +258,13 @@ impl Engine for RedisEngine {
 
     fn get_file(&self, sha256: Sha256) -> Pending<Option<Bytes>> {
         let max = self.shared.config.file_max;
-        let range = vec![number(0), number(format::stored_max(max) as u64)];
-        let key = self.shared.keys.file(&sha256);
+        let arguments = vec![
+            number(format::stored_max(max) as u64),
+            number(bounded_micros(self.shared.config.keep)),
+        ];
+        let keys = vec![self.shared.keys.file(&sha256)];
         let shared = Arc::clone(&self.shared);
-        let sent = shared.send(Call::command(Operation::GetFile, "GETRANGE", key, range));
+        let sent = shared.send(Call::script(Operation::GetFile, Script::GetFile, keys, arguments));
         Box::pin(async move {
             let file = values::file(receive(sent).await, |value| {
                 let content = format::decode_file(value, max).ok()?;
@@ -232,8 +289,16 @@ impl Engine for RedisEngine {
             }
         };
         let key = self.shared.keys.file(&sha256);
-        let arguments = vec![value, b"PX".to_vec(), self.keep_ms()];
-        self.run(Call::command(Operation::PutFile, "SET", key, arguments), |_| Some(()))
+        let stored = value.len();
+        let arguments = vec![value, self.keep_ms(), self.keep_once_ms(FILE_KEPT_ONCE)];
+        let call = Call::script(Operation::PutFile, Script::PutFile, vec![key.clone()], arguments);
+        let shared = Arc::clone(&self.shared);
+        self.run(call, move |reply| {
+            if values::condition(reply)? {
+                shared.note_shared_once(key, stored);
+            }
+            Some(())
+        })
     }
 
     fn heads(&self) -> Pending<Vec<(String, LogHead)>> {

@@ -26,6 +26,8 @@ pub struct Status {
     pub present: usize,
     /// How many of those have the same shared settings.
     pub same_settings: usize,
+    /// The name of this proxy, if another live process has the same.
+    pub namesake: Option<String>,
     /// When the engine's data began; none before the first heartbeat.
     pub epoch: Option<Micros>,
     /// The time between two announcements that this proxy sends requests to an origin.

@@ -12,7 +12,7 @@ use super::lane_cell::TurnGuard;
 use super::no_turn::{NoTurn, WaitReason};
 use super::tick::Tick;
 use super::waited::Waited;
-use crate::engine::{self, Engine, SlotOutcome, SlotsRequest};
+use crate::engine::{self, Engine, ErrorKind, SlotOutcome, SlotsRequest};
 
 /// The time before the slot of a turn at which its connection is made.
 pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
@@ -174,9 +174,26 @@ impl TurnGuard {
         let Ok(reserved) = reserved.await else { return Some(ReserveAttempt::EngineAway) };
         let received = clock.now();
         engine_holds::apply(cell, reserved.hold, received);
+        // No engine gives a slot later than the horizon, names a next one before that, or lets this
+        // proxy start before it would by itself: what says so is not believed, and this proxy keeps
+        // its share of the pace.
+        let is_believed = match (reserved.slots.first(), reserved.beyond) {
+            (Some(slot), _) => (request.left..=horizon).contains(slot),
+            (None, beyond) => beyond.is_some_and(|beyond| beyond >= horizon),
+        };
+        if !is_believed {
+            engine.stats().note_error(ErrorKind::Protocol);
+            tracing::debug!(origin = %cell.key, "the shared engine has named an impossible slot");
+            return Some(ReserveAttempt::EngineAway);
+        }
         let Some(slot) = reserved.slots.first() else {
-            // Slots are reserved far ahead, or a hold lasts for longer.
-            return Some(ReserveAttempt::Beyond(reserved.beyond.unwrap_or(slack).max(slack)));
+            // Slots are reserved far ahead, or a hold lasts for longer; but not for longer than the
+            // furthest slot and the delay that is known here.
+            let delay = request.lane_delay.max(request.site_delay);
+            let held = reserved.hold.map_or(Duration::ZERO, |hold| hold.left);
+            let max = (engine::HORIZON_MAX + delay).max(held).max(request.left) + slack;
+            let beyond = reserved.beyond.unwrap_or(max).min(max);
+            return Some(ReserveAttempt::Beyond(beyond));
         };
         let from_start = |tick: Tick| tick.since(Tick::default());
         let window = engine::start_window(from_start(sent), from_start(received), *slot, slack);

@@ -122,6 +122,7 @@ pub(super) fn start(
         keep: settings.engine.keep,
         hold_max: settings.pace.max_retry_after.max(backoff_max),
         file_max: usize::try_from(settings.robots.max_size).unwrap_or(usize::MAX),
+        process: format!("{:x}", ulid::Ulid::new().random() & 0xffff_ffff),
         ..engine::Config::named(name)
     };
     let engine = RedisEngine::start(config, client, Arc::clone(clock));

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
@@ -21,6 +21,8 @@ use crate::engine::{
 use crate::pace::KeptHold;
 use crate::policy::profile::Profile;
 use crate::runtime::clock::monotonic;
+use crate::runtime::lock::Lock;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
 /// The first wait while another proxy fetches; it doubles up to [`PAUSE_MAX`].
@@ -29,12 +31,30 @@ const PAUSE_MIN: Duration = Duration::from_millis(150);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long another proxy's fetch is waited for, its redirects and retries included.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+/// Values of one lookup that cannot be read: after so many this proxy fetches for itself.
+const DAMAGED_MAX: u32 = 3;
 /// How often a lease is renewed; it lasts three times as long.
 const RENEWAL: Duration = Duration::from_secs(1);
 
+/// What one client may have shared of origins of which nothing was known: so much at once, and so
+/// much a second after that. An origin counts as one, and its file as one for each eight kibibytes.
+/// Further ones each proxy fetches for itself.
+const NEW_AT_ONCE: f64 = 2000.0;
+const NEW_PER_SECOND: f64 = 1.0;
+const NEW_BYTES: usize = 8 << 10;
+/// Clients of which that is remembered; further ones are one together.
+const NEW_CLIENTS_MAX: usize = 16_384;
+
 /// The engine, once it is set.
 #[derive(Debug, Default)]
-pub(super) struct FetchCoordinator(OnceLock<Arc<dyn Engine>>);
+pub(super) struct FetchCoordinator {
+    engine: OnceLock<Arc<dyn Engine>>,
+    new_origins: NewOrigins,
+}
+
+/// What clients have had shared of late.
+#[derive(Debug, Default)]
+struct NewOrigins(Lock<HashMap<ClientKey, (f64, Instant)>>);
 
 /// What is to be done about an origin whose robots.txt is due.
 pub(super) enum EngineLookup {
@@ -51,6 +71,8 @@ pub(super) struct Lease {
     engine: Arc<dyn Engine>,
     origin: Origin,
     pub(super) token: LeaseToken,
+    /// Whether nothing is known of the origin.
+    is_new: bool,
 }
 
 /// The parameters of a lookup at the engine.
@@ -63,7 +85,7 @@ pub(super) struct EngineLookupRequest<'a> {
 impl FetchCoordinator {
     /// Sets the engine, unless there is one.
     pub(super) fn set(&self, engine: Arc<dyn Engine>) {
-        let _ = self.0.set(engine);
+        let _ = self.engine.set(engine);
     }
 
     /// Asks the engine about an origin of which `own` is known here, and waits while another proxy
@@ -74,9 +96,10 @@ impl FetchCoordinator {
         own: Option<Arc<Entry>>,
         is_current: impl Fn(&Entry) -> bool,
     ) -> EngineLookup {
-        let Some(engine) = self.0.get() else { return EngineLookup::Fetch(own, None) };
+        let Some(engine) = self.engine.get() else { return EngineLookup::Fetch(own, None) };
         let (mut best, mut pause, end) = (own, PAUSE_MIN, monotonic() + WAIT_MAX);
         let mut have = best.as_ref().map_or_else(LeaseToken::default, |entry| entry.token);
+        let mut damaged = 0;
         loop {
             let lookup =
                 LookupRequest { origin: request.origin, have, may_fetch: true, is_used: true };
@@ -86,8 +109,13 @@ impl FetchCoordinator {
             match outcome {
                 LookupOutcome::Newer { token, value } => {
                     have = token;
-                    let Some(found) = restore(&**engine, &request, &best, token, &value).await
-                    else {
+                    let found = restore(&**engine, &request, &best, token, &value).await;
+                    let Some(found) = found else {
+                        // Another program may write ever new ones.
+                        damaged += 1;
+                        if damaged > DAMAGED_MAX {
+                            return EngineLookup::Fetch(best, None);
+                        }
                         continue;
                     };
                     // A newer result of this proxy, from a time when the engine was away, is kept.
@@ -100,7 +128,9 @@ impl FetchCoordinator {
                 }
                 LookupOutcome::Lease(token) => {
                     let (engine, origin) = (Arc::clone(engine), request.origin.clone());
-                    return EngineLookup::Fetch(best, Some(Lease { engine, origin, token }));
+                    let is_new = have == LeaseToken::default();
+                    let lease = Lease { engine, origin, token, is_new };
+                    return EngineLookup::Fetch(best, Some(lease));
                 }
                 LookupOutcome::Wait(_) if monotonic() >= end => return EngineLookup::TimedOut,
                 LookupOutcome::Wait(_) => {
@@ -113,11 +143,21 @@ impl FetchCoordinator {
         }
     }
 
+    /// Shares what was found under a lease, in the name of `client`, unless that has had too many new
+    /// origins shared of late.
+    pub(super) async fn publish(&self, lease: Lease, entry: &Entry, client: &ClientKey) {
+        let bytes = entry.snapshot().map_or(0, |snapshot| snapshot.body.len());
+        if lease.is_new && !self.new_origins.take(client, bytes, monotonic()) {
+            return lease.release().await;
+        }
+        lease.publish(entry).await;
+    }
+
     /// What the proxies know of `origin` together; `None`: no engine is set.
     pub(super) async fn report(&self, origin: &Origin) -> Option<EngineReport> {
         let request =
             LookupRequest { origin, have: LeaseToken::default(), may_fetch: false, is_used: false };
-        Some(match self.0.get()?.lookup(request).await {
+        Some(match self.engine.get()?.lookup(request).await {
             Ok(LookupResponse { outcome, presence }) => {
                 let known = match outcome {
                     LookupOutcome::Newer { value, .. } => PublishedEntry::read(&value),
@@ -137,9 +177,9 @@ impl FetchCoordinator {
 
     /// Lets all proxies forget `origin`. Whether that worked.
     pub(super) async fn forget(&self, origin: &Origin) -> bool {
-        let Some(engine) = self.0.get() else { return true };
+        let Some(engine) = self.engine.get() else { return true };
         let mut have = LeaseToken::default();
-        loop {
+        for _ in 0..=DAMAGED_MAX {
             let request = LookupRequest { origin, have, may_fetch: true, is_used: false };
             match engine.lookup(request).await.map(|response| response.outcome) {
                 Ok(LookupOutcome::Newer { token, .. }) => have = token,
@@ -156,6 +196,32 @@ impl FetchCoordinator {
                 Err(_) => return false,
             }
         }
+        // Another program writes ever new ones.
+        false
+    }
+}
+
+impl NewOrigins {
+    /// Whether a client may have another one shared, with a file of so many bytes.
+    fn take(&self, client: &ClientKey, bytes: usize, now: Instant) -> bool {
+        let mut clients = self.0.lock();
+        let refilled = |(left, since): (f64, Instant)| {
+            let more = now.saturating_duration_since(since).as_secs_f64() * NEW_PER_SECOND;
+            (left + more).min(NEW_AT_ONCE)
+        };
+        let mut client = client;
+        if clients.len() >= NEW_CLIENTS_MAX && !clients.contains_key(client) {
+            clients.retain(|_, bucket| refilled(*bucket) < NEW_AT_ONCE);
+            if clients.len() >= NEW_CLIENTS_MAX {
+                client = &ClientKey::Proxy;
+            }
+        }
+        let bucket = clients.entry(client.clone()).or_insert((NEW_AT_ONCE, now));
+        let cost = (1 + bytes / NEW_BYTES) as f64;
+        let left = refilled(*bucket);
+        let has_room = cost <= left;
+        *bucket = (if has_room { left - cost } else { left }, now);
+        has_room
     }
 }
 
@@ -177,7 +243,7 @@ impl Lease {
 
     /// Shares what was found, its files first.
     pub(super) async fn publish(self, entry: &Entry) {
-        let Self { engine, origin, token } = &self;
+        let Self { engine, origin, token, .. } = &self;
         let offset = engine.status().clock_offset;
         if offset.is_some_and(|offset| offset.unsigned_abs() > CLOCK_OFFSET_MAX_MICROS) {
             return self.release().await;
@@ -234,4 +300,25 @@ async fn restore(
 /// From 0 to 1.
 fn random() -> f64 {
     super::entry_builder::jitter()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    #[test]
+    fn a_client_has_a_rate_of_new_origins_and_another_one_its_own() {
+        let (new_origins, now) = (NewOrigins::default(), monotonic());
+        let client = |last| ClientKey::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));
+        let (one, other) = (client(1), client(2));
+        let taken = |client: &ClientKey, bytes, at| {
+            (0..5000).take_while(|_| new_origins.take(client, bytes, at)).count()
+        };
+        assert_eq!(taken(&one, 0, now), 2000);
+        assert_eq!(taken(&one, 0, now + Duration::from_secs(10)), 10);
+        assert_eq!(taken(&other, 500 << 10, now), 31, "of large files fewer");
+        assert_eq!(taken(&one, 0, now + Duration::from_secs(100_000)), 2000);
+    }
 }

@@ -157,8 +157,11 @@ impl FetchTask {
             EngineLookup::Fetch(previous, Some(lease)) => {
                 let applied = lease.during(self.fetch_with_permit(&request, previous)).await;
                 let is_parent_failure = applied.as_ref().is_ok_and(AppliedFetch::is_parent_failure);
+                let client = request.client.clone();
                 match self.complete(applied, request, Some(&lease)) {
-                    Some(entry) if !is_parent_failure => lease.publish(&entry).await,
+                    Some(entry) if !is_parent_failure => {
+                        core.engine.publish(lease, &entry, &client).await;
+                    }
                     _ => lease.release().await,
                 }
             }

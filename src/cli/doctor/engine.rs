@@ -22,7 +22,7 @@ pub fn engine(settings: &Settings) -> Vec<Finding> {
     let scratch = format!("doctor-{}", ulid::Ulid::new().to_string().to_lowercase());
     match EngineClient::start(settings, Some(&scratch)) {
         Ok(None) => Vec::new(),
-        Ok(Some(observer)) => of(&observer),
+        Ok(Some(observer)) => of(&observer).into_iter().chain(namesakes(settings)).collect(),
         Err(Failure { error, .. }) => {
             let remedy = "each file that [engine] names has to be readable, and secret ones by \
                           their owner alone";
@@ -40,6 +40,18 @@ fn of(observer: &EngineClient) -> Vec<Finding> {
     let faults = observer.run(observer.engine.probe());
     let status = observer.engine.status();
     vec![server(&status), operations(&faults), memory(&status), clock(&status)]
+}
+
+/// Two live proxies of the name that the settings give this one; nothing where they give none.
+fn namesakes(settings: &Settings) -> Option<Finding> {
+    let name = settings.engine.name.as_deref()?;
+    let observer = EngineClient::start(settings, None).ok()??;
+    observer.wait_until_reachable().ok()?;
+    let has_namesake = observer.wait(observer.engine.has_namesake(name)).ok()?;
+    has_namesake.then(|| {
+        let said = format!("two live proxies have the name {name}");
+        Finding::bad("shared engine, names", said, "give each its own engine.name, or leave it out")
+    })
 }
 
 fn server(status: &Status) -> Finding {
@@ -126,6 +138,7 @@ const fn remedy(kind: ErrorKind) -> &'static str {
             "engine.url must name sentinels, and engine.sentinel a primary of theirs"
         }
         ErrorKind::Settings => "change the setting of [engine] that is named there",
+        ErrorKind::Removed => "give each program on the server its own engine.prefix, by its ACL",
         ErrorKind::WrongType | ErrorKind::Protocol | ErrorKind::TooLarge => {
             "engine.url must name a Redis or Valkey server, without a proxy in between"
         }

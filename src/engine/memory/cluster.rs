@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::engine::clock::{Micros, micros};
+use crate::engine::config::member;
 use crate::engine::lease_token::AHEAD_MAX;
 use crate::engine::log_head::LogHead;
 use crate::engine::members::{Heartbeat, MISSED_MAX, heartbeat_interval};
@@ -21,12 +22,18 @@ pub(super) struct Cluster {
     pub epoch: Option<Micros>,
     /// The head of each log, and when it was noted.
     pub heads: BTreeMap<String, (Micros, LogHead)>,
+    /// The process of each name that beat last, and when.
+    processes: BTreeMap<String, (String, Micros)>,
 }
 
 /// What one proxy says of itself.
 #[derive(Debug)]
 pub(super) struct HeartbeatRequest<'a> {
     pub proxy: &'a str,
+    /// Random letters of the process, or nothing.
+    pub process: &'a str,
+    /// Whether it is the first of its process.
+    pub is_first: bool,
     /// The newest format that it reads.
     pub format: u8,
     /// The digest of its shared settings, shortened.
@@ -41,8 +48,10 @@ impl Cluster {
         let missed = MISSED_MAX * micros(heartbeat_interval(self.members.len()));
         let seen = now.saturating_sub(missed)..=now + missed;
         self.members.retain(|_, at| seen.contains(at));
-        self.members.insert(request.proxy.to_owned(), now);
-        self.about.insert(request.proxy.to_owned(), (request.format, request.settings));
+        let has_namesake = self.note_process(request, seen.clone(), now);
+        let own = member(request.proxy, request.process);
+        self.members.insert(own.clone(), now);
+        self.about.insert(own, (request.format, request.settings));
         self.about.retain(|proxy, _| self.members.contains_key(proxy));
         if let Some(head) = request.head {
             self.heads.insert(request.proxy.to_owned(), (now, head));
@@ -56,6 +65,29 @@ impl Cluster {
             format: oldest.unwrap_or(request.format).min(request.format),
             now,
             epoch,
+            has_namesake,
+        }
+    }
+
+    /// Whether another process of the name lives; one that begins takes the place of the one before.
+    fn note_process(
+        &mut self,
+        request: &HeartbeatRequest<'_>,
+        seen: std::ops::RangeInclusive<Micros>,
+        now: Micros,
+    ) -> bool {
+        let HeartbeatRequest { proxy, process, is_first, .. } = *request;
+        if process.is_empty() {
+            return false;
+        }
+        let before = self.processes.insert(proxy.to_owned(), (process.to_owned(), now));
+        let other = before.filter(|(other, at)| other != process && seen.contains(at));
+        match other {
+            Some((other, _)) if is_first => {
+                self.members.remove(&member(proxy, &other));
+                false
+            }
+            other => other.is_some(),
         }
     }
 }

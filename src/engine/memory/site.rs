@@ -1,5 +1,6 @@
 //! What is shared of one origin. `scripts/lookup.lua`, `publish.lua`, `renew_lease.lua` and
-//! `announce_presence.lua` compute the same.
+//! `announce_presence.lua` compute the same; but that what was asked for once lives a day on a
+//! server: here the number of origins is bounded.
 
 use std::collections::BTreeMap;
 

@@ -45,16 +45,22 @@ impl RedisEngine {
         number((bounded_micros(self.shared.config.keep) / 1000).max(1))
     }
 
+    /// How long what was asked for once is kept, in milliseconds.
+    pub(super) fn keep_once_ms(&self, once: Duration) -> Vec<u8> {
+        number((bounded_micros(self.shared.config.keep.min(once)) / 1000).max(1))
+    }
+
     pub(super) fn lookup_call(&self, request: LookupRequest<'_>) -> Call {
         let arguments = vec![
             number(request.have.0),
-            self.shared.config.name.clone().into_bytes(),
+            self.shared.config.member().into_bytes(),
             boolean(request.may_fetch),
             boolean(request.is_used),
             self.presence_interval(),
             self.hold_max(),
             number(format::stored_max(KNOWN_BYTES_MAX) as u64),
             number(bounded_micros(LEASE)),
+            number(bounded_micros(self.shared.config.keep)),
         ];
         let (keys, origin) = (&self.shared.keys, request.origin);
         let own = ["known", "lease"].map(|name| keys.of(origin, name));
@@ -63,7 +69,10 @@ impl RedisEngine {
         Call::script(Operation::Lookup, Script::Lookup, keys, arguments)
     }
 
-    pub(super) fn slots_call(&self, request: SlotsRequest<'_>) -> Call {
+    /// `promised`: the next starts, from now, of the lane and of the group, as they were reserved.
+    pub(super) fn slots_call(&self, request: SlotsRequest<'_>, promised: [Option<i64>; 2]) -> Call {
+        let [own, group] = promised
+            .map(|micros| micros.map_or_else(Vec::new, |micros| micros.to_string().into_bytes()));
         let length = |length| number(bounded_micros(length));
         let arguments = vec![
             keys::group(request.group).into_owned().into_bytes(),
@@ -75,6 +84,8 @@ impl RedisEngine {
             length(request.left),
             number(self.shared.members.lock().known_since()),
             self.hold_max(),
+            own,
+            group,
         ];
         let keys = vec![self.shared.keys.of_lane(request.origin, "pace")];
         Call::script(Operation::ReserveSlots, Script::ReserveSlots, keys, arguments)
@@ -96,7 +107,7 @@ impl RedisEngine {
 
     pub(super) fn presence_call(&self, origin: &Origin) -> Call {
         let keys = ["presence", "pace"].map(|name| self.shared.keys.of_lane(origin, name)).into();
-        let name = self.shared.config.name.clone().into_bytes();
+        let name = self.shared.config.member().into_bytes();
         let arguments = vec![name, self.presence_interval(), self.hold_max()];
         Call::script(Operation::AnnouncePresence, Script::AnnouncePresence, keys, arguments)
     }

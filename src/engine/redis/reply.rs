@@ -44,10 +44,15 @@ impl Parts {
 pub(super) fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
-        Value::BulkString(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
+        Value::BulkString(text) => digits(text),
         Value::SimpleString(digits) => digits.parse().ok(),
         _ => None,
     }
+}
+
+/// The number that an argument is.
+pub(super) fn digits(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// A string.

@@ -11,6 +11,9 @@ pub enum Script {
     ResetBackoff,
     AnnouncePresence,
     Heartbeat,
+    GetFile,
+    PutFile,
+    Forget,
 }
 
 /// Goes before each script.
@@ -18,7 +21,7 @@ const COMMON: &str = include_str!("../scripts/common.lua");
 
 impl Script {
     /// All scripts, in the order of [`Self::index`].
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Lookup,
         Self::Publish,
         Self::RenewLease,
@@ -27,6 +30,9 @@ impl Script {
         Self::ResetBackoff,
         Self::AnnouncePresence,
         Self::Heartbeat,
+        Self::GetFile,
+        Self::PutFile,
+        Self::Forget,
     ];
 
     /// The place in [`Self::ALL`].
@@ -45,6 +51,9 @@ impl Script {
             Self::ResetBackoff => include_str!("../scripts/reset_backoff.lua"),
             Self::AnnouncePresence => include_str!("../scripts/announce_presence.lua"),
             Self::Heartbeat => include_str!("../scripts/heartbeat.lua"),
+            Self::GetFile => include_str!("../scripts/get_file.lua"),
+            Self::PutFile => include_str!("../scripts/put_file.lua"),
+            Self::Forget => include_str!("../scripts/forget.lua"),
         };
         [COMMON, "\n", script].concat()
     }

@@ -1,24 +1,27 @@
 //! What the callers and the thread of an engine share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use redis::Value;
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::call::{Act, Call, Job, number};
+use super::call::{Act, Call, Job, boolean, number};
 use super::connection::ServerInfo;
+use super::promises::Promises;
 use super::reply::Parts;
 use super::router::Router;
 use super::script::Script;
 use super::settings::RedisConfig;
+use super::shared_once::SharedOnce;
 use crate::engine::clock::Micros;
 use crate::engine::config::Config;
 use crate::engine::error::{Error, ErrorKind};
 use crate::engine::format::FORMAT;
 use crate::engine::keys::Keys;
+use crate::engine::length::bounded_micros;
 use crate::engine::log_head::LogHead;
 use crate::engine::members::{Heartbeat, Members};
 use crate::engine::stats::{Operation, Stats};
@@ -45,6 +48,10 @@ pub(super) struct Shared {
     pub up: watch::Sender<bool>,
     /// A heartbeat is to be sent now.
     pub heartbeat: Notify,
+    /// What this handle has reserved, and what it has shared first.
+    pub promises: Promises,
+    pub shared_once: SharedOnce,
+    has_beaten: AtomicBool,
     head: Lock<Option<LogHead>>,
     seen: Lock<Seen>,
     wall: Arc<dyn Clock>,
@@ -59,6 +66,8 @@ struct Seen {
     last_error: Option<Error>,
     server: Option<String>,
     may_evict: bool,
+    has_namesake: bool,
+    has_seen_removed: bool,
     offset: Option<i64>,
     away_since: Option<Instant>,
     /// The kind of error that was logged since the engine was reached.
@@ -78,6 +87,9 @@ impl Shared {
             changes: watch::Sender::new(0),
             up: watch::Sender::new(false),
             heartbeat: Notify::new(),
+            promises: Promises::default(),
+            shared_once: SharedOnce::default(),
+            has_beaten: AtomicBool::new(false),
             head: Lock::default(),
             seen: Lock::new(Seen { away_since: Some(start), ..Seen::default() }),
             wall,
@@ -114,9 +126,12 @@ impl Shared {
             number(FORMAT.into()),
             number(self.config.settings_word().into()),
             head.map_or_else(Vec::new, |head| self.head_text(head).into_bytes()),
+            self.config.process.clone().into_bytes(),
+            boolean(!self.has_beaten.load(Ordering::Relaxed)),
         ];
         let keys = ["members", "about", "epoch", "heads"].map(|name| self.keys.cluster(name));
-        Call::script(Operation::Heartbeat, Script::Heartbeat, keys.into(), arguments)
+        let keys = keys.into_iter().chain([self.keys.name(&self.config.name)]).collect();
+        Call::script(Operation::Heartbeat, Script::Heartbeat, keys, arguments)
     }
 
     fn head_text(&self, head: LogHead) -> String {
@@ -133,7 +148,10 @@ impl Shared {
             format: u8::try_from(parts.number()?).ok()?,
             now: parts.number()?,
             epoch: parts.number()?,
+            has_namesake: parts.number() == Some(1),
         };
+        self.has_beaten.store(true, Ordering::Relaxed);
+        self.note_namesake(heartbeat.has_namesake);
         if self.members.lock().note(heartbeat, monotonic() - self.start) {
             self.note_loss("its data began anew");
         }
@@ -142,6 +160,44 @@ impl Shared {
             self.seen.lock().last_error = None;
         }
         Some(heartbeat)
+    }
+
+    /// Notes what was shared under a new key; for it, what was shared long before may have to go.
+    pub(super) fn note_shared_once(&self, key: Vec<u8>, bytes: usize) {
+        let once = number(bounded_micros(super::FILE_KEPT_ONCE) / 1000);
+        for key in self.shared_once.note(key, bytes) {
+            let call = Call::script(
+                Operation::ReleaseLease,
+                Script::Forget,
+                vec![key],
+                vec![once.clone()],
+            );
+            // Nothing waits for it: what stays ends by itself within two days.
+            let _ = self.send(call);
+        }
+    }
+
+    /// Notes that starts were removed; the first time it is logged.
+    pub(super) fn note_removed(&self, error: &Error) {
+        self.note_error(error);
+        let had = std::mem::replace(&mut self.seen.lock().has_seen_removed, true);
+        if !had {
+            tracing::warn!(
+                %error,
+                "another program writes to the shared engine: this proxy keeps its share of the \
+                 pace at that origin for ten minutes"
+            );
+        }
+    }
+
+    fn note_namesake(&self, has_namesake: bool) {
+        let had = std::mem::replace(&mut self.seen.lock().has_namesake, has_namesake);
+        if has_namesake && !had {
+            tracing::warn!(
+                name = self.config.name,
+                "another live proxy has the same name: give each its own engine.name, or leave it out"
+            );
+        }
     }
 
     pub(super) fn set_head(&self, head: LogHead) {
@@ -162,14 +218,20 @@ impl Shared {
 
     /// Notes that data may have been lost at this moment.
     pub(super) fn note_possible_loss(&self, why: &str) {
-        let offset = self.seen.lock().offset.unwrap_or(0);
-        let now = (self.wall.wall().millis() * 1000).saturating_add_signed(offset);
+        let now = self.now();
         self.members.lock().note_loss(now);
         self.note_loss(why);
     }
 
+    /// The engine's time, as this machine's clock has it.
+    pub(super) fn now(&self) -> Micros {
+        let offset = self.seen.lock().offset.unwrap_or(0);
+        (self.wall.wall().millis() * 1000).saturating_add_signed(offset)
+    }
+
     fn note_loss(&self, why: &str) {
         self.stats.note_lost();
+        self.promises.forget();
         tracing::warn!(why, "the shared engine may have lost data: paced starts wait a delay");
     }
 
@@ -248,6 +310,7 @@ impl Shared {
             members: members.largest(),
             present: members.last().members,
             same_settings: members.last().same_settings,
+            namesake: seen.has_namesake.then(|| self.config.name.clone()),
             epoch: members.epoch(),
             presence_interval: members.presence_interval(),
             round_trip: Duration::from_micros(self.round_trip.load(Ordering::Relaxed)),

@@ -13,7 +13,10 @@ use crate::engine::format;
 use crate::engine::hold::{Hold, HoldCause};
 use crate::engine::lease_token::LeaseToken;
 use crate::engine::log_head::LogHead;
-use crate::engine::lookup::{KNOWN_BYTES_MAX, LookupOutcome, LookupResponse, PublishOutcome};
+use crate::engine::lookup::{
+    KNOWN_BYTES_MAX, LEASE, LookupOutcome, LookupResponse, PublishOutcome,
+};
+use crate::engine::members::MEMBERS_MAX;
 use crate::engine::presence::Presence;
 use crate::engine::slots::ReservedSlots;
 use crate::engine::stats::Operation;
@@ -94,18 +97,28 @@ fn read_lookup(
 ) -> Option<(LeaseToken, Option<LookupResponse>)> {
     let mut parts = Parts::of(reply)?;
     let (kind, number, value) = (parts.number()?, parts.number()?, parts.bytes()?);
-    let presence = read_presence(&mut parts)?;
+    let presence = read_presence(&mut parts, shared.config.hold_max)?;
     let token = LeaseToken(number);
+    // What is known here is never taken back: nothing older is taken up, if another program restores it.
+    let have = LeaseToken(call.arguments.first().and_then(|have| reply::digits(have))?);
+    if matches!(kind, 1 | 2) && token <= have && have.unless_ahead(shared.now()).is_some() {
+        return None;
+    }
     let outcome = match kind {
         1 => {
             let redis = shared.redis.load();
             let seal = redis.seal_key.as_ref();
             let decoded = format::decode_known(call.keys.first()?, &value, seal, KNOWN_BYTES_MAX);
-            let Some((token, Ok(text))) = decoded else { return Some((token, None)) };
-            LookupOutcome::Newer { token, value: Bytes::from(text) }
+            // The token under the seal is the one that counts.
+            match decoded {
+                Some((sealed, Ok(text))) if sealed == token => {
+                    LookupOutcome::Newer { token, value: Bytes::from(text) }
+                }
+                _ => return Some((token, None)),
+            }
         }
         2 => LookupOutcome::Lease(token),
-        3 => LookupOutcome::Wait(Duration::from_micros(number)),
+        3 => LookupOutcome::Wait(Duration::from_micros(number).min(LEASE)),
         4 => LookupOutcome::Unchanged,
         _ => return None,
     };
@@ -117,50 +130,58 @@ pub(super) fn condition(reply: Value) -> Option<bool> {
     reply::number(&reply).map(|number| number != 0)
 }
 
-/// What became of a value that was published.
-pub(super) fn publish_outcome(reply: Value) -> Option<PublishOutcome> {
+/// What became of a value that was published, and whether nothing was known before.
+pub(super) fn publish_outcome(reply: Value) -> Option<(PublishOutcome, bool)> {
     let mut parts = Parts::of(reply)?;
     let (is_kept, token) = (parts.number()? == 1, LeaseToken(parts.number()?));
-    Some(if is_kept { PublishOutcome::Stored } else { PublishOutcome::Superseded(token) })
+    let is_new = parts.number() == Some(1);
+    let outcome = if is_kept { PublishOutcome::Stored } else { PublishOutcome::Superseded(token) };
+    Some((outcome, is_kept && is_new))
 }
 
-/// Slots.
-pub(super) fn reserved_slots(reply: Value) -> Option<ReservedSlots> {
+/// Slots, and by how much the starts that this proxy has reserved are missing.
+pub(super) fn reserved_slots(
+    reply: Value,
+    hold_max: Duration,
+) -> Option<(ReservedSlots, Duration)> {
     let mut parts = Parts::of(reply)?;
-    let beyond = match parts.value()? {
-        Value::Int(-1) => None,
-        value => Some(Duration::from_micros(reply::number(&value)?)),
+    let (beyond, missing) = match parts.value()? {
+        Value::Int(negative @ ..=-1) => (None, negative.unsigned_abs() - 1),
+        value => (Some(Duration::from_micros(reply::number(&value)?)), 0),
     };
-    let hold = read_hold(&mut parts)?.filter(|hold| !hold.left.is_zero());
+    let missing = Duration::from_micros(missing);
+    let hold = read_hold(&mut parts, hold_max)?.filter(|hold| !hold.left.is_zero());
     let mut slots = Vec::new();
     while let Some(slot) = parts.value() {
         slots.push(Duration::from_micros(reply::number(&slot)?));
     }
-    Some(ReservedSlots { slots, beyond, hold })
+    Some((ReservedSlots { slots, beyond, hold }, missing))
 }
 
 /// The hold that applies.
-pub(super) fn hold(reply: Value) -> Option<Hold> {
-    read_hold(&mut Parts::of(reply)?)?
+pub(super) fn hold(reply: Value, hold_max: Duration) -> Option<Hold> {
+    read_hold(&mut Parts::of(reply)?, hold_max)?
 }
 
 /// The proxies at an origin, and its hold.
-pub(super) fn presence(reply: Value) -> Option<Presence> {
-    read_presence(&mut Parts::of(reply)?)
+pub(super) fn presence(reply: Value, hold_max: Duration) -> Option<Presence> {
+    read_presence(&mut Parts::of(reply)?, hold_max)
 }
 
-fn read_presence(parts: &mut Parts) -> Option<Presence> {
-    let proxies = parts.count()?;
-    let hold = read_hold(parts)?.filter(|hold| !hold.left.is_zero());
+fn read_presence(parts: &mut Parts, hold_max: Duration) -> Option<Presence> {
+    let proxies = parts.count()?.min(MEMBERS_MAX);
+    let hold = read_hold(parts, hold_max)?.filter(|hold| !hold.left.is_zero());
     Some(Presence { proxies, hold })
 }
 
-/// Left, status and cause; no hold has no status.
-fn read_hold(parts: &mut Parts) -> Option<Option<Hold>> {
-    let left = Duration::from_micros(parts.number()?);
+/// Left, which is no longer than this proxy holds by itself, status and cause; no hold has no
+/// status.
+fn read_hold(parts: &mut Parts, hold_max: Duration) -> Option<Option<Hold>> {
+    let left = Duration::from_micros(parts.number()?).min(hold_max);
     let status = u16::try_from(parts.number()?).ok()?;
     let cause = HoldCause::of(&parts.bytes()?);
-    Some((status > 0).then_some(Hold { left, status, cause }))
+    let is_status = (100..=599).contains(&status);
+    Some((status > 0).then_some(Hold { left, status: if is_status { status } else { 503 }, cause }))
 }
 
 /// The heads of all logs.

@@ -1,10 +1,18 @@
--- KEYS members, about, epoch, heads
--- ARGV proxy, latest format that it reads, its settings, head of its log or nothing, time
--- Returns members, members with the same settings, latest format that all read, now, epoch
+-- KEYS members, about, epoch, heads, process of the name
+-- ARGV proxy, latest format that it reads, its settings, head of its log or nothing, its process or
+--      nothing, whether this is its first heartbeat, time
+-- Returns members, members with the same settings, latest format that all read, now, epoch, whether
+--      another process of the same name lives
 
 local FORMAT_PART = 4294967296
 local HEAD_KEPT = 34560000000000
+-- More proxies are not believed.
+local MEMBERS_MAX = 10000
 local proxy, format, settings = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local function member(process)
+  return process == '' and proxy or proxy .. ' ' .. process
+end
+local own = member(ARGV[5])
 
 local epoch = number(read('GETRANGE', KEYS[3], 0, 16))
 if not epoch or epoch > now + AHEAD_MAX then
@@ -13,15 +21,32 @@ if not epoch or epoch > now + AHEAD_MAX then
 end
 
 -- A proxy that has missed three heartbeats is gone. Of many proxies, each sends fewer.
-local missed = 3 * math.max(5000000, read('ZCARD', KEYS[1]) * 5000)
-redis.call('ZADD', KEYS[1], digits(now), proxy)
+local missed = 3 * math.max(5000000, math.min(read('ZCARD', KEYS[1]), MEMBERS_MAX) * 5000)
+
+-- The process of a name that beat last. A process that begins takes the place of the one before,
+-- which has ended; one that goes on and finds another has a namesake that lives.
+local namesake = 0
+if ARGV[5] ~= '' then
+  local other = string.match(read('GETRANGE', KEYS[5], 0, 63), '^(%x+)')
+  if other == ARGV[5] then other = nil end
+  if other and ARGV[6] == '1' then
+    redis.call('ZREM', KEYS[1], member(other))
+    read('ZREM', KEYS[2], member(other))
+    other = nil
+  end
+  namesake = other and 1 or 0
+  local both = other and ARGV[5] .. ' ' .. other or ARGV[5]
+  redis.call('SET', KEYS[5], both, 'PX', digits(math.ceil(missed / 1000)))
+end
+
+redis.call('ZADD', KEYS[1], digits(now), own)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. digits(now - missed))
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. digits(now + missed), '+inf')
 local members = redis.call('ZCARD', KEYS[1])
 
 -- The score is format and settings: the lowest is that of the oldest format.
 read('ZCARD', KEYS[2])
-redis.call('ZADD', KEYS[2], digits(format * FORMAT_PART + settings), proxy)
+redis.call('ZADD', KEYS[2], digits(format * FORMAT_PART + settings), own)
 if redis.call('ZCARD', KEYS[2]) ~= members then
   for _, other in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
     if not redis.call('ZSCORE', KEYS[1], other) then redis.call('ZREM', KEYS[2], other) end
@@ -47,4 +72,4 @@ if ARGV[4] ~= '' then
     if not noted or noted + HEAD_KEPT < now then redis.call('HDEL', KEYS[4], some[at]) end
   end
 end
-return { members, same, oldest, digits(now), digits(epoch) }
+return { members, same, oldest, digits(now), digits(epoch), namesake }

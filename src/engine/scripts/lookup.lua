@@ -1,6 +1,7 @@
 -- KEYS known, lease, pace, presence
 -- ARGV token that the caller has, its name, whether it fetches, whether it uses the origin,
---      interval of announcements, longest hold, longest value, length of a lease, time
+--      interval of announcements, longest hold, longest value, length of a lease, how long what is
+--      known is kept, time
 -- Returns 1 token value | 2 token | 3 left of another's lease | 4; then proxies, hold, status,
 --      cause
 
@@ -10,6 +11,8 @@ local bytes_max, lease_length = tonumber(ARGV[7]), tonumber(ARGV[8])
 
 local function find()
   local known = known_token(KEYS[1], bytes_max)
+  -- What is asked for again is kept for longer than what was asked for once.
+  if known > 0 and (ARGV[3] == '1' or ARGV[4] == '1') then keep(KEYS[1], tonumber(ARGV[9])) end
   if known > have then return 1, digits(known), redis.call('GET', KEYS[1]) end
   if ARGV[3] ~= '1' then return 4, '0', '' end
   local token, ends, holder = last_lease(KEYS[2])

@@ -1,7 +1,10 @@
 -- KEYS pace
 -- ARGV group, delay of the lane, delay of the site, slack, horizon, how many, left, time since when
---      starts are known, longest hold, time
--- Returns next slot beyond the horizon or -1, hold, status, cause; then the slots from now
+--      starts are known, longest hold, when the next start of the lane and that of the group are
+--      at the earliest by what the caller has reserved before (from now, also negative; or empty),
+--      time
+-- Returns next slot beyond the horizon, or -1, or if what the caller has reserved is missing, -1 less
+--      by how much; hold, status, cause; then the slots from now
 
 local lane_delay, site_delay, slack = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local horizon, known_since = tonumber(ARGV[5]), math.min(tonumber(ARGV[8]), now)
@@ -24,6 +27,13 @@ local stored = read('HMGET', KEYS[1], 'n', group_field, 'h', 's', 'c')
 local own, group = next_start(stored[1], lane_delay), next_start(stored[2], site_delay)
 local left, status, cause = hold_left(stored[3], stored[4], stored[5], tonumber(ARGV[9]))
 local earliest = now + math.max(left, tonumber(ARGV[7]))
+-- A next start only grows: one that is less than was reserved has been removed. The caller knows how
+-- long this was on its way.
+local function missing(at, promised)
+  promised = tonumber(promised)
+  return promised and math.max(now + promised - at, 0) or 0
+end
+local gone = math.max(missing(own, ARGV[10]), missing(group, ARGV[11]))
 local reply = { -1, left, status, cause }
 for _ = 1, tonumber(ARGV[6]) do
   local slot = math.max(earliest, own, group)
@@ -61,4 +71,5 @@ if #reply > 4 then
   reserve(group_field, group, site_delay)
   if site_delay > 0 and not stored[2] then sweep() end
 end
+if gone > 0 then reply[1] = -1 - gone end
 return reply

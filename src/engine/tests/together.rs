@@ -69,6 +69,45 @@ fn proxies_that_have_gone_have_no_other_settings() {
 }
 
 #[test]
+fn two_live_processes_of_one_name_are_two_and_a_restarted_one_is_one() {
+    let three = Three::new();
+    let process = |letters: &str| {
+        three.a.beside(Config { process: letters.to_owned(), ..Config::named("pod") })
+    };
+    let (first, second) = (process("aa11"), process("bb22"));
+    assert_eq!(now(first.heartbeat()).members, 1);
+    three.clock.advance(seconds(5));
+    let heartbeat = now(second.heartbeat());
+    assert_eq!((heartbeat.members, heartbeat.has_namesake), (1, false), "it may be a restart");
+    // The first goes on: there are two.
+    let heartbeat = now(first.heartbeat());
+    assert_eq!((heartbeat.members, heartbeat.has_namesake), (2, true));
+    three.clock.advance(seconds(5));
+    let heartbeat = now(second.heartbeat());
+    assert_eq!((heartbeat.members, heartbeat.has_namesake), (2, true));
+    assert_eq!(second.status().namesake.as_deref(), Some("pod"));
+    let proxies = |engine: &MemoryEngine| now(engine.announce_presence(&three.site)).proxies;
+    assert_eq!((proxies(&first), proxies(&second)), (1, 2));
+    let token = lease(three.lookup(&first, LeaseToken::default()));
+    assert_eq!(three.lookup(&second, LeaseToken::default()), LookupOutcome::Wait(seconds(3)));
+    assert_eq!(three.publish(&first, token, b""), PublishOutcome::Stored);
+    // The first has ended.
+    three.clock.advance(seconds(16));
+    let heartbeat = now(second.heartbeat());
+    assert_eq!((heartbeat.members, heartbeat.has_namesake), (1, false));
+    assert_eq!(second.status().namesake, None);
+}
+
+#[test]
+fn more_members_than_there_can_be_are_not_believed() {
+    let mut members = Members::new(usize::MAX);
+    assert_eq!(members.largest(), 10_000);
+    let heartbeat = Heartbeat { members: usize::MAX, same_settings: 1, ..Heartbeat::default() };
+    members.note(heartbeat, seconds(0));
+    assert_eq!(members.heartbeat_interval(), seconds(50));
+}
+
+#[test]
 fn the_engine_is_a_witness_of_the_heads_of_logs() {
     let three = Three::new();
     let time = crate::types::timestamp::Timestamp::from_millis(5);

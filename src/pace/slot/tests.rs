@@ -1,12 +1,18 @@
 //! Several proxies over one engine in memory.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
 
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::engine::SystemEngineClock;
-use crate::engine::{Config as EngineConfig, HoldCause, HoldLength, HoldRequest, MemoryEngine};
+use crate::engine::{
+    Config as EngineConfig, HoldCause, HoldLength, HoldRequest, LeaseToken, LogHead, LookupRequest,
+    LookupResponse, MemoryEngine, Pending, PublishOutcome, PublishRequest, ReservedSlots,
+};
 use crate::pace::config::{Away, Config};
 use crate::pace::hold::Bounds;
 use crate::pace::lanes::Lanes;
@@ -205,7 +211,7 @@ async fn a_turn_that_waits_without_an_engine_has_a_slot_when_that_is_back() {
     proxies.set_away(false);
     let second = second.await.expect("no panic");
     assert!(second - first < 20 * DELAY, "{:?}", second - first);
-    assert_eq!(proxies.engines[0].stats().counts().slots, [2, 0, 0]);
+    assert_eq!(proxies.engines[0].stats().counts().slots[0], 2, "beside those that were missed");
 }
 
 #[tokio::test]
@@ -385,4 +391,130 @@ async fn a_refusal_beyond_the_horizon_names_what_really_applies() {
     proxies.engines[0].set_hold(request).await.expect("it is there");
     let no_turn = take(&proxies.lanes[1], DELAY).await.unwrap_err();
     assert!(matches!(no_turn, NoTurn::Held { status: 503, .. }), "{no_turn:?}");
+}
+
+/// An engine that gives every request the same slot, whatever was asked for.
+#[derive(Debug)]
+struct Lying {
+    inner: MemoryEngine,
+    says: ReservedSlots,
+    asked: AtomicUsize,
+}
+
+impl Engine for Lying {
+    fn lookup(&self, request: LookupRequest<'_>) -> Pending<LookupResponse> {
+        self.inner.lookup(request)
+    }
+
+    fn publish(&self, request: PublishRequest<'_>) -> Pending<PublishOutcome> {
+        self.inner.publish(request)
+    }
+
+    fn renew_lease(&self, origin: &Origin, token: LeaseToken) -> Pending<bool> {
+        self.inner.renew_lease(origin, token)
+    }
+
+    fn release_lease(&self, origin: &Origin, token: LeaseToken) -> Pending<bool> {
+        self.inner.release_lease(origin, token)
+    }
+
+    fn reserve_slots(&self, _: SlotsRequest<'_>) -> Pending<ReservedSlots> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let says = self.says.clone();
+        Box::pin(async move { Ok(says) })
+    }
+
+    fn set_hold(&self, request: HoldRequest<'_>) -> Pending<engine::Hold> {
+        self.inner.set_hold(request)
+    }
+
+    fn reset_backoff(&self, origin: &Origin) -> Pending<bool> {
+        self.inner.reset_backoff(origin)
+    }
+
+    fn end_hold(&self, origin: &Origin) -> Pending<bool> {
+        self.inner.end_hold(origin)
+    }
+
+    fn announce_presence(&self, origin: &Origin) -> Pending<engine::Presence> {
+        self.inner.announce_presence(origin)
+    }
+
+    fn heartbeat(&self) -> Pending<engine::Heartbeat> {
+        self.inner.heartbeat()
+    }
+
+    fn get_file(&self, sha256: engine::Sha256) -> Pending<Option<Bytes>> {
+        self.inner.get_file(sha256)
+    }
+
+    fn put_file(&self, sha256: engine::Sha256, content: Bytes) -> Pending<()> {
+        self.inner.put_file(sha256, content)
+    }
+
+    fn heads(&self) -> Pending<Vec<(String, LogHead)>> {
+        self.inner.heads()
+    }
+
+    fn set_head(&self, head: LogHead) {
+        self.inner.set_head(head);
+    }
+
+    fn status(&self) -> engine::Status {
+        self.inner.status()
+    }
+
+    fn stats(&self) -> &engine::Stats {
+        self.inner.stats()
+    }
+}
+
+async fn lying(says: ReservedSlots, proxies: usize) -> (Arc<Lanes>, Arc<Lying>) {
+    let clock = Arc::new(SystemEngineClock::new(Arc::new(SystemClock)));
+    let inner = MemoryEngine::new(EngineConfig::named("0"), clock as _);
+    for other in 1..proxies {
+        inner
+            .beside(EngineConfig::named(other.to_string()))
+            .heartbeat()
+            .await
+            .expect("it is there");
+    }
+    inner.heartbeat().await.expect("it is there");
+    let engine = Arc::new(Lying { inner, says, asked: AtomicUsize::new(0) });
+    let lanes = Lanes::new(config(), Arc::new(SystemClock));
+    lanes.set_engine(Arc::clone(&engine) as _);
+    (lanes, engine)
+}
+
+#[tokio::test]
+async fn a_slot_before_the_delay_that_is_known_here_hastens_nothing() {
+    let now = ReservedSlots { slots: vec![Duration::ZERO], beyond: None, hold: None };
+    let (lanes, _) = lying(now, 3).await;
+    start(&lanes).await;
+    let mut before = monotonic();
+    for _ in 0..2 {
+        let at = start(&lanes).await;
+        // Its share, as without the engine: one of three.
+        assert!(at - before >= DELAY * 29 / 10, "{:?}", at - before);
+        before = at;
+    }
+}
+
+#[tokio::test]
+async fn a_slot_that_never_comes_is_not_believed_and_nothing_spins() {
+    let never =
+        ReservedSlots { slots: vec![Duration::from_micros(u64::MAX)], beyond: None, hold: None };
+    let (lanes, engine) = lying(never, 1).await;
+    for _ in 0..3 {
+        start(&lanes).await;
+    }
+    let asked = engine.asked.load(Ordering::Relaxed);
+    assert!(asked < 20, "{asked}");
+    let beyond =
+        ReservedSlots { beyond: Some(Duration::from_micros(u64::MAX)), ..ReservedSlots::default() };
+    let (lanes, _) = lying(beyond, 1).await;
+    let refused = take(&lanes, DELAY).await;
+    // As far as a slot can be ahead, and the delay.
+    let most = engine::HORIZON_MAX + Duration::from_secs(1);
+    assert!(matches!(refused, Err(NoTurn::TooLong { wait, .. }) if wait <= most), "{refused:?}");
 }

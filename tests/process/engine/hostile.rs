@@ -8,6 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use courtesy::engine::{
+    LeaseToken, LookupOutcome, LookupRequest, PublishRequest, SealKey, SlotsRequest,
+};
+use sha2::Digest;
+
 use super::*;
 use crate::testkit::processes::{Reply, Robots, Site};
 
@@ -206,4 +211,147 @@ fn what_is_no_server_of_this_kind_is_named_with_what_to_set() {
         });
         assert!(!engine.status().is_up, "{error:?}");
     }
+}
+
+fn slots<'a>(origin: &'a courtesy::types::origin::Origin, left: Duration) -> SlotsRequest<'a> {
+    SlotsRequest {
+        origin,
+        group: "*",
+        lane_delay: Duration::ZERO,
+        site_delay: Duration::from_secs(30),
+        slack: Duration::from_millis(100),
+        horizon: Duration::from_secs(120),
+        count: 1,
+        left,
+    }
+}
+
+/// A tenant of the same server removes or changes what proxies have reserved.
+#[test]
+fn starts_that_another_program_removes_hasten_nothing() {
+    let server = RedisServer::start(&[]);
+    let (one, other) = (reached("a", on(&server)), reached("b", on(&server)));
+    let names = ["removed.example", "past.example", "group.example", "type.example"];
+    let key = |name: &str| format!("courtesy:1:{{https://{name}}}:pace");
+    for (name, command) in names.into_iter().zip([
+        &["DEL", "KEY"][..],
+        &["HSET", "KEY", "g:*", "1 1"],
+        &["HDEL", "KEY", "g:*"],
+        &["SET", "KEY", "x"],
+    ]) {
+        let origin = site(name);
+        let reserve =
+            |engine: &RedisEngine| wait(engine.reserve_slots(slots(&origin, Duration::ZERO)));
+        // What was before the data began is not known: at most a delay.
+        let first = reserve(&one).expect("a slot").slots[0];
+        let second = reserve(&other).expect("a slot").slots[0];
+        assert!(first <= Duration::from_secs(30), "{name}: {first:?}");
+        assert!(second > first + Duration::from_secs(20), "{name}: {first:?} {second:?}");
+        let key = key(name);
+        let words: Vec<_> =
+            command.iter().map(|word| if *word == "KEY" { key.as_str() } else { word }).collect();
+        server.command(&words);
+        for attempt in 0..3 {
+            let error = reserve(&one).expect_err("it was removed");
+            assert_eq!(error.kind, ErrorKind::Removed, "{name}: {attempt}");
+        }
+        // The other one finds what it had reserved gone, too.
+        assert_eq!(reserve(&other).expect_err("removed").kind, ErrorKind::Removed, "{name}");
+    }
+    // A server that has lost all is no such program.
+    server.command(&["FLUSHALL"]);
+    get(one.heartbeat());
+    assert!(get(one.reserve_slots(slots(&site(names[0]), Duration::ZERO))).slots.len() == 1);
+}
+
+/// What one tenant may write beside the keys that proxies read, operation by operation.
+#[test]
+fn what_an_engine_says_has_the_bounds_of_the_proxy() {
+    let server = RedisServer::start(&[]);
+    let engine = reached("a", on(&server));
+    let origin = site("example.com");
+    let of = |name: &str| format!("courtesy:1:{{https://example.com}}:{name}");
+    // A hold for ever, with a status that is none.
+    server.command(&["HSET", &of("pace"), "h", "9007199254740991", "s", "999", "c", "back_off"]);
+    let hold = get(engine.announce_presence(&origin)).hold.expect("a hold");
+    assert_eq!((hold.left, hold.status), (Duration::from_secs(3600), 503));
+    // Members that are none: each proxy beats as often as before, and goes when it is gone.
+    let members: Vec<_> =
+        (0..20_000).flat_map(|it| ["9e15".to_owned(), format!("x{it}")]).collect();
+    for some in members.chunks(4000) {
+        let words = ["ZADD", "courtesy:1:{cluster}:members"].map(str::to_owned);
+        server.command(&words.into_iter().chain(some.iter().cloned()).collect::<Vec<_>>());
+    }
+    assert_eq!(get(engine.heartbeat()).members, 1, "of another time than any clock's");
+    // A lease of another that lasts for ever is none.
+    server.command(&["SET", &of("lease"), "1 9007199254740991 x"]);
+    let request = LookupRequest {
+        origin: &origin,
+        have: LeaseToken::default(),
+        may_fetch: true,
+        is_used: false,
+    };
+    let LookupOutcome::Lease(token) = get(engine.lookup(request)).outcome else {
+        panic!("no lease")
+    };
+    get(engine.publish(PublishRequest { origin: &origin, token, value: b"known" }));
+}
+
+/// With a key, a value that was true once is not taken up by who knows a later one.
+#[test]
+fn an_old_value_under_its_seal_is_not_taken_back() {
+    let server = RedisServer::start(&[]);
+    let seal_key = Some(SealKey::new(&[7; 32]));
+    let engine = reached("a", RedisConfig { seal_key, ..on(&server) });
+    let origin = site("example.com");
+    let key = "courtesy:1:{https://example.com}:known";
+    let lookup = |have| {
+        let request = LookupRequest { origin: &origin, have, may_fetch: true, is_used: false };
+        get(engine.lookup(request)).outcome
+    };
+    let publish = |have, value: &[u8]| {
+        let LookupOutcome::Lease(token) = lookup(have) else { panic!("no lease") };
+        get(engine.publish(PublishRequest { origin: &origin, token, value }));
+        token
+    };
+    let old = publish(LeaseToken::default(), b"old");
+    assert_eq!(server.command(&["COPY", key, "kept"]), Reply::Int(1));
+    let new = publish(old, b"new");
+    assert_eq!(server.command(&["COPY", "kept", key, "REPLACE"]), Reply::Int(1));
+    assert!(matches!(lookup(new), LookupOutcome::Lease(token) if token > new));
+    // With the version of a later one it has a wrong seal.
+    server.command(&[&b"SETRANGE"[..], key.as_bytes(), b"1", &(new.0 + 1).to_be_bytes()]);
+    assert!(matches!(lookup(LeaseToken::default()), LookupOutcome::Lease(token) if token > new));
+    assert!(engine.stats().counts().damaged > 0);
+}
+
+/// What was asked for once lives a day, and what is asked for again for as long as is set.
+#[test]
+fn a_client_that_asks_for_ever_new_origins_does_not_fill_the_server() {
+    const DAY: i64 = 24 * 60 * 60 * 1000;
+    let server = RedisServer::start(&[]);
+    let (one, other) = (reached("a", on(&server)), reached("b", on(&server)));
+    let origin = site("example.com");
+    let left = |key: &str| match server.command(&["PTTL", key]) {
+        Reply::Int(left) => left,
+        other => panic!("{other:?}"),
+    };
+    let lookup = |engine: &RedisEngine, have| {
+        let request = LookupRequest { origin: &origin, have, may_fetch: true, is_used: true };
+        get(engine.lookup(request)).outcome
+    };
+    let LookupOutcome::Lease(token) = lookup(&one, LeaseToken::default()) else {
+        panic!("no lease")
+    };
+    let content = bytes::Bytes::from_static(b"User-agent: *\n");
+    let sha256 = sha2::Sha256::digest(&content).into();
+    get(one.put_file(sha256, content.clone()));
+    get(one.publish(PublishRequest { origin: &origin, token, value: b"known" }));
+    let known = "courtesy:1:{https://example.com}:known";
+    let files = server.command(&["KEYS", "courtesy:1:file:*"]);
+    let file = files.texts()[0].to_owned();
+    assert!(left(known) <= DAY && left(&file) <= 2 * DAY, "{} {}", left(known), left(&file));
+    assert!(matches!(lookup(&other, LeaseToken::default()), LookupOutcome::Newer { .. }));
+    assert_eq!(get(other.get_file(sha256)), Some(content));
+    until("both are kept", || left(known) > 40 * DAY && left(&file) > 40 * DAY);
 }

@@ -4,7 +4,7 @@ use courtesy::runtime::clock::monotonic;
 
 use super::*;
 use crate::testkit::parties::{Client, Origin};
-use crate::testkit::processes::{Place, Serve};
+use crate::testkit::processes::{Place, Reply, Serve};
 use crate::testkit::spacing::assert_spaced;
 
 fn place(server: &RedisServer) -> Place {
@@ -60,4 +60,32 @@ fn a_pod_that_looks_replicated_warns_where_no_engine_is_set() {
         let said = Serve::start(command).stop();
         assert_eq!(said.contains("this pod looks like one of several"), warns, "{host}: {said}");
     }
+}
+
+#[test]
+fn two_live_proxies_of_one_name_are_two_and_that_is_said() {
+    let server = RedisServer::start(&[]);
+    let url = format!("redis+unix://{}", server.socket().display());
+    let places =
+        [(); 2].map(|()| Place::new(&format!("[engine]\nurl = \"{url}\"\nname = \"pod\"\n")));
+    let [first, second] = places.each_ref().map(Place::serve);
+    for proxy in [&first, &second] {
+        until("both count", || members(proxy) == 2);
+        until("it is degraded", || proxy.admin("/readyz").body.contains("has the name pod, too"));
+    }
+    let found = places[0].run("doctor --json wget");
+    let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    assert!(found.contains("two live proxies have the name pod"), "{found}");
+    let said = first.stop();
+    assert_eq!(said.matches("another live proxy has the same name").count(), 1, "{said}");
+    // The one that stays is alone again, and a restart is none of two.
+    until("it is alone", || !second.admin("/readyz").body.contains("has the name pod, too"));
+    let beating = || server.command(&["ZCARD", "courtesy:1:{cluster}:members"]);
+    until("the first is forgotten", || beating() == Reply::Int(1));
+    second.kill();
+    let again = places[1].serve();
+    until("it has reached the engine", || again.metric("courtesy_engine_up") == 1);
+    assert_eq!(beating(), Reply::Int(1));
+    let said = again.stop();
+    assert!(!said.contains("another live proxy"), "{said}");
 }
