@@ -3,9 +3,10 @@
 //! reported without making it unready: a failed store on disk (decisions are made from memory, and
 //! a restart of an unready instance would lose that), settings that could not be reloaded (the
 //! former ones are in effect, and a restart would end the service), and an expired CA (only
-//! interception stops), and a parent proxy that refuses the credentials (other hosts may have
-//! another). A shared engine that is away is another, unless `engine.required` says that the proxy
-//! is to wait for its first contact.
+//! interception stops), and a parent proxy that refuses the credentials, or CONNECT to port 80, where
+//! other hosts have another; while the only one refuses, the proxy is not ready. A shared engine
+//! that is away is another, unless `engine.required` says that the proxy is to wait for its first
+//! contact.
 
 use std::sync::atomic::Ordering;
 
@@ -94,21 +95,20 @@ fn looked_at(parts: &MonitoredParts) -> [(&'static str, Status, Option<String>);
         engine(parts),
         ("config", Status::Degraded, parts.reloads.failing().map(former)),
         ("ca", Status::Degraded, parts.leaves.invalidity().map(no_https)),
-        ("parent", Status::Degraded, refusing_parents(parts)),
+        parents(parts),
     ]
 }
 
-/// Parents that refuse the name and password: the settings are wrong. Other failures of a parent
-/// pass, and are in its metrics.
-fn refusing_parents(parts: &MonitoredParts) -> Option<String> {
-    let stats = parts.egress.parent_stats().into_iter().filter(|it| it.refuses_credentials);
-    let refusing: Vec<String> = stats.map(|it| it.parent).collect();
-    (!refusing.is_empty()).then(|| {
-        format!(
-            "refused by {}: the name and password of egress.parent_credentials_file, or none",
-            refusing.join(", ")
-        )
-    })
+/// Parents that refuse the name and password, or the port of http: the settings are wrong, here or
+/// there. Other failures of a parent pass, and are in its metrics. While the only way out refuses,
+/// another instance may serve.
+fn parents(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
+    let refusals: Vec<_> =
+        parts.egress.parent_stats().into_iter().filter_map(|it| it.refusal).collect();
+    let stops_all = refusals.iter().any(|it| it.stops_all);
+    let reasons: Vec<_> = refusals.into_iter().map(|it| it.reason).collect();
+    let worst = if stops_all { Status::NotReady } else { Status::Degraded };
+    ("parent", worst, (!reasons.is_empty()).then(|| reasons.join("; ")))
 }
 
 fn engine(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
@@ -131,6 +131,10 @@ fn engine(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
         .is_some_and(|offset| offset.unsigned_abs() > CLOCK_OFFSET_MAX_MICROS)
     {
         Some("this machine's clock and the engine's differ by more than a minute: what is fetched here is not shared".into())
+    } else if let Some(name) = seen.namesake {
+        Some(format!(
+            "another live proxy has the name {name}, too: give each its own engine.name, or leave it out"
+        ))
     } else if seen.has_other_settings() {
         Some("most proxies of the engine have other settings (robots, origins, outage, pace, exemptions)".into())
     } else {

@@ -67,8 +67,7 @@ impl Dialer<'_> {
         parent.admit(began)?;
         let connected = self.connect_and_tunnel(parent, target, route).await;
         match &connected {
-            Ok(_) if target.is_none() => parent.note_reached(),
-            Ok(_) => parent.note_answer(),
+            Ok(_) => target.map_or_else(|| parent.note_reached(), |it| parent.note_tunnel(it.port)),
             Err((error, fault)) if error.failure.is_parents() => {
                 parent.note_failure(*fault, error, (began, monotonic()));
             }

@@ -175,3 +175,60 @@ fn a_tunnel_by_a_failing_parent_is_refused_with_its_name() {
     assert_eq!(refused.field("retry-after"), Some("3600"));
     assert!(status.contains(&parent.url()) && status.contains("received-status=503"), "{status}");
 }
+
+/// What squid, tinyproxy and others answer where they permit CONNECT to port 443 alone, or ask for a
+/// password. All ports of these origins are others.
+#[test]
+fn a_parent_that_refuses_whatever_is_asked_for_is_named_with_what_to_do() {
+    for (what, answer, words) in [
+        (
+            "squid",
+            "HTTP/1.1 403 Forbidden\r\nServer: squid/5.7\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\n\r\n",
+            "X-Squid-Error: ERR_ACCESS_DENIED 0): set egress.parent_http = \"absolute\"",
+        ),
+        ("tinyproxy", "HTTP/1.0 403 Access violation\r\n\r\n", "ConnectPort"),
+        ("apache", "HTTP/1.1 405 Method Not Allowed\r\n\r\n", "refuses CONNECT to port"),
+        (
+            "tinyproxy with users",
+            "HTTP/1.0 401 Unauthorized\r\nServer: tinyproxy/1.8.3\r\n\r\n",
+            "egress.parent_credentials_file (401)",
+        ),
+        ("any", "HTTP/1.1 407 No\r\n\r\n", "egress.parent_credentials_file (407)"),
+    ] {
+        let (parent, origin) = (Parent::start(Speaks::Http), Origin::start());
+        let proxy = behind(&parent, &origin);
+        parent.does(Does::Answer(answer.as_bytes().to_vec()));
+        let refused = proxy.get(&origin.url("/page"));
+        assert!(refused.text().contains(words), "{what}: {}", refused.text());
+        let ready = proxy.admin("/readyz");
+        assert_eq!(ready.status(), 503, "{what}: its only parent refuses");
+        assert_eq!(ready.json()["reasons"][0]["part"], "parent", "{what}");
+        let problem = ready.json()["reasons"][0]["problem"].to_string().replace("\\\"", "\"");
+        assert!(problem.contains(words), "{what}: {problem}");
+        parent.does(Does::Relay);
+        until("it serves again", || {
+            proxy.clock.advance(Duration::from_secs(40));
+            proxy.get(&origin.url("/page")).status() == 200
+        });
+        assert_eq!(proxy.admin("/readyz").status(), 200, "{what}");
+        // Once it has opened a tunnel, a refusal is of one host.
+        parent.does(Does::Answer(b"HTTP/1.1 403 Forbidden\r\n\r\n".to_vec()));
+        let other = Origin::start();
+        let _ = proxy.get(&other.url("/page"));
+        assert_eq!(proxy.admin("/readyz").status(), 200, "{what}");
+    }
+}
+
+/// Other hosts have another way.
+#[test]
+fn a_parent_that_refuses_beside_another_way_leaves_the_proxy_ready() {
+    let (parent, origin) = (Parent::start(Speaks::Http), Origin::start());
+    let proxy = Proxy::before(&[&origin], |settings| {
+        settings.egress.parent = Some(parent.url().parse().expect("a parent"));
+        settings.egress.parents = vec!["other.example=direct".parse().expect("a rule")];
+    });
+    parent.does(Does::Answer(b"HTTP/1.1 407 No\r\n\r\n".to_vec()));
+    let _ = proxy.get(&origin.url("/page"));
+    let ready = proxy.admin("/readyz");
+    assert_eq!((ready.status(), ready.json()["status"].as_str()), (200, Some("degraded")));
+}

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use http::header::{HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
+use http::header::{HeaderMap, HeaderValue, PROXY_AUTHORIZATION, SERVER};
 use http::uri::PathAndQuery;
 use http::{StatusCode, Uri, request};
 
@@ -69,8 +69,9 @@ impl Forwarder {
         headers: &HeaderMap,
         received: &LoopTokens,
     ) -> Option<Error> {
-        if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
-            let error = self.parent.failed(Failure::Parent, refuses_credentials());
+        if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED || is_of_tinyproxy(status, headers) {
+            let refused = refuses_credentials(status.as_u16());
+            let error = self.parent.failed(Failure::Parent, refused);
             self.parent.note_refused_credentials(&error);
             return Some(error);
         }
@@ -82,6 +83,13 @@ impl Forwarder {
             TunnelFailure { is_loop: true, ..TunnelFailure::new(Fault::Target, String::new()) };
         Some(self.parent.failed(Failure::Parent, refused).for_request_with(received))
     }
+}
+
+/// Whether it is the 401 by which tinyproxy asks for its own password. It names itself.
+fn is_of_tinyproxy(status: StatusCode, headers: &HeaderMap) -> bool {
+    let server = headers.get(SERVER).map(HeaderValue::as_bytes);
+    status == StatusCode::UNAUTHORIZED
+        && server.is_some_and(|server| server.starts_with(b"tinyproxy"))
 }
 
 /// In the extensions of a request whose target was `*` (RFC 9112 §3.2.4).
@@ -148,6 +156,16 @@ mod tests {
         let error = refusal(407, "", &LoopTokens::NONE).unwrap();
         assert_eq!(error.failure, Failure::Parent);
         assert!(!error.detail.contains("password\""), "{error}");
+    }
+
+    #[test]
+    fn a_401_of_tinyproxy_itself_is_the_parents() {
+        for (server, is_parents) in [("tinyproxy/1.8.3", true), ("nginx", false)] {
+            let headers = HeaderMap::from_iter([(SERVER, HeaderValue::from_static(server))]);
+            let refused =
+                forwarder().refusal(StatusCode::UNAUTHORIZED, &headers, &LoopTokens::NONE);
+            assert_eq!(refused.is_some(), is_parents, "{server}");
+        }
     }
 
     #[test]

@@ -15,6 +15,9 @@ use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::http_time::retry_after;
 use crate::types::loop_token::LOOP_TOKEN;
 
+/// The port to which all proxies permit CONNECT.
+pub(super) const HTTPS_PORT: u16 = 443;
+
 /// Bytes of the head of a parent's answer, and of the interim ones before it.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
@@ -39,7 +42,11 @@ pub async fn open(
     let head = read_head(stream).await?;
     match head.status {
         200..=299 => Ok(()),
-        407 => Err(refuses_credentials()),
+        // Of a CONNECT a 401 is the parent's as well: tinyproxy asks so for its password.
+        status @ (401 | 407) => Err(refuses_credentials(status)),
+        status @ (403 | 405) if target.port != HTTPS_PORT => {
+            Err(refuses_port(status, target.port, &head.headers))
+        }
         status => Err(TunnelFailure {
             status: Some(status),
             retry_after: wait(&head.headers),
@@ -49,11 +56,30 @@ pub async fn open(
     }
 }
 
-/// It answered with 407 (RFC 9110 §15.5.8).
-pub fn refuses_credentials() -> TunnelFailure {
-    let reason = "it requires a name and a password, or has refused those of \
-                  egress.parent_credentials_file (407)";
-    TunnelFailure { status: Some(407), ..TunnelFailure::new(Fault::Credentials, reason) }
+/// It answered with 407 (RFC 9110 §15.5.8), or with 401 as some proxies do.
+pub fn refuses_credentials(status: u16) -> TunnelFailure {
+    let reason = format!(
+        "it requires a name and a password, or has refused those of \
+         egress.parent_credentials_file ({status})"
+    );
+    TunnelFailure { status: Some(status), ..TunnelFailure::new(Fault::Credentials, reason) }
+}
+
+/// It refuses CONNECT to a port that is not that of https, as many proxies do by default (RFC 9110
+/// §9.3.6 tells them to); or to this host.
+fn refuses_port(status: u16, port: u16, headers: &HeaderMap) -> TunnelFailure {
+    let squid = headers.get("x-squid-error").and_then(|value| value.to_str().ok());
+    let said = squid.map(|said| format!(", X-Squid-Error: {said}")).unwrap_or_default();
+    let reason = format!(
+        "it refuses CONNECT to port {port} ({status}{said}): set egress.parent_http = \"absolute\", or \
+         permit the port there (squid: acl SSL_ports port {port}; tinyproxy: ConnectPort {port})"
+    );
+    TunnelFailure {
+        status: Some(status),
+        retry_after: wait(headers),
+        is_loop: shows_loop(headers),
+        ..TunnelFailure::new(Fault::Port, reason)
+    }
 }
 
 fn request(
@@ -77,7 +103,7 @@ fn request(
 #[derive(Debug)]
 struct Head {
     status: u16,
-    /// `Retry-After`, the `Date` that it is relative to, and `Proxy-Status`.
+    /// `Retry-After`, the `Date` that it is relative to, `Proxy-Status` and `X-Squid-Error`.
     headers: HeaderMap,
 }
 
@@ -104,7 +130,7 @@ async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<Head, Tunnel
     }
 }
 
-/// `Retry-After`, `Date` (RFC 9110 §10.2.3, §6.6.1) and `Proxy-Status`; lines that are no headers
+/// `Retry-After`, `Date` (RFC 9110 §10.2.3, §6.6.1), `Proxy-Status` and `X-Squid-Error`; lines that are no headers
 /// are passed over.
 fn headers(head: &[u8]) -> HeaderMap {
     let lines = head.split(|byte| *byte == b'\n').skip(1);
@@ -112,7 +138,8 @@ fn headers(head: &[u8]) -> HeaderMap {
         let colon = memchr::memchr(b':', line)?;
         let name = HeaderName::from_bytes(&line[..colon]).ok()?;
         let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?;
-        matches!(name.as_str(), "retry-after" | "date" | "proxy-status").then_some((name, value))
+        let names = ["retry-after", "date", "proxy-status", "x-squid-error"];
+        names.contains(&name.as_str()).then_some((name, value))
     };
     lines.filter_map(header).collect()
 }
@@ -208,6 +235,51 @@ mod tests {
             assert_eq!((failed.fault, failed.status, failed.retry_after), (fault, status, wait));
         }
         assert_eq!(opened(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc").await, Ok(()));
+    }
+
+    /// What parents answer to a CONNECT to port 80, and what is said of it.
+    #[tokio::test]
+    async fn a_parent_that_refuses_a_port_or_asks_for_a_password_says_what_to_do() {
+        let host = Host::Name("example.com".into());
+        for (answer, port, fault, words) in [
+            (
+                "HTTP/1.1 403 Forbidden\r\nServer: squid/5.7\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\n\r\n",
+                80,
+                Fault::Port,
+                "(403, X-Squid-Error: ERR_ACCESS_DENIED 0): set egress.parent_http = \"absolute\"",
+            ),
+            (
+                "HTTP/1.0 403 Access violation\r\nServer: tinyproxy/1.11.1\r\n\r\n",
+                80,
+                Fault::Port,
+                "ConnectPort 80",
+            ),
+            (
+                "HTTP/1.1 405 Method Not Allowed\r\n\r\n",
+                8080,
+                Fault::Port,
+                "CONNECT to port 8080 (405)",
+            ),
+            (
+                "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\n\r\n",
+                443,
+                Fault::Target,
+                "403",
+            ),
+            (
+                "HTTP/1.0 401 Unauthorized\r\nServer: tinyproxy/1.8.3\r\nWWW-Authenticate: Basic realm=\"x\"\r\n\r\n",
+                443,
+                Fault::Credentials,
+                "egress.parent_credentials_file (401)",
+            ),
+            ("HTTP/1.1 503 No\r\n\r\n", 80, Fault::Target, "503"),
+        ] {
+            let mut stream = tokio::io::join(answer.as_bytes(), tokio::io::sink());
+            let failed = open(&mut stream, ParentTarget { host: &host, port }, None, "").await;
+            let failed = failed.unwrap_err();
+            assert_eq!(failed.fault, fault, "{answer}");
+            assert!(failed.reason.contains(words), "{failed:?}");
+        }
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub enum Fault {
     Parent,
     /// The parent refuses the name and password, or requires some.
     Credentials,
+    /// The parent refuses CONNECT to this port, or to this host.
+    Port,
     /// The parent has answered: it does not connect to this target, or not now.
     Target,
     /// The parent or the target: there was no answer. A target that takes no connections must not

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use tracing::{error, info, warn};
 
 use super::address::{ParentAddress, ParentScheme};
+use super::connect::HTTPS_PORT;
 use super::credentials::ParentCredentials;
 use super::failure::{Fault, ParentFailure, TunnelFailure};
 use super::health::Health;
@@ -16,6 +17,7 @@ use super::target::ParentTarget;
 use super::{connect, socks};
 use crate::clients::FairSemaphore;
 use crate::egress::error::{Error, Failure};
+use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
 
 /// Connections that may be made at a time by a parent, where no setting says so: half of the
@@ -39,6 +41,12 @@ pub struct Parent {
     refuses_credentials: AtomicBool,
     /// Whether it has answered anything else than that it refuses them.
     has_taken_credentials: AtomicBool,
+    /// Whether it has opened a tunnel to a port that is not that of https.
+    has_opened_ports: AtomicBool,
+    /// What it refuses, in words, and when it did so last.
+    refusal: Lock<Option<(String, Instant)>>,
+    /// Whether it has opened no tunnel since.
+    is_stopped: AtomicBool,
     failures: AtomicU64,
 }
 
@@ -51,9 +59,24 @@ pub struct ParentStats {
     pub is_up: bool,
     /// Whether it refused the name and password when it was last used.
     pub refuses_credentials: bool,
+    /// What it refuses whatever is asked for, in words.
+    pub refusal: Option<Refusal>,
     /// Attempts that failed.
     pub failures: u64,
 }
+
+/// What a parent refuses whatever is asked for: the settings are wrong, here or there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub reason: String,
+    /// Whether it did so within the last minute, has opened no tunnel since, and no other way leads
+    /// out.
+    pub stops_all: bool,
+}
+
+/// For so long after a refusal of its only parent the proxy is not ready. After that it is asked
+/// again: without requests it would never learn that the parent serves.
+const REFUSAL_KEPT: Duration = Duration::from_mins(1);
 
 impl Parent {
     pub(super) fn new(address: ParentAddress, credentials: Option<ParentCredentials>) -> Self {
@@ -66,6 +89,9 @@ impl Parent {
             is_down: AtomicBool::new(false),
             refuses_credentials: AtomicBool::new(false),
             has_taken_credentials: AtomicBool::new(false),
+            has_opened_ports: AtomicBool::new(false),
+            refusal: Lock::default(),
+            is_stopped: AtomicBool::new(false),
             failures: AtomicU64::new(0),
         }
     }
@@ -161,6 +187,36 @@ impl Parent {
         self.note_reached();
     }
 
+    /// Notes that it has opened a tunnel to a port.
+    pub fn note_tunnel(&self, port: u16) {
+        self.note_answer();
+        // Each tunnel does so, and workers share them.
+        if self.is_stopped.load(Ordering::Relaxed) {
+            self.is_stopped.store(false, Ordering::Relaxed);
+        }
+        if port != HTTPS_PORT && !self.has_opened_ports.load(Ordering::Relaxed) {
+            self.has_opened_ports.store(true, Ordering::Relaxed);
+            *self.refusal.lock() = None;
+        }
+    }
+
+    /// Notes that it refuses a port; a change is logged. Once it has opened such a tunnel, a refusal
+    /// is of one host: no request is to change the readiness.
+    fn note_refused_port(&self, error: &Error, now: Instant) {
+        if self.has_opened_ports.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.note_refusal(error, now) {
+            error!(parent = %self.address, "{error}");
+        }
+    }
+
+    /// Whether it is the first.
+    fn note_refusal(&self, error: &Error, now: Instant) -> bool {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.refusal.lock().replace((error.detail.to_string(), now)).is_none()
+    }
+
     /// Notes that it has taken a connection; a change is logged.
     pub fn note_reached(&self) {
         self.health.lock().succeeded();
@@ -177,6 +233,7 @@ impl Parent {
         }
         if self.refuses_credentials.load(Ordering::Relaxed) {
             self.refuses_credentials.store(false, Ordering::Relaxed);
+            *self.refusal.lock() = None;
         }
     }
 
@@ -188,6 +245,7 @@ impl Parent {
         if self.has_taken_credentials.load(Ordering::Relaxed) {
             return;
         }
+        self.note_refusal(error, monotonic());
         if !self.refuses_credentials.swap(true, Ordering::Relaxed) {
             error!(parent = %self.address, "the parent proxy refuses the credentials: {error}");
         }
@@ -199,10 +257,17 @@ impl Parent {
         match fault {
             Fault::Unknown => return,
             Fault::Target => return self.note_answer(),
+            Fault::Port => {
+                self.note_answer();
+                return self.note_refused_port(error, now);
+            }
             Fault::Parent | Fault::Credentials => self.health.lock().failed(began, now),
         }
         let (refuses, parent) = (fault == Fault::Credentials, &self.address);
         let refused = self.refuses_credentials.swap(refuses, Ordering::Relaxed);
+        if refuses {
+            self.note_refusal(error, now);
+        }
         let was_down = self.is_down.swap(true, Ordering::Relaxed);
         if refuses && !refused {
             error!(%parent, "the parent proxy refuses the credentials: {error}");
@@ -211,8 +276,16 @@ impl Parent {
         }
     }
 
-    pub(super) fn stats(&self) -> ParentStats {
+    /// `is_only`: no other way leads out.
+    pub(super) fn stats(&self, is_only: bool) -> ParentStats {
+        let refusal = self.refusal.lock().as_ref().map(|(reason, at)| Refusal {
+            reason: reason.clone(),
+            stops_all: is_only
+                && self.is_stopped.load(Ordering::Relaxed)
+                && monotonic().saturating_duration_since(*at) < REFUSAL_KEPT,
+        });
         ParentStats {
+            refusal,
             parent: self.address.to_string(),
             is_up: !self.is_down.load(Ordering::Relaxed),
             refuses_credentials: self.refuses_credentials.load(Ordering::Relaxed),

@@ -141,11 +141,19 @@ impl Parents {
         self.loop_token.as_ref().map(|own| received.and(own)).unwrap_or_default()
     }
 
+    /// Whether all connections go by this parent.
+    fn is_only(&self, parent: &Arc<Parent>) -> bool {
+        let is_it = |other: &Option<Arc<Parent>>| {
+            other.as_ref().is_some_and(|other| other.address == parent.address)
+        };
+        is_it(&self.default) && self.rules.iter().all(|(_, other)| is_it(other))
+    }
+
     /// The state of each parent.
     pub fn stats(&self) -> Vec<ParentStats> {
         let mut stats: Vec<ParentStats> = Vec::new();
         for parent in self.all() {
-            let of_parent = parent.stats();
+            let of_parent = parent.stats(self.is_only(parent));
             if !stats.iter().any(|known| known.parent == of_parent.parent) {
                 stats.push(of_parent);
             }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::*;
+use crate::testkit::parties::{Parent, Speaks};
 use crate::testkit::processes::{Robots, Site};
 
 fn write(file: &Path, content: &str) {
@@ -86,4 +87,30 @@ fn a_file_that_cannot_be_used_changes_nothing_and_is_named() {
     until("it is mended", || !proxy.admin("/readyz").body.contains("engine.seal_key_file"));
     let said = proxy.stop();
     assert!(said.contains("other contents hold: engine.seal_key_file"), "{said}");
+}
+
+#[test]
+fn other_credentials_of_a_parent_are_used_from_then_on() {
+    let parent = Parent::start(Speaks::Http);
+    parent.requires("crawler:second-secret");
+    let site = Site::start(|_| Robots::File("User-agent: *\nDisallow: /private/\n".to_owned()));
+    let place = Place::new("");
+    let file = place.path().join("credentials");
+    write(&file, "crawler:first-secret\n");
+    place.set(&format!(
+        "[egress]\nparent = \"{}\"\nparent_credentials_file = \"{}\"\n",
+        parent.url(),
+        file.display()
+    ));
+    let proxy = place.serve();
+    assert_ne!(proxy.get(&site.url("/page")).status, 200);
+    let ready = proxy.admin("/readyz");
+    assert!(ready.body.contains("egress.parent_credentials_file (407)"), "{}", ready.body);
+    assert_eq!(ready.status, 503, "its only parent refuses");
+    write(&file, "crawler:second-secret\n");
+    until("they are used", || proxy.get(&site.url("/page")).status == 200);
+    assert!(proxy.is_ready());
+    let said = proxy.stop();
+    assert!(said.contains("other contents hold: egress.parent_credentials_file"), "{said}");
+    assert!(!said.contains("-secret"), "{said}");
 }
