@@ -146,7 +146,8 @@ impl FetchCoordinator {
     /// Shares what was found under a lease, in the name of `client`, unless that has had too many new
     /// origins shared of late.
     pub(super) async fn publish(&self, lease: Lease, entry: &Entry, client: &ClientKey) {
-        let bytes = entry.snapshot().map_or(0, |snapshot| snapshot.body.len());
+        let files = entry.answers().filter_map(Answer::snapshot);
+        let bytes = files.map(|snapshot| snapshot.body.len()).sum();
         if lease.is_new && !self.new_origins.take(client, bytes, monotonic()) {
             return lease.release().await;
         }
