@@ -29,6 +29,7 @@ RUN [ "$PROFILE" = no ] || { \
 # nothing stand in for the sources. A recording builds them by other flags, so it has no use for this.
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
+COPY vendor vendor
 COPY packaging/compile packaging/named-by packaging/
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     mkdir src benches \

@@ -39,11 +39,16 @@ impl Clock for SystemClock {
     }
 }
 
-/// The system's date as a timestamp; dates before 1970 or after 9999 become the first or the last
-/// one.
+/// The system's date as a timestamp. Dates before 1970 become the first one. Those after 9999 go on in
+/// the last century before: time has to pass, or nothing that is known would ever run out.
 fn moment(date: SystemTime) -> Timestamp {
+    const CENTURY: u64 = 36_524 * 24 * 60 * 60 * 1000;
     let since_epoch = date.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+    let millis = u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX);
+    Timestamp::from_millis(match millis.checked_sub(Timestamp::LAST.millis()) {
+        None | Some(0) => millis,
+        Some(beyond) => Timestamp::LAST.millis() - CENTURY + beyond % CENTURY,
+    })
 }
 
 /// rustls reads the date here, because its own implementation panics before 1970.
@@ -53,8 +58,7 @@ impl TimeProvider for SystemClock {
     }
 }
 
-/// The current value of a `Date` header (RFC 9110 §6.6.1). hyper's own panics before 1970 and after
-/// 9999.
+/// The current value of a `Date` header (RFC 9110 §6.6.1), of the clock that all else goes by.
 pub fn http_date() -> HeaderValue {
     thread_local!(static LAST: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) });
     let now = SystemClock.wall();
@@ -140,14 +144,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f16_dates_that_http_cannot_write_are_those_at_the_ends() {
+    fn f16_dates_that_http_cannot_write_are_such_that_it_can() {
         let after = |seconds: u64| moment(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(
             moment(SystemTime::UNIX_EPOCH - Duration::from_secs(1)),
             Timestamp::from_millis(0)
         );
-        assert_eq!(after(253_402_300_800), Timestamp::LAST);
-        assert_eq!(date_of(after(253_402_300_800)), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(date_of(after(253_402_300_799)), "Fri, 31 Dec 9999 23:59:59 GMT");
+        let (beyond, later) = (after(253_402_300_800), after(253_402_387_200));
+        assert_eq!(date_of(beyond), "Mon, 01 Jan 9900 00:00:00 GMT");
+        assert_eq!(later.since(beyond), Duration::from_hours(24), "time passes");
         assert_eq!(date_of(after(0)), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(date_of(after(784_111_777)), "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(Timestamp::LAST.plus(Duration::MAX), Timestamp::LAST);

@@ -69,4 +69,24 @@ mod tests {
             );
         }
     }
+
+    /// RFC 9110 §5.6.7.
+    #[test]
+    fn a_date_is_read_in_each_of_its_forms() {
+        let expected = Some(Timestamp::from_millis(784_111_777_000));
+        for text in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
+            assert_eq!(date(text), expected, "{text}");
+        }
+        assert_eq!(
+            date("Wednesday, 25-Nov-26 22:44:19 GMT"),
+            date("Wed, 25 Nov 2026 22:44:19 GMT")
+        );
+        for text in ["", "soon", "Sun, 06 Nov 1994 08:49:37", "Sun, 31 Feb 1994 08:49:37 GMT"] {
+            assert_eq!(date(text), None, "{text}");
+        }
+    }
 }

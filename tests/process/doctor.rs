@@ -53,6 +53,8 @@ fn wget_follows_the_variables_and_all_is_well() {
     assert_eq!(code, Some(0), "{findings:?}");
     assert!(findings.iter().all(|finding| finding["state"] == "well"), "{findings:?}");
     finding(&findings, "certificate authority");
+    let (_, tls) = finding(&findings, "TLS to origins");
+    assert!(tls.contains("X25519") && tls.contains("CBC") && tls.contains("P-521"), "{tls}");
     assert!(finding(&findings, "denial records").1.starts_with("none in "), "{findings:?}");
     assert!(finding(&findings, "store").1.starts_with("none at "), "{findings:?}");
     let (_, said) = finding(&findings, "wget");

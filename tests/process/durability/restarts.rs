@@ -163,3 +163,13 @@ fn f16_a_clock_that_was_set_back_neither_frees_a_site_nor_locks_it() {
         .site(rules())
         .at("+1h", &BY_THE_RULES, 4);
 }
+
+/// The date of a machine whose clock has failed: hyper formats it for itself.
+#[test]
+fn f16_a_date_that_http_cannot_write_ends_no_request() {
+    Story::begin(rules(), &BY_THE_RULES).at("+8000y", &BY_THE_RULES, 2).at(
+        "+8001y",
+        &BY_THE_RULES,
+        3,
+    );
+}
