@@ -90,13 +90,21 @@ fn looked_at(parts: &MonitoredParts) -> [(&'static str, Status, Option<String>);
     };
     [
         ("server", Status::NotReady, draining.then(stopping)),
-        ("audit", Status::NotReady, parts.audit.health().failing),
+        audit(parts),
         ("store", Status::Degraded, parts.store.health().failing.map(in_memory)),
         engine(parts),
         ("config", Status::Degraded, parts.reloads.failing().map(former)),
         ("ca", Status::Degraded, parts.leaves.invalidity().map(no_https)),
         parents(parts),
     ]
+}
+
+fn audit(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
+    let health = parts.audit.health();
+    match health.failing {
+        Some(failing) => ("audit", Status::NotReady, Some(failing)),
+        None => ("audit", Status::Degraded, health.rewound),
+    }
 }
 
 /// Parents that refuse the name and password, or the port of http: the settings are wrong, here or

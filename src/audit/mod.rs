@@ -15,8 +15,8 @@ mod write;
 
 pub use config::{Config, OnFailure, Sync};
 pub use evidence::{BlobName, EvidenceIndex};
-pub use record::chain::{Content, Head, LineError, checked_hash, checked_seq, split};
-pub use record::chain_head::{HEAD_NAME, read_head};
+pub use record::chain::{AnyLine, Content, Head, LineError, checked_hash, checked_seq, split};
+pub use record::chain_head::{HEAD_NAME, read_head, read_log_id};
 pub use record::change_record::{
     Changed, ChangesOmitted, Omission, SampledRequests, Side, Touched,
 };
@@ -25,12 +25,13 @@ pub use record::denial_record::{
 };
 pub use record::event::{AgentSource, Event, RobotsStatus};
 pub use record::evidence_refs::EvidenceRefs;
+pub use record::line_kind::LineKind;
 pub use record::meta_event::{
-    ChangedEvent, ChangesOmittedEvent, GapEvent, PacedEvent, PrunedEvent, SettingsEvent,
-    StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
+    ChangedEvent, ChangesOmittedEvent, EvidenceLostEvent, GapEvent, PacedEvent, PrunedEvent,
+    RewoundEvent, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 pub use record::meta_record::{
-    Gap, Notice, Pruned, Recorded, StartMode, Started, Stopped, Torn, Totals,
+    EvidenceLost, Gap, Notice, Pruned, Recorded, Rewound, StartMode, Started, Stopped, Torn, Totals,
 };
 pub use record::node::Node;
 pub use record::paced_record::{PaceExemption, Paced};

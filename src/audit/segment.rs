@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::record::chain::Content;
+use super::record::chain::{AnyLine, checked_hash};
 use crate::audit::limits::{LISTINGS_MAX, RECORD_LINE_BYTES_MAX};
 
 /// The file that is being written, in its directory.
@@ -118,11 +118,38 @@ pub fn first_seq(path: &Path) -> io::Result<Option<u64>> {
     loop {
         match lines.next()? {
             Found::Line(line) => {
-                if let Ok(content) = Content::parse(line) {
-                    return Ok(Some(content.seq().saturating_sub(lines.number - 1)));
+                if let Ok(AnyLine { seq, .. }) = AnyLine::parse(line) {
+                    return Ok(Some(seq.saturating_sub(lines.number - 1)));
                 }
             }
             Found::Rest(_) | Found::End => return Ok(None),
+        }
+    }
+}
+
+/// What is in the place of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LineThere {
+    /// A line with this hash, as written.
+    Hash(String),
+    /// None: the log ends before it, or what is there is damaged.
+    Absent,
+    /// None: the log begins after it.
+    Removed,
+}
+
+/// Looks for the line `seq` of the log in `dir`.
+pub fn look_for(dir: &Path, seq: u64) -> io::Result<LineThere> {
+    let segments = list(dir)?;
+    let Some(segment) = segments.iter().rev().find(|segment| segment.first_seq <= seq) else {
+        return Ok(if segments.is_empty() { LineThere::Absent } else { LineThere::Removed });
+    };
+    let mut lines = segment.lines()?;
+    loop {
+        let Found::Line(line) = lines.next()? else { return Ok(LineThere::Absent) };
+        if AnyLine::parse(line).is_ok_and(|any| any.seq == seq) {
+            let hash = checked_hash(line).map(str::to_owned);
+            return Ok(hash.map_or(LineThere::Absent, LineThere::Hash));
         }
     }
 }

@@ -132,9 +132,9 @@ impl EphemeralProxy {
 
     /// Drains the proxy, and reports what it has done.
     pub fn stop(self) -> ProxyReport {
-        self.server.stop();
+        let deadline = self.server.stop();
         self.lifecycle.stopped("the command has ended");
-        if let Err(error) = self.recorder.audit.close() {
+        if let Err(error) = self.recorder.audit.close_by(deadline) {
             tracing::error!("{error}");
         }
         ProxyReport {

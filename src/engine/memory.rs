@@ -21,7 +21,7 @@ use super::format::FORMAT;
 use super::hold::{Hold, HoldLength, HoldRequest};
 use super::lease_token::LeaseToken;
 use super::length::bounded_micros;
-use super::log_head::LogHead;
+use super::log_head::{LogHead, NamedHeads, in_order};
 use super::lookup::{
     KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
 };
@@ -274,11 +274,11 @@ impl Engine for MemoryEngine {
         ready(result.map(|()| self.shared.state.lock().put_file(sha256, content)))
     }
 
-    fn heads(&self) -> Pending<Vec<(String, LogHead)>> {
+    fn heads(&self) -> Pending<NamedHeads> {
         let heads = || {
             let state = self.shared.state.lock();
-            let heads = state.cluster.heads.iter();
-            heads.map(|(name, (_, head))| (name.clone(), *head)).collect()
+            let heads = state.cluster.heads.values();
+            in_order(heads.map(|(_, name, head)| (name.clone(), *head)).collect())
         };
         ready(self.check().map(|()| heads()))
     }

@@ -41,7 +41,7 @@ pub use error::{Error, ErrorKind};
 pub use files::{Sha256, has_digest};
 pub use hold::{Hold, HoldCause, HoldLength, HoldRequest};
 pub use lease_token::LeaseToken;
-pub use log_head::LogHead;
+pub use log_head::{LogHead, NamedHeads};
 pub use lookup::{
     KNOWN_BYTES_MAX, LookupOutcome, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
 };
@@ -112,8 +112,9 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Shares a file. One that is longer than [`Config::file_max`] is not shared.
     fn put_file(&self, sha256: Sha256, content: Bytes) -> Pending<()>;
 
-    /// The heads of all audit logs that the engine has seen, by the name of the proxy.
-    fn heads(&self) -> Pending<Vec<(String, LogHead)>>;
+    /// The heads of all audit logs that the engine has seen, by the name of the proxy: of each log
+    /// the last one, and what contradicts it.
+    fn heads(&self) -> Pending<NamedHeads>;
 
     /// The head of this proxy's audit log, for the heartbeats to come.
     fn set_head(&self, head: LogHead);

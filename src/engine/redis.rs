@@ -41,7 +41,7 @@ use super::files::{Sha256, has_digest};
 use super::hold::{Hold, HoldRequest};
 use super::lease_token::LeaseToken;
 use super::length::bounded_micros;
-use super::log_head::LogHead;
+use super::log_head::{LogHead, NamedHeads};
 use super::lookup::{
     KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome,
     PublishRequest,
@@ -301,7 +301,7 @@ impl Engine for RedisEngine {
         })
     }
 
-    fn heads(&self) -> Pending<Vec<(String, LogHead)>> {
+    fn heads(&self) -> Pending<NamedHeads> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let heads = values::heads(&shared).await;

@@ -97,7 +97,7 @@ impl Components {
     /// goes on: its head would be taken for that of the proxy on this host.
     pub(super) fn witness(&self) -> Option<Witness> {
         let engine = self.engine.clone().filter(|_| !self.settings().under_run)?;
-        Some(Witness { audit: Arc::clone(&self.audit), engine })
+        Some(Witness::new(Arc::clone(&self.audit), engine, Arc::clone(&self.clock)))
     }
 
     /// The members of the engine and the store that keeps their count, if there is an engine.

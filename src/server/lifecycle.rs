@@ -65,6 +65,7 @@ impl Lifecycle {
             digest,
             event: StartedEvent::It,
             how,
+            log: None,
             node: None,
             prev: String::new(),
             profile_version: profile::VERSION,

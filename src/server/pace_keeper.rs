@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::membership::Membership;
 use super::witness::Witness;
 use crate::pace::{KeptLane, Lanes};
-use crate::runtime::clock::{Clock, Uptime, uptime};
+use crate::runtime::clock::{Clock, Uptime, monotonic, uptime};
 use crate::runtime::lock::Lock;
 use crate::store::Store;
 use crate::store::disk::{KeptPace, KeptRow};
@@ -36,7 +36,7 @@ struct Kept {
     store: Arc<Store>,
     lanes: Arc<Lanes>,
     clock: Arc<dyn Clock>,
-    witness: Option<Witness>,
+    witness: Option<Arc<Witness>>,
     membership: Option<Membership>,
 }
 
@@ -45,7 +45,7 @@ impl PaceKeeper {
     pub fn start(
         (store, lanes): (&Arc<Store>, &Arc<Lanes>),
         clock: &Arc<dyn Clock>,
-        (witness, membership): (Option<Witness>, Option<Membership>),
+        (witness, membership): (Option<Arc<Witness>>, Option<Membership>),
     ) -> io::Result<Self> {
         let mut kept = Kept {
             store: Arc::clone(store),
@@ -62,7 +62,9 @@ impl PaceKeeper {
             while runtime.block_on(wait()).is_err() {
                 kept.lanes.make_room();
                 runtime.block_on(kept.lanes.sync());
-                kept.witness.iter().for_each(Witness::pass_on);
+                if let Some(witness) = &kept.witness {
+                    runtime.block_on(witness.pass_on());
+                }
                 kept.membership.iter_mut().for_each(Membership::keep);
                 if kept.lanes.has_new_holds() {
                     kept.keep(false);
@@ -77,10 +79,11 @@ impl PaceKeeper {
     }
 
     /// Writes all that lies ahead; called when nothing starts any more. A disk that hangs is waited
-    /// for no longer than the store waits.
-    pub fn end(&mut self) {
+    /// for no longer than the store waits, and not beyond `deadline`.
+    pub fn end(&mut self, deadline: Instant) {
         self.end.cancel();
-        let _ = self.written.lock().recv_timeout(STORE_CLOSE_TIMEOUT);
+        let left = deadline.saturating_duration_since(monotonic()).min(STORE_CLOSE_TIMEOUT);
+        let _ = self.written.lock().recv_timeout(left);
     }
 }
 

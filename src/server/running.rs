@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
@@ -15,14 +16,20 @@ use super::listeners::Listeners;
 use super::liveness::Liveness;
 use super::pace_keeper::PaceKeeper;
 use super::totals::Totals;
+use super::witness::Witness;
 use super::worker::Worker;
 use super::worker_queue::{AcceptedConnection, WorkerQueue};
+use crate::runtime::clock::monotonic;
 use crate::watch::Watching;
 use tokio_util::sync::CancellationToken;
 
 /// Workers that accept connections, for themselves and for others. The system wakes all of them for
 /// each connection; a single one would block accepting while it is busy.
 const ACCEPTORS_MAX: usize = 2;
+
+/// How long the end of the proxy waits for its disks where requests took all of the drain timeout.
+const CLOSE_TIME_MIN: Duration = Duration::from_secs(1);
+
 /// A running proxy.
 #[derive(Debug)]
 pub struct Server {
@@ -33,6 +40,7 @@ pub struct Server {
     pub(super) watching: Watching,
     pub(super) totals: Totals,
     pace_keeper: PaceKeeper,
+    witness: Option<Arc<Witness>>,
     /// The number of clients that there are descriptors for.
     pub(super) permits: usize,
     pub(super) components: Components,
@@ -54,7 +62,8 @@ impl Server {
         let liveness = Liveness::of(workers.iter().map(Worker::name_and_runtime));
         let watching = Watching::start(&components.watch, &components.audit, &components.clock)?;
         let totals = Totals::start(components)?;
-        let pace_keeper = start_pace_keeper(components)?;
+        let witness = components.witness().map(Arc::new);
+        let pace_keeper = start_pace_keeper(components, witness.clone())?;
         let acceptor = Acceptor {
             admission: Arc::clone(&components.admission),
             descriptor_permits: Arc::new(Semaphore::new(permits)),
@@ -75,6 +84,7 @@ impl Server {
             watching,
             totals,
             pace_keeper,
+            witness,
             permits,
             components,
         })
@@ -85,29 +95,38 @@ impl Server {
         &self.addresses
     }
 
+    /// The witness of the log, if there is one.
+    pub fn witness(&self) -> Option<Arc<Witness>> {
+        self.witness.clone()
+    }
+
     /// The liveness of its threads.
     pub fn liveness(&self) -> Liveness {
         self.liveness.clone()
     }
 
     /// Stops accepting, waits for requests in flight within the drain timeout, writes the totals,
-    /// and stops the threads.
-    pub fn stop(mut self) {
-        self.end();
+    /// and stops the threads. Returns until when the log may still wait for its disk.
+    pub fn stop(mut self) -> Instant {
+        self.end()
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Instant {
+        let drain_end = monotonic() + self.components.settings().limits.drain_timeout;
         self.stop.cancel();
         for worker in &mut self.workers {
             worker.join();
         }
+        // Of a disk that hangs, all parts together wait for the rest of that time.
+        let deadline = drain_end.max(monotonic() + CLOSE_TIME_MIN);
         // Nothing more is fetched: what has changed comes into the log before the last totals.
-        self.watching.end();
+        self.watching.end(deadline);
         self.totals.end();
-        self.pace_keeper.end();
+        self.pace_keeper.end(deadline);
         self.components.request_metrics.tls.log_rest(self.components.settings().under_run);
         // The workers have ended: the store writes what is left.
-        self.components.store.close();
+        self.components.store.close_by(deadline);
+        deadline
     }
 }
 
@@ -124,9 +143,12 @@ fn start_workers(
     Ok(started.into_iter().unzip())
 }
 
-fn start_pace_keeper(components: &Components) -> io::Result<PaceKeeper> {
+fn start_pace_keeper(
+    components: &Components,
+    witness: Option<Arc<Witness>>,
+) -> io::Result<PaceKeeper> {
     let of_pace = (&components.store, components.egress.lanes());
-    let of_engine = (components.witness(), components.membership());
+    let of_engine = (witness, components.membership());
     PaceKeeper::start(of_pace, &components.clock, of_engine)
 }
 

@@ -62,13 +62,14 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 
 use crate::clients::{Client, FairSemaphore};
 use crate::engine::Engine;
 use crate::policy::profile::Profile;
-use crate::runtime::clock::{self, Clock};
+use crate::runtime::clock::{self, Clock, monotonic};
 use crate::types::origin::Origin;
 pub use changes::Changes;
 pub use config::Config;
@@ -252,6 +253,13 @@ impl Store {
     pub fn close(&self) {
         if let Some(disk) = self.disk() {
             disk.close();
+        }
+    }
+
+    /// The same, waiting for the disk no longer than until `deadline`.
+    pub fn close_by(&self, deadline: Instant) {
+        if let Some(disk) = self.disk() {
+            disk.close_within(deadline.saturating_duration_since(monotonic()));
         }
     }
 }

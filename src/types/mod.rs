@@ -6,6 +6,7 @@ pub mod duration_text;
 pub mod glob;
 pub mod http_time;
 pub mod limits;
+pub mod log_id;
 pub mod loop_token;
 pub mod origin;
 pub mod problem;

@@ -107,8 +107,13 @@ pub fn hex(bytes: &[u8]) -> String {
 /// Parses a digest of 32 bytes in lower-case hexadecimal. Each record has several, so digits are
 /// looked up in a table, and checked together at the end.
 pub fn digest(hex: &str) -> Option<[u8; 32]> {
+    from_hex(hex)
+}
+
+/// Parses so many bytes in lower-case hexadecimal.
+pub fn from_hex<const BYTES: usize>(hex: &str) -> Option<[u8; BYTES]> {
     let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
-    let mut bytes = [0; 32];
+    let mut bytes = [0; BYTES];
     if pairs.len() != bytes.len() || !rest.is_empty() {
         return None;
     }

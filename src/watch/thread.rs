@@ -4,8 +4,9 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -18,7 +19,8 @@ use super::{Watch, Work};
 use crate::audit::evidence::Blob;
 use crate::audit::{Changed, ChangesOmitted, ChangesOmittedEvent, Notice, Omission, Writer};
 use crate::policy::change::Kind;
-use crate::runtime::clock::Clock;
+use crate::runtime::clock::{Clock, monotonic};
+use crate::runtime::lock::Lock;
 
 /// How long the queue may take to drain at shutdown.
 const CHANGES_WAIT: Duration = Duration::from_secs(2);
@@ -31,6 +33,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 pub struct Watching {
     end: CancellationToken,
     thread: Option<JoinHandle<()>>,
+    /// Ends when all has been written.
+    written: Lock<Receiver<()>>,
 }
 
 struct Thread {
@@ -49,8 +53,11 @@ impl Watching {
         clock: &Arc<dyn Clock>,
     ) -> io::Result<Self> {
         let taken = || watch.pending.lock();
-        let end = CancellationToken::new();
-        let Some(mut pending) = taken().take() else { return Ok(Self { end, thread: None }) };
+        let (end, (sender, written)) = (CancellationToken::new(), channel());
+        let written = Lock::new(written);
+        let Some(mut pending) = taken().take() else {
+            return Ok(Self { end, thread: None, written });
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let mut thread = Thread {
             watch: Arc::clone(watch),
@@ -64,15 +71,19 @@ impl Watching {
             runtime.block_on(thread.run(&mut pending, ended));
             // For the next server, should there be one.
             *thread.watch.pending.lock() = Some(pending);
+            drop(sender);
         };
         let thread = std::thread::Builder::new().name("watch".into()).spawn(run)?;
-        Ok(Self { end, thread: Some(thread) })
+        Ok(Self { end, thread: Some(thread), written })
     }
 
-    /// Has the last notices written, and waits for that no longer than `CHANGES_WAIT`.
-    pub fn end(&mut self) {
+    /// Has the last notices written, and waits for that no longer than `CHANGES_WAIT`, and not
+    /// beyond `deadline`.
+    pub fn end(&mut self, deadline: Instant) {
         self.end.cancel();
-        if let Some(thread) = self.thread.take() {
+        let left = deadline.saturating_duration_since(monotonic());
+        let has_ended = self.written.lock().recv_timeout(left) != Err(RecvTimeoutError::Timeout);
+        if let Some(thread) = self.thread.take().filter(|_| has_ended) {
             let _ = thread.join();
         }
     }

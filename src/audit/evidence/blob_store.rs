@@ -45,6 +45,11 @@ pub fn name(kind: Kind, sha256: &str) -> String {
 }
 
 impl BlobStore {
+    /// The directory of the log.
+    pub fn audit_dir(&self) -> &Path {
+        &self.audit_dir
+    }
+
     /// The evidence of the log in `audit_dir`. Nothing is made before the first blob.
     pub fn of(audit_dir: &Path) -> Self {
         Self { audit_dir: audit_dir.to_owned() }

@@ -16,6 +16,7 @@ use crate::audit::record::chain::{Head, checked_seq, split};
 use crate::audit::record::evidence_refs::EvidenceRefs;
 use crate::audit::segment::{Found, Lines, closed_name, named_seq};
 use crate::audit::{parse_time, print_time};
+use crate::types::log_id::LogId;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
@@ -84,17 +85,22 @@ impl fmt::Display for EvidenceIndex {
 pub(crate) struct LineRefs<'a> {
     #[serde(borrow)]
     from: Option<EvidenceRefs<'a>>,
+    /// The identity of the log, in a line that names it.
+    #[serde(default)]
+    pub log: Option<LogId>,
     #[serde(borrow)]
     robots: Option<EvidenceRefs<'a>>,
-    seq: u64,
+    /// Its number in the chain, from 1.
+    pub seq: u64,
     #[serde(with = "crate::audit::record::time")]
-    time: Timestamp,
+    pub time: Timestamp,
     #[serde(borrow)]
     to: Option<EvidenceRefs<'a>>,
 }
 
 impl<'a> LineRefs<'a> {
-    fn of(line: &'a [u8]) -> Option<Self> {
+    /// Of a line of any kind; `None`: it is none of a log.
+    pub fn of(line: &'a [u8]) -> Option<Self> {
         let refs: Self = serde_json::from_slice(line).ok()?;
         checked_seq(refs.seq).ok().map(|_| refs)
     }

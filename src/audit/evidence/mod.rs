@@ -14,4 +14,4 @@ pub use blob::{Blob, BlobName, Kind};
 pub use blob_store::{BlobStore, Found, name};
 pub use capture::{Answer, Body, CaptureRecord, Failure};
 pub use evidence_index::EvidenceIndex;
-pub(crate) use evidence_index::{each_line, over};
+pub(crate) use evidence_index::{LineRefs, each_line, over};

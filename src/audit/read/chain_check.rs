@@ -1,9 +1,9 @@
 //! Checks one line in its chain: its own hash, and its links to the lines beside it.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Line, Log, Scan, ScanError, ScanItem};
-use crate::audit::{Head, checked_hash, split};
+use crate::audit::{AnyLine, Head, checked_hash, split};
 use crate::types::sanitize::sha256_hex;
 
 /// How a line stands in its chain.
@@ -26,13 +26,6 @@ pub enum Link {
     Differs,
     /// There is no line on that side; before line 1 there is none to be.
     Absent,
-}
-
-/// What every line has.
-#[derive(Deserialize)]
-struct Linked {
-    prev: String,
-    seq: u64,
 }
 
 impl ChainCheck {
@@ -93,7 +86,7 @@ fn beside(wanted: &[u8], log: Log) -> Result<Option<Lines>, ScanError> {
 }
 
 fn fits(earlier: &[u8], later: &[u8]) -> Link {
-    let Ok(Linked { prev, .. }) = serde_json::from_slice(later) else { return Link::Differs };
+    let Ok(AnyLine { prev, .. }) = serde_json::from_slice(later) else { return Link::Differs };
     let Some((canonical, written)) = split(earlier) else { return Link::Differs };
     // Of an earlier line that was changed, its text or its hash may be the one that was chained to.
     let is_fit = prev == written || prev == sha256_hex(&[canonical, b"}"].concat());
@@ -103,7 +96,7 @@ fn fits(earlier: &[u8], later: &[u8]) -> Link {
 /// Of the first line that is there.
 fn begins(line: &[u8]) -> Link {
     match serde_json::from_slice(line) {
-        Ok(Linked { prev, seq: 1 }) if prev != Head::genesis().hash => Link::Differs,
+        Ok(AnyLine { prev, seq: 1, .. }) if prev != Head::genesis().hash => Link::Differs,
         Ok(_) => Link::Absent,
         Err(_) => Link::Differs,
     }

@@ -7,7 +7,7 @@ mod tests;
 use std::borrow::Cow;
 
 use super::raw_record::RawRecord;
-use crate::audit::{Notice, print_time};
+use crate::audit::{AnyLine, Content, Notice, print_time};
 use crate::types::glob::Glob;
 use crate::types::timestamp::Timestamp;
 pub use condition::{Client, Place, PlaceError, Profile, Rule};
@@ -64,38 +64,59 @@ impl CompiledFilter {
         RawRecord::of(line).is_some_and(|raw| self.admits_brief(&raw))
     }
 
-    /// Whether a line is a record, and not a notice.
-    pub fn is_record(line: &[u8]) -> bool {
+    /// Whether the members of a record's line can be read: it is in canonical form as far as that
+    /// can be told at a glance.
+    pub fn is_readable(line: &[u8]) -> bool {
         RawRecord::of(line).is_some()
     }
 
-    /// Whether a notice is meant: where its word is asked for, and nothing that only records have.
-    pub fn admits_notice(&self, notice: &Notice) -> bool {
-        let Filter { since: _, until: _, events, nodes, seqs, .. } = &self.filter;
-        let Filter { origins, agents, reasons, rules, clients, ids, urls, .. } = &self.filter;
+    /// Whether a line is a notice that is meant: its word is asked for, or `any_word` will do, and
+    /// the other conditions hold.
+    pub fn admits_notice(&self, line: &[u8], any_word: bool) -> bool {
+        let is_meant = |notice: &Notice| any_word || self.asks_for(notice.word());
+        matches!(Content::parse(line), Ok(Content::Notice(it)) if is_meant(&it) && self.covers_notice(&it))
+    }
+
+    /// Whether this event is one of those that are asked for.
+    pub fn asks_for(&self, event: &str) -> bool {
+        self.filter.events.iter().any(|wanted| wanted == event)
+    }
+
+    /// Whether all conditions but that of the event hold for a notice. What only records have, it
+    /// has not.
+    pub fn covers_notice(&self, notice: &Notice) -> bool {
+        let Filter { since: _, until: _, events: _, nodes, seqs, origins, agents, .. } =
+            &self.filter;
+        let Filter { reasons, rules, clients, ids, urls, .. } = &self.filter;
         let Filter { sha256s, traces, profiles, exempted_by, .. } = &self.filter;
         let is_of_records =
-            !(origins.is_empty() && agents.is_empty() && reasons.is_empty() && rules.is_empty())
-                || !(clients.is_empty() && ids.is_empty() && urls.is_empty())
-                || !(sha256s.is_empty()
-                    && traces.is_empty()
-                    && profiles.is_empty()
-                    && exempted_by.is_empty());
-        events.iter().any(|event| event == notice.word())
-            && !is_of_records
+            !(reasons.is_empty() && rules.is_empty() && clients.is_empty() && ids.is_empty())
+                || !(urls.is_empty() && sha256s.is_empty() && traces.is_empty())
+                || !(profiles.is_empty() && exempted_by.is_empty());
+        // A robots.txt's rules for all agents are those of an agent that it does not name.
+        let is_of_agent = |glob: &Glob| {
+            notice.agents().any(|agent| agent == "*" || glob.matches(agent.as_bytes()))
+        };
+        !is_of_records
             && self.covers(notice.time(), notice.time())
             && any(seqs, || Some(notice.seq()), |seq, found| seq == found)
             && any(nodes, || notice.node(), |glob, node| glob.matches(node.as_str().as_bytes()))
+            && any(origins, || notice.origin(), |place, origin| place.covers(origin))
+            && any(agents, || Some(()), |glob, ()| is_of_agent(glob))
     }
 
     /// The sort key of lines of several logs: their time, then their identifier; as they are
     /// written, so that texts sort as times do. A notice has no identifier, and stands before the
     /// records of its time.
     pub fn order(line: &[u8]) -> (String, String) {
-        let raw = RawRecord::of_any(line);
         let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).unwrap_or_default();
-        let id = RawRecord::of(line).and_then(|record| record.id());
-        (text(raw.time()), text(id))
+        match RawRecord::of(line) {
+            Some(record) => (text(record.time()), text(record.id())),
+            None => {
+                let time = AnyLine::parse(line).ok().and_then(|any| any.time);
+                (time.map(print_time).unwrap_or_default(), String::new())
+            }
+        }
     }
 
     /// Whether any time from `start` to `end` is meant.

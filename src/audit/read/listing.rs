@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::block::{Log, ScanError};
 use crate::audit::limits::LISTINGS_MAX;
 use crate::audit::segment::{self, FILE_NAME, Found, Lines};
-use crate::audit::{Content, checked_hash};
+use crate::audit::{AnyLine, checked_hash};
 use crate::types::timestamp::Timestamp;
 
 /// One file of the log.
@@ -117,7 +117,7 @@ impl Listing {
             return Ok(Some(segment.clone()));
         }
         let (first_seq, first_time) = match first(path) {
-            Ok(First::Line(first_seq, time)) => (first_seq, Some(time)),
+            Ok(First::Line(first_seq, time)) => (first_seq, time),
             Ok(First::None { bytes }) => {
                 self.lineless.extend((bytes > 0).then(|| (path.to_owned(), bytes)));
                 return Ok(None);
@@ -133,8 +133,8 @@ impl Listing {
 
 /// The beginning of a file.
 enum First {
-    /// Its number and time.
-    Line(u64, Timestamp),
+    /// Its number, and its time where that can be read.
+    Line(u64, Option<Timestamp>),
     None {
         bytes: usize,
     },
@@ -145,9 +145,9 @@ fn first(path: &Path) -> io::Result<First> {
     // A damaged first line is for `verify` to find; its number follows from later lines.
     while let Found::Line(line) = lines.next()? {
         if checked_hash(line).is_ok()
-            && let Ok(content) = Content::parse(line)
+            && let Ok(AnyLine { seq, time, .. }) = AnyLine::parse(line)
         {
-            return Ok(First::Line(content.seq().saturating_sub(lines.number - 1), content.time()));
+            return Ok(First::Line(seq.saturating_sub(lines.number - 1), time));
         }
     }
     match lines.number {

@@ -8,11 +8,13 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
+use crate::audit::LineKind;
+
 /// A record's line.
 #[derive(Clone, Copy, Debug)]
 pub struct RawRecord<'a>(&'a [u8]);
 
-/// How the line of every record begins, and that of no notice.
+/// How the line of every record begins.
 const START: &[u8] = b"{\"agent\":";
 
 macro_rules! markers {
@@ -46,14 +48,10 @@ markers! {
 }
 
 impl<'a> RawRecord<'a> {
-    /// `None`: the line is no record.
+    /// `None`: the line is no record, or does not begin as one in canonical form.
     pub fn of(line: &'a [u8]) -> Option<Self> {
-        line.starts_with(START).then_some(Self(line))
-    }
-
-    /// For any line; only members that all lines have may be read.
-    pub const fn of_any(line: &'a [u8]) -> Self {
-        Self(line)
+        let is_record = matches!(LineKind::of(line), Some(LineKind::Record(_)));
+        (is_record && line.starts_with(START)).then_some(Self(line))
     }
 
     /// The member `agent`.

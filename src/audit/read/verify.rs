@@ -18,6 +18,8 @@ mod recorded;
 mod tests;
 mod times;
 
+use std::collections::BTreeSet;
+
 use chain::Chain;
 use evidence::Checked;
 pub use fault::{At, Fault, Faults, Problem};
@@ -30,7 +32,8 @@ use recorded::Counted;
 use times::Times;
 
 use crate::audit::read::{Extent, Log, Scan, ScanError, ScanItem};
-use crate::audit::{Head, is_written, segment};
+use crate::audit::{Head, is_written, read_log_id, segment};
+use crate::types::log_id::LogId;
 
 /// How often a log is read again because retention removed its beginning during verification.
 const VERIFY_READINGS_MAX: u32 = 3;
@@ -85,7 +88,7 @@ fn read(
         evidence: with_evidence.then(|| Checked::new(&dir)),
         file: None,
         entered: None,
-        findings: Findings { noted: unread, ..Findings::default() },
+        findings: Findings { logs: noted_logs(&log), noted: unread, ..Findings::default() },
         is_running: false,
     };
     let mut scan = Scan::new(log)?;
@@ -119,4 +122,12 @@ fn read(
     }
     scan.doubles().iter().for_each(|(read, second)| reader.double(read, second, is_written));
     Ok((reader.end(), scan.first_seq() > first_seq))
+}
+
+/// The identity that is noted beside the log.
+fn noted_logs(log: &Log) -> BTreeSet<LogId> {
+    match log {
+        Log::Dir(dir) => read_log_id(dir).ok().flatten().into_iter().collect(),
+        Log::Files(_) => BTreeSet::new(),
+    }
 }

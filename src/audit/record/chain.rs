@@ -2,14 +2,15 @@
 //! says; the hash is the SHA-256 of that form, and each line names the hash of the line before. So
 //! `jq -cS 'del(.hash)'` and `sha256sum` check a line without us.
 
-use memchr::memmem;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::denial_record::Record;
+use super::line_kind::LineKind;
 use super::meta_record::Notice;
 use super::node::Node;
 use crate::audit::evidence::BlobName;
+use crate::types::log_id::LogId;
 use crate::types::sanitize::hex;
 use crate::types::timestamp::Timestamp;
 
@@ -31,6 +32,25 @@ pub struct Head {
 pub enum Content {
     Record(Box<Record>),
     Notice(Notice),
+}
+
+/// What any line has, of whatever kind: also one that only a later version understands.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct AnyLine {
+    #[serde(default)]
+    pub id: Option<String>,
+    /// The identity of the log, where it is named and can be read.
+    #[serde(default, deserialize_with = "readable_log")]
+    pub log: Option<LogId>,
+    #[serde(default)]
+    pub node: Option<Node>,
+    /// The hash of the line before.
+    pub prev: String,
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+    /// None where it cannot be read.
+    #[serde(default, deserialize_with = "readable_time")]
+    pub time: Option<Timestamp>,
 }
 
 /// Why a line is none.
@@ -85,14 +105,23 @@ impl Default for Head {
 
 impl Content {
     /// What `line`, without its line end, says. The hash is not checked; see [`checked_hash`].
+    ///
+    /// # Errors
+    ///
+    /// It has no `event`, or one that this version does not know, or not the members of its kind.
     pub fn parse(line: &[u8]) -> Result<Self, LineError> {
         let said = |error: serde_json::Error| LineError::NoRecord(error.to_string());
-        // Only records have a reason: no need to try one after the other.
-        let content = if memmem::find(line, b",\"reason\":\"").is_some() {
-            Self::Record(serde_json::from_slice(line).map_err(said)?)
-        } else {
-            let (canonical, _) = split(line).ok_or(LineError::NoHash)?;
-            Self::Notice(serde_json::from_slice(&[canonical, b"}"].concat()).map_err(said)?)
+        let content = match LineKind::of(line) {
+            Some(LineKind::Record(_)) => Self::Record(serde_json::from_slice(line).map_err(said)?),
+            Some(LineKind::Notice(word)) => {
+                let (canonical, _) = split(line).ok_or(LineError::NoHash)?;
+                Self::Notice(Notice::parse(word, &[canonical, b"}"].concat()).map_err(said)?)
+            }
+            Some(LineKind::Unknown) => {
+                let why = "its event is of a kind that this version does not know";
+                return Err(LineError::NoRecord(why.into()));
+            }
+            None => return Err(LineError::NoRecord("it has no event".into())),
         };
         checked_seq(content.seq()).map(|_| content)
     }
@@ -126,6 +155,13 @@ impl Content {
         match self {
             Self::Record(record) => record.node.as_ref(),
             Self::Notice(notice) => notice.node(),
+        }
+    }
+
+    /// Names the log, where such a line does.
+    pub(crate) const fn set_log(&mut self, log: LogId) {
+        if let Self::Notice(Notice::Started(started)) = self {
+            started.log = Some(log);
         }
     }
 
@@ -163,12 +199,29 @@ pub fn checked_hash(line: &[u8]) -> Result<&str, LineError> {
 
 /// Where the chain stands after `line`, which has no line end, if it is one of its lines.
 pub fn head_of(line: &[u8]) -> Option<Head> {
-    /// What a line has, whatever it says: also one that only a later version understands is whole.
-    #[derive(Deserialize)]
-    struct Numbered {
-        seq: u64,
-    }
     let (_, hash) = split(line)?;
-    let Numbered { seq } = serde_json::from_slice(line).ok()?;
+    let AnyLine { seq, .. } = serde_json::from_slice(line).ok()?;
     Some(Head { hash: hash.to_owned(), seq })
+}
+
+impl AnyLine {
+    /// What `line`, without its line end, has of it. The hash is not checked.
+    pub fn parse(line: &[u8]) -> Result<Self, LineError> {
+        let any: Self =
+            serde_json::from_slice(line).map_err(|error| LineError::NoRecord(error.to_string()))?;
+        checked_seq(any.seq).map(|_| any)
+    }
+}
+
+fn readable_log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LogId>, D::Error> {
+    // A later version may have another member of that name.
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(value.as_str().and_then(LogId::parse))
+}
+
+fn readable_time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.as_deref().and_then(super::time::parse))
 }

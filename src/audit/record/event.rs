@@ -19,9 +19,17 @@ pub enum Event {
 }
 
 impl Event {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Denied, Self::WouldDeny, Self::Exempted, Self::Tunnelled];
+
     /// As records have it.
-    pub fn word(self) -> String {
-        word(self)
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::WouldDeny => "would_deny",
+            Self::Exempted => "exempted",
+            Self::Tunnelled => "tunnelled",
+        }
     }
 }
 
@@ -49,9 +57,4 @@ pub enum RobotsStatus {
     Unavailable,
     /// It is not known whether there are any (RFC 9309 §2.3.1.4).
     Unreachable,
-}
-
-fn word(value: impl Serialize) -> String {
-    let word = serde_json::to_value(value).expect("it is a word");
-    word.as_str().unwrap_or_default().to_owned()
 }

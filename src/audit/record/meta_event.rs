@@ -35,4 +35,6 @@ events! {
     ChangedEvent = "changed";
     ChangesOmittedEvent = "changes_omitted";
     PacedEvent = "paced";
+    EvidenceLostEvent = "evidence_lost";
+    RewoundEvent = "rewound";
 }

@@ -1,5 +1,5 @@
 //! Notices: lines of the chain about the log itself, the proxy and robots.txt files. Members are in
-//! alphabetical order, as in a record. None has a `reason`: only records have that member.
+//! alphabetical order, as in a record.
 //!
 //! To add a kind, write its struct below, with the members that all have (`event`, `node`, `prev`, `seq`,
 //! `time`), and give it a row in [`notices!`].
@@ -9,19 +9,20 @@ use serde::{Deserialize, Serialize};
 use super::change_record::{Changed, ChangesOmitted};
 use super::event::Event;
 use super::meta_event::{
-    ChangedEvent, ChangesOmittedEvent, GapEvent, PacedEvent, PrunedEvent, SettingsEvent,
-    StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
+    ChangedEvent, ChangesOmittedEvent, EvidenceLostEvent, GapEvent, PacedEvent, PrunedEvent,
+    RewoundEvent, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 use super::node::Node;
 use super::paced_record::Paced;
 use super::settings_record::SettingsChanged;
+use crate::types::log_id::LogId;
 use crate::types::timestamp::Timestamp;
 
 /// Makes [`Notice`] of the kinds, each with the type of its `event`.
 macro_rules! notices {
     ($($kind:ident as $event:ident;)+) => {
         /// The kind follows from `event`, which is a member like any other and not the first.
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
         #[serde(untagged)]
         pub enum Notice {
             $($kind($kind),)+
@@ -30,6 +31,14 @@ macro_rules! notices {
         impl Notice {
             /// The `event` of each kind. They are a public interface: a word is added, never changed.
             pub const WORDS: &[&str] = &[$($event::WORD),+];
+
+            /// Reads a notice of the kind `word` from its JSON, which has no `hash`.
+            pub(super) fn parse(word: &str, json: &[u8]) -> serde_json::Result<Self> {
+                match word {
+                    $($event::WORD => serde_json::from_slice(json).map(Self::$kind),)+
+                    _ => Err(serde::de::Error::custom("no notice has that event")),
+                }
+            }
 
             /// Its `event`.
             pub const fn word(&self) -> &'static str {
@@ -73,6 +82,30 @@ notices! {
     Changed as ChangedEvent;
     ChangesOmitted as ChangesOmittedEvent;
     Paced as PacedEvent;
+    EvidenceLost as EvidenceLostEvent;
+    Rewound as RewoundEvent;
+}
+
+impl Notice {
+    /// The origin that it is about, where it is about one.
+    pub fn origin(&self) -> Option<&str> {
+        match self {
+            Self::Changed(changed) => Some(&changed.origin),
+            Self::ChangesOmitted(omitted) => omitted.origin.as_deref(),
+            Self::Paced(paced) => Some(&paced.origin),
+            _ => None,
+        }
+    }
+
+    /// The product tokens that it is about; `*` stands for all that a robots.txt does not name.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        let (agent, touched) = match self {
+            Self::Paced(paced) => (paced.agent.as_deref(), &[][..]),
+            Self::Changed(changed) => (None, &changed.touched[..]),
+            _ => (None, &[][..]),
+        };
+        agent.into_iter().chain(touched.iter().flat_map(|it| &it.agents).map(String::as_str))
+    }
 }
 
 /// Records could not be written, and are lost.
@@ -94,6 +127,22 @@ pub struct Gap {
     pub time: Timestamp,
     /// The error of the operating system.
     pub why: String,
+}
+
+/// Evidence that lines before this one name could not be kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EvidenceLost {
+    pub event: EvidenceLostEvent,
+    /// Its files, as they would be called in the directory of the log.
+    pub evidence: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    pub prev: String,
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Timestamp,
 }
 
 /// The end of the log was no whole line, as after a crash; it was set aside.
@@ -195,6 +244,9 @@ pub struct Started {
     pub digest: String,
     pub event: StartedEvent,
     pub how: StartMode,
+    /// The identity of the log that it goes on with; the writer fills it in. Left out by earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
     pub prev: String,
@@ -206,6 +258,28 @@ pub struct Started {
     pub time: Timestamp,
     /// Of the program.
     pub version: String,
+}
+
+/// At its start the proxy has asked the shared engine for the head of this log that it has seen, and the log does not
+/// have that line: it was cut off, or written anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rewound {
+    pub event: RewoundEvent,
+    /// The hash that the line of that number has now; left out where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_hash: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    pub prev: String,
+    /// The hash of the line that the engine has seen.
+    pub seen_hash: String,
+    /// Its number.
+    pub seen_seq: u64,
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Timestamp,
 }
 
 /// The command that runs the proxy.

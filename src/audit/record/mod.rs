@@ -7,6 +7,7 @@ pub mod change_record;
 pub mod denial_record;
 pub mod event;
 pub mod evidence_refs;
+pub mod line_kind;
 pub mod meta_event;
 pub mod meta_record;
 pub mod node;

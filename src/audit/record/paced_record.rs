@@ -57,7 +57,7 @@ pub struct PaceExemption {
     pub ticket: Option<String>,
     #[serde(with = "super::time")]
     pub until: Timestamp,
-    /// Its reason. Only records have a member of that name.
+    /// Its reason.
     pub why: String,
 }
 

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use super::*;
+use crate::types::log_id::LogId;
 
 /// The names in `dir` that belong to the log, and how long their files are. Whether one has been
 /// compressed already is not reported.
@@ -143,7 +144,13 @@ fn a_crash_while_a_file_is_being_closed_costs_nothing() {
     let old_head = |dir: &Path| {
         let line = fs::read(dir.join("denials-000000000001.jsonl")).unwrap();
         let hash = checked_hash(line.trim_ascii_end()).unwrap().to_owned();
-        crate::audit::record::chain_head::write_head(dir, &Head { hash, seq: 1 }, NOON).unwrap();
+        crate::audit::record::chain_head::write_head(
+            dir,
+            &Head { hash, seq: 1 },
+            LogId([1; 16]),
+            NOON,
+        )
+        .unwrap();
     };
     let unfinished = |dir: &Path| fs::write(dir.join("head.json.tmp"), "{").unwrap();
     let compressed = |dir: &Path| {

@@ -7,12 +7,14 @@ use crate::audit::record::chain::{Content, Head};
 use crate::audit::record::denial_record::Record;
 use crate::audit::record::meta_record::{Notice, Recorded};
 use crate::audit::record::node::Node;
+use crate::types::log_id::LogId;
 use crate::types::timestamp::Timestamp;
 
 #[derive(Debug)]
 pub(super) struct Batch {
     /// The name of this proxy.
     node: Option<Node>,
+    log: LogId,
     /// Where the chain stands after these lines.
     pub head: Head,
     pub lines: Vec<u8>,
@@ -33,9 +35,10 @@ pub(super) struct Batch {
 
 impl Batch {
     /// `recorded`: the records since the last `totals` before them.
-    pub fn after(head: &Head, recorded: Recorded, node: Option<Node>) -> Self {
+    pub fn after(head: &Head, recorded: Recorded, node: Option<Node>, log: LogId) -> Self {
         Self {
             node,
+            log,
             head: head.clone(),
             lines: Vec::new(),
             first: None,
@@ -59,6 +62,7 @@ impl Batch {
     /// Adds a line.
     pub fn push(&mut self, mut content: Content) {
         content.set_node(self.node.clone());
+        content.set_log(self.log);
         if let Content::Notice(Notice::Totals(totals)) = &mut content {
             totals.recorded = Some(std::mem::take(&mut self.recorded));
         }

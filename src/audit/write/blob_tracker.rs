@@ -2,7 +2,7 @@
 //! for as long as the active file names it. The blob writer's thread stores them; only records that
 //! name a new blob wait for it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -26,6 +26,10 @@ const EVIDENCE_TOGETHER_MAX: usize = 1024;
 /// names them.
 const EVIDENCE_WAITING_MAX: usize = 64;
 
+/// Blobs that could not be stored and are named in the log as lost; a capture has about a record's
+/// length, so no more are expected of an hour.
+const EVIDENCE_UNKEPT_MAX: usize = 16_384;
+
 #[derive(Debug)]
 pub(super) struct BlobTracker {
     blob_store: BlobStore,
@@ -44,6 +48,8 @@ pub(super) struct BlobTracker {
     under_way: Option<UnderWay>,
     /// Blobs that could not be stored.
     failed: Vec<Blob>,
+    /// Names of those that could not be stored, and have not been since.
+    unkept: BTreeSet<BlobName>,
 }
 
 /// What is being written.
@@ -62,7 +68,19 @@ impl BlobTracker {
         let (blob_store, known) = (BlobStore::of(audit_dir), LruCache::new(known_max));
         let writer = BlobWriter::start(blob_store.clone())?;
         let (new, order, under_way, failed) = (HashMap::new(), VecDeque::new(), None, Vec::new());
-        Ok(Self { blob_store, writer, durable, known, in_use, new, order, under_way, failed })
+        let unkept = BTreeSet::new();
+        Ok(Self {
+            blob_store,
+            writer,
+            durable,
+            known,
+            in_use,
+            new,
+            order,
+            under_way,
+            failed,
+            unkept,
+        })
     }
 
     /// From now on, whether their names are to be on the disk before the lines.
@@ -120,6 +138,7 @@ impl BlobTracker {
             match put {
                 Ok(()) => {
                     self.failed.retain(|failed| (failed.kind, failed.sha256) != name);
+                    self.unkept.remove(&name);
                     self.known.put(name, ());
                 }
                 Err(error) => {
@@ -144,6 +163,7 @@ impl BlobTracker {
     /// Stops all waiting until the disk answers; returns the blobs concerned.
     pub fn give_up(&mut self) -> Vec<BlobName> {
         let Some(under_way) = &mut self.under_way else { return Vec::new() };
+        self.unkept.extend(under_way.names.iter().copied());
         under_way.is_given_up = true;
         let mut names: Vec<_> = under_way.names.iter().copied().collect();
         self.order.clear();
@@ -158,6 +178,11 @@ impl BlobTracker {
     pub fn is_failing(&self) -> bool {
         !self.failed.is_empty()
             || self.under_way.as_ref().is_some_and(|under_way| under_way.is_given_up)
+    }
+
+    /// Names of blobs that are not stored, and that lines may name; they are given once.
+    pub fn take_unkept(&mut self) -> BTreeSet<BlobName> {
+        std::mem::take(&mut self.unkept)
     }
 
     /// Tries those once more that failed.
@@ -216,6 +241,9 @@ impl BlobTracker {
     /// A few wait for the disk; others for the next record that names them.
     fn note_failed(&mut self, blob: Blob) {
         let name = (blob.kind, blob.sha256);
+        if self.unkept.len() < EVIDENCE_UNKEPT_MAX {
+            self.unkept.insert(name);
+        }
         let is_noted = self.failed.iter().any(|failed| (failed.kind, failed.sha256) == name);
         if !is_noted && self.failed.len() < EVIDENCE_WAITING_MAX {
             self.failed.push(blob);

@@ -67,10 +67,11 @@ impl WriterThread {
     fn write(&mut self, lines: Vec<Content>) {
         let ready = self.check_file();
         self.found.extend(self.in_flight.take_notices(self.found.len()));
-        let mut batch = Batch::after(&self.head, self.recorded, self.config.load().node.clone());
+        let node = self.config.load().node.clone();
+        let mut batch = Batch::after(&self.head, self.recorded, node, self.log);
         let loss = self.status.loss();
         let gap = loss.clone().map(|loss| loss.gap(self.clock.wall()));
-        let own = self.found.iter().cloned().chain(gap);
+        let own = self.found.iter().cloned().chain(gap).chain(self.ending.iter().cloned());
         own.for_each(|notice| batch.push(Content::Notice(notice)));
         let own = batch.places.len();
         for content in lines {
@@ -106,6 +107,7 @@ impl WriterThread {
         self.last = batch.last;
         self.blobs.use_all(batch.names.iter().copied());
         self.found.clear();
+        self.ending.clear();
         if let Some(loss) = loss {
             self.status.said(loss);
         }

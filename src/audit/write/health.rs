@@ -10,6 +10,7 @@ use crate::audit::record::chain::Head;
 use crate::audit::record::meta_event::GapEvent;
 use crate::audit::record::meta_record::{Gap, Notice};
 use crate::runtime::lock::Lock;
+use crate::types::log_id::LogId;
 use crate::types::timestamp::Timestamp;
 
 /// The numbers are of this process.
@@ -17,6 +18,8 @@ use crate::types::timestamp::Timestamp;
 pub struct Health {
     /// Bytes of lines written.
     pub bytes: u64,
+    /// The writer has ended while something could not be written.
+    pub ended_failing: bool,
     /// Attempts to write to the log, or to bring it to the disk, that failed.
     pub errors: u64,
     /// Attempts to keep a piece of evidence that failed.
@@ -25,11 +28,15 @@ pub struct Health {
     pub failing: Option<String>,
     /// The last line.
     pub head: Head,
+    /// The identity of the log; none before the writer is open.
+    pub log: Option<LogId>,
     /// The head in `head.json`, which is on the disk, and when it was noted there; none before the
     /// first of this process.
     pub noted_head: Option<(Head, Timestamp)>,
     /// Records that could not be written. A `gap` counts them in the log later.
     pub lost: u64,
+    /// The log lacks lines that a witness has seen; none while none is known to be missing.
+    pub rewound: Option<String>,
     /// Files of the log that were closed.
     pub segments_closed: u64,
     /// Records written.

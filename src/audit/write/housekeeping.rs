@@ -37,16 +37,22 @@ impl WriterThread {
         });
         // An empty file has no age, and one that could not be closed is not retried at once.
         let rotate = age.map(|age| self.due.rotate.map_or(age, |pause| age.max(pause)));
-        let evidence = self.blobs.end_of_waiting(self.config.load().write_timeout);
+        let evidence = self.end_of_evidence();
         let due = [self.due.flush, self.due.retry, self.due.place, rotate, evidence];
         due.into_iter().flatten().min().unwrap_or_else(monotonic)
+    }
+
+    /// When waiting for the evidence that is being stored ends.
+    fn end_of_evidence(&self) -> Option<Instant> {
+        let due = self.blobs.end_of_waiting(self.config.load().write_timeout)?;
+        Some(self.in_flight.end_of_evidence().map_or(due, |end| due.min(end)))
     }
 
     /// Runs the timers that are due.
     pub(super) fn tend(&mut self) {
         let now = monotonic();
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
-        if is_due(self.blobs.end_of_waiting(self.config.load().write_timeout)) {
+        if is_due(self.end_of_evidence()) {
             self.step();
             self.give_up_evidence();
         }
@@ -70,20 +76,33 @@ impl WriterThread {
 
     /// Writes the last notices, and syncs the file whatever the setting.
     pub(super) fn finish(&mut self) {
-        self.found.extend(self.in_flight.take_last_notices());
-        if !self.found.is_empty() || self.status.has(Trouble::Records) {
+        let mut fails = self.status.has(Trouble::Records) || self.status.has(Trouble::Evidence);
+        self.note_unkept();
+        self.found.extend(self.in_flight.take_notices(0));
+        self.ending.extend(self.in_flight.take_last_notices());
+        let is_all = self.found.is_empty() && self.ending.is_empty();
+        if !is_all || self.status.has(Trouble::Records) {
             // Lost records still need their `gap` in the place where they are missing.
+            self.commit(&mut Vec::new(), &[]);
+        }
+        fails |= self.status.has(Trouble::Records);
+        if self.status.has(Trouble::Records) && self.reserve.give_back() {
             self.commit(&mut Vec::new(), &[]);
         }
         if self.status.has(Trouble::Records) {
             tracing::error!(
                 lost = self.status.health().lost,
-                "the log does not say which records it lacks"
+                "the log does not say which records and which evidence it lacks"
             );
         }
-        if let Err(error) = self.file.sync().and_then(|()| self.write_head()) {
+        let noted = self.file.sync().and_then(|()| self.write_head()).or_else(|error| {
+            fails = true;
+            if self.reserve.give_back() { self.write_head() } else { Err(error) }
+        });
+        if let Err(error) = noted {
             tracing::error!("denial records may not have reached the disk: {error}");
         }
+        self.status.update(|health| health.ended_failing = fails);
     }
 
     /// Reports a failure and schedules a retry.
@@ -106,6 +125,7 @@ impl WriterThread {
             self.blobs.retry();
             if !self.blobs.is_failing() {
                 self.status.end(Trouble::Evidence);
+                self.note_unkept();
             }
         }
     }
@@ -126,7 +146,7 @@ impl WriterThread {
 
     fn write_head(&self) -> io::Result<()> {
         let now = self.clock.wall();
-        write_head(&self.config.load().dir, &self.head, now)?;
+        write_head(&self.config.load().dir, &self.head, self.log, now)?;
         self.status.update(|health| health.noted_head = Some((self.head.clone(), now)));
         Ok(())
     }

@@ -21,6 +21,9 @@ use crate::runtime::lock::Lock;
 /// Notices of the denial log about the proxy itself that wait to be written, as on a full disk.
 pub(crate) const NOTICES_WAITING_MAX: usize = 128;
 
+/// How long before its end the writer stops waiting for evidence.
+const END_TIME: Duration = Duration::from_millis(500);
+
 /// Shared by the writer's thread and its watchdog.
 #[derive(Debug)]
 pub(super) struct InFlight {
@@ -31,6 +34,8 @@ pub(super) struct InFlight {
     /// is blocked on the disk.
     jobs: Lock<mpsc::Receiver<Job>>,
     held: Lock<Held>,
+    /// When the writer is to have ended; none while it goes on.
+    end: Lock<Option<Instant>>,
     /// A step has begun.
     pub begun: Notify,
     /// A step that took too long has ended after all.
@@ -80,8 +85,9 @@ impl InFlight {
         status: Arc<Status>,
         jobs: mpsc::Receiver<Job>,
     ) -> Self {
-        let (jobs, held) = (Lock::new(jobs), Lock::default());
-        Self { config, clock, status, jobs, held, begun: Notify::new(), returned: Notify::new() }
+        let (jobs, held, end) = (Lock::new(jobs), Lock::default(), Lock::default());
+        let (begun, returned) = (Notify::new(), Notify::new());
+        Self { config, clock, status, jobs, held, end, begun, returned }
     }
 
     /// The queue, for as long as the guard lives.
@@ -92,6 +98,17 @@ impl InFlight {
     /// How long a step may take (`audit.write_timeout`).
     pub fn timeout(&self) -> Duration {
         self.config.load().write_timeout
+    }
+
+    /// The writer is to end by then.
+    pub fn end_by(&self, end: Instant) {
+        *self.end.lock() = Some(end);
+    }
+
+    /// Until when evidence may be waited for: a while before the end, so that the last lines come
+    /// into the log.
+    pub fn end_of_evidence(&self) -> Option<Instant> {
+        (*self.end.lock())?.checked_sub(END_TIME)
     }
 
     /// Begins a step, an operation on the disk. Returns whether the step before was given up.

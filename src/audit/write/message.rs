@@ -41,8 +41,15 @@ pub enum WriteError {
 
 /// Why the end of the log may be missing.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the disk of the denial log does not answer: its last lines may not have reached it")]
-pub struct CloseError;
+pub enum CloseError {
+    #[error("the disk of the denial log does not answer: its last lines may not have reached it")]
+    NoAnswer,
+    /// At the end; `lost` records of this process are missing from the log.
+    #[error(
+        "the disk of the denial log cannot be written: {lost} records, and perhaps evidence, are lost"
+    )]
+    NotWritten { lost: u64 },
+}
 
 /// Why evidence was not removed.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@ pub mod lock;
 mod log_dir;
 pub mod message;
 pub mod recover;
+pub(super) mod reserve;
 mod retention;
 mod signals;
 mod watchdog;

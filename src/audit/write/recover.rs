@@ -10,14 +10,16 @@ use super::active_file::ActiveFile;
 use super::lock;
 use super::message::OpenError;
 use crate::audit::config::Config;
-use crate::audit::evidence::BlobName;
-use crate::audit::record::chain::{Content, Head, head_of, split};
-use crate::audit::record::chain_head::read_head;
+use crate::audit::evidence::{BlobName, LineRefs, each_line};
+use crate::audit::record::chain::{Head, head_of, split};
+use crate::audit::record::chain_head::{read_head, read_log_id};
 use crate::audit::record::meta_event::TornEvent;
 use crate::audit::record::meta_record::Torn;
 use crate::audit::record::redact::Redactor;
 use crate::audit::segment::{self, FILE_NAME, Found, Lines, Segment};
+use crate::runtime::crypto_provider::provider;
 use crate::runtime::files;
+use crate::types::log_id::LogId;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
@@ -36,6 +38,8 @@ pub struct Active {
     pub last: Option<Head>,
     /// The evidence that its lines name.
     pub in_use: HashSet<BlobName>,
+    /// The identity of the log, as its lines name it last.
+    pub log: Option<LogId>,
     /// What was at its end and has been set aside.
     pub torn: Option<Torn>,
 }
@@ -86,8 +90,8 @@ pub fn open_active(dir: &Path, now: Timestamp) -> io::Result<Active> {
             dir.join(TORN_NAME).display()
         );
     }
-    let (first, in_use) = read_through(&file)?;
-    Ok(Active { file, first, last: tail.head, in_use, torn })
+    let (first, in_use, log) = read_through(&file)?;
+    Ok(Active { file, first, last: tail.head, in_use, log, torn })
 }
 
 /// Records from before there was a chain have no hash that a line could go on after. Their file is
@@ -173,26 +177,49 @@ pub fn find_head(dir: &Path, active: &Active) -> io::Result<Head> {
     Ok(head)
 }
 
-/// The first line of the file, and the evidence that its lines name.
-fn read_through(file: &ActiveFile) -> io::Result<(Option<First>, HashSet<BlobName>)> {
-    let (mut first, mut in_use) = (None, HashSet::new());
+/// The identity of the log in `dir`: noted beside it, or named by a line. A log that has none, which is new or of an
+/// earlier version, is given one.
+pub fn find_log(dir: &Path, active: &Active) -> io::Result<LogId> {
+    // A file that cannot be used has been said already.
+    if let Some(log) = read_log_id(dir).ok().flatten().or(active.log) {
+        return Ok(log);
+    }
+    for segment in segment::list(dir)?.into_iter().rev() {
+        let mut named = None;
+        let read = each_line(&segment.path, &|| false, &mut |refs, _| named = refs.log.or(named));
+        if let Err(error) = read {
+            unreadable(&segment.path, &error);
+        }
+        if let Some(log) = named {
+            return Ok(log);
+        }
+    }
+    let mut log = LogId([0; 16]);
+    let random = provider().secure_random.fill(&mut log.0);
+    random.map_err(|_| io::Error::other("the system provides no random numbers"))?;
+    Ok(log)
+}
+
+type Through = (Option<First>, HashSet<BlobName>, Option<LogId>);
+
+/// The first line of the file, the evidence that its lines name, and the identity of the log.
+fn read_through(file: &ActiveFile) -> io::Result<Through> {
+    let (mut first, mut in_use, mut log) = (None, HashSet::new(), None);
     let mut lines = Lines::open(file.path())?;
     while lines.bytes < file.len() {
         let number = lines.number;
-        let content = match lines.next()? {
-            Found::Line(line) => Content::parse(line),
+        let refs = match lines.next()? {
+            Found::Line(line) => LineRefs::of(line),
             Found::Rest(_) => continue,
             Found::End => break,
         };
         // A damaged line is for `verify` to find.
-        let Ok(content) = content else { continue };
-        first.get_or_insert(First {
-            seq: content.seq().saturating_sub(number),
-            time: content.time(),
-        });
-        in_use.extend(content.blobs());
+        let Some(refs) = refs else { continue };
+        first.get_or_insert(First { seq: refs.seq.saturating_sub(number), time: refs.time });
+        in_use.extend(refs.blobs());
+        log = refs.log.or(log);
     }
-    Ok((first, in_use))
+    Ok((first, in_use, log))
 }
 
 /// The file that begins latest, apart from the active one. A file that cannot be read is logged,

@@ -4,11 +4,11 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, watch};
@@ -18,7 +18,7 @@ use super::health::{Health, Status};
 use super::in_flight::InFlight;
 use super::log_dir::LogDir;
 use super::message::{CloseError, Job, OpenError, WriteError, Written};
-use super::recover::{find_head, open_active};
+use super::recover::{find_head, find_log, open_active};
 use super::retention::Retention;
 use super::signals::{Events, Signals};
 use super::watchdog::Watchdog;
@@ -29,7 +29,7 @@ use crate::audit::limits::RECORDS_WAITING_MAX;
 use crate::audit::record::denial_record::Record;
 use crate::audit::record::meta_record::Notice;
 use crate::audit::record::redact::Redactor;
-use crate::runtime::clock::Clock;
+use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
 
 /// How long a starting writer tries to lock the directory of records: a reader that checks whether
@@ -39,6 +39,9 @@ const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 /// Closed files whose evidence index waits in memory for retention; for any more, retention reads
 /// the file.
 const CLOSINGS_WAITING_MAX: usize = 1;
+
+/// How long a disk that answers may take for the last lines, at least.
+const END_TIME_MIN: Duration = Duration::from_secs(1);
 
 /// The writer, shared by all threads and runtimes. Dropping it closes it.
 #[derive(Debug)]
@@ -82,6 +85,7 @@ impl Writer {
         let redactor = redactor(&set).map_err(failed)?.into();
         let active = open_active(dir, clock.wall()).map_err(failed)?;
         let head = find_head(dir, &active).map_err(failed)?;
+        let log = find_log(dir, &active).map_err(failed)?;
         let runtime =
             || tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed);
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
@@ -101,7 +105,7 @@ impl Writer {
             Arc::clone(&config),
             Arc::clone(&clock),
             active,
-            (head, log_dir),
+            (head, log, log_dir),
             Arc::clone(&in_flight),
             Arc::clone(&status),
             Events { files: begun, closed },
@@ -190,6 +194,18 @@ impl Writer {
         Ok(())
     }
 
+    /// Notes that the log lacks lines that a witness has seen, and why that is thought: it stays so
+    /// for the life of the process.
+    pub fn note_rewound(&self, why: &str) {
+        tracing::error!("{why}");
+        self.status.update(|health| health.rewound = Some(why.to_owned()));
+    }
+
+    /// The directory of the log.
+    pub fn dir(&self) -> PathBuf {
+        self.config.load().dir.clone()
+    }
+
     /// The current health of the log.
     pub fn health(&self) -> Health {
         self.status.health()
@@ -201,18 +217,37 @@ impl Writer {
     }
 
     /// Writes all queued lines, syncs them to the disk, and ends the threads; later writes fail.
-    /// Fails if the disk does not answer within `audit.write_timeout`, or has not answered before:
-    /// a thread blocked on the disk cannot be ended, and is left behind.
+    ///
+    /// # Errors
+    ///
+    /// The disk does not answer within `audit.write_timeout`, or has not answered before: a thread
+    /// blocked on the disk cannot be ended, and is left behind. Or something could not be written.
     pub fn close(&self) -> Result<(), CloseError> {
+        self.close_by(monotonic() + 2 * self.in_flight.timeout())
+    }
+
+    /// The same, waiting for the disk no longer than until `deadline`.
+    pub fn close_by(&self, deadline: Instant) -> Result<(), CloseError> {
         let Some(threads) = self.threads.lock().take() else {
             return Ok(());
         };
+        // One that answers has a moment for the last lines, whatever has taken the time before.
+        let is_stuck = self.in_flight.since().is_some_and(|since| since.elapsed() > END_TIME_MIN);
+        let deadline = if is_stuck { deadline } else { deadline.max(monotonic() + END_TIME_MIN) };
+        self.in_flight.end_by(deadline);
         self.signals.end.notify_one();
-        let max_wait =
-            || if self.in_flight.is_given_up() { Duration::ZERO } else { self.in_flight.timeout() };
+        let max_wait = || {
+            let left = deadline.saturating_duration_since(monotonic());
+            let is_given_up = self.in_flight.is_given_up();
+            if is_given_up { Duration::ZERO } else { left.min(self.in_flight.timeout()) }
+        };
         // The end of the writer's thread ends retention, too.
         let has_ended = threads.writer.join(max_wait()) && threads.retention.join(max_wait());
-        if has_ended { Ok(()) } else { Err(CloseError) }
+        match self.health() {
+            _ if !has_ended => Err(CloseError::NoAnswer),
+            Health { ended_failing: true, lost, .. } => Err(CloseError::NotWritten { lost }),
+            _ => Ok(()),
+        }
     }
 }
 

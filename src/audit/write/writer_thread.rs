@@ -18,25 +18,34 @@ use super::in_flight::InFlight;
 use super::log_dir::LogDir;
 use super::message::{ForgetError, Job, no_answer};
 use super::recover::{Active, First};
+use super::reserve::Reserve;
 use super::signals::{Events, Signals};
 use crate::audit::config::{CurrentConfig, Sync};
-use crate::audit::evidence::BlobName;
+use crate::audit::evidence::{self, BlobName};
 use crate::audit::limits::RECORDS_WAITING_MAX;
 use crate::audit::record::chain::Head;
-use crate::audit::record::meta_record::{Notice, Recorded};
+use crate::audit::record::meta_event::EvidenceLostEvent;
+use crate::audit::record::meta_record::{EvidenceLost, Notice, Recorded};
 use crate::runtime::clock::{Clock, monotonic};
+use crate::types::log_id::LogId;
+use crate::types::sanitize::hex;
 use crate::types::timestamp::Timestamp;
 
 /// Records that may wait for their evidence while others are written; beyond that, all wait.
 const EVIDENCE_RECORDS_WAITING_MAX: usize = 8192;
+
+/// Names in one notice of lost evidence: its line stays under `RECORD_LINE_BYTES_MAX`.
+const EVIDENCE_LOST_NAMES: usize = 500;
 
 pub(super) struct WriterThread {
     pub(super) config: CurrentConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) file: ActiveFile,
     pub(super) log_dir: LogDir,
+    pub(super) reserve: Reserve,
     /// The last line written.
     pub(super) head: Head,
+    pub(super) log: LogId,
     /// The first line of the file.
     pub(super) first: Option<First>,
     /// The time of the last line written to the open file; none before the first.
@@ -47,6 +56,8 @@ pub(super) struct WriterThread {
     /// Notices to be written before any record: of a torn end that was found, and of the proxy
     /// itself. They wait until they can be written.
     pub(super) found: Vec<Notice>,
+    /// Notices to be written behind all others, and behind the `gap` of lost records.
+    pub(super) ending: Vec<Notice>,
     pub(super) due: Due,
     /// Records in the file since the last `totals`.
     pub(super) recorded: Recorded,
@@ -81,28 +92,31 @@ impl WriterThread {
         config: CurrentConfig,
         clock: Arc<dyn Clock>,
         active: Active,
-        (head, log_dir): (Head, LogDir),
+        (head, log, log_dir): (Head, LogId, LogDir),
         in_flight: Arc<InFlight>,
         status: Arc<Status>,
         events: Events,
     ) -> io::Result<Self> {
-        status.update(|health| health.head = head.clone());
+        status.update(|health| (health.head, health.log) = (head.clone(), Some(log)));
         let blobs = {
             let config = config.load();
             BlobTracker::new(&config.dir, config.sync != Sync::None, active.in_use)?
         };
         Ok(Self {
             blobs,
+            reserve: Reserve::take(&config.load().dir),
             config,
             clock,
             file: active.file,
             log_dir,
             head,
+            log,
             first: active.first,
             last: None,
             status,
             events,
             found: active.torn.map(Notice::Torn).into_iter().collect(),
+            ending: Vec::new(),
             due: Due::default(),
             recorded: Recorded::default(),
             in_flight,
@@ -193,6 +207,7 @@ impl WriterThread {
         self.has_not_kept(&errors);
         if errors.is_empty() && !self.blobs.is_failing() {
             self.status.end(Trouble::Evidence);
+            self.note_unkept();
         }
         self.commit(&mut Vec::new(), &settled);
     }
@@ -203,6 +218,23 @@ impl WriterThread {
         let error = io::Error::new(io::ErrorKind::TimedOut, no_answer(self.in_flight.timeout()));
         self.has_not_kept(&[error]);
         self.commit(&mut Vec::new(), &names);
+    }
+
+    /// Queues a notice of the evidence that lines name, and that is not kept.
+    pub(super) fn note_unkept(&mut self) {
+        let unkept: Vec<_> = self.blobs.take_unkept().into_iter().collect();
+        let time = self.clock.wall();
+        self.found.extend(unkept.chunks(EVIDENCE_LOST_NAMES).map(|names| {
+            let name = |(kind, sha256): &BlobName| evidence::name(*kind, &hex(sha256));
+            Notice::EvidenceLost(EvidenceLost {
+                event: EvidenceLostEvent::It,
+                evidence: names.iter().map(name).collect(),
+                node: None,
+                prev: String::new(),
+                seq: 0,
+                time,
+            })
+        }));
     }
 
     /// Takes over changed settings; `tend`, called next, applies those of the file.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::audit::{Exemption, Notice, Record, Robots, print_time};
+use crate::audit::{Exemption, Record, Robots, print_time};
 
 /// The columns. Their names are a public interface.
 pub const HEADER: [&str; 36] = [
@@ -89,20 +89,6 @@ pub fn row(record: &Record, hash: &str) -> [String; HEADER.len()] {
         record.url_as_received.clone(),
     ]
     .map(|cell| harmless(cell.unwrap_or_default()))
-}
-
-/// The cells of a notice: most are empty.
-pub fn notice(notice: &Notice, hash: &str) -> [String; HEADER.len()] {
-    HEADER.map(|column| {
-        harmless(match column {
-            "seq" => notice.seq().to_string(),
-            "time" => print_time(notice.time()),
-            "event" => notice.word().to_owned(),
-            "hash" => hash.to_owned(),
-            "node" => notice.node().map(ToString::to_string).unwrap_or_default(),
-            _ => String::new(),
-        })
-    })
 }
 
 /// The word that stands for a value in the record.

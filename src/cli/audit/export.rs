@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::bundle;
 use super::filters::{FilterFlags, ProfileFlag};
-use super::form::{Form, Printer, record};
+use super::form::{Form, Printer, only_records, record};
 use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use super::table::Layout;
@@ -41,11 +41,12 @@ count as matching unless --event or what only records have is asked for. It is o
 changed is in it as it is, and said on standard error.
 
 A record that was changed after being written, so that its text is not what its hash was made of, is
-left out in every other format, and said on standard error.
+left out in every other format, and said on standard error. Records are written; what the log says
+of itself (notices), as JSON Lines where --event names it.
 
-Exit codes: 0 done · 1 a record or evidence was changed, or evidence is missing; the rest is
-written; or there is nothing to bundle · 2 usage · 69 there is no log · 74 a part of it could not
-be read, or the output could not be written")]
+Exit codes: 0 done · 1 a record or evidence was changed, evidence is missing, or a line is damaged
+and left out; the rest is written; or there is nothing to bundle · 2 usage · 69 there is no log ·
+74 a part of it could not be read, or the output could not be written")]
 pub struct ExportArgs {
     /// Read these files instead: segments, compressed or not, in any order
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
@@ -77,7 +78,7 @@ enum Format {
 
 /// Runs `courtesy audit export`.
 pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
-    let logs = args.place.logs(&args.files)?;
+    let logs = args.place.logs_once(&args.files)?;
     match args.format() {
         Format::Jsonl => export(args, logs, Some(Form::Json)),
         Format::Csv => export(args, logs, Some(Form::Csv)),
@@ -95,7 +96,12 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
 /// The records in that form; without one, their evidence.
 fn export(args: &ExportArgs, logs: Vec<Log>, form: Option<Form>) -> Result<Exit, Failure> {
     let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
-    let mut search = Search::new(logs, args.filters.filter_with(&args.profile))?;
+    let filter = args.filters.filter_with(&args.profile);
+    match form {
+        Some(form) => form.check(&filter)?,
+        None => only_records(&filter, "WARC has the evidence of records", "--format json")?,
+    }
+    let mut search = Search::new(logs, filter)?;
     if form.is_some() {
         search = search.with_notices();
     }

@@ -7,7 +7,9 @@ use clap::ValueEnum;
 use super::search::Taken;
 use super::sources::Hit;
 use super::{csv_row, table};
-use crate::audit::{Content, Record, split};
+use crate::audit::read::Filter;
+use crate::audit::{Content, Notice, Record, split};
+use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::types::sanitize;
 
 /// The form of printed records (`--format`).
@@ -28,6 +30,14 @@ pub enum Printer<W: Write> {
 }
 
 impl Form {
+    /// Refuses notices in a form that has no place for them.
+    pub fn check(self, filter: &Filter) -> Result<(), Failure> {
+        match self {
+            Self::Csv => only_records(filter, "CSV has a row for each record", "--format json"),
+            Self::Table | Self::Json => Ok(()),
+        }
+    }
+
     /// A table for a terminal, else the lines.
     pub fn for_stdout() -> Self {
         if io::stdout().is_terminal() { Self::Table } else { Self::Json }
@@ -82,10 +92,8 @@ impl<W: Write> Printer<W> {
                 Some((Content::Record(record), hash)) => {
                     sheet.write_record(csv_row::row(&record, hash)).map_err(io_error)?;
                 }
-                Some((Content::Notice(notice), hash)) => {
-                    sheet.write_record(csv_row::notice(&notice, hash)).map_err(io_error)?;
-                }
-                None => return Ok(Taken::Damaged),
+                // See [`Form::check`].
+                Some((Content::Notice(_), _)) | None => return Ok(Taken::Damaged),
             },
         }
         Ok(Taken::Good)
@@ -107,6 +115,15 @@ impl<W: Write> Printer<W> {
             Self::Csv(sheet) => sheet.flush(),
         }
     }
+}
+
+/// Refuses a filter that asks for notices: `why` nothing would be found. `instead`: what prints them.
+pub fn only_records(filter: &Filter, why: &str, instead: &str) -> Result<(), Failure> {
+    let notices: Vec<_> =
+        filter.events.iter().filter(|event| Notice::WORDS.contains(&event.as_str())).collect();
+    let Some(first) = notices.first() else { return Ok(()) };
+    Err(anyhow::anyhow!("{why}, and {first} is a notice: courtesy audit query {instead} prints it"))
+        .or_exit(Exit::Usage)
 }
 
 /// A line as a record, and its hash.

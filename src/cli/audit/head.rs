@@ -4,17 +4,17 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::last_line::last;
+use super::last_line::{LastLine, last_line};
 use super::log_source::LogSourceFlags;
 use super::table::printable;
-use super::witnesses::{Witnesses, head_of};
+use super::witnesses::{Witnesses, head_of, identity};
 use crate::audit::read::Log;
 use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
-use crate::types::timestamp::Timestamp;
+use crate::types::log_id::LogId;
 
 /// The arguments of `courtesy audit head`.
 #[derive(Args, Debug)]
@@ -29,7 +29,8 @@ Examples:
   courtesy audit head --engine                            those of all proxies that share an engine
   courtesy audit head | mail -s 'head of the denial log' auditor@example.org
 
-Exit codes: 0 done · 2 usage · 69 there is no line yet, or the engine cannot be reached")]
+Exit codes: 0 done · 1 lines at the end are damaged and left out · 2 usage · 69 there is no line yet,
+or the engine cannot be reached")]
 pub struct HeadArgs {
     /// Read these files instead
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
@@ -50,26 +51,39 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
     }
     let logs = args.place.logs(&args.files)?;
     let is_alone = logs.len() == 1;
-    let mut text = String::new();
+    let (mut text, mut exit) = (String::new(), Exit::Done);
     for log in logs {
         // Of several, each is named.
         let dir = log.dir();
+        let id = identity(&log);
         let dir = (!is_alone).then(|| dir.to_string_lossy());
-        let (Head { seq, hash }, time) = find(log)?;
+        let LastLine { head: Head { seq, hash }, time, damaged } = find(log)?;
+        if damaged > 0 {
+            let lines = if damaged == 1 { "1 line is" } else { &format!("{damaged} lines are") };
+            eprintln!(
+                "warning: {lines} damaged behind line {seq}, and left out; see courtesy audit verify"
+            );
+            exit = Exit::No;
+        }
         let time = print_time(time);
-        text.push_str(&match (args.format, dir) {
-            (Form::Text, None) => format!("{seq}:{hash}  {time}\n"),
-            (Form::Text, Some(dir)) => format!("{seq}:{hash}  {time}  {}\n", printable(&dir)),
-            (Form::Json, None) => {
-                format!("{}\n", json!({ "hash": hash, "seq": seq, "time": time }))
+        text.push_str(&match args.format {
+            Form::Text => {
+                let dir = dir.map(|dir| format!("  {}", printable(&dir))).unwrap_or_default();
+                format!("{seq}:{hash}  {time}{}{dir}\n", in_text(id))
             }
-            (Form::Json, Some(dir)) => {
-                format!("{}\n", json!({ "dir": dir, "hash": hash, "seq": seq, "time": time }))
+            Form::Json => {
+                let mut object = json!({ "hash": hash, "seq": seq, "time": time });
+                object["log"] = json!(id);
+                if let Some(dir) = dir {
+                    object["dir"] = json!(dir);
+                }
+                let object = without_nulls(object);
+                format!("{object}\n")
             }
         });
     }
     print(text)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// The heads that the engine has seen, each with the name of its proxy.
@@ -78,10 +92,19 @@ fn print_witnessed(args: &HeadArgs) -> Result<Exit, Failure> {
     let mut text = String::new();
     for (proxy, log_head) in &witnesses.heads {
         let (Head { hash, seq }, time) = (head_of(log_head), print_time(log_head.time));
+        let (id, contradicts) = (log_head.log, log_head.contradicts);
         text.push_str(&match args.format {
-            Form::Text => format!("{seq}:{hash}  {time}  {}\n", printable(proxy)),
+            Form::Text => {
+                let against = if contradicts { "  contradicts what was seen before" } else { "" };
+                format!("{seq}:{hash}  {time}{}  {}{against}\n", in_text(id), printable(proxy))
+            }
             Form::Json => {
-                format!("{}\n", json!({ "hash": hash, "proxy": proxy, "seq": seq, "time": time }))
+                let mut object = json!({ "hash": hash, "proxy": proxy, "seq": seq, "time": time });
+                object["log"] = json!(id);
+                if contradicts {
+                    object["contradicts"] = json!(true);
+                }
+                format!("{}\n", without_nulls(object))
             }
         });
     }
@@ -93,7 +116,21 @@ fn print_witnessed(args: &HeadArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Behind the head, so that a file of heads says which log each is of.
+fn in_text(id: Option<LogId>) -> String {
+    id.map(|id| format!("  log:{id}")).unwrap_or_default()
+}
+
+fn without_nulls(mut object: Value) -> Value {
+    if let Value::Object(members) = &mut object {
+        members.retain(|_, value| !value.is_null());
+    }
+    object
+}
+
 /// The last line of the last segment, and when it was written.
-fn find(log: Log) -> Result<(Head, Timestamp), Failure> {
-    last(log)?.ok_or_else(|| anyhow::anyhow!("the log has no line yet")).or_exit(Exit::Unavailable)
+fn find(log: Log) -> Result<LastLine, Failure> {
+    last_line(log)?
+        .ok_or_else(|| anyhow::anyhow!("the log has no line yet"))
+        .or_exit(Exit::Unavailable)
 }

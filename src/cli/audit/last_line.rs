@@ -1,13 +1,8 @@
 //! The last line of a log: where its chain stands.
 
 use crate::audit::read::{Log, Scan, ScanError, ScanItem};
-use crate::audit::{Content, Head, split};
+use crate::audit::{AnyLine, Head, checked_hash};
 use crate::types::timestamp::Timestamp;
-
-/// None in a log that has no line.
-pub fn last(log: Log) -> Result<Option<(Head, Timestamp)>, ScanError> {
-    Ok(last_line(log)?.map(|line| (line.head, line.time)))
-}
 
 /// The last line of a log.
 #[derive(Debug)]
@@ -15,8 +10,8 @@ pub struct LastLine {
     pub head: Head,
     /// When it was written.
     pub time: Timestamp,
-    /// The proxy that wrote it.
-    pub node: Option<String>,
+    /// Lines behind it that are damaged, and so are no head.
+    pub damaged: u64,
 }
 
 /// None in a log that has no line.
@@ -25,15 +20,24 @@ pub fn last_line(log: Log) -> Result<Option<LastLine>, ScanError> {
     let mut last = None;
     while let Some(piece) = scan.next()? {
         let ScanItem::Lines(block) = piece else { continue };
-        // A damaged line is no head; `verify` reports it.
+        let mut damaged = 0;
         let found = block.bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').find_map(|line| {
-            let content = Content::parse(line).ok()?;
-            let (_, hash) = split(line)?;
-            let head = Head { hash: hash.to_owned(), seq: content.seq() };
-            let node = content.node().map(|node| node.to_string());
-            Some(LastLine { head, time: content.time(), node })
+            let found = head(line);
+            damaged += u64::from(found.is_none());
+            found
         });
-        last = found.or(last);
+        last = match (found, last) {
+            (Some((head, time)), _) => Some(LastLine { head, time, damaged }),
+            (None, Some(before)) => Some(LastLine { damaged: before.damaged + damaged, ..before }),
+            (None, None) => None,
+        };
     }
     Ok(last)
+}
+
+/// What a line of any kind is as a head; none where it is damaged.
+fn head(line: &[u8]) -> Option<(Head, Timestamp)> {
+    let hash = checked_hash(line).ok()?.to_owned();
+    let AnyLine { seq, time, .. } = AnyLine::parse(line).ok()?;
+    Some((Head { hash, seq }, time?))
 }

@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use crate::audit::read::{Block, CompiledFilter, ScanError, ScanItem};
-use crate::audit::{Content, Notice, checked_hash, print_time, split};
+use crate::audit::{Content, GapEvent, LineKind, Notice, checked_hash, print_time, split};
 use crate::cli::exit::{Exit, Failure};
 
 /// Selects lines, and counts the rest.
@@ -54,29 +54,45 @@ impl LineSelector {
             self.damaged += u64::from(!is_whole);
             return is_whole;
         }
-        if CompiledFilter::is_record(line) {
+        let is_whole = match LineKind::of(line) {
+            Some(LineKind::Record(_)) => CompiledFilter::is_readable(line) && split(line).is_some(),
+            Some(LineKind::Notice(word)) => {
+                if self.with_notices && self.compiled.asks_for(word) {
+                    return self.select_notice(line);
+                }
+                self.pass_notice(line, word)
+            }
+            Some(LineKind::Unknown) => checked_hash(line).is_ok(),
+            None => false,
+        };
+        self.damaged += u64::from(!is_whole);
+        false
+    }
+
+    /// A notice of a kind that is asked for.
+    fn select_notice(&mut self, line: &[u8]) -> bool {
+        let content = Content::parse(line);
+        let Ok(Content::Notice(notice)) = content else {
+            self.damaged += 1;
             return false;
+        };
+        self.compiled.covers_notice(&notice)
+    }
+
+    /// A notice that is not asked for; whether it is whole. Records that could not be written are
+    /// missing from every answer.
+    fn pass_notice(&self, line: &[u8], word: &str) -> bool {
+        let is_whole = checked_hash(line).is_ok();
+        if is_whole
+            && word == GapEvent::WORD
+            && let Ok(Content::Notice(notice)) = Content::parse(line)
+        {
+            note_lost(&notice, &self.compiled);
         }
-        match Content::parse(line) {
-            Ok(Content::Notice(notice))
-                if self.with_notices && self.compiled.admits_notice(&notice) =>
-            {
-                true
-            }
-            Ok(Content::Notice(notice)) if checked_hash(line).is_ok() => {
-                note_lost(&notice, &self.compiled);
-                false
-            }
-            // Also a record that is not in canonical form: filters cannot read it.
-            Ok(_) | Err(_) => {
-                self.damaged += 1;
-                false
-            }
-        }
+        is_whole
     }
 }
 
-/// Records that could not be written are missing from every answer.
 fn note_lost(notice: &Notice, compiled: &CompiledFilter) {
     if let Notice::Gap(gap) = notice
         && compiled.covers(gap.since, gap.time)

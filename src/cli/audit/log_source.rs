@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::last_line::last_line;
+use super::table::printable;
+use super::witnesses::identity;
 use crate::audit::read::Log;
 use crate::audit::{HEAD_NAME, segment};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
 use crate::config::Settings;
+use crate::types::log_id::LogId;
 
 /// Logs that are read together: each takes two descriptors and the memory for a few lines.
 const LOGS_MAX: usize = 400;
@@ -38,6 +42,23 @@ impl LogSourceFlags {
     /// The logs, at least one, each once; `files`, where there are any, are one.
     pub fn logs(&self, files: &[PathBuf]) -> Result<Vec<Log>, Failure> {
         self.logs_if(files, is_log)
+    }
+
+    /// As [`Self::logs`], for counting: of several directories that have the same lines of one log,
+    /// the one that has them all is read. That is said on standard error.
+    pub fn logs_once(&self, files: &[PathBuf]) -> Result<Vec<Log>, Failure> {
+        let logs = self.logs(files)?;
+        Ok(if logs.len() > 1 { each_line_once(logs) } else { logs })
+    }
+
+    /// The logs of all runs, the latest first, where no other log is named.
+    pub fn logs_of_runs(&self, files: &[PathBuf]) -> Result<Vec<Log>, Failure> {
+        if !files.is_empty() || !self.dir.is_empty() || self.run.is_some() {
+            return Ok(Vec::new());
+        }
+        let runs = self.config.load()?.settings.state_dir.join("runs");
+        let dirs = ids(&runs).into_iter().rev().map(|id| runs.join(id).join("audit"));
+        Ok(dirs.filter(|dir| is_log(dir)).map(Log::Dir).collect())
     }
 
     /// As [`Self::logs`], for following: the first line may be still to come.
@@ -81,6 +102,57 @@ fn each_once(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let is_new =
         |dir: &&PathBuf| seen.insert(dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()));
     dirs.iter().filter(is_new).cloned().collect()
+}
+
+/// Which lines of which log a directory has.
+struct Extent {
+    log: LogId,
+    first: u64,
+    last: u64,
+}
+
+impl Extent {
+    /// None of a log without an identity, or that cannot be read, which reading it reports.
+    fn of(log: &Log) -> Option<Self> {
+        let last = last_line(log.clone()).ok()??.head.seq;
+        let first = segment::list(&log.dir()).ok()?.first()?.first_seq;
+        Some(Self { log: identity(log)?, first, last })
+    }
+
+    const fn has_all_of(&self, other: &Self) -> bool {
+        self.first <= other.first && other.last <= self.last
+    }
+}
+
+/// Without the logs whose lines are all in another one.
+fn each_line_once(logs: Vec<Log>) -> Vec<Log> {
+    let mut kept: Vec<(Log, Option<Extent>)> = Vec::new();
+    let say = |one: &Log, other: &Log, what: &str| {
+        let [one, other] = [one, other].map(|log| printable(&log.dir().to_string_lossy()));
+        eprintln!("note: {one} and {other} have lines of the same log: {what}");
+    };
+    for log in logs {
+        let extent = Extent::of(&log);
+        let same = kept.iter().position(|(_, other)| match (&extent, other) {
+            (Some(a), Some(b)) => a.log == b.log && a.first <= b.last && b.first <= a.last,
+            _ => false,
+        });
+        match same.map(|at| (at, &kept[at])) {
+            Some((_, (other, Some(b)))) if extent.as_ref().is_some_and(|a| b.has_all_of(a)) => {
+                say(&log, other, "they are counted once");
+            }
+            Some((at, (other, Some(b)))) if extent.as_ref().is_some_and(|a| a.has_all_of(b)) => {
+                say(&log, other, "they are counted once");
+                kept[at] = (log, extent);
+            }
+            Some((_, (other, _))) => {
+                say(&log, other, "those that are in both are counted twice");
+                kept.push((log, extent));
+            }
+            None => kept.push((log, extent)),
+        }
+    }
+    kept.into_iter().map(|(log, _)| log).collect()
 }
 
 /// Checked first: "no log" would be wrong for a directory that this user may not read.

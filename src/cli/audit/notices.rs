@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::audit::{
-    Changed, ChangesOmitted, Notice, Omission, Paced, Recorded, SettingsChanged, Started, Totals,
-    print_time,
+    Changed, ChangesOmitted, Notice, Omission, Paced, Recorded, Rewound, SettingsChanged, Started,
+    Totals, print_time,
 };
 use crate::cli::audit::csv_row::word;
 use crate::cli::human_duration::{human_duration, seconds};
@@ -33,6 +33,10 @@ pub fn words(notice: &Notice) -> String {
         Notice::Changed(changed) => of_change(changed),
         Notice::ChangesOmitted(omitted) => of_omission(omitted),
         Notice::Paced(paced) => of_delay(paced),
+        Notice::Rewound(rewound) => of_rewinding(rewound),
+        Notice::EvidenceLost(lost) => {
+            format!("evidence could not be kept: {}", lost.evidence.join(", "))
+        }
     }
 }
 
@@ -88,6 +92,18 @@ fn of_delay(paced: &Paced) -> String {
     format!(
         "requests of {agents} to {origin} {verb} {delay} apart{clamped}: line {line} of its robots.txt, \"{text}\"{}{unseen}",
         exempted.unwrap_or_default()
+    )
+}
+
+fn of_rewinding(rewound: &Rewound) -> String {
+    let Rewound { seen_seq, seen_hash, found_hash, .. } = rewound;
+    let found = match found_hash {
+        Some(hash) => format!("it is {}", shown(hash)),
+        None => "there was none of that number".into(),
+    };
+    format!(
+        "the shared engine had seen line {seen_seq} as {}, and {found}: the log was cut off or written anew",
+        shown(seen_hash)
     )
 }
 

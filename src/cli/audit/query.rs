@@ -45,8 +45,11 @@ The hash of each record that matches is made again. One that was changed after b
 marked with ! before its number in the table, printed as it is in JSON, left out of CSV, and counted
 on standard error. Whether lines were removed or exchanged is for courtesy audit verify to say.
 
-Exit codes: 0 done, whether or not there was any · 1 a record that matches was changed · 2 usage ·
-69 there is no log · 74 a part of it could not be read")]
+Records are printed; what the log says of itself (notices), where --event names it. CSV has records
+alone.
+
+Exit codes: 0 done, whether or not there was any · 1 a line that matches was changed, or a line is
+damaged and left out · 2 usage · 69 there is no log · 74 a part of it could not be read")]
 pub struct QueryArgs {
     /// Read these files instead: segments, compressed or not, in any order
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
@@ -74,15 +77,23 @@ pub struct QueryArgs {
     place: LogSourceFlags,
 }
 
+impl QueryArgs {
+    fn form(&self) -> Form {
+        self.format.unwrap_or_else(Form::for_stdout)
+    }
+}
+
 /// Runs `courtesy audit query`.
 pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
     let logs = if args.follow {
         args.place.logs_to_come(&args.files)
     } else {
-        args.place.logs(&args.files)
+        args.place.logs_once(&args.files)
     }?;
     let with_nodes = logs.len() > 1;
-    let mut search = Search::new(logs, args.filters.filter_with(&args.profile))?.with_notices();
+    let filter = args.filters.filter_with(&args.profile);
+    args.form().check(&filter)?;
+    let mut search = Search::new(logs, filter)?.with_notices();
     match print(args, &mut search, with_nodes) {
         Err(failure) if failure.is_broken_pipe() => Ok(Exit::Done),
         outcome => outcome.map(|changed_are| search.conclude(changed_are)),
@@ -96,8 +107,7 @@ fn print(args: &QueryArgs, search: &mut Search, with_nodes: bool) -> Result<&'st
     let output = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let layout = if args.wide { Layout::wide() } else { Layout::of_output(is_terminal) };
     let layout = if with_nodes { layout.with_nodes() } else { layout };
-    let form = args.format.unwrap_or_else(Form::for_stdout);
-    let printer = Printer::new(form, output, is_terminal, layout)?;
+    let printer = Printer::new(args.form(), output, is_terminal, layout)?;
     let mut counter = Counter { printer, left: args.limit.unwrap_or(u64::MAX) };
     let mut goes_on = match args.tail {
         None => counter.left > 0 && search.run(&mut |hit| counter.print(hit))?.is_continue(),

@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::filters::FilterFlags;
+use super::form::only_records;
 use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use crate::audit::read::Log;
@@ -30,8 +31,9 @@ Examples:
   courtesy audit replay --since 7d --origin '*.example.com'
   courtesy audit replay --run last --format json | jq 'select(.outcome == \"differs\")'
 
-Exit codes: 0 as recorded (with --profile: also where it differs) · 1 an answer differs, or evidence
-or a record is missing or was changed · 74 a part of the log could not be read")]
+Exit codes: 0 as recorded (with --profile: also where it differs) · 1 an answer differs, evidence or
+a record is missing or was changed, or a line is damaged and left out · 74 a part of the log could
+not be read")]
 pub struct ReplayArgs {
     /// Read these files alone [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
@@ -60,7 +62,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
 }
 
 fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
-    let logs = args.place.logs(&args.files)?;
+    let logs = args.place.logs_once(&args.files)?;
     let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
     let replay = match args.profile {
         Some(name) => Replay::under(
@@ -74,7 +76,9 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     let mut replay = dirs[1..].iter().fold(replay, |replay, dir| replay.and(dir));
     let mut output = BufWriter::new(io::stdout().lock());
     let (mut count, mut printed) = (Count::default(), 0);
-    let mut search = Search::new(logs, args.filters.filter())?;
+    let filter = args.filters.filter();
+    only_records(&filter, "records are decided again", "--format json")?;
+    let mut search = Search::new(logs, filter)?;
     // It reads to the end, whatever is found.
     let _ = search.run(&mut |hit| {
         if hit.is_changed {

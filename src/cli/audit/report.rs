@@ -18,7 +18,7 @@ use super::time_arg;
 use super::verify::{Heads, heads, only_of_one};
 use crate::audit::read::filter::{Filter, Place, PlaceError};
 use crate::audit::read::report::{Report, Request, Survey, Verified};
-use crate::audit::read::verify::{GivenHead, verify};
+use crate::audit::read::verify::verify;
 use crate::audit::read::{Log, Scan, ScanItem};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output;
@@ -48,8 +48,8 @@ notes in its log from time to time. All times are UTC.
 The hash of each line is made again. A line that was changed after being written is not counted, and
 said in the heading. Whether lines were removed or exchanged is for courtesy audit verify to say.
 
-Exit codes: 0 done · 1 lines were changed, or --verify found faults · 2 usage · 69 there is no log ·
-74 a part of it could not be read, or the output could not be written")]
+Exit codes: 0 done · 1 lines were changed or damaged and are left out, or --verify found faults ·
+2 usage · 69 there is no log · 74 a part of it could not be read, or the output could not be written")]
 pub struct ReportArgs {
     /// From then on: 2h, 7d (ago), yesterday, 2026-11-20, '2026-11-20 12:44' (UTC), 2026-11-20T12:00:00+01:00
     #[arg(long, value_name = "TIME", value_parser = time_arg::since)]
@@ -113,12 +113,13 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         origins: args.origin.iter().map(|wanted| wanted.place.clone()).collect(),
         ..Filter::default()
     };
-    let logs = args.place.logs(&[])?;
+    let logs = args.place.logs_once(&[])?;
     let verified = args.verify.then(|| verified(&logs, &args.head)).transpose()?;
     let mut survey = Survey::of(filter);
     let read = read_all(logs, args.since, &mut survey)?;
     let exit = match &verified {
         Some(verified) if !verified.holds && read == Exit::Done => Exit::No,
+        Some(verified) if verified.is_without_heads && read == Exit::Done => Exit::Unavailable,
         _ => read,
     };
     let report = survey.finish(Request {
@@ -128,20 +129,19 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         verified,
     });
     write(args, &report)?;
-    let is_changed = report.missing.changed_lines > 0;
-    Ok(if is_changed && exit == Exit::Done { Exit::No } else { exit })
+    let is_left_out = report.missing.changed_lines + report.missing.unreadable_lines > 0;
+    Ok(if is_left_out && exit == Exit::Done { Exit::No } else { exit })
 }
 
 /// Verifies each log for itself, the evidence too, against the published heads that are given.
 fn verified(logs: &[Log], heads: &[Heads]) -> Result<Verified, Failure> {
-    let published: Vec<_> = heads.iter().flat_map(|heads| heads.0.clone()).collect();
-    let given: Vec<_> = published.iter().cloned().map(GivenHead::published).collect();
+    let given: Vec<_> = heads.iter().flat_map(|heads| heads.0.clone()).collect();
     only_of_one(logs, &given)?;
     let mut progress = Progress::new();
     let each = logs.iter().map(|log| {
         let findings =
             verify(log, &given, true, &mut |extent, lines| progress.at(|| extent, lines))?;
-        Ok(Verified::of(&findings, &published))
+        Ok(Verified::of(&findings))
     });
     let each = each.collect::<Result<Vec<_>, Failure>>()?;
     Ok(Verified::together(each))

@@ -7,7 +7,7 @@ use super::line_selector::LineSelector;
 use super::progress::Progress;
 use super::sources::{Hit, Source, extent, merge};
 use super::time_arg;
-use crate::audit::Content;
+use crate::audit::AnyLine;
 use crate::audit::read::{CompiledFilter, Filter, Log};
 use crate::cli::exit::{Exit, Failure};
 
@@ -72,7 +72,7 @@ impl Search {
 
     /// Reports damaged and changed lines; `changed_are`: what was done with changed lines, as "left
     /// out". A part of the log that could not be read makes it [`Exit::InputOutput`] or, where this
-    /// user may not read it, [`Exit::Permission`], a changed line [`Exit::No`].
+    /// user may not read it, [`Exit::Permission`], a changed or damaged line [`Exit::No`].
     pub fn conclude(self, changed_are: &str) -> Exit {
         let LineSelector { damaged, changed, first_changed, unreadable, .. } = self.selector;
         if damaged > 0 {
@@ -86,7 +86,7 @@ impl Search {
                  was made of; the first is {first}; see courtesy audit verify"
             );
         }
-        match (unreadable, changed) {
+        match (unreadable, changed + damaged) {
             (Some(exit), _) => exit,
             (None, 0) => Exit::Done,
             (None, _) => Exit::No,
@@ -130,6 +130,6 @@ fn hand(
 
 /// The id of a line.
 fn named(line: &[u8]) -> String {
-    Content::parse(line)
-        .map_or_else(|_| "no record any more".into(), |it| format!("number {}", it.seq()))
+    AnyLine::parse(line)
+        .map_or_else(|_| "no record any more".into(), |any| format!("number {}", any.seq))
 }

@@ -37,8 +37,10 @@ was found, and how many lines come after it. head.json beside the log, which the
 checked, too, but is no published head.
 
 With --engine it is held against the heads that the shared engine of the settings has seen: those of
-the proxies whose node (audit.node) is that of the log's last line. Each proxy passes on its head
-with its beats, so an end that was cut off at one shows at the others.
+the log, by its identity, and of the proxies whose node (audit.node) a line names, where these name
+no log. Each proxy passes on its head with its beats, so an end that was cut off at one shows at the
+others. A head of another log is named, and says nothing of this one. Where there is none of this
+one, the first sentence says so.
 
 A FILE ending in .tar is a bundle (courtesy audit export --format bundle): a part of a log, with its
 evidence. That it begins later than line 1 is no fault; a head of a line before or after it says
@@ -54,9 +56,10 @@ Examples:
   courtesy audit verify --dir /mnt/backup/audit --format json | jq .faults
   courtesy audit verify --head heads.txt --format json | jq .published
 
-Exit codes: 0 the log holds, under a published head or in itself · 1 it does not: the first fault is
-printed first, or why it is no bundle · 69 there is no log, the bundle is of a later version, or the
-engine cannot be reached · 74 it cannot be read")]
+Exit codes: 0 the log holds, under a head or, where none was asked for, in itself · 1 it does not: the
+first fault is printed first, or why it is no bundle · 69 it holds in itself, and no head of this log
+is there to hold it against (--engine; --head with heads of other logs alone); there is no log, the
+bundle is of a later version, or the engine cannot be reached · 74 it cannot be read")]
 pub struct VerifyArgs {
     /// Check these files alone, as the log they are together, or one bundle [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
@@ -79,7 +82,6 @@ pub struct VerifyArgs {
 /// Runs `courtesy audit verify`.
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
-    let heads: Vec<_> = heads.into_iter().map(GivenHead::published).collect();
     if args.files.iter().any(|file| is_bundle(file)) {
         return check_bundle(args, &heads);
     }
@@ -121,7 +123,9 @@ impl Against {
 fn check(args: &VerifyArgs, log: &Log, against: &Against) -> Result<Findings, Failure> {
     let mut progress = Progress::new();
     let mut tell = |extent, lines| progress.at(|| extent, lines);
-    Ok(verify(log, &against.heads_of(log), !args.no_evidence, &mut tell)?)
+    let mut findings = verify(log, &against.heads_of(log), !args.no_evidence, &mut tell)?;
+    findings.is_engine_asked = against.witnesses.is_some();
+    Ok(findings)
 }
 
 fn check_bundle(args: &VerifyArgs, heads: &[GivenHead]) -> Result<Exit, Failure> {
@@ -137,8 +141,12 @@ fn check_bundle(args: &VerifyArgs, heads: &[GivenHead]) -> Result<Exit, Failure>
     Ok(exit(&checked.findings))
 }
 
-const fn exit(findings: &Findings) -> Exit {
-    if findings.faults.count == 0 { Exit::Done } else { Exit::No }
+fn exit(findings: &Findings) -> Exit {
+    match findings.faults.count {
+        0 if findings.is_without_heads() => Exit::Unavailable,
+        0 => Exit::Done,
+        _ => Exit::No,
+    }
 }
 
 /// A published head belongs to one log, and does not name which.
@@ -155,13 +163,14 @@ pub fn only_of_one(logs: &[Log], heads: &[GivenHead]) -> Result<(), Failure> {
 /// that of the worst.
 fn check_each(args: &VerifyArgs, logs: &[Log], against: &Against) -> Result<Exit, Failure> {
     only_of_one(logs, &against.published)?;
-    let (mut objects, mut is_whole, mut holds) = (Vec::new(), true, true);
+    let (mut objects, mut is_whole, mut holds, mut is_held) = (Vec::new(), true, true, true);
     for log in logs {
         let dir = log.dir();
         let dir = dir.to_string_lossy();
         let outcome = check(args, log, against);
         is_whole &= outcome.is_ok();
         holds &= outcome.as_ref().is_ok_and(|findings| findings.faults.count == 0);
+        is_held &= outcome.as_ref().is_ok_and(|findings| !findings.is_without_heads());
         match (args.format, outcome) {
             (Form::Text, Ok(findings)) => {
                 print(format!("{}:\n{}\n", printable(&dir), against.text(&findings)))?
@@ -184,13 +193,19 @@ fn check_each(args: &VerifyArgs, logs: &[Log], against: &Against) -> Result<Exit
     match args.format {
         Form::Text => print(format!(
             "{}\n",
-            if holds { "All of them hold." } else { "Not all of them hold." }
+            match (holds, is_held) {
+                (true, true) => "All of them hold.",
+                (true, false) =>
+                    "All of them hold in themselves; not of all is there a head to hold them against.",
+                (false, _) => "Not all of them hold.",
+            }
         ))?,
         Form::Json => print(format!("{:#}\n", json!({ "holds": holds, "logs": objects })))?,
     }
     Ok(match (is_whole, holds) {
         (false, _) => Exit::InputOutput,
         (true, false) => Exit::No,
+        (true, true) if !is_held => Exit::Unavailable,
         (true, true) => Exit::Done,
     })
 }

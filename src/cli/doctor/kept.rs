@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
 
-use super::super::audit::last_line::last;
+use super::super::audit::last_line::last_line;
 use super::super::store::size;
 use super::finding::Finding;
 use crate::audit::read::Log;
@@ -30,8 +30,8 @@ pub fn records(settings: &Settings) -> Finding {
     }
     let is_written = is_written(&dir);
     let noted = read_head(&dir);
-    let last = match last(Log::Dir(dir.clone())) {
-        Ok(last) => last.map_or(0, |(head, _)| head.seq),
+    let last = match last_line(Log::Dir(dir.clone())) {
+        Ok(last) => last.map_or(0, |last| last.head.seq),
         Err(error) => {
             return Finding::bad(subject, format!("{:#}", anyhow::Error::from(error)), VERIFY);
         }

@@ -66,7 +66,11 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         Reloader { args, overrides, clock, components, server: &server, level, watch, waiting };
     let signal = runtime.block_on(run_until_stopped(&mut signals, reloader));
     watchdog.abort();
+    let witness = server.witness();
     let closed = drain(signal, server, &admin, components);
+    if let Some(witness) = witness.filter(|_| !matches!(closed, Err(CloseError::NoAnswer))) {
+        runtime.block_on(witness.send_last());
+    }
     drop(admin);
     drop(run_file);
     closed.or_exit(Exit::InputOutput)?;
@@ -140,9 +144,9 @@ fn drain(
     );
     service_manager::stopping();
     admin.note_draining();
-    server.stop();
+    let deadline = server.stop();
     components.lifecycle.stopped(signal);
-    components.audit.close()
+    components.audit.close_by(deadline)
 }
 
 /// Binds the sockets that were not inherited.

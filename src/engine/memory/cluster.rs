@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::engine::clock::{Micros, micros};
 use crate::engine::config::member;
 use crate::engine::lease_token::AHEAD_MAX;
-use crate::engine::log_head::LogHead;
+use crate::engine::log_head::{LogHead, NUMBER_MAX, against};
 use crate::engine::members::{Heartbeat, MISSED_MAX, heartbeat_interval};
 
 /// A log's head is kept for 400 days.
@@ -20,8 +20,8 @@ pub(super) struct Cluster {
     pub about: BTreeMap<String, (u8, u32)>,
     /// When the data began.
     pub epoch: Option<Micros>,
-    /// The head of each log, and when it was noted.
-    pub heads: BTreeMap<String, (Micros, LogHead)>,
+    /// The head of each log, or what contradicts it, with its proxy, and when it was noted.
+    pub heads: BTreeMap<String, (Micros, String, LogHead)>,
     /// The process of each name that beat last, and when.
     processes: BTreeMap<String, (String, Micros)>,
 }
@@ -42,6 +42,19 @@ pub(super) struct HeartbeatRequest<'a> {
 }
 
 impl Cluster {
+    /// The head of a log moves forward only: once it is contradicted, it stays as it is, and what
+    /// comes later is kept beside it.
+    fn note_head(&mut self, proxy: &str, head: LogHead, now: Micros) {
+        let place = head.place(proxy);
+        let beside = against(&place);
+        let is_against = self.heads.get(&place).is_some_and(|(_, _, seen)| {
+            head.is_against(seen) || seen.number <= NUMBER_MAX && self.heads.contains_key(&beside)
+        });
+        let place = if is_against { beside } else { place };
+        let head = LogHead { contradicts: is_against, ..head };
+        self.heads.insert(place, (now, proxy.to_owned(), head));
+    }
+
     pub(super) fn heartbeat(&mut self, request: &HeartbeatRequest<'_>, now: Micros) -> Heartbeat {
         let epoch = self.epoch.filter(|epoch| *epoch <= now + AHEAD_MAX).unwrap_or(now);
         self.epoch = Some(epoch);
@@ -54,9 +67,9 @@ impl Cluster {
         self.about.insert(own, (request.format, request.settings));
         self.about.retain(|proxy, _| self.members.contains_key(proxy));
         if let Some(head) = request.head {
-            self.heads.insert(request.proxy.to_owned(), (now, head));
+            self.note_head(request.proxy, head, now);
         }
-        self.heads.retain(|_, (noted, _)| *noted + HEAD_KEPT >= now);
+        self.heads.retain(|_, (noted, ..)| *noted + HEAD_KEPT >= now);
         let is_same = |about: &&(u8, u32)| about.1 == request.settings;
         let oldest = self.about.values().map(|(format, _)| *format).min();
         Heartbeat {

@@ -41,7 +41,8 @@ impl RedisEngine {
         let mut faults = Faults::default();
         self.probe_knowledge(&site, &mut faults).await;
         self.probe_pace(&site, &mut faults).await;
-        self.set_head(LogHead { number: 1, hash: [0; 32], time: Timestamp::from_millis(0) });
+        let time = Timestamp::from_millis(0);
+        self.set_head(LogHead { log: None, number: 1, hash: [0; 32], time, contradicts: false });
         faults.note(Operation::Heartbeat, self.heartbeat().await);
         faults.note(Operation::Heads, self.heads().await);
         self.remove(&site, &mut faults).await;

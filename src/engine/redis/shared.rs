@@ -128,6 +128,8 @@ impl Shared {
             head.map_or_else(Vec::new, |head| self.head_text(head).into_bytes()),
             self.config.process.clone().into_bytes(),
             boolean(!self.has_beaten.load(Ordering::Relaxed)),
+            head.map_or_else(Vec::new, |head| head.place(&self.config.name).into_bytes()),
+            number(head.is_some_and(|head| head.contradicts).into()),
         ];
         let keys = ["members", "about", "epoch", "heads"].map(|name| self.keys.cluster(name));
         let keys = keys.into_iter().chain([self.keys.name(&self.config.name)]).collect();
@@ -135,8 +137,9 @@ impl Shared {
     }
 
     fn head_text(&self, head: LogHead) -> String {
-        let LogHead { number, hash, time } = head;
-        format!("{number} {} {} {}", hex(&hash), time.millis(), self.config.version)
+        let LogHead { number, hash, time, .. } = head;
+        let (hash, Config { version, name, .. }) = (hex(&hash), &self.config);
+        format!("{number} {hash} {} {version} {name}", time.millis())
     }
 
     /// Takes the reply to a heartbeat.

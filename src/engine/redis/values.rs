@@ -12,7 +12,7 @@ use crate::engine::error::{Error, ErrorKind};
 use crate::engine::format;
 use crate::engine::hold::{Hold, HoldCause};
 use crate::engine::lease_token::LeaseToken;
-use crate::engine::log_head::LogHead;
+use crate::engine::log_head::{LogHead, NamedHeads, in_order};
 use crate::engine::lookup::{
     KNOWN_BYTES_MAX, LEASE, LookupOutcome, LookupResponse, PublishOutcome,
 };
@@ -20,15 +20,13 @@ use crate::engine::members::MEMBERS_MAX;
 use crate::engine::presence::Presence;
 use crate::engine::slots::ReservedSlots;
 use crate::engine::stats::Operation;
+use crate::types::log_id::LogId;
 use crate::types::sanitize::digest;
 use crate::types::timestamp::Timestamp;
 
 /// Heads of logs are read in steps of about so many, and so many at most.
 const HEADS_STEP: u64 = 1000;
 const HEADS_MAX: usize = 100_000;
-
-/// The heads of logs by the names of their proxies.
-type Heads = Vec<(String, LogHead)>;
 
 /// A stored value.
 pub(super) enum StoredValue<T> {
@@ -185,7 +183,7 @@ fn read_hold(parts: &mut Parts, hold_max: Duration) -> Option<Option<Hold>> {
 }
 
 /// The heads of all logs.
-pub(super) async fn heads(shared: &Shared) -> Result<Heads, Error> {
+pub(super) async fn heads(shared: &Shared) -> Result<NamedHeads, Error> {
     let mut heads = Vec::new();
     let mut cursor = b"0".to_vec();
     loop {
@@ -200,34 +198,38 @@ pub(super) async fn heads(shared: &Shared) -> Result<Heads, Error> {
         let (next, some) = heads_of(reply).ok_or_else(|| ErrorKind::Protocol.with("heads"))?;
         heads.extend(some);
         if next == b"0" || heads.len() >= HEADS_MAX {
-            heads.sort_by(|one: &(String, LogHead), other| one.0.cmp(&other.0));
-            heads.dedup_by(|one, other| one.0 == other.0);
-            return Ok(heads);
+            return Ok(in_order(heads));
         }
         cursor = next;
     }
 }
 
 /// The next cursor, and the heads of one step: those that can be read.
-fn heads_of(reply: Value) -> Option<(Vec<u8>, Heads)> {
+fn heads_of(reply: Value) -> Option<(Vec<u8>, NamedHeads)> {
     let mut parts = Parts::of(reply)?;
     let next = parts.bytes()?;
     let mut fields = Parts::of(parts.value()?)?;
     let mut heads = Vec::new();
-    while let (Some(name), Some(text)) = (fields.bytes(), fields.bytes()) {
-        let (name, text) = (String::from_utf8(name), String::from_utf8(text));
-        if let (Ok(name), Some(head)) = (name, text.ok().as_deref().and_then(head_of)) {
-            heads.push((name, head));
+    while let (Some(place), Some(text)) = (fields.bytes(), fields.bytes()) {
+        if let (Ok(place), Ok(text)) = (String::from_utf8(place), String::from_utf8(text)) {
+            heads.extend(head_of(&place, &text));
         }
     }
     Some((next, heads))
 }
 
-/// When it was noted, number, hash, time and version of the proxy.
-fn head_of(text: &str) -> Option<LogHead> {
-    let mut words = text.split(' ').skip(1);
+/// The place is that of a log or, from an earlier version, of a proxy; the text: when it was noted,
+/// number, hash, time, version and name of the proxy.
+fn head_of(place: &str, text: &str) -> Option<(String, LogHead)> {
+    let (place, contradicts) = match place.strip_suffix('!') {
+        Some(place) => (place, true),
+        None => (place, false),
+    };
+    let mut words = text.splitn(6, ' ').skip(1);
     let number = words.next()?.parse().ok()?;
     let hash = digest(words.next()?)?;
     let time = Timestamp::from_millis(words.next()?.parse().ok()?);
-    Some(LogHead { number, hash, time })
+    let name = words.nth(1).filter(|name| !name.is_empty());
+    let log = LogId::parse(place).filter(|_| name.is_some());
+    Some((name.unwrap_or(place).to_owned(), LogHead { log, number, hash, time, contradicts }))
 }

@@ -1,6 +1,7 @@
 -- KEYS members, about, epoch, heads, process of the name
 -- ARGV proxy, latest format that it reads, its settings, head of its log or nothing, its process or
---      nothing, whether this is its first heartbeat, time
+--      nothing, whether this is its first heartbeat, the place of that head, 1 if it contradicts what
+--      was seen of the log, time
 -- Returns members, members with the same settings, latest format that all read, now, epoch, whether
 --      another process of the same name lives
 
@@ -61,10 +62,22 @@ for other = math.max(format - 1, 0), format + 1 do
   same = same + redis.call('ZCOUNT', KEYS[2], score, score)
 end
 
--- Heads of logs that are no longer written are removed, two at a time.
+-- The head of a log moves forward only: once it is contradicted, it stays as it is, and what comes
+-- later is kept beside it. Heads of logs that are no longer written are removed, two at a time.
 if ARGV[4] ~= '' then
   read('HLEN', KEYS[4])
-  redis.call('HSET', KEYS[4], proxy, digits(now) .. ' ' .. ARGV[4])
+  local place, beside = ARGV[7], ARGV[7] .. '!'
+  local before = redis.call('HGET', KEYS[4], place) or ''
+  local seen, seen_hash = string.match(before, '^%d+ (%d+) (%x+) ')
+  local at, hash = string.match(ARGV[4], '^(%d+) (%x+) ')
+  seen, at = number(seen), number(at)
+  if seen then
+    local is_behind = at and (at < seen or (at == seen and hash ~= seen_hash))
+    if ARGV[8] == '1' or is_behind or redis.call('HEXISTS', KEYS[4], beside) == 1 then
+      place = beside
+    end
+  end
+  redis.call('HSET', KEYS[4], place, digits(now) .. ' ' .. ARGV[4])
   keep(KEYS[4], HEAD_KEPT)
   local some = redis.call('HRANDFIELD', KEYS[4], 2, 'WITHVALUES')
   for at = 1, #some, 2 do

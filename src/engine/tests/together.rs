@@ -111,7 +111,7 @@ fn more_members_than_there_can_be_are_not_believed() {
 fn the_engine_is_a_witness_of_the_heads_of_logs() {
     let three = Three::new();
     let time = crate::types::timestamp::Timestamp::from_millis(5);
-    let head = LogHead { number: 3, hash: [1; 32], time };
+    let head = LogHead { log: None, contradicts: false, number: 3, hash: [1; 32], time };
     three.a.set_head(head);
     now(three.a.heartbeat());
     now(three.b.heartbeat());

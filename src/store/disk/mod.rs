@@ -190,6 +190,11 @@ impl Disk {
 
     /// Flushes the queue within a time limit, and closes the file. Later changes are ignored.
     pub fn close(&self) {
+        self.close_within(STORE_CLOSE_TIMEOUT);
+    }
+
+    /// The same, within `max_wait` if that is shorter.
+    pub fn close_within(&self, max_wait: Duration) {
         if self.writer.lock().is_none() {
             return;
         }
@@ -197,7 +202,8 @@ impl Disk {
         state.is_closing = true;
         self.shared.changed.notify_all();
         let waiting = |state: &mut State| !state.has_ended;
-        let state = wait_timeout_while(&self.shared.changed, state, STORE_CLOSE_TIMEOUT, waiting);
+        let max_wait = max_wait.min(STORE_CLOSE_TIMEOUT);
+        let state = wait_timeout_while(&self.shared.changed, state, max_wait, waiting);
         let has_ended = state.has_ended;
         drop(state);
         let writer = self.writer.lock().take();

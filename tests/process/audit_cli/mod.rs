@@ -3,6 +3,7 @@
 mod bundle;
 mod follow;
 mod forms;
+mod kinds;
 mod merge;
 mod query;
 mod show;

@@ -5,7 +5,7 @@ use courtesy::audit::{Group, Reason, Record, Robots, RobotsStatus, Rule};
 use courtesy::types::sanitize::{hex, sha256_hex};
 use sha2::{Digest, Sha256};
 
-use crate::audit_cli::support::{Log, NOON, audit, ended, fails, record, succeeds};
+use crate::audit_cli::support::{Log, NOON, audit, courtesy, ended, fails, record, succeeds};
 
 /// Twenty lines; the group is on line 9, the rule on line 12.
 fn file() -> String {
@@ -195,4 +195,42 @@ fn a_file_without_a_deciding_line_is_shown_from_its_beginning() {
         shown.contains("       1  # line 1\n") && shown.contains("only the host was known"),
         "{shown}"
     );
+}
+
+/// As the page of a denial prints the command: without `--run`.
+#[test]
+fn a_record_of_a_run_is_found_by_its_id_and_the_log_before_it() {
+    let state = tempfile::tempdir().unwrap();
+    let state_dir = state.path().to_str().unwrap();
+    let put = |dir: &str, n: u64| {
+        let mut log = Log::new();
+        log.write([record(n)]);
+        let audit = state.path().join(dir).join("audit");
+        std::fs::create_dir_all(&audit).unwrap();
+        std::fs::copy(log.active(), audit.join("denials.jsonl")).unwrap();
+    };
+    let show = |id: &str| ended(&mut courtesy(&["show", id, "--state-dir", state_dir]));
+    put("runs/01K9ZX", 1);
+    put("runs/01K9ZY", 2);
+    // Of a machine without a proxy of its own, then of one with.
+    for _ in 0..2 {
+        for n in [1, 2] {
+            let (code, shown, said) = show(&format!("01K9ZZ{n:020}"));
+            assert_eq!(code, Some(0), "{said}");
+            assert!(shown.contains(&format!("/private/{n}\n")), "{shown}");
+            assert!(
+                said.starts_with("note: it is in the log of a run, ")
+                    && said.contains("/runs/01K9Z"),
+                "{said}"
+            );
+        }
+        let (code, _, said) = show("01K9ZZ00000000000000000009");
+        assert_eq!(code, Some(1));
+        assert!(said.contains("nor in those of 2 runs"), "{said}");
+        put(".", 3);
+    }
+    let (code, shown, said) = show("01K9ZZ00000000000000000003");
+    assert_eq!((code, said.as_str()), (Some(0), ""), "{shown}");
+    // A number is one of the log alone.
+    assert_eq!(show("2").0, Some(1));
 }

@@ -361,6 +361,7 @@ fn started() -> Notice {
         digest: "ab".repeat(32),
         event: StartedEvent::It,
         how: StartMode::Serve,
+        log: None,
         node: None,
         prev: String::new(),
         profile_version: 1,

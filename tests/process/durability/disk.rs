@@ -4,9 +4,11 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Write;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use crate::testkit::processes::{Log, Place, RULES, Serve, Site, until};
+use crate::testkit::processes::{Log, Place, RULES, Robots, Serve, Site, until};
 
 /// A small disk for the whole state directory.
 const SMALL_DISK: &str = "mount -t tmpfs -o size=16m,mode=700 tmpfs \"$1\"";
@@ -83,6 +85,42 @@ fn f12_a_full_disk_never_allows_and_what_it_cost_is_recorded() {
     assert!(verified.contains(&format!("{lost} ")), "the gap is not told: {verified}");
     assert_eq!(site.fetches(), 1);
     serve.stop();
+}
+
+/// The end of the process on a full disk: what was lost, records and evidence, is said in the log, which holds.
+#[test]
+fn f12_term_on_a_full_disk_ends_with_74_and_the_log_says_what_it_lacks() {
+    let site = Site::start(|address| Robots::File(format!("{RULES}# {address}\n")));
+    let place = Place::new("");
+    let serve = place.serve_on(SMALL_DISK);
+    let dir = serve.sees(&place.audit_dir());
+    assert_eq!(serve.get(&site.url("/private/before")).status, 403);
+    let ballast = serve.sees(&place.state_dir()).join("ballast");
+    let _ballast = Ballast::take(&ballast);
+    let mut ids = Vec::new();
+    // Each of a site of its own, whose evidence is to be kept, too.
+    for last in 2..20 {
+        let url = site.url_at(Ipv4Addr::new(127, 0, 1, last), "/private/a");
+        ids.push(serve.get(&url).record);
+    }
+    ids.extend(deny_until_records_are_lost(&serve, &site));
+    let lost = ids.iter().filter(|id| id.is_none()).count() as u64;
+    assert!(lost > 0);
+
+    // The disk goes with the process but for what is open there.
+    let held = File::open(&dir).unwrap();
+    let (code, said) = serve.end();
+    assert_eq!(code, Some(74), "{said}");
+    assert!(said.contains(&format!("{lost} records, and perhaps evidence, are lost")), "{said}");
+    let dir = Path::new("/proc").join(std::process::id().to_string()).join("fd");
+    let dir = dir.join(held.as_raw_fd().to_string());
+    let log = Log::read(&dir);
+    log.assert_whole();
+    let counted: u64 = log.events("gap").iter().filter_map(|gap| gap["lost"].as_u64()).sum();
+    assert_eq!(counted, lost, "{:?}", log.events("gap"));
+    assert_eq!(log.lines.last().expect("a line")["event"], "stopped");
+    assert!(!dir.join("reserve").exists());
+    place.verified_in(&dir);
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::thread;
 
-use crate::testkit::processes::{Answer, Hang, Log, Place, RULES, Robots, Serve, Site, until};
+use crate::testkit::processes::{
+    Answer, Crawler, Hang, Log, Place, RULES, Robots, Serve, Site, until,
+};
 
 /// Where a disk hangs.
 struct Form {
@@ -286,6 +288,44 @@ fn a_store_that_does_not_answer_is_told_and_not_asked_again_until_it_does() {
     hang.end();
     until("it answers again", || serve.admin("/readyz").body.contains("\"ready\""));
     serve.stop();
+}
+
+/// For a minute at each operation the proxy would wait for the disk; and for clients that wait for it, as long.
+#[test]
+fn f14_term_while_the_disk_hangs_ends_within_the_drain() {
+    for (call, file) in [
+        ("write", "/audit/denials.jsonl"),
+        ("fsync", "/audit/denials.jsonl"),
+        ("rename", "/audit/head.json"),
+        ("write", "/evidence/"),
+        ("write", "/state/"),
+    ] {
+        let site = Site::start(|address| Robots::File(format!("{RULES}# {address}\n")));
+        let place =
+            Place::new("[audit]\nwrite_timeout = \"1m\"\n[limits]\ndrain_timeout = \"1s\"\n");
+        let hang = Hang::new(&place);
+        let serve = hang.serve(&place);
+        let first = deny(&serve, &site);
+        hang.begin(call, file);
+        let address = serve.address();
+        let url = site.url_at(Ipv4Addr::new(127, 0, 1, 9), "/private/a");
+        let waiting = thread::spawn(move || Crawler::new(address).get(&url));
+        hang.wait(call);
+        let (code, said) = serve.end();
+        let of_evidence = file == "/evidence/";
+        assert!(code == Some(74) || of_evidence, "{call} {file}: {code:?} {said}");
+        // It has got no answer, or one that the log has.
+        let answer = waiting.join().expect("a client");
+        hang.end();
+        place.serve().stop();
+        let log = Log::read(&place.audit_dir());
+        log.assert_whole();
+        let records = log.records();
+        for id in [Some(first), answer.ok()].into_iter().flatten().filter_map(|it| it.record) {
+            assert!(records.contains_key(id.as_str()), "{call} {file}: {id}");
+        }
+        place.verified();
+    }
 }
 
 #[test]

@@ -114,7 +114,13 @@ fn check_known(engine: &RedisEngine, origin: &Origin, what: &str) {
 fn a_key_of_a_wrong_type_is_as_absent_and_replaced() {
     let server = RedisServer::start(&[]);
     let engine = reached("a", on(&server));
-    engine.set_head(LogHead { number: 1, hash: [0; 32], time: Timestamp::from_millis(1) });
+    engine.set_head(LogHead {
+        log: None,
+        contradicts: false,
+        number: 1,
+        hash: [0; 32],
+        time: Timestamp::from_millis(1),
+    });
     for key in keys() {
         for set in TYPES {
             server.command(&["FLUSHALL"]);
@@ -131,7 +137,13 @@ fn a_key_of_a_wrong_type_is_as_absent_and_replaced() {
 fn a_hostile_value_is_as_absent_or_bounded() {
     let server = RedisServer::start(&[]);
     let engine = reached("a", on(&server));
-    engine.set_head(LogHead { number: 1, hash: [0; 32], time: Timestamp::from_millis(1) });
+    engine.set_head(LogHead {
+        log: None,
+        contradicts: false,
+        number: 1,
+        hash: [0; 32],
+        time: Timestamp::from_millis(1),
+    });
     let keys = keys();
     let [known, lease, pace, presence, members, about, epoch, heads] = &keys[..] else { panic!() };
     let mut sets: Vec<Vec<String>> = Vec::new();

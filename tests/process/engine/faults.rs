@@ -106,7 +106,13 @@ fn the_rights_that_are_documented_suffice() {
     get(engine.put_file([0; 32], bytes::Bytes::new()));
     get(engine.get_file([0; 32]));
     let time = courtesy::types::timestamp::Timestamp::from_millis(0);
-    engine.set_head(courtesy::engine::LogHead { number: 1, hash: [0; 32], time });
+    engine.set_head(courtesy::engine::LogHead {
+        log: None,
+        contradicts: false,
+        number: 1,
+        hash: [0; 32],
+        time,
+    });
     get(engine.reset_backoff(origin));
     get(engine.heartbeat());
     get(engine.heads());

@@ -163,7 +163,13 @@ fn a_file_is_what_its_digest_says_or_absent() {
 fn heads_of_logs_come_back_as_they_were_noted() {
     let server = RedisServer::start(&[]);
     let (a, b) = (reached("a", on(&server)), reached("b", on(&server)));
-    let head = |number| LogHead { number, hash: [7; 32], time: Timestamp::from_millis(99) };
+    let head = |number| LogHead {
+        log: None,
+        contradicts: false,
+        number,
+        hash: [7; 32],
+        time: Timestamp::from_millis(99),
+    };
     a.set_head(head(1));
     b.set_head(head(2));
     get(a.heartbeat());

@@ -244,7 +244,13 @@ fn act_without_token(engine: &dyn Engine, origin: &Origin, step: &Step) -> Strin
         Step::Heartbeat => format!("{:?}", get(engine.heartbeat())),
         Step::Head(number) => {
             let time = Timestamp::from_millis(7);
-            engine.set_head(LogHead { number: *number, hash: [1; 32], time });
+            engine.set_head(LogHead {
+                log: None,
+                contradicts: false,
+                number: *number,
+                hash: [1; 32],
+                time,
+            });
             format!("{:?} {:?}", get(engine.heartbeat()), get(engine.heads()))
         }
         Step::File(byte) => {

@@ -2,6 +2,10 @@
 
 use std::process::Output;
 
+use std::path::Path;
+
+use serde_json::Value;
+
 use super::*;
 use crate::testkit::processes::{Place, Site};
 
@@ -88,8 +92,150 @@ fn a_log_that_was_written_anew_shows_at_the_engine() {
     }
     proxy.stop();
     let anew = place.run("audit verify --engine");
-    assert_eq!(anew.status.code(), Some(1), "{anew:?}");
-    assert!(stdout(&anew).contains("another history: line"), "{}", stdout(&anew));
+    assert_eq!(
+        anew.status.code(),
+        Some(0),
+        "it is another log, and the engine has seen it: {anew:?}"
+    );
+    let said = stdout(&anew);
+    assert!(
+        said.lines().next().unwrap().contains("; it has seen another log of its proxy, too."),
+        "{said}"
+    );
+    assert!(said.contains("Of another log of this proxy, "), "{said}");
+    // Written anew where the engine has not seen it: there is nothing to hold it against.
+    let elsewhere = Place::new("");
+    elsewhere.serve().stop();
+    std::fs::remove_dir_all(place.audit_dir()).unwrap();
+    std::fs::rename(elsewhere.audit_dir(), place.audit_dir()).unwrap();
+    let unseen = place.run("audit verify --engine");
+    assert_eq!(unseen.status.code(), Some(69), "{unseen:?}");
+    let first =
+        "The log holds in itself; the shared engine has seen no head of it, only of another log";
+    assert!(stdout(&unseen).starts_with(first), "{}", stdout(&unseen));
+}
+
+/// The lines of a log without those that are not `kept`, chained anew, as by a user who may write there.
+fn rewrite(dir: &Path, kept: impl Fn(&Value) -> bool) {
+    let file = dir.join("denials.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (mut prev, mut seq, mut lines) = ("0".repeat(64), 0, String::new());
+    for line in text.lines() {
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        if !kept(&value) {
+            continue;
+        }
+        seq += 1;
+        let members = value.as_object_mut().unwrap();
+        members.remove("hash");
+        members.insert("prev".into(), prev.into());
+        members.insert("seq".into(), seq.into());
+        let canonical = serde_json::to_string(&value).unwrap();
+        prev = courtesy::types::sanitize::sha256_hex(canonical.as_bytes());
+        let rest = canonical.strip_suffix('}').unwrap();
+        lines.push_str(&format!("{rest},\"hash\":\"{prev}\"}}\n"));
+    }
+    std::fs::write(&file, lines).unwrap();
+    let head = dir.join("head.json");
+    let mut noted: Value = serde_json::from_slice(&std::fs::read(&head).unwrap()).unwrap();
+    (noted["hash"], noted["seq"]) = (prev.into(), seq.into());
+    std::fs::write(&head, noted.to_string()).unwrap();
+}
+
+#[test]
+fn a_rewritten_log_is_not_believed_again_because_its_proxy_was_started() {
+    let server = RedisServer::start(&[]);
+    let place = witnessed(&server, "one");
+    let site = Site::with_rules(RULES);
+    let seen = heads(&place, "one");
+    rewrite(&place.audit_dir(), |line| line["event"] != "denied" && line["event"] != "totals");
+    assert!(place.run("audit verify").status.success(), "by itself it does not show");
+    for _ in 0..2 {
+        let proxy = place.serve();
+        until("it is held against what the engine has seen", || {
+            proxy.admin("/readyz").body.contains("was cut off or written anew")
+        });
+        let readiness = proxy.admin("/readyz");
+        assert!(readiness.status == 200 && readiness.body.contains("degraded"), "{readiness:?}");
+        for number in 0..5 {
+            assert_eq!(proxy.get(&site.url(&format!("/private/{number}"))).status, 403);
+        }
+        let said = proxy.stop();
+        assert!(
+            said.contains("ERROR") && said.contains("courtesy audit verify --engine"),
+            "{said}"
+        );
+    }
+    assert!(!place.log().events("rewound").is_empty());
+    assert!(heads(&place, "one").contains(&seen[0]), "the engine has forgotten");
+    let verified = place.run("audit verify --engine");
+    assert_eq!(verified.status.code(), Some(1), "{}", stdout(&verified));
+    assert!(stdout(&verified).contains("another history: line"), "{}", stdout(&verified));
+    let alone = place.run("audit verify");
+    assert_eq!(alone.status.code(), Some(1));
+    assert!(stdout(&alone).contains("rewound: when the proxy was started"), "{}", stdout(&alone));
+}
+
+#[test]
+fn a_line_of_another_node_does_not_get_round_the_witness() {
+    let server = RedisServer::start(&[]);
+    let place = witnessed(&server, "one");
+    // Cut, and one line more, of a proxy that the engine does not know.
+    let file = place.audit_dir().join("denials.jsonl");
+    rewrite(&place.audit_dir(), |line| line["event"] != "denied");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (kept, last) = text.trim_end().rsplit_once('\n').unwrap();
+    std::fs::write(&file, format!("{kept}\n{}\n", last.replace("\"one\"", "\"stranger\"")))
+        .unwrap();
+    rewrite(&place.audit_dir(), |_| true);
+    let verified = place.run("audit verify --engine");
+    assert_eq!(verified.status.code(), Some(1), "{}", stdout(&verified));
+    assert!(stdout(&verified).contains("was seen by the shared engine"), "{}", stdout(&verified));
+}
+
+#[test]
+fn heads_of_other_logs_accuse_no_honest_one_and_each_names_its_log() {
+    let server = RedisServer::start(&[]);
+    // Two proxies of one host, which have the same node.
+    let (one, other) = (witnessed(&server, "one"), witnessed(&server, "one"));
+    for place in [&one, &other] {
+        let verified = place.run("audit verify --engine --format json");
+        assert_eq!(verified.status.code(), Some(0), "{}", stdout(&verified));
+        let found: Value = serde_json::from_slice(&verified.stdout).unwrap();
+        let states: Vec<_> =
+            found["witnessed"].as_array().unwrap().iter().map(|it| &it["state"]).collect();
+        assert!(
+            states.contains(&&"found".into()) && states.contains(&&"other_log".into()),
+            "{found}"
+        );
+    }
+    let published = stdout(&one.run("audit head"));
+    let log = one.log().lines[0]["log"].as_str().expect("the first line names the log").to_owned();
+    assert!(published.trim_end().ends_with(&format!("  log:{log}")), "{published}");
+    let heads = one.path().join("heads.txt");
+    std::fs::write(&heads, &published).unwrap();
+    let against =
+        |place: &Place, command: &str| place.run(&format!("{command} --head {}", heads.display()));
+    assert!(against(&one, "audit verify").status.success());
+    let of_other = against(&other, "audit verify");
+    assert_eq!(of_other.status.code(), Some(69), "{}", stdout(&of_other));
+    let verdict = "The log holds in itself; every published head that was given is of another log";
+    assert!(stdout(&of_other).starts_with(verdict), "{}", stdout(&of_other));
+    // A report claims the same.
+    let report = against(&other, "audit report --verify");
+    assert_eq!(report.status.code(), Some(69), "{}", stdout(&report));
+    assert!(stdout(&report).contains(verdict), "{}", stdout(&report));
+    let report = against(&one, "audit report --verify");
+    let up_to = format!("up to line {} under a published head", one.log().lines.len());
+    assert!(report.status.success() && stdout(&report).contains(&up_to), "{}", stdout(&report));
+}
+
+/// What the engine has seen at an orderly end is the last line.
+#[test]
+fn an_orderly_end_sends_the_last_head() {
+    let server = RedisServer::start(&[]);
+    let place = witnessed(&server, "one");
+    assert_eq!(heads(&place, "one"), [place.log().lines.len() as u64]);
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{First, Manifest, Unpacked, evidence_name};
+use crate::audit::evidence::LineRefs;
 use crate::audit::read::verify::{Fault, Findings, GivenHead, NotedHead, Problem, verify_part};
 use crate::audit::read::{Extent, Log, Scan, ScanError, ScanItem};
-use crate::audit::{Content, Head, split};
+use crate::audit::{AnyLine, Head, split};
 
 /// Verifies the bundle that was unpacked into `dir`. Heads of lines before or behind the part are
 /// not held against it.
@@ -52,11 +53,11 @@ struct Ends {
 
 impl Ends {
     fn line(&mut self, line: &[u8], manifest: &Manifest) {
-        let (Ok(content), Some((_, hash))) = (Content::parse(line), split(line)) else { return };
-        for blob in content.blobs() {
+        let (Ok(any), Some((_, hash))) = (AnyLine::parse(line), split(line)) else { return };
+        for blob in LineRefs::of(line).iter().flat_map(LineRefs::blobs) {
             self.unnamed.remove(&evidence_name(&blob));
         }
-        let head = Head { hash: hash.to_owned(), seq: content.seq() };
+        let head = Head { hash: hash.to_owned(), seq: any.seq };
         if manifest.noted_head.as_ref().is_some_and(|noted| noted.seq == head.seq) {
             self.noted = Some(head.clone());
         }

@@ -17,7 +17,7 @@ use crate::audit::evidence::{self, Kind};
 use crate::audit::limits::{
     BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX, RECORD_LINE_BYTES_MAX,
 };
-use crate::audit::{BlobName, Head, checked_hash, segment};
+use crate::audit::{AnyLine, BlobName, Head, checked_hash, segment};
 use crate::types::sanitize::{digest, hex};
 
 pub use check::verify;
@@ -73,13 +73,8 @@ impl Manifest {
 impl First {
     /// Of a line, where its hash holds.
     fn of(line: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Place {
-            prev: String,
-            seq: u64,
-        }
         let hash = checked_hash(line).ok()?.to_owned();
-        let Place { prev, seq } = serde_json::from_slice(line).ok()?;
+        let AnyLine { prev, seq, .. } = AnyLine::parse(line).ok()?;
         Some(Self { hash, prev, seq })
     }
 }

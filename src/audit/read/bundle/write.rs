@@ -7,9 +7,10 @@ use super::{
     Budget, END, EntryKind, FORMAT, First, MANIFEST, Manifest, VERSION, evidence_name, header,
     padding,
 };
+use crate::audit::evidence::LineRefs;
 use crate::audit::limits::{BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX};
 use crate::audit::read::{CompiledFilter, Extent, Filter, Log, Scan, ScanError, ScanItem};
-use crate::audit::{Content, Head, Notice, checked_hash, read_head, segment, split};
+use crate::audit::{Head, LineKind, checked_hash, read_head, segment, split};
 use crate::runtime::files;
 
 /// Why there is no bundle.
@@ -44,16 +45,10 @@ pub struct Lacks {
 pub fn find(log: &Log, filter: &Filter) -> Result<Option<Manifest>, ScanError> {
     let mut scan = Scan::new(log.clone())?.between(filter.since, filter.until);
     let compiled = CompiledFilter::new(filter.clone());
-    let words = Notice::WORDS.iter().map(|word| (*word).to_owned()).collect();
-    let any_notice = filter
-        .events
-        .is_empty()
-        .then(|| CompiledFilter::new(Filter { events: words, ..filter.clone() }));
-    let of_notices = any_notice.as_ref().unwrap_or(&compiled);
-    let is_meant = |line: &[u8]| {
-        compiled.admits(line)
-            || !CompiledFilter::is_record(line)
-                && matches!(Content::parse(line), Ok(Content::Notice(notice)) if of_notices.admits_notice(&notice))
+    let is_meant = |line: &[u8]| match LineKind::of(line) {
+        Some(LineKind::Record(_)) => compiled.admits(line),
+        Some(LineKind::Notice(_)) => compiled.admits_notice(line, filter.events.is_empty()),
+        Some(LineKind::Unknown) | None => false,
     };
     let mut ends: Option<(First, Head)> = None;
     while let Some(piece) = scan.next()? {
@@ -166,9 +161,8 @@ impl<W: Write> Writer<W> {
         lines.extend_from_slice(line);
         lines.push(b'\n');
         self.lacks.damaged += u64::from(checked_hash(line).is_err());
-        if let Ok(content) = Content::parse(line) {
-            self.named.extend(content.blobs().iter().map(evidence_name));
-        }
+        let refs = LineRefs::of(line);
+        self.named.extend(refs.iter().flat_map(LineRefs::blobs).map(|blob| evidence_name(&blob)));
         if self.named.len() > BUNDLE_ENTRIES_MAX { Err(WriteError::TooLarge) } else { Ok(()) }
     }
 

@@ -17,7 +17,8 @@ use super::writers::Writers;
 use crate::audit::read::filter::{CompiledFilter, Filter};
 use crate::audit::read::raw_record::RawRecord;
 use crate::audit::{
-    Content, Event, LineError, Notice, Record, checked_hash, checked_seq, parse_time,
+    AnyLine, Content, Event, LineError, LineKind, Notice, Record, checked_hash, checked_seq,
+    parse_time,
 };
 use crate::types::timestamp::Timestamp;
 
@@ -90,15 +91,30 @@ impl Survey {
         if !is_admitted && let Some((seq, time)) = place(line) {
             return self.log.pass(seq, time, hash);
         }
-        let Ok(content) = Content::parse(line) else { return self.damaged() };
+        let content = match Content::parse(line) {
+            Ok(content) => content,
+            Err(_) => return self.not_understood(line, hash),
+        };
         self.log.pass(content.seq(), content.time(), hash);
         if is_admitted || self.compiled.covers(content.time(), content.time()) {
             self.writers.pass(&content);
         }
         match content {
-            Content::Notice(notice) => self.notice(notice, is_admitted),
+            Content::Notice(notice) => self.notice(notice),
             Content::Record(record) if is_admitted => self.record(&record),
             Content::Record(_) => {}
+        }
+    }
+
+    /// A line whose hash holds, and that says what this version does not know: a notice of a later one counts as a
+    /// line of the log, and anything else as damaged.
+    fn not_understood(&mut self, line: &[u8], hash: &str) {
+        let is_notice = matches!(LineKind::of(line), Some(LineKind::Notice(_) | LineKind::Unknown));
+        match AnyLine::parse(line) {
+            Ok(AnyLine { seq, time: Some(time), .. }) if is_notice => {
+                self.log.pass(seq, time, hash)
+            }
+            _ => self.damaged(),
         }
     }
 
@@ -139,7 +155,8 @@ impl Survey {
         }
     }
 
-    fn notice(&mut self, notice: Notice, is_admitted: bool) {
+    fn notice(&mut self, notice: Notice) {
+        let is_meant = self.compiled.covers_notice(&notice);
         match notice {
             Notice::Gap(gap) if self.compiled.covers(gap.since, gap.time) => self.losses.gap(&gap),
             Notice::Torn(torn) if self.compiled.covers(torn.time, torn.time) => {
@@ -153,10 +170,11 @@ impl Survey {
                 self.paced_totals.add(&totals);
                 self.decided_times.add(Stretch { from: totals.since, to: totals.time });
             }
-            Notice::Paced(paced) if is_admitted => paced::add(&mut self.paced, &paced),
+            Notice::Paced(paced) if is_meant => paced::add(&mut self.paced, &paced),
             Notice::Gap(_) | Notice::Torn(_) | Notice::Totals(_) | Notice::Paced(_) => {}
             Notice::Started(_) | Notice::SettingsChanged(_) | Notice::Stopped(_) => {}
-            Notice::Changed(_) | Notice::ChangesOmitted(_) => {}
+            Notice::Changed(_) | Notice::ChangesOmitted(_) | Notice::EvidenceLost(_) => {}
+            Notice::Rewound(_) => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Checks that each line follows the one before. Pure: takes one line after the other, reports
 //! faults, and goes on behind each, so that one fault is reported once.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use super::fault::{At, Fault, Faults, Problem};
 use super::given_head::GivenHead;
 use super::heads::{Heads, HeldHeads};
 use crate::audit::Head;
+use crate::types::log_id::LogId;
 
 /// Runs of missing lines that are remembered, to recognize moved lines.
 const HOLES_REMEMBERED_MAX: usize = 1024;
@@ -155,7 +157,7 @@ impl Chain {
 
     /// The last line, and the heads in the order in which they were given; faults of the whole go
     /// to `faults`.
-    pub(super) fn end(mut self, faults: &mut Faults) -> (Head, HeldHeads) {
+    pub(super) fn end(mut self, logs: &BTreeSet<LogId>, faults: &mut Faults) -> (Head, HeldHeads) {
         match self.early.take() {
             Some(early) if early.is_passed => {
                 faults.push(early.link.fault(Problem::Inserted { after: early.after }));
@@ -180,7 +182,7 @@ impl Chain {
             problem.into_iter().for_each(|problem| faults.push(fault(problem)));
         }
         let first = self.start.as_ref().map_or(0, |start| start.seq);
-        let held = self.heads.end(first..=self.seq, self.is_part, faults);
+        let held = self.heads.end(first..=self.seq, self.is_part, logs, faults);
         (Head { hash: self.hashes.pop().unwrap_or_default(), seq: self.seq }, held)
     }
 

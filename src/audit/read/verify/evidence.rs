@@ -17,6 +17,8 @@ pub(super) struct Checked {
     files: HashSet<Digest>,
     /// With the file that each brought; none where it brought none, or has a fault.
     captures: HashMap<Digest, Option<Digest>>,
+    /// Paths of those that are missing.
+    missing: HashSet<String>,
     /// Files that another program has compressed, since they were last asked for.
     of_other_gzip: Vec<String>,
 }
@@ -27,6 +29,7 @@ impl Checked {
             blob_store: BlobStore::of(audit_dir),
             files: HashSet::new(),
             captures: HashMap::new(),
+            missing: HashSet::new(),
             of_other_gzip: Vec::new(),
         }
     }
@@ -34,6 +37,13 @@ impl Checked {
     /// The files that another program has compressed, among those that were read since this was last called.
     pub(super) fn take_of_other_gzip(&mut self) -> Vec<String> {
         std::mem::take(&mut self.of_other_gzip)
+    }
+
+    /// The path of a piece that was found missing, by its name in the directory of the log: it is said to be. Each is
+    /// given once.
+    pub(super) fn excuse(&mut self, name: &str) -> Option<String> {
+        let path = self.blob_store.audit_dir().join(name).display().to_string();
+        self.missing.take(&path)
     }
 
     /// How many pieces there were.
@@ -67,7 +77,14 @@ impl Checked {
         }
         let content = read(&self.blob_store, Kind::File, name);
         self.look_at_gzip(Kind::File, name, content.is_ok());
-        content.err()
+        self.note_missing(content.err())
+    }
+
+    fn note_missing(&mut self, problem: Option<Problem>) -> Option<Problem> {
+        if let Some(Problem::NoEvidence { path }) = &problem {
+            self.missing.insert(path.clone());
+        }
+        problem
     }
 
     fn capture(&mut self, name: &str) -> Option<Problem> {
@@ -80,7 +97,7 @@ impl Checked {
         let brought =
             capture.as_ref().ok().and_then(|capture| digest(&capture.body.as_ref()?.sha256));
         self.captures.insert(key, brought);
-        capture.err()
+        self.note_missing(capture.err())
     }
 
     fn look_at_gzip(&mut self, kind: Kind, name: &str, is_whole: bool) {

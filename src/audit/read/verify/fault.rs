@@ -95,6 +95,10 @@ pub enum Problem {
         seq: u64,
         source: HeadSource,
     },
+    /// The line says that the log lacked this one, which the shared engine had seen.
+    Rewound {
+        seq: u64,
+    },
     NoEvidence {
         path: String,
     },
@@ -248,6 +252,13 @@ impl fmt::Display for Problem {
             Self::HeadOther { seq, source } => {
                 let known = known(*source);
                 write!(f, "another history: line {seq} does not have the hash that {known}")
+            }
+            Self::Rewound { seq } => {
+                write!(
+                    f,
+                    "rewound: when the proxy was started, the log did not have line {seq} as the shared engine had \
+                     seen it"
+                )
             }
             Self::NoEvidence { path } => write!(f, "its evidence is missing: {path}"),
             Self::ChangedEvidence { path, why } => {

@@ -1,11 +1,14 @@
 //! The result of a verification.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::fault::Faults;
 use super::heads::{HeadState, HeldHead, NotedHead};
 use super::note::Notes;
 use crate::audit::Head;
+use crate::types::log_id::LogId;
 use crate::types::timestamp::Timestamp;
 
 /// The result of a verification.
@@ -27,11 +30,16 @@ pub struct Findings {
     pub notices: Notices,
     /// Bytes at the end that a running writer is about to end.
     pub unfinished: Option<usize>,
+    /// The identities that its lines, and `head.json` beside it, name: one, but where a log was begun anew by a
+    /// version that could not read the former.
+    pub logs: BTreeSet<LogId>,
     /// The last line; none in an empty log.
     pub head: Option<Head>,
     /// The published heads that were given, in that order.
     pub published: Vec<HeldHead>,
-    /// The heads of this log that a shared engine has seen, of those that were given.
+    /// Whether a shared engine was asked for the heads that it has seen.
+    pub is_engine_asked: bool,
+    /// The heads of this log, and of others of its proxies, that a shared engine has seen, of those that were given.
     pub witnessed: Vec<HeldHead>,
     /// The head that the proxy notes beside the log.
     pub noted: NotedHead,
@@ -62,11 +70,71 @@ pub struct Notices {
     pub changed: u64,
     /// Delays that robots.txt files ask for.
     pub paced: u64,
+    /// Pieces of evidence that could not be kept.
+    pub evidence_lost: u64,
+    /// How often the proxy has found, by the shared engine, that the log had been cut off or written anew.
+    pub rewound: u64,
     /// Lines of a kind that this version does not know.
     pub unknown: u64,
 }
 
 impl Findings {
+    /// Whether the log holds, and under which head: the first sentence about a verification.
+    pub fn verdict(&self) -> String {
+        let is = |state: HeadState| move |held: &HeldHead| held.state == state;
+        match (self.faults.count, self.published_up_to(), self.witnessed_up_to()) {
+            (1, ..) => "The log does not hold: one fault".into(),
+            (2.., ..) => {
+                let count = self.faults.count;
+                format!("The log does not hold: {count} faults, the first of them above all")
+            }
+            (0, Some(Head { seq, .. }), _) => {
+                format!("The log holds, up to line {seq} under a published head")
+            }
+            (0, None, Some(Head { seq, .. })) if self.published.is_empty() => {
+                let others = self.witnessed.iter().any(is(HeadState::OtherLog));
+                let other = if others { "; it has seen another log of its proxy, too" } else { "" };
+                format!(
+                    "The log holds, up to line {seq} under a head that the shared engine has seen{other}"
+                )
+            }
+            (0, None, _) if self.published.is_empty() && self.is_engine_asked => {
+                let others = self.witnessed.iter().any(is(HeadState::OtherLog));
+                let of = if others { ", only of another log of its proxy" } else { "" };
+                format!("The log holds in itself; the shared engine has seen no head of it{of}")
+            }
+            (0, None, _) if self.published.is_empty() => {
+                "The log holds in itself; no published head was given".into()
+            }
+            (0, None, _) if self.published.iter().all(is(HeadState::OtherLog)) => {
+                "The log holds in itself; every published head that was given is of another log"
+                    .into()
+            }
+            (0, None, _) if self.published.iter().any(is(HeadState::Beyond)) => {
+                "The log holds in itself; no published head that was given is of a line in it"
+                    .into()
+            }
+            (0, None, _) => {
+                "The log holds in itself; it begins after every published head that was given"
+                    .into()
+            }
+        }
+    }
+
+    /// Whether heads were asked for, and none is there to hold the log against.
+    pub fn is_without_heads(&self) -> bool {
+        let is_other = |held: &HeldHead| held.state == HeadState::OtherLog;
+        let none_found = self.published_up_to().is_none() && self.witnessed_up_to().is_none();
+        let no_published = !self.published.is_empty() && self.published.iter().all(is_other);
+        none_found && (self.is_engine_asked || no_published)
+    }
+
+    /// The last line that is under a head that a shared engine has seen.
+    pub fn witnessed_up_to(&self) -> Option<&Head> {
+        let found = self.witnessed.iter().filter(|held| held.state == HeadState::Found);
+        found.map(|held| &held.head).max_by_key(|head| head.seq)
+    }
+
     /// The last line that is under a published head.
     pub fn published_up_to(&self) -> Option<&Head> {
         let found = self.published.iter().filter(|held| held.state == HeadState::Found);

@@ -1,6 +1,7 @@
 //! A head that a log is to be held against, and where it comes from.
 
 use crate::audit::Head;
+use crate::types::log_id::LogId;
 
 /// Where a head comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +18,24 @@ pub enum HeadSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenHead {
     pub head: Head,
+    /// The log that it is of, where it names one.
+    pub log: Option<LogId>,
     pub source: HeadSource,
 }
 
 impl GivenHead {
     /// A head that was published.
     pub const fn published(head: Head) -> Self {
-        Self { head, source: HeadSource::Published }
+        Self { head, log: None, source: HeadSource::Published }
     }
 
     /// A head that a shared engine has seen.
     pub const fn witnessed(head: Head) -> Self {
-        Self { head, source: HeadSource::Witnessed }
+        Self { head, log: None, source: HeadSource::Witnessed }
+    }
+
+    /// The same, of this log.
+    pub fn of_log(self, log: Option<LogId>) -> Self {
+        Self { log, ..self }
     }
 }

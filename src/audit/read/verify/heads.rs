@@ -1,6 +1,7 @@
 //! Heads to check a log against: published ones, those that a shared engine has seen, and the one
 //! that the proxy notes beside it.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use serde::Serialize;
@@ -9,6 +10,7 @@ use super::fault::{Fault, Faults, Problem};
 use super::given_head::{GivenHead, HeadSource};
 use crate::audit::read::Log;
 use crate::audit::{Head, read_head};
+use crate::types::log_id::LogId;
 
 /// The heads that a log was held against, by their source, in the order in which they were given.
 #[derive(Debug, Default)]
@@ -32,6 +34,8 @@ pub enum HeadState {
     Removed,
     /// Only a part of the log is there, and the line comes after it: it cannot be checked.
     Beyond,
+    /// It is of another log, of which this one says nothing.
+    OtherLog,
 }
 
 /// A head, and whether the log has it.
@@ -39,6 +43,9 @@ pub enum HeadState {
 pub struct HeldHead {
     #[serde(flatten)]
     pub head: Head,
+    /// The log that it is of, where it names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogId>,
     pub state: HeadState,
 }
 
@@ -76,6 +83,7 @@ pub(super) struct Heads(Vec<Known>);
 #[derive(Debug)]
 struct Known {
     head: Head,
+    log: Option<LogId>,
     source: HeadSource,
     state: Seen,
 }
@@ -89,8 +97,9 @@ enum Seen {
 
 impl Heads {
     pub(super) fn new(given: Vec<GivenHead>, noted: Option<Head>) -> Self {
-        let noted = noted.map(|head| GivenHead { head, source: HeadSource::Noted });
-        let known = |GivenHead { head, source }| Known { head, source, state: Seen::NotYet };
+        let noted = noted.map(|head| GivenHead { head, log: None, source: HeadSource::Noted });
+        let known =
+            |GivenHead { head, log, source }| Known { head, log, source, state: Seen::NotYet };
         Self(given.into_iter().chain(noted).map(known).collect())
     }
 
@@ -113,17 +122,27 @@ impl Heads {
         }
     }
 
-    /// The heads, where the log has these `lines`; faults go to `faults`.
+    /// The heads, where the log has these `lines` and is called `logs`; faults go to `faults`.
     pub(super) fn end(
         self,
         lines: RangeInclusive<u64>,
         is_part: bool,
+        logs: &BTreeSet<LogId>,
         faults: &mut Faults,
     ) -> HeldHeads {
+        // A part of a log may lack the lines that name it, and an empty one has none.
+        let is_known = !logs.is_empty() || *lines.start() == 1;
+        let state = |known: &Known| match known.log {
+            Some(log) if is_known && !lines.is_empty() && !logs.contains(&log) => {
+                HeadState::OtherLog
+            }
+            _ => known.state(&lines, is_part),
+        };
         for known in self.0.iter().filter(|known| !self.is_given_too(known)) {
             let (seq, source) = (known.head.seq, known.source);
-            let problem = match known.state(&lines, is_part) {
-                HeadState::Found | HeadState::Removed | HeadState::Beyond => continue,
+            let problem = match state(known) {
+                HeadState::Found | HeadState::Removed => continue,
+                HeadState::Beyond | HeadState::OtherLog => continue,
                 HeadState::Other => Problem::HeadOther { seq, source },
                 HeadState::CutOff => Problem::HeadCutOff { seq, last: *lines.end(), source },
             };
@@ -131,8 +150,8 @@ impl Heads {
         }
         let mut all = HeldHeads::default();
         for known in self.0 {
-            let state = known.state(&lines, is_part);
-            let held = HeldHead { head: known.head, state };
+            let state = state(&known);
+            let held = HeldHead { head: known.head, log: known.log, state };
             match known.source {
                 HeadSource::Published => all.published.push(held),
                 HeadSource::Witnessed => all.witnessed.push(held),

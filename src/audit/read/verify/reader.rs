@@ -4,8 +4,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use super::canonical::is_canonical;
 use super::chain::{Chain, Link};
 use super::doubles::{Second, compare};
@@ -19,9 +17,12 @@ use super::recorded::Counted;
 use super::times::Times;
 use crate::audit::read::{Line, Rest, ScanError};
 use crate::audit::{
-    Content, EvidenceRefs, Head, LineError, Notice, Record, checked_hash, checked_seq, segment,
-    split,
+    AnyLine, Content, EvidenceRefs, Head, LineError, LineKind, Notice, Record, Rewound,
+    checked_hash, segment, split,
 };
+
+/// Identities of a log that are kept apart: it has one.
+const LOGS_NAMED_MAX: usize = 16;
 
 /// Checks the lines of a log, one after the other.
 pub(super) struct Reader {
@@ -34,14 +35,6 @@ pub(super) struct Reader {
     pub(super) findings: Findings,
     /// A `started` without a `stopped` after it.
     pub(super) is_running: bool,
-}
-
-/// The members that every line has.
-#[derive(Deserialize)]
-struct AnyLine {
-    id: Option<String>,
-    prev: String,
-    seq: u64,
 }
 
 impl Reader {
@@ -102,15 +95,10 @@ impl Reader {
             Ok(hash) => hash.to_owned(),
             Err(error) => return self.doubt(at, line.bytes, error),
         };
-        let any: AnyLine = match serde_json::from_slice(line.bytes) {
+        let any = match AnyLine::parse(line.bytes) {
             Ok(any) => any,
-            Err(error) => {
-                return self.doubt(at, line.bytes, LineError::NoRecord(error.to_string()));
-            }
+            Err(error) => return self.doubt(at, line.bytes, error),
         };
-        if let Err(error) = checked_seq(any.seq) {
-            return self.doubt(at, line.bytes, error);
-        }
         let link = Link { at, seq: any.seq, prev: any.prev, hash, id: any.id };
         let content = Content::parse(line.bytes);
         if !is_canonical(line.bytes, content.as_ref().ok()) {
@@ -126,20 +114,25 @@ impl Reader {
         others.into_iter().for_each(|fault| self.findings.faults.push(fault));
         match content {
             Ok(content) => self.content(&content, &at),
-            Err(_) if has_reason(line.bytes) => {
-                self.counted.doubt();
-                let problem = Problem::Line(LineError::NoRecord(
-                    "its members are not those of a record".into(),
-                ));
-                self.findings.faults.push(Fault {
-                    at: Some(at),
-                    seq: Some(seq),
-                    id: None,
-                    problem,
-                });
-            }
-            Err(_) => self.findings.notices.unknown += 1,
+            Err(error) => self.not_understood(line.bytes, error, at, seq),
         }
+    }
+
+    /// A line in its place that says what this version does not know.
+    fn not_understood(&mut self, line: &[u8], error: LineError, at: At, seq: u64) {
+        let error = match LineKind::of(line) {
+            // A later version may have another kind of notice, or one with more members.
+            Some(LineKind::Notice(_) | LineKind::Unknown) => {
+                return self.findings.notices.unknown += 1;
+            }
+            Some(LineKind::Record(_)) => {
+                LineError::NoRecord("its members are not those of a record".into())
+            }
+            None => error,
+        };
+        self.counted.doubt();
+        let problem = Problem::Line(error);
+        self.findings.faults.push(Fault { at: Some(at), seq: Some(seq), id: None, problem });
     }
 
     fn content(&mut self, content: &Content, at: &At) {
@@ -193,7 +186,10 @@ impl Reader {
             }
             Notice::Totals(_) => notices.totals += 1,
             Notice::SettingsChanged(_) => notices.settings += 1,
-            Notice::Started(_) => {
+            Notice::Started(started) => {
+                if self.findings.logs.len() < LOGS_NAMED_MAX {
+                    self.findings.logs.extend(started.log);
+                }
                 notices.started += 1;
                 notices.not_stopped += u64::from(std::mem::replace(&mut self.is_running, true));
             }
@@ -203,6 +199,27 @@ impl Reader {
             }
             Notice::Changed(_) | Notice::ChangesOmitted(_) => notices.changed += 1,
             Notice::Paced(_) => notices.paced += 1,
+            Notice::Rewound(Rewound { seen_seq, .. }) => {
+                notices.rewound += 1;
+                let (at, seq) = (Some(at.clone()), Some(notice.seq()));
+                let problem = Problem::Rewound { seq: *seen_seq };
+                self.findings.faults.push(Fault { at, seq, id: None, problem });
+            }
+            Notice::EvidenceLost(lost) => {
+                notices.evidence_lost += lost.evidence.len() as u64;
+                self.excuse(&lost.evidence);
+            }
+        }
+    }
+
+    /// Evidence of earlier lines that is missing, and is said to be: no fault.
+    fn excuse(&mut self, names: &[String]) {
+        let Some(evidence) = &mut self.evidence else { return };
+        for path in names.iter().filter_map(|name| evidence.excuse(name)) {
+            let is_of = |fault: &Fault| matches!(&fault.problem, Problem::NoEvidence { path: missing } if *missing == path);
+            let faults = &mut self.findings.faults;
+            faults.count -= 1;
+            faults.described.retain(|fault| !is_of(fault));
         }
     }
 
@@ -215,8 +232,8 @@ impl Reader {
         });
         self.chain.doubt(hashes);
         self.counted.doubt();
-        let any: Option<AnyLine> = serde_json::from_slice(line).ok();
-        let (seq, id) = any.map_or((None, None), |any| (Some(any.seq), any.id));
+        let any = serde_json::from_slice(line).ok();
+        let (seq, id) = any.map_or((None, None), |AnyLine { seq, id, .. }| (Some(seq), id));
         self.findings.faults.push(Fault { at: Some(at), seq, id, problem: Problem::Line(error) });
     }
 
@@ -246,7 +263,7 @@ impl Reader {
         self.leave();
         let mut findings = self.findings;
         self.times.end().into_iter().for_each(|note| findings.notes.push(note));
-        let (head, held) = self.chain.end(&mut findings.faults);
+        let (head, held) = self.chain.end(&findings.logs, &mut findings.faults);
         if let Some(noted) = held.noted {
             findings.noted = NotedHead::Read(noted);
         }
@@ -255,8 +272,4 @@ impl Reader {
         findings.evidence = self.evidence.map(|evidence| evidence.count());
         findings
     }
-}
-
-fn has_reason(line: &[u8]) -> bool {
-    memchr::memmem::find(line, b",\"reason\":\"").is_some()
 }

@@ -12,6 +12,7 @@ use crate::audit::evidence::{BlobName, EvidenceIndex, each_line};
 use crate::audit::record::meta_event::PrunedEvent;
 use crate::audit::record::meta_record::{Notice, Pruned};
 use crate::audit::write::message::ForgetError;
+use crate::audit::write::reserve;
 
 /// Pieces of evidence that the writer removes between two writes: a few milliseconds.
 const EVIDENCE_FORGOTTEN_AT_ONCE: usize = 64;
@@ -145,6 +146,10 @@ fn bytes_below(dir: &Path) -> io::Result<u64> {
     };
     for entry in entries {
         let entry = entry.map_err(at(dir))?;
+        if entry.file_name() == reserve::NAME {
+            // It is there while a proxy runs, and is neither log nor evidence.
+            continue;
+        }
         let is_dir = entry.file_type().map_err(at(dir))?.is_dir();
         sum += if is_dir { bytes_below(&entry.path())? } else { bytes(&entry.path())? };
     }

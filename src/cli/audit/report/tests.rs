@@ -233,8 +233,16 @@ fn every_member_of_the_json_is_documented_and_no_other() {
     lines.unreachable_for(NOON, "http://c.example", NOON, Some("ExampleBot"));
     let mut verified = report(&lines.lines);
     let head = verified.log.head.clone();
-    let findings =
-        Verified { holds: true, fault_count: 0, first_fault: None, head, published_heads: 0 };
+    let findings = Verified {
+        holds: true,
+        fault_count: 0,
+        first_fault: None,
+        head,
+        published_heads: 0,
+        published_up_to: None,
+        is_without_heads: false,
+        verdict: "The log holds in itself; no published head was given".into(),
+    };
     verified.verified = Some(findings);
     let mut of_origin = verified.clone();
     of_origin.decided = None;

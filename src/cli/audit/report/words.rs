@@ -97,27 +97,19 @@ pub fn verification(report: &Report) -> String {
         return "Not verified: courtesy audit report --verify checks that the log is what was written."
             .into();
     };
-    let up_to = match &verified.head {
-        Some(head) => format!("Verified up to line {}", number(head.seq)),
-        None => "Verified".to_owned(),
+    // What `courtesy audit verify` says. Of several logs each is a chain of its own, under no head.
+    let verdict = match (report.logs.is_empty(), verified.holds) {
+        (true, _) => &verified.verdict,
+        (false, true) => "Each log holds in itself; no published head was given",
+        (false, false) => "Not every log holds",
     };
-    // Of several logs each is a chain of its own.
-    let (whole, broken) = if report.logs.is_empty() {
-        ("the log holds", "the log does not hold")
-    } else {
-        ("each log holds", "not every log holds")
-    };
-    match (verified.fault_count, &verified.first_fault) {
-        (0, _) if verified.published_heads == 0 => {
-            format!("{up_to}: {whole} in itself; no published head was given.")
-        }
-        (0, _) => {
-            let heads = plural(verified.published_heads, "published head");
-            format!("{up_to}: {whole}, against {heads}.")
-        }
-        (faults, first) => {
-            let first = first.as_deref().unwrap_or_default();
-            format!("{up_to}: {broken}, {}. The first: {first}", plural(faults, "fault"))
+    let last = verified.head.as_ref().map(|head| head.seq);
+    let read = last.map(|last| format!(" Its last line is {}.", number(last))).unwrap_or_default();
+    match &verified.first_fault {
+        None => format!("Verified. {verdict}.{read}"),
+        Some(first) => {
+            let faults = plural(verified.fault_count, "fault");
+            format!("Verified. {verdict}.{read} Of {faults}, the first: {first}")
         }
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::form::{self, record};
+use super::form;
 use super::log_source::LogSourceFlags;
 use super::notices;
 use super::search::{Search, Taken};
@@ -32,14 +32,18 @@ Examples:
   courtesy audit show 01K9ZQ4T --all | less -R
   courtesy audit show 4711 --format json | jq -r .file
 
+An identifier is looked for in the log of the settings, and then in the records of each
+`courtesy run`, unless --run, --dir or a FILE names another log.
+
 The robots.txt and how it came are read from the evidence beside the log and checked against the
 digests in the record; what is missing or does not match is said.
 
 The hash of the record is made again, and the lines before and after it must be chained to it; where
 that does not hold, it is said first.
 
-Exit codes: 0 shown · 1 there is no such record, or it does not hold in its chain · 2 several begin
-so: they are listed · 69 there is no log · 74 a part of it could not be read")]
+Exit codes: 0 shown · 1 there is no such record, it does not hold in its chain, or a line before it is
+damaged and left out · 2 several begin so: they are listed · 69 there is no log · 74 a part of it
+could not be read")]
 pub struct ShowArgs {
     /// The identifier in the refusal, or its beginning; or the number of a record or a notice in the log
     #[arg(value_name = "ID")]
@@ -63,7 +67,51 @@ const ID_BYTES: usize = 26;
 
 /// Runs `courtesy audit show`.
 pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
-    let logs = args.place.logs(&args.files)?;
+    // A number is one of the log that is named; an identifier is the same wherever it is.
+    let runs = match args.seq() {
+        None => args.place.logs_of_runs(&args.files)?,
+        Some(_) => Vec::new(),
+    };
+    let exit = match args.place.logs(&args.files) {
+        Ok(logs) => match show_of(args, logs)? {
+            Shown::Done(exit) => return Ok(exit),
+            Shown::None(exit) => exit,
+        },
+        // A machine may have runs and no proxy of its own.
+        Err(failure) if runs.is_empty() || failure.exit != Exit::Unavailable => {
+            return Err(failure);
+        }
+        Err(_) => Exit::Done,
+    };
+    let searched = runs.len();
+    for log in runs {
+        let dir = log.dir();
+        if let Shown::Done(exit) = show_of(args, vec![log])? {
+            eprintln!("note: it is in the log of a run, {}", dir.display());
+            return Ok(exit);
+        }
+    }
+    let runs = match searched {
+        0 => String::new(),
+        1 => ", nor in that of the run there is".into(),
+        count => format!(", nor in those of {count} runs"),
+    };
+    if exit != Exit::Done {
+        return Ok(exit);
+    }
+    eprintln!("there is no record {} in the log{runs}", args.id);
+    Ok(Exit::No)
+}
+
+/// What became of a search.
+enum Shown {
+    Done(Exit),
+    /// Nothing was found; how the search ended.
+    None(Exit),
+}
+
+/// Shows what is found in these logs.
+fn show_of(args: &ShowArgs, logs: Vec<Log>) -> Result<Shown, Failure> {
     // A number is of one log, and other logs may have it, too.
     let is_whole = args.seq().is_some() && logs.len() == 1 || args.id.len() == ID_BYTES;
     let with_nodes = logs.len() > 1;
@@ -76,14 +124,10 @@ pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
     })?;
     let exit = search.conclude("shown as it is");
     match lines.as_slice() {
-        [] if exit != Exit::Done => Ok(exit),
-        [] => {
-            eprintln!("there is no record {} in the log", args.id);
-            Ok(Exit::No)
-        }
+        [] => Ok(Shown::None(exit)),
         [(line, log)] => {
             let holds = show(args, line, logs[*log].clone())?;
-            Ok(if holds || exit != Exit::Done { exit } else { Exit::No })
+            Ok(Shown::Done(if holds || exit != Exit::Done { exit } else { Exit::No }))
         }
         several => {
             let more = if several.len() == LISTED_MAX { "at least " } else { "" };
@@ -91,15 +135,18 @@ pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
             let layout = Layout::wide();
             let layout = if with_nodes { layout.with_nodes() } else { layout };
             let rows = several.iter().filter_map(|(line, log)| {
-                let (record, _) = record(line)?;
-                Some(format!(
-                    "{}  {}",
-                    record.id,
-                    layout.row(&record, Hit::new(line, *log).is_changed)
-                ))
+                let is_changed = Hit::new(line, *log).is_changed;
+                match Content::parse(line).ok()? {
+                    Content::Record(it) => {
+                        Some(format!("{}  {}", it.id, layout.row(&it, is_changed)))
+                    }
+                    Content::Notice(it) => {
+                        Some(format!("{:ID_BYTES$}  {}", "-", layout.notice(&it, is_changed)))
+                    }
+                }
             });
             eprint!("{}", rows.collect::<String>());
-            Ok(Exit::Usage)
+            Ok(Shown::Done(Exit::Usage))
         }
     }
 }
@@ -139,9 +186,8 @@ fn show_notice(args: &ShowArgs, notice: &Notice, line: &[u8], log: Log) -> Resul
 
 /// The `event` of every kind of line.
 fn event_words() -> Vec<String> {
-    let records = [Event::Denied, Event::WouldDeny, Event::Exempted, Event::Tunnelled];
-    let notices = Notice::WORDS.iter().map(|word| (*word).to_owned());
-    records.into_iter().map(Event::word).chain(notices).collect()
+    let words = Event::ALL.into_iter().map(Event::word).chain(Notice::WORDS.iter().copied());
+    words.map(str::to_owned).collect()
 }
 
 /// Whether it holds.

@@ -13,7 +13,7 @@ pub(super) fn text(findings: &Findings) -> String {
     if faults.count > faults.described.len() as u64 {
         text.push_str(&format!("… and {} more\n", faults.count - faults.described.len() as u64));
     }
-    let holds = published::verdict(findings);
+    let holds = findings.verdict();
     let files = plural(findings.files, "file");
     text.push_str(&format!("{holds}. {} in {files}", plural(findings.records, "record")));
     if let Some((from, to)) = findings.times {
@@ -61,6 +61,8 @@ fn notices(notices: &Notices) -> String {
         not_stopped,
         changed,
         paced,
+        evidence_lost,
+        rewound,
         unknown,
     } = *notices;
     let sentences = [
@@ -93,6 +95,11 @@ fn notices(notices: &Notices) -> String {
         (settings, format!("Its settings were changed ({}).", times(settings))),
         (changed, format!("{} of changes of robots.txt files.", plural(changed, "line"))),
         (paced, format!("{} of delays that robots.txt files ask for.", plural(paced, "line"))),
+        (rewound, format!("It was found cut off or written anew ({}).", times(rewound))),
+        (
+            evidence_lost,
+            format!("{} of evidence could not be kept.", plural(evidence_lost, "piece")),
+        ),
         (
             unknown,
             format!("{} of a kind that this version does not know.", plural(unknown, "line")),
@@ -122,6 +129,8 @@ pub(super) fn object(findings: &Findings) -> Value {
         "notices": findings.notices,
         "unfinished": findings.unfinished,
         "head": findings.head,
+        "logs": findings.logs,
+        "verdict": findings.verdict(),
         "noted_head": findings.noted,
         "published": {
             "heads": findings.published,

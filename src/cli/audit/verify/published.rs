@@ -1,32 +1,7 @@
 //! The result of checking published heads, in words. A chain by itself shows neither that its end
 //! was cut off nor that all of it was rewritten.
 
-use crate::audit::Head;
 use crate::audit::read::verify::{Findings, HeadState, HeldHead, NotedHead};
-
-/// Whether the log holds, and under which head.
-pub fn verdict(findings: &Findings) -> String {
-    match (findings.faults.count, findings.published_up_to()) {
-        (0, Some(Head { seq, .. })) => {
-            format!("The log holds, up to line {seq} under a published head")
-        }
-        (0, None) if findings.published.is_empty() && up_to(&findings.witnessed).is_some() => {
-            let seq = up_to(&findings.witnessed).map_or(0, |head| head.seq);
-            format!("The log holds, up to line {seq} under a head that the shared engine has seen")
-        }
-        (0, None) if findings.published.is_empty() => {
-            "The log holds in itself; no published head was given".into()
-        }
-        (0, None) if findings.published.iter().any(|held| held.state == HeadState::Beyond) => {
-            "The log holds in itself; no published head that was given is of a line in it".into()
-        }
-        (0, None) => {
-            "The log holds in itself; it begins after every published head that was given".into()
-        }
-        (1, _) => "The log does not hold: one fault".into(),
-        (count, _) => format!("The log does not hold: {count} faults, the first of them above all"),
-    }
-}
 
 /// Lines for people: the heads one by one, and what no head shows.
 pub fn lines(findings: &Findings) -> String {
@@ -40,7 +15,7 @@ pub fn lines(findings: &Findings) -> String {
         ));
     }
     text.push_str(&others(findings));
-    if findings.published.is_empty() && up_to(&findings.witnessed).is_none() {
+    if findings.published.is_empty() && findings.witnessed_up_to().is_none() {
         text.push_str(
             "\nWithout a published head it cannot be seen whether lines were cut off at the end, or the whole log \
              written anew: keep what courtesy audit head prints elsewhere, and give it with --head.",
@@ -52,18 +27,17 @@ pub fn lines(findings: &Findings) -> String {
 
 /// A line for people: the heads that the shared engine has seen.
 pub fn witnessed(findings: &Findings) -> String {
-    let held = &findings.witnessed;
-    let found = held.iter().filter(|held| held.state == HeadState::Found).count();
-    match held.len() {
+    let count = |state| findings.witnessed.iter().filter(|held| held.state == state).count();
+    let (others, found) = (count(HeadState::OtherLog), count(HeadState::Found));
+    let own = match findings.witnessed.len() - others {
         0 => "The shared engine has seen no head of this log.\n".into(),
         count => format!("Heads that the shared engine has seen: {count}, found: {found}.\n"),
-    }
-}
-
-/// The last line that is under one of the heads.
-fn up_to(held: &[HeldHead]) -> Option<&Head> {
-    let found = held.iter().filter(|held| held.state == HeadState::Found);
-    found.map(|held| &held.head).max_by_key(|head| head.seq)
+    };
+    let other = findings.witnessed.iter().filter(|held| held.state == HeadState::OtherLog);
+    let other = other.filter_map(|HeldHead { head, log, .. }| {
+        Some(format!("Of another log of this proxy, {}, it has seen line {}.\n", (*log)?, head.seq))
+    });
+    own + &other.collect::<String>()
 }
 
 /// Lines behind the last one that is under a published head; none without such a head.
@@ -89,6 +63,7 @@ fn others(findings: &Findings) -> String {
         (count(HeadState::CutOff), "of a line after the last"),
         (count(HeadState::Removed), "of a line before the first, not to be checked any more"),
         (count(HeadState::Beyond), "of a line after the part, of which it says nothing"),
+        (count(HeadState::OtherLog), "of another log, of which this one says nothing"),
     ];
     let is_told = findings.published.len() == states[0].0 && states[0].0 <= 1;
     if is_told {
@@ -112,7 +87,7 @@ fn noted(findings: &Findings) -> String {
         NotedHead::Unreadable { why } => {
             format!("\nhead.json beside the log cannot be read: {why}")
         }
-        NotedHead::Read(HeldHead { head, state: HeadState::Found }) => {
+        NotedHead::Read(HeldHead { head, state: HeadState::Found, .. }) => {
             let place = match last.saturating_sub(head.seq) {
                 0 => "the last one".into(),
                 1 => "the last but one".into(),

@@ -131,6 +131,7 @@ impl Log {
             digest: sha256_hex(b""),
             event: StartedEvent::It,
             how: StartMode::Serve,
+            log: None,
             node: Some(node.into()),
             prev: String::new(),
             profile_version: 1,
