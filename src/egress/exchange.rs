@@ -70,8 +70,9 @@ pub async fn exchange(
     let request_sent_at = progress.waiting_since();
     let (lease, large_read) =
         lease(state, connection, &response, progress.is_complete(), turn, response_guard);
+    let version = response.version();
     Ok(response.map(|body| {
-        ResponseBody::boxed(body, body_idle_timeout, lease, large_read, request_sent_at)
+        ResponseBody::boxed((body, version), body_idle_timeout, lease, large_read, request_sent_at)
     }))
 }
 

@@ -53,6 +53,7 @@ mod refusals;
 mod reload;
 mod resting;
 mod robots_properties;
+mod sites;
 mod sni;
 mod socks;
 mod spellings;

@@ -8,6 +8,7 @@ mod request_progress;
 mod response_body;
 mod timeout_body;
 mod trailers;
+mod whole_body;
 
 pub use client_content::{ReadAllowance, ResponseGuard};
 pub use io_state::IoState;

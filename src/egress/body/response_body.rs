@@ -7,10 +7,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::timeout_body::TimeoutBody;
+use super::whole_body::WholeBody;
 use crate::egress::http1::LargeRead;
 use crate::egress::limits::{ORIGIN_READ_BYTES, ORIGIN_READ_SMALL_BYTES};
 use crate::egress::pool::Lease;
@@ -20,20 +22,20 @@ use crate::pace::Waited;
 /// dropped before, it is closed (RFC 9112 §9.5).
 #[derive(Debug)]
 struct LeasedBody {
-    body: Incoming,
+    body: WholeBody,
     lease: Option<Lease>,
     /// The error that ended the body, held back until what came before has been sent.
-    fault: Option<hyper::Error>,
+    fault: Option<io::Error>,
 }
 
 impl Body for LeasedBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if let Some(fault) = self.fault.take() {
             return Poll::Ready(Some(Err(fault)));
         }
@@ -97,12 +99,13 @@ pub struct ResponseBody {
 impl ResponseBody {
     /// Boxed, because it is moved through many functions.
     pub(in crate::egress) fn boxed(
-        body: Incoming,
+        (body, version): (Incoming, Version),
         limit: Duration,
         lease: Lease,
         large_read: Option<LargeRead>,
         request_sent_at: Option<Instant>,
     ) -> Box<Self> {
+        let body = WholeBody::new(body, version);
         let body = LeasedBody { body, lease: Some(lease), fault: None };
         Box::new(Self {
             body: TimeoutBody::new(body, limit),

@@ -1,25 +1,35 @@
 //! An incoming body with a timeout: when its next frame takes longer than the limit, it ends in an
 //! error. Trailers that may not be trailers are removed.
 
+use std::error::Error;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::trailers;
+use super::whole_body::WholeBody;
 use crate::runtime::lazy_timer::LazyTimer;
 
 /// A message body with a limit on how long it may be silent. The timer starts only when the body
 /// has to wait.
 #[derive(Debug)]
-pub struct TimeoutBody<B = Incoming> {
+pub struct TimeoutBody<B = WholeBody> {
     body: B,
     limit: Duration,
     timer: LazyTimer,
+}
+
+impl TimeoutBody {
+    /// The body of a client's request in `version`.
+    pub const fn of_request(body: Incoming, version: Version, limit: Duration) -> Self {
+        Self::new(WholeBody::new(body, version), limit)
+    }
 }
 
 impl<B> TimeoutBody<B> {
@@ -39,7 +49,10 @@ impl<B> TimeoutBody<B> {
     }
 }
 
-impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for TimeoutBody<B> {
+impl<B> Body for TimeoutBody<B>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+{
     type Data = Bytes;
     type Error = io::Error;
 

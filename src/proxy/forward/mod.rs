@@ -117,7 +117,7 @@ impl Forwarding {
         let version = head.version;
         let upgrade = RequestedUpgrade::take(&mut head, header_set, &self.upgrades);
         let expects_continue = header_set.has(HeaderSet::EXPECT) && version == Version::HTTP_11;
-        let (body, continue_sender) = self.body(body, expects_continue);
+        let (body, continue_sender) = self.body(body, version, expects_continue);
         let mut body = body.with_client_reads(side.state.is_known_to_read());
         if version < Version::HTTP_2 {
             // In HTTP/2 the window bounds what the client sends.
@@ -180,10 +180,12 @@ impl Forwarding {
     fn body(
         &self,
         body: Incoming,
+        version: Version,
         expects_continue: bool,
     ) -> (RequestBody, Option<oneshot::Sender<()>>) {
         let waits = expects_continue && !body.is_end_stream();
-        let body = RequestBody::streamed(TimeoutBody::new(body, self.body_idle_timeout));
+        let body = TimeoutBody::of_request(body, version, self.body_idle_timeout);
+        let body = RequestBody::streamed(body);
         if !waits {
             return (body, None);
         }

@@ -57,7 +57,9 @@ impl InformationalListener for Gate {
 
 /// With an expectation the body is held until an interim response lets it go.
 fn sent_on(request: Request<Incoming>) -> Request<RequestBody> {
-    let mut request = request.map(|body| RequestBody::streamed(TimeoutBody::new(body, 5 * PAUSE)));
+    let mut request = request.map(|body| {
+        RequestBody::streamed(TimeoutBody::of_request(body, Version::HTTP_11, 5 * PAUSE))
+    });
     if request.headers().contains_key("expect") {
         let (go, held) = oneshot::channel();
         request = request.map(|body| body.hold_until(held, 5 * PAUSE));

@@ -150,6 +150,13 @@ impl H2 {
         }
     }
 
+    /// The status and the body, or why there is none.
+    pub fn body(&self, stream: Stream) -> hyper::Result<(u16, Bytes)> {
+        let response = self.wait(stream.response).expect("no panic")?;
+        let status = response.status().as_u16();
+        Ok((status, self.wait(response.into_body().collect())?.to_bytes()))
+    }
+
     /// The next piece of a body.
     #[track_caller]
     pub fn piece(&self, response: &mut http::Response<Incoming>) -> Option<Bytes> {

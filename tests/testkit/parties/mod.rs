@@ -2,6 +2,7 @@
 
 mod client;
 mod h2;
+pub mod h2_origin;
 mod origin;
 mod parent;
 mod proxy;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub use client::{Client, Response, connect, request};
 pub use h2::H2;
+pub use h2_origin::H2Origin;
 pub use origin::{Log, Origin, Received, Script, answer, endless, ok, ok_with, refusing};
 pub use parent::{Does, Parent, Speaks};
 pub use proxy::{NOW, Proxy};

@@ -26,12 +26,16 @@ use super::{H2, Origin, tls};
 /// When every test begins: 2026-01-01.
 pub const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Lets CONNECT go to these origins, and trusts their certificates.
-fn before(origins: &[&Origin], settings: &mut Settings) {
-    settings.egress.connect_ports.extend(origins.iter().map(|origin| origin.address().port()));
+/// Lets CONNECT go to these ports, and trusts the certificates of origins.
+fn before(ports: impl IntoIterator<Item = u16>, settings: &mut Settings) {
+    settings.egress.connect_ports.extend(ports);
     let file = settings.state_dir.join("origins.pem");
     std::fs::write(&file, tls::origins_ca()).expect("a directory that can be written to");
     settings.tls.extra_roots.push(file);
+}
+
+fn ports(origins: &[&Origin]) -> Vec<u16> {
+    origins.iter().map(|origin| origin.address().port()).collect()
 }
 
 /// A running proxy with its own state; it stops and leaves nothing behind when dropped.
@@ -62,8 +66,13 @@ impl Proxy {
 
     /// One that lets CONNECT go to these origins, and trusts their certificates.
     pub fn before(origins: &[&Origin], edit: impl FnOnce(&mut Settings)) -> Self {
+        Self::before_ports(&ports(origins), edit)
+    }
+
+    /// The same, for whatever origins have these ports.
+    pub fn before_ports(ports: &[u16], edit: impl FnOnce(&mut Settings)) -> Self {
         Self::with(|settings| {
-            before(origins, settings);
+            before(ports.iter().copied(), settings);
             edit(settings);
         })
     }
@@ -75,7 +84,7 @@ impl Proxy {
         edit: impl FnOnce(&mut Settings),
     ) -> Self {
         Self::at((Ipv4Addr::LOCALHOST, 0).into(), |settings| {
-            before(origins, settings);
+            before(ports(origins), settings);
             settings.listen.transparent = vec![address];
             edit(settings);
         })

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
+use http::Version;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -25,7 +26,8 @@ async fn with_upload<F: Future<Output = ()>>(service: impl Fn(RequestBody, Arc<I
     far.write_all(head.as_bytes()).await.unwrap();
     far.write_all(&vec![b'x'; BYTES]).await.unwrap();
     let service = service_fn(|request: Request<Incoming>| {
-        let body = TimeoutBody::new(request.into_body(), Duration::from_secs(60));
+        let body =
+            TimeoutBody::of_request(request.into_body(), Version::HTTP_11, Duration::from_secs(60));
         let (mut body, io) = (RequestBody::streamed(body), Arc::<IoState>::default());
         io.written.store(usize::MAX - 10, Ordering::Relaxed);
         body.limit_backlog(&io);
