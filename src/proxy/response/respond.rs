@@ -128,20 +128,26 @@ pub fn denied(denial: &Recorded<Denial>, format: ErrorFormat) -> Response<Body> 
     response.map(Body::own)
 }
 
-/// The robots.txt of the snapshot that decides, as the origin sent it.
+/// The robots.txt of the snapshot that decides, as the origin sent it. What was read of one that is
+/// longer ends at the end of a line, as it does for the decision: half a rule would be another rule.
 pub fn robots_txt(snapshot: &Snapshot, age: Duration) -> Response<Body> {
-    let mut response = Response::new(Body::own(snapshot.body.clone()));
+    let mut content = snapshot.body.clone();
+    let mut part = String::new();
+    if snapshot.cut {
+        let last = content.iter().rposition(|byte| b"\r\n".contains(byte));
+        content.truncate(last.map_or(0, |last| last + 1));
+        part = format!(": its first {} bytes (robots.max_size)", content.len());
+    }
+    let length = content.len();
+    let mut response = Response::new(Body::own(content));
     let headers = response.headers_mut();
     if let Some(content_type) = &snapshot.content_type {
         headers.insert(CONTENT_TYPE, content_type.clone());
     }
     headers.insert(AGE, HeaderValue::from(age.as_secs()));
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(snapshot.body.len()));
-    insert(
-        &mut response,
-        PROXY_STATUS,
-        "courtesy; details=\"robots.txt from the copy that decides\"",
-    );
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    let status = format!("courtesy; details=\"robots.txt from the copy that decides{part}\"");
+    insert(&mut response, PROXY_STATUS, &status);
     response
 }
 

@@ -22,7 +22,7 @@ mod tests;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body::Body as HttpBody;
 
 use crate::egress::{self, AlwaysPermitted, Egress, Failure, RequestBody, Requester};
@@ -34,7 +34,7 @@ use failure::unsent;
 pub use fetch_request::{Config, FetchRequest, FetchRobots, NotSent, Progress, Validators};
 pub use identity::FetchIdentity;
 use redirect::Chain;
-use request::{is_conditional, request, user_agent};
+use request::{ConditionResult, request, user_agent};
 use source::Source;
 
 /// Fetches over an [`Egress`] of its own; https origins over the worker's egress, to share its
@@ -167,10 +167,12 @@ where
     R: Future<Output = Result<(Response<B>, Source), egress::Error>>,
     B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
 {
+    let mut validators = ask.validators.as_ref();
     loop {
         let hop = chain.here();
-        let request = request(hop, ask, config);
-        let may_be_not_modified = is_conditional(&request);
+        // They belong to one URL: elsewhere the same tag may name another file.
+        let condition = validators.filter(|validators| validators.url == hop.url);
+        let request = request(hop, condition, ask, config);
         let sent = head::request(&request);
         let (response, source) = match send(hop.origin.clone(), request).await {
             Ok((response, source)) => {
@@ -183,9 +185,18 @@ where
                 return unsent(error, chain.hops()).map(AccessResult::Without);
             }
         };
-        if response.status() == StatusCode::NOT_MODIFIED && may_be_not_modified {
-            let freshness = freshness::freshness(response.headers(), clock.wall());
-            return Ok(AccessResult::NotModified { freshness });
+        if let Some(condition) = condition {
+            match condition.answered_by(&response) {
+                ConditionResult::NotModified => {
+                    let freshness = freshness::freshness(response.headers(), clock.wall());
+                    return Ok(AccessResult::NotModified { freshness });
+                }
+                ConditionResult::AskAgain => {
+                    validators = None;
+                    continue;
+                }
+                ConditionResult::Other => {}
+            }
         }
         if !redirect::is_redirect(response.status()) {
             let now = clock.wall();

@@ -9,6 +9,7 @@ mod tests;
 use http::header::LOCATION;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
+use percent_encoding::{AsciiSet, percent_encode};
 
 use super::head;
 use super::source::Source;
@@ -148,7 +149,7 @@ impl Hop {
     /// RFC 3986 §5: resolves a reference relative to this hop. The URL parser normalises the path,
     /// but the origin is parsed by our own parser: the other one would read `0x7f.1` as an address.
     fn resolve(&self, location: &[u8]) -> Result<Self, UrlError> {
-        let location = String::from_utf8_lossy(location);
+        let location = ascii_behind_authority(location);
         let origin = if has_scheme(&location) {
             served(split_url(location.as_bytes())?.0)?
         } else if location.starts_with("//") {
@@ -172,6 +173,24 @@ impl Hop {
         let target = PathAndQuery::try_from(target).map_err(|_| malformed())?;
         Ok(Self::new(origin, target))
     }
+}
+
+/// `location` with each byte of its path and query that is not ASCII percent-encoded (RFC 3986
+/// §2.1): the site chose the bytes, in whatever character encoding. A host name is text, and stays
+/// as it is.
+fn ascii_behind_authority(location: &[u8]) -> String {
+    let has_authority = |before: &[u8]| {
+        before.is_empty() || before.ends_with(b":") && !before.iter().any(|it| b"/?#".contains(it))
+    };
+    let slashes = memchr::memmem::find(location, b"//");
+    let authority = slashes.filter(|at| has_authority(&location[..*at])).map(|at| at + 2);
+    let path = authority.map_or(0, |at| {
+        let length = location[at..].iter().position(|byte| b"/?#\\".contains(byte));
+        length.map_or(location.len(), |length| at + length)
+    });
+    let (before, behind) = location.split_at(path);
+    let behind = percent_encode(behind, &AsciiSet::EMPTY);
+    format!("{}{behind}", String::from_utf8_lossy(before))
 }
 
 /// RFC 3986 §3.1 and §4.2: a colon before the first slash ends a scheme.

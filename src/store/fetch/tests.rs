@@ -242,7 +242,8 @@ async fn a_file_that_does_not_arrive_whole_is_a_failure() {
     }
     assert_eq!(word(vec![answer(200, &[], &[b"user-agent: *\n"], End::Never)]).await, "timeout");
     assert_eq!(
-        word(vec![answer(200, &[("content-encoding", "gzip")], &[b"x"], End::Complete)]).await,
+        word(vec![answer(200, &[("content-encoding", "gzip")], &[b"\x1f\x8b"], End::Complete)])
+            .await,
         "undecodable"
     );
     assert_eq!(
@@ -282,6 +283,68 @@ async fn a_refresh_asks_with_the_validators_of_that_url_only() {
     let (_, asked) = run(conditional, vec![to("/other"), file(b"")]).await;
     assert!(!asked[1].1.headers().contains_key(IF_NONE_MATCH));
     assert_eq!(word(vec![answer(304, &[], &[], End::Complete)]).await, "status", "not asked for");
+}
+
+/// What answers a conditional request, what is made of it, and which RFC or whose habit that is.
+#[tokio::test]
+async fn a_response_about_the_condition_is_none_about_the_file() {
+    const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const LATER: &str = "Mon, 07 Nov 1994 08:49:37 GMT";
+    let validators = |etag: Option<&'static str>, date: Option<&'static str>| Validators {
+        url: "http://example.com/robots.txt".into(),
+        etag: etag.map(HeaderValue::from_static),
+        last_modified: date.map(HeaderValue::from_static),
+    };
+    let tag = || validators(Some("\"1\""), None);
+    let both = || validators(Some("\"1\""), Some(DATE));
+    let date = || validators(None, Some(DATE));
+    for (name, validators, status, fields, is_not_modified) in [
+        ("304 alone (RFC 9110 §15.4.5)", both(), 304, &[][..], true),
+        ("its tag", tag(), 304, &[("etag", "\"1\"")], true),
+        ("its tag, weak: compression", tag(), 304, &[("etag", "W/\"1\"")], true),
+        ("its date", date(), 304, &[("last-modified", DATE)], true),
+        (
+            "its tag, another date",
+            both(),
+            304,
+            &[("etag", "\"1\""), ("last-modified", LATER)],
+            true,
+        ),
+        ("a tag that it had not", date(), 304, &[("etag", "\"1\""), ("last-modified", DATE)], true),
+        ("another tag (RFC 9111 §4.3.4)", tag(), 304, &[("etag", "\"2\"")], false),
+        (
+            "another tag, its date",
+            both(),
+            304,
+            &[("etag", "\"2\""), ("last-modified", DATE)],
+            false,
+        ),
+        ("another date: an older file put back", date(), 304, &[("last-modified", LATER)], false),
+        ("412 (RFC 9110 §15.5.13)", both(), 412, &[], false),
+        ("400: a firewall", both(), 400, &[], false),
+    ] {
+        let ask = FetchRequest { validators: Some(validators), ..ask() };
+        let conditional = || answer(status, fields, &[], End::Complete);
+        let (fetched, asked) = run(ask.clone(), vec![conditional(), file(b"new")]).await;
+        let fetched = fetched.expect("it was not refused");
+        let expected = if is_not_modified { "not_modified" } else { "successful" };
+        assert_eq!(fetched.result.word(), expected, "{name}");
+        assert_eq!((asked.len(), fetched.hops), (if is_not_modified { 1 } else { 2 }, 0), "{name}");
+        if is_not_modified {
+            continue;
+        }
+        let again = asked[1].1.headers();
+        assert!(!again.contains_key(IF_NONE_MATCH) && !again.contains_key(IF_MODIFIED_SINCE));
+        // Without a condition it is about the file, and not asked a third time.
+        let (fetched, _) = run(ask, vec![conditional(), conditional()]).await;
+        assert_eq!(fetched.expect("it was not refused").result.word(), "status", "{name}");
+    }
+    // Another status is about the file.
+    for status in [404, 403, 410, 416, 428, 500] {
+        let ask = FetchRequest { validators: Some(both()), ..ask() };
+        let (fetched, _) = run(ask, vec![answer(status, &[], &[], End::Complete)]).await;
+        assert_eq!(fetched.expect("it was not refused").result.word(), "status", "{status}");
+    }
 }
 
 #[tokio::test]

@@ -2,3 +2,4 @@
 //! RFC that is. `docs/reference/proxying.md` has the same for readers.
 
 mod ends;
+mod files;

@@ -66,7 +66,7 @@ fn a_bomb_unfolds_no_further_than_the_limit() {
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     let mut decoder = Decoder::new(&headers, LIMIT).expect("a known coding");
     assert_eq!(decoder.push(&bomb), Ok(Wanted::Nothing));
-    assert!(decoder.bounded().body.capacity() <= 2 * LIMIT);
+    assert!(decoder.content.bounded().body.capacity() <= 2 * LIMIT);
     assert_eq!(decoder.finish(), Ok(Decoded { body: vec![0; LIMIT], cut: true }));
 }
 
@@ -79,20 +79,83 @@ fn a_file_that_breaks_off_at_any_byte_is_not_a_shorter_file() {
     }
 }
 
+/// What servers send, what is made of it, and whose habit it is.
 #[test]
-fn broken_data_is_not_a_file() {
-    let mut flipped = gzip(b"user-agent: *\ndisallow: /\n");
+fn what_a_body_is_shows_in_its_bytes() {
+    let plain = b"user-agent: *\ndisallow: /\n";
+    let packed = gzip(plain);
+    let file = || whole(plain);
+    let behind = |rest: &[u8]| [&packed[..], rest].concat();
+    for (name, coding, body, expected) in [
+        ("no coding: a template's default", "none", plain.to_vec(), file()),
+        ("no coding: a character encoding", "UTF-8", plain.to_vec(), file()),
+        ("no coding: of e-mail (RFC 2045)", "binary", plain.to_vec(), file()),
+        ("no coding: of e-mail (RFC 2045)", "8bit", plain.to_vec(), file()),
+        ("no coding: a transfer coding", "chunked", plain.to_vec(), file()),
+        ("no coding: a media type", "text/plain", plain.to_vec(), file()),
+        ("no coding: quoted", "\"none\"", plain.to_vec(), file()),
+        ("an empty element (RFC 9110 §5.6.1)", "gzip,", packed.clone(), file()),
+        ("empty elements", ", gzip , ,", packed.clone(), file()),
+        ("identity in a list", "identity, gzip", packed.clone(), file()),
+        ("identity last", "gzip, identity", packed.clone(), file()),
+        ("a coding and none", "gzip, utf-8", packed.clone(), file()),
+        ("the label of a cache twice", "gzip, gzip", packed.clone(), file()),
+        ("gzip over text: an error page of a proxy", "gzip", plain.to_vec(), file()),
+        ("x-gzip over text", "x-gzip", plain.to_vec(), file()),
+        ("gzip over one byte", "gzip", b"#".to_vec(), whole(b"#")),
+        ("a newline behind: a script's ?>", "gzip", behind(b"\n"), file()),
+        ("markup behind: a web host's counter", "gzip", behind(b"<script></script>"), file()),
+        ("zeros behind: blocks of a tape", "gzip", behind(&[0; 600]), file()),
+        ("half a signature behind", "gzip", behind(b"\x1f"), file()),
+        ("gzip without a label: robots.txt.gz", "", packed.clone(), file()),
+        ("gzip labelled as none", "identity", packed.clone(), file()),
+        (
+            "gzip of two members without a label",
+            "",
+            behind(&gzip(b"#")),
+            whole(&[&plain[..], b"#"].concat()),
+        ),
+    ] {
+        let pieces: Vec<&[u8]> = body.chunks(1).collect();
+        assert_eq!(decode(coding, &[&body]), expected, "{name}");
+        assert_eq!(decode(coding, &pieces), expected, "{name}, byte by byte");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_not_a_file() {
+    let packed = gzip(b"user-agent: *\ndisallow: /\n");
+    let mut flipped = packed.clone();
     let checksum = flipped.len() - 8;
     flipped[checksum] ^= 1;
-    let trailing = [gzip(b"user-agent: *\n"), b"garbage".to_vec()].concat();
-    for body in [&b"user-agent: *\n"[..], &flipped, &trailing] {
-        assert!(matches!(decode("gzip", &[body]), Err(Undecodable::Gzip(_))), "{body:?}");
+    let second = [&packed[..], &flipped].concat();
+    let cut_second = [&packed[..], &packed[..20]].concat();
+    for (name, body) in [
+        ("a wrong sum", &flipped[..]),
+        ("a second member that is broken", &second),
+        ("a second member that is cut", &cut_second),
+        ("two bytes", &packed[..2]),
+        ("compressed twice", &gzip(&packed)),
+        ("zlib", b"\x78\x9c\x4b\x04\x00\x00\x62\x00\x62"),
+        ("zstd", b"\x28\xb5\x2f\xfd\x04\x00"),
+        ("compress", b"\x1f\x9d\x90"),
+        ("bzip2", b"BZh91AY"),
+        ("xz", b"\xfd7zXZ\0"),
+    ] {
+        let pieces: Vec<&[u8]> = body.chunks(1).collect();
+        for coding in ["gzip", "", "none"] {
+            for result in [decode(coding, &[body]), decode(coding, &pieces)] {
+                let is_refused =
+                    matches!(result, Err(Undecodable::Gzip(_) | Undecodable::Format(_)));
+                assert!(is_refused, "{name}, {coding:?}: {result:?}");
+            }
+        }
     }
 }
 
 #[test]
 fn a_coding_that_was_not_asked_for_is_not_guessed_at() {
-    for coding in ["br", "deflate", "gzip, gzip", "gzip, br"] {
+    for coding in ["br", "deflate", "gzip, br", "none, BR", "zstd", "x-compress"] {
         assert!(matches!(decode(coding, &[b"x"]), Err(Undecodable::Coding(_))), "{coding}");
     }
 }

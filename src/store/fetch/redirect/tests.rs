@@ -4,9 +4,9 @@ fn chain(url: &str) -> Chain {
     Chain::new(&split_url(url.as_bytes()).expect("a URL").0, 5)
 }
 
-fn follow(chain: &mut Chain, location: &str) -> Result<String, &'static str> {
+fn follow(chain: &mut Chain, location: impl AsRef<[u8]>) -> Result<String, &'static str> {
     let mut headers = HeaderMap::new();
-    headers.insert(LOCATION, HeaderValue::from_bytes(location.as_bytes()).expect("a field value"));
+    headers.insert(LOCATION, HeaderValue::from_bytes(location.as_ref()).expect("a field value"));
     chain.follow(StatusCode::FOUND, &headers).map_err(|cause| cause.word())?;
     Ok(format!("{} {}", chain.here().origin, chain.here().target))
 }
@@ -28,6 +28,43 @@ fn a_location_is_a_reference_from_where_we_are() {
             Ok(expected),
             "{location}"
         );
+    }
+}
+
+/// What a browser makes of a `Location` in any character encoding: the site gets its bytes back.
+#[test]
+fn bytes_beyond_ascii_are_encoded_one_by_one() {
+    for (name, location, expected) in [
+        ("Latin-1", &b"/caf\xe9.txt"[..], "http://example.com /caf%E9.txt"),
+        ("UTF-8", "/caf\u{e9}.txt".as_bytes(), "http://example.com /caf%C3%A9.txt"),
+        ("Shift JIS", b"/\x83\x8d\x83{.txt", "http://example.com /%83%8D%83%7B.txt"),
+        ("GBK", b"/\xd6\xd0/r.txt", "http://example.com /%D6%D0/r.txt"),
+        ("in a query", b"/r.txt?q=\xfc&r", "http://example.com /r.txt?q=%FC&r"),
+        ("relative", b"r\xe9.txt", "http://example.com /r%E9.txt"),
+        ("a query alone", b"?\xe9", "http://example.com /robots.txt?%E9"),
+        ("absolute", b"https://example.com/\xe9", "https://example.com /%E9"),
+        ("without a scheme", b"//example.com/\xe9", "http://example.com /%E9"),
+        ("a URL in a query", b"/r?u=http://\xe9/", "http://example.com /r?u=http://%E9/"),
+        ("slashes in a path", b"/a//\xe9", "http://example.com /a//%E9"),
+        (
+            "a host of UTF-8",
+            "https://b\u{fc}cher.example/\u{fc}".as_bytes(),
+            "https://xn--bcher-kva.example /%C3%BC",
+        ),
+        ("encoded already", b"/%E9\xe9", "http://example.com /%E9%E9"),
+        (
+            "a host and no path",
+            "//b\u{fc}cher.example".as_bytes(),
+            "http://xn--bcher-kva.example /",
+        ),
+        ("behind #", b"/a#\xe9", "http://example.com /a"),
+    ] {
+        let followed = follow(&mut chain("http://example.com"), location);
+        assert_eq!(followed.as_deref(), Ok(expected), "{name}");
+    }
+    for host in [&b"http://b\xfccher.example/"[..], b"//\xff/", b"http://a\xc3/"] {
+        let followed = follow(&mut chain("http://example.com"), host);
+        assert_eq!(followed, Err("redirect_refused"), "{}", host.escape_ascii());
     }
 }
 
