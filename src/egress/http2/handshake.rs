@@ -7,6 +7,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connection::{Http2Connection, Http2Stream};
+use super::empty_frames::WithoutEmptyFrames;
 use super::window::Window;
 use crate::egress::config::Revalidation;
 use crate::egress::error::Error;
@@ -36,7 +37,7 @@ pub async fn handshake(
     certificate_requested: bool,
 ) -> Result<Http2Stream, Error> {
     let (sender, connection) = builder(revalidation.config().max_header_bytes, window)
-        .handshake(TokioIo::new(stream))
+        .handshake(TokioIo::new(WithoutEmptyFrames::new(stream)))
         .await
         .map_err(|error| setup_error(origin, &error))?;
     // The task ends with the last exchange once every sender is dropped.

@@ -2,6 +2,7 @@
 
 mod connection;
 mod convert;
+mod empty_frames;
 mod handshake;
 mod pool;
 mod window;
