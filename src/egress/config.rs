@@ -27,7 +27,6 @@ pub struct Config {
     /// Connection attempts at one time, besides the first one of each request.
     pub max_attempts_beside: usize,
     pub max_header_bytes: usize,
-    pub max_headers: usize,
     pub hosts: HostRules,
     /// Whether the proxy serves one command, `courtesy run`: a refusal then names its flags.
     pub under_run: bool,

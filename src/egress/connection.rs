@@ -1,20 +1,20 @@
 //! A connection in use for one exchange: one of HTTP/1.1, or one stream of HTTP/2.
 
+use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use http::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
-use http::{Request, Response};
+use http::{Method, Request};
 use http_body::Body as _;
-use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
 use tokio::sync::Semaphore;
 use tokio_util::either::Either;
 
 use super::body::RequestBody;
 use super::boxed_request::BoxedRequest;
-use super::http1::{Http1Connection, LargeRead};
+use super::http1::{Http1Connection, HyperResponse, LargeRead};
 use super::http2::{Http2Connection, Http2Stream, to_http1, to_http2};
 use super::parent::Forwarder;
 use super::pool::Pool;
@@ -99,8 +99,8 @@ impl Transport {
         &mut self,
         origin: &Origin,
         mut request: BoxedRequest<RequestBody>,
-    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>
-    {
+        is_for_robots_txt: bool,
+    ) -> impl Future<Output = HyperResponse> + use<> {
         match self {
             Self::Http1(connection) => {
                 to_http1(&mut request.head);
@@ -108,7 +108,8 @@ impl Transport {
                 if let Some(forwarder) = &connection.forwarder {
                     forwarder.address(origin, &mut request.head);
                 }
-                Either::Left(connection.send(with_informational_listener(request)))
+                let request = with_informational_listener(request);
+                Either::Left(connection.send(request, is_for_robots_txt))
             }
             Self::Http2(stream) => {
                 to_http2(&mut request.head, origin);
@@ -124,6 +125,21 @@ impl Transport {
                 })
             }
         }
+    }
+
+    /// Reads the head of a response once more that hyper did not take, to a request of `method`
+    /// that was sent whole. `None` if that is not possible.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the head, or with the stream.
+    pub async fn read_again(
+        &mut self,
+        method: Method,
+    ) -> Option<io::Result<Pin<Box<dyn Future<Output = HyperResponse> + Send>>>> {
+        let Self::Http1(connection) = self else { return None };
+        let response = connection.read_again(method).await?;
+        Some(response.map(|response| Box::pin(response) as _))
     }
 
     /// Polls `poll`, and drives the connection that it waits for.
@@ -189,10 +205,16 @@ impl Connection {
         self.is_reused || matches!(self.transport, Transport::Http2(_))
     }
 
+    /// Whether it was idle before this exchange, so that its origin may have been closing it.
+    pub const fn was_idle(&self) -> bool {
+        self.is_reused && matches!(self.transport, Transport::Http1(_))
+    }
+
     /// Notes that the origin has responded: it does without a client certificate.
-    pub fn note_response(&self) {
-        if let Transport::Http2(stream) = &self.transport {
-            stream.note_response();
+    pub fn note_response(&mut self) {
+        match &mut self.transport {
+            Transport::Http1(connection) => connection.note_response(),
+            Transport::Http2(stream) => stream.note_response(),
         }
     }
 

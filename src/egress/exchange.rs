@@ -2,12 +2,13 @@
 //! it, and gives the connection to the body of the response.
 
 use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
-use http::{Request, Response, Version};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
@@ -17,19 +18,26 @@ use super::boxed_request::BoxedRequest;
 use super::config::Config;
 use super::connection::{Connection, Transport};
 use super::error::{Error, Failure};
-use super::http1::LargeRead;
-use super::hyper_error::{ends_connection, exchange_error};
+use super::http1::{HyperResponse, LargeRead};
+use super::hyper_error::{ends_connection, exchange_error, head_error};
 use super::parent::restore_origin_form;
 use super::pool::Lease;
 use super::retry::{FailedExchange, RetryRule};
 use super::state::EgressState;
+use super::tls::Versions;
 use crate::pace::Turn;
+use crate::runtime::box_future::box_future;
 use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
+/// What an origin says of the connection (RFC 2068 §19.7.1): `timeout` is the number of seconds that
+/// it may idle.
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
 /// Sends `request`, which has started, and waits for the head of its response. The connection goes
-/// with the body of the response, which returns it to its pool.
+/// with the body of the response, which returns it to its pool. `may_repeat` says whether a copy of
+/// the request is kept.
 ///
 /// # Errors
 ///
@@ -40,39 +48,61 @@ pub async fn exchange(
     origin: &Origin,
     mut request: BoxedRequest<RequestBody>,
     turn: Turn,
+    may_repeat: bool,
 ) -> Result<Response<Box<ResponseBody>>, FailedExchange> {
     // The guard of the configuration ends with this statement: a thread can hold only a few.
-    let Config { response_timeout, body_idle_timeout, max_headers, .. } = state.load().config;
+    let Config { response_timeout, body_idle_timeout, .. } = state.load().config;
     state.note_exchange(&turn);
     let response_guard = request.body.response_guard();
     let progress = request.body.progress();
     progress.start_origin_timer();
     let transport = &mut connection.transport;
     let loop_tokens = transport.forwarder().and_then(|_| request.head.extensions.get().cloned());
-    let response =
-        match send_and_wait(transport, origin, request, &progress, &turn, response_timeout).await {
-            Some(Ok(response)) => response,
-            Some(Err(failed)) => return Err(classify_failure(&connection, origin, failed, turn)),
-            None => {
-                turn.note_failure(true);
-                let detail = format!("no response within {response_timeout:?}");
-                let error = Error::new(Failure::ResponseTimeout, detail);
-                return Err(FailedExchange::without_retry(error, turn));
-            }
-        };
+    let method = request.head.method.clone();
+    let waited =
+        send_and_wait(transport, origin, request, &progress, &turn, response_timeout).await;
+    let waited = match waited {
+        Some(Err(failed)) if is_rejected_head(failed.error(), &progress) => {
+            let again = Waiting { progress: &progress, turn: &turn, limit: response_timeout };
+            box_future(|| read_again(transport, method, failed, again)).await
+        }
+        Some(response) => Some(response.map_err(Failed::Hyper)),
+        None => None,
+    };
+    let response = match waited {
+        Some(Ok(response)) => response,
+        Some(Err(Failed::Head(fault))) => {
+            return Err(FailedExchange::without_retry(head_error(&fault), turn));
+        }
+        Some(Err(Failed::Hyper(failed))) => {
+            return Err(classify_failure(&connection, origin, failed, turn));
+        }
+        None => {
+            turn.note_failure(true);
+            let detail = format!("no response within {response_timeout:?}");
+            let error = Error::new(Failure::ResponseTimeout, detail);
+            return Err(FailedExchange::without_retry(error, turn));
+        }
+    };
+    connection.note_response();
+    if may_repeat && response.status() == StatusCode::REQUEST_TIMEOUT && connection.was_idle() {
+        let detail = "the origin closed the connection, which had been idle, with 408";
+        let error = Error::new(Failure::ConnectionTerminated, detail);
+        let rule = RetryRule::Yes(Versions::Any);
+        return Err(FailedExchange { error, unsent: None, rule, turn });
+    }
     let loop_tokens = loop_tokens.unwrap_or_default();
-    if let Err(error) =
-        check_response(transport, origin, &response, &loop_tokens, max_headers, &turn)
-    {
+    let transport = &connection.transport;
+    if let Err(error) = check_response(transport, origin, &response, &loop_tokens, &turn) {
         return Err(FailedExchange::without_retry(error, turn));
     }
-    connection.note_response();
     let request_sent_at = progress.waiting_since();
     let (lease, large_read) =
         lease(state, connection, &response, progress.is_complete(), turn, response_guard);
     let version = response.version();
     Ok(response.map(|body| {
-        ResponseBody::boxed((body, version), body_idle_timeout, lease, large_read, request_sent_at)
+        let body = (body, version);
+        ResponseBody::boxed(body, body_idle_timeout, lease, large_read, request_sent_at)
     }))
 }
 
@@ -83,7 +113,6 @@ fn check_response(
     origin: &Origin,
     response: &Response<Incoming>,
     loop_tokens: &LoopTokens,
-    max_headers: usize,
     turn: &Turn,
 ) -> Result<(), Error> {
     let (status, headers) = (response.status(), response.headers());
@@ -93,7 +122,7 @@ fn check_response(
         return Err(error);
     }
     turn.note_response(status, headers);
-    check_head(origin, headers, max_headers)
+    check_head(origin, headers)
 }
 
 /// The lease of `connection` for the body of `response`, and the permit to read that in the largest
@@ -114,11 +143,74 @@ fn lease(
     if outlives_response {
         transport.detach();
     }
+    if let Transport::Http1(connection) = &mut transport {
+        connection.idle_max = response.headers().get(KEEP_ALIVE).and_then(idle_max);
+    }
     // To an origin of HTTP/1.0 hyper would go on in HTTP/1.0. The proxy speaks its own version
     // (RFC 9110 §6.2), on another connection.
     let is_reusable = !outlives_response && response.version() > Version::HTTP_10;
     let lease = Lease { transport, pool, is_reusable, turn, _response_guard: response_guard };
     (lease, large_read)
+}
+
+/// How long a connection may be reused after this `Keep-Alive`: a second less than the origin keeps
+/// it, or half of it, because the origin's time began before its response came.
+fn idle_max(keep_alive: &HeaderValue) -> Option<Duration> {
+    let parameters = keep_alive.to_str().ok()?.split([',', ';']);
+    let seconds = parameters.filter_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        let is_timeout = name.trim().eq_ignore_ascii_case("timeout");
+        is_timeout.then(|| value.trim().trim_matches('"').parse::<u32>().ok())?
+    });
+    let timeout = Duration::from_secs(seconds.min()?.into());
+    Some(timeout - (timeout / 2).min(Duration::from_secs(1)))
+}
+
+/// What the wait for a response is bounded by.
+#[derive(Clone, Copy, Debug)]
+struct Waiting<'a> {
+    progress: &'a RequestProgress,
+    turn: &'a Turn,
+    limit: Duration,
+}
+
+/// Why no response came.
+enum Failed {
+    Hyper(TrySendError<Request<RequestBody>>),
+    /// A second reading of its head says what is wrong with it.
+    Head(io::Error),
+}
+
+/// Whether a head came that hyper does not take, to a request that was sent whole.
+fn is_rejected_head(error: &hyper::Error, progress: &RequestProgress) -> bool {
+    error.is_parse() && progress.is_complete()
+}
+
+/// Reads the head of a response once more that hyper did not take.
+async fn read_again(
+    transport: &mut Transport,
+    method: Method,
+    failed: TrySendError<Request<RequestBody>>,
+    waiting: Waiting<'_>,
+) -> Option<Result<Response<Incoming>, Failed>> {
+    let Waiting { progress, limit, .. } = waiting;
+    let mut timer = LazyTimer::new();
+    let again = {
+        let mut again = pin!(transport.read_again(method));
+        poll_fn(|cx| match again.as_mut().poll(cx) {
+            Poll::Ready(again) => Poll::Ready(Some(again)),
+            Poll::Pending => progress.poll_overdue(limit, &mut timer, cx).map(|()| None),
+        })
+        .await?
+    };
+    match again {
+        None => Some(Err(Failed::Hyper(failed))),
+        Some(Err(fault)) => Some(Err(Failed::Head(fault))),
+        Some(Ok(response)) => {
+            let response = wait(transport, response, waiting, || {}).await?;
+            Some(response.map_err(Failed::Hyper))
+        }
+    }
 }
 
 /// The response to `request`; `None` when the origin did not respond in time.
@@ -129,16 +221,31 @@ async fn send_and_wait(
     progress: &RequestProgress,
     turn: &Turn,
     limit: Duration,
-) -> Option<Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> {
-    let (mut timer, mut stall) = (LazyTimer::new(), ClientStall::default());
-    let mut response = pin!(transport.send(origin, request));
+) -> Option<HyperResponse> {
+    let response = transport.send(origin, request, turn.is_for_robots_txt());
     let mut is_written = false;
-    poll_fn(|cx| {
-        let polled = transport.poll_driven(cx, |cx| response.as_mut().poll(cx));
-        // The first poll writes the head.
+    // The first poll writes the head.
+    let note_written = || {
         if !std::mem::replace(&mut is_written, true) {
             turn.note_request_written();
         }
+    };
+    wait(transport, response, Waiting { progress, turn, limit }, note_written).await
+}
+
+/// Polls `response`, and calls `on_poll` after each time; `None` when the origin did not respond in
+/// time.
+async fn wait(
+    transport: &mut Transport,
+    response: impl Future<Output = HyperResponse>,
+    Waiting { progress, turn, limit }: Waiting<'_>,
+    mut on_poll: impl FnMut(),
+) -> Option<HyperResponse> {
+    let (mut timer, mut stall) = (LazyTimer::new(), ClientStall::default());
+    let mut response = pin!(response);
+    poll_fn(|cx| {
+        let polled = transport.poll_driven(cx, |cx| response.as_mut().poll(cx));
+        on_poll();
         match polled {
             Poll::Ready(response) => Poll::Ready(Some(response)),
             Poll::Pending => {
@@ -175,14 +282,10 @@ fn classify_failure(
     FailedExchange { rule: RetryRule::of(cause, was_closed), error, unsent, turn }
 }
 
-fn check_head(origin: &Origin, headers: &HeaderMap, max_headers: usize) -> Result<(), Error> {
-    if headers.len() > max_headers {
-        let detail = format!("the response of {origin} has more than {max_headers} headers");
-        return Err(Error::new(Failure::HeaderTooLarge, detail));
-    }
+fn check_head(origin: &Origin, headers: &HeaderMap) -> Result<(), Error> {
     match framing_fault(headers) {
         Some(fault) => {
-            let detail = format!("no valid response from the origin: {fault}");
+            let detail = format!("no valid response from {origin}: {fault}");
             Err(Error::new(Failure::Protocol, detail))
         }
         None => Ok(()),
@@ -205,4 +308,31 @@ fn framing_fault(headers: &HeaderMap) -> Option<&'static str> {
     let is_number = |value: &HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
     let are_numbers = headers.get_all(CONTENT_LENGTH).iter().all(is_number);
     (!are_numbers).then_some("its Content-Length is no number")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_kept_for_less_than_its_origin_says() {
+        for (value, milliseconds) in [
+            ("timeout=5", Some(4000)),
+            ("timeout=5, max=100", Some(4000)),
+            ("max=100,Timeout = 60", Some(59_000)),
+            ("timeout=\"15\"", Some(14_000)),
+            ("timeout=2; max=1", Some(1000)),
+            ("timeout=1", Some(500)),
+            ("timeout=0", Some(0)),
+            ("timeout=60, timeout=5", Some(4000)),
+            ("max=100", None),
+            ("timeout", None),
+            ("timeout=-1", None),
+            ("timeout=5s", None),
+            ("", None),
+        ] {
+            let expected = milliseconds.map(Duration::from_millis);
+            assert_eq!(idle_max(&HeaderValue::from_static(value)), expected, "{value:?}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use super::error::{Error, Failure};
+use super::http1::HeadFault;
 use super::tls::{alert_received, client_certificate, tls_error};
 use crate::types::origin::Origin;
 
@@ -26,12 +27,32 @@ pub fn exchange_error(origin: &Origin, error: &hyper::Error, certificate_request
     if error.is_user() {
         return request_error(error);
     }
+    if let Some(error) =
+        io_error(error).filter(|error| error.get_ref().is_some_and(|it| it.is::<HeadFault>()))
+    {
+        return head_error(error);
+    }
     let failure = failure(error);
     if certificate_requested && failure == Failure::ConnectionTerminated {
         return client_certificate(origin);
     }
-    let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+    let cause = match error.source() {
+        Some(source) => format!(": {source}"),
+        None if failure == Failure::HeaderTooLarge => " (limits.max_header_bytes)".to_owned(),
+        None => String::new(),
+    };
     Error::new(failure, format!("no valid response from the origin: {error}{cause}"))
+}
+
+/// What a second reading of a head says of it.
+pub fn head_error(error: &io::Error) -> Error {
+    let fault = error.get_ref().and_then(|fault| fault.downcast_ref::<HeadFault>());
+    let failure = match fault {
+        Some(fault) if fault.is_too_large => Failure::HeaderTooLarge,
+        Some(_) => Failure::Protocol,
+        None => Failure::ConnectionTerminated,
+    };
+    Error::new(failure, format!("no valid response from the origin: {error}"))
 }
 
 /// Whether the connection failed, and not only one stream of it.

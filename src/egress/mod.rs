@@ -190,7 +190,9 @@ impl Egress {
             idle => self.connect_and_start(idle, (origin, options), &mut turn, permission).await?,
         };
         let copy = if connection.may_need_retry() { RetryCopy::of(&request) } else { None };
-        let failed = match exchange(&self.state, connection, origin, request, turn).await {
+        let may_repeat = copy.is_some();
+        let exchanged = exchange(&self.state, connection, origin, request, turn, may_repeat).await;
+        let failed = match exchanged {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
@@ -229,7 +231,7 @@ impl Egress {
             let to = (origin, options);
             connection = self.wait_and_start(connection, to, &mut turn, permission).await?;
         }
-        let second = exchange(&self.state, connection, origin, request, turn).await;
+        let second = exchange(&self.state, connection, origin, request, turn, false).await;
         second.map_err(|failed| failed.error.into())
     }
 

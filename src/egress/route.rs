@@ -159,7 +159,6 @@ pub(super) mod tests {
             max_lookups: 1,
             max_attempts_beside: 1,
             max_header_bytes: 1 << 14,
-            max_headers: 10,
             hosts: HostRules::default(),
             under_run: false,
         };

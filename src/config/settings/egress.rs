@@ -99,7 +99,6 @@ impl Egress {
             max_lookups: self.max_lookups,
             max_attempts_beside: ATTEMPTS_BESIDE_MAX,
             max_header_bytes: bytes(limits.max_header_bytes),
-            max_headers: limits.max_headers,
             under_run,
             hosts: egress::HostRules {
                 allow: self.allow_hosts.clone(),

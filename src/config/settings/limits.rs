@@ -17,7 +17,7 @@ pub struct Limits {
     /// Bytes of a request's or an answer's head.
     #[serde(with = "units::size")]
     pub max_header_bytes: u64,
-    /// Headers of a request or an answer.
+    /// Headers of a request.
     #[serde(with = "units::count")]
     pub max_headers: usize,
     /// Whether a request target is refused that would have to be percent-encoded.

@@ -17,4 +17,11 @@ pub struct IoState {
     pub is_uploading: AtomicBool,
     /// The request body waits for `written` to grow.
     pub is_awaited: AtomicBool,
+    /// The response to come is one to a fetch of a robots.txt, of which nothing is passed on but
+    /// the file.
+    pub reads_robots_txt: AtomicBool,
+    /// With `reads_robots_txt`: the bytes of its head at most.
+    pub head_bytes_max: AtomicUsize,
+    /// The head of a response was not one that hyper takes.
+    pub has_mended_head: AtomicBool,
 }

@@ -1,15 +1,17 @@
 //! A connection of HTTP/1.1, which one exchange at a time uses and drives in its own task.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http1};
+use http::header::UPGRADE;
+use http::{Method, Request};
+use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
@@ -17,8 +19,10 @@ use tokio::sync::Semaphore;
 use tokio::task::coop::unconstrained;
 use tokio::time::timeout;
 
+use super::driver::{self, Driver, HyperResponse};
 use super::large_read::{BufferPermit, LargeRead};
 use super::read_limit::ReadLimited;
+use super::response_head::{HeadOf, HeadReader};
 use super::wake_relay::WakeRelay;
 use crate::clients::{BodyMemory, MemoryPermit};
 use crate::egress::body::{IoState, RequestBody};
@@ -36,15 +40,16 @@ use crate::types::origin::Origin;
 /// Pieces of a response held at most: one being sent, one that follows, and one being read.
 const PIECES_HELD: usize = 3;
 
-/// hyper's connection future, which reads and writes the messages. It ends with the connection; its
-/// errors reach the exchange in use.
-type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
-
 /// A connection that one exchange at a time uses.
 pub struct Http1Connection {
     sender: http1::SendRequest<RequestBody>,
     /// `None` when the connection has ended, or when the driver has a task of its own.
-    driver: Option<Driver>,
+    driver: Option<Box<dyn Driver>>,
+    /// Whether the driver has no more messages to read or write.
+    has_ended: bool,
+    /// Whether a request was sent to which no response has come. Until then the stream stays open,
+    /// so that what hyper does not take can be read once more.
+    awaits_response: bool,
     /// The waker that the driver is polled with.
     relay: Arc<WakeRelay>,
     revalidation: Revalidation,
@@ -56,6 +61,8 @@ pub struct Http1Connection {
     memory: Option<MemoryPermit>,
     /// The parent that forwards what is sent, if it leads to one that does.
     pub forwarder: Option<Forwarder>,
+    /// How long the origin keeps it open while it idles, as far as it says so.
+    pub idle_max: Option<Duration>,
 }
 
 impl Http1Connection {
@@ -67,29 +74,23 @@ impl Http1Connection {
     ) -> Result<Box<Self>, Error> {
         let config = revalidation.config();
         let io = Arc::<IoState>::default();
-        let mut builder = http1::Builder::new();
-        if config.max_headers != HYPER_HEADERS_MAX {
-            builder.max_headers(config.max_headers);
-        }
-        let (sender, connection) = builder
-            .preserve_header_case(true)
-            // For header names without a recorded case: those in title case, and those from HTTP/2.
-            .title_case_headers(true)
-            .max_header_size(config.max_header_bytes)
-            .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_LARGEST_BYTES))
+        io.head_bytes_max.store(config.max_header_bytes, Ordering::Relaxed);
+        let (sender, connection) = builder(config.max_header_bytes)
             .handshake(TokioIo::new(ReadLimited::new(stream, Arc::clone(&io))))
             .await
             .map_err(|error| setup_error(origin, &error))?;
-        let driver: Driver = Box::pin(connection.with_upgrades());
         Ok(Box::new(Self {
             sender,
-            driver: Some(driver),
+            driver: Some(Box::new(connection)),
+            has_ended: false,
+            awaits_response: false,
             relay: WakeRelay::new(),
             revalidation,
             io,
             permit: None,
             memory: None,
             forwarder: None,
+            idle_max: None,
         }))
     }
 
@@ -151,9 +152,15 @@ impl Http1Connection {
         self.io.has_large_buffer.load(Ordering::Relaxed)
     }
 
-    /// Whether it is to be closed after the exchange: its buffer has room for the largest reads.
-    pub const fn closes_when_idle(&self) -> bool {
-        self.permit.is_some()
+    /// Whether it is to be closed after the exchange: its buffer has room for the largest reads, or
+    /// where its messages begin and end may not be trusted.
+    pub fn closes_when_idle(&self) -> bool {
+        self.permit.is_some() || self.io.has_mended_head.load(Ordering::Relaxed)
+    }
+
+    /// Whether it may idle for `time`, where `limit` is the setting.
+    pub fn may_idle(&self, time: Duration, limit: Duration) -> bool {
+        time < self.idle_max.map_or(limit, |max| max.min(limit))
     }
 
     /// Whether it can take another exchange: both messages of the last one have been read and
@@ -194,16 +201,71 @@ impl Http1Connection {
     pub fn send(
         &mut self,
         mut request: Request<RequestBody>,
-    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>
-    {
+        is_for_robots_txt: bool,
+    ) -> impl Future<Output = HyperResponse> + use<> {
         request.body_mut().limit_backlog(&self.io);
         self.io.allows_large_reads.store(false, Ordering::Relaxed);
+        self.io.reads_robots_txt.store(is_for_robots_txt, Ordering::Relaxed);
+        if request.headers().contains_key(UPGRADE) {
+            self.driver = self.driver.take().map(Driver::with_upgrades);
+        }
+        self.send_over(request)
+    }
+
+    fn send_over(
+        &mut self,
+        request: Request<RequestBody>,
+    ) -> impl Future<Output = HyperResponse> + use<> {
+        self.awaits_response = true;
         self.relay.mute();
         // Under tokio's cooperative budget it might wait for more budget, a wake-up that does not
         // come through the relay.
         let response = unconstrained(self.sender.try_send_request(request));
         self.relay.unmute();
         response
+    }
+
+    /// Reads the head of a response once more that hyper did not take, to a request of `method`
+    /// that was sent whole. hyper is given a connection of its own for the head that it is made
+    /// into, and a request whose bytes go nowhere. `None` if hyper has consumed some of it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the head ([`HeadFault`](super::HeadFault)), or with the stream.
+    pub async fn read_again(
+        &mut self,
+        method: Method,
+    ) -> Option<io::Result<impl Future<Output = HyperResponse> + use<>>> {
+        let (mut stream, unread) = self.driver.take()?.into_unread()?;
+        let bytes_max = self.revalidation.config().max_header_bytes;
+        let mut head = HeadReader::new(HeadOf::Page, bytes_max, &unread);
+        let headers = match poll_fn(|cx| head.poll_head(&mut *stream, cx)).await {
+            Ok(headers) => headers,
+            Err(error) => return Some(Err(error)),
+        };
+        let stream = ReadLimited::replaying(stream, Arc::clone(&self.io), head);
+        let mut builder = builder(bytes_max);
+        if headers > HYPER_HEADERS_MAX {
+            builder.max_headers(headers);
+        }
+        let (sender, connection) = match builder.handshake(TokioIo::new(stream)).await {
+            Ok(opened) => opened,
+            Err(error) => return Some(Err(io::Error::other(error))),
+        };
+        self.sender = sender;
+        self.driver = Some(Box::new(connection));
+        self.has_ended = false;
+        let mut request = Request::new(RequestBody::empty());
+        *request.method_mut() = method;
+        Some(Ok(self.send_over(request)))
+    }
+
+    /// Notes that a response has come.
+    pub fn note_response(&mut self) {
+        self.awaits_response = false;
+        if self.has_ended {
+            self.drive(Waker::noop());
+        }
     }
 
     /// Polls `poll`, and drives the connection that it waits for.
@@ -236,7 +298,10 @@ impl Http1Connection {
         let Some(driver) = &mut self.driver else { return };
         self.relay.register(task);
         let waker = Waker::from(Arc::clone(&self.relay));
-        if driver.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+        let mut cx = Context::from_waker(&waker);
+        self.has_ended = self.has_ended || driver.poll_messages(&mut cx).is_ready();
+        let closes = self.has_ended && !self.awaits_response;
+        if closes && driver.poll_shutdown(&mut cx).is_ready() {
             self.driver = None;
         }
     }
@@ -244,7 +309,7 @@ impl Http1Connection {
     /// Spawns a task for the driver: it has work that the response does not wait for.
     pub fn detach(&mut self) {
         if let Some(driver) = self.driver.take() {
-            tokio::spawn(driver);
+            tokio::spawn(driver::run(driver));
         }
     }
 }
@@ -261,11 +326,25 @@ impl Drop for Http1Connection {
             let limit = self.revalidation.config().body_idle_timeout;
             let held = (self.permit.take(), self.memory.take());
             runtime.spawn(async move {
-                let _ = timeout(limit, driver).await;
+                let _ = timeout(limit, driver::run(driver)).await;
                 drop(held);
             });
         }
     }
+}
+
+/// Sets every limit, and what of a head is tolerated: a blank before the colon is removed (RFC 9112
+/// §5.1).
+fn builder(max_header_bytes: usize) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .allow_spaces_after_header_name_in_responses(true)
+        .preserve_header_case(true)
+        // For header names without a recorded case: those in title case, and those from HTTP/2.
+        .title_case_headers(true)
+        .max_header_size(max_header_bytes)
+        .max_buf_size(max_header_bytes.max(ORIGIN_READ_LARGEST_BYTES));
+    builder
 }
 
 impl fmt::Debug for Http1Connection {

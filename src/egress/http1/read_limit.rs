@@ -1,5 +1,6 @@
 //! Limits read sizes: small until the client has proved that it reads, so that a stalled client
-//! costs little memory. Counts what the origin takes of a request, for backpressure.
+//! costs little memory. Counts what the origin takes of a request, for backpressure. Passes heads
+//! that hyper might not take through a [`HeadReader`].
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
+use super::response_head::{HeadOf, HeadReader};
 use crate::egress::body::IoState;
 use crate::egress::limits::{
     ORIGIN_READ_BYTES, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_LARGEST_BYTES, ORIGIN_READ_SMALL_BYTES,
@@ -21,12 +23,36 @@ pub struct ReadLimited<S> {
     /// Bytes read since something was written: since the request.
     taken: usize,
     io: Arc<IoState>,
+    /// Reads the head of the response that is to come.
+    head: Option<Box<HeadReader>>,
+    /// Whether what is written is dropped, until a head has been read: the origin has had it.
+    replays: Option<Replay>,
+}
+
+/// The second sending of a request of which only the response is read.
+#[derive(Debug, PartialEq, Eq)]
+enum Replay {
+    /// hyper has not written the request yet, and may not read before.
+    Awaited,
+    Written,
 }
 
 impl<S: AsyncRead> ReadLimited<S> {
     /// Limits reads of `stream` by the flags of `io`.
     pub fn new(stream: S, io: Arc<IoState>) -> Self {
-        Self { stream: stream.take(0), taken: 0, io }
+        Self { stream: stream.take(0), taken: 0, io, head: None, replays: None }
+    }
+
+    /// The same, for a request that has been sent over `stream`: `head` has come of its response.
+    pub fn replaying(stream: S, io: Arc<IoState>, head: HeadReader) -> Self {
+        let head = Some(Box::new(head));
+        Self { head, replays: Some(Replay::Awaited), ..Self::new(stream, io) }
+    }
+
+    /// The stream, if `unread` is all that has come since the request was written.
+    pub fn into_stream(self, unread: usize) -> Option<S> {
+        let is_all = self.taken == unread && self.head.is_none();
+        is_all.then(|| self.stream.into_inner())
     }
 
     /// Bytes that may be read at once.
@@ -57,12 +83,43 @@ impl<S: AsyncRead> ReadLimited<S> {
     }
 }
 
+impl<S: AsyncRead + Unpin> ReadLimited<S> {
+    /// Reads through the reader of the head, which goes when all that it has was given.
+    fn poll_read_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.replays == Some(Replay::Awaited) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let Some(head) = &mut self.head else { return Poll::Ready(Ok(())) };
+        ready!(head.poll_read(self.stream.get_mut(), cx, buf))?;
+        self.taken += 1;
+        if head.is_done() {
+            self.io.has_mended_head.store(head.is_changed(), Ordering::Relaxed);
+            (self.head, self.replays) = (None, None);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for ReadLimited<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.taken == 0 && self.io.reads_robots_txt.load(Ordering::Relaxed) {
+            self.io.reads_robots_txt.store(false, Ordering::Relaxed);
+            let bytes_max = self.io.head_bytes_max.load(Ordering::Relaxed);
+            let head = HeadReader::new(HeadOf::RobotsTxt, bytes_max, &[]);
+            self.head = Some(Box::new(head));
+        }
+        if self.head.is_some() {
+            return self.poll_read_head(cx, buf);
+        }
         let before = buf.filled().len();
         let limit = self.limit();
         self.stream.set_limit(limit as u64);
@@ -83,6 +140,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ReadLimited<S> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.taken = 0;
+        if self.replays.is_some() {
+            self.replays = Some(Replay::Written);
+            return Poll::Ready(Ok(buf.len()));
+        }
         let poll = Pin::new(self.stream.get_mut()).poll_write(cx, buf);
         self.count(cx, poll)
     }
@@ -93,6 +154,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ReadLimited<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.taken = 0;
+        if self.replays.is_some() {
+            self.replays = Some(Replay::Written);
+            return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
+        }
         let stream = Pin::new(self.stream.get_mut());
         let poll = match bufs {
             // hyper writes requests without a body as a list of one, and writev(2) costs more than

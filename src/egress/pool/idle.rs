@@ -50,7 +50,8 @@ impl IdleConnections {
         {
             let IdleConnection { mut connection, since } = connections.remove(last)?;
             self.len -= 1;
-            let is_in_time = now.duration_since(since) < current.config.idle_timeout;
+            let time = now.duration_since(since);
+            let is_in_time = connection.may_idle(time, current.config.idle_timeout);
             if is_in_time && connection.revalidate(origin, current) && connection.check_idle() {
                 return Some(connection);
             }
@@ -102,7 +103,7 @@ impl IdleConnections {
     pub fn sweep(&mut self, now: Instant, timeout: Duration) {
         self.by_origin.retain(|_, connections| {
             connections.retain_mut(|IdleConnection { connection, since }| {
-                now.duration_since(*since) < timeout && connection.check_idle()
+                connection.may_idle(now.duration_since(*since), timeout) && connection.check_idle()
             });
             !connections.is_empty()
         });

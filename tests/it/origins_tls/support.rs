@@ -228,7 +228,6 @@ pub fn terms(authority: &Authority) -> ConfigSnapshot {
         max_attempts_beside: 4,
         max_idle: 100,
         max_header_bytes: 64 << 10,
-        max_headers: 100,
         hosts: egress::HostRules::default(),
         under_run: false,
     };

@@ -2,11 +2,11 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use super::tls;
 use super::wire::Stream;
-use super::{DEADLINE, tls};
 
 /// Flags of frames (RFC 9113 §6).
 pub const END_STREAM: u8 = 0x1;
@@ -58,7 +58,6 @@ pub struct H2Origin {
 #[derive(Debug, Default)]
 struct Shared {
     log: Mutex<Log>,
-    changed: Condvar,
 }
 
 /// What has happened so far.
@@ -66,8 +65,6 @@ struct Shared {
 pub struct Log {
     pub connections: usize,
     pub requests: usize,
-    /// The error codes of streams that the client reset.
-    pub resets: Vec<u32>,
     /// The error codes of the GOAWAYs of the client.
     pub go_aways: Vec<u32>,
     open: Vec<TcpStream>,
@@ -149,15 +146,6 @@ impl H2Origin {
     pub fn log(&self) -> MutexGuard<'_, Log> {
         self.shared.log()
     }
-
-    /// Waits until the log is so.
-    #[track_caller]
-    pub fn wait(&self, mut is_so: impl FnMut(&Log) -> bool) {
-        let log = self.shared.log();
-        let waited = self.shared.changed.wait_timeout_while(log, DEADLINE, |log| !is_so(log));
-        let (log, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(!waited.timed_out(), "it did not happen: {log:?}");
-    }
 }
 
 impl Drop for H2Origin {
@@ -179,9 +167,7 @@ impl Shared {
     }
 
     fn note<T>(&self, change: impl FnOnce(&mut Log) -> T) -> T {
-        let noted = change(&mut self.log());
-        self.changed.notify_all();
-        noted
+        change(&mut self.log())
     }
 }
 
@@ -196,7 +182,6 @@ struct Frame {
     kind: u8,
     flags: u8,
     stream: u32,
-    payload: Vec<u8>,
 }
 
 impl Connection {
@@ -278,15 +263,14 @@ impl Connection {
             match kind {
                 SETTINGS if flags & ACK == 0 => self.write(SETTINGS, ACK, 0, &[])?,
                 PING if flags & ACK == 0 => self.write(PING, ACK, 0, &payload)?,
-                GOAWAY => self.shared.note(|log| log.go_aways.push(code(4))),
-                RST_STREAM => {
-                    self.shared.note(|log| log.resets.push(code(0)));
-                    let stream = u32::from_be_bytes(id);
-                    return Ok(Frame { kind, flags, stream, payload });
+                GOAWAY => {
+                    let code = payload.get(4..8).and_then(|code| code.try_into().ok());
+                    let code = code.map_or(NO_ERROR, u32::from_be_bytes);
+                    self.shared.note(|log| log.go_aways.push(code));
                 }
-                DATA | HEADERS => {
+                DATA | HEADERS | RST_STREAM => {
                     let stream = u32::from_be_bytes(id);
-                    return Ok(Frame { kind, flags, stream, payload });
+                    return Ok(Frame { kind, flags, stream });
                 }
                 _ => {}
             }
