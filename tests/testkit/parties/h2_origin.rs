@@ -255,11 +255,6 @@ impl Connection {
             let [high, middle, low, kind, flags, id @ ..] = head;
             let mut payload = vec![0; u32::from_be_bytes([0, high, middle, low]) as usize];
             self.stream.read_exact(&mut payload)?;
-            let code = |at: usize| {
-                payload
-                    .get(at..at + 4)
-                    .map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
-            };
             match kind {
                 SETTINGS if flags & ACK == 0 => self.write(SETTINGS, ACK, 0, &[])?,
                 PING if flags & ACK == 0 => self.write(PING, ACK, 0, &payload)?,
