@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 
 /// A body that ends in an error when its message is incomplete. A message of HTTP/2 is complete with
 /// END_STREAM (RFC 9113 §8.1). hyper takes a stream, or a connection, that ends with NO_ERROR for
-/// the end of a body as well: whoever sends it only says that no fault made it stop.
+/// the end of a body as well: that code only says that no fault stopped the sender.
 #[derive(Debug)]
 pub struct WholeBody {
     body: Incoming,

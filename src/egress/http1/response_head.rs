@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_a_page_is_mended_where_all_read_it_alike_or_its_line_is_named() {
+    fn a_pages_head_is_mended_where_all_agree_or_its_line_is_named() {
         let head = |lines: &str| format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n");
         let blank = mended(&head("Content-Length : 5"), HeadOf::Page);
         assert_eq!(blank.as_deref(), Ok("HTTP/1.1 200 OK|Content-Length: 5"));
