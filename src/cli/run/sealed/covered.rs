@@ -4,9 +4,9 @@
 //! which they live, by another that has what else is in it.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
@@ -157,7 +157,8 @@ impl Cover<'_> {
     /// are, others entry by entry. What cannot be read or made is not there.
     fn fill(&mut self, from: &Path, to: &Path, depth: usize) {
         if let Ok(found) = fs::metadata(from) {
-            let _ = fs::set_permissions(to, found.permissions());
+            // For whom it is open there; this user fills it here, and removes it.
+            let _ = fs::set_permissions(to, Permissions::from_mode(found.mode() & 0o1777 | 0o700));
         }
         let Ok(entries) = fs::read_dir(from) else { return };
         for entry in entries.flatten() {
@@ -171,10 +172,10 @@ impl Cover<'_> {
                 if depth > 0 && fs::create_dir(&copy).is_ok() {
                     self.fill(&path, &copy, depth - 1);
                 }
-            } else if kind.is_file() || kind.is_dir() || self.sockets.contains(&path) {
-                if make_target(&path, &copy).is_ok() {
-                    self.binds.push(Mount { source: path, target: copy });
-                }
+            } else if (kind.is_file() || kind.is_dir() || self.sockets.contains(&path))
+                && make_target(&path, &copy).is_ok()
+            {
+                self.binds.push(Mount { source: path, target: copy });
             }
         }
     }
@@ -205,16 +206,12 @@ impl Cover<'_> {
             if kind.is_socket() {
                 return Some(false);
             }
-            has_files |= match kind.is_dir() {
-                true if is_walked(&entry.path()) => {
-                    match self.has_files_alone(&entry.path(), depth)? {
-                        true => true,
-                        // Empty, or with a socket: either is made anew.
-                        false => return Some(false),
-                    }
-                }
-                _ => true,
-            };
+            // One that is empty may be for a socket.
+            let is_walked = kind.is_dir() && is_walked(&entry.path());
+            if is_walked && !self.has_files_alone(&entry.path(), depth)? {
+                return Some(false);
+            }
+            has_files = true;
         }
         Some(has_files)
     }
@@ -302,16 +299,16 @@ fn shared() -> Vec<PathBuf> {
 
 /// The sockets that any variable names, by its path or within an address of a bus, a URL or a list.
 fn named_by_variables() -> Vec<PathBuf> {
-    let values = std::env::vars_os().map(|(_, value)| value.to_string_lossy().into_owned());
+    let values = environment::variables().into_iter();
     let paths =
-        values.flat_map(|value| paths_in(&value)).filter_map(|path| path.canonicalize().ok());
+        values.flat_map(|(_, value)| paths_in(&value)).filter_map(|path| path.canonicalize().ok());
     paths
         .filter(|path| fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()))
         .collect()
 }
 
 /// What may be paths in a value: each part that begins with a slash. Addresses of D-Bus and URLs
-/// have octets as `%2d`.
+/// have bytes as `%2d`.
 fn paths_in(value: &str) -> Vec<PathBuf> {
     let parts = value.split([';', ',', ':', '=', '?', '#', '&', ' ', '\n', '"', '\'']);
     let parts = parts.filter(|part| part.starts_with('/')).flat_map(|part| {

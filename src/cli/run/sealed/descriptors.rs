@@ -17,7 +17,7 @@ const HARMLESS: [&str; 6] = [
     "anon_inode:inotify",
 ];
 
-/// Devices that stay: sinks, sources of octets, terminals. By others a network, a disk or the memory of
+/// Devices that stay: sinks, sources of bytes, terminals. By others a network, a disk or the memory of
 /// the machine is reached.
 const DEVICES: [&str; 8] = [
     "/dev/null",

@@ -64,7 +64,7 @@ fn protect_kernel() -> io::Result<()> {
 }
 
 /// The kernel's log, to which root could write what a service outside passes on: an empty file is over it.
-/// A file system that is read-only keeps nobody from writing to a device. Others may not write there.
+/// On a file system that is read-only a device can be written to all the same. Other users may not.
 ///
 /// # Errors
 ///
