@@ -116,7 +116,7 @@ pub fn product_token(user_agent: &[u8]) -> Option<&str> {
 /// Whether the first product of a User-Agent is a browser's, sent by one or by an imitator.
 pub fn is_first_of_browsers(product: &str) -> bool {
     let begins = |first: &&str| starts_with(product.as_bytes(), first);
-    product.eq_ignore_ascii_case(MOZILLA) || FIRST_OF_BROWSERS.iter().any(|it| begins(&it))
+    product.eq_ignore_ascii_case(MOZILLA) || FIRST_OF_BROWSERS.iter().any(begins)
 }
 
 /// The names in a User-Agent that begins as a browser's, the first one of each sort.
