@@ -185,8 +185,8 @@ impl Visits {
     pub(super) fn open(&self, client: &ClientKey, number: u64, origin: &Origin, now: Option<Tick>) {
         let mut table = self.0.lock();
         let Table { clients, origins, .. } = &mut *table;
-        let visits = clients.get_mut(client).into_iter().flatten();
-        let Some(visit) = visits.into_iter().find(|visit| visit.number == number) else { return };
+        let mut visits = clients.get_mut(client).into_iter().flatten();
+        let Some(visit) = visits.find(|visit| visit.number == number) else { return };
         let origin = origin.lane();
         let Some(at) = visit.origins.iter().position(|(lane, _)| *lane == *origin) else { return };
         match now {
@@ -229,12 +229,11 @@ impl Table {
         let share = fair_share(sizes, VISITED_ORIGINS_MAX - VISITED_ORIGINS_MAX / 8);
         for visits in self.clients.values_mut() {
             let mut left: usize = size(visits);
-            let is_too_much = |visit: &ClientVisit| {
-                let is_too_much = left > share;
-                left -= if is_too_much { visit.origins.len() } else { 0 };
-                !is_too_much
-            };
-            visits.retain(is_too_much);
+            visits.retain(|visit| {
+                let is_kept = left <= share;
+                left -= if is_kept { 0 } else { visit.origins.len() };
+                is_kept
+            });
         }
         self.clients.retain(|_, visits| !visits.is_empty());
         self.origins = self.clients.values().map(|visits| size(visits)).sum();
