@@ -68,7 +68,9 @@ impl Witness {
 
     /// Holds the log against its head, where the engine can be asked.
     async fn hold(&self) {
-        let Some(log) = self.audit.health().log else { return };
+        // One that is away is asked when it is back, and counts no failure until then.
+        let log = self.audit.health().log.filter(|_| self.engine.status().is_up);
+        let Some(log) = log else { return };
         let Ok(heads) = self.engine.heads().await else { return };
         let own = heads.into_iter().map(|(_, head)| head);
         let own = own.filter(|head| head.log == Some(log) && !head.contradicts);
