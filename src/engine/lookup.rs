@@ -14,6 +14,8 @@ pub(super) const LEASE: Duration = Duration::from_secs(3);
 
 /// What was asked for once is kept so long; what is asked for again, for [`super::Config::keep`].
 pub(super) const KEPT_ONCE: Duration = Duration::from_hours(24);
+/// A file that was shared once: it is there as long as what names it.
+pub(super) const FILE_KEPT_ONCE: Duration = Duration::from_hours(48);
 
 /// What is known of an origin, with its captures, takes no more bytes; mostly it is below 8 KiB.
 pub const KNOWN_BYTES_MAX: usize = 1 << 20;

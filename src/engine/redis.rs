@@ -43,8 +43,8 @@ use super::lease_token::LeaseToken;
 use super::length::bounded_micros;
 use super::log_head::{LogHead, NamedHeads};
 use super::lookup::{
-    KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome,
-    PublishRequest,
+    FILE_KEPT_ONCE, KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse,
+    PublishOutcome, PublishRequest,
 };
 use super::members::Heartbeat;
 use super::pending::{Pending, ready};
@@ -68,9 +68,6 @@ pub struct RedisEngine {
     shared: Arc<Shared>,
     shutdown: CancellationToken,
 }
-
-/// A file that was shared once: it is there as long as what names it.
-const FILE_KEPT_ONCE: Duration = KEPT_ONCE.saturating_mul(2);
 
 /// A reply that is awaited.
 type PendingReply = Result<oneshot::Receiver<Result<Value, Error>>, Error>;

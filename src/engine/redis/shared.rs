@@ -23,6 +23,7 @@ use crate::engine::format::FORMAT;
 use crate::engine::keys::Keys;
 use crate::engine::length::bounded_micros;
 use crate::engine::log_head::LogHead;
+use crate::engine::lookup::FILE_KEPT_ONCE;
 use crate::engine::members::{Heartbeat, Members};
 use crate::engine::stats::{Operation, Stats};
 use crate::engine::status::Status;
@@ -167,7 +168,7 @@ impl Shared {
 
     /// Notes what was shared under a new key; for it, what was shared long before may have to go.
     pub(super) fn note_shared_once(&self, key: Vec<u8>, bytes: usize) {
-        let once = number(bounded_micros(super::FILE_KEPT_ONCE) / 1000);
+        let once = number(bounded_micros(FILE_KEPT_ONCE) / 1000);
         for key in self.shared_once.note(key, bytes) {
             let call = Call::script(
                 Operation::ReleaseLease,
