@@ -43,7 +43,7 @@ mod tests {
     use crate::runtime::clock::SystemClock;
 
     #[tokio::test]
-    async fn what_is_on_the_disk_is_what_was_written_there_whatever_the_engine_has_seen() {
+    async fn what_is_kept_is_compared_with_the_disk_and_not_with_the_engine() {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings { state_dir: dir.path().to_owned(), ..Settings::default() };
         let ca = settings.ca(None);

@@ -131,7 +131,7 @@ fn a_node_that_is_away_takes_its_slots_with_it_and_no_others() {
 }
 
 #[test]
-fn a_node_that_is_spoken_to_as_a_single_server_is_named_and_so_is_a_server_that_is_none() {
+fn a_node_that_is_taken_for_a_server_and_the_other_way_round_are_named() {
     inside(|| {
         let _nodes = nodes();
         let alone = RedisServer::start(&["--port", "7005"]);
