@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 use super::context::PaceContext;
 use super::exchanges::{Exchanges, NewExchanges};
 use super::lane::{Lane, TurnId, WaiterId};
-use super::shard::cell_bytes;
 use super::tick::Tick;
 use super::timer::TimerTask;
 use crate::runtime::lock::Lock;
@@ -125,9 +124,18 @@ impl<K: Key> LaneCell<K> {
         Arc::new(cell)
     }
 
+    /// The memory that it takes with this lane and its place in a table; that of its requests is
+    /// counted with them.
+    pub(super) fn bytes(&self, lane: &Lane) -> usize {
+        2 * size_of::<(K, Arc<Self>)>()
+            + self.key.heap_bytes()
+            + size_of::<Self>()
+            + lane.heap_bytes()
+    }
+
     /// Counts the memory that it takes now; to be called when it may have become more.
     pub(super) fn count_bytes(&self, state: &mut State<K>) {
-        let former = std::mem::replace(&mut state.counted, cell_bytes(&self.key, &state.lane));
+        let former = std::mem::replace(&mut state.counted, self.bytes(&state.lane));
         self.shard_bytes.fetch_add(state.counted, Ordering::Relaxed);
         self.shard_bytes.fetch_sub(former, Ordering::Relaxed);
     }

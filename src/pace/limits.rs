@@ -33,3 +33,17 @@ pub const VISITS_PER_CLIENT_MAX: usize = 256;
 /// Origins of all visits at a time. Beyond, of the clients with most of them, the oldest visits are
 /// forgotten.
 pub const VISITED_ORIGINS_MAX: usize = 65_536;
+
+/// The most that each may have of `total` where these are wanted, so that those that want less have
+/// all of it (max-min fairness).
+pub(super) fn fair_share(mut wanted: Vec<usize>, total: usize) -> usize {
+    wanted.sort_unstable();
+    let (mut left, mut others) = (total, wanted.len());
+    for wanted in wanted {
+        if wanted > left / others {
+            return left / others;
+        }
+        (left, others) = (left - wanted, others - 1);
+    }
+    usize::MAX
+}

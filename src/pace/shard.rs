@@ -10,6 +10,7 @@ use super::context::PaceContext;
 use super::hold::Bounds;
 use super::lane::{CompactLane, Lane, Share};
 use super::lane_cell::{Key, LaneCell};
+use super::limits::fair_share;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -262,20 +263,6 @@ impl Owned {
     }
 }
 
-/// The most that each may have of `total` where these are wanted, so that those that want less have
-/// all of it (max-min fairness).
-pub(super) fn fair_share(mut wanted: Vec<usize>, total: usize) -> usize {
-    wanted.sort_unstable();
-    let (mut left, mut others) = (total, wanted.len());
-    for wanted in wanted {
-        if wanted > left / others {
-            return left / others;
-        }
-        (left, others) = (left - wanted, others - 1);
-    }
-    usize::MAX
-}
-
 fn is_over(lane: &CompactLane, conditions: &SweepConditions) -> bool {
     lane.is_over(conditions.now, conditions.holds, conditions.share)
 }
@@ -285,15 +272,6 @@ fn unused_bytes<K: Key>(key: &K, lane: &CompactLane) -> usize {
     2 * size_of::<(K, Box<UnusedLane>)>()
         + key.heap_bytes()
         + size_of::<UnusedLane>()
-        + lane.heap_bytes()
-}
-
-/// The memory of a lane in use, with its place in a table; that of its requests is counted with
-/// them.
-pub(super) fn cell_bytes<K: Key>(key: &K, lane: &Lane) -> usize {
-    2 * size_of::<(K, Arc<LaneCell<K>>)>()
-        + key.heap_bytes()
-        + size_of::<LaneCell<K>>()
         + lane.heap_bytes()
 }
 
@@ -465,7 +443,7 @@ mod tests {
         fn recounted(&self) -> usize {
             let unused = self.shard.unused().map(|(key, _, lane)| unused_bytes(key, lane));
             let cells = self.shard.cells();
-            let cells = cells.map(|cell| cell_bytes(&cell.key, &cell.state.lock().lane));
+            let cells = cells.map(|cell| cell.bytes(&cell.state.lock().lane));
             unused.chain(cells).sum()
         }
     }

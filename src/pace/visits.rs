@@ -14,9 +14,9 @@ use http::header::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::limits::{
-    VISIT_LENGTH, VISIT_ORIGINS_MAX, VISIT_REQUESTS_MAX, VISITED_ORIGINS_MAX, VISITS_PER_CLIENT_MAX,
+    VISIT_LENGTH, VISIT_ORIGINS_MAX, VISIT_REQUESTS_MAX, VISITED_ORIGINS_MAX,
+    VISITS_PER_CLIENT_MAX, fair_share,
 };
-use super::shard::fair_share;
 use super::tick::Tick;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;

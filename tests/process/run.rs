@@ -81,7 +81,7 @@ fn it_ends_as_the_command_does() {
 }
 
 #[test]
-fn a_program_that_becomes_another_user_reads_what_it_is_to_trust_and_not_the_key() {
+fn a_program_that_becomes_another_user_reads_the_certificate_not_the_key() {
     use std::os::unix::fs::PermissionsExt;
 
     // As a home directory is: closed to others.

@@ -25,7 +25,7 @@ pub struct RequestProgress {
 const CLIENT_STALL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A client that sends fewer bytes of its upload in that time, while it is waited for, holds its
-/// request up: one that sends an octet now and then does, too.
+/// request up: one that sends a byte now and then does, too.
 const CLIENT_STALL_BYTES: u64 = 1024;
 
 /// Looks whether the client of a request holds it up.

@@ -10,7 +10,7 @@ use crate::pace::tick::Tick;
 use crate::types::origin::Scheme;
 use crate::types::sanitize::sha256_hex;
 
-/// Octets of the name of a group that a lane remembers; a longer name is remembered by its digest.
+/// Bytes of the name of a group that a lane remembers; a longer name is remembered by its digest.
 const GROUP_NAME_BYTES_MAX: usize = 64;
 
 /// The name of all groups that are too many to be remembered each: no line of a file can have it.

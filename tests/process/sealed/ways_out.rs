@@ -85,7 +85,7 @@ os.execvp("sh", ["sh", "-c", "\"$COURTESY\" run --sealed -- python3 \"$DIR/escap
 }
 
 #[test]
-fn sockets_of_services_are_covered_those_of_before_and_those_that_come_later() {
+fn sockets_of_services_are_covered_also_those_that_come_later() {
     let script = r#"
         mkdir -p "$HOME/.ssh" "$TMPDIR/tmux-7"
         echo "Host *" >"$HOME/.ssh/config"

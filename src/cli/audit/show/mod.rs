@@ -41,9 +41,9 @@ digests in the record; what is missing or does not match is said.
 The hash of the record is made again, and the lines before and after it must be chained to it; where
 that does not hold, it is said first.
 
-Exit codes: 0 shown · 1 there is no such record, it does not hold in its chain, or a line before it is
-damaged and left out · 2 several begin so: they are listed · 69 there is no log · 74 a part of it
-could not be read")]
+Exit codes: 0 shown · 1 there is no such record, it does not hold in its chain, or a line before it
+is damaged and left out · 2 several begin so: they are listed · 69 there is no log · 74 a part of
+it could not be read")]
 pub struct ShowArgs {
     /// The identifier in the refusal, or its beginning; or the number of a record or a notice in the log
     #[arg(value_name = "ID")]
