@@ -137,9 +137,10 @@ impl World {
             group: "*",
             site_pace: Some(SitePace {
                 delay: self.delay,
+                asked: self.delay,
                 record: DelayRecord::CrawlDelay,
                 line: 2,
-                clamped: false,
+                is_exempted: false,
             }),
             outside_visit_time: None,
             visit: Visit::None,

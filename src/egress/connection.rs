@@ -41,6 +41,11 @@ pub struct Connection {
 }
 
 impl Transport {
+    /// Whether the origin ends the connection, since it gets too much.
+    pub fn wants_calm(&self) -> bool {
+        matches!(self, Self::Http2(stream) if stream.wants_calm())
+    }
+
     /// The address of the origin.
     pub fn peer(&self) -> Option<IpAddr> {
         match self {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::parent::ParentFailure;
-use crate::pace::{NoExchange, NoTurn};
+use crate::pace::{NoExchange, NoTurn, RequestFailure};
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
@@ -79,6 +79,15 @@ impl Failure {
     /// Whether the origin took too long to accept the connection or to respond.
     pub const fn is_timeout(self) -> bool {
         matches!(self, Self::ConnectionTimeout | Self::ResponseTimeout)
+    }
+
+    /// What it means for the pace of the origin.
+    pub const fn of_pace(self) -> RequestFailure {
+        match self {
+            Self::ConnectionTimeout | Self::ResponseTimeout => RequestFailure::Timeout,
+            Self::ConnectionRefused | Self::ConnectionTerminated => RequestFailure::ConnectionLost,
+            _ => RequestFailure::Other,
+        }
     }
 
     /// Whether a setting prohibits the request: a denial, not a failure.

@@ -19,13 +19,13 @@ use super::config::Config;
 use super::connection::{Connection, Transport};
 use super::error::{Error, Failure};
 use super::http1::{HyperResponse, LargeRead};
-use super::hyper_error::{ends_connection, exchange_error, head_error};
+use super::hyper_error::{asks_for_calm, ends_connection, exchange_error, head_error};
 use super::parent::restore_origin_form;
 use super::pool::Lease;
 use super::retry::{FailedExchange, RetryRule};
 use super::state::EgressState;
 use super::tls::Versions;
-use crate::pace::Turn;
+use crate::pace::{RequestFailure, Turn};
 use crate::runtime::box_future::box_future;
 use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::loop_token::LoopTokens;
@@ -72,13 +72,15 @@ pub async fn exchange(
     let response = match waited {
         Some(Ok(response)) => response,
         Some(Err(Failed::Head(fault))) => {
-            return Err(FailedExchange::without_retry(head_error(&fault), turn));
+            let error = head_error(&fault);
+            turn.note_failure(error.failure.of_pace());
+            return Err(FailedExchange::without_retry(error, turn));
         }
         Some(Err(Failed::Hyper(failed))) => {
             return Err(classify_failure(&connection, origin, failed, turn));
         }
         None => {
-            turn.note_failure(true);
+            turn.note_failure(RequestFailure::Timeout);
             let detail = format!("no response within {response_timeout:?}");
             let error = Error::new(Failure::ResponseTimeout, detail);
             return Err(FailedExchange::without_retry(error, turn));
@@ -118,7 +120,7 @@ fn check_response(
     let (status, headers) = (response.status(), response.headers());
     let refusal = transport.forwarder().and_then(|it| it.refusal(status, headers, loop_tokens));
     if let Some(error) = refusal {
-        turn.note_failure(false);
+        turn.note_failure(RequestFailure::Other);
         return Err(error);
     }
     turn.note_response(status, headers);
@@ -279,7 +281,14 @@ fn classify_failure(
     }
     let error = exchange_error(origin, cause, connection.certificate_requested);
     let was_closed = is_reused && error.failure == Failure::ConnectionTerminated;
-    FailedExchange { rule: RetryRule::of(cause, was_closed), error, unsent, turn }
+    let wants_calm = asks_for_calm(cause) || connection.transport.wants_calm();
+    if wants_calm {
+        turn.note_failure(RequestFailure::EnhanceYourCalm);
+    } else if !was_closed {
+        turn.note_failure(error.failure.of_pace());
+    }
+    let rule = if wants_calm { RetryRule::No } else { RetryRule::of(cause, was_closed) };
+    FailedExchange { rule, error, unsent, turn }
 }
 
 fn check_head(origin: &Origin, headers: &HeaderMap) -> Result<(), Error> {

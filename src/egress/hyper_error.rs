@@ -60,6 +60,14 @@ pub fn ends_connection(error: &hyper::Error) -> bool {
     !http2_error(error).is_some_and(h2::Error::is_reset)
 }
 
+/// Whether the origin has ended the stream or the connection, since it gets too much
+/// (ENHANCE_YOUR_CALM, RFC 9113 §7).
+pub fn asks_for_calm(error: &hyper::Error) -> bool {
+    http2_error(error).is_some_and(|error| {
+        error.is_remote() && error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM)
+    })
+}
+
 /// The error of HTTP/2 that `error` stands for.
 pub fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
     error.source().and_then(|source| source.downcast_ref())

@@ -128,7 +128,8 @@ impl Egress {
     }
 
     /// Connects to a permitted address of `origin` in its `turn` and sends nothing: for a tunnel.
-    /// The turn at the address follows.
+    /// The turn at the address follows. Before the connection is made `look` ends this, if the
+    /// client has left.
     ///
     /// # Errors
     ///
@@ -139,13 +140,16 @@ impl Egress {
         requester: impl Into<Requester<'a>>,
         turn: &mut Turn,
         shutdown: &CancellationToken,
+        look: impl AsyncFnOnce(),
     ) -> Result<OriginSocket, Error> {
         let (dialer, lanes) = (self.dialer(), self.lanes());
         let route = dialer.find_route(origin, requester.into()).await?;
         lanes.wait_for_start_time(turn, None, shutdown).await.map_err(Error::no_turn)?;
+        if turn.is_queued() {
+            look().await;
+        }
         let connected = dialer.connect_socket(origin, &route).await;
-        let stream =
-            connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
+        let stream = connected.inspect_err(|error| turn.note_failure(error.failure.of_pace()))?;
         let address = route.peer(&stream);
         lanes.start(turn, address, shutdown).await.map_err(Error::no_turn)?;
         turn.note_request_written();
@@ -224,9 +228,10 @@ impl Egress {
         let options = DialOptions { versions, ..options };
         let connected = self.dialer().shared_or_new(origin, options).await;
         let mut connection =
-            connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))?;
+            connected.inspect_err(|error| turn.note_failure(error.failure.of_pace()))?;
         // The origin may have seen the first one: the second takes a start of its own.
         turn.rearm();
+        // Its client was there just now.
         if !self.try_start(&mut turn, &connection) {
             let to = (origin, options);
             connection = self.wait_and_start(connection, to, &mut turn, permission).await?;

@@ -27,6 +27,10 @@ pub trait Permission: Sync {
     /// The request is not permitted any more.
     fn recheck(&self) -> RecheckFuture<'_, Self::Error>;
 
+    /// Looks whether the client is still there, immediately before a start that others wait for.
+    /// If it has left, the request ends, and this never returns.
+    fn look_at_client(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
     /// Triggered when the proxy stops.
     fn shutdown(&self) -> &CancellationToken;
 }
@@ -40,6 +44,10 @@ impl Permission for AlwaysPermitted {
 
     fn recheck(&self) -> RecheckFuture<'_, Error> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn look_at_client(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
     }
 
     fn shutdown(&self) -> &CancellationToken {

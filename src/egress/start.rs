@@ -32,6 +32,9 @@ impl Egress {
             Some(idle) => idle,
             None => self.checkout(origin, options, turn).await?,
         };
+        if turn.is_queued() {
+            permission.look_at_client().await;
+        }
         if self.try_start(turn, &connection) {
             return Ok(connection);
         }
@@ -46,7 +49,7 @@ impl Egress {
         turn: &Turn,
     ) -> Result<Connection, Error> {
         let connected = self.dialer().checkout(origin, options).await;
-        connected.inspect_err(|error| turn.note_failure(error.failure.is_timeout()))
+        connected.inspect_err(|error| turn.note_failure(error.failure.of_pace()))
     }
 
     /// Starts the request of `turn` over `connection` if it need not wait; whether it has started.
@@ -78,6 +81,7 @@ impl Egress {
             if !connection.transport.is_open() {
                 connection = self.checkout(origin, options, turn).await?;
             }
+            permission.look_at_client().await;
             if self.try_start(turn, &connection) {
                 return Ok(connection);
             }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::hold::{Bounds, Cause, Hold, Outcome};
-use super::lane::HoldScope;
 use super::lane_cell::LaneCell;
 use super::tick::Tick;
 use crate::engine::{self, HoldCause, HoldLength, HoldRequest};
@@ -14,22 +13,18 @@ pub(super) fn apply(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tick)
     let Some(engine::Hold { left, status, cause }) = hold else { return };
     let hold = Hold { until: now + left, status, cause: cause.into() };
     cell.update(now, |state| {
-        if state.lane.hold_at(now).is_none_or(|own| own.until < hold.until) {
+        if state.lane.hold_for_all(now).is_none_or(|own| own.until < hold.until) {
             state.lane.set_hold(hold, now);
             LaneCell::drop_late_waiters(state, now);
         }
     });
 }
 
-/// Reports the cause of a hold to the engine, and takes up the hold that applies to all, in a task
-/// of its own: no request waits for it.
+/// Reports the cause of a hold of all clients to the engine, and takes up the hold that applies to
+/// all, in a task of its own: no request waits for it.
 pub(super) fn report(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
     let Some(engine) = cell.context.peers.engine().cloned() else { return };
-    let lane = cell.context.config.load().lane;
-    if lane.hold_scope == HoldScope::Client {
-        return;
-    }
-    let bounds: Bounds = lane.holds;
+    let bounds: Bounds = cell.context.config.load().lane.holds;
     let back_off = |first: Duration| HoldLength::BackOff {
         first,
         max: bounds.backoff_max,
@@ -40,6 +35,7 @@ pub(super) fn report(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
         Outcome::Overload { status } | Outcome::Failure { status } => {
             (back_off(bounds.first(status)), status, Cause::BackOff)
         }
+        Outcome::ConnectionLost => (back_off(bounds.first(503)), 503, Cause::BackOff),
         Outcome::Good | Outcome::Ignored => return,
     };
     let cause = match cause {

@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::tick::Tick;
 
-/// Server errors and timeouts in a row that count as a request for rest.
-const FAILURES_IN_A_ROW: u32 = 5;
+/// Failures in a row count as a request for rest when they weigh so much: five server errors or
+/// timeouts, or eight connections that are refused or reset.
+const WEIGHT_MAX: u32 = 40;
+const FAILURE_WEIGHT: u32 = WEIGHT_MAX / 5;
+const CONNECTION_WEIGHT: u32 = WEIGHT_MAX / 8;
 /// The first wait after a 503 or after failures is so much shorter than after a 429.
 const FAILURE_DIVISOR: u32 = 10;
 /// The random part of a back-off is at most this part of it.
@@ -44,7 +47,7 @@ pub struct Hold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// Retry-After of a 429 or 503 (RFC 9110 §10.2.3).
+    /// Retry-After (RFC 9110 §10.2.3).
     RetryAfter,
     /// A quota of RateLimit is exhausted.
     RateLimit,
@@ -59,13 +62,27 @@ pub enum Outcome {
     Good,
     /// A response or a quota that says when to come back.
     RetryLater { status: u16, cause: Cause, after: Duration },
-    /// 429 or 503 that does not say when.
+    /// 429 or 503 that does not say when, or ENHANCE_YOUR_CALM (RFC 9113 §7).
     Overload { status: u16 },
     /// 500, 502, 504, 520 to 524, or a timeout.
     Failure { status: u16 },
-    /// It says nothing about the origin's load: refused, reset, an error of TLS or of the protocol;
-    /// or a failed fetch of a robots.txt, which has a back-off of its own.
+    /// The connection was refused, or reset before a response came.
+    ConnectionLost,
+    /// It says nothing about the origin's load: an error of TLS or of the protocol; or a failed fetch
+    /// of a robots.txt, which has a back-off of its own.
     Ignored,
+}
+
+/// Why a request has no response, or not all of it, as far as it concerns the pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestFailure {
+    /// The origin may be overloaded.
+    Timeout,
+    /// The connection was refused, or reset.
+    ConnectionLost,
+    /// The origin has ended the stream or the connection for its load (RFC 9113 §7).
+    EnhanceYourCalm,
+    Other,
 }
 
 /// The holds of one origin, and the failures behind them.
@@ -76,7 +93,7 @@ pub struct Holds {
     since: Tick,
     /// Back-offs in a row.
     streak: u32,
-    /// Failures in a row.
+    /// The weight of the failures in a row.
     failures: u32,
     /// The last failure.
     failed: Tick,
@@ -153,21 +170,38 @@ impl Holds {
                 self.back_off(status, bounds.first(status), now, bounds, jitter);
             }
             Outcome::Failure { status } if is_new_event => {
-                self.failures += 1;
-                self.failed = now;
-                if self.failures >= FAILURES_IN_A_ROW || self.streak > 0 {
-                    self.back_off(
-                        status,
-                        bounds.backoff_min / FAILURE_DIVISOR,
-                        now,
-                        bounds,
-                        jitter,
-                    );
-                }
+                self.fail(FAILURE_WEIGHT, status, now, bounds, jitter);
             }
-            Outcome::Overload { .. } | Outcome::Failure { .. } => {}
+            Outcome::ConnectionLost if is_new_event => {
+                self.fail(CONNECTION_WEIGHT, 503, now, bounds, jitter);
+            }
+            Outcome::Overload { .. } | Outcome::Failure { .. } | Outcome::ConnectionLost => {}
         }
         self.until() > before
+    }
+
+    /// Backs off, if there have been enough failures in a row.
+    fn fail(&mut self, weight: u32, status: u16, now: Tick, bounds: Bounds, jitter: f64) {
+        self.failures += weight;
+        self.failed = now;
+        if self.failures >= WEIGHT_MAX || self.streak > 0 {
+            self.back_off(status, bounds.backoff_min / FAILURE_DIVISOR, now, bounds, jitter);
+        }
+    }
+
+    /// Whether there were failures, or back-offs, that count at `now`.
+    pub fn has_failed(&self, now: Tick, bounds: Bounds) -> bool {
+        (self.streak > 0 || self.failures > 0) && !self.is_over(now, bounds)
+    }
+
+    /// Takes what `other` remembers, where that is more.
+    pub fn absorb(&mut self, other: Self, now: Tick) {
+        if let Some(hold) = other.at(now) {
+            self.set(hold, now);
+        }
+        self.streak = self.streak.max(other.streak);
+        self.failures = self.failures.max(other.failures);
+        self.failed = self.failed.max(other.failed);
     }
 
     /// Doubles with each one in a row.
@@ -241,6 +275,20 @@ mod tests {
         for turn in 1..20 {
             story.push((turn, turn + 1, if turn % 5 == 0 { Outcome::Good } else { FAILURE }, 0));
         }
+        check(&story);
+    }
+
+    #[test]
+    fn eight_lost_connections_in_a_row_are_as_five_failures() {
+        const LOST: Outcome = Outcome::ConnectionLost;
+        let mut story: Vec<_> = (0..7).map(|turn| (turn, turn + 1, LOST, 0)).collect();
+        story.extend([(8, 9, LOST, 10), (11, 12, LOST, 14), (15, 16, FAILURE, 20)]);
+        check(&story);
+        // A response between them ends the row, and both kinds count together.
+        let mut story: Vec<_> = (0..7).map(|turn| (turn, turn + 1, LOST, 0)).collect();
+        story.push((8, 9, Outcome::Good, 0));
+        story.extend((9..12).map(|turn| (turn, turn + 1, FAILURE, 0)));
+        story.extend([(12, 13, LOST, 0), (13, 14, LOST, 0), (14, 15, FAILURE, 16)]);
         check(&story);
     }
 

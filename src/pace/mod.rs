@@ -71,6 +71,7 @@ mod without_engine;
 pub use acquire::{PendingTurn, TryAcquire};
 pub use config::{AddressLimits, Away, Config, OriginPace, PaceMode, Subresources};
 pub use exchanges::NoExchange;
+pub use hold::RequestFailure;
 pub use lane::group::GroupName;
 pub use lane::kept::{KeptHold, KeptLane};
 pub use lanes::{LaneView, Lanes};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::hold::Cause;
 use super::lane::LaneLimit;
+use crate::policy::pace::SitePace;
 use crate::robots::DelayRecord;
 use crate::types::words::words;
 
@@ -15,6 +16,8 @@ words! {
         Delay = "delay",
         CrawlDelay = "crawl_delay",
         RequestRate = "request_rate",
+        /// That of an exemption, in place of what the robots.txt asks for.
+        Exemption = "exemption",
         /// `pace.concurrency`.
         Concurrency = "concurrency",
         Hold = "hold",
@@ -29,10 +32,11 @@ words! {
 
 impl WaitReason {
     /// Every reason.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Delay,
         Self::CrawlDelay,
         Self::RequestRate,
+        Self::Exemption,
         Self::Concurrency,
         Self::Hold,
         Self::Adapt,
@@ -40,10 +44,13 @@ impl WaitReason {
         Self::Address,
     ];
 
-    pub(super) const fn of(limit: LaneLimit, record: Option<DelayRecord>) -> Self {
-        match (limit, record) {
+    pub(super) const fn of(limit: LaneLimit, site: Option<SitePace>) -> Self {
+        match (limit, site) {
             (LaneLimit::Delay, _) => Self::Delay,
-            (LaneLimit::SiteDelay, Some(DelayRecord::RequestRate)) => Self::RequestRate,
+            (LaneLimit::SiteDelay, Some(SitePace { is_exempted: true, .. })) => Self::Exemption,
+            (LaneLimit::SiteDelay, Some(SitePace { record: DelayRecord::RequestRate, .. })) => {
+                Self::RequestRate
+            }
             (LaneLimit::SiteDelay, _) => Self::CrawlDelay,
             (LaneLimit::Concurrency, _) => Self::Concurrency,
             (LaneLimit::Hold, _) => Self::Hold,
@@ -85,6 +92,22 @@ impl NoTurn {
             Self::Full | Self::Stopping => Duration::from_secs(1),
         }
     }
+
+    /// The sentence for the client; `exempted_by` has given the exemption that sets the delay.
+    pub fn explain(&self, exempted_by: Option<&str>) -> String {
+        match (self, exempted_by) {
+            (Self::TooLong { by: WaitReason::Exemption, wait, delay, .. }, Some(name)) => {
+                let late = too_late(*wait);
+                format!("requests are {delay:?} apart by exemption of {name}, and {late}")
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
+fn too_late(wait: Duration) -> String {
+    let wait = wait.as_secs_f64().ceil();
+    format!("the turn of this one would come in {wait} s, later than it may wait (pace.max_wait)")
 }
 
 impl fmt::Display for NoTurn {
@@ -97,6 +120,9 @@ impl fmt::Display for NoTurn {
                     }
                     (WaitReason::RequestRate, Some(line)) => {
                         write!(f, "the robots.txt asks for {delay:?} between two requests (Request-rate, line {line})")?;
+                    }
+                    (WaitReason::Exemption, _) => {
+                        write!(f, "requests are {delay:?} apart by an exemption")?;
                     }
                     (WaitReason::Concurrency, _) => {
                         f.write_str("as many requests as may be under way to the origin are (pace.concurrency)")?;
@@ -111,7 +137,7 @@ impl fmt::Display for NoTurn {
                     (WaitReason::Hold, _) => f.write_str("the origin asks for rest")?,
                     _ => f.write_str("requests to the origin are a delay apart (pace.delay)")?,
                 }
-                write!(f, ", and the turn of this one would come in {} s, later than it may wait (pace.max_wait)", wait.as_secs_f64().ceil())
+                write!(f, ", and {}", too_late(*wait))
             }
             Self::Held { wait, status, cause } => {
                 let rest = wait.as_secs_f64().ceil();

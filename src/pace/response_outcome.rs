@@ -4,15 +4,9 @@ use http::{HeaderMap, StatusCode};
 
 use super::config::Config;
 use super::hold::{Cause, Outcome};
-use crate::policy::pace::{RATELIMIT, RateLimit, rate_limit, retry_after};
+pub(super) use crate::policy::pace::concerns_pace;
+use crate::policy::pace::{RateLimit, rate_limit, retry_after};
 use crate::types::timestamp::Timestamp;
-
-/// Whether a response may say something about the pace; most do not.
-pub(super) fn concerns_pace(status: StatusCode, headers: &HeaderMap) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS
-        || status.is_server_error()
-        || headers.contains_key(&RATELIMIT)
-}
 
 /// The outcome of a request whose response has this head, and what its RateLimit fields ask for.
 pub(super) fn outcome(
@@ -49,7 +43,7 @@ pub(super) fn outcome(
 /// Random, from 0 to 1, where `outcome` may begin a back-off.
 pub(super) fn jitter(outcome: Outcome) -> f64 {
     match outcome {
-        Outcome::Overload { .. } | Outcome::Failure { .. } => {
+        Outcome::Overload { .. } | Outcome::Failure { .. } | Outcome::ConnectionLost => {
             let random = ulid::Ulid::new().random() as u16;
             f64::from(random) / f64::from(u16::MAX)
         }

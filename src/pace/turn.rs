@@ -163,6 +163,11 @@ impl Turn {
         self
     }
 
+    /// Whether others wait for its start: it was queued itself.
+    pub fn is_queued(&self) -> bool {
+        self.0.conditions.role == Role::PageQueued
+    }
+
     /// Where it may start.
     pub fn origin(&self) -> &Origin {
         &self.0.origin

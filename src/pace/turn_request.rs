@@ -54,7 +54,7 @@ impl Lanes {
             }
             _ => VisitPlace::None,
         };
-        if request.site_pace.is_some_and(|site| site.clamped) {
+        if request.site_pace.is_some_and(|site| site.is_clamped()) {
             self.context.stats.note_clamped();
         }
         let delay = request.site_pace.map_or(Duration::ZERO, |site| site.delay);

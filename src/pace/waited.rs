@@ -13,7 +13,7 @@ pub struct Waited {
     pub by: WaitReason,
     /// The line of the robots.txt, if a record of it is the reason.
     pub line: Option<u32>,
-    /// The delay between two starts, if that is the reason.
+    /// The delay between two starts, if that is the reason: as the site asks for it, where it does.
     pub delay: Duration,
 }
 
@@ -25,15 +25,15 @@ impl Waited {
         lane_delay: Duration,
         time: Duration,
     ) -> Self {
-        let by = WaitReason::of(limit, site.map(|site| site.record));
-        let is_asked = matches!(by, WaitReason::CrawlDelay | WaitReason::RequestRate);
-        let site = site.filter(|_| is_asked);
-        let lane_delay = if by == WaitReason::Delay { lane_delay } else { Duration::ZERO };
-        Self {
-            time,
-            by,
-            line: site.map(|site| site.line),
-            delay: site.map_or(lane_delay, |site| site.delay),
-        }
+        let by = WaitReason::of(limit, site);
+        let (line, delay) = match (by, site) {
+            (WaitReason::Delay, _) => (None, lane_delay),
+            (WaitReason::Exemption, Some(site)) => (None, site.delay),
+            (WaitReason::CrawlDelay | WaitReason::RequestRate, Some(site)) => {
+                (Some(site.line), site.asked)
+            }
+            _ => (None, Duration::ZERO),
+        };
+        Self { time, by, line, delay }
     }
 }

@@ -43,8 +43,6 @@ pub struct PaceKnobs {
     pub crawl_delay: Obedience,
     pub request_rate: Obedience,
     pub visit_time: Obedience,
-    /// The longest delay that is kept, if not that of the settings.
-    pub delay_max: Option<Duration>,
 }
 
 /// What the statuses of a robots.txt mean (RFC 9309 §2.3.1).
@@ -153,7 +151,6 @@ const RFC9309: Profile = Profile {
         request_rate: Obedience::Obey,
         // A crawl of a site that opens four hours a day would not end.
         visit_time: Obedience::Ignore,
-        delay_max: None,
     },
 };
 
@@ -236,7 +233,7 @@ const CONSERVATIVE: Profile = Profile {
         ..RFC9309.meanings
     },
     outage: Outage { after: Access::Disallow, ..RFC9309.outage },
-    pace: PaceKnobs { visit_time: Obedience::Obey, delay_max: Some(DAY), ..RFC9309.pace },
+    pace: PaceKnobs { visit_time: Obedience::Obey, ..RFC9309.pace },
     ..RFC9309
 };
 

@@ -30,7 +30,6 @@ use super::instance::{CurrentProxy, Proxy};
 use super::observe::access_log::AccessEntry;
 use super::observe::request_metrics::RequestOutcome;
 use super::outcome::refusal::Refusal;
-use super::outcome::rejection::Rejection;
 use super::request::destination::Destination;
 use super::request::header_set::HeaderSet;
 use super::request::negotiate::ErrorFormat;
@@ -201,7 +200,7 @@ impl Proxy {
             ForwardError::Egress(error) => error,
         };
         if let Some(no_turn) = &error.no_turn {
-            return Rejection::no_turn(no_turn, permit.pace().status()).into();
+            return permit.pace().rejection(no_turn).into();
         }
         self.gate.note_response(permit, Err(error.failure));
         let subject = Subject::Resource(permit.target());

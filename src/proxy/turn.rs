@@ -7,7 +7,6 @@ use super::decision::gate::Permit;
 use super::decision::request_info::RequestInfo;
 use super::instance::Proxy;
 use super::outcome::refusal::Refusal;
-use super::outcome::rejection::Rejection;
 use crate::egress::PERMISSION_AGE_MAX;
 use crate::pace::{PendingTurn, TryAcquire, Turn, TurnRequest};
 use crate::runtime::box_future::box_future;
@@ -23,7 +22,7 @@ impl Proxy {
         shutdown: &CancellationToken,
     ) -> Result<Turn, Refusal> {
         if let Some(no_turn) = permit.pace().rest() {
-            return Err(Rejection::no_turn(no_turn, permit.pace().status()).into());
+            return Err(permit.pace().rejection(no_turn).into());
         }
         let key = info.client.key();
         let origin = &permit.target().origin;
@@ -45,7 +44,7 @@ impl Proxy {
         (request, wait): (&TurnRequest<'_>, PendingTurn<'_>),
     ) -> Result<Turn, Refusal> {
         let turn = self.forwarding.egress.lanes().wait_for_turn(request, wait).await;
-        let turn = turn.map_err(|no_turn| Rejection::no_turn(&no_turn, permit.pace().status()))?;
+        let turn = turn.map_err(|no_turn| permit.pace().rejection(&no_turn))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {

@@ -215,8 +215,8 @@ const ROWS: [ProblemType; 22] = [
         problem: Problem::OriginResting,
         name: "origin-resting",
         title: "The origin asks for rest",
-        meaning: "The origin answered 429 or 503, failed several times in a row, or opens later, and \
-                  is left alone until then.",
+        meaning: "The origin asked for rest (Retry-After, an exhausted quota, 429 or 503), failed \
+                  several times in a row, or opens later, and is left alone until then.",
         remedy: "Try again after the time in Retry-After. `courtesy store get` shows why the origin is \
                  left alone.",
     },

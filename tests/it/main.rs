@@ -42,6 +42,7 @@ mod pace_crawlers;
 mod pace_hour;
 mod pace_neighbours;
 mod pace_requests;
+mod pace_rests;
 mod pace_told;
 mod parent_failures;
 mod parent_loops;

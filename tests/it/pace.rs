@@ -225,6 +225,100 @@ fn a_request_that_would_wait_too_long_learns_when_to_come_back() {
 }
 
 #[test]
+fn a_refusal_names_the_delay_that_the_site_asks_for_or_the_exemption() {
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 3600\n");
+    let detail = |proxy: &Proxy| {
+        let refused = proxy.get(&origin.url("/"));
+        refused.assert_error(429, "http_request_error");
+        refused.json()["detail"].as_str().expect("a text").to_owned()
+    };
+    // Beyond the default of pace.max_wait, also where less than an hour is kept.
+    for bound in [None, Some(Duration::from_secs(1800))] {
+        let proxy = Proxy::with(|settings| {
+            settings.pace.max_crawl_delay = bound.unwrap_or(settings.pace.max_crawl_delay);
+        });
+        assert_eq!(proxy.get(&origin.url("/")).status(), 200);
+        let detail = detail(&proxy);
+        assert!(
+            detail.contains("asks for 3600s between two requests (Crawl-delay, line 2)"),
+            "{detail}"
+        );
+    }
+    let proxy = Proxy::with(|settings| {
+        settings.exemptions.push(Exemption {
+            origin: OriginPattern::parse(&origin.url("")).unwrap(),
+            paths: Paths::default(),
+            agents: Vec::new(),
+            by: "Jane Doe".into(),
+            reason: "contract".into(),
+            ticket: None,
+            until: NOW.plus(Duration::from_secs(60)),
+            crawl_delay: Some(Duration::from_secs(1200)),
+        });
+    });
+    assert_eq!(proxy.get(&origin.url("/")).status(), 200);
+    let detail = detail(&proxy);
+    assert!(detail.starts_with("requests are 1200s apart by exemption of Jane Doe"), "{detail}");
+}
+
+#[test]
+fn a_client_that_leaves_before_its_turn_costs_no_start() {
+    const DELAY: Duration = Duration::from_millis(1200);
+    let robots = "User-agent: *\nCrawl-delay: 1.2\n";
+    let (plain, secure) = (Origin::with_robots(robots), Origin::secure().robots(robots));
+    let proxy = Proxy::before(&[&secure], |_| {});
+    // Over HTTP/1.1, in clear and inside a CONNECT: each ends its side of the connection, as a
+    // program does whose time is over, too late for any but a look immediately before the start.
+    let authority = secure.authority();
+    let clients: [(&Origin, &dyn Fn() -> Client); 2] =
+        [(&plain, &|| proxy.client()), (&secure, &|| proxy.https(&authority))];
+    for (origin, connect) in clients {
+        assert_eq!(connect().get(&origin.url("/first")).status(), 200);
+        // On a busy machine it may leave too late, which shows nothing.
+        while !leaves_in_time(&proxy, origin, connect, DELAY) {}
+        spacing::assert_origin_spaced(origin, origin.arrivals().len(), DELAY);
+        // One that ends its side and listens on still has its response (RFC 9112 §9.6).
+        let mut listens = connect();
+        listens.ask("GET", &origin.url("/half"), "");
+        listens.finish_sending();
+        assert_eq!(read_final(&mut listens), 200);
+    }
+}
+
+/// Whether a client that leaves did so before its turn; then it has cost no start.
+fn leaves_in_time(
+    proxy: &Proxy,
+    origin: &Origin,
+    connect: &dyn Fn() -> Client,
+    delay: Duration,
+) -> bool {
+    let (before, last) = (origin.count("/left"), *origin.arrivals().last().expect("one"));
+    let mut leaves = connect();
+    leaves.ask("GET", &origin.url("/left"), "");
+    let mut stays = connect();
+    stays.ask("GET", &origin.url("/last"), "");
+    until("they wait, or it is late", || {
+        let metrics = proxy.admin("/metrics").text();
+        metrics.contains("courtesy_pace_waiting 2\n") || monotonic() > last + delay / 2
+    });
+    drop(leaves);
+    let is_in_time = monotonic() < last + delay - LATENESS;
+    assert_eq!(read_final(&mut stays), 200);
+    let is_sent = origin.count("/left") > before;
+    assert!(!is_sent || !is_in_time, "a turn was spent on a client that had left");
+    is_in_time
+}
+
+fn read_final(client: &mut Client) -> u16 {
+    loop {
+        match client.read_head().status() {
+            100..=199 => {}
+            status => return status,
+        }
+    }
+}
+
+#[test]
 fn nothing_starts_while_an_origin_asks_for_rest() {
     let busy = answer(429, "Retry-After: 2\r\n", "enough");
     let origin = Origin::start().on("/busy", Script::default().send(busy));
@@ -556,10 +650,10 @@ fn p1_what_a_site_asks_for_is_kept_up_to_a_bound() {
     let proxy = Proxy::start();
     assert_eq!(proxy.get(&origin.url("/")).status(), 200);
     assert_eq!(proxy.get(&other.url("/busy")).status(), 429);
-    for (url, bound) in [(origin.url("/"), 5 * 60), (other.url("/"), 60 * 60)] {
+    for (url, bound) in [(origin.url("/"), 24 * 60 * 60), (other.url("/"), 60 * 60)] {
         let refused = proxy.exchange("GET", &url, "Prefer: wait=0\r\n");
         let after: u64 = refused.field("retry-after").expect("a time").parse().expect("seconds");
-        assert!((bound - 5..=bound).contains(&after), "{after} of {bound}");
+        assert!((bound - 15..=bound).contains(&after), "{after} of {bound}");
     }
     let metrics = proxy.admin("/metrics").text();
     assert!(metrics.contains("\ncourtesy_pace_clamped_total 2\n"), "{metrics}");

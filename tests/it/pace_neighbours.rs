@@ -39,8 +39,13 @@ impl World {
     }
 
     async fn take(&self, client: &str) -> Result<Turn, NoTurn> {
-        let asked =
-            SitePace { delay: DELAY, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
+        let asked = SitePace {
+            delay: DELAY,
+            asked: DELAY,
+            record: DelayRecord::CrawlDelay,
+            line: 2,
+            is_exempted: false,
+        };
         let call = TurnRequest {
             origin: &self.origin,
             client: &ClientKey::User(client.into()),

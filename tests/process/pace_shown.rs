@@ -62,7 +62,7 @@ fn check_names_the_delay_with_its_line() {
     let words = format!("--robots {} --agent", robots.display());
     let write = |text: &str| fs::write(&robots, text).expect("a file");
     write(
-        "User-agent: slow\nCrawl-delay: 86400 # a day\n\nUser-agent: often\nRequest-rate: 6/1m\n\n\
+        "User-agent: slow\nCrawl-delay: 86401 # a day and a second\n\nUser-agent: often\nRequest-rate: 6/1m\n\n\
          User-agent: quick\nCrawl-delay: 1\n\nUser-agent: *\nCrawl-delay: 10\n",
     );
     let url = "http://a.example/";
@@ -71,12 +71,12 @@ fn check_names_the_delay_with_its_line() {
         (
             "slow",
             url,
-            "pace: one request every 5 min (line 2, Crawl-delay: 86400; the most by pace.max_crawl_delay)",
+            "pace: one request every 1 d (line 2, Crawl-delay: 86401; the most by pace.max_crawl_delay)",
         ),
         (
             "slow --profile conservative",
             url,
-            "pace: one request every 1 d (line 2, Crawl-delay: 86400)",
+            "pace: one request every 1 d (line 2, Crawl-delay: 86401; the most by pace.max_crawl_delay)",
         ),
         ("often", url, "pace: one request every 10 s (line 5, Request-rate: 6/1m)"),
         ("quick", url, "pace: one request every 2 s (pace.delay)"),

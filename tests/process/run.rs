@@ -9,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::testkit::parties::Origin;
+
 /// The program with a state directory of its own and a plain environment. What ignores signals around
 /// the tests (nohup, a shell's background) is not to be taken for the user's wish.
 fn courtesy(state_dir: &Path, arguments: &[&str]) -> Command {
@@ -274,6 +276,22 @@ fn loopback_is_outside_the_proxy_unless_it_is_asked_for() {
         [&summary["proxy_loopback"], &summary["no_proxy"]],
         [&json!(true), &json!("<-loopback>")]
     );
+}
+
+#[test]
+fn a_request_under_run_waits_as_long_as_its_client_stays() {
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 3600\n");
+    let page = |path: &str| format!("-s -o /dev/null -w '%{{http_code}} ' {}", origin.url(path));
+    let script = format!("curl {}; curl -m 2 {}", page("/a"), page("/b"));
+    let arguments = ["run", "--allow-private", "--proxy-loopback", "--", "sh", "-c", &script];
+    for (max_wait, codes) in [(None, "200 000 "), (Some("5m"), "200 429 ")] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = courtesy(dir.path(), &arguments);
+        command.envs(max_wait.map(|time| ("COURTESY__PACE__MAX_WAIT", time)));
+        let ended = end(&mut command);
+        assert_eq!(ended.stdout, codes, "{}", ended.stderr);
+    }
+    assert_eq!(origin.arrivals().len(), 2);
 }
 
 /// A client that does not heed NO_PROXY is told which flags lead where.

@@ -72,10 +72,6 @@ impl Pace {
         let opens_in_ms = closed.map_or(0, |closed| millis(closed.begins_in));
         let asked = site_pace(robots, group.as_ref(), profile, operator.delay_max, now);
         let own = Self { opens_in_ms, ..Self::own(operator) };
-        let bound = match profile.pace.delay_max {
-            Some(_) => "the most under this profile",
-            None => "the most by pace.max_crawl_delay",
-        };
         let pace = match (asked, operator.exempted) {
             (None, _) => return own,
             (Some(asked), Some(delay)) => Self {
@@ -88,8 +84,8 @@ impl Pace {
                 delay_ms: millis(asked.delay),
                 source: asked.record.as_str(),
                 line: Some(asked.line),
-                clamped: asked.clamped,
-                bound,
+                clamped: asked.is_clamped(),
+                bound: "the most by pace.max_crawl_delay",
                 ..own.clone()
             },
         };

@@ -94,9 +94,17 @@ pub struct RunArgs {
     config: ConfigFlags,
 }
 
+/// The longest wait of a request, unless the settings have another than the default: a client of the
+/// command knows best how long it waits.
+const WITHOUT_END: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// Runs `courtesy run`.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let mut settings = args.config.load(None)?.settings;
+    // A file of all settings says the default, too.
+    if settings.pace.max_wait == Settings::default().pace.max_wait {
+        settings.pace.max_wait = WITHOUT_END;
+    }
     if !args.verbose && settings.log.level != LogLevel::Error {
         // The terminal belongs to the command.
         settings.log.level = LogLevel::Warn;

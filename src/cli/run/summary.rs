@@ -232,6 +232,7 @@ fn waited(pace: &Counts) -> Option<String> {
     let why = match longest.by {
         WaitReason::CrawlDelay => format!("Crawl-delay {delay} s"),
         WaitReason::RequestRate => format!("Request-rate, {delay} s"),
+        WaitReason::Exemption => format!("exempted, {delay} s"),
         WaitReason::Hold => "asked for rest".into(),
         WaitReason::Delay => "pace.delay".into(),
         WaitReason::Concurrency => "pace.concurrency".into(),

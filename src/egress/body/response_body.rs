@@ -14,9 +14,10 @@ use hyper::body::Incoming;
 use super::timeout_body::TimeoutBody;
 use super::whole_body::WholeBody;
 use crate::egress::http1::LargeRead;
+use crate::egress::hyper_error::asks_for_calm;
 use crate::egress::limits::{ORIGIN_READ_BYTES, ORIGIN_READ_SMALL_BYTES};
 use crate::egress::pool::Lease;
-use crate::pace::Waited;
+use crate::pace::{RequestFailure, Waited};
 
 /// A body with the lease of its connection: read to its end, the connection returns to the pool;
 /// dropped before, it is closed (RFC 9112 §9.5).
@@ -48,6 +49,11 @@ impl Body for LeasedBody {
         match frame {
             // An error ends the client's connection at once: first give it the time to be flushed.
             Poll::Ready(Some(Err(fault))) => {
+                let cause = fault.get_ref().and_then(|it| it.downcast_ref());
+                let wants_calm = cause.is_some_and(asks_for_calm);
+                if let Some(lease) = lease.as_ref().filter(|_| wants_calm) {
+                    lease.turn.note_failure(RequestFailure::EnhanceYourCalm);
+                }
                 self.fault = Some(fault);
                 cx.waker().wake_by_ref();
                 Poll::Pending

@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hyper::client::conn::http2::SendRequest;
 
+use super::calm_watch::WantsCalm;
 use super::window::Window;
 use crate::clients::MemoryPermit;
 use crate::egress::body::RequestBody;
@@ -20,6 +22,7 @@ use crate::types::origin::Origin;
 #[derive(Clone, Debug)]
 pub struct Http2Connection {
     sender: SendRequest<RequestBody>,
+    wants_calm: WantsCalm,
     window: Window,
     usage: Arc<Lock<Usage>>,
 }
@@ -47,7 +50,7 @@ pub struct Http2Stream {
 impl Http2Connection {
     /// A connection without a stream yet.
     pub fn new(
-        sender: SendRequest<RequestBody>,
+        (sender, wants_calm): (SendRequest<RequestBody>, WantsCalm),
         window: Window,
         revalidation: Revalidation,
         certificate_requested: bool,
@@ -59,7 +62,7 @@ impl Http2Connection {
             is_retired: false,
             certificate_requested,
         };
-        Self { sender, window, usage: Arc::new(Lock::new(usage)) }
+        Self { sender, wants_calm, window, usage: Arc::new(Lock::new(usage)) }
     }
 
     /// A stream for one exchange.
@@ -137,6 +140,11 @@ impl Http2Stream {
     /// Notes that the origin has responded: it does without a client certificate.
     pub fn note_response(&self) {
         self.connection.usage.lock().certificate_requested = false;
+    }
+
+    /// Whether the origin ends the connection, since it gets too much (ENHANCE_YOUR_CALM).
+    pub fn wants_calm(&self) -> bool {
+        self.connection.wants_calm.load(Ordering::Acquire)
     }
 
     /// Lets the connection take no further exchange: the origin is closing it.

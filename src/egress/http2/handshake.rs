@@ -6,6 +6,7 @@ use hyper::client::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::calm_watch::CalmWatch;
 use super::connection::{Http2Connection, Http2Stream};
 use super::empty_frames::WithoutEmptyFrames;
 use super::window::Window;
@@ -36,6 +37,7 @@ pub async fn handshake(
     revalidation: Revalidation,
     certificate_requested: bool,
 ) -> Result<Http2Stream, Error> {
+    let (stream, wants_calm) = CalmWatch::new(stream);
     let (sender, connection) = builder(revalidation.config().max_header_bytes, window)
         .handshake(TokioIo::new(WithoutEmptyFrames::new(stream)))
         .await
@@ -44,7 +46,8 @@ pub async fn handshake(
     tokio::spawn(async move {
         let _ = connection.await;
     });
-    Ok(Http2Connection::new(sender, window, revalidation, certificate_requested).stream())
+    let opened = (sender, wants_calm);
+    Ok(Http2Connection::new(opened, window, revalidation, certificate_requested).stream())
 }
 
 /// Sets every limit, and leaves none to hyper's defaults.

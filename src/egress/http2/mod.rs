@@ -1,5 +1,6 @@
 //! HTTP/2 to origins: connections that many exchanges share.
 
+mod calm_watch;
 mod connection;
 mod convert;
 mod empty_frames;

@@ -6,7 +6,7 @@ use super::worker_pool::Pool;
 use crate::egress::body::ResponseGuard;
 use crate::egress::connection::Transport;
 use crate::egress::http1::LargeRead;
-use crate::pace::Turn;
+use crate::pace::{RequestFailure, Turn};
 
 /// A connection, or a stream of one, in use for one exchange.
 #[derive(Debug)]
@@ -41,6 +41,9 @@ impl Lease {
     /// Returns the connection to its pool, if it can serve another exchange. One of HTTP/2 has
     /// never left it.
     pub fn give_back(self) {
+        if self.transport.wants_calm() {
+            self.turn.note_failure(RequestFailure::EnhanceYourCalm);
+        }
         if let Transport::Http1(connection) = self.transport
             && self.is_reusable
             && connection.is_idle()

@@ -7,7 +7,7 @@ use super::config::Config;
 use super::group::{AskedDelay, Group, GroupKey, GroupName};
 use super::kept::{KeptHold, KeptLane};
 use super::{Lane, LaneHolds, Share};
-use crate::pace::hold::{Bounds, Hold, Holds};
+use crate::pace::hold::{Bounds, Hold};
 use crate::pace::tick::Tick;
 
 /// What is remembered of a lane in which no request waits or is under way.
@@ -17,7 +17,7 @@ pub struct CompactLane {
     /// The lane's own delay.
     lane_delay: Duration,
     groups: Box<[CompactGroup]>,
-    holds: Holds,
+    holds: LaneHolds,
     latency: Option<Duration>,
     /// The requests that may be under way, if these are few after a hold.
     concurrency_ramp: Option<u32>,
@@ -38,7 +38,7 @@ impl Lane {
     /// The lane in compact form, if it is not in use and nothing of it is lost so. The lane is not
     /// to be used any more.
     pub fn compact(&mut self, now: Tick) -> Option<CompactLane> {
-        if !self.is_unused() || !self.rate.is_over(now) || !self.holds.are_for_all() {
+        if !self.is_unused() || !self.rate.is_over(now) {
             return None;
         }
         let groups = std::mem::take(&mut self.groups).into_iter();
@@ -56,7 +56,7 @@ impl Lane {
             next: self.next,
             lane_delay: self.lane_delay(now),
             groups,
-            holds: self.holds.for_all(),
+            holds: self.holds.compact(now, self.config.holds),
             latency: self.rate.latency(),
             concurrency_ramp: Some(self.concurrency_ramp)
                 .filter(|concurrency_ramp| *concurrency_ramp < self.config.concurrency)
@@ -80,7 +80,7 @@ impl CompactLane {
                 ..Group::new(GroupKey::Page(name))
             })
             .collect();
-        lane.holds = LaneHolds::for_all_clients(holds);
+        lane.holds = holds;
         lane.rate.set_latency(latency);
         let few = concurrency_ramp.map(|few| usize::try_from(few).unwrap_or(usize::MAX));
         lane.concurrency_ramp = few.unwrap_or(usize::MAX).min(config.concurrency);
@@ -98,18 +98,18 @@ impl CompactLane {
     /// When nothing of it lies ahead any more.
     pub fn ends_at(&self) -> Tick {
         let groups = self.groups.iter().map(|group| group.next);
-        groups.fold(self.next.max(self.holds.until()), Tick::max)
+        groups.fold(self.next.max(self.holds.ends_at()), Tick::max)
     }
 
     /// The memory that it takes beside itself.
     pub fn heap_bytes(&self) -> usize {
         let names = self.groups.iter().map(|group| group.name.heap_bytes()).sum::<usize>();
-        size_of_val(&*self.groups) + names
+        size_of_val(&*self.groups) + names + self.holds.heap_bytes()
     }
 
     /// The hold at `now`, if there is one.
     pub fn hold_at(&self, now: Tick) -> Option<Hold> {
-        self.holds.at(now)
+        self.holds.longest(now)
     }
 
     /// What lies ahead at `now`; `None`: nothing.
@@ -119,7 +119,7 @@ impl CompactLane {
         let kept = KeptLane {
             next: self.next.since(now),
             groups: groups.map(ahead).collect(),
-            hold: self.holds.at(now).map(|hold| KeptHold::of(hold, now)),
+            hold: self.holds.kept(now).map(|hold| KeptHold::of(hold, now)),
         };
         (kept != KeptLane::default()).then_some(kept)
     }

@@ -63,7 +63,7 @@ impl Lane {
             GroupKey::Page(name) if group.next > now => Some((name.clone(), group.next.since(now))),
             _ => None,
         };
-        let hold = self.holds.longest(now).map(|hold| KeptHold::of(hold, now));
+        let hold = self.holds.kept(now).map(|hold| KeptHold::of(hold, now));
         let kept = KeptLane {
             next: self.next.since(now),
             groups: self.groups.iter().filter_map(ahead).collect(),

@@ -1,7 +1,8 @@
-//! The holds of a lane: those of the origin for all clients, and where clients do not trust each
-//! other (`pace.holds = "client"`), those of each client.
+//! The holds of a lane: those of the origin for all clients, and those of each client: after
+//! failures that no other client has seen, and where clients do not trust each other
+//! (`pace.holds = "client"`), all.
 
-use crate::pace::hold::{Bounds, Hold, Holds, Outcome};
+use crate::pace::hold::{Bounds, Cause, Hold, Holds, Outcome};
 use crate::pace::tick::Tick;
 use crate::types::client_key::ClientKey;
 use crate::types::words::words;
@@ -21,6 +22,16 @@ words! {
     }
 }
 
+/// What the end of a request changes in the holds of its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldChange {
+    Nothing,
+    /// A hold of the client began or became longer.
+    OfClient,
+    /// The same of the origin, for all clients.
+    OfAll,
+}
+
 /// All holds of one origin.
 #[derive(Debug)]
 pub(super) struct LaneHolds {
@@ -34,19 +45,11 @@ impl LaneHolds {
         Self { all: Holds::new(), own: Vec::new() }
     }
 
-    /// Those of the origin for all clients.
-    pub(super) const fn for_all_clients(all: Holds) -> Self {
-        Self { all, own: Vec::new() }
-    }
-
-    /// Whether no client has holds of its own.
-    pub(super) const fn are_for_all(&self) -> bool {
-        self.own.is_empty()
-    }
-
-    /// Those of the origin for all clients.
-    pub(super) const fn for_all(&self) -> Holds {
-        self.all
+    /// The same, to be kept in little memory.
+    pub(super) fn compact(&mut self, now: Tick, bounds: Bounds) -> Self {
+        self.own.retain(|(_, holds)| !holds.is_over(now, bounds));
+        self.own.shrink_to_fit();
+        Self { all: self.all, own: std::mem::take(&mut self.own) }
     }
 
     /// Whether there were back-offs in a row, as all clients see them.
@@ -64,13 +67,24 @@ impl LaneHolds {
         self.own.iter().map(|(_, own)| own.at(now)).fold(self.all.at(now), longer)
     }
 
+    /// The hold for all clients at `now`, if there is one.
+    pub(super) fn for_all(&self, now: Tick) -> Option<Hold> {
+        self.all.at(now)
+    }
+
+    /// The longest hold that outlives the process: a client's failures are not kept for all.
+    pub(super) fn kept(&self, now: Tick) -> Option<Hold> {
+        let own = self.own.iter().map(|(_, own)| own.at(now));
+        let asked = own.map(|hold| hold.filter(|hold| hold.cause != Cause::BackOff));
+        asked.fold(self.all.at(now), longer)
+    }
+
     /// The moment until which no request of `client` may start.
     pub(super) fn until(&self, client: &ClientKey) -> Tick {
         self.all.until().max(self.of(client).map(Holds::until).unwrap_or_default())
     }
 
-    /// Notes how a request of `client` ended, as [`Holds::note`]. Returns whether a hold began or
-    /// became longer, and whether it is for all clients.
+    /// Notes how a request of `client` ended, as [`Holds::note`].
     pub(super) fn note(
         &mut self,
         (client, scope): (&ClientKey, HoldScope),
@@ -78,13 +92,34 @@ impl LaneHolds {
         (began, now): (Tick, Tick),
         bounds: Bounds,
         jitter: f64,
-    ) -> (bool, bool) {
+    ) -> HoldChange {
+        let is_failure = matches!(outcome, Outcome::Failure { .. } | Outcome::ConnectionLost);
         // What the origin tells the proxy itself concerns all.
-        let is_own = scope == HoldScope::Client && *client != ClientKey::Proxy;
+        let is_own = *client != ClientKey::Proxy
+            && match scope {
+                HoldScope::Client => true,
+                // One client may know what to request for a failure.
+                HoldScope::Origin => is_failure && !self.has_failed_beside(client, now, bounds),
+            };
+        let ends = (began, now);
+        if scope == HoldScope::Origin && is_failure && !is_own {
+            self.own.drain(..).for_each(|(_, own)| self.all.absorb(own, now));
+        } else if !is_own
+            && outcome == Outcome::Good
+            && let Some((_, own)) = self.own.iter_mut().find(|(key, _)| key == client)
+        {
+            own.note(outcome, ends, bounds, jitter);
+        }
         let holds = if is_own { own_of(&mut self.own, client, now, bounds) } else { None };
-        let is_for_all = holds.is_none();
-        let holds = holds.unwrap_or(&mut self.all);
-        (holds.note(outcome, (began, now), bounds, jitter), is_for_all)
+        let change = if holds.is_some() { HoldChange::OfClient } else { HoldChange::OfAll };
+        let has_changed = holds.unwrap_or(&mut self.all).note(outcome, ends, bounds, jitter);
+        if has_changed { change } else { HoldChange::Nothing }
+    }
+
+    /// Whether a request of another client has failed of late.
+    fn has_failed_beside(&self, client: &ClientKey, now: Tick, bounds: Bounds) -> bool {
+        let mut others = self.own.iter().filter(|(key, _)| key != client).map(|(_, own)| own);
+        self.all.has_failed(now, bounds) || others.any(|own| own.has_failed(now, bounds))
     }
 
     /// Holds all clients until `hold.until`.
@@ -160,7 +195,7 @@ mod tests {
     }
 
     /// Notes that the origin asks `client` for a minute of rest.
-    fn rest(holds: &mut LaneHolds, client: &ClientKey, scope: HoldScope) -> (bool, bool) {
+    fn rest(holds: &mut LaneHolds, client: &ClientKey, scope: HoldScope) -> HoldChange {
         let after = Duration::from_secs(60);
         let outcome = Outcome::RetryLater { status: 429, cause: Cause::RetryAfter, after };
         holds.note((client, scope), outcome, (at(1), at(2)), BOUNDS, 0.0)
@@ -171,7 +206,9 @@ mod tests {
         let (ada, bob) = (client("ada"), client("bob"));
         for (scope, of_bob) in [(HoldScope::Origin, at(62)), (HoldScope::Client, at(0))] {
             let mut holds = LaneHolds::new();
-            assert_eq!(rest(&mut holds, &ada, scope), (true, scope == HoldScope::Origin));
+            let change =
+                if scope == HoldScope::Origin { HoldChange::OfAll } else { HoldChange::OfClient };
+            assert_eq!(rest(&mut holds, &ada, scope), change);
             assert_eq!((holds.until(&ada), holds.until(&bob)), (at(62), of_bob));
             assert_eq!(holds.at(&bob, at(3)).is_some(), scope == HoldScope::Origin);
             assert_eq!(holds.longest(at(3)).map(|hold| hold.until), Some(at(62)));
@@ -183,13 +220,53 @@ mod tests {
     fn what_the_proxy_is_told_concerns_all_and_so_does_what_is_too_much() {
         let mut holds = LaneHolds::new();
         for number in 0..CLIENTS_MAX {
-            assert!(!rest(&mut holds, &client(&number.to_string()), HoldScope::Client).1);
+            let name = number.to_string();
+            let change = rest(&mut holds, &client(&name), HoldScope::Client);
+            assert_eq!(change, HoldChange::OfClient);
         }
         assert_eq!(holds.until(&client("other")), at(0));
-        assert!(rest(&mut holds, &client("more"), HoldScope::Client).1);
+        assert_eq!(rest(&mut holds, &client("more"), HoldScope::Client), HoldChange::OfAll);
         assert_eq!(holds.until(&client("other")), at(62));
         let mut holds = LaneHolds::new();
-        assert!(rest(&mut holds, &ClientKey::Proxy, HoldScope::Client).1);
+        assert_eq!(rest(&mut holds, &ClientKey::Proxy, HoldScope::Client), HoldChange::OfAll);
         assert_eq!(holds.until(&client("other")), at(62));
+    }
+
+    #[test]
+    fn failures_hold_the_client_that_saw_them_until_another_sees_one() {
+        let (ada, bob) = (client("ada"), client("bob"));
+        for outcome in [Outcome::Failure { status: 500 }, Outcome::ConnectionLost] {
+            let mut holds = LaneHolds::new();
+            let mut fail = |client: &ClientKey, second: u64| {
+                let ends = (at(second), at(second + 1));
+                let change = holds.note((client, HoldScope::Origin), outcome, ends, BOUNDS, 0.0);
+                (change, holds.until(&ada), holds.until(&bob))
+            };
+            let held = (1..=10).map(|second| fail(&ada, 4 * second)).find(|it| it.1 > at(0));
+            let (change, of_ada, of_bob) = held.expect("a hold");
+            assert_eq!((change, of_bob), (HoldChange::OfClient, at(0)), "{outcome:?}");
+            let second = of_ada.micros() / 1_000_000;
+            let (change, of_ada, of_bob) = fail(&bob, second);
+            assert_eq!((change, of_ada), (HoldChange::OfAll, of_bob), "{outcome:?}");
+            assert!(of_bob > at(second + 1));
+        }
+    }
+
+    #[test]
+    fn a_response_to_one_client_ends_what_it_saw_fail_and_no_more() {
+        let (ada, bob) = (client("ada"), client("bob"));
+        let mut holds = LaneHolds::new();
+        let mut note = |client: &ClientKey, outcome, second| {
+            let ends = (at(second), at(second + 1));
+            holds.note((client, HoldScope::Origin), outcome, ends, BOUNDS, 0.0);
+            (holds.until(&ada), holds.until(&bob))
+        };
+        for second in 1..5 {
+            note(&ada, Outcome::Failure { status: 500 }, 2 * second);
+        }
+        note(&bob, Outcome::Good, 11);
+        assert_eq!(note(&ada, Outcome::Failure { status: 500 }, 12), (at(14), at(0)));
+        note(&ada, Outcome::Good, 15);
+        assert_eq!(note(&ada, Outcome::Failure { status: 500 }, 17), (at(14), at(0)));
     }
 }

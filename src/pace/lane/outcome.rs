@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Lane;
 use super::adapt::Adapt;
-use super::lane_holds::LaneHolds;
+use super::lane_holds::{HoldChange, HoldScope, LaneHolds};
 use super::turns::TurnId;
 use crate::pace::hold::{Hold, Outcome};
 use crate::pace::tick::Tick;
@@ -12,23 +12,34 @@ use crate::types::client_key::ClientKey;
 
 impl Lane {
     /// Notes how the turn's request ended, or how its response begins; [`Self::end`] is called
-    /// apart. `jitter` is from 0 to 1. Returns whether a hold began or became longer.
-    pub fn note(&mut self, turn: TurnId, outcome: Outcome, now: Tick, jitter: f64) -> bool {
-        let Some(turn) = self.turns.get_mut(turn) else { return false };
-        let (began, client) = (turn.granted_or_started, (&turn.client, self.config.hold_scope));
+    /// apart. `jitter` is from 0 to 1.
+    pub fn note(&mut self, turn: TurnId, outcome: Outcome, now: Tick, jitter: f64) -> HoldChange {
+        let Some(turn) = self.turns.get_mut(turn) else { return HoldChange::Nothing };
+        let (began, client) = (turn.granted_or_started, turn.client.clone());
         if outcome != Outcome::Ignored {
             turn.head = Some(now);
             self.rate.note_latency(now.since(began), outcome == Outcome::Good);
         }
-        let (is_held, is_for_all) =
-            self.holds.note(client, outcome, (began, now), self.config.holds, jitter);
-        if is_held && is_for_all {
+        let (bounds, scope) = (self.config.holds, self.config.hold_scope);
+        let change = self.holds.note((&client, scope), outcome, (began, now), bounds, jitter);
+        let concerns_all = match change {
+            HoldChange::Nothing => false,
+            HoldChange::OfClient => scope == HoldScope::Origin && self.is_only_client(&client),
+            HoldChange::OfAll => true,
+        };
+        if concerns_all {
             self.concurrency_ramp = 1;
-        } else if outcome == Outcome::Good && self.holds.longest(now).is_none() {
+        } else if outcome == Outcome::Good && self.holds.at(&client, now).is_none() {
             self.concurrency_ramp =
                 self.concurrency_ramp.saturating_mul(2).min(self.config.concurrency).max(1);
         }
-        is_held
+        change
+    }
+
+    /// Whether no other client has requests here.
+    fn is_only_client(&self, client: &ClientKey) -> bool {
+        self.waiting_of(client) == self.waiting()
+            && self.turns.0.iter().all(|turn| turn.client == *client)
     }
 
     /// Whether there were back-offs in a row.
@@ -76,6 +87,11 @@ impl Lane {
     /// The longest hold at `now`, if there is one.
     pub fn hold_at(&self, now: Tick) -> Option<Hold> {
         self.holds.longest(now)
+    }
+
+    /// The hold for all clients at `now`, if there is one.
+    pub fn hold_for_all(&self, now: Tick) -> Option<Hold> {
+        self.holds.for_all(now)
     }
 
     /// The hold at `now` for requests of `client`, if there is one.

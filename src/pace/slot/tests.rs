@@ -96,7 +96,13 @@ fn origin() -> Origin {
 }
 
 async fn take(lanes: &Lanes, delay: Duration) -> Result<Turn, NoTurn> {
-    let asked = SitePace { delay, record: DelayRecord::CrawlDelay, line: 2, clamped: false };
+    let asked = SitePace {
+        delay,
+        asked: delay,
+        record: DelayRecord::CrawlDelay,
+        line: 2,
+        is_exempted: false,
+    };
     let request = TurnRequest {
         origin: &origin(),
         client: &ClientKey::Proxy,

@@ -7,7 +7,8 @@ use http::{HeaderMap, StatusCode};
 use super::{Turn, VisitRole};
 use crate::pace::conditions::Role;
 use crate::pace::engine_holds;
-use crate::pace::hold::Outcome;
+use crate::pace::hold::{Outcome, RequestFailure};
+use crate::pace::lane::{HoldChange, HoldScope};
 use crate::pace::lane_cell::LaneCell;
 use crate::pace::limits::KEPT_HOLD_MIN;
 use crate::pace::response_outcome::{concerns_pace, jitter, outcome};
@@ -83,22 +84,26 @@ impl Turn {
         }
     }
 
-    /// There was no response: after a timeout the origin may be overloaded.
-    pub fn note_failure(&self, is_timeout: bool) {
-        self.note(if is_timeout && self.0.conditions.role != Role::RobotsTxt {
-            Outcome::Failure { status: 503 }
-        } else {
-            Outcome::Ignored
+    /// There was no response, or not all of one.
+    pub fn note_failure(&self, failure: RequestFailure) {
+        // The fetch of a robots.txt has a back-off of its own.
+        let is_robots_txt = self.0.conditions.role == Role::RobotsTxt;
+        self.note(match failure {
+            _ if is_robots_txt => Outcome::Ignored,
+            RequestFailure::Timeout => Outcome::Failure { status: 503 },
+            RequestFailure::ConnectionLost => Outcome::ConnectionLost,
+            RequestFailure::EnhanceYourCalm => Outcome::Overload { status: 429 },
+            RequestFailure::Other => Outcome::Ignored,
         });
     }
 
     fn note(&self, outcome: Outcome) {
         let Some((cell, id)) = self.in_lane() else { return };
         let (now, jitter) = (cell.context.clock.now(), jitter(outcome));
-        let (is_held, has_recovered) = cell.update(now, |state| {
+        let (change, has_recovered) = cell.update(now, |state| {
             let had_streak = state.lane.has_streak();
-            let is_held = state.lane.note(id, outcome, now, jitter);
-            if is_held {
+            let change = state.lane.note(id, outcome, now, jitter);
+            if change != HoldChange::Nothing {
                 cell.count_bytes(state);
                 LaneCell::drop_late_waiters(state, now);
                 let hold = state.lane.hold_at(now);
@@ -106,9 +111,11 @@ impl Turn {
                     cell.context.has_new_holds.store(true, Ordering::Relaxed);
                 }
             }
-            (is_held, had_streak && !state.lane.has_streak())
+            (change, had_streak && !state.lane.has_streak())
         });
-        if is_held {
+        // Where clients do not trust each other, what the proxy itself was told stays here, too.
+        let scope = cell.context.config.load().lane.hold_scope;
+        if change == HoldChange::OfAll && scope == HoldScope::Origin {
             engine_holds::report(cell, outcome, jitter);
         }
         if has_recovered {

@@ -101,14 +101,13 @@ impl Proxy {
     ) -> Result<(), Refusal> {
         let permit = self.gate.decide_host(origin, info, mixed).await?;
         if let Some(no_turn) = permit.pace().rest() {
-            return Err(Rejection::no_turn(no_turn, permit.pace().status()).into());
+            return Err(permit.pace().rejection(no_turn).into());
         }
         let key = info.client.key();
         let call =
             permit.pace().turn_request(permit.origin(), &key, Some(headers), &context.shutdown);
         let turn = self.forwarding.egress.lanes().acquire(&call).await;
-        let mut turn =
-            turn.map_err(|no_turn| Rejection::no_turn(&no_turn, permit.pace().status()))?;
+        let mut turn = turn.map_err(|no_turn| permit.pace().rejection(&no_turn))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
@@ -118,7 +117,9 @@ impl Proxy {
         let egress = &self.forwarding.egress;
         let shutdown = &context.shutdown;
         let requester = Requester::client(&key).with_loop_tokens(&info.client.loop_tokens);
-        let connected = egress.connect_plain(permit.origin(), requester, &mut turn, shutdown).await;
+        let look = || context.state.look_at_client();
+        let connected =
+            egress.connect_plain(permit.origin(), requester, &mut turn, shutdown, look).await;
         turn.waited().iter().for_each(|waited| info.entry.note_waited(waited));
         // What runs inside takes no place.
         drop(turn);
@@ -126,7 +127,7 @@ impl Proxy {
             Ok(stream) => stream,
             Err(error) => {
                 if let Some(no_turn) = &error.no_turn {
-                    return Err(Rejection::no_turn(no_turn, permit.pace().status()).into());
+                    return Err(permit.pace().rejection(no_turn).into());
                 }
                 let subject = Subject::Host(permit.origin());
                 return Err(self.gate.on_egress_error(subject, info, error).await.into());

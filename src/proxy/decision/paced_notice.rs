@@ -64,7 +64,7 @@ impl PacedRequest<'_> {
             self.group.map(|group| SelectedGroup { name: group.name(), line: group.line() });
         Paced {
             agent: context.agent.token.map(|token| Record::text(token.as_bytes())),
-            clamped: site_pace.clamped && self.exempted.is_none(),
+            clamped: site_pace.is_clamped() && self.exempted.is_none(),
             delay_ms: u64::try_from(self.delay().as_millis()).unwrap_or(u64::MAX),
             event: PacedEvent::It,
             exemption: self

@@ -12,13 +12,14 @@ use crate::policy::exemption::Exemption;
 use crate::policy::limits::RETRY_AFTER_MAX;
 use crate::policy::pace::{SitePace, outside_visit_time, site_pace};
 use crate::policy::state::{Policy, RobotsCopy};
+use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::prefer;
 use crate::robots::{Group, OutsideVisitTime};
 use crate::store::OriginRobots;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 use crate::watch::Watch;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 
 /// What applies to the time of a permitted request.
@@ -35,6 +36,8 @@ pub struct PermitPace {
 struct RobotsPace {
     group: GroupName,
     site_pace: Option<SitePace>,
+    /// Who gave the exemption that sets the delay.
+    exempted_by: Option<Box<str>>,
     outside_visit_time: Option<OutsideVisitTime>,
 }
 
@@ -62,16 +65,18 @@ impl PermitPace {
             let group = group.as_ref();
             PacedRequest { context, known, copy, group, site_pace, exempted, mode }.note(watch);
         }
+        let exempted_by = exempted.map(|(exemption, _)| exemption.by.as_str().into());
         let site_pace = site_pace.and_then(|site_pace| kept(site_pace, exempted));
         let outside_visit_time = outside_visit_time(robots, group.as_ref(), profile, now);
         let group = GroupName::of(group.as_ref().map_or("", Group::name));
-        let site = Some(Box::new(RobotsPace { group, site_pace, outside_visit_time }));
-        Self { agent, site, rest }
+        let site = RobotsPace { group, site_pace, exempted_by, outside_visit_time };
+        Self { agent, site: Some(Box::new(site)), rest }
     }
 
-    /// The status of the request if it would wait too long.
-    pub const fn status(&self) -> StatusCode {
-        self.agent.status
+    /// The response to the request, if it does not get its turn.
+    pub fn rejection(&self, no_turn: &NoTurn) -> Rejection {
+        let exempted_by = self.site.as_ref().and_then(|site| site.exempted_by.as_deref());
+        Rejection::no_turn(no_turn, self.agent.status, exempted_by)
     }
 
     /// Why a request of the agent has no turn, if the origin has asked this agent to rest, and no
@@ -162,7 +167,7 @@ fn site_pace_of<'a>(
 fn kept(site_pace: SitePace, exempted: Option<(&Exemption, Duration)>) -> Option<SitePace> {
     match exempted {
         Some((_, delay)) if delay.is_zero() => None,
-        Some((_, delay)) => Some(SitePace { delay, clamped: false, ..site_pace }),
+        Some((_, delay)) => Some(SitePace { delay, is_exempted: true, ..site_pace }),
         None => Some(site_pace),
     }
 }

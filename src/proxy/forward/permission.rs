@@ -1,5 +1,7 @@
 //! The permission of a request that waits in egress: after a long wait the gate decides again.
 
+use std::pin::Pin;
+
 use tokio_util::sync::CancellationToken;
 
 use super::client_side::ClientSide;
@@ -44,6 +46,10 @@ impl Permission for ForwardPermission<'_> {
             let rechecked = side.gate.recheck(permit, side.info).await;
             rechecked.map_err(ForwardError::Gate)
         })
+    }
+
+    fn look_at_client(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.side.state.look_at_client())
     }
 
     fn shutdown(&self) -> &CancellationToken {

@@ -98,17 +98,18 @@ impl Rejection {
         Self { status: StatusCode::TOO_MANY_REQUESTS, retry_after, ..rejection }
     }
 
-    /// The request did not get its turn; `status` is that of one that would wait too long.
-    pub fn no_turn(no_turn: &NoTurn, status: StatusCode) -> Self {
-        let detail = no_turn.to_string();
+    /// The request did not get its turn; `status` is that of one that would wait too long, and
+    /// `exempted_by` has given the exemption that sets its delay.
+    pub fn no_turn(no_turn: &NoTurn, status: StatusCode, exempted_by: Option<&str>) -> Self {
+        let detail = no_turn.explain(exempted_by);
         let rejection = match no_turn {
             NoTurn::TooLong { .. } => {
                 Self::new(Problem::Paced, status, "http_request_error", detail)
             }
             NoTurn::Held { status, .. } => {
-                // The origin's own, or the one for its other failures.
+                // The origin's own, or the one that says the same of its other ones.
                 let status = match status {
-                    429 => StatusCode::TOO_MANY_REQUESTS,
+                    ..500 => StatusCode::TOO_MANY_REQUESTS,
                     _ => StatusCode::SERVICE_UNAVAILABLE,
                 };
                 Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
@@ -153,7 +154,7 @@ impl Rejection {
             Failure::Loop => Self::looping(error.detail.clone()),
             Failure::NoTurn => error.no_turn.as_ref().map_or_else(
                 || Self::busy(error.detail.clone()),
-                |no_turn| Self::no_turn(no_turn, StatusCode::TOO_MANY_REQUESTS),
+                |no_turn| Self::no_turn(no_turn, StatusCode::TOO_MANY_REQUESTS, None),
             ),
             Failure::RequestIncomplete => Self::bad_request(error.detail.clone()),
             Failure::RequestTimeout => {

@@ -27,7 +27,7 @@ const NOW: Timestamp = Timestamp::from_millis(1_792_567_680_000);
 const MIDNIGHT_MS: u64 = NOW.millis() / DAY_MS * DAY_MS;
 
 /// The defaults of `pace.max_crawl_delay` and `pace.max_retry_after`.
-const DELAY_MAX: Duration = Duration::from_secs(5 * 60);
+const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 const HOLD_MAX: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Deserialize)]
@@ -118,7 +118,7 @@ impl Request {
                     DelayRecord::RequestRate => "request_rate",
                 },
                 "line": pace.line,
-                "clamped": pace.clamped,
+                "clamped": pace.is_clamped(),
             }),
         }
     }

@@ -168,7 +168,8 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
                     if let Some(State::Started(_, turn)) = states[call] {
                         lane.note(turn, calls[call].outcome, tick(now), 0.5);
                         lane.end(turn);
-                        if let Some(hold) = lane.hold_at(tick(now)) {
+                        // Of all clients: after failures one may rest alone.
+                        if let Some(hold) = lane.hold_for_all(tick(now)) {
                             holds.push((now, hold.until.micros().div_ceil(1000)));
                         }
                     }

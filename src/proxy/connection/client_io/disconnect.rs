@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::ReadBuf;
 use tokio::time::sleep;
 
-use crate::proxy::connection::state::connection_state::RequestPhase;
+use crate::proxy::connection::state::connection_state::{CONTINUE, RequestPhase};
 
 use super::{ClientIo, SCRATCH_BYTES};
 use crate::proxy::connection::client_stream::ClientStream;
@@ -20,9 +20,6 @@ const HALF_CLOSED_PROBE: Duration = Duration::from_millis(500);
 
 /// Bytes that are read ahead while a request is under way, to detect that the client has left.
 const LOOK_AHEAD_BYTES_MAX: usize = 16 << 10;
-
-/// The probe: a response that every client has to ignore (RFC 9110 §15.2.1).
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl<S: ClientStream> ClientIo<S> {
     /// Reads ahead while the client waits for its response. A reset ends the request (RFC 9112
@@ -57,6 +54,7 @@ impl<S: ClientStream> ClientIo<S> {
         if self.framing.line().is_none_or(|line| line.minor == b'0') {
             return;
         }
+        self.state.note_half_closed();
         let first = || (Box::pin(sleep(HALF_CLOSED_PROBE)), HALF_CLOSED_PROBE);
         let (timer, waited) = self.probe.get_or_insert_with(first);
         if timer.as_mut().poll(cx).is_ready() {

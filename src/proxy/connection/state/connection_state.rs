@@ -20,8 +20,10 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::interim_queue::InterimQueue;
 use super::target_form::NextTargetForm;
@@ -31,6 +33,12 @@ use crate::runtime::lock::Lock;
 
 /// Bytes of responses that a client has to take before it counts as one that reads.
 const DELIVERED_BYTES_MIN: usize = 256 << 10;
+
+/// How long the reset of a client that has left may take: a round trip to it.
+const LEFT_RESET: Duration = Duration::from_millis(100);
+
+/// An interim response that every client has to ignore (RFC 9110 §15.2.1).
+pub(in crate::proxy::connection) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// What runs on a connection that has left HTTP.
 pub type AfterUpgrade = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -62,6 +70,8 @@ pub struct ConnectionState {
     rejection: Lock<Option<Rejection>>,
     /// A request with a body has come, which may be answered before it is read.
     may_leave_unread: AtomicBool,
+    /// The client has ended its side, and waits for a response all the same, or has left.
+    is_half_closed: AtomicBool,
     target_form: NextTargetForm,
     interim: InterimQueue,
     is_output_blocked: AtomicBool,
@@ -197,6 +207,29 @@ impl ConnectionState {
     /// Whether such a request has come.
     pub fn has_unread_content(&self) -> bool {
         self.may_leave_unread.load(Ordering::Acquire)
+    }
+
+    /// The client has ended its side while it waits for a response, and knows interim responses.
+    pub fn note_half_closed(&self) {
+        self.is_half_closed.store(true, Ordering::Release);
+    }
+
+    /// Looks whether the client is still there. If it has left, the connection or the stream ends
+    /// meanwhile, and its request with it: this does not return then.
+    pub async fn look_at_client(&self) {
+        // The first time what has come is read, the second time it is acted on.
+        for _ in 0..2 {
+            tokio::task::yield_now().await;
+        }
+        if !self.is_half_closed.load(Ordering::Acquire) {
+            return;
+        }
+        // It may want the response still (RFC 9112 §9.6). The system of one that has left answers
+        // what it is sent with a reset, and the next write fails.
+        for _ in 0..2 {
+            self.interim.push(CONTINUE);
+            sleep(LEFT_RESET).await;
+        }
     }
 
     /// How much of a request's content may be read at once.
