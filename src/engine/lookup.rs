@@ -17,9 +17,6 @@ pub(super) const KEPT_ONCE: Duration = Duration::from_hours(24);
 /// A file that was shared once: it is there as long as what names it.
 pub(super) const FILE_KEPT_ONCE: Duration = Duration::from_hours(48);
 
-/// A file that was shared once: it is there as long as what names it.
-pub(super) const FILE_KEPT_ONCE: Duration = KEPT_ONCE.saturating_mul(2);
-
 /// What is known of an origin, with its captures, takes no more bytes; mostly it is below 8 KiB.
 pub const KNOWN_BYTES_MAX: usize = 1 << 20;
 

@@ -173,7 +173,7 @@ fn an_origin_that_wants_calm_is_not_asked_again_and_rests() {
 
 /// By GOAWAY, of which the first stream is the last that the origin has seen.
 #[test]
-fn an_origin_that_leaves_a_connection_for_calm_is_not_asked_again_and_rests() {
+fn an_origin_that_ends_a_connection_for_calm_is_not_asked_again() {
     let site = Http2Site::start();
     let proxy = site.proxy();
     let authority = site.address.to_string();

@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(opened(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc").await, Ok(()));
     }
 
-    /// What parents answer to a CONNECT to port 80, and what is said of it.
+    /// What parents answer to a CONNECT to port 80, and the words for it.
     #[tokio::test]
     async fn a_parent_that_refuses_a_port_or_asks_for_a_password_says_what_to_do() {
         let host = Host::Name("example.com".into());
