@@ -66,7 +66,7 @@ pub async fn exchange(
             let again = Waiting { progress: &progress, turn: &turn, limit: response_timeout };
             box_future(|| read_again(transport, method, failed, again)).await
         }
-        Some(response) => Some(response.map_err(Failed::Hyper)),
+        Some(response) => Some(response.map_err(|failed| Failed::Hyper(Box::new(failed)))),
         None => None,
     };
     let response = match waited {
@@ -77,7 +77,7 @@ pub async fn exchange(
             return Err(FailedExchange::without_retry(error, turn));
         }
         Some(Err(Failed::Hyper(failed))) => {
-            return Err(classify_failure(&connection, origin, failed, turn));
+            return Err(classify_failure(&connection, origin, *failed, turn));
         }
         None => {
             turn.note_failure(RequestFailure::Timeout);
@@ -178,7 +178,7 @@ struct Waiting<'a> {
 
 /// Why no response came.
 enum Failed {
-    Hyper(TrySendError<Request<RequestBody>>),
+    Hyper(Box<TrySendError<Request<RequestBody>>>),
     /// A second reading of its head says what is wrong with it.
     Head(io::Error),
 }
@@ -206,11 +206,11 @@ async fn read_again(
         .await?
     };
     match again {
-        None => Some(Err(Failed::Hyper(failed))),
+        None => Some(Err(Failed::Hyper(Box::new(failed)))),
         Some(Err(fault)) => Some(Err(Failed::Head(fault))),
         Some(Ok(response)) => {
             let response = wait(transport, response, waiting, || {}).await?;
-            Some(response.map_err(Failed::Hyper))
+            Some(response.map_err(|failed| Failed::Hyper(Box::new(failed))))
         }
     }
 }

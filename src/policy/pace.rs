@@ -405,7 +405,8 @@ mod tests {
         let [soon, millis] = [format!("{}", epoch + 40), format!("{}", (epoch + 40) * 1000)];
         let fraction = format!("{}.25", epoch + 40);
         let past = format!("{}", epoch - 40);
-        let cases: &[(&str, &[(&'static str, &str)], Option<u64>)] = &[
+        type Case<'a> = (&'a str, &'a [(&'static str, &'a str)], Option<u64>);
+        let cases: &[Case<'_>] = &[
             ("draft 11", &[("ratelimit", "\"a\";r=0;t=30")], Some(30_000)),
             (
                 "draft 11, two lines",

@@ -20,8 +20,6 @@ use crate::testkit::spacing::{LATENESS, assert_origin_spaced};
 /// Only a crawl that hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How exactly the origin can observe its Crawl-delay.
-
 /// What follows the Crawl-delay.
 const RULES: &str = "\
 Disallow: /private/

@@ -275,7 +275,7 @@ fn f29_a_page_for_one_agent_is_the_file_of_no_other() {
             Script::default().send(answer(
                 200,
                 &field,
-                &[PAGE, "User-agent: *\nDisallow: /\n"].concat(),
+                [PAGE, "User-agent: *\nDisallow: /\n"].concat(),
             )),
         );
         assert_eq!(proxy.get(&everybody.url("/")).status(), 403);

@@ -16,10 +16,8 @@ fn a_408_on_a_reused_connection_is_asked_again_where_that_is_safe() {
             let origin =
                 origin.on("/first", ok("first")).on("/page", timeout()).then("/page", page);
             let proxy = Proxy::before(&[&origin], |settings| settings.workers = Some(1));
-            let mut client = match is_secure {
-                true => proxy.https(&origin.authority()),
-                false => proxy.client(),
-            };
+            let mut client =
+                if is_secure { proxy.https(&origin.authority()) } else { proxy.client() };
             assert_eq!(client.get(&origin.url("/first")).text(), "first");
             let response = client.exchange(method, &origin.url("/page"), "");
             let expected = if is_repeated { 200 } else { 408 };

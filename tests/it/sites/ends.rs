@@ -208,10 +208,8 @@ fn a_response_of_http_1_1_is_whole_with_its_length_or_its_last_chunk() {
             let origin = if is_secure { Origin::secure() } else { Origin::start() };
             let origin = origin.on("/robots.txt", script.clone());
             let proxy = Proxy::before(&[&origin], |_| {});
-            let client = || match is_secure {
-                true => proxy.https(&origin.authority()),
-                false => proxy.client(),
-            };
+            let client =
+                || if is_secure { proxy.https(&origin.authority()) } else { proxy.client() };
             let denied = client().get(&origin.url("/page")).reason();
             let expected = if *is == Whole { "disallow_rule" } else { "robots_unreachable" };
             assert_eq!(denied, expected, "{name}, over TLS: {is_secure}");
@@ -219,10 +217,8 @@ fn a_response_of_http_1_1_is_whole_with_its_length_or_its_last_chunk() {
             let origin = if is_secure { Origin::secure() } else { Origin::start() };
             let origin = origin.on("/page", script);
             let proxy = Proxy::before(&[&origin], |_| {});
-            let mut client = match is_secure {
-                true => proxy.https(&origin.authority()),
-                false => proxy.client(),
-            };
+            let mut client =
+                if is_secure { proxy.https(&origin.authority()) } else { proxy.client() };
             let page = client.ask("GET", &origin.url("/page"), "").try_read("GET");
             assert_eq!(page.is_ok(), *is == Whole, "{name}, over TLS: {is_secure}: {page:?}");
             let Ok(page) = page else { continue };

@@ -95,7 +95,7 @@ fn a_target_that_is_no_plain_web_address_is_refused() {
 fn five_redirects_are_followed_and_no_more() {
     let mut chain = chain("http://example.com");
     for hop in 1..=5 {
-        follow(&mut chain, &format!("/{hop}")).expect("it is within the limit");
+        follow(&mut chain, format!("/{hop}")).expect("it is within the limit");
     }
     assert_eq!((chain.hops(), chain.url().as_str()), (5, "http://example.com/5"));
     assert_eq!(follow(&mut chain, "/6"), Err("too_many_redirects"));
