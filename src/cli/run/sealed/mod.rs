@@ -124,7 +124,7 @@ fn note_killed(status: ExitStatus, has_processes: bool) {
 
 /// Says why a program of root may have failed that becomes another user, as a daemon does.
 fn note_users(status: ExitStatus) {
-    if geteuid().is_root() && !status.success() {
+    if geteuid().is_root() && status.code().is_some_and(|code| code != 0) {
         warn!(
             "root is the only user inside, and cannot become another one (setuid, sudo -u): a command that \
              does is to be run sealed as that user (sudo -u USER courtesy run --sealed)"
