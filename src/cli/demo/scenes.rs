@@ -44,12 +44,12 @@ pub fn rules(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.visit(&shop, "/catalogue.pdf?page=1", Forwarded)?;
     stage.visit_as("GreedyBot", "GreedyBot/2.1", &shop, "/shoes", Denied(BY_RULE, Some(7)))?;
     let own = stage.get(&shop, "/robots.txt", CRAWLER)?;
-    let once = own.status == 200 && shop.asked("/robots.txt") == 1;
-    let fetches = format!("{} fetch", shop.asked("/robots.txt"));
+    // One for the first crawler; one by the proxy itself as the second came, whose file is that of all.
+    let fetches = shop.asked("/robots.txt");
     stage.report.check(
-        once,
-        "seven requests, one of them for robots.txt itself, cost the site",
-        &fetches,
+        own.status == 200 && fetches == 2,
+        "seven requests of two crawlers, one for robots.txt itself, cost the site",
+        &format!("{fetches} fetches"),
         &[],
     )
 }
