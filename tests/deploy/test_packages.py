@@ -83,6 +83,7 @@ class Packages(Case):
     def test_what_is_shipped_is_stripped_and_small(self):
         """A panic still names its file and line; a debug build has no size to hold."""
         self.assertEqual(cargo()["profile"]["release"]["strip"], "symbols")
+        self.assertEqual(cargo()["profile"]["shipped"]["inherits"], "release")
         shipped = [ROOT / "target/shipped/courtesy", ROOT / "target/packages/tree/usr/bin/courtesy"]
         found = [program for program in shipped if program.exists()]
         if not found:
