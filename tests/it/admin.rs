@@ -111,6 +111,8 @@ fn the_metrics_are_those_of_the_traffic() {
         ("courtesy_cache_misses_total", 2.0),
         ("courtesy_audit_records_total", 4.0),
         ("courtesy_audit_head_seq", 4.0),
+        // The failure is remembered for a while.
+        ("courtesy_pace_lanes", 1.0),
     ]);
     assert_eq!(rose, expected);
     assert!(after["courtesy_cache_bytes"] > 0.0);

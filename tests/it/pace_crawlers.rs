@@ -111,7 +111,8 @@ fn crawlers_of_every_kind_start_a_delay_apart_whatever_handshakes_take() {
         end.store(true, Ordering::SeqCst);
         drop(TcpStream::connect(address));
     });
-    share_used(origin.log().requests[0].at, &origin.arrivals(), 16);
+    let begin = origin.log().requests[0].at;
+    share_used(begin, &origin.arrivals(), 16);
 }
 
 #[test]

@@ -230,16 +230,6 @@ fn failures_in_a_row_are_answered_as_unavailable_and_resets_are_none() {
 }
 
 #[test]
-fn a_robots_txt_that_is_answered_with_a_rest_holds_the_origin() {
-    let busy = Script::default().send(answer(429, "Retry-After: 60\r\n", ""));
-    let (origin, proxy) = (Origin::start().on("/robots.txt", busy), Proxy::start());
-    // Without a robots.txt nothing is allowed; what rests is the origin.
-    assert_eq!(proxy.get(&origin.url("/page")).status(), 403);
-    assert_eq!(metrics(&proxy)["courtesy_pace_holds"], 1.0);
-    assert_eq!(origin.count("/page"), 0);
-}
-
-#[test]
 fn hours_are_waited_for_where_the_profile_obeys_them() {
     let origin = Origin::with_robots("User-agent: *\nVisit-time: 0001-0100\n");
     let proxy = Proxy::with(|settings| settings.robots.profile = ProfileName::Conservative);

@@ -207,7 +207,7 @@ fn refused_credentials_are_named_by_readiness() {
     let proxy = behind(&parent, &[&origin], |settings| with_credentials(settings, "crawler:no\n"));
     assert_eq!(proxy.get(&origin.url("/page")).reason(), "robots_unreachable");
     let ready = proxy.admin("/readyz?verbose");
-    assert_eq!(ready.status(), 200);
+    assert_eq!(ready.status(), 503, "there is no other way out");
     let told = ready.text();
     assert!(told.contains(&parent.url()) && !told.contains("crawler:no"), "{told}");
     proxy.change(|settings| with_credentials(settings, "crawler:right\n"));
