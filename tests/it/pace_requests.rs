@@ -212,7 +212,7 @@ fn after_a_rest_one_request_goes_first() {
 }
 
 #[test]
-fn failures_in_a_row_are_answered_as_unavailable_and_resets_are_none() {
+fn failures_in_a_row_are_answered_as_unavailable_and_a_response_ends_the_row() {
     let origin = Origin::start()
         .on("/broken", Script::default().send(answer(500, "", "")))
         .on("/reset", Script::default().reset());
@@ -220,6 +220,7 @@ fn failures_in_a_row_are_answered_as_unavailable_and_resets_are_none() {
     for _ in 0..6 {
         assert_eq!(proxy.get(&origin.url("/reset")).status(), 502);
     }
+    assert_eq!(proxy.get(&origin.url("/good")).status(), 200);
     for _ in 0..5 {
         assert_eq!(proxy.get(&origin.url("/broken")).status(), 500);
     }
