@@ -251,14 +251,14 @@ fn a_report_says_whether_the_log_was_verified_and_what_that_found() {
     let verified = text(&["--verify"], 0);
     assert!(
         verified.contains(
-            "Verified up to line 40: the log holds in itself; no published head was given."
+            "Verified. The log holds in itself; no published head was given. Its last line is 40."
         ),
         "{verified}"
     );
     let published = format!("{}:{}", head.seq, head.hash);
     let verified = text(&["--verify", "--head", &published], 0);
     assert!(
-        verified.contains("Verified up to line 40: the log holds, against 1 published head."),
+        verified.contains("Verified. The log holds, up to line 40 under a published head."),
         "{verified}"
     );
     text(&["--head", &published], 2);
@@ -267,12 +267,9 @@ fn a_report_says_whether_the_log_was_verified_and_what_that_found() {
     let forged = fs::read_to_string(&active).unwrap().replacen("/private/21", "/private/99", 1);
     fs::write(&active, forged).unwrap();
     let verified = text(&["--verify"], 1);
-    assert!(
-        verified.contains("Verified up to line 40: the log does not hold, 1 fault."),
-        "{verified}"
-    );
+    assert!(verified.contains("Verified. The log does not hold: one fault."), "{verified}");
     let page = text(&["--verify", "--format", "html"], 1);
-    assert!(page.contains("<span class=\"urgent\">Verified up to line 40: the log does not hold"));
+    assert!(page.contains("<span class=\"urgent\">Verified. The log does not hold"));
     let json: Value = serde_json::from_str(&text(&["--verify", "--format", "json"], 1)).unwrap();
     assert_eq!(
         (&json["verified"]["holds"], &json["verified"]["fault_count"]),

@@ -73,7 +73,7 @@ impl Attempt<'_> {
         let schemes = schemes.join(" and ");
         let said = format!("goes through the proxy by {schemes}, and is denied what is disallowed");
         let timeout = Duration::from_secs(self.client.timeout);
-        if timeout.is_zero() || self.max_wait < timeout {
+        if timeout.is_zero() || self.max_wait <= timeout {
             return Finding::well(name, said);
         }
         let (timeout, max_wait) = (human_duration(timeout), human_duration(self.max_wait));
