@@ -56,10 +56,10 @@ Examples:
   courtesy audit verify --dir /mnt/backup/audit --format json | jq .faults
   courtesy audit verify --head heads.txt --format json | jq .published
 
-Exit codes: 0 the log holds, under a head or, where none was asked for, in itself · 1 it does not: the
-first fault is printed first, or why it is no bundle · 69 it holds in itself, and no head of this log
-is there to hold it against (--engine; --head with heads of other logs alone); there is no log, the
-bundle is of a later version, or the engine cannot be reached · 74 it cannot be read")]
+Exit codes: 0 the log holds, under a head or, where none was asked for, in itself · 1 it does not:
+the first fault is printed first, or why it is no bundle · 69 it holds in itself, and no head of
+this log is there to hold it against (--engine; --head with heads of other logs alone); there is
+no log, the bundle is of a later version, or the engine cannot be reached · 74 it cannot be read")]
 pub struct VerifyArgs {
     /// Check these files alone, as the log they are together, or one bundle [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
