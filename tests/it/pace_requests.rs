@@ -212,7 +212,7 @@ fn after_a_rest_one_request_goes_first() {
 }
 
 #[test]
-fn failures_in_a_row_are_answered_as_unavailable_and_a_response_ends_the_row() {
+fn failures_in_a_row_are_answered_as_unavailable_until_a_response() {
     let origin = Origin::start()
         .on("/broken", Script::default().send(answer(500, "", "")))
         .on("/reset", Script::default().reset());
