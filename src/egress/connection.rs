@@ -18,6 +18,7 @@ use super::http1::{Http1Connection, HyperResponse, LargeRead};
 use super::http2::{Http2Connection, Http2Stream, to_http1, to_http2};
 use super::parent::Forwarder;
 use super::pool::Pool;
+use super::tls::Versions;
 use crate::types::origin::Origin;
 
 /// What a request is sent over: a whole connection, or one stream of a shared one.
@@ -104,6 +105,7 @@ impl Transport {
         &mut self,
         origin: &Origin,
         mut request: BoxedRequest<RequestBody>,
+        versions: Versions,
         is_for_robots_txt: bool,
     ) -> impl Future<Output = HyperResponse> + use<> {
         match self {
@@ -114,7 +116,7 @@ impl Transport {
                     forwarder.address(origin, &mut request.head);
                 }
                 let request = with_informational_listener(request);
-                Either::Left(connection.send(request, is_for_robots_txt))
+                Either::Left(connection.send(request, versions, is_for_robots_txt))
             }
             Self::Http2(stream) => {
                 to_http2(&mut request.head, origin);

@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -35,9 +35,17 @@ use crate::types::origin::Origin;
 /// it may idle.
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
+/// What a request asks of its exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct ExchangeKind {
+    /// The versions of HTTP for it: one that asks for an upgrade has no choice.
+    pub versions: Versions,
+    /// Whether a copy of it is kept.
+    pub may_repeat: bool,
+}
+
 /// Sends `request`, which has started, and waits for the head of its response. The connection goes
-/// with the body of the response, which returns it to its pool. `may_repeat` says whether a copy of
-/// the request is kept.
+/// with the body of the response, which returns it to its pool.
 ///
 /// # Errors
 ///
@@ -48,7 +56,7 @@ pub async fn exchange(
     origin: &Origin,
     mut request: BoxedRequest<RequestBody>,
     turn: Turn,
-    may_repeat: bool,
+    ExchangeKind { versions, may_repeat }: ExchangeKind,
 ) -> Result<Response<Box<ResponseBody>>, FailedExchange> {
     // The guard of the configuration ends with this statement: a thread can hold only a few.
     let Config { response_timeout, body_idle_timeout, .. } = state.load().config;
@@ -59,26 +67,25 @@ pub async fn exchange(
     let transport = &mut connection.transport;
     let loop_tokens = transport.forwarder().and_then(|_| request.head.extensions.get().cloned());
     let method = request.head.method.clone();
-    let waited =
-        send_and_wait(transport, origin, request, &progress, &turn, response_timeout).await;
-    let waited = match waited {
-        Some(Err(failed)) if is_rejected_head(failed.error(), &progress) => {
-            let again = Waiting { progress: &progress, turn: &turn, limit: response_timeout };
-            box_future(|| read_again(transport, method, failed, again)).await
+    let waiting = Waiting { progress: &progress, turn: &turn, limit: response_timeout };
+    let mut waited = send_and_wait(transport, origin, request, versions, waiting).await;
+    if let Some(Err(failed)) = &waited
+        && is_rejected_head(failed.error(), &progress)
+    {
+        match box_future(|| read_again(transport, method, waiting)).await {
+            Some(Ok(Some(again))) => waited = Some(again),
+            Some(Ok(None)) => {}
+            Some(Err(fault)) => {
+                let error = head_error(&fault);
+                turn.note_failure(error.failure.of_pace());
+                return Err(FailedExchange::without_retry(error, turn));
+            }
+            None => waited = None,
         }
-        Some(response) => Some(response.map_err(|failed| Failed::Hyper(Box::new(failed)))),
-        None => None,
-    };
+    }
     let response = match waited {
         Some(Ok(response)) => response,
-        Some(Err(Failed::Head(fault))) => {
-            let error = head_error(&fault);
-            turn.note_failure(error.failure.of_pace());
-            return Err(FailedExchange::without_retry(error, turn));
-        }
-        Some(Err(Failed::Hyper(failed))) => {
-            return Err(classify_failure(&connection, origin, *failed, turn));
-        }
+        Some(Err(failed)) => return Err(classify_failure(&connection, origin, failed, turn)),
         None => {
             turn.note_failure(RequestFailure::Timeout);
             let detail = format!("no response within {response_timeout:?}");
@@ -146,7 +153,10 @@ fn lease(
         transport.detach();
     }
     if let Transport::Http1(connection) = &mut transport {
-        connection.idle_max = response.headers().get(KEEP_ALIVE).and_then(idle_max);
+        // Few responses have it, and comparing names costs less than hashing this one.
+        let mut fields = response.headers().iter();
+        let keep_alive = fields.find(|(name, _)| **name == KEEP_ALIVE);
+        connection.idle_max = keep_alive.and_then(|(_, value)| idle_max(value));
     }
     // To an origin of HTTP/1.0 hyper would go on in HTTP/1.0. The proxy speaks its own version
     // (RFC 9110 §6.2), on another connection.
@@ -176,25 +186,22 @@ struct Waiting<'a> {
     limit: Duration,
 }
 
-/// Why no response came.
-enum Failed {
-    Hyper(Box<TrySendError<Request<RequestBody>>>),
-    /// A second reading of its head says what is wrong with it.
-    Head(io::Error),
-}
-
 /// Whether a head came that hyper does not take, to a request that was sent whole.
 fn is_rejected_head(error: &hyper::Error, progress: &RequestProgress) -> bool {
     error.is_parse() && progress.is_complete()
 }
 
-/// Reads the head of a response once more that hyper did not take.
+/// Reads the head of a response once more that hyper did not take. `None` when the origin did not
+/// send the rest in time; no response if there is nothing to be read again.
+///
+/// # Errors
+///
+/// What is wrong with the head.
 async fn read_again(
     transport: &mut Transport,
     method: Method,
-    failed: TrySendError<Request<RequestBody>>,
     waiting: Waiting<'_>,
-) -> Option<Result<Response<Incoming>, Failed>> {
+) -> Option<io::Result<Option<HyperResponse>>> {
     let Waiting { progress, limit, .. } = waiting;
     let mut timer = LazyTimer::new();
     let again = {
@@ -206,11 +213,11 @@ async fn read_again(
         .await?
     };
     match again {
-        None => Some(Err(Failed::Hyper(Box::new(failed)))),
-        Some(Err(fault)) => Some(Err(Failed::Head(fault))),
+        None => Some(Ok(None)),
+        Some(Err(fault)) => Some(Err(fault)),
         Some(Ok(response)) => {
-            let response = wait(transport, response, waiting, || {}).await?;
-            Some(response.map_err(|failed| Failed::Hyper(Box::new(failed))))
+            let response = wait(transport, pin!(response), waiting, || {}).await?;
+            Some(Ok(Some(response)))
         }
     }
 }
@@ -220,11 +227,11 @@ async fn send_and_wait(
     transport: &mut Transport,
     origin: &Origin,
     request: BoxedRequest<RequestBody>,
-    progress: &RequestProgress,
-    turn: &Turn,
-    limit: Duration,
+    versions: Versions,
+    waiting: Waiting<'_>,
 ) -> Option<HyperResponse> {
-    let response = transport.send(origin, request, turn.is_for_robots_txt());
+    let turn = waiting.turn;
+    let response = pin!(transport.send(origin, request, versions, turn.is_for_robots_txt()));
     let mut is_written = false;
     // The first poll writes the head.
     let note_written = || {
@@ -232,19 +239,18 @@ async fn send_and_wait(
             turn.note_request_written();
         }
     };
-    wait(transport, response, Waiting { progress, turn, limit }, note_written).await
+    wait(transport, response, waiting, note_written).await
 }
 
 /// Polls `response`, and calls `on_poll` after each time; `None` when the origin did not respond in
 /// time.
 async fn wait(
     transport: &mut Transport,
-    response: impl Future<Output = HyperResponse>,
+    mut response: Pin<&mut impl Future<Output = HyperResponse>>,
     Waiting { progress, turn, limit }: Waiting<'_>,
     mut on_poll: impl FnMut(),
 ) -> Option<HyperResponse> {
     let (mut timer, mut stall) = (LazyTimer::new(), ClientStall::default());
-    let mut response = pin!(response);
     poll_fn(|cx| {
         let polled = transport.poll_driven(cx, |cx| response.as_mut().poll(cx));
         on_poll();

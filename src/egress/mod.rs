@@ -52,7 +52,7 @@ use checkout::DialOptions;
 pub use config::{Config, ConfigSnapshot};
 use dial::Dialer;
 pub use error::{Error, Failure};
-use exchange::exchange;
+use exchange::{ExchangeKind, exchange};
 pub use origin_socket::OriginSocket;
 pub use parent::{
     ParentAddress, ParentCredentials, ParentCredentialsError, ParentFailure, ParentHttp,
@@ -193,9 +193,10 @@ impl Egress {
             Some(idle) if has_exchange && self.lanes().try_start_immediately(&mut turn) => idle,
             idle => self.connect_and_start(idle, (origin, options), &mut turn, permission).await?,
         };
-        let copy = if connection.may_need_retry() { RetryCopy::of(&request) } else { None };
-        let may_repeat = copy.is_some();
-        let exchanged = exchange(&self.state, connection, origin, request, turn, may_repeat).await;
+        let may_need_retry = connection.may_need_retry();
+        let copy = if may_need_retry { RetryCopy::of(&request, versions) } else { None };
+        let kind = ExchangeKind { versions, may_repeat: copy.is_some() };
+        let exchanged = exchange(&self.state, connection, origin, request, turn, kind).await;
         let failed = match exchanged {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
@@ -236,7 +237,8 @@ impl Egress {
             let to = (origin, options);
             connection = self.wait_and_start(connection, to, &mut turn, permission).await?;
         }
-        let second = exchange(&self.state, connection, origin, request, turn, false).await;
+        let kind = ExchangeKind { versions, may_repeat: false };
+        let second = exchange(&self.state, connection, origin, request, turn, kind).await;
         second.map_err(|failed| failed.error.into())
     }
 

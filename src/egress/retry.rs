@@ -3,7 +3,6 @@
 
 use h2::Reason;
 use http::Method;
-use http::header::UPGRADE;
 
 use super::body::RequestBody;
 use super::boxed_request::BoxedRequest;
@@ -86,9 +85,9 @@ impl RetryRule {
 }
 
 impl RetryCopy {
-    /// A copy of `request` if it may be repeated: it is idempotent (RFC 9110 §9.2.2), without
-    /// content, and asks for no upgrade.
-    pub fn of(request: &BoxedRequest<RequestBody>) -> Option<Self> {
+    /// A copy of `request`, which may be sent in `versions`, if it may be repeated: it is idempotent
+    /// (RFC 9110 §9.2.2), without content, and asks for no upgrade.
+    pub fn of(request: &BoxedRequest<RequestBody>, versions: Versions) -> Option<Self> {
         let BoxedRequest { head, body } = request;
         let is_idempotent = matches!(
             head.method,
@@ -99,7 +98,7 @@ impl RetryCopy {
                 | Method::PUT
                 | Method::DELETE
         );
-        if !is_idempotent || !body.is_empty() || head.headers.contains_key(UPGRADE) {
+        if !is_idempotent || !body.is_empty() || versions == Versions::Http1 {
             return None;
         }
         Some(Self(BoxedRequest { head: head.clone(), body: body.empty_copy() }))
@@ -108,7 +107,7 @@ impl RetryCopy {
 
 #[cfg(test)]
 mod tests {
-    use http::header::HeaderValue;
+    use http::header::{HeaderValue, UPGRADE};
     use http::{Request, Version};
 
     use super::*;
@@ -131,11 +130,12 @@ mod tests {
             (Method::PATCH, false),
             (Method::from_bytes(b"MOVE").unwrap(), false),
         ] {
-            assert_eq!(RetryCopy::of(&request(method.clone())).is_some(), may, "{method}");
+            let copy = RetryCopy::of(&request(method.clone()), Versions::Any);
+            assert_eq!(copy.is_some(), may, "{method}");
         }
         let mut upgrade = request(Method::GET);
         upgrade.head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-        assert!(RetryCopy::of(&upgrade).is_none());
+        assert!(RetryCopy::of(&upgrade, Versions::for_request(&upgrade.head)).is_none());
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         for (name, value) in [("cookie", "a=1"), ("accept", "*/*"), ("cookie", "b=2")] {
             given.head.headers.append(name, HeaderValue::from_static(value));
         }
-        let (given, copy) = (&given.head, RetryCopy::of(&given).unwrap().0.head);
+        let (given, copy) = (&given.head, RetryCopy::of(&given, Versions::Any).unwrap().0.head);
         assert_eq!(
             (&copy.method, &copy.uri, copy.version),
             (&given.method, &given.uri, given.version)

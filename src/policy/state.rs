@@ -122,7 +122,8 @@ impl RobotsState {
         }
     }
 
-    fn is_current(&self, now: Timestamp) -> bool {
+    /// Whether it decides at `now`: it is known, and not due.
+    pub fn is_current(&self, now: Timestamp) -> bool {
         let ends_later = self.next_try().is_some_and(|end| now < end);
         let began_earlier = self.tried_at().is_some_and(|at| at <= now.plus(CLOCK_SET_BACK_MAX));
         ends_later && began_earlier

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+
 use super::answer::Answer;
 use super::states::States;
 use crate::policy::profile::Profile;
@@ -36,8 +38,9 @@ pub(super) struct AgentAnswer {
 /// The agent that looks something up.
 #[derive(Clone, Copy)]
 pub(super) enum Asker<'a> {
-    /// By its product token: comparing it costs no allocation.
-    Token(&'a dyn FetchRobots, Option<&'a str>),
+    /// By its product token: comparing it costs no allocation. Where all fetches are made as one
+    /// agent, which only the fetcher knows, no agent has a place.
+    Token(&'a ArcSwap<Arc<dyn FetchRobots>>, Option<&'a str>),
     /// By the identity of a fetch for it.
     Identity { own: &'a FetchIdentity, is_common: bool },
 }
@@ -46,14 +49,14 @@ impl Asker<'_> {
     /// Whether a fetch for it is made as this program alone.
     pub(super) fn is_common(&self) -> bool {
         match self {
-            Self::Token(fetcher, agent) => fetcher.is_common(*agent),
+            Self::Token(fetcher, agent) => fetcher.load().is_common(*agent),
             Self::Identity { is_common, .. } => *is_common,
         }
     }
 
     fn is(&self, identity: &FetchIdentity) -> bool {
         match self {
-            Self::Token(fetcher, agent) => fetcher.is_identity(identity, *agent),
+            Self::Token(_, agent) => identity.is_of_agent(*agent),
             Self::Identity { own, .. } => *own == identity,
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::states::{Read, States, apply, find};
 use crate::policy::access::{AccessResult, Cause, CompletedFetch, NetworkFailure, Snapshot};
 use crate::policy::profile::Profile;
-use crate::policy::state::{PolicyStatus, RobotsState, Unreachable};
+use crate::policy::state::{RobotsState, Unreachable};
 use crate::store::fetch::Validators;
 use crate::types::timestamp::Timestamp;
 
@@ -136,15 +136,10 @@ impl Answer {
         find(&self.states, profile)
     }
 
-    /// Whether its state under `profile` decides at `now`.
-    pub(super) fn is_current(&self, profile: &Arc<Profile>, now: Timestamp) -> bool {
-        self.state(profile).is_some_and(|(state, profile)| {
-            matches!(state.policy_status(profile, now), PolicyStatus::Current(_))
-        })
-    }
-
-    pub(super) fn needs_refresh(&self, profile: &Arc<Profile>, now: Timestamp) -> bool {
-        self.state(profile).is_some_and(|(state, _)| state.needs_refresh(now))
+    /// Its state under `profile`, if that decides at `now`.
+    pub(super) fn current(&self, profile: &Arc<Profile>, now: Timestamp) -> Option<&RobotsState> {
+        let (state, _) = self.state(profile)?;
+        state.is_current(now).then_some(&**state)
     }
 
     /// Whether it has been due under every profile for longer than `time`.

@@ -146,22 +146,21 @@ impl Entry {
     ) -> Course<'_> {
         let common = &self.common;
         let agents = self.agents.as_deref();
-        let place = match agents {
-            Some(agents) if !asker.is_common() => agents.of(asker),
-            _ => None,
-        };
+        let place = agents.and_then(|agents| agents.of(asker));
         if let Some(place) = place
+            && let Some(state) = place.answer.current(profile, now)
             && !self.is_page_beside_file(place)
-            && place.answer.is_current(profile, now)
         {
-            let refresh = place.answer.needs_refresh(profile, now).then_some(Whom::Agent);
+            let refresh = state.needs_refresh(now).then_some(Whom::Agent);
             return Course::Known(View::of_agent(place), refresh);
         }
-        let is_current = common.is_current(profile, now);
-        if is_current && agents.is_none() && self.is_for_all() {
+        if agents.is_none()
+            && let Some(state) = common.current(profile, now)
+            && self.is_for_all()
+        {
             // All agents but those of another life of the copy.
             let whom = || if asker.is_common() { Whom::Common } else { Whom::Agent };
-            let refresh = common.needs_refresh(profile, now).then(whom);
+            let refresh = state.needs_refresh(now).then(whom);
             return Course::Known(View::of_common(common), refresh);
         }
         self.course_apart(asker, place, profile, (now, &client()))
@@ -177,9 +176,11 @@ impl Entry {
         (now, client): (Timestamp, &ClientKey),
     ) -> Course<'_> {
         let common = &self.common;
-        let is_current = common.is_current(profile, now);
+        let current = common.current(profile, now);
+        let is_current = current.is_some();
         let known = |whom| {
-            let refresh = common.needs_refresh(profile, now).then_some(whom);
+            let is_due = current.is_some_and(|state| state.needs_refresh(now));
+            let refresh = is_due.then_some(whom);
             Course::Known(View::of_common(common), refresh)
         };
         if asker.is_common() || place.is_some_and(|place| self.is_page_beside_file(place)) {
@@ -188,7 +189,7 @@ impl Entry {
         let agents = self.agents.as_deref();
         let are_others = agents.is_some_and(|agents| {
             let is_other = |it: &&AgentAnswer| !place.is_some_and(|place| std::ptr::eq(place, *it));
-            agents.0.iter().filter(is_other).any(|it| it.answer.is_current(profile, now))
+            agents.0.iter().filter(is_other).any(|it| it.answer.current(profile, now).is_some())
         });
         if is_current && self.is_for_all() {
             return known(if are_others { Whom::Common } else { Whom::Agent });
@@ -213,7 +214,7 @@ impl Entry {
 
     /// Whether an agent got a page instead of a robots.txt, where this program alone got a file.
     fn is_page_beside_file(&self, place: &AgentAnswer) -> bool {
-        place.answer.is_page() && self.common.has_good_file()
+        self.common.has_good_file() && place.answer.is_page()
     }
 
     /// What decided for `asker` last, current or not; `None`: nothing.

@@ -57,7 +57,6 @@ impl<'a> Lookup<'a> {
     /// room for.
     pub(super) fn attempt(&self, known: Option<Arc<Entry>>) -> Result<Attempt, Undecided> {
         let now = self.core.clock.wall();
-        let fetcher = self.core.fetcher.load();
         let mut entries = self.core.entries.lock();
         let entry = entries.memory.get(self.origin).or(known.as_ref());
         let Some(entry) = entry else {
@@ -68,7 +67,7 @@ impl<'a> Lookup<'a> {
         if !entry.has_state_for(self.profile) {
             return Ok(Attempt::NotDerived(Arc::clone(entry)));
         }
-        let asker = Asker::Token(&***fetcher, self.agent);
+        let asker = Asker::Token(&self.core.fetcher, self.agent);
         let whom = match entry.course(asker, self.profile, now, || self.client.key()) {
             Course::Known(view, refresh) => {
                 let robots = OriginRobots::if_current(&view, self.profile, now);
@@ -158,8 +157,7 @@ impl<'a> Lookup<'a> {
 
     fn in_entry(&self, entry: &Entry) -> Option<OriginRobots> {
         let now = self.core.clock.wall();
-        let fetcher = self.core.fetcher.load();
-        let asker = Asker::Token(&***fetcher, self.agent);
+        let asker = Asker::Token(&self.core.fetcher, self.agent);
         match entry.course(asker, self.profile, now, || self.client.key()) {
             Course::Known(view, _) => OriginRobots::if_current(&view, self.profile, now),
             _ => None,

@@ -87,17 +87,14 @@ impl OriginRobots {
         profile: &Arc<Profile>,
         now: Timestamp,
     ) -> Option<Self> {
-        let (state, profile) = view.state(profile)?;
-        match state.policy_status(profile, now) {
-            PolicyStatus::Current(_) => Some(Self {
-                state: Arc::clone(state),
-                profile: Arc::clone(profile),
-                failed: view.failed().cloned(),
-                only_agent: view.only_agent.cloned(),
-                at: now,
-            }),
-            PolicyStatus::Due => None,
-        }
+        let (state, profile) = view.state(profile).filter(|(state, _)| state.is_current(now))?;
+        Some(Self {
+            state: Arc::clone(state),
+            profile: Arc::clone(profile),
+            failed: view.failed().cloned(),
+            only_agent: view.only_agent.cloned(),
+            at: now,
+        })
     }
 
     /// The policy at `now`. If the state has come due since the lookup, the policy at the lookup:

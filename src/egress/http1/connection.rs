@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use http::header::UPGRADE;
 use http::{Method, Request};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -33,6 +32,7 @@ use crate::egress::limits::{
     HYPER_HEADERS_MAX, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_LARGEST_BYTES,
 };
 use crate::egress::parent::Forwarder;
+use crate::egress::tls::Versions;
 use crate::types::client_key::ClientKey;
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
@@ -201,21 +201,16 @@ impl Http1Connection {
     pub fn send(
         &mut self,
         mut request: Request<RequestBody>,
+        versions: Versions,
         is_for_robots_txt: bool,
     ) -> impl Future<Output = HyperResponse> + use<> {
         request.body_mut().limit_backlog(&self.io);
         self.io.allows_large_reads.store(false, Ordering::Relaxed);
         self.io.reads_robots_txt.store(is_for_robots_txt, Ordering::Relaxed);
-        if request.headers().contains_key(UPGRADE) {
+        // It asks for an upgrade, or HTTP/2 was refused.
+        if versions == Versions::Http1 {
             self.driver = self.driver.take().map(Driver::with_upgrades);
         }
-        self.send_over(request)
-    }
-
-    fn send_over(
-        &mut self,
-        request: Request<RequestBody>,
-    ) -> impl Future<Output = HyperResponse> + use<> {
         self.awaits_response = true;
         self.relay.mute();
         // Under tokio's cooperative budget it might wait for more budget, a wake-up that does not
@@ -257,7 +252,7 @@ impl Http1Connection {
         self.has_ended = false;
         let mut request = Request::new(RequestBody::empty());
         *request.method_mut() = method;
-        Some(Ok(self.send_over(request)))
+        Some(Ok(self.send(request, Versions::Any, false)))
     }
 
     /// Notes that a response has come.

@@ -162,6 +162,9 @@ impl AccessEntry {
         response: &mut Response<Body>,
         refusal: Option<&Refusal>,
     ) {
+        if self.line.is_none() {
+            return;
+        }
         let peer = response.body().peer();
         if let Some(pending) = self.pending(context, response.status(), peer, refusal) {
             response.body_mut().at_end(move |bytes| pending.emit(bytes));
@@ -190,8 +193,8 @@ impl AccessEntry {
         if let Some(Refusal::Denial(denial)) = refusal {
             self.note_denial(denial);
         }
-        let waited = self.waited();
         let line = self.line.take()?;
+        let waited = self.waited();
         let error = match refusal {
             Some(Refusal::Rejection(rejection)) => {
                 if rejection.is_delay() {

@@ -34,11 +34,6 @@ pub trait FetchRobots: Send + Sync + 'static {
         FetchIdentity::of_agent(agent)
     }
 
-    /// Whether that identity is `identity`.
-    fn is_identity(&self, identity: &FetchIdentity, agent: Option<&str>) -> bool {
-        identity.is_of_agent(agent)
-    }
-
     /// Whether that identity names no agent: it is the one of the common copy.
     fn is_common(&self, agent: Option<&str>) -> bool {
         FetchIdentity::is_common(agent)

@@ -103,13 +103,6 @@ impl FetchRobots for RobotsFetcher {
         self.config.fetch_as.clone().unwrap_or_else(|| FetchIdentity::of_agent(agent))
     }
 
-    fn is_identity(&self, identity: &FetchIdentity, agent: Option<&str>) -> bool {
-        match &self.config.fetch_as {
-            Some(fixed) => fixed == identity,
-            None => identity.is_of_agent(agent),
-        }
-    }
-
     fn is_common(&self, agent: Option<&str>) -> bool {
         self.config.fetch_as.is_some() || FetchIdentity::is_common(agent)
     }

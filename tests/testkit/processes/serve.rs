@@ -55,7 +55,8 @@ impl Serve {
     #[track_caller]
     pub fn admin(&self, path: &str) -> Answer {
         let address = self.named("health and metrics address=").expect("an admin listener");
-        Crawler::new(address).ask(path, &address.to_string()).expect("an answer")
+        let answer = Crawler::new(address).ask(path, &address.to_string());
+        answer.unwrap_or_else(|error| panic!("no answer: {error}; it has logged: {}", self.said()))
     }
 
     /// Whether it says that it should be sent requests.
