@@ -151,40 +151,49 @@ impl Proxy {
         }
         let pending = self.metrics.begin(&target.origin);
         pending.finish(
-            self.decide_and_forward((request, header_set), target, &client, context, entry).await,
+            self.decide_and_forward(request, header_set, target, &client, context, entry).await,
         )
     }
 
     /// Decides on a resource, waits for its turn, and forwards the request.
-    async fn decide_and_forward(
-        &self,
-        (request, header_set): (BoxedRequest<Incoming>, HeaderSet),
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async fn keeps its arguments twice: the future of every request would have more \
+                  than the 4 KiB up to which the allocator is fast"
+    )]
+    fn decide_and_forward<'a>(
+        &'a self,
+        request: BoxedRequest<Incoming>,
+        header_set: HeaderSet,
         target: Target,
-        client: &Client,
-        context: &ConnectionContext,
-        entry: &AccessEntry,
-    ) -> Result<(RequestOutcome, Response<Body>), Refusal> {
-        let head = &request.head;
-        let method = head.method.clone();
-        let user_agent = head.headers.get(USER_AGENT).cloned();
-        let info = RequestInfo { client, method: &method, user_agent: user_agent.as_ref(), entry };
-        let permit = match self.gate.decide(target, info).await? {
-            Grant::Permit(permit) => permit,
-            Grant::RobotsTxt { snapshot, age } => {
-                return Ok((RequestOutcome::RobotsCopy, respond::robots_txt(&snapshot, age)));
+        client: &'a Client,
+        context: &'a ConnectionContext,
+        entry: &'a AccessEntry,
+    ) -> impl Future<Output = Result<(RequestOutcome, Response<Body>), Refusal>> + use<'a> {
+        async move {
+            let head = &request.head;
+            let method = head.method.clone();
+            let user_agent = head.headers.get(USER_AGENT).cloned();
+            let info =
+                RequestInfo { client, method: &method, user_agent: user_agent.as_ref(), entry };
+            let permit = match self.gate.decide(target, info).await? {
+                Grant::Permit(permit) => permit,
+                Grant::RobotsTxt { snapshot, age } => {
+                    return Ok((RequestOutcome::RobotsCopy, respond::robots_txt(&snapshot, age)));
+                }
+            };
+            let headers = header_set.has(HeaderSet::PACE).then_some(&head.headers);
+            let turn = self.acquire_turn(&permit, headers, info, &context.shutdown).await?;
+            let ConnectionContext { state, shutdown, .. } = context;
+            let client_side =
+                ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
+            match self.forwarding.forward(&permit, turn, request, header_set, client_side).await {
+                Ok(response) => {
+                    self.gate.note_response(&permit, Ok(response.status()));
+                    Ok((RequestOutcome::Forwarded, response))
+                }
+                Err(error) => Err(box_future(|| self.on_forward_error(&permit, info, error)).await),
             }
-        };
-        let headers = header_set.has(HeaderSet::PACE).then_some(&head.headers);
-        let turn = self.acquire_turn(&permit, headers, info, &context.shutdown).await?;
-        let ConnectionContext { state, shutdown, .. } = context;
-        let client_side =
-            ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
-        match self.forwarding.forward(&permit, turn, (request, header_set), client_side).await {
-            Ok(response) => {
-                self.gate.note_response(&permit, Ok(response.status()));
-                Ok((RequestOutcome::Forwarded, response))
-            }
-            Err(error) => Err(box_future(|| self.on_forward_error(&permit, info, error)).await),
         }
     }
 

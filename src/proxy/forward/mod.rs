@@ -77,32 +77,36 @@ impl Forwarding {
     /// # Errors
     /// If the origin cannot be reached, or breaks the protocol before its response has begun; or if
     /// the request is not permitted any more when its turn comes.
-    pub async fn forward(
-        &self,
-        permit: &Permit,
+    #[expect(clippy::manual_async_fn, reason = "as of `Proxy::decide_and_forward`")]
+    pub fn forward<'a>(
+        &'a self,
+        permit: &'a Permit,
         turn: Turn,
-        (request, header_set): (BoxedRequest<Incoming>, HeaderSet),
-        side: ClientSide<'_>,
-    ) -> Result<Response<Body>, ForwardError> {
-        let version = request.head.version;
-        let outgoing = self.outgoing(permit, (request, header_set), side);
-        let Outgoing { request, upgrade, interim, progress } = outgoing;
-        let response = self.send(permit, turn, request, side, &interim).await?;
-        // It may have waited once more, on its connection.
-        response.body().waited().iter().for_each(|waited| side.info.entry.note_waited(waited));
-        let is_complete = progress.is_complete();
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let on_upgrade = upgrade.accept(&response, is_complete)?;
-            return Ok(self.switch(permit, response, on_upgrade, side)?);
-        }
-        let (mut head, body) = response.into_parts();
-        rewrite::response(&mut head, &self.via);
-        let response = Response::from_parts(head, Body::origin(body));
-        if is_complete || version >= Version::HTTP_2 {
-            Ok(response)
-        } else {
-            // The rest of the content may never be read (RFC 9112 §9.6).
-            Ok(respond::with_close(response))
+        request: BoxedRequest<Incoming>,
+        header_set: HeaderSet,
+        side: ClientSide<'a>,
+    ) -> impl Future<Output = Result<Response<Body>, ForwardError>> + use<'a> {
+        async move {
+            let version = request.head.version;
+            let outgoing = self.outgoing(permit, (request, header_set), side);
+            let Outgoing { request, upgrade, interim, progress } = outgoing;
+            let response = self.send(permit, turn, request, side, &interim).await?;
+            // It may have waited once more, on its connection.
+            response.body().waited().iter().for_each(|waited| side.info.entry.note_waited(waited));
+            let is_complete = progress.is_complete();
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                let on_upgrade = upgrade.accept(&response, is_complete)?;
+                return Ok(self.switch(permit, response, on_upgrade, side)?);
+            }
+            let (mut head, body) = response.into_parts();
+            rewrite::response(&mut head, &self.via);
+            let response = Response::from_parts(head, Body::origin(body));
+            if is_complete || version >= Version::HTTP_2 {
+                Ok(response)
+            } else {
+                // The rest of the content may never be read (RFC 9112 §9.6).
+                Ok(respond::with_close(response))
+            }
         }
     }
 
