@@ -125,7 +125,7 @@ impl Paces {
         key: &[u8],
         value: &[u8],
     ) -> bool {
-        let Some(value) = value::parse(key, value) else { return true };
+        let Some(value) = value::record_value(key, value) else { return true };
         let Some(value) = value else { return false };
         let in_run = self.runs.last_mut().filter(|run| Some(run.from) == agents_from);
         match (in_run, agents_from) {

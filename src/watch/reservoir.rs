@@ -1,7 +1,9 @@
 //! A uniform sample of the allowed requests of one origin, in bounded memory: algorithm L (K.-H.
 //! Li, 1994), which computes in advance how many requests to skip until the next one is taken.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
+
+use foldhash::quality::RandomState;
 use std::sync::Arc;
 
 use crate::policy::profile::Profile;

@@ -151,8 +151,8 @@ fn responses_permits_and_recorded_denials_are_made_in_one_place_each() {
             .collect::<Vec<_>>()
     };
     none(
-        made_elsewhere("Response::new(", "proxy/response/respond.rs"),
-        "only proxy/response/respond.rs makes responses",
+        made_elsewhere("Response::new(", "proxy/response/mod.rs"),
+        "only proxy/response/mod.rs makes responses",
     );
     // Their definition makes none; `pub(super)` lets only the gate name their members.
     let is_definition = |line: &String| {

@@ -1,6 +1,6 @@
 //! A command's end of the control socket.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub fn ask(
     stream.set_read_timeout(Some(CONTROL_TIMEOUT))?;
     stream.set_write_timeout(Some(CONTROL_TIMEOUT))?;
     stream.write_all((serde_json::to_string(question)? + "\n").as_bytes())?;
-    let mut lines = BufReader::new(stream);
+    let mut lines = io::BufReader::new(stream);
     let mut line = Vec::new();
     loop {
         line.clear();

@@ -59,7 +59,7 @@ impl EvidenceIndex {
             sanitize::digest(hash)?;
             Some((parse_time(time)?, Head { hash: hash.to_owned(), seq: seq.parse().ok()? }))
         });
-        let names: Option<_> = lines.map(name).collect();
+        let names: Option<_> = lines.map(name_in_line).collect();
         match (top, names) {
             (Some((time, last)), Some(names)) => Ok(Self { time, last, names }),
             _ => Err(malformed("it is no list of evidence; remove it")),
@@ -134,7 +134,7 @@ pub(crate) fn each_line(
     }
 }
 
-fn name(line: &str) -> Option<BlobName> {
+fn name_in_line(line: &str) -> Option<BlobName> {
     let (sha256, end) = line.split_once('.')?;
     let kind = [Kind::File, Kind::Capture].into_iter().find(|kind| extension(*kind) == end)?;
     Some((kind, sanitize::digest(sha256)?))

@@ -23,7 +23,7 @@ struct Landmark {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     log: Option<LogId>,
     seq: u64,
-    #[serde(with = "super::time")]
+    #[serde(with = "crate::audit::record::time")]
     time: Timestamp,
 }
 

@@ -6,7 +6,7 @@ use super::denial_record::{Group, Profile};
 use super::meta_event::PacedEvent;
 use super::node::Node;
 use super::shared_robots::SharedRobots;
-use crate::policy::exemption::Exemption;
+use crate::policy::exemption;
 use crate::types::timestamp::Timestamp;
 
 /// Requests of one group at one origin are kept a delay apart, because a line of the robots.txt asks for it.
@@ -63,8 +63,8 @@ pub struct PaceExemption {
 
 impl PaceExemption {
     /// As the settings have it.
-    pub fn of(exemption: &Exemption) -> Self {
-        let Exemption { by, ticket, until, reason, .. } = exemption;
+    pub fn of(exemption: &exemption::Exemption) -> Self {
+        let exemption::Exemption { by, ticket, until, reason, .. } = exemption;
         Self { by: by.clone(), ticket: ticket.clone(), until: *until, why: reason.clone() }
     }
 }

@@ -16,9 +16,9 @@ use super::log_source::LogSourceFlags;
 use super::progress::Progress;
 use super::time_arg;
 use super::verify::{Heads, heads, only_of_one};
+use crate::audit::read;
 use crate::audit::read::filter::{Filter, Place, PlaceError};
 use crate::audit::read::report::{Report, Request, Survey, Verified};
-use crate::audit::read::verify::verify;
 use crate::audit::read::{Log, Scan, ScanItem};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output;
@@ -139,8 +139,9 @@ fn verified(logs: &[Log], heads: &[Heads]) -> Result<Verified, Failure> {
     only_of_one(logs, &given)?;
     let mut progress = Progress::new();
     let each = logs.iter().map(|log| {
-        let findings =
-            verify(log, &given, true, &mut |extent, lines| progress.at(|| extent, lines))?;
+        let findings = read::verify::verify(log, &given, true, &mut |extent, lines| {
+            progress.at(|| extent, lines)
+        })?;
         Ok(Verified::of(&findings))
     });
     let each = each.collect::<Result<Vec<_>, Failure>>()?;

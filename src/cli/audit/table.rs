@@ -157,7 +157,7 @@ pub fn printable(text: &str) -> String {
 /// Padded or cut to `width` columns; cut text ends in `…`.
 pub fn fit(text: &str, width: usize) -> String {
     let text = printable(text);
-    let columns: usize = text.chars().map(columns).sum();
+    let columns: usize = text.chars().map(char_columns).sum();
     if columns <= width {
         return text + &" ".repeat(width - columns);
     }
@@ -165,18 +165,18 @@ pub fn fit(text: &str, width: usize) -> String {
     let mut cut: String = text
         .chars()
         .take_while(|character| {
-            used += self::columns(*character);
+            used += char_columns(*character);
             used < width
         })
         .collect();
     cut.push('…');
-    let used: usize = cut.chars().map(self::columns).sum();
+    let used: usize = cut.chars().map(char_columns).sum();
     cut + &" ".repeat(width.saturating_sub(used))
 }
 
 /// Characters from U+1100 on count as two columns, like an ideograph: a column too many is left
 /// empty, one too few would break the line.
-pub const fn columns(character: char) -> usize {
+pub const fn char_columns(character: char) -> usize {
     if character as u32 >= 0x1100 && character != '…' { 2 } else { 1 }
 }
 

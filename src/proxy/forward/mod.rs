@@ -2,7 +2,7 @@
 //! permit, never from what was received; bodies are streamed.
 
 mod client_side;
-mod permission;
+pub(super) mod permission;
 mod rewrite;
 mod upgrade;
 

@@ -33,7 +33,7 @@ impl From<egress::Error> for ForwardError {
 }
 
 /// The origin's response breaks the protocol, by `detail`.
-pub(super) fn breach(detail: &str) -> egress::Error {
+pub(in crate::proxy) fn breach(detail: &str) -> egress::Error {
     egress::Error::new(egress::Failure::Protocol, detail)
 }
 

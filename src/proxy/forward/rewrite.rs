@@ -2,7 +2,9 @@
 //! hop-by-hop headers, `Host` and `Via` (RFC 9110 §7.6).
 
 use http::header::{CONNECTION, EXPECT, HOST, HeaderValue, TE, UPGRADE};
-use http::{Uri, Version, request, response};
+use http::request::Parts as RequestParts;
+use http::response::Parts as ResponseParts;
+use http::{Uri, Version};
 
 use crate::proxy::request::header_set::HeaderSet;
 use crate::proxy::request::hop_by_hop;
@@ -13,7 +15,7 @@ use crate::types::loop_token::LOOP_TOKEN;
 /// Makes of the head as received, of which `header_set` has the names, the head to be sent to
 /// `target`. With `protocol` it requests an upgrade.
 pub fn request(
-    head: &mut request::Parts,
+    head: &mut RequestParts,
     header_set: HeaderSet,
     target: &Target,
     protocol: Option<HeaderValue>,
@@ -59,7 +61,7 @@ pub fn request(
 }
 
 /// Makes of the head of the origin's response the head for the client.
-pub fn response(head: &mut response::Parts, via: &Via) {
+pub fn response(head: &mut ResponseParts, via: &Via) {
     hop_by_hop::clean_response(&mut head.headers);
     via.append(&mut head.headers, head.version);
     head.version = Version::HTTP_11;

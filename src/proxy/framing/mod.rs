@@ -180,7 +180,7 @@ impl Framing {
         // A higher minor version is treated as the highest known one (RFC 9110 §6.2).
         head[length - 1] = line.minor.min(b'1');
         if line.is_unencoded {
-            let encoded = encoded::head(head);
+            let encoded = encoded::encoded_head(head);
             // hyper has the same limit.
             if encoded.head.len() > self.bytes_max {
                 return Err(head::too_large());

@@ -60,7 +60,7 @@ pub fn chosen_method(method: Option<Method>) -> [u8; 2] {
 }
 
 /// The answer to a name and a password.
-pub const fn verified(is_valid: bool) -> [u8; 2] {
+pub const fn auth_status(is_valid: bool) -> [u8; 2] {
     [PASSWORD_VERSION, if is_valid { 0 } else { 1 }]
 }
 

@@ -79,7 +79,7 @@ async fn open(
         Some(Method::Password) => {
             let credentials = within(limit, message::read_credentials(stream)).await?;
             let verified = verify(&proxy, context, &credentials, &mut headers).await;
-            stream.write_all(&message::verified(verified.is_ok())).await?;
+            stream.write_all(&message::auth_status(verified.is_ok())).await?;
             if let Err(reason) = verified {
                 debug!(client = %context.client.address, "{reason}");
                 return Ok(None);

@@ -12,7 +12,7 @@ pub(super) enum Value {
 
 /// The value of a record for the pace; the inner option is `None` where it is not understood
 /// (D-PBAD), the outer one where the record is another.
-pub(super) fn parse(key: &[u8], value: &[u8]) -> Option<Option<Value>> {
+pub(super) fn record_value(key: &[u8], value: &[u8]) -> Option<Option<Value>> {
     let parse: fn(&[u8]) -> Option<Value> = match key {
         key if key.eq_ignore_ascii_case(b"crawl-delay") => crawl_delay,
         key if key.eq_ignore_ascii_case(b"request-rate") => request_rate,

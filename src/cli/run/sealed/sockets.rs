@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
+use rustix::net::{AddressFamily as Family, Protocol, SocketFlags, SocketType, socket_with};
 use socket2::{Domain, Socket, Type};
 
 use super::refused_connections;
@@ -118,7 +118,7 @@ fn listen(address: SocketAddr) -> io::Result<Socket> {
 fn packets(protocol: u16, filter: &[socket2::SockFilter]) -> io::Result<OwnedFd> {
     let protocol = NonZeroU32::new(u32::from(protocol.to_be())).map(Protocol::from_raw);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::PACKET, SocketType::DGRAM, flags, protocol)?;
+    let socket = socket_with(Family::PACKET, SocketType::DGRAM, flags, protocol)?;
     let socket = Socket::from(socket);
     socket.attach_filter(filter)?;
     Ok(socket.into())

@@ -26,7 +26,7 @@ pub fn target(target: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// `head` with the target of its request line encoded.
-pub fn head(head: &[u8]) -> Encoded {
+pub fn encoded_head(head: &[u8]) -> Encoded {
     let after_blank =
         |from: usize| memchr::memchr(b' ', &head[from..]).map_or(head.len(), |at| from + at + 1);
     let begin = after_blank(0);
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn the_rest_of_a_head_stays_as_it_is() {
         let given = b"GET http://a/\xc3\xa9?<x> HTTP/1.1\r\nHost: a\r\nX: \xe9 <\r\n\r\n";
-        let Encoded { head, path_as_received } = head(given);
+        let Encoded { head, path_as_received } = encoded_head(given);
         assert_eq!(
             head,
             b"GET http://a/%C3%A9?%3Cx%3E HTTP/1.1\r\nHost: a\r\nX: \xe9 <\r\n\r\n",

@@ -34,7 +34,7 @@ pub fn check(
     check_fields(request).map(|()| path_as_received)
 }
 
-/// As [`encoded::head`]. Of the bytes that need encoding, hyper accepts UTF-8 and, in a path,
+/// As [`encoded::encoded_head`]. Of the bytes that need encoding, hyper accepts UTF-8 and, in a path,
 /// `"`.
 fn encode(uri: &mut Uri) -> Result<Option<Box<str>>, Rejection> {
     let Some(path) = uri.path_and_query().map(PathAndQuery::as_str) else { return Ok(None) };

@@ -20,7 +20,7 @@ pub struct RequestLine {
     /// `OPTIONS` of an absolute URL without path and query, which is one of `*` at the origin
     /// (RFC 9112 §3.2.4). hyper's URI type always has a path.
     pub is_pathless: bool,
-    /// Whether the target has to be percent-encoded ([`encoded::head`]) before hyper gets it.
+    /// Whether the target has to be percent-encoded ([`encoded::encoded_head`]) before hyper gets it.
     pub is_unencoded: bool,
 }
 

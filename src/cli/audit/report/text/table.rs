@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cli::audit::report::sections::{Column, Kind, Line, Table};
-use crate::cli::audit::table::{columns, fit, printable};
+use crate::cli::audit::table::{char_columns, fit, printable};
 use crate::cli::paint::Paint;
 
 /// The width of a report.
@@ -103,7 +103,7 @@ fn bar_of(part: f64) -> String {
 }
 
 fn width(text: &str) -> usize {
-    text.chars().map(columns).sum()
+    text.chars().map(char_columns).sum()
 }
 
 /// In lines of at most `room` columns: between words, or within one that is too long.
@@ -129,7 +129,7 @@ fn fitting(text: &str, room: usize) -> usize {
     let mut used = 0;
     let mut bytes = 0;
     for character in text.chars() {
-        used += columns(character);
+        used += char_columns(character);
         if used > room && bytes > 0 {
             break;
         }
