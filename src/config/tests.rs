@@ -731,9 +731,9 @@ fn what_is_remembered_by_default_fits_in_the_memory_of_the_unit() {
         ("what waits for the disk", bytes(crate::store::limits::STORE_PENDING_BYTES_MAX)),
         ("the cache of the database", 16 << 20),
         ("samples of allowed requests", 32 << 20),
-        ("the pace of origins", bytes(crate::pace::limits::LANES_BYTES_MAX)),
-        ("that of addresses", bytes(crate::pace::limits::ADDRESS_LANES_BYTES_MAX)),
-        ("visits", bytes(256 * crate::pace::limits::VISITED_ORIGINS_MAX)),
+        ("the pace of origins", bytes(crate::pace::config::LANES_BYTES_MAX)),
+        ("that of addresses", bytes(crate::pace::config::ADDRESS_LANES_BYTES_MAX)),
+        ("visits", bytes(256 * crate::pace::config::VISITED_ORIGINS_MAX)),
     ];
     let sum: u64 = bounds.iter().map(|(_, bytes)| bytes).sum();
     assert!(sum <= MEMORY_MAX / 6 * 5, "{bounds:?} are {sum}");

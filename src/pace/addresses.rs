@@ -1,6 +1,9 @@
 //! The lanes of addresses: limits that all origins of one address have in common
 //! (`pace.address_delay`, `pace.address_concurrency`).
 
+#[cfg(test)]
+mod tests;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,13 +11,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::config::ADDRESS_LANES_BYTES_MAX;
 use super::context::PaceContext;
 use super::lane::{Arrival, Lane, Share};
-use super::lane_cell::{Grants, LaneCell, State, TurnGuard, send_grants};
-use super::limits::ADDRESS_LANES_BYTES_MAX;
+use super::lane_cell::{Grants, LaneCell, NotQueued, QueuedRequest, State, TurnGuard, send_grants};
 use super::no_turn::{NoTurn, WaitReason};
 use super::shard::{Shard, SweepConditions};
-use super::waiting::{NotQueued, QueuedRequest};
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 
@@ -184,6 +186,3 @@ impl Addresses {
         shard.insert(address, (owner, lane), 0, &self.context)
     }
 }
-
-#[cfg(test)]
-mod tests;

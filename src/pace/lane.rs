@@ -1,43 +1,29 @@
 //! All requests to one origin, or to one address. A waiting request is granted a turn, connects,
 //! and starts at the turn's time; a turn that ends before its start costs nothing.
 
-mod adapt;
-mod compact;
 mod config;
-mod delay;
 mod estimate;
 pub mod group;
-mod groups;
 pub mod kept;
-mod kind;
 mod lane_holds;
-mod outcome;
-mod rate;
-mod share;
-mod slot_request;
 mod turns;
 
 use std::time::Duration;
 
-use super::hold::Hold;
+use super::hold::{Hold, Outcome};
 pub use super::queue::WaiterId;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Scheme;
-pub use adapt::{Adapt, AdaptFactor};
-pub use compact::CompactLane;
-pub use config::Config;
-pub(super) use delay::LEAD_MAX;
-pub use estimate::LaneLimit;
+pub use config::{Adapt, AdaptFactor, Config, Kind, Share};
+pub(super) use estimate::LEAD_MAX;
+pub use estimate::{LaneLimit, SlotRequest};
 use group::{Group, GroupKey};
-pub use kind::Kind;
+pub use kept::CompactLane;
 use lane_holds::LaneHolds;
 pub use lane_holds::{HoldChange, HoldScope};
-use rate::Rate;
-pub use share::Share;
-pub use slot_request::SlotRequest;
 pub use turns::TurnId;
-use turns::{LaneTurn, LaneTurns};
+use turns::{LaneTurn, LaneTurns, Rate};
 
 /// A request that arrives.
 #[derive(Clone, Copy, Debug)]
@@ -289,5 +275,185 @@ impl Lane {
     const fn next_id(&mut self) -> u64 {
         self.ids += 1;
         self.ids
+    }
+}
+
+// The groups of a lane: those with a request that may be granted a turn, and those that need not
+// be remembered.
+
+/// Groups of one robots.txt that a lane tells apart at a time; further ones keep one delay together.
+const GROUPS_MAX: usize = 64;
+
+impl Lane {
+    /// The groups with a waiter that may be one more under way: the moment from which each may have
+    /// a turn, and its index. Where there is a delay, a turn that has not started is the only one.
+    fn ready_groups(&self, now: Tick) -> impl Iterator<Item = (Tick, usize)> {
+        let own = self.lane_delay(now);
+        let is_taken = !own.is_zero() && self.turns.unstarted(None) > 0;
+        let limit = self.concurrency(now);
+        self.groups.iter().enumerate().filter_map(move |(at, group)| {
+            let is_taken = group.key.is_page()
+                && (is_taken
+                    || !group.delay().is_zero() && self.turns.unstarted(Some(&group.key)) > 0);
+            let counts = group.key.counts();
+            let may =
+                |client: &&ClientKey| !counts || self.turns.has_free_concurrency(client, limit);
+            let clients = group.queue.clients().filter(|_| !is_taken).filter(may);
+            let held_until = clients.map(|client| self.holds.until(client)).min()?;
+            Some((self.ready_at(group, own).max(held_until), at))
+        })
+    }
+
+    /// Forgets the groups of which nothing need be remembered: a file may name very many.
+    fn forget_groups(&mut self, now: Tick) {
+        let groups = std::mem::take(&mut self.groups);
+        let is_needed =
+            |group: &Group| !self.is_over(group, now) || self.turns.unstarted(Some(&group.key)) > 0;
+        self.groups = groups.into_iter().filter(is_needed).collect();
+    }
+
+    /// Whether nothing need be remembered of a group at `now`.
+    fn is_over(&self, group: &Group, now: Tick) -> bool {
+        group.queue.len() == 0 && !self.is_group_delayed(group, now)
+    }
+
+    /// The group of requests of this kind, if it is remembered.
+    fn group_of(&self, kind: Kind<'_>) -> Option<&Group> {
+        let own = self.groups.iter().find(|group| group.key.is_of(kind));
+        if own.is_some() || !kind.is_page() || self.groups.len() < GROUPS_MAX {
+            return own;
+        }
+        let others = GroupKey::of_others();
+        self.groups.iter().find(|group| group.key == others)
+    }
+
+    /// The group of `key`, made if need be.
+    fn group(&mut self, mut key: GroupKey) -> &mut Group {
+        let find = |key: &GroupKey| self.groups.iter().position(|group| group.key == *key);
+        let mut at = find(&key);
+        if at.is_none() && key.is_page() && self.groups.len() >= GROUPS_MAX {
+            key = GroupKey::of_others();
+            at = find(&key);
+        }
+        let at = at.unwrap_or_else(|| {
+            // Most lanes have one group; a vector makes room for four at once.
+            self.groups.reserve_exact(1);
+            self.groups.push(Group::new(key));
+            self.groups.len() - 1
+        });
+        &mut self.groups[at]
+    }
+
+    /// The memory that the lane takes beside itself, apart from that of its requests.
+    pub fn heap_bytes(&self) -> usize {
+        let names = self.groups.iter().map(|group| group.key.heap_bytes()).sum::<usize>();
+        self.groups.capacity() * size_of::<Group>() + names + self.holds.heap_bytes()
+    }
+}
+
+impl Lane {
+    /// Notes how the turn's request ended, or how its response begins; [`Self::end`] is called
+    /// apart. `jitter` is from 0 to 1.
+    pub fn note(&mut self, turn: TurnId, outcome: Outcome, now: Tick, jitter: f64) -> HoldChange {
+        let Some(turn) = self.turns.get_mut(turn) else { return HoldChange::Nothing };
+        let (began, client) = (turn.granted_or_started, turn.client.clone());
+        if outcome != Outcome::Ignored {
+            turn.head = Some(now);
+            self.rate.note_latency(now.since(began), outcome == Outcome::Good);
+        }
+        let (bounds, scope) = (self.config.holds, self.config.hold_scope);
+        let change = self.holds.note((&client, scope), outcome, (began, now), bounds, jitter);
+        let concerns_all = match change {
+            HoldChange::Nothing => false,
+            HoldChange::OfClient => scope == HoldScope::Origin && self.is_only_client(&client),
+            HoldChange::OfAll => true,
+        };
+        if concerns_all {
+            self.concurrency_ramp = 1;
+        } else if outcome == Outcome::Good && self.holds.at(&client, now).is_none() {
+            self.concurrency_ramp =
+                self.concurrency_ramp.saturating_mul(2).min(self.config.concurrency).max(1);
+        }
+        change
+    }
+
+    /// Whether no other client has requests here.
+    fn is_only_client(&self, client: &ClientKey) -> bool {
+        self.waiting_of(client) == self.waiting()
+            && self.turns.0.iter().all(|turn| turn.client == *client)
+    }
+
+    /// Whether there were back-offs in a row.
+    pub const fn has_streak(&self) -> bool {
+        self.holds.has_streak()
+    }
+
+    /// Notes that the turn's response has begun, where that says nothing else.
+    pub fn note_response_head(&mut self, turn: TurnId, now: Tick) {
+        if let Some(turn) = self.turns.get_mut(turn) {
+            turn.head = Some(now);
+        }
+    }
+
+    /// The client of the turn's request holds it up, or does so no longer.
+    pub fn set_stalled(&mut self, turn: TurnId, is_stalled: bool) {
+        if let Some(turn) = self.turns.get_mut(turn) {
+            turn.is_stalled = is_stalled;
+        }
+    }
+
+    /// Spreads a low quota: starts are `delay` apart until `until`, those that follow the present
+    /// ones, too.
+    pub fn spread(&mut self, delay: Duration, until: Tick) {
+        self.rate.spread(delay, until);
+        if let Some(last) = self.turns.last_start() {
+            self.next = self.next.max((last + delay).min(until));
+        }
+    }
+
+    /// Limits the requests under way until `until`.
+    pub const fn limit_concurrency(&mut self, concurrency: usize, until: Tick) {
+        self.rate.limit_concurrency(concurrency, until);
+    }
+
+    /// Whether responses matter beyond their end: there were failures, or there is a delay.
+    pub fn follows_responses(&self, now: Tick) -> bool {
+        !self.holds.is_over(now, self.config.holds)
+            || self.concurrency_ramp < self.config.concurrency
+            || self.config.adapt == Adapt::All
+            || !self.config.delay.is_zero()
+            || self.groups.iter().any(|group| !group.delay().is_zero())
+    }
+
+    /// The longest hold at `now`, if there is one.
+    pub fn hold_at(&self, now: Tick) -> Option<Hold> {
+        self.holds.longest(now)
+    }
+
+    /// The hold for all clients at `now`, if there is one.
+    pub fn hold_for_all(&self, now: Tick) -> Option<Hold> {
+        self.holds.for_all(now)
+    }
+
+    /// The hold at `now` for requests of `client`, if there is one.
+    pub fn hold_for(&self, client: &ClientKey, now: Tick) -> Option<Hold> {
+        self.holds.at(client, now)
+    }
+
+    /// The hold at `now` for the request of `turn`, if there is one.
+    pub fn hold_of(&self, turn: TurnId, now: Tick) -> Option<Hold> {
+        self.holds.at(&self.turns.get(turn)?.client, now)
+    }
+
+    /// Holds until `hold.until`, as after a restart.
+    pub fn set_hold(&mut self, hold: Hold, now: Tick) {
+        self.holds.set(hold, now);
+        self.concurrency_ramp = 1;
+    }
+
+    /// Ends a hold and forgets the failures behind it.
+    pub fn end_hold(&mut self) {
+        self.holds = LaneHolds::new();
+        self.concurrency_ramp = self.config.concurrency;
     }
 }

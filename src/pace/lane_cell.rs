@@ -1,5 +1,8 @@
 //! The lane of an origin or of an address, with the requests that wait in it.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -9,12 +12,18 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use tokio::sync::oneshot;
+use tokio::time::{sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::context::PaceContext;
-use super::exchanges::{Exchanges, NewExchanges};
-use super::lane::{Lane, TurnId, WaiterId};
+use super::exchanges::{Exchanges, NewExchanges, NoExchange};
+use super::hold::{Bounds, Cause, Hold, Outcome};
+use super::lane::{Arrival, Enqueued, Lane, LaneLimit, TurnId, WaiterId};
+use super::no_turn::NoTurn;
 use super::tick::Tick;
 use super::timer::TimerTask;
+use crate::engine::{self, HoldCause, HoldLength, HoldRequest};
+use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::{Host, Origin};
@@ -289,5 +298,242 @@ impl<K: Key> Drop for TurnGuard<K> {
 pub(super) fn send_grants<K: Key>(granted: Grants<K>) {
     for (sender, guard) in granted {
         let _ = sender.send(guard);
+    }
+}
+
+/// A request that waits for an exchange.
+struct ExchangeWait<'a> {
+    guard: &'a mut TurnGuard,
+    granted: oneshot::Receiver<()>,
+}
+
+impl TurnGuard {
+    /// Waits for an exchange, at most for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// There was none in time.
+    pub(super) async fn wait_for_exchange(&mut self, limit: Duration) -> Result<(), NoExchange> {
+        let since = clock::monotonic();
+        let (sender, granted) = oneshot::channel();
+        let new = {
+            let mut state = self.cell.state.lock();
+            state.exchanges.enqueue(&self.client, sender);
+            state.exchanges.grant()
+        };
+        self.cell.send_exchanges(new);
+        let mut waiting = ExchangeWait { guard: self, granted };
+        let in_time = timeout(limit, &mut waiting.granted).await;
+        waiting.guard.has_exchange = matches!(in_time, Ok(Ok(())));
+        drop(waiting);
+        let stats = &self.cell.context.stats;
+        stats.exchange_waits.note(clock::monotonic() - since);
+        if self.has_exchange {
+            return Ok(());
+        }
+        stats.exchanges_rejected.fetch_add(1, Ordering::Relaxed);
+        Err(NoExchange { max: self.cell.state.lock().exchanges.max() })
+    }
+}
+
+impl Drop for ExchangeWait<'_> {
+    /// An exchange that has been granted and not noticed is the guard's, and ends with it.
+    fn drop(&mut self) {
+        self.granted.close();
+        self.guard.has_exchange |= self.granted.try_recv().is_ok();
+    }
+}
+
+/// Holds the origin as the engine says.
+pub(super) fn apply_engine_hold(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tick) {
+    let Some(engine::Hold { left, status, cause }) = hold else { return };
+    let hold = Hold { until: now + left, status, cause: cause.into() };
+    cell.update(now, |state| {
+        if state.lane.hold_for_all(now).is_none_or(|own| own.until < hold.until) {
+            state.lane.set_hold(hold, now);
+            LaneCell::drop_late_waiters(state, now);
+        }
+    });
+}
+
+/// Reports the cause of a hold of all clients to the engine, and takes up the hold that applies to
+/// all, in a task of its own: no request waits for it.
+pub(super) fn report_hold(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
+    let Some(engine) = cell.context.peers.engine().cloned() else { return };
+    let bounds: Bounds = cell.context.config.load().lane.holds;
+    let back_off = |first: Duration| HoldLength::BackOff {
+        first,
+        max: bounds.backoff_max,
+        jitter: (jitter * 1000.0) as u16,
+    };
+    let (length, status, cause) = match outcome {
+        Outcome::RetryLater { status, cause, after } => (HoldLength::For(after), status, cause),
+        Outcome::Overload { status } | Outcome::Failure { status } => {
+            (back_off(bounds.first(status)), status, Cause::BackOff)
+        }
+        Outcome::ConnectionLost => (back_off(bounds.first(503)), 503, Cause::BackOff),
+        Outcome::Good | Outcome::Ignored => return,
+    };
+    let cause = match cause {
+        Cause::RetryAfter => HoldCause::RetryAfter,
+        Cause::RateLimit => HoldCause::RateLimit,
+        Cause::BackOff => HoldCause::BackOff,
+    };
+    let cell = Arc::clone(cell);
+    spawn(async move {
+        let request = HoldRequest { origin: &cell.key, length, status, cause };
+        if let Ok(hold) = engine.set_hold(request).await {
+            apply_engine_hold(&cell, Some(hold), cell.context.clock.now());
+        }
+    });
+}
+
+/// Reports to the engine that the origin responds again.
+pub(super) fn report_recovery(cell: &Arc<LaneCell>) {
+    let Some(engine) = cell.context.peers.engine() else { return };
+    let reset = engine.reset_backoff(&cell.key);
+    spawn(async move {
+        let _ = reset.await;
+    });
+}
+
+/// Ends the hold for all.
+pub(super) fn end_hold(cell: &Arc<LaneCell>) {
+    let Some(engine) = cell.context.peers.engine() else { return };
+    let end = engine.end_hold(&cell.key);
+    spawn(async move {
+        let _ = end.await;
+    });
+}
+
+/// Outside of a runtime nothing is reported: the proxy ends.
+fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(task);
+    }
+}
+
+impl From<HoldCause> for Cause {
+    fn from(cause: HoldCause) -> Self {
+        match cause {
+            HoldCause::RetryAfter => Self::RetryAfter,
+            HoldCause::RateLimit => Self::RateLimit,
+            HoldCause::BackOff => Self::BackOff,
+        }
+    }
+}
+
+/// A request in a queue; it leaves when dropped.
+#[derive(Debug)]
+pub(super) struct QueuedRequest<'a, K: Key = Origin> {
+    pub cell: Arc<LaneCell<K>>,
+    client: &'a ClientKey,
+    waiter: WaiterId,
+    grant: oneshot::Receiver<TurnGuard<K>>,
+    /// When its longest wait ends.
+    deadline: Tick,
+    /// The reason for the wait, and the time at which it is likely to end.
+    pub limit: LaneLimit,
+    expected: Tick,
+    /// The delay of the lane itself.
+    pub lane_delay: Duration,
+}
+
+/// Why a request is not queued.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NotQueued {
+    /// It would wait for so long, which is longer than it may wait.
+    TooLong { wait: Duration, hold: Option<Hold>, limit: LaneLimit },
+    /// Too many requests wait.
+    Full,
+}
+
+impl<K: Key> LaneCell<K> {
+    /// Queues a request that has to wait. What is granted is to be handed over without the lock.
+    pub(super) fn queue<'a>(
+        self: &Arc<Self>,
+        state: &mut State<K>,
+        arrival: &Arrival<'a>,
+        now: Tick,
+    ) -> Result<(QueuedRequest<'a, K>, Grants<K>), NotQueued> {
+        let Arrival { client, max_wait, .. } = *arrival;
+        let (max, max_per_lane) = {
+            let config = self.context.config.load();
+            (config.max_waiting, config.max_waiting_per_origin)
+        };
+        let limit = state.lane.limit(arrival, now);
+        let expected = now + state.lane.estimate(arrival, now);
+        let lane_delay = state.lane.lane_delay(now);
+        if !has_room(state, client, max_per_lane) {
+            return Err(NotQueued::Full);
+        }
+        let waiter = match state.lane.enqueue(arrival, now) {
+            Enqueued::TooLong { wait, hold } => {
+                return Err(NotQueued::TooLong { wait, hold, limit });
+            }
+            Enqueued::Waits(waiter) => waiter,
+        };
+        self.count_bytes(state);
+        if self.context.waiting.fetch_add(1, Ordering::Relaxed) >= max {
+            self.context.waiting.fetch_sub(1, Ordering::Relaxed);
+            state.lane.leave(client, waiter);
+            return Err(NotQueued::Full);
+        }
+        let (sender, grant) = oneshot::channel();
+        let deadline = now + max_wait;
+        state.waiters.insert(waiter, Waiter { client: client.clone(), grant: sender, deadline });
+        let granted = self.grant_and_set_timer(state, now);
+        let cell = Arc::clone(self);
+        Ok((
+            QueuedRequest { cell, client, waiter, grant, deadline, limit, expected, lane_delay },
+            granted,
+        ))
+    }
+}
+
+/// Whether one more request of `client` may wait among at most `max`; an eighth is kept from each
+/// client.
+fn has_room<K: Key>(state: &State<K>, client: &ClientKey, max: usize) -> bool {
+    state.waiters.len() < max && state.lane.waiting_of(client) < max - max / 8
+}
+
+impl<K: Key> QueuedRequest<'_, K> {
+    /// The turn, if it has been granted.
+    pub(super) fn try_grant(&mut self) -> Option<TurnGuard<K>> {
+        self.grant.try_recv().ok()
+    }
+
+    /// Waits for the turn. `None`: the request has waited for as long as it may, or it was removed
+    /// from the queue.
+    ///
+    /// # Errors
+    ///
+    /// The proxy stops before the turn would come.
+    pub(super) async fn wait_for_grant(
+        &mut self,
+        shutdown: &CancellationToken,
+    ) -> Result<Option<TurnGuard<K>>, NoTurn> {
+        let context = &self.cell.context;
+        tokio::select! {
+            biased;
+            granted = &mut self.grant => Ok(granted.ok()),
+            () = sleep_until(context.clock.instant(self.deadline)) => Ok(None),
+            () = context.stopped_before(shutdown, self.expected) => Err(NoTurn::Stopping),
+        }
+    }
+}
+
+impl<K: Key> Drop for QueuedRequest<'_, K> {
+    fn drop(&mut self) {
+        let context = &self.cell.context;
+        context.waiting.fetch_sub(1, Ordering::Relaxed);
+        let mut state = self.cell.state.lock();
+        // One that has its turn has left the queue.
+        if state.waiters.remove(&self.waiter).is_some() {
+            state.lane.leave(self.client, self.waiter);
+            let granted = self.cell.grant_and_set_timer(&mut state, context.clock.now());
+            drop(state);
+            send_grants(granted);
+        }
     }
 }

@@ -1,25 +1,33 @@
 //! The lanes of all origins.
 
+#[cfg(test)]
+mod start_tests;
+
 use std::cmp::Reverse;
 use std::hash::BuildHasher;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::Guard;
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use super::addresses::Addresses;
-use super::config::Config;
+use super::config::{Config, KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, fair_share};
 use super::context::PaceContext;
-use super::engine_holds;
-use super::lane::{Lane, kept::KeptLane};
-use super::lane_cell::{LaneCell, State};
-use super::limits::{KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, fair_share};
+use super::lane::kept::KeptLane;
+use super::lane::{Lane, Share};
+use super::lane_cell::{self, LaneCell, State};
+use super::no_turn::NoTurn;
 use super::shard::{Shard, SweepConditions};
 use super::stats::{Counts, WaitTotals};
 use super::tick::Tick;
+use super::turn::Turn;
+use crate::engine::Engine;
 use crate::runtime::clock::Clock;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
@@ -259,7 +267,7 @@ impl Lanes {
             was_held
         });
         if was_held {
-            engine_holds::end_hold(&cell);
+            lane_cell::end_hold(&cell);
         }
         // The store has it, too.
         self.context.has_new_holds.fetch_or(was_held, Ordering::Relaxed);
@@ -305,6 +313,154 @@ impl Lanes {
 
     pub(super) fn now(&self) -> Tick {
         self.context.clock.now()
+    }
+}
+
+// A request starts over its connection: when its time has come at the origin, and at the address
+// that the connection leads to.
+//
+// The lanes are entered in this order, and a turn at an address never waits for an origin: a
+// request that has to wait for its origin, or for an engine, gives the turn at the address back
+// within a second.
+
+impl Lanes {
+    /// Whether starts at addresses have limits. Where they have none, no address need be given.
+    pub fn has_address_limits(&self) -> bool {
+        self.addresses.have_limits()
+    }
+
+    /// Starts the request of `turn`, if that need not wait and has waited for nothing since it was
+    /// taken. It is to be written at once.
+    pub fn try_start_immediately(&self, turn: &mut Turn) -> bool {
+        !self.has_address_limits() && turn.try_start_immediately()
+    }
+
+    /// Starts the request of `turn` over a connection to `address`, unless it has to wait. It is to
+    /// be written at once.
+    pub fn try_start(&self, turn: &mut Turn, address: Option<IpAddr>) -> bool {
+        if let Some(address) = self.limited(turn, address) {
+            return turn.try_start_at_address(&self.addresses, address);
+        }
+        turn.leave_address();
+        turn.try_start_at_origin()
+    }
+
+    /// Waits until [`Self::try_start`] is likely to start the request. Returns how long it took.
+    ///
+    /// # Errors
+    ///
+    /// The request would wait for longer than it may, or the proxy stops first.
+    pub async fn wait_for_start_time(
+        &self,
+        turn: &mut Turn,
+        address: Option<IpAddr>,
+        shutdown: &CancellationToken,
+    ) -> Result<Duration, NoTurn> {
+        let since = self.now();
+        let waited = self.wait_for_both(turn, address, shutdown).await;
+        waited.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))?;
+        Ok(self.now().since(since))
+    }
+
+    async fn wait_for_both(
+        &self,
+        turn: &mut Turn,
+        address: Option<IpAddr>,
+        shutdown: &CancellationToken,
+    ) -> Result<(), NoTurn> {
+        turn.wait_for_origin_start().await?;
+        if let Some(address) = self.limited(turn, address) {
+            turn.wait_at_address(&self.addresses, address, shutdown).await?;
+        }
+        turn.reserve_if_needed().await
+    }
+
+    /// Waits until the request has started.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::wait_for_start_time`].
+    pub async fn start(
+        &self,
+        turn: &mut Turn,
+        address: Option<IpAddr>,
+        shutdown: &CancellationToken,
+    ) -> Result<(), NoTurn> {
+        while !self.try_start(turn, address) {
+            self.wait_for_start_time(turn, address, shutdown).await?;
+        }
+        Ok(())
+    }
+
+    /// The address at which the request takes a turn, if it has limits.
+    fn limited(&self, turn: &Turn, address: Option<IpAddr>) -> Option<IpAddr> {
+        if !self.has_address_limits() || !turn.counts_at_addresses() {
+            return None;
+        }
+        self.addresses.limited(address?)
+    }
+}
+
+// Announces this proxy at the origins that it requests, so that the proxies there share its
+// concurrency, and learn of holds.
+
+/// Origins that are announced at once; the others follow when these have been.
+const ANNOUNCED_AT_ONCE: usize = 256;
+
+/// An engine that does not say how often marks are due.
+const PRESENCE_INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+impl Lanes {
+    /// Shares the pace with the other proxies of `engine`. Only the first call has an effect.
+    pub fn set_engine(&self, engine: Arc<dyn Engine>) {
+        self.context.peers.set(engine);
+        // It may be away from the start.
+        self.update_share();
+    }
+
+    /// Brings this proxy's share of the pace up to date.
+    fn update_share(&self) {
+        let now = self.now();
+        let Some(share) = self.context.peers.update(&self.context.config.load(), now) else {
+            return;
+        };
+        for cell in self.all() {
+            cell.update(now, |state| {
+                let proxies = state.lane.share().proxies;
+                state.lane.set_share(Share { proxies, ..share });
+            });
+        }
+    }
+
+    /// Brings this proxy's share of the pace up to date, and announces it where it sends requests.
+    /// To be called each second, where there is an engine.
+    pub async fn sync(&self) {
+        let Some(engine) = self.context.peers.engine() else { return };
+        self.update_share();
+        let (now, status) = (self.now(), engine.status());
+        if status.is_up {
+            let interval = status.presence_interval.max(PRESENCE_INTERVAL_MIN);
+            let is_due = |cell: &Arc<LaneCell>| cell.state.lock().begin_announcement(now, interval);
+            let due: Vec<_> = self.all().into_iter().filter(is_due).collect();
+            announce(engine, &due).await;
+        }
+    }
+}
+
+/// Announces this proxy at the origins of `cells`, and applies what the engine says of them.
+async fn announce(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
+    for cells in cells.chunks(ANNOUNCED_AT_ONCE) {
+        // The calls are sent at once; only their responses are awaited in turn.
+        let calls: Vec<_> = cells.iter().map(|cell| engine.announce_presence(&cell.key)).collect();
+        for (cell, call) in cells.iter().zip(calls) {
+            let Ok(presence) = call.await else { return };
+            let proxies = u32::try_from(presence.proxies).unwrap_or(u32::MAX).max(1);
+            let now = cell.context.clock.now();
+            cell.update(now, |state| {
+                state.lane.set_share(Share { proxies, ..cell.context.peers.share() });
+            });
+            lane_cell::apply_engine_hold(cell, presence.hold, now);
+        }
     }
 }
 

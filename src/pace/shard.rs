@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::HashMap;
 
+use super::config::fair_share;
 use super::context::PaceContext;
 use super::hold::Bounds;
 use super::lane::{CompactLane, Lane, Share};
 use super::lane_cell::{Key, LaneCell};
-use super::limits::fair_share;
 use super::tick::Tick;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;

@@ -1,29 +1,34 @@
 //! The right to one start at an origin. Only this layer makes one, and egress sends no request
 //! without one.
 
-mod at_address;
-mod report;
-mod reserve;
-
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::sleep_until;
+use http::{HeaderMap, StatusCode};
+use tokio::time::{sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 
+use super::addresses::Addresses;
 use super::conditions::{Role, TurnConditions};
+use super::config::{Config, KEPT_HOLD_MIN};
 use super::context::PaceContext;
 use super::exchanges::NoExchange;
-use super::hold::Hold;
-use super::lane::TurnId;
-use super::lane_cell::{LaneCell, TurnGuard};
-use super::no_turn::NoTurn;
-use super::slot::Slot;
+use super::hold::{Cause, Hold, Outcome, RequestFailure};
+use super::lane::{Arrival, HoldChange, HoldScope, Kind, LEAD_MAX, Lane, TurnId};
+use super::lane_cell::{self, LaneCell, TurnGuard};
+use super::no_turn::{NoTurn, WaitReason, Waited};
+use super::slot::{CONNECT_LEAD, Slot, StartRule};
 use super::tick::Tick;
-use super::waited::Waited;
+use super::visits::is_document;
 use crate::engine::SlotOutcome;
+pub(super) use crate::policy::pace::concerns_pace;
+use crate::policy::pace::{RateLimit, rate_limit, retry_after};
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
 
 /// A turn at an address is kept for at most so long while its request waits for something else.
 const ADDRESS_KEPT_MAX: Duration = Duration::from_secs(1);
@@ -297,5 +302,380 @@ impl Inner {
         if let VisitRole::First(visit) = &mut self.visit {
             visit.open();
         }
+    }
+}
+
+impl Turn {
+    /// Reserves a slot at the engine, where there is one, and waits until it is near.
+    ///
+    /// # Errors
+    ///
+    /// There is none in time.
+    pub(super) async fn reserve_slot(&mut self) -> Result<(), NoTurn> {
+        self.0.reserve_slot().await
+    }
+
+    /// Leaves the reservation of a slot to [`Self::reserve_if_needed`], just before the start.
+    pub(super) fn reserve_later(&mut self) {
+        self.0.slot = Some(Slot::TO_RESERVE);
+    }
+
+    /// Reserves a slot, if the turn has none yet or has missed its own. The turn at the address is
+    /// given back if that takes long.
+    ///
+    /// # Errors
+    ///
+    /// There is none in time.
+    pub(super) async fn reserve_if_needed(&mut self) -> Result<(), NoTurn> {
+        let since = self.now();
+        let Some(id) = self.0.guard.id.filter(|_| self.0.needs_slot(since)) else {
+            return Ok(());
+        };
+        self.0.note_slot(SlotOutcome::Missed);
+        let rule = {
+            let Inner { guard, address, conditions, .. } = &mut *self.0;
+            let mut reserved = pin!(guard.reserve_at_engine(id, conditions));
+            tokio::select! {
+                biased;
+                end = &mut reserved => end?,
+                () = sleep(ADDRESS_KEPT_MAX) => {
+                    *address = None;
+                    reserved.await?
+                }
+            }
+        };
+        self.0.apply(rule);
+        self.0.note_waited(since);
+        Ok(())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.note_slot(SlotOutcome::Idle);
+    }
+}
+
+impl Inner {
+    async fn reserve_slot(&mut self) -> Result<(), NoTurn> {
+        let Some(id) = self.guard.id else { return Ok(()) };
+        let since = self.guard.cell.context.clock.now();
+        let rule = self.guard.reserve_at_engine(id, &self.conditions).await?;
+        self.apply(rule);
+        if rule != StartRule::WithoutSlot {
+            let LaneCell { context, state, .. } = &*self.guard.cell;
+            let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
+            if let Some(near) = near.filter(|near| *near > context.clock.now()) {
+                sleep_until(context.clock.instant(near)).await;
+            }
+            self.note_waited(since);
+        }
+        Ok(())
+    }
+
+    /// Applies the rule for its start.
+    fn apply(&mut self, rule: StartRule) {
+        self.is_slot_noted = false;
+        self.slot = match rule {
+            StartRule::Slot(slot) => Some(slot),
+            StartRule::WithoutSlot | StartRule::FallbackShare => None,
+        };
+        if let Some(waited) = self.waited.as_mut().filter(|_| rule == StartRule::FallbackShare) {
+            let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
+            *waited = Waited { by, line, delay, ..*waited };
+        }
+    }
+
+    /// Counts how its slot ended, if it has one that is not counted.
+    fn note_slot(&mut self, outcome: SlotOutcome) {
+        if self.slot.is_some_and(|slot| slot.is_reserved())
+            && !self.is_slot_noted
+            && let Some(engine) = self.guard.cell.context.peers.engine()
+        {
+            self.is_slot_noted = true;
+            engine.stats().note_slot(outcome);
+        }
+    }
+
+    /// Whether it has to reserve a slot before it starts: it has missed its own, or has none yet.
+    fn needs_slot(&self, now: Tick) -> bool {
+        self.slot.is_some_and(|slot| slot.is_over(now, self.guard.cell.context.peers.engine()))
+    }
+}
+
+impl Turn {
+    /// Whether the request takes a turn at its address: it is paced, and no robots.txt.
+    pub(super) fn counts_at_addresses(&self) -> bool {
+        self.0.guard.id.is_some() && self.0.conditions.role != Role::RobotsTxt
+    }
+
+    /// Ends the turn at the address.
+    pub fn leave_address(&mut self) {
+        self.0.address = None;
+    }
+
+    /// Starts the request at `address` and at its origin, if the time of both has come.
+    pub(super) fn try_start_at_address(&mut self, addresses: &Addresses, address: IpAddr) -> bool {
+        if self.origin_starts_at().is_some() || self.0.needs_slot(self.now()) {
+            return false;
+        }
+        self.try_acquire_at_address(addresses, address);
+        let Some(guard) = &self.0.address else { return false };
+        if !guard.try_start() {
+            return false;
+        }
+        let has_started = self.try_start_at_origin();
+        if !has_started {
+            // A hold has begun meanwhile.
+            self.leave_address();
+        }
+        has_started
+    }
+
+    /// Takes a turn at `address`, if the request need not wait for it.
+    fn try_acquire_at_address(&mut self, addresses: &Addresses, address: IpAddr) {
+        if self.is_at(address) {
+            return;
+        }
+        self.leave_address();
+        let arrival = self.arrival();
+        self.0.address = if self.0.conditions.is_observed {
+            let (guard, wait) = addresses.observe(address, &arrival);
+            if !wait.is_zero() {
+                self.0.guard.cell.context.stats.note_would_wait(wait);
+            }
+            Some(guard)
+        } else {
+            addresses.try_acquire(address, &arrival)
+        };
+    }
+
+    /// Waits for the turn at `address`, and for the time of its start.
+    ///
+    /// # Errors
+    ///
+    /// It does not come within the longest wait of the request, or before the proxy stops.
+    pub(super) async fn wait_at_address(
+        &mut self,
+        addresses: &Addresses,
+        address: IpAddr,
+        shutdown: &CancellationToken,
+    ) -> Result<(), NoTurn> {
+        let since = self.now();
+        if !self.is_at(address) {
+            self.leave_address();
+            self.0.address = addresses.acquire(address, &self.arrival(), shutdown).await?;
+        }
+        if let Some(at) = self.0.address.as_ref().and_then(TurnGuard::starts_at) {
+            // A turn is granted shortly before its start; that of a second sending may be far.
+            let now = self.now();
+            if at > self.0.conditions.deadline && at.since(now) > LEAD_MAX {
+                return Err(addresses.too_long(at.since(now)));
+            }
+            sleep_until(self.0.guard.cell.context.clock.instant(at)).await;
+        }
+        self.note_wait_at_address(self.now().since(since), addresses.delay());
+        Ok(())
+    }
+
+    fn is_at(&self, address: IpAddr) -> bool {
+        self.0.address.as_ref().is_some_and(|guard| guard.cell.key == address)
+    }
+
+    /// The request as the lane of an address sees it: what sites ask for concerns their origins.
+    fn arrival(&self) -> Arrival<'_> {
+        let kind = match self.0.conditions.role {
+            Role::Subresource => Kind::Subresource,
+            _ => Kind::Page { group: "", delay: Duration::ZERO, not_before: None },
+        };
+        let max_wait = self.0.conditions.deadline.since(self.now());
+        Arrival { client: self.client(), scheme: self.0.origin.scheme(), kind, max_wait }
+    }
+
+    /// Adds a wait at the address; the response names the reason of the longer one.
+    fn note_wait_at_address(&mut self, time: Duration, delay: Duration) {
+        if time < WAIT_NOTICEABLE {
+            return;
+        }
+        let waited = self.0.waited.get_or_insert(Waited {
+            time: Duration::ZERO,
+            by: WaitReason::Address,
+            line: None,
+            delay,
+        });
+        if time > waited.time {
+            (waited.by, waited.line, waited.delay) = (WaitReason::Address, None, delay);
+        }
+        waited.time += time;
+    }
+}
+
+impl TurnGuard<IpAddr> {
+    /// Starts the turn, if its time has come.
+    fn try_start(&self) -> bool {
+        self.update(|lane, id, now| lane.start(id, now).is_ok()).unwrap_or(true)
+    }
+
+    /// When the turn may start, if that is later than now.
+    fn starts_at(&self) -> Option<Tick> {
+        self.update(|lane, id, now| lane.starts_at(id).filter(|at| *at > now)).flatten()
+    }
+
+    /// Changes the lane at this moment, and grants what may be granted then.
+    fn update<T>(&self, change: impl FnOnce(&mut Lane, TurnId, Tick) -> T) -> Option<T> {
+        let (id, now) = (self.id?, self.cell.context.clock.now());
+        Some(self.cell.update(now, |state| change(&mut state.lane, id, now)))
+    }
+}
+
+impl Turn {
+    /// The head of the request has been written: the distance to the next start counts from now.
+    pub fn note_request_written(&self) {
+        if self.0.conditions.role == Role::PageQueued
+            && let Some((cell, id)) = self.in_lane()
+        {
+            let now = cell.context.clock.now();
+            cell.update(now, |state| state.lane.record_start(id, now));
+        }
+        if let Some(guard) = &self.0.address {
+            guard.update(|lane, id, now| lane.record_start(id, now));
+        }
+    }
+
+    /// The head of the response has come: what it says about the pace applies.
+    pub fn note_response(&self, status: StatusCode, headers: &HeaderMap) {
+        if let Some(guard) = &self.0.address {
+            guard.update(|lane, id, now| lane.note_response_head(id, now));
+        }
+        if matches!(self.0.visit, VisitRole::Document) && is_document(status, headers) {
+            let context = &self.0.guard.cell.context;
+            context.visits.begin(self.client(), self.origin(), context.clock.now());
+        }
+        let Some((cell, id)) = self.in_lane() else { return };
+        let now = cell.context.clock.now();
+        if !concerns_pace(status, headers) {
+            let mut state = cell.state.lock();
+            if !state.lane.follows_responses(now) {
+                state.lane.note_response_head(id, now);
+                return;
+            }
+        }
+        let (config, date) = (cell.context.config.load(), cell.context.clock.date());
+        let is_robots_txt = self.0.conditions.role == Role::RobotsTxt;
+        let (outcome, limit) = outcome((status, headers), is_robots_txt, &config, date);
+        // A response to one agent concerns no other: the rest is that of its robots.txt.
+        let (outcome, limit) = match outcome {
+            Outcome::RetryLater { .. } if self.0.is_for_one_agent => {
+                (Outcome::Ignored, RateLimit::default())
+            }
+            _ if self.0.is_for_one_agent => (outcome, RateLimit::default()),
+            _ => (outcome, limit),
+        };
+        if limit != RateLimit::default() {
+            cell.update(now, |state| {
+                if let Some((delay, time)) = limit.spread {
+                    state.lane.spread(delay, now + time);
+                }
+                if let Some((concurrency, time)) = limit.concurrent {
+                    let concurrency = usize::try_from(concurrency).unwrap_or(usize::MAX);
+                    state.lane.limit_concurrency(concurrency, now + time);
+                }
+            });
+        }
+        self.note(outcome);
+    }
+
+    /// The client holds its request up, or does so no longer: meanwhile the request does not count
+    /// as under way.
+    pub fn note_client_stall(&self, is_stalled: bool) {
+        if let Some((cell, id)) = self.in_lane() {
+            let now = cell.context.clock.now();
+            cell.update(now, |state| state.lane.set_stalled(id, is_stalled));
+        }
+        if let Some(guard) = &self.0.address {
+            guard.update(|lane, id, _| lane.set_stalled(id, is_stalled));
+        }
+    }
+
+    /// There was no response, or not all of one.
+    pub fn note_failure(&self, failure: RequestFailure) {
+        // The fetch of a robots.txt has a back-off of its own.
+        let is_robots_txt = self.0.conditions.role == Role::RobotsTxt;
+        self.note(match failure {
+            _ if is_robots_txt => Outcome::Ignored,
+            RequestFailure::Timeout => Outcome::Failure { status: 503 },
+            RequestFailure::ConnectionLost => Outcome::ConnectionLost,
+            RequestFailure::EnhanceYourCalm => Outcome::Overload { status: 429 },
+            RequestFailure::Other => Outcome::Ignored,
+        });
+    }
+
+    fn note(&self, outcome: Outcome) {
+        let Some((cell, id)) = self.in_lane() else { return };
+        let (now, jitter) = (cell.context.clock.now(), jitter(outcome));
+        let (change, has_recovered) = cell.update(now, |state| {
+            let had_streak = state.lane.has_streak();
+            let change = state.lane.note(id, outcome, now, jitter);
+            if change != HoldChange::Nothing {
+                cell.count_bytes(state);
+                LaneCell::drop_late_waiters(state, now);
+                let hold = state.lane.hold_at(now);
+                if hold.is_some_and(|hold| hold.until.since(now) >= KEPT_HOLD_MIN) {
+                    cell.context.has_new_holds.store(true, Ordering::Relaxed);
+                }
+            }
+            (change, had_streak && !state.lane.has_streak())
+        });
+        // Where clients do not trust each other, what the proxy itself was told stays here, too.
+        let scope = cell.context.config.load().lane.hold_scope;
+        if change == HoldChange::OfAll && scope == HoldScope::Origin {
+            lane_cell::report_hold(cell, outcome, jitter);
+        }
+        if has_recovered {
+            lane_cell::report_recovery(cell);
+        }
+    }
+}
+
+/// The outcome of a request whose response has this head, and what its RateLimit fields ask for.
+pub(super) fn outcome(
+    (status, headers): (StatusCode, &HeaderMap),
+    is_robots_txt: bool,
+    config: &Config,
+    now: Timestamp,
+) -> (Outcome, RateLimit) {
+    let code = status.as_u16();
+    let max = config.max_retry_after;
+    if let Some(after) = retry_after(status, headers, now, max) {
+        let cause = Cause::RetryAfter;
+        return (Outcome::RetryLater { status: code, cause, after }, RateLimit::default());
+    }
+    let limit = if config.rate_limit_fields {
+        rate_limit(status, headers, now, max)
+    } else {
+        RateLimit::default()
+    };
+    let outcome = match (limit.hold, code) {
+        (Some(after), _) => {
+            let status = if code == 503 { code } else { 429 };
+            Outcome::RetryLater { status, cause: Cause::RateLimit, after }
+        }
+        // The fetch of a robots.txt has a back-off of its own, for the agent that it was sent for.
+        (None, 429 | 500..=599) if is_robots_txt => Outcome::Ignored,
+        (None, 429 | 503) => Outcome::Overload { status: code },
+        (None, 500 | 502 | 504 | 520..=524) => Outcome::Failure { status: code },
+        (None, _) => Outcome::Good,
+    };
+    (outcome, limit)
+}
+
+/// Random, from 0 to 1, where `outcome` may begin a back-off.
+pub(super) fn jitter(outcome: Outcome) -> f64 {
+    match outcome {
+        Outcome::Overload { .. } | Outcome::Failure { .. } | Outcome::ConnectionLost => {
+            let random = ulid::Ulid::new().random() as u16;
+            f64::from(random) / f64::from(u16::MAX)
+        }
+        Outcome::Good | Outcome::RetryLater { .. } | Outcome::Ignored => 0.0,
     }
 }

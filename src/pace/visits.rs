@@ -13,7 +13,7 @@ use http::header::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::limits::{
+use super::config::{
     VISIT_LENGTH, VISIT_ORIGINS_MAX, VISIT_REQUESTS_MAX, VISITED_ORIGINS_MAX,
     VISITS_PER_CLIENT_MAX, fair_share,
 };

@@ -23,7 +23,7 @@ use crate::types::loop_token::LoopTokens;
 
 impl Proxy {
     /// Where a request leads. Its head is checked first.
-    pub(in crate::proxy) fn destination(
+    pub(super) fn destination(
         &self,
         head: &mut request::Parts,
         context: &ConnectionContext,
@@ -42,7 +42,7 @@ impl Proxy {
     }
 
     /// The response to a request that goes no further (RFC 9110 §7.6.2), if it is one.
-    pub(in crate::proxy) fn respond_in_place(
+    pub(super) fn respond_in_place(
         &self,
         head: &mut request::Parts,
         header_set: HeaderSet,
@@ -60,7 +60,7 @@ impl Proxy {
     }
 
     /// Refuses what this process has sent itself and another proxy has sent back.
-    pub(in crate::proxy) fn check_loop(
+    pub(super) fn check_loop(
         &self,
         head: &request::Parts,
         header_set: HeaderSet,
@@ -78,7 +78,7 @@ impl Proxy {
     /// The client of a request. Credentials are required of requests to the proxy as a proxy: not
     /// for its own page, which a person may open in a browser, and not again inside a CONNECT. The
     /// proxies before this one are named by the request to the proxy, too.
-    pub(in crate::proxy) async fn identify(
+    pub(super) async fn identify(
         &self,
         head: &request::Parts,
         context: &ConnectionContext,

@@ -14,7 +14,7 @@ use crate::runtime::box_future::box_future;
 impl Proxy {
     /// Acquires the turn of a permitted request, at once or after a wait; `headers`: what they say
     /// of its pace, if they say anything.
-    pub(in crate::proxy) async fn acquire_turn(
+    pub(super) async fn acquire_turn(
         &self,
         permit: &Permit,
         headers: Option<&HeaderMap>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
+use super::config::Kind;
 use crate::pace::queue::Queue;
 use crate::pace::tick::Tick;
 use crate::types::origin::Scheme;

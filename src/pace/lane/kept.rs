@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Lane;
-use super::group::{Group, GroupKey, GroupName};
-use crate::pace::hold::{Cause, Hold};
+use super::config::Config;
+use super::group::{AskedDelay, Group, GroupKey, GroupName};
+use super::{Lane, LaneHolds, Share};
+use crate::pace::hold::{Bounds, Cause, Hold};
 use crate::pace::tick::Tick;
 
 /// The times of a lane that lie ahead, from now on.
@@ -88,5 +89,214 @@ impl Lane {
         if let Some(KeptHold { rest, status, cause }) = kept.hold {
             self.set_hold(Hold { until: now + rest.min(hold_max), status, cause }, now);
         }
+    }
+}
+
+// A lane that is not in use, in a fraction of its memory: an origin that is left alone for an hour
+// is remembered for an hour.
+
+/// What is remembered of a lane in which no request waits or is under way.
+#[derive(Debug)]
+pub struct CompactLane {
+    next: Tick,
+    /// The lane's own delay.
+    lane_delay: Duration,
+    groups: Box<[CompactGroup]>,
+    holds: LaneHolds,
+    latency: Option<Duration>,
+    /// The requests that may be under way, if these are few after a hold.
+    concurrency_ramp: Option<u32>,
+    history_lost: bool,
+}
+
+/// What is remembered of a group.
+#[derive(Debug)]
+struct CompactGroup {
+    name: GroupName,
+    asked: AskedDelay,
+    /// The delay that is kept: more where the site is slow.
+    delay: Duration,
+    next: Tick,
+}
+
+impl Lane {
+    /// The lane in compact form, if it is not in use and nothing of it is lost so. The lane is not
+    /// to be used any more.
+    pub fn compact(&mut self, now: Tick) -> Option<CompactLane> {
+        if !self.is_unused() || !self.rate.is_over(now) {
+            return None;
+        }
+        let groups = std::mem::take(&mut self.groups).into_iter();
+        let groups = groups.filter(|group| self.is_group_delayed(group, now));
+        let groups = groups.filter_map(|group| match group.key {
+            GroupKey::Page(name) => {
+                let (asked, next) = (group.asked, group.next);
+                let delay = self.site_delay(asked.longest());
+                Some(CompactGroup { name, asked, delay, next })
+            }
+            GroupKey::Subresource | GroupKey::RobotsTxt => None,
+        });
+        let groups = groups.collect();
+        Some(CompactLane {
+            next: self.next,
+            lane_delay: self.lane_delay(now),
+            groups,
+            holds: self.holds.compact(now, self.config.holds),
+            latency: self.rate.latency(),
+            concurrency_ramp: Some(self.concurrency_ramp)
+                .filter(|concurrency_ramp| *concurrency_ramp < self.config.concurrency)
+                .map(|concurrency_ramp| u32::try_from(concurrency_ramp).unwrap_or(u32::MAX)),
+            history_lost: self.history_lost,
+        })
+    }
+}
+
+impl CompactLane {
+    /// The lane, to be used again, under `config`.
+    pub fn expand(self, config: Config) -> Lane {
+        let Self { next, groups, holds, latency, concurrency_ramp, history_lost, .. } = self;
+        let mut lane = Lane::new(config, false);
+        lane.next = next;
+        lane.groups = groups
+            .into_iter()
+            .map(|CompactGroup { name, asked, next, .. }| Group {
+                asked,
+                next,
+                ..Group::new(GroupKey::Page(name))
+            })
+            .collect();
+        lane.holds = holds;
+        lane.rate.set_latency(latency);
+        let few = concurrency_ramp.map(|few| usize::try_from(few).unwrap_or(usize::MAX));
+        lane.concurrency_ramp = few.unwrap_or(usize::MAX).min(config.concurrency);
+        lane.history_lost = history_lost;
+        lane
+    }
+
+    /// Whether nothing need be remembered at `now`, with this share.
+    pub fn is_over(&self, now: Tick, bounds: Bounds, share: Share) -> bool {
+        !share.lasts(self.next, self.lane_delay, now)
+            && self.holds.is_over(now, bounds)
+            && self.groups.iter().all(|group| !share.lasts(group.next, group.delay, now))
+    }
+
+    /// When nothing of it lies ahead any more.
+    pub fn ends_at(&self) -> Tick {
+        let groups = self.groups.iter().map(|group| group.next);
+        groups.fold(self.next.max(self.holds.ends_at()), Tick::max)
+    }
+
+    /// The memory that it takes beside itself.
+    pub fn heap_bytes(&self) -> usize {
+        let names = self.groups.iter().map(|group| group.name.heap_bytes()).sum::<usize>();
+        size_of_val(&*self.groups) + names + self.holds.heap_bytes()
+    }
+
+    /// The hold at `now`, if there is one.
+    pub fn hold_at(&self, now: Tick) -> Option<Hold> {
+        self.holds.longest(now)
+    }
+
+    /// What lies ahead at `now`; `None`: nothing.
+    pub fn kept(&self, now: Tick) -> Option<KeptLane> {
+        let groups = self.groups.iter().filter(|group| group.next > now);
+        let ahead = |group: &CompactGroup| (group.name.clone(), group.next.since(now));
+        let kept = KeptLane {
+            next: self.next.since(now),
+            groups: groups.map(ahead).collect(),
+            hold: self.holds.kept(now).map(|hold| KeptHold::of(hold, now)),
+        };
+        (kept != KeptLane::default()).then_some(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pace::hold::{Cause, Outcome};
+    use crate::pace::lane::{Arrival, Enqueued, Kind};
+    use crate::types::client_key::ClientKey;
+    use crate::types::origin::Scheme;
+
+    const DELAY: Duration = Duration::from_secs(10);
+
+    fn at(seconds: u64) -> Tick {
+        Tick::from_micros(seconds * 1_000_000)
+    }
+
+    fn config() -> Config {
+        Config { concurrency: 8, ..crate::pace::Config::off().lane }
+    }
+
+    fn page(group: &str) -> Arrival<'_> {
+        let kind = Kind::Page { group, delay: DELAY, not_before: None };
+        Arrival { client: &ClientKey::Proxy, scheme: Scheme::Https, kind, max_wait: 100 * DELAY }
+    }
+
+    /// A lane in which one request of the group `a` has started at `now`, and ended with `outcome`.
+    fn used(now: Tick, outcome: Outcome) -> Lane {
+        let mut lane = Lane::new(config(), false);
+        assert!(matches!(lane.enqueue(&page("a"), now), Enqueued::Waits(_)));
+        let grant = lane.grant(now).expect("a turn");
+        assert_eq!(lane.start(grant.turn, now), Ok(()));
+        lane.record_start(grant.turn, now);
+        assert!(lane.compact(now).is_none(), "it is in use");
+        lane.note(grant.turn, outcome, now, 0.0);
+        lane.end(grant.turn);
+        lane
+    }
+
+    #[test]
+    fn a_folded_lane_remembers_what_lies_ahead() {
+        let rest = Duration::from_secs(25);
+        let asks = Outcome::RetryLater { status: 429, cause: Cause::RetryAfter, after: rest };
+        for (outcome, of_group, of_other) in [(Outcome::Good, 10, 0), (asks, 25, 25)] {
+            let mut lane = used(at(1), outcome);
+            let (kept, concurrency_ramp) = (lane.kept(at(2)), lane.concurrency_ramp);
+            let compact = lane.compact(at(2)).expect("no request waits or is under way");
+            assert_eq!(compact.kept(at(2)), kept);
+            assert!(!compact.is_over(at(2), config().holds, Share::ALONE));
+            assert!(compact.is_over(at(27), config().holds, Share::ALONE));
+            let lane = compact.expand(config());
+            assert_eq!((lane.kept(at(2)), lane.concurrency_ramp), (kept, concurrency_ramp));
+            let until = |group| lane.estimate(&page(group), at(1));
+            assert_eq!((until("a"), until("b")), (secs(of_group), secs(of_other)));
+        }
+    }
+
+    #[test]
+    fn more_requests_are_allowed_where_the_settings_say_so() {
+        let mut lane = used(at(1), Outcome::Good);
+        let compact = lane.compact(at(2)).expect("no request waits or is under way");
+        assert_eq!(compact.expand(Config { concurrency: 16, ..config() }).concurrency_ramp, 16);
+    }
+
+    #[test]
+    fn a_folded_lane_extends_by_the_factor_while_the_engine_is_away() {
+        let away = Share::away(4, at(2));
+        // Compacted before the engine went, or while it was away: four delays from its last start.
+        for at_fold in [Share::ALONE, away] {
+            let mut lane = used(at(1), Outcome::Good);
+            lane.set_share(at_fold);
+            let compact = lane.compact(at(3)).expect("no request waits or is under way");
+            assert!(!compact.is_over(at(40), config().holds, away), "with a share it is longer");
+            assert!(compact.is_over(at(43), config().holds, away));
+            let mut lane = compact.expand(config());
+            lane.set_share(away);
+            assert_eq!(lane.estimate(&page("a"), at(3)), secs(39), "after the engine went at 2 s");
+            lane.set_share(Share::ALONE);
+            assert_eq!(lane.estimate(&page("a"), at(3)), secs(8));
+        }
+        // While it is away a lane is remembered for as long as its part matters.
+        let mut lane = used(at(21), Outcome::Good);
+        lane.set_share(away);
+        let compact = lane.compact(at(50)).expect("no request waits or is under way");
+        let mut lane = compact.expand(config());
+        lane.set_share(away);
+        assert_eq!(lane.estimate(&page("a"), at(50)), secs(11));
+    }
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
     }
 }

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::{Adapt, Arrival, Config, Enqueued, Kind, LaneLimit};
 use super::*;
 use crate::pace::hold::Outcome;
+use crate::pace::lane::{Adapt, Arrival, Config, Enqueued, Kind, LaneLimit};
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Scheme;
 

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use crate::pace::config::Config;
 use crate::pace::lanes::Lanes;
@@ -9,7 +11,6 @@ use crate::pace::visits::Visit;
 use crate::runtime::clock::SystemClock;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::{Origin, split_url};
-use tokio_util::sync::CancellationToken;
 
 fn origin() -> Origin {
     split_url(b"http://example.com/").unwrap().0
