@@ -1,7 +1,10 @@
 //! Makes a new connection to an origin: the socket, TLS, and HTTP in the version that the origin
 //! has chosen (RFC 7301; RFC 9113 §3.2).
 
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::time::timeout;
 
@@ -10,17 +13,20 @@ use super::connection::{Connection, Transport};
 use super::error::{Error, Failure};
 use super::happy_eyeballs;
 use super::http1::Http1Connection;
-use super::http2::{self, Window};
+use super::http2::{self, Opening, Window};
 use super::origin_socket::OriginSocket;
-use super::parent::Forwarder;
+use super::parent::{Fault, Forwarder, Parent, ParentResolve, ParentScheme, ParentTarget};
+use super::policy::Prohibition;
 use super::pool::Pool;
 use super::requester::Requester;
 use super::route::Route;
 use super::state::EgressState;
 use super::tls::{PlaintextStream, TlsConnection, Versions};
+use crate::clients::{MemoryPermit, SemaphorePermit};
 use crate::runtime::box_future::box_future;
-use crate::runtime::clock;
-use crate::types::origin::{Origin, Scheme};
+use crate::runtime::clock::{self, monotonic};
+use crate::types::loop_token::LoopTokens;
+use crate::types::origin::{Host, Origin, Scheme};
 
 /// Checks out and makes connections for one worker.
 #[derive(Clone, Copy)]
@@ -150,4 +156,334 @@ async fn handshake_tls(
         Transport::Http1(Http1Connection::open(origin, stream, revalidation).await?)
     };
     Ok(Connection::new(transport, pool, certificate_requested))
+}
+
+// Checks out a connection to an origin for one exchange: an idle one of HTTP/1.1, a stream of a
+// shared one of HTTP/2, or a new one ([`self`]).
+
+/// What the connection of a request must be fit for, and for whom it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct DialOptions<'a> {
+    pub versions: Versions,
+    pub requester: Requester<'a>,
+    /// Whether the client is known to read what it asks for.
+    pub client_reads: bool,
+}
+
+/// Boxed: most requests find a kept connection and never need this future.
+type ConnectionFuture<'a> = Pin<Box<dyn Future<Output = Result<Connection, Error>> + Send + 'a>>;
+
+impl<'a> Dialer<'a> {
+    /// An idle connection if there is one, else a shared or a new one.
+    pub async fn checkout(
+        self,
+        origin: &'a Origin,
+        options: DialOptions<'a>,
+    ) -> Result<Connection, Error> {
+        match self.take_idle(origin, options.requester.loop_tokens()) {
+            Some(idle) => Ok(idle),
+            None => self.shared_or_new(origin, options).await,
+        }
+    }
+
+    /// Takes an idle connection out of the pool, if there is one for a request with these
+    /// `loop_tokens`: the identifiers of the proxies that it has passed, to find loops over parent
+    /// proxies.
+    pub fn take_idle(self, origin: &Origin, loop_tokens: &LoopTokens) -> Option<Connection> {
+        let (connection, pool) = self.pool.take_any(origin, loop_tokens)?;
+        Some(Connection::idle(connection, pool))
+    }
+
+    /// A connection that was not idle: a stream of a shared one, or a new one.
+    pub fn shared_or_new(
+        self,
+        origin: &'a Origin,
+        options: DialOptions<'a>,
+    ) -> ConnectionFuture<'a> {
+        box_future(move || self.find_shared_or_new(origin, options))
+    }
+
+    async fn find_shared_or_new(
+        self,
+        origin: &Origin,
+        options: DialOptions<'_>,
+    ) -> Result<Connection, Error> {
+        let DialOptions { versions, requester, .. } = options;
+        let is_http1 = versions == Versions::Http1 || origin.scheme() != Scheme::Https;
+        if is_http1 || !self.pool.keeps() {
+            let route = self.find_route(origin, requester).await?;
+            return self.dial(origin, versions, Window::Small, route).await;
+        }
+        let memory = self.large_window(origin, options);
+        let window = if memory.is_some() { Window::Large } else { Window::Small };
+        let mut connection = self.shared_or_opened(origin, window, requester).await?;
+        if let Transport::Http2(stream) = &mut connection.transport {
+            stream.memory = memory;
+        }
+        Ok(connection)
+    }
+
+    /// Memory for an HTTP/2 stream with a large window, if the client reads and there is any.
+    fn large_window(self, origin: &Origin, options: DialOptions<'_>) -> Option<MemoryPermit> {
+        if !options.client_reads || self.pool.http2.is_http1(origin) {
+            return None;
+        }
+        self.state
+            .memory
+            .reserve_extra(options.requester.for_memory(), Window::Large.bytes() as usize)
+    }
+
+    /// A stream of a connection that is there or is being opened, or of a new one.
+    async fn shared_or_opened(
+        self,
+        origin: &Origin,
+        window: Window,
+        requester: Requester<'_>,
+    ) -> Result<Connection, Error> {
+        let loop_tokens = requester.loop_tokens();
+        let kept = self.pool.http2.stream(origin, window, loop_tokens, &self.state.load());
+        if let Some(stream) = kept {
+            return Ok(Connection::shared(stream, self.weak_pool()));
+        }
+        // Resolved before waiting for another client's connection: that client's DNS lookup may
+        // have to wait longer than this one's.
+        let route = self.find_route(origin, requester).await?;
+        // A tunnel by a parent serves only requests with the loop tokens that it is opened with, so
+        // no other exchange may wait for it.
+        if !loop_tokens.is_empty() && route.parent.is_some() {
+            return self.open(origin, window, route).await;
+        }
+        match self.pool.http2.opening(origin, window) {
+            Some(opening) => self.open_together(origin, window, &opening, route).await,
+            None => self.open(origin, window, route).await,
+        }
+    }
+
+    /// Opens a connection, or waits for the exchange that opens one and shares its connection if
+    /// that is possible. When the client of the first exchange leaves, the next one opens.
+    async fn open_together(
+        self,
+        origin: &Origin,
+        window: Window,
+        opening: &Opening,
+        route: Route<'_>,
+    ) -> Result<Connection, Error> {
+        let mut own = None;
+        let mut route = Some(route);
+        let opened = opening
+            .get_or_init(async || {
+                let route = route.take().expect("the closure is called once");
+                let opened = self.open(origin, window, route).await;
+                self.pool.http2.end_opening(origin, window);
+                let shareable = opened.as_ref().map(Connection::shareable).map_err(Clone::clone);
+                own = Some(opened);
+                shareable
+            })
+            .await;
+        match (own, opened, route) {
+            (Some(own), _, _) => own,
+            (_, Ok(Some(connection)), _) if connection.revalidate(origin, &self.state.load()) => {
+                Ok(Connection::shared(connection.stream(), self.weak_pool()))
+            }
+            (_, Ok(_), Some(route)) => self.open(origin, window, route).await,
+            (_, Err(error), _) => Err(error.clone()),
+            (None, Ok(_), None) => unreachable!("an exchange without a route has opened its own"),
+        }
+    }
+
+    /// Opens a new connection, and puts it into the pool if it can be shared.
+    async fn open(
+        self,
+        origin: &Origin,
+        window: Window,
+        route: Route<'_>,
+    ) -> Result<Connection, Error> {
+        let opened = self.dial(origin, Versions::Any, window, route).await;
+        match opened.as_ref().map(Connection::shareable) {
+            Ok(Some(connection)) => self.pool.keep_shared(origin, &connection),
+            Ok(None) => self.pool.http2.note_http1(origin),
+            Err(_) => {}
+        }
+        opened
+    }
+}
+
+// Makes a connection by a parent proxy: a tunnel to an origin, or a connection to the parent
+// itself.
+
+/// How long a fetch of robots.txt may wait for one of the connections that are being made by its
+/// parent: meanwhile it has a place that fetches from other hosts need. Requests of clients wait as
+/// long as for a connection (`egress.connect_timeout`).
+const ROBOTS_DIAL_WAIT_MAX: Duration = Duration::from_secs(1);
+
+impl Dialer<'_> {
+    /// A tunnel to `origin` by `parent`. Nothing falls back to a direct connection.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Parent`] or [`Failure::ParentTimeout`] for all that fails beyond this machine:
+    /// what a parent answers says nothing of the origin.
+    pub(super) async fn tunnel_by_parent(
+        self,
+        parent: &Parent,
+        origin: &Origin,
+        route: &Route<'_>,
+    ) -> Result<OriginSocket, Error> {
+        let host = target_host(parent, origin, route);
+        let target = ParentTarget { host: &host, port: origin.port() };
+        self.try_parent(parent, Some(target), route).await
+    }
+
+    /// A connection to `parent` itself, which forwards what is sent over it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::tunnel_by_parent`].
+    pub(super) async fn connect_to_parent(
+        self,
+        parent: &Parent,
+        route: &Route<'_>,
+    ) -> Result<OriginSocket, Error> {
+        self.try_parent(parent, None, route).await
+    }
+
+    /// Connects to `parent`, and has it open a tunnel to `target` if there is one; unless the
+    /// parent is in its back-off. How that ends is noted with the parent.
+    async fn try_parent(
+        self,
+        parent: &Parent,
+        target: Option<ParentTarget<'_>>,
+        route: &Route<'_>,
+    ) -> Result<OriginSocket, Error> {
+        let _permit = dial_permit(parent, route).await?;
+        let began = monotonic();
+        parent.admit(began)?;
+        let connected = self.connect_and_tunnel(parent, target, route).await;
+        match &connected {
+            Ok(_) => target.map_or_else(|| parent.note_reached(), |it| parent.note_tunnel(it.port)),
+            Err((error, fault)) if error.failure.is_parents() => {
+                parent.note_failure(*fault, error, (began, monotonic()));
+            }
+            Err(_) => {}
+        }
+        connected.map_err(|(error, _)| error.for_request_with(route.requester.loop_tokens()))
+    }
+
+    /// The connection, and the tunnel; with an error, what is at fault.
+    async fn connect_and_tunnel(
+        self,
+        parent: &Parent,
+        target: Option<ParentTarget<'_>>,
+        route: &Route<'_>,
+    ) -> Result<OriginSocket, (Error, Fault)> {
+        let mut socket = self
+            .connect_parent_socket(parent, route)
+            .await
+            .map_err(|error| (error, Fault::Parent))?;
+        if let Some(target) = target {
+            let Route { snapshot, .. } = route;
+            let limit = snapshot.config.connect_timeout;
+            let loop_tokens = snapshot.parents.loop_tokens(route.requester.loop_tokens());
+            parent.open(&mut socket, target, &loop_tokens, limit).await?;
+        }
+        Ok(socket)
+    }
+
+    /// A connection to the parent, inside TLS if it speaks that.
+    async fn connect_parent_socket(
+        self,
+        parent: &Parent,
+        route: &Route<'_>,
+    ) -> Result<OriginSocket, Error> {
+        let Route { snapshot, requester, .. } = route;
+        let limit = snapshot.config.connect_timeout;
+        let addresses = self.addresses_of_parent(parent, route).await?;
+        let attempts = &self.state.attempts;
+        let stream = happy_eyeballs::connect(&addresses, limit, attempts, *requester).await;
+        let stream = stream.map_err(|error| as_parent_error(parent, error))?;
+        let _ = stream.set_nodelay(true);
+        let socket = OriginSocket::Tcp(stream);
+        if parent.address.scheme() != ParentScheme::Https {
+            return Ok(socket);
+        }
+        let handshake = snapshot.tls.handshake(parent.address.origin(), socket, Versions::Http1);
+        let secured = timeout(limit, handshake).await.map_err(|_| {
+            let reason = format!("the TLS handshake took longer than {limit:?}");
+            parent.error(Failure::ParentTimeout, &reason)
+        })?;
+        let secured = secured.map_err(|error| as_parent_error(parent, error))?;
+        Ok(OriginSocket::Tls(PlaintextStream::new(secured.stream)))
+    }
+
+    /// The addresses of the parent. The operator has named it, so that they are not judged, but for
+    /// the proxy's own.
+    async fn addresses_of_parent(
+        self,
+        parent: &Parent,
+        Route { snapshot, requester, .. }: &Route<'_>,
+    ) -> Result<Vec<SocketAddr>, Error> {
+        let at = parent.address.origin();
+        let ips = match at.host() {
+            Host::V4(v4) => vec![IpAddr::V4(*v4)],
+            Host::V6(v6) => vec![IpAddr::V6(*v6)],
+            Host::Name(name) => {
+                let resolved = self.state.resolver.resolve(name, *requester).await;
+                resolved.map_err(|error| as_parent_error(parent, error))?
+            }
+        };
+        let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, at.port()));
+        let is_other =
+            |address: &SocketAddr| snapshot.policy.judge(*address) != Err(Prohibition::OwnListener);
+        let addresses: Vec<_> = addresses.filter(is_other).collect();
+        if addresses.is_empty() {
+            return Err(parent.error(Failure::Parent, "it is this proxy itself, or has no address"));
+        }
+        Ok(addresses)
+    }
+}
+
+/// A permit for one of the connections that are made at a time by `parent`: one that does not
+/// answer must not hold what other hosts need.
+async fn dial_permit(parent: &Parent, route: &Route<'_>) -> Result<SemaphorePermit, Error> {
+    let Route { requester, snapshot, .. } = route;
+    let (dials, limit) = if requester.is_for_robots_txt() {
+        (&parent.robots_dials, ROBOTS_DIAL_WAIT_MAX)
+    } else {
+        (&parent.dials, snapshot.config.connect_timeout)
+    };
+    let client = requester.client_key();
+    if let Some(permit) = dials.try_acquire(client) {
+        return Ok(permit);
+    }
+    requester.note_queued();
+    timeout(limit, dials.acquire(client)).await.map_err(|_| {
+        let (count, parent) = (dials.in_use(), &parent.address);
+        let detail = format!(
+            "{count} connections by the parent proxy {parent} are being made, and none was within {limit:?}"
+        );
+        Error::new(Failure::Exhausted, detail)
+    })
+}
+
+/// The host that the parent is given: the name, unless it is to be given an address that was
+/// judged.
+fn target_host(parent: &Parent, origin: &Origin, route: &Route<'_>) -> Host {
+    let is_pinned = route.snapshot.parents.resolve == ParentResolve::Pin
+        || parent.address.scheme() == ParentScheme::Socks5;
+    match route.addresses.first().map(SocketAddr::ip).filter(|_| is_pinned) {
+        Some(IpAddr::V4(v4)) => Host::V4(v4),
+        Some(IpAddr::V6(v6)) => Host::V6(v6),
+        None => origin.host().clone(),
+    }
+}
+
+/// `error` on the way to a parent, as one of the parent. What this machine lacks stays that.
+fn as_parent_error(parent: &Parent, error: Error) -> Error {
+    match error.failure {
+        failure if failure.is_ours() => error,
+        Failure::ConnectionTimeout | Failure::DnsTimeout => {
+            parent.error(Failure::ParentTimeout, &error.detail)
+        }
+        _ => parent.error(Failure::Parent, &error.detail),
+    }
 }

@@ -1,8 +1,11 @@
 //! The failures of egress, with the proxy error types of RFC 9209 §2.3.
 
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use super::parent::ParentFailure;
+use rustix::io::Errno;
+
 use crate::pace::{NoExchange, NoTurn, RequestFailure};
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
@@ -214,5 +217,153 @@ impl Error {
     pub fn no_turn(no_turn: NoTurn) -> Self {
         let error = Self::new(Failure::NoTurn, no_turn.to_string());
         Self { no_turn: Some(Box::new(no_turn)), ..error }
+    }
+}
+
+// Tells errors of the site from shortages on this machine. A shortage says nothing about the site,
+// and must not be cached as if it did.
+
+/// Sockets opened at once to test for free descriptors: as many as a DNS lookup uses.
+const PROBES: usize = 3;
+
+/// The failure for an error of connect(2) to `address`.
+pub fn connect_failure(address: SocketAddr, error: &io::Error) -> Failure {
+    if is_exhausted(error) {
+        return Failure::Exhausted;
+    }
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Failure::ConnectionRefused,
+        ErrorKind::TimedOut => Failure::ConnectionTimeout,
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Failure::ConnectionTerminated,
+        _ => match route(address) {
+            Ok(()) if error.kind() == ErrorKind::HostUnreachable => Failure::Unroutable,
+            Ok(()) if error.kind() == ErrorKind::NetworkUnreachable => Failure::Unroutable,
+            // No local port is free, or a firewall rule of this machine forbids the connection.
+            Ok(()) => Failure::Exhausted,
+            Err(error) if is_exhausted(&error) => Failure::Exhausted,
+            Err(_) => Failure::NoRoute,
+        },
+    }
+}
+
+/// Whether a DNS lookup failed for a shortage on this machine. The system's resolver reports "no
+/// such name" when it has no descriptor to ask with, so this opens some itself.
+pub fn lookup_is_exhausted(error: &io::Error) -> bool {
+    let probe = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
+    is_exhausted(error)
+        || std::array::from_fn::<_, PROBES, _>(|_| probe()).iter().any(Result::is_err)
+}
+
+/// Whether it is a shortage of descriptors, memory or buffers. (EADDRNOTAVAIL, a shortage of ports,
+/// also occurs when IPv6 is switched off.)
+fn is_exhausted(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS | Errno::AGAIN)
+    )
+}
+
+/// Looks for a route to `address`. Sends nothing: connect(2) of a datagram socket only looks up the
+/// route. When there is a route, the error came from a router on the way.
+fn route(address: SocketAddr) -> io::Result<()> {
+    let socket = match address {
+        SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    socket?.connect(address)
+}
+
+/// What a parent did in place of a connection. It says nothing of the origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParentFailure {
+    /// Scheme, host and port of the parent, without credentials.
+    pub parent: String,
+    /// The status that it answered with, if it did so by HTTP.
+    pub status: Option<u16>,
+    /// After how long it may be asked again: as it says, or when its back-off ends.
+    pub retry_after: Option<Duration>,
+    /// Whether it has refused the request as one that had been through it before.
+    pub is_loop: bool,
+}
+
+/// Why a parent opened no tunnel to a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunnelFailure {
+    /// In words.
+    pub reason: String,
+    pub fault: Fault,
+    /// The status of its answer to CONNECT.
+    pub status: Option<u16>,
+    /// Its `Retry-After`.
+    pub retry_after: Option<Duration>,
+    /// Whether it says that the request had been through it before.
+    pub is_loop: bool,
+}
+
+/// What is at fault when a parent has made no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The parent itself: other targets would fail as well.
+    Parent,
+    /// The parent refuses the name and password, or requires some.
+    Credentials,
+    /// The parent refuses CONNECT to this port, or to this host.
+    Port,
+    /// The parent has answered: it does not connect to this target, or not now.
+    Target,
+    /// The parent or the target: there was no answer. A target that takes no connections must not
+    /// have the parent taken for one that is down.
+    Unknown,
+}
+
+impl TunnelFailure {
+    /// The parent itself is at fault.
+    pub fn parent(reason: impl Into<String>) -> Self {
+        Self::new(Fault::Parent, reason)
+    }
+
+    /// There was no answer.
+    pub fn unknown(reason: impl Into<String>) -> Self {
+        Self::new(Fault::Unknown, reason)
+    }
+
+    /// Without a status.
+    pub fn new(fault: Fault, reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), fault, status: None, retry_after: None, is_loop: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shortages_on_this_machine_differ_from_errors_of_the_site() {
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        for (errno, failure) in [
+            (Errno::MFILE, Failure::Exhausted),
+            (Errno::NFILE, Failure::Exhausted),
+            (Errno::NOBUFS, Failure::Exhausted),
+            (Errno::NOMEM, Failure::Exhausted),
+            (Errno::ADDRNOTAVAIL, Failure::Exhausted),
+            (Errno::PERM, Failure::Exhausted),
+            (Errno::CONNREFUSED, Failure::ConnectionRefused),
+            (Errno::CONNRESET, Failure::ConnectionTerminated),
+            (Errno::TIMEDOUT, Failure::ConnectionTimeout),
+            // There is a route, so the error came from a router.
+            (Errno::HOSTUNREACH, Failure::Unroutable),
+            (Errno::NETUNREACH, Failure::Unroutable),
+        ] {
+            let error = io::Error::from_raw_os_error(errno.raw_os_error());
+            assert_eq!(connect_failure(here, &error), failure, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_route_is_no_failure_of_the_site() {
+        // Class E (RFC 1112 §4): Linux has no route for its broadcast address.
+        let nowhere = SocketAddr::from((Ipv4Addr::BROADCAST, 1));
+        let error = io::Error::from_raw_os_error(Errno::NETUNREACH.raw_os_error());
+        assert_eq!(connect_failure(nowhere, &error), Failure::NoRoute);
     }
 }

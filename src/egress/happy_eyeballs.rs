@@ -14,8 +14,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::error::{Error, Failure};
-use super::os_error;
+use super::error::{self, Error, Failure};
 use super::requester::Requester;
 use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::runtime::clock;
@@ -157,7 +156,7 @@ impl Attempts<'_> {
 
 async fn attempt(address: SocketAddr) -> Result<TcpStream, Error> {
     let stream = TcpStream::connect(address).await.map_err(|error| {
-        let failure = os_error::connect_failure(address, &error);
+        let failure = error::connect_failure(address, &error);
         Error::new(failure, format!("cannot connect to {address}: {error}"))
     })?;
     // A safeguard: the peer must be the address that was judged.

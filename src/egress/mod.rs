@@ -7,11 +7,9 @@
 
 mod body;
 pub mod boxed_request;
-mod checkout;
-mod config;
+pub mod config;
 mod connection;
 mod dial;
-mod dial_parent;
 mod dns;
 mod error;
 mod exchange;
@@ -19,23 +17,20 @@ mod happy_eyeballs;
 mod http1;
 mod http2;
 mod hyper_error;
-pub mod limits;
 mod origin_socket;
-mod os_error;
 mod parent;
-mod permission;
 mod policy;
 mod pool;
 mod requester;
-mod retry;
 mod route;
-mod start;
 mod state;
-mod stats;
 mod tls;
 
 use std::cell::RefCell;
+use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use http::Response;
 use tokio_util::sync::CancellationToken;
@@ -48,25 +43,22 @@ pub use body::{
     Via,
 };
 use boxed_request::BoxedRequest;
-use checkout::DialOptions;
-pub use config::{Config, ConfigSnapshot};
-use dial::Dialer;
+pub use config::{Config, ConfigSnapshot, Stats};
+use connection::Connection;
+use dial::{DialOptions, Dialer};
 pub use error::{Error, Failure};
-use exchange::{ExchangeKind, exchange};
+use exchange::{ExchangeKind, Retry, RetryCopy, exchange};
 pub use origin_socket::OriginSocket;
 pub use parent::{
     ParentAddress, ParentCredentials, ParentCredentialsError, ParentFailure, ParentHttp,
     ParentResolve, ParentRule, ParentStats, Parents,
 };
-pub use permission::{AlwaysPermitted, PERMISSION_AGE_MAX, Permission, RecheckFuture};
 pub use policy::{
     AddressBlock, AddressPolicy, HostRules, METADATA_BLOCKS, PRIVATE_BLOCKS, Prohibition,
 };
 use pool::Pool;
 pub use requester::{QueueWait, Requester};
-use retry::{Retry, RetryCopy};
 pub use state::EgressState;
-pub use stats::Stats;
 use tls::Versions;
 pub use tls::{
     PlaintextStream, PollReadable, Roots, RootsError, Tls, connector as tls_connector, is_tls_name,
@@ -249,5 +241,174 @@ impl Egress {
 
     fn dialer(&self) -> Dialer<'_> {
         Dialer { state: &self.state, pool: &self.pool }
+    }
+}
+
+// The start of a request over its connection: at once, or after a wait. A connection that waits
+// with its request is idle: the origin may close it meanwhile, and then another takes its place.
+
+impl Egress {
+    /// Checks out a connection to `origin`, and starts the request of `turn` over it. `idle` is a
+    /// connection that has been taken from the pool for it already.
+    ///
+    /// # Errors
+    ///
+    /// No connection could be made; or the request would wait for longer than it may, or is not
+    /// permitted any more.
+    async fn connect_and_start<P: Permission>(
+        &self,
+        idle: Option<Connection>,
+        (origin, options): (&Origin, DialOptions<'_>),
+        turn: &mut Turn,
+        permission: &P,
+    ) -> Result<Connection, P::Error> {
+        let connection = match idle {
+            Some(idle) => idle,
+            None => self.checkout(origin, options, turn).await?,
+        };
+        if turn.is_queued() {
+            permission.look_at_client().await;
+        }
+        if self.try_start(turn, &connection) {
+            return Ok(connection);
+        }
+        box_future(|| self.wait_and_start(connection, (origin, options), turn, permission)).await
+    }
+
+    /// A connection to `origin`, idle, shared or new.
+    async fn checkout(
+        &self,
+        origin: &Origin,
+        options: DialOptions<'_>,
+        turn: &Turn,
+    ) -> Result<Connection, Error> {
+        let connected = self.dialer().checkout(origin, options).await;
+        connected.inspect_err(|error| turn.note_failure(error.failure.of_pace()))
+    }
+
+    /// Starts the request of `turn` over `connection` if it need not wait; whether it has started.
+    fn try_start(&self, turn: &mut Turn, connection: &Connection) -> bool {
+        self.lanes().try_start(turn, self.limited_address(connection))
+    }
+
+    /// Waits until the request of `turn` has started; returns the connection that it has started
+    /// over.
+    ///
+    /// # Errors
+    ///
+    /// It would wait for longer than it may, or is not permitted any more.
+    async fn wait_and_start<P: Permission>(
+        &self,
+        mut connection: Connection,
+        (origin, options): (&Origin, DialOptions<'_>),
+        turn: &mut Turn,
+        permission: &P,
+    ) -> Result<Connection, P::Error> {
+        let mut permission_age = Duration::ZERO;
+        loop {
+            let address = self.limited_address(&connection);
+            let waited = self.wait_until_ready(address, turn, &mut permission_age, permission);
+            if let Err(error) = waited.await {
+                connection.give_back(origin);
+                return Err(error);
+            }
+            if !connection.transport.is_open() {
+                connection = self.checkout(origin, options, turn).await?;
+            }
+            permission.look_at_client().await;
+            if self.try_start(turn, &connection) {
+                return Ok(connection);
+            }
+        }
+    }
+
+    /// Waits until the request is likely to start over a connection to `address`, and checks its
+    /// permission again if that has become too old. `permission_age` is the time that the request
+    /// has waited since it was permitted.
+    async fn wait_until_ready<P: Permission>(
+        &self,
+        address: Option<IpAddr>,
+        turn: &mut Turn,
+        permission_age: &mut Duration,
+        permission: &P,
+    ) -> Result<(), P::Error> {
+        let ready = self.lanes().wait_for_start_time(turn, address, permission.shutdown());
+        *permission_age += ready.await.map_err(Error::no_turn)?;
+        if *permission_age <= PERMISSION_AGE_MAX {
+            return Ok(());
+        }
+        recheck(permission, turn).await?;
+        *permission_age = Duration::ZERO;
+        Ok(())
+    }
+
+    /// The address that `connection` leads to, where addresses have limits.
+    fn limited_address(&self, connection: &Connection) -> Option<IpAddr> {
+        if self.lanes().has_address_limits() { connection.transport.peer() } else { None }
+    }
+}
+
+/// Checks the permission of a request again. If that takes time, the request gives its turn
+/// at the address back: a fetch of its robots.txt may be under way, and must not make the other
+/// origins of the address wait.
+async fn recheck<P: Permission>(permission: &P, turn: &mut Turn) -> Result<(), P::Error> {
+    let mut recheck = permission.recheck();
+    tokio::select! {
+        biased;
+        rechecked = &mut recheck => rechecked,
+        () = std::future::ready(()) => {
+            turn.leave_address();
+            recheck.await
+        }
+    }
+}
+
+// The permission of a request: the trait by which egress, after a long wait, asks its caller
+// whether the request is still permitted.
+
+/// How old a permission may be when its request starts; an older one is checked again.
+pub const PERMISSION_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// The result of [`Permission::recheck`].
+pub type RecheckFuture<'a, E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send + 'a>>;
+
+/// The permission of a request, which can be checked again.
+pub trait Permission: Sync {
+    /// Why a request has no response: a failure of egress, or no permission any more.
+    type Error: From<Error>;
+
+    /// Decides on the request again. Called when it has waited for more than
+    /// [`PERMISSION_AGE_MAX`].
+    ///
+    /// # Errors
+    ///
+    /// The request is not permitted any more.
+    fn recheck(&self) -> RecheckFuture<'_, Self::Error>;
+
+    /// Looks whether the client is still there, immediately before a start that others wait for.
+    /// If it has left, the request ends, and this never returns.
+    fn look_at_client(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Triggered when the proxy stops.
+    fn shutdown(&self) -> &CancellationToken;
+}
+
+/// The permission of a request of the proxy itself, which needs no check.
+#[derive(Debug, Default)]
+pub struct AlwaysPermitted(CancellationToken);
+
+impl Permission for AlwaysPermitted {
+    type Error = Error;
+
+    fn recheck(&self) -> RecheckFuture<'_, Error> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn look_at_client(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn shutdown(&self) -> &CancellationToken {
+        &self.0
     }
 }

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Semaphore;
 
-use super::config::{Config, ConfigSnapshot};
+use super::config::{Config, ConfigSnapshot, Counters, Stats};
 use super::dns::Resolver;
 use super::error::Error;
 use super::http1::BUFFER_PERMITS_MAX;
 use super::parent::ParentStats;
 use super::pool::{Pool, Pools};
-use super::stats::{Counters, Stats};
 use crate::clients::{BodyMemory, FairSemaphore};
 use crate::pace::{Lanes, Turn};
 use crate::types::client_key::ClientKey;

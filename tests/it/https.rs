@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use courtesy::egress::limits::BORROWED_MAX;
+use courtesy::egress::config::BORROWED_MAX;
 use tokio::sync::oneshot;
 
 use crate::testkit::parties::{

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use courtesy::egress::limits::ORIGIN_READ_SMALL_BYTES;
+use courtesy::egress::config::ORIGIN_READ_SMALL_BYTES;
 use courtesy::proxy::limits::HTTP1_STATE_IDLE;
 use courtesy::runtime::clock::monotonic;
 

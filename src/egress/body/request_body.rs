@@ -1,11 +1,13 @@
 //! A request body on its way to an origin.
 
-use std::fmt;
-use std::io;
+#[cfg(test)]
+mod tests;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{fmt, io};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -13,10 +15,10 @@ use http::header::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::oneshot;
 
-use super::backpressure::{Backpressure, MemoryCharge};
-use super::client_content::{ClientContent, ReadAllowance, ResponseGuard};
+use super::client_content::{
+    Backpressure, ClientContent, MemoryCharge, ReadAllowance, RequestProgress, ResponseGuard,
+};
 use super::io_state::IoState;
-use super::request_progress::RequestProgress;
 use super::timeout_body::TimeoutBody;
 use crate::clients::BodyMemory;
 use crate::types::client_key::ClientKey;
@@ -162,6 +164,3 @@ impl Body for RequestBody {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,11 +11,10 @@ use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::timeout_body::TimeoutBody;
-use super::whole_body::WholeBody;
+use super::timeout_body::{TimeoutBody, WholeBody};
+use crate::egress::config::{ORIGIN_READ_BYTES, ORIGIN_READ_SMALL_BYTES};
 use crate::egress::http1::LargeRead;
 use crate::egress::hyper_error::asks_for_calm;
-use crate::egress::limits::{ORIGIN_READ_BYTES, ORIGIN_READ_SMALL_BYTES};
 use crate::egress::pool::Lease;
 use crate::pace::{RequestFailure, Waited};
 

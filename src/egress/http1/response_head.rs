@@ -5,16 +5,15 @@
 //! way: it is only mended where all readers agree, and otherwise refused with the name of what is
 //! wrong with it.
 
-use std::fmt;
-use std::io;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{fmt, io};
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::egress::limits::HYPER_HEADERS_MAX;
+use crate::egress::config::HYPER_HEADERS_MAX;
 
 /// Bytes of a head that are read at once.
 const PIECE_BYTES: usize = 4096;

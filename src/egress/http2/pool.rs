@@ -11,11 +11,9 @@ use foldhash::HashMap;
 use lru::LruCache;
 use tokio::sync::OnceCell;
 
-use super::connection::{Http2Connection, Http2Stream};
-use super::window::Window;
-use crate::egress::config::ConfigSnapshot;
+use super::{Http2Connection, Http2Stream, Window};
+use crate::egress::config::{ConfigSnapshot, LOOP_TOKEN_CONNECTIONS_MAX};
 use crate::egress::error::Error;
-use crate::egress::limits::LOOP_TOKEN_CONNECTIONS_MAX;
 use crate::runtime::lock::Lock;
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;

@@ -1,8 +1,13 @@
 //! Where a parent proxy is, as it is written, and the rule that names one for some hosts.
 
-use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{fmt, io};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::runtime::secret_file::{self, Found};
 use crate::types::origin::{Host, HostPattern, Origin, Scheme};
 use crate::types::words::{serde_as_text, words};
 
@@ -137,6 +142,108 @@ impl fmt::Display for ParentRule {
 
 serde_as_text!(ParentAddress, ParentRule);
 
+/// What the parent is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct ParentTarget<'a> {
+    pub host: &'a Host,
+    pub port: u16,
+}
+
+words! {
+    /// Where the names of origins are resolved when a parent makes the connection.
+    #[derive(Default)]
+    pub enum ParentResolve {
+        /// Here, and the addresses are judged; the parent is given the name and resolves it again.
+        #[default]
+        Check = "check",
+        /// Here, and the parent is given the address that was judged.
+        Pin = "pin",
+        /// By the parent alone: only addresses that a client names are judged.
+        Parent = "parent",
+    }
+}
+
+words! {
+    /// How `http://` origins are reached by a parent that speaks HTTP.
+    #[derive(Default)]
+    pub enum ParentHttp {
+        /// By CONNECT, as `https://` origins are: the parent's answers stay apart from the
+        /// origin's.
+        #[default]
+        Connect = "connect",
+        /// By requests in absolute-form (RFC 9112 §3.2.2), which the parent forwards.
+        Absolute = "absolute",
+    }
+}
+
+/// Bytes of a name, and of a password: what SOCKS5 has room for (RFC 1929 §2).
+const PART_BYTES_MAX: usize = 255;
+
+/// A name and a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ParentCredentials {
+    pub(super) name: String,
+    pub(super) password: String,
+}
+
+/// Why there are no credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum ParentCredentialsError {
+    #[error("{} (egress.parent_credentials_file): {source}", file.display())]
+    Io { file: PathBuf, source: io::Error },
+    #[error(
+        "{} (egress.parent_credentials_file): others than its owner and group can read it; run: chmod 640 {}",
+        .0.display(), .0.display()
+    )]
+    Exposed(PathBuf),
+    #[error("{} (egress.parent_credentials_file): its one line must be NAME:PASSWORD", .0.display())]
+    Invalid(PathBuf),
+}
+
+impl ParentCredentials {
+    /// Reads the one line of `file`, NAME:PASSWORD.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, that others can read, or that has something else in it.
+    pub fn read(file: &Path) -> Result<Self, ParentCredentialsError> {
+        let text = match secret_file::read_text_of_group(file) {
+            Ok(Found::Content(text)) => text,
+            Ok(Found::Exposed) => return Err(ParentCredentialsError::Exposed(file.to_owned())),
+            Err(source) => {
+                return Err(ParentCredentialsError::Io { file: file.to_owned(), source });
+            }
+        };
+        text.trim_end_matches(['\r', '\n'])
+            .parse()
+            .map_err(|()| ParentCredentialsError::Invalid(file.to_owned()))
+    }
+
+    /// As in `Proxy-Authorization` (RFC 7617 §2).
+    pub(super) fn basic(&self) -> String {
+        format!("Basic {}", STANDARD.encode(format!("{}:{}", self.name, self.password)))
+    }
+}
+
+impl FromStr for ParentCredentials {
+    type Err = ();
+
+    fn from_str(line: &str) -> Result<Self, ()> {
+        let (name, password) = line.split_once(':').ok_or(())?;
+        let fits = |part: &str| {
+            part.len() <= PART_BYTES_MAX && !part.bytes().any(|byte| byte.is_ascii_control())
+        };
+        let is_valid = !name.is_empty() && fits(name) && fits(password);
+        is_valid.then(|| Self { name: name.to_owned(), password: password.to_owned() }).ok_or(())
+    }
+}
+
+impl fmt::Debug for ParentCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ParentCredentials").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,5 +282,17 @@ mod tests {
         for text in ["example.com", "example.com=", "=direct", "example.com=elsewhere"] {
             assert!(text.parse::<ParentRule>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_line_is_a_name_and_a_password() {
+        let read: ParentCredentials = "Aladdin:open sesame".parse().unwrap();
+        // The example of RFC 7617 §2.
+        assert_eq!(read.basic(), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+        assert!("a:b:c".parse::<ParentCredentials>().is_ok_and(|it| it.password == "b:c"));
+        for line in ["", "name", ":password", "a:b\nc", &format!("a:{}", "b".repeat(256))] {
+            assert!(line.parse::<ParentCredentials>().is_err(), "{line}");
+        }
+        assert!(!format!("{read:?}").contains("sesame"));
     }
 }

@@ -6,10 +6,8 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::address::url_host;
-use super::credentials::ParentCredentials;
-use super::failure::{Fault, TunnelFailure};
-use super::target::ParentTarget;
+use super::address::{ParentCredentials, ParentTarget, url_host};
+use crate::egress::error::{Fault, TunnelFailure};
 use crate::policy::limits::RETRY_AFTER_MAX;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::http_time::retry_after;

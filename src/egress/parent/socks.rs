@@ -4,9 +4,8 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::credentials::ParentCredentials;
-use super::failure::{Fault, TunnelFailure};
-use super::target::ParentTarget;
+use super::address::{ParentCredentials, ParentTarget};
+use crate::egress::error::{Fault, TunnelFailure};
 use crate::types::origin::Host;
 
 const VERSION: u8 = 5;

@@ -2,7 +2,7 @@
 
 use std::sync::Weak;
 
-use super::worker_pool::Pool;
+use super::Pool;
 use crate::egress::body::ResponseGuard;
 use crate::egress::connection::Transport;
 use crate::egress::http1::LargeRead;

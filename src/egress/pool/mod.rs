@@ -1,8 +1,287 @@
 //! Connections kept between exchanges.
 
-mod idle;
 mod lease;
-mod worker_pool;
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use foldhash::HashMap;
+
+use super::config::{BORROWED_MAX, ConfigSnapshot, LOOP_TOKEN_CONNECTIONS_MAX};
+use super::http1::Http1Connection;
+use super::http2::{Http2Connection, Http2Pool};
+use crate::clients::BodyMemory;
+use crate::runtime::clock;
+use crate::runtime::lock::Lock;
+use crate::types::loop_token::LoopTokens;
+use crate::types::origin::{Origin, Scheme};
 pub use lease::Lease;
-pub use worker_pool::{Pool, Pools};
+
+// One worker's connections to origins, kept for the next request: idle ones of HTTP/1.1, shared
+// ones of HTTP/2. Each worker has a pool of its own, because the runtime that opened a connection
+// drives its socket.
+//
+// A worker that has no connection to an https origin borrows an idle one of another worker rather
+// than shake hands once more; after [`BORROWED_MAX`] times it opens its own.
+
+/// The kept connections of one worker.
+#[derive(Debug)]
+pub struct Pool {
+    current: Arc<ArcSwap<ConfigSnapshot>>,
+    memory: Arc<BodyMemory>,
+    /// The pools of all workers.
+    siblings: Arc<Pools>,
+    /// Whether a connection can outlive its exchange here.
+    keeps: bool,
+    idle: Lock<IdleConnections>,
+    pub http2: Http2Pool,
+}
+
+/// The pools of all workers.
+#[derive(Debug, Default)]
+pub struct Pools(Lock<Vec<Weak<Pool>>>);
+
+impl Pools {
+    /// Registers a pool.
+    pub fn add(&self, pool: &Arc<Pool>) {
+        self.0.lock().push(Arc::downgrade(pool));
+    }
+
+    /// The pools of the workers that run.
+    pub fn all(&self) -> Vec<Arc<Pool>> {
+        self.0.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Pool {
+    /// A pool that keeps connections.
+    pub fn new(
+        current: Arc<ArcSwap<ConfigSnapshot>>,
+        memory: Arc<BodyMemory>,
+        siblings: &Arc<Pools>,
+    ) -> Arc<Self> {
+        Self::build(current, memory, siblings, true)
+    }
+
+    /// A pool that keeps nothing.
+    pub fn keeping_none(
+        current: Arc<ArcSwap<ConfigSnapshot>>,
+        memory: Arc<BodyMemory>,
+        siblings: &Arc<Pools>,
+    ) -> Arc<Self> {
+        Self::build(current, memory, siblings, false)
+    }
+
+    fn build(
+        current: Arc<ArcSwap<ConfigSnapshot>>,
+        memory: Arc<BodyMemory>,
+        siblings: &Arc<Pools>,
+        keeps: bool,
+    ) -> Arc<Self> {
+        let siblings = Arc::clone(siblings);
+        let http2 = Http2Pool::new();
+        Arc::new(Self { current, memory, siblings, keeps, idle: Lock::default(), http2 })
+    }
+
+    /// Whether a connection can outlive its exchange here.
+    pub fn keeps(&self) -> bool {
+        self.keeps && self.current.load().config.max_idle > 0
+    }
+
+    /// The memory that requests may hold.
+    pub const fn memory(&self) -> &Arc<BodyMemory> {
+        &self.memory
+    }
+
+    /// An idle connection to `origin`, for a request with these `loop_tokens` (the identifiers of
+    /// the proxies that it has passed, to find loops over parent proxies), with the pool that it
+    /// belongs to: one of this pool, or, when this pool has had none lately, one of another
+    /// worker's. To wake that worker's thread costs little beside a TLS handshake, and more than a
+    /// connection without one.
+    pub fn take_any(
+        self: &Arc<Self>,
+        origin: &Origin,
+        loop_tokens: &LoopTokens,
+    ) -> Option<(Box<Http1Connection>, Weak<Self>)> {
+        match self.take(origin, loop_tokens) {
+            Some(connection) => Some((connection, Arc::downgrade(self))),
+            None => self.borrow(origin, loop_tokens),
+        }
+    }
+
+    fn borrow(
+        &self,
+        origin: &Origin,
+        loop_tokens: &LoopTokens,
+    ) -> Option<(Box<Http1Connection>, Weak<Self>)> {
+        let may_borrow =
+            self.keeps && origin.scheme() == Scheme::Https && self.idle.lock().may_borrow(origin);
+        if !may_borrow {
+            return None;
+        }
+        let pools = self.siblings.all();
+        let others = pools.iter().filter(|pool| !std::ptr::eq(&***pool, self));
+        let mut idle =
+            others.filter_map(|pool| Some((pool.take(origin, loop_tokens)?, Arc::downgrade(pool))));
+        let borrowed = idle.next()?;
+        self.idle.lock().note_borrowed(origin);
+        Some(borrowed)
+    }
+
+    /// The connection to `origin` that became idle last, has not idled too long, and may still be
+    /// used. Those that may not are closed.
+    fn take(&self, origin: &Origin, loop_tokens: &LoopTokens) -> Option<Box<Http1Connection>> {
+        let now = clock::monotonic();
+        self.idle.lock().take(origin, loop_tokens, &self.current.load(), now)
+    }
+
+    /// Keeps an idle connection, if there is room for it and memory for its buffer.
+    pub fn keep(&self, origin: &Origin, mut connection: Box<Http1Connection>) {
+        if connection.closes_when_idle() || connection.has_large_buffer() && !self.memory.is_ample()
+        {
+            return;
+        }
+        connection.park();
+        if self.make_room() {
+            self.idle.lock().put(origin, connection, clock::monotonic());
+        }
+    }
+
+    /// Keeps a connection that can be shared, if there is room for it.
+    pub fn keep_shared(&self, origin: &Origin, connection: &Http2Connection) {
+        if self.make_room() {
+            self.http2.keep(origin, connection);
+        }
+    }
+
+    /// Makes room for one more connection by a sweep, if need be; whether there is room.
+    fn make_room(&self) -> bool {
+        if !self.keeps {
+            return false;
+        }
+        let idle_max = self.current.load().config.max_idle;
+        if self.len() >= idle_max {
+            self.sweep();
+        }
+        self.len() < idle_max
+    }
+
+    fn len(&self) -> usize {
+        self.idle() + self.http2.len()
+    }
+
+    /// Idle connections of HTTP/1.1.
+    pub fn idle(&self) -> usize {
+        self.idle.lock().len()
+    }
+
+    /// Closes connections that have idled too long or that their origin has closed.
+    pub fn sweep(&self) {
+        let now = clock::monotonic();
+        let timeout = self.current.load().config.idle_timeout;
+        self.idle.lock().sweep(now, timeout);
+        self.http2.sweep(now, timeout);
+    }
+}
+
+/// The idle connections of one worker.
+#[derive(Debug, Default)]
+pub struct IdleConnections {
+    /// An origin keeps its entry until the next sweep when its last connection is taken: the worker
+    /// will have a connection to it again.
+    by_origin: HashMap<Origin, VecDeque<IdleConnection>>,
+    /// How often a connection was borrowed from another worker since the last sweep.
+    borrowed: HashMap<Origin, u32>,
+    len: usize,
+}
+
+/// A connection, and since when it is idle.
+#[derive(Debug)]
+struct IdleConnection {
+    connection: Box<Http1Connection>,
+    since: Instant,
+}
+
+impl IdleConnections {
+    /// The number of connections.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes the connection to `origin` that became idle last, has not idled too long, and may
+    /// still be used. Closes those that may not.
+    pub fn take(
+        &mut self,
+        origin: &Origin,
+        loop_tokens: &LoopTokens,
+        current: &Arc<ConfigSnapshot>,
+        now: Instant,
+    ) -> Option<Box<Http1Connection>> {
+        let connections = self.by_origin.get_mut(origin)?;
+        while let Some(last) = connections.iter().rposition(|it| it.connection.is_for(loop_tokens))
+        {
+            let IdleConnection { mut connection, since } = connections.remove(last)?;
+            self.len -= 1;
+            let time = now.duration_since(since);
+            let is_in_time = connection.may_idle(time, current.config.idle_timeout);
+            if is_in_time && connection.revalidate(origin, current) && connection.check_idle() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// Adds a connection that has just become idle.
+    pub fn put(&mut self, origin: &Origin, connection: Box<Http1Connection>, now: Instant) {
+        if connection.has_loop_tokens() {
+            self.make_room_with_loop_tokens(origin);
+        }
+        self.len += 1;
+        let entry = IdleConnection { connection, since: now };
+        match self.by_origin.get_mut(origin) {
+            Some(connections) => connections.push_back(entry),
+            None => {
+                self.by_origin.insert(origin.clone(), VecDeque::from([entry]));
+            }
+        }
+    }
+
+    /// Closes the longest idle of the connections with loop tokens, if there are too many of them.
+    fn make_room_with_loop_tokens(&mut self, origin: &Origin) {
+        let Some(connections) = self.by_origin.get_mut(origin) else { return };
+        let has_tokens = |entry: &IdleConnection| entry.connection.has_loop_tokens();
+        let count = connections.iter().filter(|entry| has_tokens(entry)).count();
+        if count >= LOOP_TOKEN_CONNECTIONS_MAX
+            && let Some(first) = connections.iter().position(has_tokens)
+        {
+            connections.remove(first);
+            self.len -= 1;
+        }
+    }
+
+    /// Whether a connection to `origin` may be borrowed: there has been none here lately, and not
+    /// too many were borrowed.
+    pub fn may_borrow(&self, origin: &Origin) -> bool {
+        let has_enough = |times: &u32| *times >= BORROWED_MAX;
+        !self.by_origin.contains_key(origin) && !self.borrowed.get(origin).is_some_and(has_enough)
+    }
+
+    /// Counts one borrowed connection.
+    pub fn note_borrowed(&mut self, origin: &Origin) {
+        *self.borrowed.entry(origin.clone()).or_default() += 1;
+    }
+
+    /// Closes connections that have idled for `timeout` or that their origin has closed.
+    pub fn sweep(&mut self, now: Instant, timeout: Duration) {
+        self.by_origin.retain(|_, connections| {
+            connections.retain_mut(|IdleConnection { connection, since }| {
+                connection.may_idle(now.duration_since(*since), timeout) && connection.check_idle()
+            });
+            !connections.is_empty()
+        });
+        self.borrowed = HashMap::default();
+        self.len = self.by_origin.values().map(VecDeque::len).sum();
+    }
+}

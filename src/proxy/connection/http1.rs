@@ -13,7 +13,7 @@ use super::client_io::ClientIo;
 use super::client_stream::ClientStream;
 use super::responder::respond_to;
 use super::service::{Limits, Service};
-use crate::egress::limits::HYPER_HEADERS_MAX;
+use crate::egress::config::HYPER_HEADERS_MAX;
 use crate::proxy::connection::state::connection_context::ConnectionContext;
 use crate::proxy::connection::state::connection_state::AfterUpgrade;
 use crate::proxy::connection::state::drain::wait_for_drain;

@@ -16,7 +16,7 @@ use super::http2_stall::StallWatch;
 use super::responder::respond_to;
 use super::service::{Limits, Service};
 use crate::clients::MemoryPermit;
-use crate::egress::limits::HTTP2_SEND_BUFFER_BYTES;
+use crate::egress::config::HTTP2_SEND_BUFFER_BYTES;
 use crate::proxy::connection::state::connection_context::ConnectionContext;
 use crate::proxy::connection::state::connection_state::ConnectionState;
 use crate::proxy::connection::state::drain::wait_for_drain;

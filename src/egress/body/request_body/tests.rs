@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::*;
-use crate::egress::limits::{
+use crate::egress::config::{
     ORIGIN_READ_SMALL_BYTES, ORIGIN_WAITING_BYTES_MAX, ORIGIN_WAITING_SMALL_BYTES,
 };
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use super::*;
-use crate::egress::dns::system::DNS_ADDRESSES_MAX;
+use crate::runtime::clock;
 use crate::types::client_key::ClientKey;
 
 const SHORT: Duration = Duration::from_millis(50);
