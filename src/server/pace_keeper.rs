@@ -15,8 +15,8 @@ use crate::pace::{KeptLane, Lanes};
 use crate::runtime::clock::{Clock, Uptime, monotonic, uptime};
 use crate::runtime::lock::Lock;
 use crate::store::Store;
+use crate::store::disk::config::STORE_CLOSE_TIMEOUT;
 use crate::store::disk::{KeptPace, KeptRow};
-use crate::store::limits::STORE_CLOSE_TIMEOUT;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 

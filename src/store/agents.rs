@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use super::answer::Answer;
-use super::states::States;
+use super::answer::{Answer, States};
 use crate::policy::profile::Profile;
 use crate::policy::state::{RobotsState, Unreachable};
 use crate::store::fetch::{FetchIdentity, FetchRobots};

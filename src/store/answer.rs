@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::states::{Read, States, apply, find};
+use super::fetch::Validators;
 use crate::policy::access::{AccessResult, Cause, CompletedFetch, NetworkFailure, Snapshot};
 use crate::policy::profile::Profile;
-use crate::policy::state::{RobotsState, Unreachable};
-use crate::store::fetch::Validators;
+use crate::policy::state::{Circumstances, RobotsState, Unreachable};
+use crate::robots::{Dialect, RobotsTxt};
 use crate::types::timestamp::Timestamp;
 
 /// What fetches as one identity got.
@@ -37,7 +37,7 @@ impl Answer {
         let fetched = self.unless_page(fetched);
         let Making { jitter, site_up, read } = *making;
         for (state, profile) in &mut self.states {
-            *state = Arc::new(apply(state, profile, &fetched, jitter, site_up, read));
+            *state = Arc::new(apply_to_states(state, profile, &fetched, jitter, site_up, read));
         }
         self.remember(fetched);
     }
@@ -133,7 +133,7 @@ impl Answer {
         &self,
         profile: &Arc<Profile>,
     ) -> Option<&(Arc<RobotsState>, Arc<Profile>)> {
-        find(&self.states, profile)
+        find_state(&self.states, profile)
     }
 
     /// Its state under `profile`, if that decides at `now`.
@@ -194,7 +194,7 @@ impl Answer {
     ) -> RobotsState {
         let Making { jitter, site_up, read } = *making;
         let apply = |state: RobotsState, fetched: &CompletedFetch| {
-            apply(&state, profile, fetched, jitter, site_up, read)
+            apply_to_states(&state, profile, fetched, jitter, site_up, read)
         };
         let state = self.good.iter().fold(RobotsState::Unknown, apply);
         let state = match outage {
@@ -212,4 +212,36 @@ fn snapshot(fetched: &CompletedFetch) -> Option<&Arc<Snapshot>> {
         AccessResult::Successful { snapshot, .. } => Some(snapshot),
         _ => None,
     }
+}
+
+/// One state per profile.
+pub(super) type States = Vec<(Arc<RobotsState>, Arc<Profile>)>;
+
+/// Parses a file in a dialect, or returns the parsed file from the cache.
+pub(super) type Read<'a> = &'a dyn Fn(&Snapshot, &Dialect) -> Arc<RobotsTxt>;
+
+/// The state for `profile`, with that.
+pub(super) fn find_state<'a>(
+    states: &'a States,
+    profile: &Arc<Profile>,
+) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
+    // Profiles are created once and shared, so pointers are nearly always equal.
+    let same = |(_, known): &&(_, Arc<Profile>)| Arc::ptr_eq(known, profile);
+    let equal = |(_, known): &&(_, Arc<Profile>)| known == profile;
+    states.iter().find(same).or_else(|| states.iter().find(equal))
+}
+
+/// The state after `fetched`.
+pub(super) fn apply_to_states(
+    state: &RobotsState,
+    profile: &Profile,
+    fetched: &CompletedFetch,
+    jitter: f64,
+    site_up: bool,
+    read: Read<'_>,
+) -> RobotsState {
+    let circumstances = Circumstances { now: fetched.at, jitter, site_up };
+    state.after(profile, &fetched.result, &circumstances, |snapshot| {
+        read(snapshot, &profile.dialect)
+    })
 }

@@ -5,19 +5,18 @@
 //! where it is known that agents get the same; where they do not, each goes by its own answer. So
 //! what one agent gets decides for no other.
 
+use std::mem::size_of;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::agents::{AgentAnswer, AgentAnswers, Asker, due};
-use super::answer::{Answer, Making};
-use super::entry_view::{Course, View, Whom};
-use super::states::{Read, find};
+use super::answer::{Answer, Making, Read, States, find_state};
+use super::fetch::{FetchIdentity, Validators};
 use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
 use crate::engine::LeaseToken;
-use crate::policy::access::CompletedFetch;
+use crate::policy::access::{CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
-use crate::store::fetch::{FetchIdentity, Validators};
 use crate::types::client_key::ClientKey;
 use crate::types::timestamp::Timestamp;
 
@@ -264,7 +263,7 @@ impl Entry {
         if entry.has_state_for(profile) {
             return entry;
         }
-        if find(&self.common.states, profile).is_none()
+        if find_state(&self.common.states, profile).is_none()
             && entry.common.states.len() >= PROFILES_PER_ORIGIN_MAX
         {
             entry.drop_first_profile();
@@ -289,7 +288,7 @@ impl Entry {
     /// Whether every agent has a state for `profile`.
     pub(super) fn has_state_for(&self, profile: &Arc<Profile>) -> bool {
         let agents = self.agents.iter().flat_map(|agents| agents.states());
-        agents.chain([&self.common.states]).all(|states| find(states, profile).is_some())
+        agents.chain([&self.common.states]).all(|states| find_state(states, profile).is_some())
     }
 }
 
@@ -300,5 +299,161 @@ fn stands_in(state: &RobotsState) -> bool {
         RobotsState::Unavailable { cause, copy: None, .. } => cause.says_there_is_none(),
         RobotsState::Unknown => false,
         _ => true,
+    }
+}
+
+/// Bytes that an origin takes in memory beside its entry: its key, its place in the table and in
+/// the list by last use.
+const STORE_KEY_BYTES: usize = 256;
+/// Bytes that a shared allocation takes in the tables that find it and count its uses: a row in two
+/// tables that may be half empty.
+const STORE_SHARED_BYTES: usize = 128;
+/// Bytes that an allocation takes beside its content: the allocator's own, rounding, and the count
+/// of its owners.
+const STORE_PIECE_BYTES: usize = 48;
+
+/// An allocation that several entries may share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    /// Its address, which identifies it as long as an entry holds it.
+    pub(super) place: usize,
+    pub(super) bytes: usize,
+}
+
+impl Shared {
+    /// Includes the map entry that counts its uses.
+    pub(super) const fn weight(&self) -> usize {
+        self.bytes + STORE_SHARED_BYTES
+    }
+}
+
+impl Entry {
+    /// Bytes of memory that no other entry shares, approximately: the counted allocations and their
+    /// overhead.
+    pub(super) fn own_weight(&self) -> usize {
+        let fetched = |fetched: &CompletedFetch| {
+            size_of::<CompletedFetch>()
+                + piece(fetched.url.len())
+                + piece(fetched.capture.json.len())
+        };
+        let file = |snapshot: &Arc<Snapshot>| {
+            let fields = [&snapshot.content_type, &snapshot.etag, &snapshot.last_modified];
+            let fields = fields.into_iter().flatten().map(|value| piece(value.len()));
+            piece(size_of::<Snapshot>()) + piece(snapshot.url.len()) + fields.sum::<usize>()
+        };
+        let state = size_of::<(Arc<RobotsState>, Arc<Profile>)>() + piece(size_of::<RobotsState>());
+        let of_answer = |answer: &Answer| {
+            let facts = answer.good.iter().chain(answer.failed.as_deref()).map(fetched);
+            let file = answer.snapshot().map_or(0, file);
+            facts.sum::<usize>() + file + piece(answer.states.len() * state)
+        };
+        // Includes the short identity, in an allocation of its own.
+        let agents = self.agents.as_ref().map_or(0, |agents| agents.0.len());
+        let of_agents = agents * (size_of::<AgentAnswer>() + 3 * STORE_PIECE_BYTES);
+        let answers: usize = self.answers().map(of_answer).sum();
+        STORE_KEY_BYTES + piece(size_of::<Self>()) + answers + of_agents
+    }
+
+    /// What other entries may share: the files as received, and as parsed in each dialect.
+    pub(super) fn shared(&self) -> impl Iterator<Item = Shared> {
+        self.answers().flat_map(|answer| {
+            let body = answer.snapshot().map(|snapshot| Shared {
+                place: snapshot.body.as_ptr().addr(),
+                bytes: piece(snapshot.body.len()),
+            });
+            let copies = answer.states.iter().filter_map(|(state, _)| state.copy());
+            let rules = copies.map(|copy| Shared {
+                place: Arc::as_ptr(&copy.rules).addr(),
+                bytes: piece(copy.rules.weight()),
+            });
+            body.into_iter().chain(rules)
+        })
+    }
+
+    /// Bytes of everything, as if nothing were shared.
+    pub(super) fn weight(&self) -> usize {
+        self.own_weight() + self.shared().map(|shared| shared.bytes).sum::<usize>()
+    }
+
+    /// The most bytes that it adds to the memory.
+    pub(super) fn own_weight_and_shared(&self) -> usize {
+        self.own_weight() + self.shared().map(|shared| shared.weight()).sum::<usize>()
+    }
+}
+
+/// An allocation of this size, with its overhead.
+const fn piece(bytes: usize) -> usize {
+    bytes + STORE_PIECE_BYTES
+}
+
+/// The part of an entry that holds for one agent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View<'a> {
+    answer: &'a Answer,
+    /// The agent, if this holds for it alone; else it is the common copy, or of the whole site.
+    pub(super) only_agent: Option<&'a FetchIdentity>,
+}
+
+/// Whom a robots.txt is fetched as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// The agent that is judged.
+    Agent,
+    /// This program alone.
+    Common,
+}
+
+/// What follows for a lookup.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Course<'a> {
+    /// This decides; near the end of its time it is fetched again.
+    Known(View<'a>, Option<Whom>),
+    /// The agent is the first that asks, unless another is about to.
+    First,
+    Fetch(Whom),
+    /// The file was fetched for other agents a moment ago, and failed; nothing stands in.
+    BackOff,
+}
+
+impl<'a> View<'a> {
+    pub(super) const fn of_common(answer: &'a Answer) -> Self {
+        Self { answer, only_agent: None }
+    }
+
+    pub(super) fn of_agent(agent: &'a AgentAnswer) -> Self {
+        let AgentAnswer { identity, answer, .. } = agent;
+        Self { answer, only_agent: (!answer.is_of_site()).then_some(identity) }
+    }
+
+    /// One state per profile.
+    pub(super) const fn states(&self) -> &'a States {
+        &self.answer.states
+    }
+
+    /// The last fetch, if it returned no file.
+    pub(super) const fn failed(&self) -> Option<&'a Arc<CompletedFetch>> {
+        self.answer.failed.as_ref()
+    }
+
+    pub(super) const fn answer(&self) -> &'a Answer {
+        self.answer
+    }
+
+    pub(super) fn state(
+        &self,
+        profile: &Arc<Profile>,
+    ) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
+        self.answer.state(profile)
+    }
+}
+
+impl Course<'_> {
+    /// Whether a fetch as `whom` is in order.
+    pub(super) fn is_fetch_as(&self, whom: Whom) -> bool {
+        match self {
+            Self::Fetch(own) => *own == whom,
+            Self::First => true,
+            Self::Known(..) | Self::BackOff => false,
+        }
     }
 }

@@ -5,22 +5,26 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use tokio::time::sleep;
 
-use super::agents::AGENTS_PER_ORIGIN_MAX;
+use super::agents::{AGENTS_PER_ORIGIN_MAX, Asker};
 use super::answer::Answer;
-use super::entries::Entries;
-use super::entry::Entry;
-use super::persisted::{Digest, Persisted};
-use super::published_entry::PublishedEntry;
-use super::report::EngineReport;
+use super::counters::{Counters, EngineReport};
+use super::entries::{Entries, LockedEntries};
+use super::entry::{Course, Entry};
+use super::fetch::{FetchIdentity, FetchRobots};
+use super::fetch_listener::{ListenerSlot, Subscribers};
+use super::origin_robots::Undecided;
+use super::persisted::{Digest, Persisted, PublishedEntry};
+use super::single_flight::SingleFlight;
 use crate::engine::{
     CLOCK_OFFSET_MAX_MICROS, Engine, LeaseToken, LookupOutcome, LookupRequest, LookupResponse,
     PublishRequest,
 };
 use crate::pace::KeptHold;
 use crate::policy::profile::Profile;
-use crate::runtime::clock::monotonic;
+use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
@@ -300,7 +304,56 @@ async fn restore(
 
 /// From 0 to 1.
 fn random() -> f64 {
-    super::entry_builder::jitter()
+    super::entries::jitter()
+}
+
+/// The fetches in flight by origin and identity.
+type Flights = SingleFlight<Origin, FetchIdentity, Arc<Entry>, Undecided>;
+
+/// The entries, the fetches in flight that renew them, and what these are made and reported with.
+///
+/// Flights are not part of the entries: evicting one must not start a second fetch. A lookup, and a
+/// flight that completes, hold the lock of the entries while they use the flights, so the new entry
+/// and the end of its flight become visible together.
+pub(super) struct StoreCore {
+    pub(super) entries: Arc<Entries>,
+    pub(super) flights: Arc<Flights>,
+    pub(super) fetcher: ArcSwap<Arc<dyn FetchRobots>>,
+    pub(super) engine: FetchCoordinator,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) counters: Counters,
+    pub(super) subscribers: Subscribers,
+    pub(super) listener: ListenerSlot,
+}
+
+impl StoreCore {
+    /// The identity of a fetch for `agent`.
+    pub(super) fn identity(&self, agent: Option<&str>) -> FetchIdentity {
+        self.fetcher.load().identity(agent)
+    }
+
+    /// What `entry` says to a request for the agent with that identity of a fetch.
+    pub(super) fn course<'a>(
+        &self,
+        entry: &'a Entry,
+        profile: &Arc<Profile>,
+        (agent, client): (&FetchIdentity, &ClientKey),
+    ) -> Course<'a> {
+        let is_common = self.identity(None) == *agent;
+        let asker = Asker::Identity { own: agent, is_common };
+        entry.course(asker, profile, self.clock.wall(), || client.clone())
+    }
+
+    /// The entry of `origin` in memory, or the one of the last fetch that completed while others
+    /// are in flight.
+    pub(super) fn newest(
+        &self,
+        entries: &mut LockedEntries,
+        origin: &Origin,
+    ) -> Option<Arc<Entry>> {
+        let in_memory = entries.memory.get(origin).cloned();
+        in_memory.or_else(|| self.flights.last_value(origin))
+    }
 }
 
 #[cfg(test)]

@@ -5,13 +5,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::agents::Asker;
-use super::entry::Entry;
-use super::entry_view::{Course, Whom};
+use super::entry::{Course, Entry, Whom};
 use super::fetch::{FetchIdentity, FetchRequest};
-use super::fetch_task::FetchOrder;
+use super::fetch_coordinator::StoreCore;
+use super::fetch_task::{FetchOrder, PendingFetch};
 use super::origin_robots::{OriginRobots, Undecided};
-use super::pending_fetch::PendingFetch;
-use super::store_core::StoreCore;
 use crate::clients::Client;
 use crate::policy::profile::Profile;
 use crate::types::origin::Origin;

@@ -26,43 +26,27 @@
 
 mod agents;
 mod answer;
-mod applied_fetch;
-mod background;
-mod changes;
-mod config;
-mod convert;
 mod counters;
 pub mod disk;
 mod entries;
 mod entry;
-mod entry_builder;
-mod entry_size;
-mod entry_view;
 pub mod fetch;
-mod fetch_completion;
 mod fetch_coordinator;
 mod fetch_listener;
 mod fetch_task;
-pub mod limits;
 mod lookup;
 mod memory;
 mod origin_robots;
-mod parse_cache;
-mod pending_fetch;
 mod persisted;
-mod published_entry;
-mod report;
 mod single_flight;
-mod states;
-mod store_core;
-mod subscribers;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
@@ -71,28 +55,23 @@ use crate::engine::Engine;
 use crate::policy::profile::Profile;
 use crate::runtime::clock::{self, Clock, monotonic};
 use crate::types::origin::Origin;
-pub use changes::Changes;
-pub use config::Config;
 use counters::Counters;
-pub use counters::Stats;
+pub use counters::{EngineReport, Report, Stats};
 use disk::Disk;
 pub use disk::Health;
 use entries::Entries;
 use fetch::FetchRobots;
-use fetch_coordinator::FetchCoordinator;
-use fetch_listener::ListenerSlot;
+use fetch_coordinator::{FetchCoordinator, StoreCore};
 pub use fetch_listener::{FetchEvent, FetchListener, StateChange};
+use fetch_listener::{ListenerSlot, Mailbox, Subscribers};
 use lookup::{Attempt, Lookup};
 use memory::Memory;
 pub use origin_robots::{OriginRobots, Undecided, WeakOriginRobots};
 pub use persisted::{
     Digest, Failed, FieldValue, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
+    PublishedEntry,
 };
-pub use published_entry::PublishedEntry;
-pub use report::{EngineReport, Report};
-use single_flight::SingleFlight;
-use store_core::StoreCore;
-use subscribers::Subscribers;
+use single_flight::{SingleFlight, queue};
 
 /// The store of the process, shared by all workers.
 pub struct Store {
@@ -270,5 +249,109 @@ impl fmt::Debug for Store {
             .field("config", &self.config.load())
             .field("stats", &self.stats())
             .finish_non_exhaustive()
+    }
+}
+
+/// The bounds of the store.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Entries in memory.
+    pub entries_max: NonZeroUsize,
+    /// Bytes of the entries in memory.
+    pub bytes_max: usize,
+    /// Concurrent fetches.
+    pub fetches_max: usize,
+    /// Fetches waiting for a permit.
+    pub queue_max: usize,
+    /// Requests waiting for a fetch.
+    pub waiters_max: usize,
+    /// How long a fetch runs undisturbed while others wait for its permit.
+    pub busy_wait: Duration,
+    /// How long a request waits for a fetch, including the queue. A little more than the fetch's
+    /// own timeout, so that the request gets its result.
+    pub wait: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            entries_max: NonZeroUsize::new(1_000_000).expect("it is not zero"),
+            bytes_max: 256 * 1024 * 1024,
+            fetches_max: 256,
+            queue_max: 4096,
+            waiters_max: 16_384,
+            busy_wait: Duration::from_secs(2),
+            wait: Duration::from_millis(10_500),
+        }
+    }
+}
+
+impl Config {
+    /// The bounds of flights. They include those queued for a permit, and those that fetch, or read
+    /// the disk, for a waiting request.
+    const fn flights(&self) -> single_flight::Bounds {
+        single_flight::Bounds {
+            max: self.queue_max.saturating_add(self.waiters_max),
+            queue: queue::Bounds {
+                max: self.fetches_max,
+                queue_max: self.queue_max,
+                busy_wait: self.busy_wait,
+            },
+        }
+    }
+}
+
+// Notifies long-lived work (such as tunnels) of changes to the origin's rules, under which it was
+// permitted.
+
+/// A subscription to changes of an origin; ends when dropped.
+pub struct Changes {
+    core: Arc<StoreCore>,
+    origin: Origin,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Changes {
+    /// Subscribes to what becomes known of `origin`. The first change is what is known now.
+    fn of(core: &Arc<StoreCore>, origin: &Origin) -> Self {
+        let mailbox = Arc::default();
+        let changes = Self { core: Arc::clone(core), origin: origin.clone(), mailbox };
+        core.subscribers.add(origin, &changes.mailbox);
+        // A fetch may have completed since the work was permitted.
+        let entry = core.entries.lock().memory.peek(origin).cloned();
+        if let Some(entry) = entry {
+            changes.mailbox.deliver_first(entry);
+        }
+        changes
+    }
+
+    /// Waits for the next change and returns what is then known under `profile`, for an agent with
+    /// this product token.
+    pub async fn next(
+        &self,
+        profile: &Arc<Profile>,
+        agent: Option<&str>,
+        client: &Client,
+    ) -> OriginRobots {
+        let lookup = Lookup::new(&self.core, &self.origin, profile, agent, client);
+        loop {
+            let entry = self.mailbox.next().await;
+            // An entry that is already due decides nothing.
+            if let Some(known) = lookup.derive(&entry) {
+                return known;
+            }
+        }
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        self.core.subscribers.remove(&self.origin, &self.mailbox);
+    }
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes").field("origin", &self.origin).finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::entry_view::View;
+use super::entry::View;
 use super::single_flight::queue::CancelReason;
 use crate::egress;
 use crate::policy::access::CompletedFetch;

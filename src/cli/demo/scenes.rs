@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use Expect::{Denied, Forwarded};
+
 use super::crawler;
 use super::origin::Reply;
 use super::stage::{CRAWLER, Expect, Stage};
-use crate::store::limits::ROBOTS_TXT_BYTES;
-
-use Expect::{Denied, Forwarded};
+use crate::store::disk::config::ROBOTS_TXT_BYTES;
 
 const BY_RULE: &str = "disallow_rule";
 const UNREACHABLE: &str = "robots_unreachable";

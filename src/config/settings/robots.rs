@@ -5,19 +5,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::names::ContactUrl;
-use crate::config::names::FetchAs;
+use crate::config::names::{ContactUrl, FetchAs};
 use crate::config::units::{self, bytes};
 use crate::policy::mode::Mode;
-use crate::policy::profile::Access;
-use crate::policy::profile::Meaning;
-use crate::policy::profile::Obedience;
-use crate::policy::profile::OutageCopy;
-use crate::policy::profile::{Profile, ProfileName};
+use crate::policy::profile::{Access, Meaning, Obedience, OutageCopy, Profile, ProfileName};
 use crate::robots::Spellings;
 use crate::store;
+use crate::store::disk::config::{
+    ROBOTS_TXT_BYTES, STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN,
+};
 use crate::store::fetch::{self, FetchIdentity};
-use crate::store::limits::{ROBOTS_TXT_BYTES, STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN};
 
 /// The time between the end of a fetch's timeout and the answer to the requests that wait for it.
 const FETCH_GRACE: Duration = Duration::from_millis(500);

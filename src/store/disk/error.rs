@@ -1,8 +1,18 @@
 //! Errors of the database file.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::audit::limits::EVIDENCE_BYTES_MAX;
+use crate::store::persisted::Digest;
 
 /// Why the file cannot be used at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,4 +85,100 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, DiskError>) -> Result<
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(DiskError::Io("the database panicked; the file may be damaged".into()))
     })
+}
+
+/// The state of the store on disk, for metrics and readiness.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// Whether a disk store is configured.
+    pub enabled: bool,
+    /// Why it cannot be used at present.
+    pub failing: Option<String>,
+    /// Origins in the file.
+    pub entries: u64,
+    /// Bytes of content, without the database's overhead.
+    pub bytes: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Origins written or removed by this process.
+    pub writes: u64,
+    /// Origins waiting to be written.
+    pub pending: u64,
+    /// Origins dropped from the full write queue.
+    pub dropped: u64,
+    /// Origins evicted to keep the file within its limit.
+    pub evicted: u64,
+    /// Origins whose stored data was invalid.
+    pub broken: u64,
+    /// How often the file failed.
+    pub errors: u64,
+    /// Lookups.
+    pub loads: u64,
+    /// Lookups that found the origin.
+    pub load_hits: u64,
+}
+
+/// The first byte is the encoding of the rest.
+const PLAIN: u8 = 0;
+const GZIP: u8 = 1;
+
+/// Content up to this size is stored uncompressed: a compressor clears half a megabyte before it
+/// begins, and most files and captures are shorter.
+const PLAIN_BYTES_MAX: usize = 1024;
+
+pub(super) fn encode_blob(content: &[u8]) -> Vec<u8> {
+    if content.len() <= PLAIN_BYTES_MAX {
+        return plain(content);
+    }
+    let mut encoder = GzEncoder::new(vec![GZIP], Compression::fast());
+    match encoder.write_all(content).and_then(|()| encoder.finish()) {
+        Ok(gzip) if gzip.len() <= content.len() => gzip,
+        _ => plain(content),
+    }
+}
+
+fn plain(content: &[u8]) -> Vec<u8> {
+    [&[PLAIN], content].concat()
+}
+
+/// The content, if it matches its digest.
+pub(super) fn decode_blob(stored: &[u8], digest: &Digest) -> Option<Bytes> {
+    let content = match stored.split_first()? {
+        (&PLAIN, content) => content.to_vec(),
+        (&GZIP, gzip) => {
+            let mut content = Vec::new();
+            GzDecoder::new(gzip).take(EVIDENCE_BYTES_MAX).read_to_end(&mut content).ok()?;
+            content
+        }
+        _ => return None,
+    };
+    (Sha256::digest(&content)[..] == digest.0).then(|| content.into_boxed_slice().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_comes_back_or_nothing_does() {
+        for content in
+            [&b""[..], b"user-agent: *\n", &b"disallow: /\n".repeat(1000), &[0x5a; 70_000]]
+        {
+            let digest = Digest(Sha256::digest(content).into());
+            let mut stored = encode_blob(content);
+            assert!(stored.len() <= content.len() + 1);
+            assert_eq!(decode_blob(&stored, &digest).as_deref(), Some(content));
+            for at in [0, stored.len() / 2, stored.len() - 1] {
+                stored[at] ^= 0x10;
+                assert_ne!(decode_blob(&stored, &digest).as_deref(), Some(&b"something else"[..]));
+                let whole = decode_blob(&stored, &digest);
+                assert!(whole.is_none_or(|found| found == content), "a changed byte is noticed");
+                stored[at] ^= 0x10;
+            }
+            assert_eq!(
+                decode_blob(&stored[..stored.len() - 1], &digest).filter(|it| it != content),
+                None
+            );
+        }
+    }
 }

@@ -6,14 +6,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
-use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableError};
+use redb::{
+    Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
+    TableError, WriteTransaction,
+};
 
-use super::super::convert::Blobs;
-use super::super::persisted::Persisted;
-use super::blob;
-use super::error::DiskError;
-use super::migrate::{self, SCHEMA_VERSION};
+use super::error::{self, DiskError};
 use super::tables::{BLOBS, BYTES, META, ORIGINS, SCHEMA, Tables, Totals, checksum};
+use crate::store::persisted::{Blobs, Persisted};
 
 /// Pages of the store that are held in memory.
 const STORE_CACHE_BYTES: usize = 16 << 20;
@@ -64,7 +64,7 @@ impl DatabaseFile {
                 "its schema is version {newer}, and this courtesy knows {SCHEMA_VERSION}"
             ))),
             older => self.write(|tables, transaction| {
-                migrate::from(older.unwrap_or(SCHEMA_VERSION), tables, transaction)
+                migrate_from(older.unwrap_or(SCHEMA_VERSION), tables, transaction)
             }),
         }
     }
@@ -112,7 +112,7 @@ impl DatabaseFile {
         let mut blobs = Blobs::new();
         for digest in persisted.digests() {
             let stored = table.get(&digest.0)?;
-            match stored.and_then(|stored| blob::decode(stored.value(), &digest)) {
+            match stored.and_then(|stored| error::decode_blob(stored.value(), &digest)) {
                 Some(content) => blobs.insert(digest, content),
                 None => return Ok(Some(Row::Broken)),
             };
@@ -184,4 +184,49 @@ impl DatabaseFile {
 fn checked(origin: &str, sum: &[u8; 32], json: &[u8]) -> Option<Persisted> {
     let whole = checksum(origin, json) == *sum;
     whole.then(|| serde_json::from_slice(json).ok()).flatten()
+}
+
+// Migrates older schemas, one step per version, all in one transaction: a process that is killed
+// meanwhile has changed nothing.
+
+/// The schema of [`super::tables`]. Raise it, and add a step below, whenever an older version would
+/// read the tables wrongly. New members of the JSON need none.
+pub(super) const SCHEMA_VERSION: u64 = 1;
+
+/// Version 0, before any release: origin → JSON without a checksum or an order of writes, and files
+/// as received.
+pub(super) const ORIGINS_0: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("knowledge");
+pub(super) const FILES_0: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("files");
+
+pub(super) fn migrate_from(
+    version: u64,
+    tables: &mut Tables<'_>,
+    transaction: &WriteTransaction,
+) -> Result<(), DiskError> {
+    if version < 1 {
+        to_1(tables, transaction)?;
+    }
+    tables.set_number(SCHEMA, SCHEMA_VERSION)
+}
+
+/// Leaves out what cannot be read: the origin is fetched again.
+fn to_1(tables: &mut Tables<'_>, transaction: &WriteTransaction) -> Result<(), DiskError> {
+    {
+        let origins = transaction.open_table(ORIGINS_0)?;
+        let files = transaction.open_table(FILES_0)?;
+        for row in origins.iter()? {
+            let (origin, json) = row?;
+            let Ok(persisted) = serde_json::from_slice::<Persisted>(json.value()) else { continue };
+            let mut blobs = Blobs::new();
+            for digest in persisted.digests() {
+                if let Some(content) = files.get(&digest.0)? {
+                    blobs.insert(digest, content.value().to_vec().into());
+                }
+            }
+            tables.put(origin.value(), &persisted, &blobs)?;
+        }
+    }
+    transaction.delete_table(ORIGINS_0)?;
+    transaction.delete_table(FILES_0)?;
+    Ok(())
 }

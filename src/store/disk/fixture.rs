@@ -4,8 +4,8 @@ use std::path::Path;
 
 use redb::{Database, ReadableDatabase, ReadableTable};
 
-use super::blob;
-use super::migrate::{FILES_0, ORIGINS_0};
+use super::error;
+use super::file::{FILES_0, ORIGINS_0};
 use super::tables::{BLOBS, META, ORIGINS, SCHEMA};
 use crate::store::persisted::Digest;
 
@@ -24,7 +24,7 @@ pub(in crate::store) fn version_0(path: &Path) -> Result<usize, redb::Error> {
         for row in from.open_table(BLOBS)?.iter()? {
             let (digest, stored) = row?;
             let content =
-                blob::decode(stored.value(), &Digest(*digest.value())).unwrap_or_default();
+                error::decode_blob(stored.value(), &Digest(*digest.value())).unwrap_or_default();
             to.open_table(FILES_0)?.insert(digest.value(), &*content)?;
         }
         to.open_table(META)?.insert(SCHEMA, 0)?;

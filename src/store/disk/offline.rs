@@ -4,11 +4,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::super::report::Report;
 use super::error::{DiskError, OpenError, guarded};
 use super::file::{DatabaseFile, Row};
-use super::pace::forget_hold;
+use super::forget_hold;
 use super::survey::{self, Stats};
+use crate::store::counters::Report;
 use crate::types::origin::Origin;
 
 /// An exclusively opened store.

@@ -5,11 +5,10 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::convert::Blobs;
-use super::super::report::Report;
 use super::error::DiskError;
-use super::file::DatabaseFile;
-use super::migrate::SCHEMA_VERSION;
+use super::file::{DatabaseFile, SCHEMA_VERSION};
+use crate::store::counters::Report;
+use crate::store::persisted::Blobs;
 
 /// Receives what is known of one origin.
 pub type Each<'a> = &'a mut dyn FnMut(Report) -> io::Result<()>;

@@ -4,10 +4,9 @@
 use redb::{ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
 use sha2::{Digest as _, Sha256};
 
-use super::super::convert::Blobs;
 use super::super::persisted::{Digest, Persisted};
-use super::blob;
-use super::error::DiskError;
+use super::error::{self, DiskError};
+use crate::store::persisted::Blobs;
 
 /// Origin → number of its last write, SHA-256 of origin and JSON, [`Persisted`] as JSON.
 pub(super) const ORIGINS: TableDefinition<'_, &str, (u64, &[u8; 32], &[u8])> =
@@ -135,7 +134,7 @@ impl<'a> Tables<'a> {
         let uses = self.uses.get(&digest.0)?.map_or(0, |uses| uses.value());
         self.uses.insert(&digest.0, uses + 1)?;
         if uses == 0 {
-            let stored = blob::encode(content);
+            let stored = error::encode_blob(content);
             self.bytes += blob_bytes(&stored);
             self.blobs.insert(&digest.0, stored.as_slice())?;
         }

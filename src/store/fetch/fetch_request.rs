@@ -1,5 +1,6 @@
 //! The parameters of a fetch, its progress, and the interface of the fetcher.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,11 +8,12 @@ use std::time::Duration;
 
 use http::header::{USER_AGENT, VARY};
 use http::{HeaderMap, HeaderValue};
+use serde::{Deserialize, Serialize};
 
-use super::identity::FetchIdentity;
 use crate::egress::{self, QueueWait};
 use crate::policy::access::CompletedFetch;
-use crate::store::limits::ROBOTS_TXT_BYTES;
+use crate::store::disk::config::ROBOTS_TXT_BYTES;
+use crate::types::agent::is_token;
 use crate::types::client_key::ClientKey;
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
@@ -131,6 +133,103 @@ fn varies_by_agent(headers: &HeaderMap) -> bool {
         .any(|name| name == b"*" || name.eq_ignore_ascii_case(USER_AGENT.as_str().as_bytes()))
 }
 
+// The identity of a fetch: its `User-Agent` (RFC 9110 §10.1.5), which depends only on the judged
+// product token and the settings. No byte of a client's own header is sent, so all clients with
+// the same token cause the same request.
+
+/// This program's own product token.
+const PRODUCT: &str = "courtesy";
+
+/// In bytes. A fetch for a longer token uses this program's identity alone: servers limit header
+/// sizes, and a response to a long header says nothing about the file. The longest token in common
+/// use has 30.
+const TOKEN_BYTES_MAX: usize = 64;
+
+/// The key of responses that hold for one agent. It excludes version and contact, so that an
+/// upgrade does not change an agent's identity. Tokens are case-sensitive, since a server may
+/// distinguish them. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct FetchIdentity(Arc<str>);
+
+impl FetchIdentity {
+    /// The identity for the agent with this product token, or of this program alone without one.
+    pub fn of_agent(token: Option<&str>) -> Self {
+        Self(match token.filter(|_| !Self::is_common(token)) {
+            Some(token) => [token, " ", PRODUCT].concat().into(),
+            None => PRODUCT.into(),
+        })
+    }
+
+    /// Whether the identity for the agent with this product token is that of this program alone.
+    pub fn is_common(token: Option<&str>) -> bool {
+        token.is_none_or(|it| it.len() > TOKEN_BYTES_MAX || !is_token(it) || it == PRODUCT)
+    }
+
+    /// Whether it is the identity for the agent with this product token.
+    pub fn is_of_agent(&self, token: Option<&str>) -> bool {
+        match self.agent() {
+            Some(agent) => token == Some(agent),
+            None => *self.0 == *PRODUCT && Self::is_common(token),
+        }
+    }
+
+    /// The identity that a User-Agent shows: [`Self::user_agent`] without version and contact.
+    pub(in crate::store) fn of_user_agent(text: &str) -> Self {
+        match text.rfind(PRODUCT) {
+            Some(at) if text[at + PRODUCT.len()..].starts_with('/') => {
+                Self(text[..at + PRODUCT.len()].into())
+            }
+            _ => Self(text.into()),
+        }
+    }
+
+    /// The identity for all agents, where the operator has set a fixed User-Agent.
+    pub fn fixed(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The product token of the agent, if the identity contains it.
+    pub fn agent(&self) -> Option<&str> {
+        self.0.strip_suffix(PRODUCT)?.strip_suffix(' ')
+    }
+
+    /// The User-Agent as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The header value, with version and, if set, the operator's `contact`.
+    pub(super) fn user_agent(&self, fixed: Option<&Self>, contact: Option<&str>) -> HeaderValue {
+        let text = match self.0.strip_suffix(PRODUCT) {
+            Some(agent) if fixed != Some(self) => {
+                let contact = contact.map(|url| format!(" (+{url})")).unwrap_or_default();
+                format!("{agent}{PRODUCT}/{}{contact}", env!("CARGO_PKG_VERSION"))
+            }
+            _ => self.0.to_string(),
+        };
+        HeaderValue::try_from(text).expect("tokens and settings are printable ASCII")
+    }
+}
+
+impl From<String> for FetchIdentity {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<FetchIdentity> for String {
+    fn from(identity: FetchIdentity) -> Self {
+        identity.0.as_ref().into()
+    }
+}
+
+impl fmt::Display for FetchIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +253,61 @@ mod tests {
                 lines.iter().map(|line| (VARY, HeaderValue::from_static(line))).collect();
             assert_eq!(varies_by_agent(&headers), expected, "{lines:?}");
         }
+    }
+
+    fn sent(token: Option<&str>, contact: Option<&str>) -> String {
+        let field = FetchIdentity::of_agent(token).user_agent(None, contact);
+        field.to_str().unwrap().replace(env!("CARGO_PKG_VERSION"), "VERSION")
+    }
+
+    #[test]
+    fn the_field_is_the_token_without_version_then_courtesy_and_the_contact() {
+        let url = Some("https://example.com/bot");
+        for (token, contact, expected) in [
+            (Some("ExampleBot"), None, "ExampleBot courtesy/VERSION"),
+            (
+                Some("archive.org_bot"),
+                url,
+                "archive.org_bot courtesy/VERSION (+https://example.com/bot)",
+            ),
+            (None, None, "courtesy/VERSION"),
+            (None, url, "courtesy/VERSION (+https://example.com/bot)"),
+            (Some("courtesy"), None, "courtesy/VERSION"),
+            (Some(""), None, "courtesy/VERSION"),
+            (Some("Example Bot"), None, "courtesy/VERSION"),
+            (Some("B\u{f6}t"), None, "courtesy/VERSION"),
+        ] {
+            assert_eq!(sent(token, contact), expected, "{token:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_is_too_long_is_fetched_for_as_courtesy_alone() {
+        let longest = "a".repeat(TOKEN_BYTES_MAX);
+        assert_eq!(FetchIdentity::of_agent(Some(&longest)).as_str(), format!("{longest} courtesy"));
+        for length in [TOKEN_BYTES_MAX + 1, 9000] {
+            let long = "a".repeat(length);
+            assert_eq!(
+                FetchIdentity::of_agent(Some(&long)),
+                FetchIdentity::of_agent(None),
+                "{length}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_text_that_was_set_is_sent_as_it_is() {
+        for text in ["Fetcher/2 (+https://example.com)", "courtesy", "ExampleBot courtesy"] {
+            let fixed = FetchIdentity::fixed(text);
+            assert_eq!(fixed.user_agent(Some(&fixed), Some("https://example.com")), text);
+        }
+    }
+
+    #[test]
+    fn letter_case_makes_another_identity() {
+        assert_ne!(
+            FetchIdentity::of_agent(Some("examplebot")),
+            FetchIdentity::of_agent(Some("ExampleBot"))
+        );
     }
 }

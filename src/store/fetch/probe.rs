@@ -7,7 +7,7 @@ use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
 use super::decode::{Decoder, Wanted};
-use super::freshness;
+use super::head;
 use super::redirect::Chain;
 use crate::policy::access::Freshness;
 use crate::types::http_time::retry_after;
@@ -34,7 +34,7 @@ pub fn redirect(origin: &Origin, location: HeaderValue) -> Option<Next> {
 
 /// The freshness of a response, and its `Retry-After`.
 pub fn times(fields: &HeaderMap, now: Timestamp) -> (Freshness, Option<Duration>) {
-    (freshness::freshness(fields, now), retry_after(fields, now))
+    (head::freshness(fields, now), retry_after(fields, now))
 }
 
 /// Decodes a body that arrives in these chunks, up to `limit` bytes. Returns whether it was

@@ -11,8 +11,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use percent_encoding::{AsciiSet, percent_encode};
 
-use super::head;
-use super::source::Source;
+use super::head::{self, Source};
 use crate::audit::evidence::{Answer, Body, CaptureRecord, Failure};
 use crate::egress::{self, ParentFailure};
 use crate::policy::access::{AccessResult, Capture, Cause, NetworkFailure};

@@ -6,8 +6,6 @@
 //! with more permits than the waiting one; then the client's own that no site has responded to yet.
 //! A cancelled fetch says nothing about its site.
 
-mod fetch;
-mod preemption;
 mod table;
 
 use std::sync::{Arc, MutexGuard};
@@ -17,9 +15,8 @@ use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::store::fetch::Progress;
 use crate::types::client_key::ClientKey;
-use fetch::PermitRequestOutcome;
-pub use fetch::{Bounds, CancelReason, CancelSignal, Id};
-use table::{PREEMPTION_INTERVAL_MIN, Table};
+pub use table::{Bounds, CancelReason, CancelSignal, Id};
+use table::{PREEMPTION_INTERVAL_MIN, PermitRequestOutcome, Table};
 
 /// The maximum time between two searches for fetches to cancel, while others wait.
 const PREEMPTION_INTERVAL_MAX: Duration = Duration::from_millis(250);

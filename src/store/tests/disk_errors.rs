@@ -203,7 +203,7 @@ async fn what_waits_for_a_file_that_does_not_come_is_bounded() {
         .cloned()
         .expect("it is known");
     let (max, disk) =
-        (crate::store::disk::pending::STORE_PENDING_MAX, house.store.disk().expect("a disk"));
+        (crate::store::disk::shared::STORE_PENDING_MAX, house.store.disk().expect("a disk"));
     for number in 0..max + 10 {
         disk.put(&origin(&format!("{number}.example")), &entry);
     }
