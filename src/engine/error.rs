@@ -1,5 +1,7 @@
 //! Why an engine did not do what it was asked.
 
+use std::time::Duration;
+
 /// The engine is away, or refuses. The message is the server's, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {detail}")]
@@ -138,8 +140,57 @@ impl ErrorKind {
     }
 }
 
+/// The failures in a row that open the breaker.
+const IN_A_ROW: u32 = 3;
+/// Or half of the last so many results.
+const RECENT: u32 = 20;
+/// The first pause, and the longest. While there are few proxies.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The most proxies that come back in a second: the pause is this part of a second for each.
+const PER_SECOND: u32 = 100;
+
+/// Counts results; open, nothing is sent until its pause is over. Then one probe decides.
+#[derive(Debug, Default)]
+pub struct Breaker {
+    /// The last results, the latest in the lowest bit; 1 is a failure.
+    recent: u32,
+    /// How many results `recent` has.
+    count: u32,
+    in_a_row: u32,
+    /// Pauses since the engine was last well for a while.
+    pauses: u32,
+}
+
+impl Breaker {
+    /// Notes the result of a request. Whether the breaker is to open: see [`Self::open`].
+    pub fn note(&mut self, is_good: bool) -> bool {
+        self.recent = (self.recent << 1 | u32::from(!is_good)) & ((1 << RECENT) - 1);
+        self.count = (self.count + 1).min(RECENT);
+        self.in_a_row = if is_good { 0 } else { self.in_a_row + 1 };
+        let failures = self.recent.count_ones();
+        if self.count == RECENT && failures == 0 {
+            self.pauses = 0;
+        }
+        self.in_a_row >= IN_A_ROW || self.count == RECENT && 2 * failures >= RECENT
+    }
+
+    /// Opens. The pause is from half to all (`jitter`, from 0 to 1) of one second, doubled with
+    /// each pause in a row up to thirty, or of a hundredth of a second for each of the `members`
+    /// if that is longer.
+    pub fn open(&mut self, members: usize, jitter: f64) -> Duration {
+        let doubled = PAUSE_MIN.saturating_mul(2_u32.saturating_pow(self.pauses)).min(PAUSE_MAX);
+        let members = u32::try_from(members).unwrap_or(u32::MAX);
+        let spread = Duration::from_secs(members.into()) / PER_SECOND;
+        *self = Self { pauses: self.pauses.saturating_add(1), ..Self::default() };
+        doubled.max(spread).mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -149,5 +200,65 @@ mod tests {
         }
         let words: std::collections::HashSet<_> = ErrorKind::ALL.map(ErrorKind::word).into();
         assert_eq!(words.len(), ErrorKind::ALL.len());
+    }
+
+    /// Results as letters, `x` for a failure; where it opens.
+    #[track_caller]
+    fn check(results: &str, opens: Option<usize>) {
+        let mut breaker = Breaker::default();
+        let found = results.chars().position(|result| breaker.note(result == '.'));
+        assert_eq!(found, opens, "{results}");
+    }
+
+    #[test]
+    fn three_failures_in_a_row_open_it_or_half_of_the_last_twenty() {
+        check("xx.xx.xx", None);
+        check("xxx", Some(2));
+        check(".........xxx", Some(11));
+        check(".x.x.x.x.x.x.x.x.x.x", Some(19));
+        check(".x.x.x.x.x.x.x.x.x..", None);
+        check("..................x.x.xx.xx.xx.xx.xx.xx", Some(32));
+    }
+
+    #[test]
+    fn pauses_double_until_it_was_well_for_twenty_results() {
+        let mut breaker = Breaker::default();
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            assert_eq!(breaker.open(1, 1.0), Duration::from_secs(seconds));
+        }
+        (0..19).for_each(|_| assert!(!breaker.note(true)));
+        assert_eq!(breaker.open(1, 1.0), Duration::from_secs(30));
+        (0..20).for_each(|_| assert!(!breaker.note(true)));
+        assert_eq!(breaker.open(1, 1.0), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn many_proxies_do_not_come_back_at_once() {
+        let pause = |members, jitter| Breaker::default().open(members, jitter);
+        assert_eq!(pause(10_000, 1.0), Duration::from_secs(100));
+        assert_eq!(pause(10_000, 0.0), Duration::from_secs(50));
+        assert!(pause(usize::MAX, 0.0) > Duration::from_secs(10_000_000), "no overflow");
+    }
+
+    proptest! {
+        #[test]
+        fn it_opens_just_when_the_rule_says(
+            results in prop::collection::vec(any::<bool>(), 0..200)
+        ) {
+            let mut breaker = Breaker::default();
+            let mut seen: Vec<bool> = Vec::new();
+            for is_good in results {
+                seen.push(is_good);
+                let failed = seen.iter().rev().take(20).filter(|good| !**good).count();
+                let in_a_row = seen.iter().rev().take_while(|good| !**good).count();
+                let opens = in_a_row >= 3 || seen.len() >= 20 && failed >= 10;
+                prop_assert_eq!(breaker.note(is_good), opens);
+                if opens {
+                    let pause = breaker.open(1, 0.3);
+                    prop_assert!(Duration::from_millis(500) <= pause && pause <= PAUSE_MAX);
+                    seen.clear();
+                }
+            }
+        }
     }
 }

@@ -8,10 +8,18 @@
 //!
 //! The first bit of the format says whether there is a seal.
 
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use std::borrow::Cow;
+use std::path::Path;
+use std::{fmt, io};
 
-use super::lease_token::LeaseToken;
-use super::seal::{SEAL_BYTES, SealKey};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256, Sha256 as Hash};
+
+use super::{FileDigest, LeaseToken};
+use crate::runtime::secret_file::{self, Found};
+use crate::types::origin::Origin;
+use crate::types::sanitize::hex;
 
 /// The format of values. A proxy reads this one and the one before, of which there is none yet.
 pub const FORMAT: u8 = 1;
@@ -142,11 +150,146 @@ fn inflate(deflated: &[u8], max: usize) -> Option<Vec<u8>> {
     }
 }
 
+// The message authentication code of what is published of an origin, for engines that others can
+// write to: HMAC-SHA256 over the key and the value, by the key in `engine.seal_key_file`. It has
+// no part in a sealed run, which is `courtesy run --sealed`.
+
+/// The length of a seal.
+pub const SEAL_BYTES: usize = 32;
+/// A shorter key could be guessed.
+const KEY_BYTES_MIN: usize = 16;
+
+/// The key of the seals, the same in all proxies.
+#[derive(Clone)]
+pub struct SealKey(Hmac<Sha256>);
+
+/// Why there is no key. The message names what to change, and no content.
+#[derive(Debug, thiserror::Error)]
+pub enum SealKeyError {
+    #[error(transparent)]
+    File(#[from] io::Error),
+    #[error("others can read or write it: its mode must be 0600, or 0640 for its group")]
+    Exposed,
+    #[error("it has less than {KEY_BYTES_MIN} bytes")]
+    Short,
+}
+
+impl SealKey {
+    /// Reads `engine.seal_key_file`. Its content is the key, without a line end.
+    pub fn read(file: &Path) -> Result<Self, SealKeyError> {
+        let Found::Content(content) = secret_file::read_of_group(file)? else {
+            return Err(SealKeyError::Exposed);
+        };
+        let key = content.trim_ascii_end();
+        if key.len() < KEY_BYTES_MIN {
+            return Err(SealKeyError::Short);
+        }
+        Ok(Self::new(key))
+    }
+
+    /// The key with these bytes.
+    pub fn new(key: &[u8]) -> Self {
+        Self(Hmac::new_from_slice(key).expect("a key of any length is one"))
+    }
+
+    /// The seal of a value in parts.
+    pub(super) fn of(&self, key: &[u8], value: &[&[u8]]) -> [u8; SEAL_BYTES] {
+        self.tag(key, value).finalize().into_bytes().into()
+    }
+
+    /// Whether the seal is that of the value; takes the same time if it is not.
+    pub(super) fn is_of(&self, seal: &[u8; SEAL_BYTES], key: &[u8], value: &[&[u8]]) -> bool {
+        self.tag(key, value).verify_slice(seal).is_ok()
+    }
+
+    /// The length of the key goes first: what is left of it cannot become part of the value.
+    fn tag(&self, key: &[u8], value: &[&[u8]]) -> Hmac<Sha256> {
+        let mut tag = self.0.clone();
+        tag.update(&(key.len() as u64).to_be_bytes());
+        tag.update(key);
+        value.iter().for_each(|part| tag.update(part));
+        tag
+    }
+}
+
+/// Two are equal if they seal alike.
+impl PartialEq for SealKey {
+    fn eq(&self, other: &Self) -> bool {
+        other.is_of(&self.of(b"", &[]), b"", &[])
+    }
+}
+
+impl fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealKey")
+    }
+}
+
+// The keys of an engine, one hash tag for each lane: all that is shared of an origin, and of the
+// lane that it shares with the other scheme of its host, is in one slot of a cluster.
+
+/// The major format of keys and scripts. Another one is another data set.
+const MAJOR: &str = "1";
+/// A longer name of a group is stored as its digest.
+const GROUP_BYTES_MAX: usize = 64;
+
+/// The keys under one prefix.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    prefix: String,
+}
+
+impl Keys {
+    /// The keys of the proxies whose `engine.prefix` this is.
+    pub fn new(prefix: &str) -> Self {
+        Self { prefix: format!("{prefix}:{MAJOR}") }
+    }
+
+    /// A key of an origin: `known` or `lease`.
+    pub fn of(&self, origin: &Origin, name: &str) -> Vec<u8> {
+        let (lane, scheme) = (origin.lane(), origin.scheme().as_str());
+        let own = if *lane == *origin { String::new() } else { format!("{scheme}:") };
+        format!("{}:{{{lane}}}:{own}{name}", self.prefix).into_bytes()
+    }
+
+    /// A key of the lane of an origin: `pace` or `presence`.
+    pub fn of_lane(&self, origin: &Origin, name: &str) -> Vec<u8> {
+        format!("{}:{{{}}}:{name}", self.prefix, origin.lane()).into_bytes()
+    }
+
+    /// The key of a file.
+    pub fn file(&self, sha256: &FileDigest) -> Vec<u8> {
+        format!("{}:file:{}", self.prefix, hex(sha256)).into_bytes()
+    }
+
+    /// The key of the process that has a name.
+    pub fn name(&self, name: &str) -> Vec<u8> {
+        self.cluster(&format!("name:{}", group_name(name)))
+    }
+
+    /// A key of the proxies themselves: `members`, `about`, `epoch` or `heads`.
+    pub fn cluster(&self, name: &str) -> Vec<u8> {
+        format!("{}:{{cluster}}:{name}", self.prefix).into_bytes()
+    }
+}
+
+/// The name of a group as it is stored.
+pub(super) fn group_name(name: &str) -> Cow<'_, str> {
+    if name.len() <= GROUP_BYTES_MAX {
+        return Cow::Borrowed(name);
+    }
+    Cow::Owned(format!("#{}", hex(&Hash::digest(name.as_bytes())[..16])))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::types::origin::Scheme;
 
     const KEY: &[u8] = b"courtesy:1:{https://example.com}:known";
 
@@ -258,5 +401,67 @@ mod tests {
             let decoded = decode_known(KEY, &value, Some(&seal), 1000);
             prop_assert!(decoded.unwrap().1.is_err());
         }
+    }
+
+    #[test]
+    fn a_seal_is_that_of_one_key_and_one_value() {
+        let key = SealKey::new(b"0123456789abcdef");
+        let seal = key.of(b"name", &[b"va", b"lue"]);
+        assert!(key.is_of(&seal, b"name", &[b"value"]));
+        assert!(!key.is_of(&seal, b"nam", &[b"evalue"]));
+        assert!(!key.is_of(&seal, b"name", &[b"valuf"]));
+        assert!(!SealKey::new(b"0123456789abcdeF").is_of(&seal, b"name", &[b"value"]));
+    }
+
+    #[test]
+    fn a_key_file_is_for_its_owner_and_group_and_long_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("seal.key");
+        let read = |content: &str, mode| {
+            fs::write(&file, content).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            SealKey::read(&file)
+        };
+        let key = read("0123456789abcdef\n", 0o600).unwrap();
+        assert_eq!(key.of(b"a", &[]), SealKey::new(b"0123456789abcdef").of(b"a", &[]));
+        assert_eq!(format!("{key:?}"), "SealKey");
+        assert!(read("0123456789abcdef", 0o640).is_ok(), "as Kubernetes gives a Secret");
+        for mode in [0o644, 0o660, 0o604] {
+            assert!(
+                matches!(read("0123456789abcdef", mode), Err(SealKeyError::Exposed)),
+                "{mode:o}"
+            );
+        }
+        assert!(matches!(read("0123456789abcde\n\n", 0o600), Err(SealKeyError::Short)));
+        assert!(matches!(SealKey::read(&dir.path().join("none")), Err(SealKeyError::File(_))));
+    }
+
+    #[test]
+    fn all_keys_of_a_lane_have_one_hash_tag() {
+        let keys = Keys::new("courtesy");
+        for (scheme, authority, tag, own) in [
+            (Scheme::Https, "example.com:8443", "https://example.com:8443", ""),
+            (Scheme::Http, "example.com:8080", "http://example.com:8080", ""),
+            (Scheme::Http, "example.com:443", "http://example.com:443", ""),
+            (Scheme::Https, "example.com", "https://example.com", ""),
+            (Scheme::Http, "example.com", "https://example.com", "http:"),
+        ] {
+            let origin = Origin::from_authority(scheme, authority).unwrap();
+            let known = String::from_utf8(keys.of(&origin, "known")).unwrap();
+            assert_eq!(known, format!("courtesy:1:{{{tag}}}:{own}known"));
+            let pace = String::from_utf8(keys.of_lane(&origin, "pace")).unwrap();
+            assert_eq!(pace, format!("courtesy:1:{{{tag}}}:pace"));
+        }
+        assert_eq!(keys.cluster("epoch"), b"courtesy:1:{cluster}:epoch");
+        let file = String::from_utf8(keys.file(&[0xab; 32])).unwrap();
+        assert_eq!(file, format!("courtesy:1:file:{}", "ab".repeat(32)));
+    }
+
+    #[test]
+    fn a_long_name_of_a_group_is_stored_as_its_digest() {
+        assert_eq!(group_name("examplebot"), "examplebot");
+        let (one, other) = ("x".repeat(65), "y".repeat(6500));
+        assert_eq!(group_name(&one).len(), 33);
+        assert_ne!(group_name(&one), group_name(&other));
     }
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::lease_token::LeaseToken;
-use super::presence::Presence;
+use super::{LeaseToken, Presence};
 use crate::types::origin::Origin;
 
 /// How long a lease lasts unless it is renewed: the delay for the others when its holder dies.

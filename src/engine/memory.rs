@@ -2,42 +2,32 @@
 //! scripts of `redis` do; a property holds the two against each other.
 
 mod cluster;
-mod dump;
 mod lane;
-mod site;
-mod state;
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lru::LruCache;
 
 use super::clock::{EngineClock, Micros, micros};
-use super::config::Config;
 use super::error::{Error, ErrorKind};
-use super::files::Sha256;
-use super::format::FORMAT;
-use super::hold::{Hold, HoldLength, HoldRequest};
-use super::lease_token::LeaseToken;
-use super::length::bounded_micros;
-use super::log_head::{LogHead, NamedHeads, in_order};
+use super::format::{self, FORMAT};
 use super::lookup::{
     KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
 };
-use super::members::{Heartbeat, Members};
-use super::pending::{Pending, ready};
-use super::presence::Presence;
-use super::slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
+use super::members::{Heartbeat, LogHead, Members, NamedHeads, in_order};
 use super::stats::{LookupKind, Stats};
-use super::status::Status;
-use super::{Engine, keys};
+use super::{
+    Config, Engine, FileDigest, Hold, HoldLength, HoldRequest, LeaseToken, Pending, Presence,
+    ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, ready,
+};
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
-use cluster::HeartbeatRequest;
+use cluster::{Cluster, HeartbeatRequest, PresenceTimes, Site};
 use lane::{SlotsRequestMicros, StoredHold};
-use site::{PresenceTimes, Site};
-use state::State;
 
 /// One proxy's handle on a state that proxies of the same process share.
 #[derive(Debug)]
@@ -192,7 +182,7 @@ impl Engine for MemoryEngine {
 
     fn reserve_slots(&self, request: SlotsRequest<'_>) -> Pending<ReservedSlots> {
         let (known_since, hold_max) = (self.members.lock().known_since(), self.hold_max());
-        let group = keys::group(request.group);
+        let group = format::group_name(request.group);
         let ask = SlotsRequestMicros {
             group: &group,
             own: bounded_micros(request.lane_delay),
@@ -265,11 +255,11 @@ impl Engine for MemoryEngine {
         ready(Ok(heartbeat))
     }
 
-    fn get_file(&self, sha256: Sha256) -> Pending<Option<Bytes>> {
+    fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {
         ready(self.check().map(|()| self.shared.state.lock().file(&sha256)))
     }
 
-    fn put_file(&self, sha256: Sha256, content: Bytes) -> Pending<()> {
+    fn put_file(&self, sha256: FileDigest, content: Bytes) -> Pending<()> {
         let result = self.check().and_then(|()| self.config.check_file(&content));
         ready(result.map(|()| self.shared.state.lock().put_file(sha256, content)))
     }
@@ -307,5 +297,98 @@ impl Engine for MemoryEngine {
 
     fn stats(&self) -> &Stats {
         &self.stats
+    }
+}
+
+/// Sites are swept when there are twice as many as after the last sweep, and this many.
+const SWEEP_MIN: usize = 1024;
+/// Sites with something to remember: as many as there can be lanes.
+const SITES_MAX: usize = 1_000_000;
+/// The files of a hundred thousand sites; the least recently used go first.
+const FILES_BYTES_MAX: usize = 256 << 20;
+
+/// What a server would hold.
+#[derive(Debug)]
+struct State {
+    pub sites: HashMap<Origin, Site>,
+    sweep_at: usize,
+    files: LruCache<FileDigest, Bytes>,
+    file_bytes: usize,
+    pub cluster: Cluster,
+}
+
+impl State {
+    /// No data yet; the first heartbeat begins it.
+    fn empty() -> Self {
+        Self {
+            sites: HashMap::new(),
+            sweep_at: SWEEP_MIN,
+            files: LruCache::unbounded(),
+            file_bytes: 0,
+            cluster: Cluster::default(),
+        }
+    }
+
+    /// The state of an origin, made if need be.
+    fn site(&mut self, origin: &Origin, now: Micros) -> Result<&mut Site, Error> {
+        if self.sites.len() >= self.sweep_at && !self.sites.contains_key(origin) {
+            self.sites.retain(|_, site| !site.is_over(now));
+            if self.sites.len() >= SITES_MAX {
+                return Err(ErrorKind::Memory.with("too many origins"));
+            }
+            self.sweep_at = SWEEP_MIN.max(2 * self.sites.len()).min(SITES_MAX);
+        }
+        Ok(self.sites.entry(origin.clone()).or_default())
+    }
+
+    fn file(&mut self, sha256: &FileDigest) -> Option<Bytes> {
+        self.files.get(sha256).cloned()
+    }
+
+    fn put_file(&mut self, sha256: FileDigest, content: Bytes) {
+        self.file_bytes += content.len();
+        if let Some(before) = self.files.put(sha256, content) {
+            self.file_bytes -= before.len();
+        }
+        while self.file_bytes > FILES_BYTES_MAX {
+            let Some((_, content)) = self.files.pop_lru() else { break };
+            self.file_bytes -= content.len();
+        }
+    }
+}
+
+impl MemoryEngine {
+    /// What is stored of an origin and of its lane: kind of key and field, and the value as a server has it.
+    pub fn dump(&self, origin: &Origin) -> BTreeMap<(&'static str, String), String> {
+        let mut dump = BTreeMap::new();
+        let state = self.shared.state.lock();
+        let mut put = |key, field: &str, value| dump.insert((key, field.to_owned()), value);
+        if let Some(value) = state.sites.get(origin).and_then(|site| site.known.as_ref()) {
+            put("known", "token", value.token.0.to_string());
+        }
+        if let Some(lease) = state.sites.get(origin).and_then(|site| site.lease.as_ref()) {
+            let text = format!("{} {} {}", lease.token.0, lease.until, lease.holder);
+            put("lease", "", text);
+        }
+        let Some(site) = state.sites.get(&*origin.lane()) else { return dump };
+        let lane = &site.lane;
+        if let Some(own) = lane.own {
+            put("pace", "n", format!("{} {}", own.next, own.reach));
+        }
+        for (group, next) in &lane.groups {
+            put("pace", &format!("g:{group}"), format!("{} {}", next.next, next.reach));
+        }
+        if let Some(hold) = lane.hold {
+            put("pace", "h", hold.until.to_string());
+            put("pace", "s", hold.status.to_string());
+            put("pace", "c", hold.cause.word().to_owned());
+        }
+        if lane.streak > 0 {
+            put("pace", "f", lane.streak.to_string());
+        }
+        for (proxy, seen) in &site.presence {
+            put("presence", proxy, seen.to_string());
+        }
+        dump
     }
 }

@@ -9,61 +9,41 @@
 //! On an [`Error`] of any kind the caller goes on with what it has, as if the engine were away;
 //! [`Status::is_up`] says whether it is.
 
-mod breaker;
 mod clock;
-mod config;
 mod error;
-mod files;
 pub mod format;
-mod hold;
-pub mod keys;
-mod lease_token;
-mod length;
-mod log_head;
 mod lookup;
 mod members;
 mod memory;
-mod pending;
-mod presence;
 pub mod redis;
-mod seal;
-mod slots;
 mod stats;
-mod status;
 #[cfg(test)]
 mod tests;
-mod window;
-
-pub use breaker::Breaker;
-pub use clock::{EngineClock, ManualEngineClock, Micros, SystemEngineClock};
-pub use config::Config;
-pub use error::{Error, ErrorKind};
-pub use files::{Sha256, has_digest};
-pub use hold::{Hold, HoldCause, HoldLength, HoldRequest};
-pub use lease_token::LeaseToken;
-pub use log_head::{LogHead, NamedHeads};
-pub use lookup::{
-    KNOWN_BYTES_MAX, LookupOutcome, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
-};
-pub use members::{Heartbeat, Members};
-pub use memory::MemoryEngine;
-pub use pending::Pending;
-pub use presence::Presence;
-pub use redis::{
-    Address, Password, RedisConfig, RedisEngine, ServerUrl, ServerUrlError, TlsConfigError,
-    tls_config,
-};
-pub use seal::{SealKey, SealKeyError};
-pub use slots::{ReservedSlots, SLOTS_MAX, SlotsRequest};
-pub use stats::{Counts, LookupKind, Operation, SlotOutcome, Stats};
-pub use status::{CLOCK_OFFSET_MAX_MICROS, Status};
-pub use window::{HORIZON_MAX, slack, start_window};
 
 use std::fmt;
+use std::future::{self, Future};
+use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::types::origin::Origin;
+use clock::micros;
+pub use clock::{
+    EngineClock, HORIZON_MAX, ManualEngineClock, Micros, SystemEngineClock, slack, start_window,
+};
+pub use error::{Breaker, Error, ErrorKind};
+pub use format::{SealKey, SealKeyError};
+pub use lookup::{
+    KNOWN_BYTES_MAX, LookupOutcome, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
+};
+pub use members::{Heartbeat, LogHead, Members, NamedHeads};
+pub use memory::MemoryEngine;
+pub use redis::{
+    Address, Password, RedisConfig, RedisEngine, ServerUrl, ServerUrlError, TlsConfigError,
+    tls_config,
+};
+pub use stats::{Counts, LookupKind, Operation, SlotOutcome, Stats};
 
 /// One proxy's handle on the state that it shares with others.
 ///
@@ -107,10 +87,10 @@ pub trait Engine: fmt::Debug + Send + Sync {
     fn heartbeat(&self) -> Pending<Heartbeat>;
 
     /// A shared file. Its content has the digest; anything else is as absent.
-    fn get_file(&self, sha256: Sha256) -> Pending<Option<Bytes>>;
+    fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>>;
 
     /// Shares a file. One that is longer than [`Config::file_max`] is not shared.
-    fn put_file(&self, sha256: Sha256, content: Bytes) -> Pending<()>;
+    fn put_file(&self, sha256: FileDigest, content: Bytes) -> Pending<()>;
 
     /// The heads of all audit logs that the engine has seen, by the name of the proxy: of each log
     /// the last one, and what contradicts it.
@@ -124,4 +104,268 @@ pub trait Engine: fmt::Debug + Send + Sync {
 
     /// The counters of this handle.
     fn stats(&self) -> &Stats;
+}
+
+/// What every kind of engine has to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of this proxy among those that share the engine; unique.
+    pub name: String,
+    /// Random letters of this process, so that two of one name are two; empty: there is only one.
+    pub process: String,
+    /// Whether it counts among the members: it sends heartbeats. A command that only reads sends
+    /// none.
+    pub is_member: bool,
+    /// Version of this program.
+    pub version: String,
+    /// Digest of the settings that are to be equal in all proxies.
+    pub settings: [u8; 32],
+    /// How long what is known of an origin is kept after its last change (`engine.keep`).
+    pub keep: Duration,
+    /// The longest hold: `pace.max_retry_after` or `pace.backoff_max` with its tenth, whichever is
+    /// longer. A later one can only be damage.
+    pub hold_max: Duration,
+    /// The largest file that is shared, in bytes (`robots.max_size`).
+    pub file_max: usize,
+    /// How many proxies there were when the process before ended; 0 if that is not known.
+    pub members_before: usize,
+}
+
+impl Config {
+    /// The default settings for a proxy of this name.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            process: String::new(),
+            is_member: true,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            settings: [0; 32],
+            keep: Duration::from_secs(45 * 24 * 60 * 60),
+            hold_max: Duration::from_secs(60 * 60),
+            file_max: 500 * 1024,
+            members_before: 0,
+        }
+    }
+
+    /// By what the engine knows this process among the members.
+    fn member(&self) -> String {
+        member(&self.name, &self.process)
+    }
+
+    /// The digest of the settings, as far as members are compared by it.
+    fn settings_word(&self) -> u32 {
+        let [first, second, third, fourth, ..] = self.settings;
+        u32::from_be_bytes([first, second, third, fourth])
+    }
+
+    /// Refuses a file that is too large to be shared.
+    fn check_file(&self, content: &[u8]) -> Result<(), Error> {
+        if content.len() > self.file_max {
+            return Err(ErrorKind::TooLarge.with(format!("a file of {} bytes", content.len())));
+        }
+        Ok(())
+    }
+}
+
+/// By what a process is known among the members.
+fn member(name: &str, process: &str) -> String {
+    if process.is_empty() { name.to_owned() } else { format!("{name} {process}") }
+}
+
+/// The most slots that one request reserves.
+pub const SLOTS_MAX: u8 = 4;
+
+/// Reserves the next slots of a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotsRequest<'a> {
+    pub origin: &'a Origin,
+    /// The group of the robots.txt that applies.
+    pub group: &'a str,
+    /// The delay of the lane; zero if there is none.
+    pub lane_delay: Duration,
+    /// The delay that the site asks of the group; zero if there is none.
+    pub site_delay: Duration,
+    /// How long a slot lasts: see [`slack`].
+    pub slack: Duration,
+    /// A slot later than that is not reserved.
+    pub horizon: Duration,
+    /// How many slots at most, up to [`SLOTS_MAX`].
+    pub count: u8,
+    /// The longest of the delays and holds that this proxy keeps itself, from now.
+    pub left: Duration,
+}
+
+/// What was reserved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReservedSlots {
+    /// When each slot begins, from the moment at which the engine decided: see
+    /// [`start_window`]. A slot that is not used is idle time.
+    pub slots: Vec<Duration>,
+    /// If fewer were reserved than requested: when the next would begin, which is beyond the
+    /// horizon. Not worth another request before half of that is over.
+    pub beyond: Option<Duration>,
+    /// The hold of the origin. Slots begin after it.
+    pub hold: Option<Hold>,
+}
+
+/// Holds all starts at an origin.
+#[derive(Clone, Copy, Debug)]
+pub struct HoldRequest<'a> {
+    pub origin: &'a Origin,
+    pub length: HoldLength,
+    /// The status that clients get meanwhile.
+    pub status: u16,
+    pub cause: HoldCause,
+}
+
+/// How long nothing starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldLength {
+    /// As the site says. The longer of this and a hold that is there applies.
+    For(Duration),
+    /// A failure. While a hold lasts, it belongs to that; else the hold doubles with each failure
+    /// in a row, from `first` up to `max`, and up to a tenth more: `jitter` thousandths of that.
+    BackOff { first: Duration, max: Duration, jitter: u16 },
+}
+
+/// Why nothing starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HoldCause {
+    /// Retry-After of a 429 or 503 (RFC 9110 §10.2.3).
+    RetryAfter,
+    /// A quota of RateLimit is exhausted.
+    RateLimit,
+    /// Failures, or 429 or 503 without a time.
+    BackOff,
+}
+
+impl HoldCause {
+    /// The word that is stored.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::RetryAfter => "retry_after",
+            Self::RateLimit => "rate_limit",
+            Self::BackOff => "back_off",
+        }
+    }
+
+    /// The cause of a stored word; an unknown one is a back-off.
+    pub fn of(word: &[u8]) -> Self {
+        let causes = [Self::RetryAfter, Self::RateLimit];
+        causes.into_iter().find(|cause| cause.word().as_bytes() == word).unwrap_or(Self::BackOff)
+    }
+}
+
+/// A hold that lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// How long, from the moment at which the engine responded.
+    pub left: Duration,
+    /// The HTTP status that clients get meanwhile.
+    pub status: u16,
+    pub cause: HoldCause,
+}
+
+/// The proxies at an origin, and its hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Presence {
+    /// How many proxies send requests there, this one included if it has said so. A lane without a
+    /// delay takes its part of the places: `max(1, concurrency / proxies)`.
+    pub proxies: usize,
+    pub hold: Option<Hold>,
+}
+
+/// A proxy whose clock differs more from the engine's, in microseconds, keeps its results to
+/// itself: their dates would mislead the others.
+pub const CLOCK_OFFSET_MAX_MICROS: u64 = 60_000_000;
+
+/// What was last seen of an engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Whether requests are sent to it.
+    pub is_up: bool,
+    /// Whether it was ever reached by this process.
+    pub was_reached: bool,
+    /// Why it is not up; or, until the next heartbeat, the last error of one that is.
+    pub last_error: Option<Error>,
+    /// How many proxies there are: the largest count of the last ten minutes of contact; at least
+    /// 1.
+    /// While the engine is away, each takes this share of the pace.
+    pub members: usize,
+    /// How many proxies lived at the last heartbeat.
+    pub present: usize,
+    /// How many of those have the same shared settings.
+    pub same_settings: usize,
+    /// The name of this proxy, if another live process has the same.
+    pub namesake: Option<String>,
+    /// When the engine's data began; none before the first heartbeat.
+    pub epoch: Option<Micros>,
+    /// The time between two announcements that this proxy sends requests to an origin.
+    pub presence_interval: Duration,
+    /// The mean time between a request and its response, from which [`slack`] follows.
+    pub round_trip: Duration,
+    /// How far the engine's clock is ahead of this machine's, in microseconds.
+    pub clock_offset: Option<i64>,
+    /// The server may forget what it should keep (its `maxmemory-policy` is not `noeviction`).
+    pub may_evict: bool,
+    /// The server's kind and version.
+    pub server: Option<String>,
+}
+
+impl Status {
+    /// Whether most of the proxies that live now have other shared settings than this one. Those
+    /// that have gone have none, though they count in [`Self::members`] for a while.
+    pub const fn has_other_settings(&self) -> bool {
+        2 * self.same_settings < self.present
+    }
+}
+
+/// The SHA-256 of a file.
+pub type FileDigest = [u8; 32];
+
+/// The digest of a content.
+fn digest_of(content: &[u8]) -> FileDigest {
+    use sha2::Digest;
+    sha2::Sha256::digest(content).into()
+}
+
+/// Whether the content has the digest.
+pub fn has_digest(content: &[u8], sha256: &FileDigest) -> bool {
+    digest_of(content) == *sha256
+}
+
+// The fencing token of a lease: once the holder of a later lease has published, what the holder of
+// an earlier one publishes is refused.
+
+/// The number of a lease, and the version of what was published under it: microseconds of the
+/// engine's clock, and more than that of any lease of the origin before. The default, 0, is that of
+/// an origin of which nothing is published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseToken(pub u64);
+
+/// No token is so far ahead of the clock: a larger one is damage, or left by a clock that ran a day
+/// fast, and would supersede all that is published.
+const AHEAD_MAX: u64 = 24 * 60 * 60 * 1_000_000;
+
+impl LeaseToken {
+    /// The token, unless it is too far ahead of `now`.
+    fn unless_ahead(self, now: u64) -> Option<Self> {
+        (self.0 > 0 && self.0 <= now.saturating_add(AHEAD_MAX)).then_some(self)
+    }
+}
+
+/// No length is longer: all sums of a few and a date stay below 2^53, where Lua counts exactly.
+const LENGTH_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+
+/// A length in microseconds.
+fn bounded_micros(length: Duration) -> Micros {
+    micros(length.min(LENGTH_MAX))
+}
+
+/// The result of an operation, to be awaited; it borrows nothing.
+pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+/// A result that is there already.
+fn ready<T: Send + 'static>(result: Result<T, Error>) -> Pending<T> {
+    Box::pin(future::ready(result))
 }

@@ -4,25 +4,13 @@
 //! has the connections; callers wait on a channel.
 
 mod call;
-mod calls;
 mod cluster;
-mod connect;
 mod connection;
-mod hash_slots;
 mod node;
-mod probe;
-mod promises;
-mod reply;
 mod reply_meter;
 mod router;
-mod script;
-mod server_error;
 mod settings;
 mod shared;
-mod shared_once;
-mod stream;
-mod thread;
-mod tls_config;
 mod values;
 
 use std::future::Future;
@@ -32,34 +20,32 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Value;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::config::Config;
 use super::error::{Error, ErrorKind};
-use super::files::{Sha256, has_digest};
-use super::hold::{Hold, HoldRequest};
-use super::lease_token::LeaseToken;
-use super::length::bounded_micros;
-use super::log_head::{LogHead, NamedHeads};
 use super::lookup::{
-    FILE_KEPT_ONCE, KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse,
-    PublishOutcome, PublishRequest,
+    FILE_KEPT_ONCE, KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LookupOutcome, LookupRequest,
+    LookupResponse, PublishOutcome, PublishRequest,
 };
-use super::members::Heartbeat;
-use super::pending::{Pending, ready};
-use super::presence::Presence;
-use super::slots::{ReservedSlots, SlotsRequest};
+use super::members::{Heartbeat, NamedHeads};
 use super::stats::{LookupKind, Operation, Stats};
-use super::status::Status;
-use super::{Engine, format};
+use super::{
+    Config, Engine, FileDigest, Hold, HoldCause, HoldLength, HoldRequest, LeaseToken, LogHead,
+    Pending, Presence, ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, format,
+    has_digest, ready,
+};
 use crate::runtime::clock::{Clock, monotonic};
-use crate::types::origin::Origin;
-use call::{Call, number};
-pub use script::Script;
-pub use settings::{Address, Password, RedisConfig, ServerUrl, ServerUrlError};
+use crate::types::origin::{Origin, Scheme};
+use crate::types::timestamp::Timestamp;
+pub use call::Script;
+use call::{Call, boolean, decimal};
+pub use settings::{
+    Address, Password, RedisConfig, ServerUrl, ServerUrlError, TlsConfig, TlsConfigError,
+    tls_config,
+};
 use shared::Shared;
-pub use tls_config::{TlsConfig, TlsConfigError, tls_config};
 use values::StoredValue;
 
 /// One proxy's engine on a server.
@@ -82,7 +68,7 @@ impl RedisEngine {
     pub fn start(config: Config, redis: RedisConfig, wall: Arc<dyn Clock>) -> io::Result<Self> {
         let shared = Arc::new(Shared::new(config, redis, wall));
         let shutdown = CancellationToken::new();
-        thread::start(Arc::clone(&shared), shutdown.clone())?;
+        cluster::start_thread(Arc::clone(&shared), shutdown.clone())?;
         Ok(Self { shared, shutdown })
     }
 
@@ -107,10 +93,10 @@ impl RedisEngine {
 
     /// Whether two live proxies have this name, by what their last heartbeats have found.
     pub fn has_namesake(&self, name: &str) -> Pending<bool> {
-        let range = vec![number(0), number(63)];
+        let range = vec![decimal(0), decimal(63)];
         let key = self.shared.keys.name(name);
         self.run(Call::command(Operation::Heartbeat, "GETRANGE", key, range), |reply| {
-            Some(reply::bytes(reply)?.contains(&b' '))
+            Some(call::bytes(reply)?.contains(&b' '))
         })
     }
 
@@ -174,9 +160,9 @@ impl Engine for RedisEngine {
         };
         let stored = value.len();
         let keys = vec![known.clone(), self.shared.keys.of(request.origin, "lease")];
-        let bytes_max = number(format::stored_max(KNOWN_BYTES_MAX) as u64);
+        let bytes_max = decimal(format::stored_max(KNOWN_BYTES_MAX) as u64);
         let once = self.keep_once_ms(KEPT_ONCE);
-        let arguments = vec![number(request.token.0), value, self.keep_ms(), bytes_max, once];
+        let arguments = vec![decimal(request.token.0), value, self.keep_ms(), bytes_max, once];
         let call = Call::script(Operation::Publish, Script::Publish, keys, arguments);
         let shared = Arc::clone(&self.shared);
         self.run(call, move |reply| {
@@ -253,11 +239,11 @@ impl Engine for RedisEngine {
         self.run(self.shared.heartbeat_call(), move |reply| shared.note_heartbeat(reply))
     }
 
-    fn get_file(&self, sha256: Sha256) -> Pending<Option<Bytes>> {
+    fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {
         let max = self.shared.config.file_max;
         let arguments = vec![
-            number(format::stored_max(max) as u64),
-            number(bounded_micros(self.shared.config.keep)),
+            decimal(format::stored_max(max) as u64),
+            decimal(bounded_micros(self.shared.config.keep)),
         ];
         let keys = vec![self.shared.keys.file(&sha256)];
         let shared = Arc::clone(&self.shared);
@@ -274,7 +260,7 @@ impl Engine for RedisEngine {
         })
     }
 
-    fn put_file(&self, sha256: Sha256, content: Bytes) -> Pending<()> {
+    fn put_file(&self, sha256: FileDigest, content: Bytes) -> Pending<()> {
         let checked = self.shared.config.check_file(&content);
         let value = format::encode_file(&content);
         let value = value.ok_or_else(|| ErrorKind::TooLarge.with("not compressed"));
@@ -316,5 +302,197 @@ impl Engine for RedisEngine {
 
     fn stats(&self) -> &Stats {
         &self.shared.stats
+    }
+}
+
+// The call of each operation: its script, its keys and its arguments, in the order in which the
+// script names them.
+
+impl RedisEngine {
+    fn lease_call(
+        &self,
+        operation: Operation,
+        origin: &Origin,
+        token: LeaseToken,
+        length: Duration,
+    ) -> Call {
+        let keys = vec![self.shared.keys.of(origin, "lease")];
+        let arguments = vec![decimal(token.0), decimal(bounded_micros(length))];
+        Call::script(operation, Script::RenewLease, keys, arguments)
+    }
+
+    fn reset_call(&self, origin: &Origin, what: &str) -> Call {
+        let keys = vec![self.shared.keys.of_lane(origin, "pace")];
+        Call::script(Operation::ResetBackoff, Script::ResetBackoff, keys, vec![what.into()])
+    }
+
+    fn hold_max(&self) -> Vec<u8> {
+        decimal(bounded_micros(self.shared.config.hold_max))
+    }
+
+    fn presence_interval(&self) -> Vec<u8> {
+        decimal(bounded_micros(self.shared.members.lock().presence_interval()))
+    }
+
+    fn keep_ms(&self) -> Vec<u8> {
+        decimal((bounded_micros(self.shared.config.keep) / 1000).max(1))
+    }
+
+    /// How long what was asked for once is kept, in milliseconds.
+    fn keep_once_ms(&self, once: Duration) -> Vec<u8> {
+        decimal((bounded_micros(self.shared.config.keep.min(once)) / 1000).max(1))
+    }
+
+    fn lookup_call(&self, request: LookupRequest<'_>) -> Call {
+        let arguments = vec![
+            decimal(request.have.0),
+            self.shared.config.member().into_bytes(),
+            boolean(request.may_fetch),
+            boolean(request.is_used),
+            self.presence_interval(),
+            self.hold_max(),
+            decimal(format::stored_max(KNOWN_BYTES_MAX) as u64),
+            decimal(bounded_micros(LEASE)),
+            decimal(bounded_micros(self.shared.config.keep)),
+        ];
+        let (keys, origin) = (&self.shared.keys, request.origin);
+        let own = ["known", "lease"].map(|name| keys.of(origin, name));
+        let of_lane = ["pace", "presence"].map(|name| keys.of_lane(origin, name));
+        let keys = own.into_iter().chain(of_lane).collect();
+        Call::script(Operation::Lookup, Script::Lookup, keys, arguments)
+    }
+
+    /// `promised`: the next starts, from now, of the lane and of the group, as they were reserved.
+    fn slots_call(&self, request: SlotsRequest<'_>, promised: [Option<i64>; 2]) -> Call {
+        let [own, group] = promised
+            .map(|micros| micros.map_or_else(Vec::new, |micros| micros.to_string().into_bytes()));
+        let length = |length| decimal(bounded_micros(length));
+        let arguments = vec![
+            format::group_name(request.group).into_owned().into_bytes(),
+            length(request.lane_delay),
+            length(request.site_delay),
+            length(request.slack),
+            length(request.horizon),
+            decimal(request.count.clamp(1, SLOTS_MAX).into()),
+            length(request.left),
+            decimal(self.shared.members.lock().known_since()),
+            self.hold_max(),
+            own,
+            group,
+        ];
+        let keys = vec![self.shared.keys.of_lane(request.origin, "pace")];
+        Call::script(Operation::ReserveSlots, Script::ReserveSlots, keys, arguments)
+    }
+
+    fn hold_call(&self, request: HoldRequest<'_>) -> Call {
+        let length = |length| decimal(bounded_micros(length));
+        let (kind, length, longest, jitter) = match request.length {
+            HoldLength::For(time) => ("for", length(time), decimal(0), decimal(0)),
+            HoldLength::BackOff { first, max, jitter } => {
+                ("back_off", length(first), length(max), decimal(jitter.min(1000).into()))
+            }
+        };
+        let (status, cause) = (decimal(request.status.into()), request.cause.word().into());
+        let arguments = vec![kind.into(), length, longest, jitter, status, cause, self.hold_max()];
+        let keys = vec![self.shared.keys.of_lane(request.origin, "pace")];
+        Call::script(Operation::SetHold, Script::SetHold, keys, arguments)
+    }
+
+    fn presence_call(&self, origin: &Origin) -> Call {
+        let keys = ["presence", "pace"].map(|name| self.shared.keys.of_lane(origin, name)).into();
+        let name = self.shared.config.member().into_bytes();
+        let arguments = vec![name, self.presence_interval(), self.hold_max()];
+        Call::script(Operation::AnnouncePresence, Script::AnnouncePresence, keys, arguments)
+    }
+}
+
+/// What is written for an instant.
+const CONTENT: &[u8] = b"courtesy doctor";
+/// The delay and the hold that are asked for.
+const INSTANT: Duration = Duration::from_millis(1);
+
+/// The faults of operations, by their words.
+#[derive(Debug, Default)]
+struct Faults(Vec<(&'static str, Error)>);
+
+impl Faults {
+    fn note<T>(&mut self, what: Operation, result: Result<T, Error>) -> Option<T> {
+        result.map_err(|error| self.0.push((what.word(), error))).ok()
+    }
+}
+
+impl RedisEngine {
+    /// Runs each operation once, and removes the keys that it has made. The prefix of the settings
+    /// is to be one that no proxy uses. Returns the faults, by the words of the operations.
+    pub async fn probe(&self) -> Vec<(&'static str, Error)> {
+        let site = Origin::from_authority(Scheme::Https, "doctor.invalid");
+        let site = site.expect("it has the form of an authority");
+        let mut faults = Faults::default();
+        self.probe_knowledge(&site, &mut faults).await;
+        self.probe_pace(&site, &mut faults).await;
+        let time = Timestamp::from_millis(0);
+        self.set_head(LogHead { log: None, number: 1, hash: [0; 32], time, contradicts: false });
+        faults.note(Operation::Heartbeat, self.heartbeat().await);
+        faults.note(Operation::Heads, self.heads().await);
+        self.remove(&site, &mut faults).await;
+        faults.0
+    }
+
+    async fn probe_knowledge(&self, site: &Origin, faults: &mut Faults) {
+        let request = LookupRequest {
+            origin: site,
+            have: LeaseToken::default(),
+            may_fetch: true,
+            is_used: true,
+        };
+        let response = faults.note(Operation::Lookup, self.lookup(request).await);
+        let token = match response.map(|response| response.outcome) {
+            Some(LookupOutcome::Lease(token)) => token,
+            _ => LeaseToken::default(),
+        };
+        faults.note(Operation::RenewLease, self.renew_lease(site, token).await);
+        let sha256 = Sha256::digest(CONTENT).into();
+        let content = Bytes::from_static(CONTENT);
+        faults.note(Operation::PutFile, self.put_file(sha256, content).await);
+        faults.note(Operation::GetFile, self.get_file(sha256).await);
+        let request = PublishRequest { origin: site, token, value: CONTENT };
+        faults.note(Operation::Publish, self.publish(request).await);
+        faults.note(Operation::ReleaseLease, self.release_lease(site, token).await);
+    }
+
+    async fn probe_pace(&self, site: &Origin, faults: &mut Faults) {
+        let request = SlotsRequest {
+            origin: site,
+            group: "*",
+            lane_delay: INSTANT,
+            site_delay: INSTANT,
+            slack: INSTANT,
+            horizon: Duration::from_secs(1),
+            count: 1,
+            left: Duration::ZERO,
+        };
+        faults.note(Operation::ReserveSlots, self.reserve_slots(request).await);
+        let (length, cause) = (HoldLength::For(INSTANT), HoldCause::RetryAfter);
+        let request = HoldRequest { origin: site, length, status: 503, cause };
+        faults.note(Operation::SetHold, self.set_hold(request).await);
+        faults.note(Operation::ResetBackoff, self.reset_backoff(site).await);
+        faults.note(Operation::AnnouncePresence, self.announce_presence(site).await);
+    }
+
+    /// Removes what was written: each key by itself, as they may be on several nodes.
+    async fn remove(&self, site: &Origin, faults: &mut Faults) {
+        let keys = &self.shared.keys;
+        let own = ["known", "lease"].map(|name| keys.of(site, name));
+        let of_lane = ["pace", "presence"].map(|name| keys.of_lane(site, name));
+        let of_site = own.into_iter().chain(of_lane);
+        let of_all = ["members", "about", "epoch", "heads"].map(|name| keys.cluster(name));
+        let file = keys.file(&Sha256::digest(CONTENT).into());
+        for key in of_site.into_iter().chain(of_all).chain([file]) {
+            let call = Call::command(Operation::ReleaseLease, "DEL", key, Vec::new());
+            let removed = self.run(call, |_| Some(()));
+            if faults.note(Operation::ReleaseLease, removed.await).is_none() {
+                return;
+            }
+        }
     }
 }

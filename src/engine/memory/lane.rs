@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::engine::clock::Micros;
-use crate::engine::hold::{Hold, HoldCause};
+use crate::engine::{Hold, HoldCause};
 
 /// A next start is forgotten so long after it has passed.
 pub(super) const REST: Micros = 60 * 1_000_000;

@@ -1,14 +1,16 @@
 //! The nodes of a cluster, as it names them itself.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
-use super::hash_slots;
 use super::node::Node;
-use super::router::{Handle, Map};
+use super::router::{self, Handle, Map};
 use super::settings::Address;
 use super::shared::Shared;
 use crate::engine::error::{Error, ErrorKind};
@@ -21,7 +23,7 @@ const REFRESH_MIN: Duration = Duration::from_secs(1);
 type Ranges = Vec<(u16, u16, Address)>;
 
 /// Keeps the map of the nodes up to date, and runs a task for each.
-pub(super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn follow_cluster(shared: Arc<Shared>) {
     loop {
         match discover(&shared).await {
             Ok(ranges) => apply(&shared, ranges),
@@ -49,7 +51,7 @@ async fn discover(shared: &Shared) -> Result<Ranges, Error> {
             let mut command = redis::cmd("CLUSTER");
             command.arg("SLOTS");
             let reply = connection.request(command).await?;
-            hash_slots::ranges(reply, address)
+            router::ranges(reply, address)
                 .ok_or_else(|| ErrorKind::ClusterDown.with(format!("{address} knows no slots")))
         };
         match timeout(config.connect_timeout, ask).await {
@@ -65,7 +67,7 @@ async fn discover(shared: &Shared) -> Result<Ranges, Error> {
 fn apply(shared: &Arc<Shared>, ranges: Ranges) {
     let before = shared.router.map();
     let mut map = Map::default();
-    for address in hash_slots::nodes(&ranges) {
+    for address in router::nodes(&ranges) {
         map.nodes.push(match before.node_at(&address) {
             Some(node) => Arc::clone(node),
             None => {
@@ -92,5 +94,55 @@ fn apply(shared: &Arc<Shared>, ranges: Ranges) {
     if has_moved {
         // A replica that takes over may lack the last writes.
         shared.note_possible_loss("slots of the cluster have other nodes");
+    }
+}
+
+/// Starts the thread. It ends when `shutdown` is cancelled.
+pub(super) fn start_thread(shared: Arc<Shared>, shutdown: CancellationToken) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let run = move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = run(shared) => {}
+                () = shutdown.cancelled() => {}
+            }
+        });
+        // A lookup of a host may still run in a thread of its own.
+        runtime.shutdown_background();
+    };
+    std::thread::Builder::new().name("engine".to_owned()).spawn(run)?;
+    Ok(())
+}
+
+async fn run(shared: Arc<Shared>) {
+    let heartbeats = heartbeats(&shared);
+    if shared.redis.load().is_cluster {
+        tokio::join!(follow_cluster(Arc::clone(&shared)), heartbeats);
+    } else {
+        let (handle, inbox) = Handle::new(None);
+        shared.router.set(Map::of_one(handle));
+        tokio::join!(Node::new(Arc::clone(&shared), inbox).run(), heartbeats);
+    }
+}
+
+/// Sends heartbeats for as long as the thread lives: at their interval, and when a node was
+/// reached. Where a test gives the time, it also says when there is a heartbeat. A command that
+/// only reads sends none.
+async fn heartbeats(shared: &Shared) {
+    if shared.redis.load().clock.is_some() || !shared.config.is_member {
+        return;
+    }
+    loop {
+        let interval = shared.members.lock().heartbeat_interval();
+        tokio::select! {
+            () = sleep(interval) => {}
+            () = shared.heartbeat.notified() => {}
+        }
+        let Ok(reply) = shared.send(shared.heartbeat_call()) else { continue };
+        match reply.await {
+            Ok(Ok(reply)) => drop(shared.note_heartbeat(reply)),
+            Ok(Err(error)) => shared.note_error(&error),
+            Err(_) => {}
+        }
     }
 }

@@ -10,15 +10,13 @@ use redis::{RedisError, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::call::Job;
-use super::connect::{self, Opened};
-use super::connection::{Connection, IN_FLIGHT_MAX};
-use super::hash_slots::redirected;
-use super::router::Inbox;
-use super::settings::Address;
+use super::call::{Job, Parts};
+use super::connection::{Connection, Driver, IN_FLIGHT_MAX, Role, ServerInfo};
+use super::router::{self, Inbox, redirected};
+use super::settings::{Address, RedisConfig};
 use super::shared::Shared;
-use crate::engine::breaker::Breaker;
-use crate::engine::error::{Error, ErrorKind};
+use crate::engine::Config;
+use crate::engine::error::{Breaker, Error, ErrorKind};
 use crate::runtime::clock::monotonic;
 
 /// One server.
@@ -51,7 +49,7 @@ impl Node {
         let address = self.inbox.address.clone();
         loop {
             let opened = tokio::select! {
-                opened = open(&self.shared, address.as_ref()) => opened,
+                opened = open_probed(&self.shared, address.as_ref()) => opened,
                 () = self.inbox.refuse() => return,
             };
             let end = match opened {
@@ -198,10 +196,10 @@ impl Running {
 
 /// Connects, and probes with a heartbeat, which writes. A node of a cluster may not have the keys
 /// of that, and a command that only reads sends none.
-async fn open(shared: &Shared, address: Option<&Address>) -> Result<Opened, Error> {
+async fn open_probed(shared: &Shared, address: Option<&Address>) -> Result<Opened, Error> {
     let config = shared.redis.load_full();
     let open = async {
-        let opened = connect::open(address, &config, &shared.config).await?;
+        let opened = connect_primary(address, &config, &shared.config).await?;
         let place = address.map(Address::to_string).unwrap_or_default();
         shared.note_server(&place, &opened.info);
         if address.is_none() && shared.config.is_member {
@@ -239,4 +237,102 @@ const fn ends_connection(kind: ErrorKind) -> bool {
 fn jitter() -> f64 {
     let bits = RandomState::new().build_hasher().finish() >> 11;
     bits as f64 / (1_u64 << 53) as f64
+}
+
+/// A server that is ready for operations.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub connection: Connection,
+    pub driver: Driver,
+    pub info: ServerInfo,
+}
+
+/// Connects to the primary at `address`, or to that of the settings: each time again, because the
+/// role of a server changes.
+pub(super) async fn connect_primary(
+    address: Option<&Address>,
+    config: &RedisConfig,
+    own: &Config,
+) -> Result<Opened, Error> {
+    let found;
+    let address = match (address, &config.sentinel) {
+        (Some(address), _) => address,
+        (None, None) => config.addresses.first().ok_or_else(no_address)?,
+        (None, Some(primary)) => {
+            found = ask_sentinels(primary, config, own).await?;
+            &found
+        }
+    };
+    let (connection, driver, role) = Connection::connect(address, config, own).await?;
+    match role {
+        Role::Replica => {
+            return Err(ErrorKind::ReadOnly.with(format!("{address} has the role of a replica")));
+        }
+        Role::Sentinel => {
+            return Err(ErrorKind::Settings.with(format!(
+                "{address} is a sentinel: set engine.sentinel to the name of the primary"
+            )));
+        }
+        Role::ClusterPrimary if !config.is_cluster => check_alone(&connection, address).await?,
+        Role::Primary | Role::ClusterPrimary => {}
+    }
+    let info = connection.prepare().await?;
+    Ok(Opened { connection, driver, info })
+}
+
+/// Checks that a node of a cluster has all slots, so that it can be spoken to as a single server.
+/// One that may not be asked says `MOVED` later.
+async fn check_alone(connection: &Connection, address: &Address) -> Result<(), Error> {
+    let mut command = redis::cmd("CLUSTER");
+    command.arg("SLOTS");
+    let Ok(reply) = connection.request(command).await else { return Ok(()) };
+    let nodes = router::ranges(reply, address).map(|ranges| router::nodes(&ranges).len());
+    match nodes {
+        Some(count) if count > 1 => Err(ErrorKind::Settings.with(format!(
+            "{address} is one of the {count} primaries of a cluster: set engine.cluster = true"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn no_address() -> Error {
+    ErrorKind::Connection.with("no address is set")
+}
+
+/// The address of the primary, from the first sentinel that has it.
+async fn ask_sentinels(
+    primary: &str,
+    config: &RedisConfig,
+    own: &Config,
+) -> Result<Address, Error> {
+    let mut last = ErrorKind::Sentinel.with("no address of a sentinel is set");
+    // Each has its part of the time: one that does not respond is not to cost all of it.
+    let parts = u32::try_from(config.addresses.len()).unwrap_or(u32::MAX).saturating_add(1);
+    for sentinel in &config.addresses {
+        let asked = ask_sentinel(sentinel, primary, config, own);
+        match tokio::time::timeout(config.connect_timeout / parts, asked).await {
+            Ok(Ok(address)) => return Ok(address),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = ErrorKind::Sentinel.with(format!("{sentinel} does not respond")),
+        }
+    }
+    Err(ErrorKind::Sentinel.with(last.detail))
+}
+
+async fn ask_sentinel(
+    sentinel: &Address,
+    primary: &str,
+    config: &RedisConfig,
+    own: &Config,
+) -> Result<Address, Error> {
+    let (connection, _driver) = Connection::connect_sentinel(sentinel, config, own).await?;
+    let mut command = redis::cmd("SENTINEL");
+    command.arg("GET-MASTER-ADDR-BY-NAME").arg(primary);
+    let reply = connection.request(command).await?;
+    let unknown = || ErrorKind::Sentinel.with(format!("{sentinel} does not know {primary:?}"));
+    let mut parts = Parts::of(reply).ok_or_else(unknown)?;
+    let host = parts.text().ok_or_else(unknown)?;
+    let port = parts.number().and_then(|port| u16::try_from(port).ok()).ok_or_else(unknown)?;
+    let is_tls = matches!(sentinel, Address::Tcp { is_tls: true, .. });
+    Ok(Address::Tcp { host, port, is_tls })
 }

@@ -1,5 +1,6 @@
 //! What the callers and the thread of an engine share.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,25 +9,17 @@ use arc_swap::ArcSwap;
 use redis::Value;
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::call::{Act, Call, Job, boolean, number};
+use super::call::{Act, Call, Job, Parts, Script, boolean, decimal};
 use super::connection::ServerInfo;
-use super::promises::Promises;
-use super::reply::Parts;
 use super::router::Router;
-use super::script::Script;
 use super::settings::RedisConfig;
-use super::shared_once::SharedOnce;
 use crate::engine::clock::Micros;
-use crate::engine::config::Config;
 use crate::engine::error::{Error, ErrorKind};
-use crate::engine::format::FORMAT;
-use crate::engine::keys::Keys;
-use crate::engine::length::bounded_micros;
-use crate::engine::log_head::LogHead;
+use crate::engine::format::{FORMAT, Keys};
 use crate::engine::lookup::FILE_KEPT_ONCE;
-use crate::engine::members::{Heartbeat, Members};
+use crate::engine::members::{Heartbeat, LogHead, Members};
 use crate::engine::stats::{Operation, Stats};
-use crate::engine::status::Status;
+use crate::engine::{Config, ReservedSlots, Status, bounded_micros};
 use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
 use crate::types::sanitize::hex;
@@ -115,7 +108,7 @@ impl Shared {
     pub(super) fn with_time(&self, mut call: Call) -> Call {
         if let Act::Script(_) = call.act {
             let clock = self.redis.load().clock.clone();
-            call.arguments.push(clock.map_or_else(Vec::new, |clock| number(clock.now())));
+            call.arguments.push(clock.map_or_else(Vec::new, |clock| decimal(clock.now())));
         }
         call
     }
@@ -124,13 +117,13 @@ impl Shared {
         let head = *self.head.lock();
         let arguments = vec![
             self.config.name.clone().into_bytes(),
-            number(FORMAT.into()),
-            number(self.config.settings_word().into()),
+            decimal(FORMAT.into()),
+            decimal(self.config.settings_word().into()),
             head.map_or_else(Vec::new, |head| self.head_text(head).into_bytes()),
             self.config.process.clone().into_bytes(),
             boolean(!self.has_beaten.load(Ordering::Relaxed)),
             head.map_or_else(Vec::new, |head| head.place(&self.config.name).into_bytes()),
-            number(head.is_some_and(|head| head.contradicts).into()),
+            decimal(head.is_some_and(|head| head.contradicts).into()),
         ];
         let keys = ["members", "about", "epoch", "heads"].map(|name| self.keys.cluster(name));
         let keys = keys.into_iter().chain([self.keys.name(&self.config.name)]).collect();
@@ -168,7 +161,7 @@ impl Shared {
 
     /// Notes what was shared under a new key; for it, what was shared long before may have to go.
     pub(super) fn note_shared_once(&self, key: Vec<u8>, bytes: usize) {
-        let once = number(bounded_micros(FILE_KEPT_ONCE) / 1000);
+        let once = decimal(bounded_micros(FILE_KEPT_ONCE) / 1000);
         for key in self.shared_once.note(key, bytes) {
             let call = Call::script(
                 Operation::ReleaseLease,
@@ -322,5 +315,224 @@ impl Shared {
             may_evict: seen.may_evict,
             server: seen.server.clone(),
         }
+    }
+}
+
+// What this proxy has shared first, and no proxy has asked for since, as far as it knows: a client
+// that asks for ever new origins could fill the server with it. The oldest go first.
+
+/// Keys, and bytes of their values, that one proxy shares of what was asked for once.
+const KEYS_MAX: usize = 131_072;
+const BYTES_MAX: usize = 128 << 20;
+/// Bytes that a server needs for a key beside its value, with the key itself.
+const KEY_BYTES: usize = 200;
+
+/// The keys in the order in which they were shared.
+#[derive(Debug, Default)]
+pub(super) struct SharedOnce(Lock<SeenKeys>);
+
+#[derive(Debug, Default)]
+struct SeenKeys {
+    keys: VecDeque<(Vec<u8>, usize)>,
+    bytes: usize,
+}
+
+impl SharedOnce {
+    /// Notes that a value of so many bytes was shared under a new key. Returns the keys that are to
+    /// be forgotten for it.
+    pub(super) fn note(&self, key: Vec<u8>, bytes: usize) -> Vec<Vec<u8>> {
+        self.0.lock().note(key, bytes, (KEYS_MAX, BYTES_MAX))
+    }
+}
+
+impl SeenKeys {
+    fn note(
+        &mut self,
+        key: Vec<u8>,
+        bytes: usize,
+        (keys_max, bytes_max): (usize, usize),
+    ) -> Vec<Vec<u8>> {
+        let bytes = bytes + key.len() + KEY_BYTES;
+        self.keys.push_back((key, bytes));
+        self.bytes += bytes;
+        let mut over = Vec::new();
+        while self.keys.len() > keys_max || self.bytes > bytes_max {
+            let Some((key, bytes)) = self.keys.pop_front() else { break };
+            self.bytes -= bytes;
+            over.push(key);
+        }
+        over
+    }
+}
+
+// What this proxy has reserved at the engine, and must find there again. Others may be able to write
+// to the server; starts that they remove would let all proxies start at once.
+
+/// Lanes of which this is remembered; further ones are not checked.
+const LANES_MAX: usize = 65_536;
+/// A script keeps a next start for a minute after it has passed: until a little before that it must
+/// be found.
+const KEPT: Duration = Duration::from_secs(50);
+/// The clocks of this machine and of the server differ in rate by less than this part.
+const RATE_PART: u32 = 5000;
+/// For how long nothing is reserved at a lane whose starts were removed. Meanwhile this proxy keeps
+/// its share of the pace.
+const DISTRUST: Duration = Duration::from_mins(10);
+
+/// The next starts, by key and group.
+#[derive(Debug, Default)]
+pub(super) struct Promises(Lock<HashMap<(Vec<u8>, String), Promise>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    /// Nothing of the lane, and of the group, starts before.
+    next: [Option<Instant>; 2],
+    /// Until then the engine has them.
+    until: Instant,
+    /// Until then the engine is not asked.
+    distrusted: Option<Instant>,
+}
+
+impl Promises {
+    /// What a script is to find: the next starts of the lane and of the group, from `now` in
+    /// microseconds.
+    ///
+    /// # Errors
+    ///
+    /// Starts were removed lately.
+    pub(super) fn of(
+        &self,
+        key: &[u8],
+        group: &str,
+        now: Instant,
+    ) -> Result<[Option<i64>; 2], Error> {
+        let promises = self.0.lock();
+        let Some(promise) = promises.get(&(key.to_vec(), group.to_owned())) else {
+            return Ok([None; 2]);
+        };
+        if promise.distrusted.is_some_and(|until| now < until) {
+            return Err(removed());
+        }
+        let from_now = |at: Instant| match at.checked_duration_since(now) {
+            Some(ahead) => micros(ahead),
+            None => -micros(now - at),
+        };
+        let next = promise.next.map(|next| next.filter(|_| now < promise.until).map(from_now));
+        Ok(next)
+    }
+
+    /// Notes what was reserved by a request that was sent at `sent`, with the delays of the lane and
+    /// of the group.
+    pub(super) fn note(
+        &self,
+        of: (Vec<u8>, String),
+        delays: [Duration; 2],
+        slots: &ReservedSlots,
+        sent: Instant,
+    ) {
+        let Some(slot) = slots.slots.last() else { return };
+        let next = delays.map(|delay| {
+            let ahead = *slot + delay;
+            (!delay.is_zero()).then(|| sent + (ahead - ahead / RATE_PART))
+        });
+        let Some(last) = next.iter().flatten().max() else { return };
+        let promise = Promise { next, until: *last + KEPT, distrusted: None };
+        self.insert(of, promise, sent);
+    }
+
+    /// Notes that what was reserved is gone.
+    ///
+    /// # Errors
+    ///
+    /// Always that.
+    pub(super) fn distrust(&self, key: Vec<u8>, group: &str, now: Instant) -> Error {
+        let until = now + DISTRUST;
+        let promise = Promise { next: [None; 2], until, distrusted: Some(until) };
+        self.insert((key, group.to_owned()), promise, now);
+        removed()
+    }
+
+    /// Forgets all: the engine has lost its data, or may have.
+    pub(super) fn forget(&self) {
+        self.0.lock().clear();
+    }
+
+    fn insert(&self, key: (Vec<u8>, String), mut promise: Promise, now: Instant) {
+        let mut promises = self.0.lock();
+        if let Some(known) = promises.get(&key).filter(|_| promise.distrusted.is_none()) {
+            // Replies may come in another order than the engine decided.
+            promise.next = [0, 1].map(|at| promise.next[at].max(known.next[at]));
+            promise.until = promise.until.max(known.until);
+            promise.distrusted = known.distrusted.filter(|until| now < *until);
+        }
+        if promises.len() >= LANES_MAX && !promises.contains_key(&key) {
+            promises.retain(|_, promise| now < promise.until);
+            if promises.len() >= LANES_MAX {
+                return;
+            }
+        }
+        promises.insert(key, promise);
+    }
+}
+
+fn removed() -> Error {
+    ErrorKind::Removed.with("starts that this proxy had reserved are gone")
+}
+
+fn micros(length: Duration) -> i64 {
+    i64::try_from(length.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::clock::monotonic;
+
+    #[test]
+    fn the_oldest_go_first() {
+        let mut keys = SeenKeys::default();
+        let mut note = |name: &str, bytes| {
+            let over = keys.note(name.as_bytes().to_vec(), bytes, (3, 2000));
+            over.into_iter()
+                .map(|key| String::from_utf8(key).unwrap())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        for (name, bytes, over) in [
+            ("a", 1, ""),
+            ("b", 1, ""),
+            ("c", 1, ""),
+            ("d", 1, "a"),
+            ("e", 1500, "b c"),
+            ("f", 9999, "d e f"),
+        ] {
+            assert_eq!(note(name, bytes), over, "{name}");
+        }
+        assert_eq!(keys.bytes, 0);
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn what_was_reserved_is_to_be_found_until_the_engine_forgets_it() {
+        let promises = Promises::default();
+        let (key, now) = (b"pace".to_vec(), monotonic());
+        assert_eq!(promises.of(&key, "*", now).unwrap(), [None, None]);
+        let slots = ReservedSlots { slots: vec![5 * SECOND], beyond: None, hold: None };
+        promises.note((key.clone(), "*".to_owned()), [Duration::ZERO, 10 * SECOND], &slots, now);
+        // Fifteen seconds, less what clocks differ.
+        assert_eq!(promises.of(&key, "*", now).unwrap(), [None, Some(14_997_000)]);
+        assert_eq!(promises.of(&key, "*", now + 20 * SECOND).unwrap(), [None, Some(-5_003_000)]);
+        assert_eq!(promises.of(&key, "*", now + 65 * SECOND).unwrap(), [None, None]);
+        assert_eq!(promises.of(&key, "other", now).unwrap(), [None, None]);
+        promises.distrust(key.clone(), "*", now);
+        assert_eq!(
+            promises.of(&key, "*", now + 599 * SECOND).unwrap_err().kind,
+            ErrorKind::Removed
+        );
+        assert_eq!(promises.of(&key, "*", now + 600 * SECOND).unwrap(), [None, None]);
+        promises.distrust(key.clone(), "*", now);
+        promises.forget();
+        assert_eq!(promises.of(&key, "*", now).unwrap(), [None, None]);
     }
 }

@@ -5,21 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::Value;
 
-use super::call::{Call, number};
-use super::reply::{self, Parts};
+use super::call::{self, Call, Parts, decimal};
 use super::shared::Shared;
 use crate::engine::error::{Error, ErrorKind};
-use crate::engine::format;
-use crate::engine::hold::{Hold, HoldCause};
-use crate::engine::lease_token::LeaseToken;
-use crate::engine::log_head::{LogHead, NamedHeads, in_order};
 use crate::engine::lookup::{
     KNOWN_BYTES_MAX, LEASE, LookupOutcome, LookupResponse, PublishOutcome,
 };
-use crate::engine::members::MEMBERS_MAX;
-use crate::engine::presence::Presence;
-use crate::engine::slots::ReservedSlots;
+use crate::engine::members::{LogHead, MEMBERS_MAX, NamedHeads, in_order};
 use crate::engine::stats::Operation;
+use crate::engine::{Hold, HoldCause, LeaseToken, Presence, ReservedSlots, format};
 use crate::types::log_id::LogId;
 use crate::types::sanitize::digest;
 use crate::types::timestamp::Timestamp;
@@ -52,7 +46,7 @@ pub(super) fn file<T>(
     read: impl FnOnce(&[u8]) -> Option<T>,
 ) -> Result<StoredValue<T>, Error> {
     let value = match reply {
-        Ok(value) => reply::bytes(value).ok_or_else(|| ErrorKind::Protocol.with("get_file"))?,
+        Ok(value) => call::bytes(value).ok_or_else(|| ErrorKind::Protocol.with("get_file"))?,
         Err(error) if error.kind == ErrorKind::WrongType => return Ok(StoredValue::Damaged),
         Err(error) => return Err(error),
     };
@@ -76,7 +70,7 @@ pub(super) async fn lookup(
     }
     shared.stats.note_damaged();
     if let Some(have) = call.arguments.first_mut() {
-        *have = number(token.0);
+        *have = decimal(token.0);
     }
     let gone = |_| Err(ErrorKind::Broken.with("the engine has ended"));
     let second = shared.send(call.clone())?.await.unwrap_or_else(gone)?;
@@ -98,7 +92,7 @@ fn read_lookup(
     let presence = read_presence(&mut parts, shared.config.hold_max)?;
     let token = LeaseToken(number);
     // What is known here is never taken back: nothing older is taken up, if another program restores it.
-    let have = LeaseToken(call.arguments.first().and_then(|have| reply::digits(have))?);
+    let have = LeaseToken(call.arguments.first().and_then(|have| call::digits(have))?);
     if matches!(kind, 1 | 2) && token <= have && have.unless_ahead(shared.now()).is_some() {
         return None;
     }
@@ -125,7 +119,7 @@ fn read_lookup(
 
 /// A condition.
 pub(super) fn condition(reply: Value) -> Option<bool> {
-    reply::number(&reply).map(|number| number != 0)
+    call::number(&reply).map(|number| number != 0)
 }
 
 /// What became of a value that was published, and whether nothing was known before.
@@ -145,13 +139,13 @@ pub(super) fn reserved_slots(
     let mut parts = Parts::of(reply)?;
     let (beyond, missing) = match parts.value()? {
         Value::Int(negative @ ..=-1) => (None, negative.unsigned_abs() - 1),
-        value => (Some(Duration::from_micros(reply::number(&value)?)), 0),
+        value => (Some(Duration::from_micros(call::number(&value)?)), 0),
     };
     let missing = Duration::from_micros(missing);
     let hold = read_hold(&mut parts, hold_max)?.filter(|hold| !hold.left.is_zero());
     let mut slots = Vec::new();
     while let Some(slot) = parts.value() {
-        slots.push(Duration::from_micros(reply::number(&slot)?));
+        slots.push(Duration::from_micros(call::number(&slot)?));
     }
     Some((ReservedSlots { slots, beyond, hold }, missing))
 }
@@ -187,7 +181,7 @@ pub(super) async fn heads(shared: &Shared) -> Result<NamedHeads, Error> {
     let mut heads = Vec::new();
     let mut cursor = b"0".to_vec();
     loop {
-        let step = vec![cursor, b"COUNT".to_vec(), number(HEADS_STEP)];
+        let step = vec![cursor, b"COUNT".to_vec(), decimal(HEADS_STEP)];
         let key = shared.keys.cluster("heads");
         let call = Call::command(Operation::Heads, "HSCAN", key, step);
         let gone = |_| Err(ErrorKind::Broken.with("the engine has ended"));

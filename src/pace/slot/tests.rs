@@ -4,14 +4,13 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::engine::SystemEngineClock;
 use crate::engine::{
     Config as EngineConfig, HoldCause, HoldLength, HoldRequest, LeaseToken, LogHead, LookupRequest,
     LookupResponse, MemoryEngine, Pending, PublishOutcome, PublishRequest, ReservedSlots,
+    SystemEngineClock,
 };
 use crate::pace::config::{Away, Config};
 use crate::pace::hold::Bounds;
@@ -450,11 +449,11 @@ impl Engine for Lying {
         self.inner.heartbeat()
     }
 
-    fn get_file(&self, sha256: engine::Sha256) -> Pending<Option<Bytes>> {
+    fn get_file(&self, sha256: engine::FileDigest) -> Pending<Option<Bytes>> {
         self.inner.get_file(sha256)
     }
 
-    fn put_file(&self, sha256: engine::Sha256, content: Bytes) -> Pending<()> {
+    fn put_file(&self, sha256: engine::FileDigest, content: Bytes) -> Pending<()> {
         self.inner.put_file(sha256, content)
     }
 
