@@ -14,7 +14,7 @@ use courtesy::pace::{Lanes, NoTurn, Turn, TurnRequest, Visit};
 use courtesy::policy::pace::SitePace;
 use courtesy::robots::DelayRecord;
 use courtesy::runtime::clock::{SystemClock, monotonic};
-use courtesy::types::client_key::ClientKey;
+use courtesy::types::ClientKey;
 use courtesy::types::origin::{Host, Origin, Scheme};
 use tikv_jemallocator::Jemalloc;
 use tokio::task::JoinSet;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use courtesy::policy::profile::Profile;
 use courtesy::runtime::clock::monotonic;
-use courtesy::types::client_key::ClientKey;
+use courtesy::types::ClientKey;
 use courtesy::types::origin::{Origin, Scheme};
 use courtesy::watch::{Offer, Samples};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};

@@ -11,7 +11,6 @@ use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::files;
-use crate::runtime::secret_file;
 
 /// Bytes of the run file, in which a running proxy says where its admin listener is: two paths and a few numbers.
 const RUN_FILE_BYTES_MAX: usize = 16 << 10;
@@ -62,8 +61,8 @@ impl RunFile {
         let path = path(state_dir);
         let next = path.with_extension("json.new");
         let content = serde_json::to_vec(self)?;
-        secret_file::remove(&next)?;
-        secret_file::write_new(&next, &content, 0o644)?;
+        files::remove(&next)?;
+        files::write_new(&next, &content, 0o644)?;
         fs::rename(&next, &path)?;
         Ok(Written { path, content })
     }

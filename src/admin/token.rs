@@ -1,10 +1,9 @@
 //! The word by which the operator is known where others can reach the admin listener. Only a keyed
 //! hash of it is kept, so that neither a dump of memory nor the time that a comparison takes tells it.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::{fmt, io};
 
 use arc_swap::ArcSwapOption;
 use hmac::{Hmac, KeyInit, Mac};
@@ -12,8 +11,8 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use sha2::Sha256;
 
-use crate::runtime::crypto_provider::provider;
-use crate::runtime::secret_file::{self, Found};
+use crate::runtime::crypto_provider;
+use crate::runtime::files::{self, Found};
 
 /// What is asked for; nothing, where no file was named. It can change while the listener is served.
 #[derive(Debug, Default)]
@@ -28,7 +27,7 @@ pub struct Secret {
 /// Random for each process, so that a tag reveals nothing elsewhere.
 static KEYED: LazyLock<Hmac<Sha256>> = LazyLock::new(|| {
     let mut key = [0; 32];
-    provider().secure_random.fill(&mut key).expect("the system has random numbers");
+    crypto_provider().secure_random.fill(&mut key).expect("the system has random numbers");
     Hmac::new_from_slice(&key).expect("a key of any length is one")
 });
 
@@ -52,7 +51,7 @@ const TOKEN_BYTES_MIN: usize = 16;
 /// A token as it stands in its file: one line, readable to its owner and, as secrets come in
 /// Kubernetes and from systemd, to its group.
 pub fn read(file: &Path) -> Result<String, TokenError> {
-    let text = match secret_file::read_text_of_group(file) {
+    let text = match files::read_text_of_group(file) {
         Ok(Found::Content(text)) => text,
         Ok(Found::Exposed) => return Err(TokenError::Exposed(file.to_owned())),
         Err(source) => return Err(TokenError::Io { file: file.to_owned(), source }),

@@ -3,18 +3,24 @@
 //! generated if there is none; only a rotation replaces it.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rcgen::KeyPair;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SanType,
+};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use time::OffsetDateTime;
 
-use super::certificate::Certificate;
-use super::error::CaError;
-use super::root::Root;
-use super::signer::Signer;
+use super::LEAF_LIFETIME;
+use super::certificate::{CaError, Certificate, CertificateError, print_date};
 use super::storage::{self, Storage};
-use crate::runtime::crypto_provider::provider;
+use crate::runtime::crypto_provider;
+use crate::types::origin::Host;
 use crate::types::timestamp::Timestamp;
 
 /// Former CAs that clients should still trust; more have been rotated away on purpose.
@@ -47,7 +53,7 @@ impl Authority {
             Source::Own(dir) => {
                 let storage = Storage::lock(dir)?;
                 if !storage.holds_ca() {
-                    let root = Root::new(&provider(), now)?;
+                    let root = Root::new(&crypto_provider(), now)?;
                     storage.install(&root.certificate_pem, &root.key_pem)?;
                 }
                 Self::stored(&storage, now)
@@ -85,7 +91,7 @@ impl Authority {
         let mut trusted = certificates(&storage.certificate()).unwrap_or_default();
         trusted.retain(|certificate| !certificate.is_expired(now));
         trusted.truncate(CA_PREVIOUS_MAX);
-        let root = Root::new(&provider(), now)?;
+        let root = Root::new(&crypto_provider(), now)?;
         let previous: String = trusted.iter().map(Certificate::pem).collect();
         storage.install(&(root.certificate_pem + &previous), &root.key_pem)?;
         Self::stored(&storage, now)
@@ -225,4 +231,152 @@ fn key_pair(pem: &str) -> Result<KeyPair, String> {
     let key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
         .map_err(|error| format!("no key in it: {error}"))?;
     KeyPair::try_from(&key).map_err(|error| format!("the key cannot be used: {error}"))
+}
+
+/// Life of a CA that is made here: long enough that rotating is rare, short enough that a key that
+/// has leaked is not good for ever.
+const CA_LIFE: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60);
+
+/// How far before its making a certificate begins, for clients whose clock is slow.
+const CERTIFICATE_BACKDATE: Duration = Duration::from_secs(60 * 60);
+
+/// Bytes of a serial number: 126 random bits, more than the 64 that are asked of public CAs, and
+/// within the 20 bytes of RFC 5280 §4.1.2.2.
+const SERIAL_BYTES: usize = 16;
+
+/// A CA in the form of its files.
+pub(super) struct Root {
+    pub certificate_pem: String,
+    /// PKCS #8.
+    pub key_pem: String,
+}
+
+impl Root {
+    /// RFC 5280 §4.2.1: the extensions that strict clients require, critical where they have to be,
+    /// and a path length of zero, so that no leaf can sign.
+    pub fn new(provider: &CryptoProvider, now: Timestamp) -> Result<Self, CertificateError> {
+        let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+        let mut params = root_params(provider, now, CA_LIFE)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        // The common name: the day, and the beginning of the key identifier.
+        let identifier = params.key_identifier(&key);
+        let name = format!(
+            "courtesy CA {} {}",
+            print_date(now),
+            crate::types::sanitize::hex(&identifier[..3])
+        );
+        params.distinguished_name = named(&name);
+        let certificate = params.self_signed(&key)?;
+        Ok(Self { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+    }
+}
+
+/// Common to all certificates: a random serial number, both key identifiers, and a validity that
+/// begins slightly in the past.
+pub(super) fn root_params(
+    provider: &CryptoProvider,
+    now: Timestamp,
+    life: std::time::Duration,
+) -> Result<CertificateParams, CertificateError> {
+    let mut params = CertificateParams::default();
+    params.serial_number = Some(serial_number(provider)?.to_vec().into());
+    params.use_authority_key_identifier_extension = true;
+    params.not_before = date(now) - CERTIFICATE_BACKDATE;
+    params.not_after = date(now) + life;
+    Ok(params)
+}
+
+/// RFC 5280 §4.1.2.2: positive, and unique per issuer. rcgen's default is a hash of the key, which
+/// all leaves share: Firefox refuses a second certificate with a known serial number.
+fn serial_number(provider: &CryptoProvider) -> Result<[u8; SERIAL_BYTES], CertificateError> {
+    let mut bytes = [0; SERIAL_BYTES];
+    provider.secure_random.fill(&mut bytes).map_err(|_| CertificateError::Random)?;
+    // Positive, and of constant length.
+    bytes[0] = bytes[0] & 0x7f | 0x40;
+    Ok(bytes)
+}
+
+pub(super) fn named(common_name: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    name
+}
+
+/// Clamps the date of a wrong clock to what a certificate can express.
+pub(super) fn date(moment: Timestamp) -> OffsetDateTime {
+    let latest = time::macros::datetime!(9000-01-01 00:00 UTC);
+    let since_epoch =
+        time::Duration::milliseconds(i64::try_from(moment.millis()).unwrap_or(i64::MAX));
+    OffsetDateTime::UNIX_EPOCH.checked_add(since_epoch).unwrap_or(latest).min(latest)
+}
+
+/// A CA's certificate with its key.
+pub(super) struct Signer {
+    certificate: Certificate,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Signer {
+    /// `key` must be that of `certificate`.
+    pub fn new(certificate: Certificate, key: KeyPair) -> Result<Self, rcgen::Error> {
+        let issuer = Issuer::from_ca_cert_der(certificate.der(), key)?;
+        Ok(Self { certificate, issuer })
+    }
+
+    /// The certificate of the CA.
+    pub const fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// Whether a signature takes no longer than handing the work to another thread, as with
+    /// elliptic curves of this size.
+    pub fn signs_at_once(&self) -> bool {
+        [&PKCS_ECDSA_P256_SHA256, &PKCS_ED25519].contains(&self.issuer.key().algorithm())
+    }
+
+    /// A leaf for `host` with `key`, valid within the CA's own validity.
+    pub fn sign_leaf(
+        &self,
+        provider: &CryptoProvider,
+        key: &KeyPair,
+        host: &Host,
+        now: Timestamp,
+    ) -> Result<CertificateDer<'static>, CertificateError> {
+        let ca = &self.certificate;
+        if let Some(invalidity) = ca.invalidity(now) {
+            return Err(CertificateError::Invalid(invalidity));
+        }
+        let mut params = leaf_params(provider, host, now)?;
+        params.not_before = params.not_before.max(date(ca.not_before()));
+        params.not_after = params.not_after.min(date(ca.not_after()));
+        Ok(params.signed_by(key, &self.issuer)?.into())
+    }
+
+    /// A leaf that is never used, for a time at which the CA is valid.
+    pub fn probe(&self, now: Timestamp) -> Result<CertificateDer<'static>, CertificateError> {
+        let now = now.max(self.certificate.not_before()).min(self.certificate.not_after());
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        self.sign_leaf(&crypto_provider(), &key, &Host::Name("courtesy.invalid".into()), now)
+    }
+}
+
+/// A server certificate for one name. The subject is empty: clients read the SAN only, and a long
+/// name would not fit a common name.
+fn leaf_params(
+    provider: &CryptoProvider,
+    host: &Host,
+    now: Timestamp,
+) -> Result<CertificateParams, CertificateError> {
+    let mut params = root_params(provider, now, LEAF_LIFETIME)?;
+    params.distinguished_name = named("courtesy");
+    params.subject_alt_names = vec![match host {
+        Host::Name(name) => SanType::DnsName(name.to_string().try_into()?),
+        Host::V4(address) => SanType::IpAddress(IpAddr::V4(*address)),
+        Host::V6(address) => SanType::IpAddress(IpAddr::V6(*address)),
+    }];
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    Ok(params)
 }

@@ -7,10 +7,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::error::CaError;
-use crate::runtime::files;
-use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
-use crate::runtime::secret_file::{self, Found};
+use super::certificate::CaError;
+use crate::runtime::NAMED_FILE_BYTES_MAX;
+use crate::runtime::files::{self, Found};
 
 /// The locked directory of a CA.
 pub(super) struct Storage {
@@ -138,7 +137,7 @@ impl Storage {
 
 /// A key file with mode 0600.
 pub(super) fn read_private(file: &Path) -> Result<String, CaError> {
-    match secret_file::read_text(file).map_err(CaError::io(file))? {
+    match files::read_secret_text(file).map_err(CaError::io(file))? {
         Found::Content(text) => Ok(text),
         Found::Exposed => Err(CaError::Exposed { file: file.to_owned() }),
     }
@@ -149,7 +148,7 @@ pub(super) fn read(file: &Path) -> Result<String, CaError> {
 }
 
 fn write_new(file: &Path, text: &str, mode: u32) -> Result<(), CaError> {
-    secret_file::write_new(file, text.as_bytes(), mode).map_err(CaError::io(file))
+    files::write_new(file, text.as_bytes(), mode).map_err(CaError::io(file))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), CaError> {
@@ -157,5 +156,5 @@ fn rename(from: &Path, to: &Path) -> Result<(), CaError> {
 }
 
 fn remove(file: &Path) -> Result<(), CaError> {
-    secret_file::remove(file).map_err(CaError::io(file))
+    files::remove(file).map_err(CaError::io(file))
 }

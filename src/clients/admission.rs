@@ -1,6 +1,9 @@
 //! Admits connections and requests of clients. Settings can be replaced at any time; counters and
 //! verified credentials persist.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,12 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 
-use super::client_limits::ClientLimits;
+use super::password::REJECTED_MAX;
 use super::verifier::Verifier;
-use super::{BodyMemory, Client, ClientPermit, Clients, Counts, MemoryPermit, RejectReason, User};
-use crate::clients::limits::REJECTED_MAX;
+use super::{
+    BodyMemory, Client, ClientLimits, ClientPermit, Clients, Counts, MemoryPermit, RejectReason,
+    User,
+};
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// Counts admitted connections, and verifies passwords.
 #[derive(Debug)]
@@ -250,6 +255,3 @@ impl Drop for OpenConnection {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
-
-#[cfg(test)]
-mod tests;

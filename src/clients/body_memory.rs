@@ -18,7 +18,7 @@ use tracing::warn;
 
 use super::RejectReason;
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// The budget in bytes where no setting applies, as in commands that fetch.
 const DEFAULT_BYTES: usize = 256 << 20;

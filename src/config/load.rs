@@ -15,8 +15,7 @@ use super::schema::Schema;
 use super::settings::Settings;
 use super::tree::{path, place_of};
 use super::validate;
-use crate::runtime::files;
-use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
+use crate::runtime::{NAMED_FILE_BYTES_MAX, files};
 
 /// Invalid values reported in one round.
 const DIAGNOSTICS_MAX: usize = 100;

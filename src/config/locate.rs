@@ -8,8 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::host_defaults::{named_file, state_dir};
 use super::layers::{FileLayer, variable};
 use super::values::AdminAddress;
-use crate::runtime::files;
-use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
+use crate::runtime::{NAMED_FILE_BYTES_MAX, files};
 
 /// The location of a proxy with these settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

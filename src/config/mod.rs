@@ -37,7 +37,6 @@ mod rules;
 mod schema;
 mod settings;
 mod show;
-
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -45,6 +44,13 @@ pub mod units;
 mod validate;
 mod values;
 
+pub use crate::audit::OnFailure;
+pub use crate::egress::Roots;
+pub use crate::policy::Mode;
+pub use crate::policy::profile::{Access, Meaning, OutageCopy, ProfileName};
+pub use crate::proxy::{HttpsMode, MixedHosts};
+pub use crate::robots::Spellings;
+pub use crate::watch::{Changes, PaceRecords};
 pub use address::{parse_admin, parse_proxy};
 pub use diagnostics::{Diagnostic, InvalidSettings};
 pub use engine_url::parse_servers;
@@ -62,14 +68,6 @@ pub use settings::{
 };
 pub use show::Effective;
 pub use values::AdminAddress;
-
-pub use crate::audit::OnFailure;
-pub use crate::egress::Roots;
-pub use crate::policy::mode::Mode;
-pub use crate::policy::profile::{Access, Meaning, OutageCopy, ProfileName};
-pub use crate::proxy::{HttpsMode, MixedHosts};
-pub use crate::robots::Spellings;
-pub use crate::watch::{Changes, PaceRecords};
 
 /// The commented file: every setting with its default and a sentence.
 pub const DEFAULT_FILE: &str = include_str!("../../config/courtesy.toml");

@@ -11,10 +11,9 @@ use time::macros::format_description;
 use time::{Date, OffsetDateTime};
 
 use crate::policy::exemption::OriginPattern;
-use crate::types::duration_text::bare_number;
-pub use crate::types::duration_text::{parse_delay, parse_duration, print_delay, print_duration};
 use crate::types::origin::{Host, Origin, Scheme, split_url};
-use crate::types::timestamp::Timestamp;
+use crate::types::timestamp::{Timestamp, bare_number};
+pub use crate::types::timestamp::{parse_delay, parse_duration, print_delay, print_duration};
 
 /// Parses `64KiB`, in bytes. A number without unit is refused: "256" is written by who means MiB.
 pub fn parse_size(text: &str) -> Result<u64, String> {

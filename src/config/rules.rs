@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::units;
 use crate::pace::PaceMode;
+use crate::policy::Mode;
 use crate::policy::exemption::{OriginPattern, Paths};
-use crate::policy::mode::Mode;
 use crate::policy::profile::ProfileName;
 use crate::types::agent::Token;
-use crate::types::glob::Glob;
 use crate::types::origin::Origin;
+use crate::types::origin::host::Glob;
 use crate::types::timestamp::Timestamp;
 
 /// `[[agents.rules]]`: a rule for User-Agents that match.

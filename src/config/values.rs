@@ -11,8 +11,8 @@ use super::parse::{parse_duration, parse_size, print_duration, print_size};
 use crate::egress::AddressBlock;
 use crate::proxy::Protocol;
 use crate::types::agent::Token;
-use crate::types::glob::Glob;
 use crate::types::origin::HostPattern;
+use crate::types::origin::host::Glob;
 use crate::types::words::serde_as_text;
 
 /// The address of the admin listener, or off.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::parent::Parents;
 use super::policy::{AddressPolicy, HostRules};
 use super::tls::Tls;
-use crate::runtime::histogram::{Histogram, HistogramCounts};
+use crate::runtime::counters::{Histogram, HistogramCounts};
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::{Origin, Scheme};
 

@@ -23,7 +23,7 @@ use super::route::Route;
 use super::state::EgressState;
 use super::tls::{PlaintextStream, TlsConnection, Versions};
 use crate::clients::{MemoryPermit, SemaphorePermit};
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 use crate::runtime::clock::{self, monotonic};
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::{Host, Origin, Scheme};

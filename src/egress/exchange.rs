@@ -26,7 +26,7 @@ use super::pool::Lease;
 use super::state::EgressState;
 use super::tls::Versions;
 use crate::pace::{RequestFailure, Turn};
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;

@@ -36,7 +36,7 @@ use http::Response;
 use tokio_util::sync::CancellationToken;
 
 use crate::pace::{Lanes, Turn};
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 use crate::types::origin::Origin;
 pub use body::{
     InformationalListener, ReadAllowance, RequestBody, RequestProgress, ResponseBody, TimeoutBody,

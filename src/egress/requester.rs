@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::loop_token::LoopTokens;
 
 /// The client that a request goes out for, or the fetch of a robots.txt that a client began.

@@ -142,10 +142,9 @@ pub(super) mod tests {
     use super::*;
     use crate::egress::config::Config;
     use crate::egress::parent::Parents;
-    use crate::egress::policy::AddressPolicy;
-    use crate::egress::policy::HostRules;
+    use crate::egress::policy::{AddressPolicy, HostRules};
     use crate::egress::tls::Roots;
-    use crate::types::client_key::ClientKey;
+    use crate::types::ClientKey;
     use crate::types::origin::split_url;
 
     pub(in crate::egress) fn snapshot(own: &[SocketAddr]) -> ConfigSnapshot {

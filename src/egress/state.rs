@@ -15,7 +15,7 @@ use super::parent::ParentStats;
 use super::pool::{Pool, Pools};
 use crate::clients::{BodyMemory, FairSemaphore};
 use crate::pace::{Lanes, Turn};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// What all workers share: the configuration, DNS, the registry of pools.
 pub struct EgressState {

@@ -17,7 +17,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha256 as Hash};
 
 use super::{FileDigest, LeaseToken};
-use crate::runtime::secret_file::{self, Found};
+use crate::runtime::files::{self, Found};
 use crate::types::origin::Origin;
 use crate::types::sanitize::hex;
 
@@ -177,7 +177,7 @@ pub enum SealKeyError {
 impl SealKey {
     /// Reads `engine.seal_key_file`. Its content is the key, without a line end.
     pub fn read(file: &Path) -> Result<Self, SealKeyError> {
-        let Found::Content(content) = secret_file::read_of_group(file)? else {
+        let Found::Content(content) = files::read_of_group(file)? else {
             return Err(SealKeyError::Exposed);
         };
         let key = content.trim_ascii_end();

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::clock::Micros;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
 
 /// Time between two heartbeats of a proxy, while there are few: [`Members::heartbeat_interval`].

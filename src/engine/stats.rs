@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::error::ErrorKind;
 use super::lookup::LookupOutcome;
-use crate::runtime::counters::Counters;
-use crate::runtime::histogram::{Histogram, HistogramCounts};
+use crate::runtime::counters::{Counters, Histogram, HistogramCounts};
 
 /// The operations, as the label `op` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

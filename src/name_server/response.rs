@@ -7,8 +7,7 @@ use hickory_proto::op::{Edns, Message, MessageType, OpCode, ResponseCode};
 use hickory_proto::rr::rdata::{A, AAAA, PTR};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 
-use super::limits::TTL_SECONDS;
-use super::virtual_addresses::VirtualAddresses;
+use super::virtual_addresses::{TTL_SECONDS, VirtualAddresses};
 use crate::types::origin::{Host, Origin, Scheme};
 
 /// Whether a name exists, as the proxy's resolver has it.

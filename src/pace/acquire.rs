@@ -17,8 +17,8 @@ use super::turn::{Turn, VisitRole, VisitStart};
 use super::turn_request::{TurnRequest, too_long};
 use super::visits::{Visit, VisitPlace};
 use crate::robots::OutsideVisitTime;
-use crate::runtime::box_future::box_future;
-use crate::types::client_key::ClientKey;
+use crate::runtime::box_future;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 
 /// A turn at once, or the wait for one.

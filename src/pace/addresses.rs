@@ -18,7 +18,7 @@ use super::lane_cell::{Grants, LaneCell, NotQueued, QueuedRequest, State, TurnGu
 use super::no_turn::{NoTurn, WaitReason};
 use super::shard::{Shard, SweepConditions};
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// A queued request, and what is granted meanwhile.
 type Queued<'a> = Result<(QueuedRequest<'a, IpAddr>, Grants<IpAddr>), NotQueued>;

@@ -5,7 +5,7 @@
 use tokio::sync::oneshot;
 
 use crate::clients::FairQueue;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// The exchanges with one origin that are under way, and the requests that wait for one.
 #[derive(Debug)]

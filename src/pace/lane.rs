@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::hold::{Hold, Outcome};
 pub use super::queue::WaiterId;
 use super::tick::Tick;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Scheme;
 pub use config::{Adapt, AdaptFactor, Config, Kind, Share};
 pub(super) use estimate::LEAD_MAX;

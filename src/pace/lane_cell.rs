@@ -25,7 +25,7 @@ use super::timer::TimerTask;
 use crate::engine::{self, HoldCause, HoldLength, HoldRequest};
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::{Host, Origin};
 
 /// What has a lane: an origin, or an address.

@@ -30,7 +30,7 @@ use super::turn::Turn;
 use crate::engine::Engine;
 use crate::runtime::clock::Clock;
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 
 /// Locks that share the lanes, so that workers seldom wait for each other.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// A waiting request, within its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,7 +12,7 @@ use super::hold::Bounds;
 use super::lane::{CompactLane, Lane, Share};
 use super::lane_cell::{Key, LaneCell};
 use super::tick::Tick;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 
 /// Lanes are looked through when there are twice as many as after the last time, and this many.

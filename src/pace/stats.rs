@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::no_turn::{NoTurn, WaitReason, Waited};
-use crate::runtime::counters::Counters;
-use crate::runtime::histogram::{Histogram, HistogramCounts};
+use crate::runtime::counters::{Counters, Histogram, HistogramCounts};
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
 

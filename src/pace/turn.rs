@@ -26,7 +26,7 @@ use super::visits::is_document;
 use crate::engine::SlotOutcome;
 pub(super) use crate::policy::pace::concerns_pace;
 use crate::policy::pace::{RateLimit, rate_limit, retry_after};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 

@@ -13,7 +13,7 @@ use super::tick::Tick;
 use super::visits::{Visit, VisitPlace};
 use crate::policy::pace::SitePace;
 use crate::robots::OutsideVisitTime;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 
 /// The request that needs a turn, and what applies to it.

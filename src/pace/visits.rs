@@ -19,7 +19,7 @@ use super::config::{
 };
 use super::tick::Tick;
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::{Origin, Scheme, split_url};
 
 /// What a browser asks for (Fetch Metadata, §2.1).

@@ -10,9 +10,30 @@ pub mod access;
 pub mod change;
 pub mod decision;
 pub mod exemption;
-pub mod limits;
-pub mod mode;
 pub mod pace;
 pub mod profile;
 pub mod reason;
 pub mod state;
+
+use std::time::Duration;
+
+use crate::types::words::words;
+
+/// The longest Retry-After that is honoured (RFC 9110 §10.2.3): a slip of the pen must not shut a
+/// site out for a year.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// How far into the future something may have been learnt before the clock must have been set back
+/// and what is known cannot be dated.
+pub const CLOCK_SET_BACK_MAX: Duration = Duration::from_secs(5 * 60);
+
+words! {
+    /// Whether a denial is enforced, or only recorded.
+    #[derive(Default)]
+    pub enum Mode {
+        #[default]
+        Enforce = "enforce",
+        /// Forward what would be denied, and record that it would be.
+        Observe = "observe",
+    }
+}

@@ -3,14 +3,12 @@
 //! A profile is a row of plain values: how a file is read (its dialect), and what follows from the
 //! result of its fetch. Configuration may set single knobs. No other code checks a profile's name.
 
-mod changes;
-mod words;
-
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::access::{Cause, Freshness, NetworkFailure};
 use crate::robots::{Dialect, Spellings};
-pub use words::{Access, Meaning, Obedience, OutageCopy, ProfileName};
+use crate::types::words::{words, words_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -345,5 +343,100 @@ impl Lifetimes {
             freshness.max_age.or(expires_in)
         };
         wished.unwrap_or(self.default).min(self.ceiling).max(self.floor)
+    }
+}
+
+words! {
+    /// The name of a row of the table: a dialect of robots.txt.
+    pub enum ProfileName {
+        Rfc9309 = "rfc9309",
+        Google = "google",
+        Google2019 = "google-2019",
+        DraftRep00 = "draft-rep-00",
+        Koster1996 = "koster-1996",
+        Conservative = "conservative",
+        Archival = "archival",
+    }
+
+    /// What a fetch result without a robots.txt means.
+    pub enum Meaning {
+        /// RFC 9309 §2.3.1.3: there is no file, everything is allowed.
+        Unavailable = "allow",
+        /// Access to the file is denied, which disallows everything.
+        Forbidden = "disallow",
+        /// RFC 9309 §2.3.1.4: the file is unreachable; see [`Outage`](Outage).
+        Unreachable = "unreachable",
+    }
+
+    /// Whether the last good copy is used while the file is unreachable (RFC 9309 §2.3.1.4).
+    pub enum OutageCopy {
+        /// Its rules apply.
+        Use = "use",
+        /// Everything is disallowed until robots.txt is reachable again: the strictest reading.
+        Disallow = "disallow",
+    }
+
+    /// Whether a record that no standard defines is obeyed.
+    pub enum Obedience {
+        Obey = "obey",
+        Ignore = "ignore",
+    }
+
+    /// Whether everything is allowed or nothing.
+    pub enum Access {
+        Allow = "allow",
+        Disallow = "disallow",
+    }
+}
+
+words_of! { Spellings { AsWritten = "as_written", AllReadings = "all_readings" } }
+
+impl Profile {
+    /// The settings by which the profile differs from the row of its name, as in the configuration.
+    /// Records repeat them, so that a decision can be replayed without the configuration.
+    pub fn changes(&self) -> BTreeMap<String, String> {
+        Self::named(self.name).map(|row| self.changes_of(&row)).unwrap_or_default()
+    }
+
+    /// The settings by which it differs from `row`, which may be of another version of the table.
+    pub fn changes_of(&self, row: &Self) -> BTreeMap<String, String> {
+        if self == row {
+            return BTreeMap::new();
+        }
+        let differs = |(name, print): &Setting| {
+            let ours = print(self);
+            (ours != print(row)).then(|| ((*name).to_owned(), ours))
+        };
+        SETTINGS.iter().filter_map(differs).collect()
+    }
+}
+
+impl Meanings {
+    /// The meanings of the row as one word, a letter each in the order of the table. Profiles with
+    /// the same word observe the same outages.
+    pub fn word(&self) -> String {
+        let Self {
+            unauthorized,
+            not_found,
+            too_many_requests,
+            other_4xx,
+            server_error,
+            other_status,
+            too_many_redirects,
+            redirect_loop,
+            redirect_without_location,
+        } = self;
+        let row = [
+            unauthorized,
+            not_found,
+            too_many_requests,
+            other_4xx,
+            server_error,
+            other_status,
+            too_many_redirects,
+            redirect_loop,
+            redirect_without_location,
+        ];
+        row.into_iter().filter_map(|it| it.as_str().chars().next()).collect()
     }
 }

@@ -4,20 +4,17 @@
 //! transition, [`RobotsState::after`]. Two promises: right after any result the policy is
 //! current, and an unreachable file without a copy never allows earlier than the profile says.
 
-mod policy_status;
-mod resume;
 #[cfg(test)]
 mod tests;
-mod transition;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::access::{Cause, Snapshot};
-use crate::policy::limits::CLOCK_SET_BACK_MAX;
+use super::access::{AccessResult, Cause, Freshness, Snapshot};
+use super::profile::{Access, Meaning, Outage, OutageCopy, Profile};
+use super::{CLOCK_SET_BACK_MAX, RETRY_AFTER_MAX};
 use crate::robots::RobotsTxt;
 use crate::types::timestamp::Timestamp;
-pub use policy_status::{Absence, AbsenceKind, Policy, PolicyStatus};
-pub use transition::Circumstances;
 
 /// The state of an origin's robots.txt.
 #[derive(Clone, Debug)]
@@ -127,5 +124,303 @@ impl RobotsState {
         let ends_later = self.next_try().is_some_and(|end| now < end);
         let began_earlier = self.tried_at().is_some_and(|at| at <= now.plus(CLOCK_SET_BACK_MAX));
         ends_later && began_earlier
+    }
+}
+
+// What follows from a state at a time: rules, everything allowed, everything disallowed, or a
+// fetch that is due first.
+
+/// Failed tries without which no outage has been observed, however long ago it began.
+const OUTAGE_TRIES_MIN: u32 = 3;
+
+/// What an origin's state says at a given time.
+#[derive(Clone, Copy, Debug)]
+pub enum PolicyStatus<'a> {
+    Current(Policy<'a>),
+    /// The robots.txt must be fetched before anything follows.
+    Due,
+}
+
+/// What applies to the requests of an origin.
+#[derive(Clone, Copy, Debug)]
+pub enum Policy<'a> {
+    Rules(&'a RobotsCopy),
+    AllowAll(Absence<'a>),
+    DisallowAll(Absence<'a>),
+}
+
+/// Why there are no rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absence<'a> {
+    pub kind: AbsenceKind,
+    pub cause: &'a Cause,
+    pub since: Timestamp,
+    /// How long that has been so.
+    pub lasting: Duration,
+    /// When the file will be fetched again, if the origin is requested then.
+    pub next_try: Timestamp,
+}
+
+/// The kinds of absence of rules (RFC 9309 §2.3.1.3, §2.3.1.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbsenceKind {
+    Unavailable,
+    Unreachable,
+    /// Unreachable for longer than the profile disallows everything.
+    LongUnreachable,
+}
+
+impl Absence<'_> {
+    /// Whether a denial is temporary: the client may retry at `next_try`.
+    pub const fn defers(&self) -> bool {
+        !matches!(self.kind, AbsenceKind::Unavailable)
+    }
+}
+
+impl RobotsState {
+    /// What the state says at `now` under `profile`.
+    pub fn policy_status(&self, profile: &Profile, now: Timestamp) -> PolicyStatus<'_> {
+        match self {
+            Self::Unknown => PolicyStatus::Due,
+            _ if !self.is_current(now) => PolicyStatus::Due,
+            Self::Successful { copy, .. } => PolicyStatus::Current(Policy::Rules(copy)),
+            Self::Unavailable { copy: Some(copy), .. } => {
+                PolicyStatus::Current(Policy::Rules(copy))
+            }
+            Self::Unavailable { cause, at, fresh_until, copy: None } => {
+                let absence = Absence {
+                    kind: AbsenceKind::Unavailable,
+                    cause,
+                    since: *at,
+                    lasting: now.since(*at),
+                    next_try: *fresh_until,
+                };
+                PolicyStatus::Current(match profile.meaning(cause) {
+                    Meaning::Unavailable => Policy::AllowAll(absence),
+                    Meaning::Forbidden | Meaning::Unreachable => Policy::DisallowAll(absence),
+                })
+            }
+            Self::Unreachable(outage) => PolicyStatus::Current(outage.policy(&profile.outage, now)),
+        }
+    }
+}
+
+impl Unreachable {
+    fn policy(&self, rule: &Outage, now: Timestamp) -> Policy<'_> {
+        // Compared with the last attempt, not with now: the outage was observed only that far.
+        let observed = self.tried.since(self.since);
+        let is_long = self.failures >= OUTAGE_TRIES_MIN && observed >= rule.after_time;
+        let copy = self.copy.as_ref().filter(|_| rule.copy == OutageCopy::Use);
+        // The parent failed, maybe not the origin: what the profile allows in an outage does not apply.
+        if self.cause.is_of_parent() {
+            let absence = self.absence(AbsenceKind::Unreachable, now);
+            return copy.map_or(Policy::DisallowAll(absence), Policy::Rules);
+        }
+        if observed < rule.pause {
+            return Policy::DisallowAll(self.absence(AbsenceKind::Unreachable, now));
+        }
+        if is_long && (copy.is_none() || rule.after_drops_copy) {
+            let absence = self.absence(AbsenceKind::LongUnreachable, now);
+            let opens = rule.after == Access::Allow && (self.site_up || !rule.after_needs_site_up);
+            return if opens { Policy::AllowAll(absence) } else { Policy::DisallowAll(absence) };
+        }
+        match (copy, rule.without_copy) {
+            (Some(copy), _) => Policy::Rules(copy),
+            (None, Access::Allow) => Policy::AllowAll(self.absence(AbsenceKind::Unreachable, now)),
+            (None, Access::Disallow) => {
+                Policy::DisallowAll(self.absence(AbsenceKind::Unreachable, now))
+            }
+        }
+    }
+
+    fn absence(&self, kind: AbsenceKind, now: Timestamp) -> Absence<'_> {
+        Absence {
+            kind,
+            cause: &self.cause,
+            since: self.since,
+            lasting: now.since(self.since),
+            next_try: self.next_try,
+        }
+    }
+}
+
+/// The longest gap between two failed tries that still counts as one outage observed: who did not
+/// look for longer does not know that the file was unreachable all the time (RFC 9309 §2.3.1.4).
+const OUTAGE_GAP_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
+
+/// The first and the longest wait before a file is fetched again that a parent proxy did not get: those of
+/// the back-off of a parent.
+const PARENT_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// The inputs of a transition besides the result.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances {
+    pub now: Timestamp,
+    /// From 0 to 1; spreads the retries of many proxies.
+    pub jitter: f64,
+    /// Whether the site's pages have been responding.
+    pub site_up: bool,
+}
+
+impl RobotsState {
+    /// The state after a fetch ended with `result`. `read` parses a file in the profile's dialect;
+    /// it is an argument so that equal files can be parsed once.
+    pub fn after(
+        &self,
+        profile: &Profile,
+        result: &AccessResult,
+        circumstances: &Circumstances,
+        read: impl FnOnce(&Snapshot) -> Arc<RobotsTxt>,
+    ) -> Self {
+        let now = circumstances.now;
+        match (result, self.copy()) {
+            (AccessResult::Successful { snapshot, freshness }, _) => {
+                let copy = RobotsCopy {
+                    rules: read(snapshot),
+                    snapshot: Arc::clone(snapshot),
+                    confirmed_at: now,
+                };
+                Self::successful(copy, profile, freshness, now)
+            }
+            (AccessResult::NotModified { freshness }, Some(copy)) => {
+                let copy = RobotsCopy { confirmed_at: now, ..copy.clone() };
+                Self::successful(copy, profile, freshness, now)
+            }
+            // An unsolicited 304 says nothing about any file.
+            (AccessResult::NotModified { .. }, None) => self.without(
+                profile,
+                &Cause::Status { code: 304, retry_after: None },
+                circumstances,
+            ),
+            (AccessResult::Without(cause), _) => self.without(profile, cause, circumstances),
+        }
+    }
+
+    fn successful(
+        copy: RobotsCopy,
+        profile: &Profile,
+        freshness: &Freshness,
+        now: Timestamp,
+    ) -> Self {
+        let fresh_until = now.plus(profile.lifetimes.of_copy(freshness));
+        Self::Successful { copy, at: now, fresh_until }
+    }
+
+    fn without(&self, profile: &Profile, cause: &Cause, circumstances: &Circumstances) -> Self {
+        match profile.meaning(cause) {
+            Meaning::Unavailable | Meaning::Forbidden => {
+                self.unavailable(profile, cause, circumstances.now)
+            }
+            Meaning::Unreachable => {
+                Self::Unreachable(self.unreachable(profile, cause, circumstances))
+            }
+        }
+    }
+
+    /// The site has removed the file, so the copy is dropped, unless the profile lets it expire.
+    fn unavailable(&self, profile: &Profile, cause: &Cause, now: Timestamp) -> Self {
+        let serves_until =
+            |copy: &RobotsCopy| copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable);
+        // A copy from the future has an unknown age: the clock was set back.
+        let is_dated = |copy: &RobotsCopy| copy.confirmed_at <= now.plus(CLOCK_SET_BACK_MAX);
+        let copy = self.copy().filter(|copy| is_dated(copy) && now < serves_until(copy)).cloned();
+        let fresh_until = now.plus(profile.lifetimes.unavailable);
+        let fresh_until =
+            copy.as_ref().map_or(fresh_until, |copy| fresh_until.min(serves_until(copy)));
+        Self::Unavailable { cause: cause.clone(), at: now, fresh_until, copy }
+    }
+
+    fn unreachable(
+        &self,
+        profile: &Profile,
+        cause: &Cause,
+        circumstances: &Circumstances,
+    ) -> Unreachable {
+        let now = circumstances.now;
+        // The failures of a parent proxy are no part of an outage of the origin.
+        let is_same_kind = |outage: &Unreachable| {
+            outage.cause.is_of_parent() == cause.is_of_parent()
+                && now.since(outage.tried) <= OUTAGE_GAP_MAX
+        };
+        let (since, failures) = match self {
+            Self::Unreachable(outage) if is_same_kind(outage) => {
+                (outage.since.min(now), outage.failures.saturating_add(1))
+            }
+            _ => (now, 1),
+        };
+        let (retry_min, retry_max) = if cause.is_of_parent() {
+            PARENT_RETRY
+        } else {
+            (profile.outage.retry_min, profile.outage.retry_max)
+        };
+        let rule = Outage { retry_min, retry_max, ..profile.outage };
+        let wait = retry_wait(&rule, failures, cause.retry_after(), circumstances.jitter);
+        Unreachable {
+            cause: cause.clone(),
+            since,
+            tried: now,
+            failures,
+            next_try: now.plus(wait),
+            copy: self.copy().cloned(),
+            site_up: circumstances.site_up,
+        }
+    }
+}
+
+/// Failures are cached briefly, with growing intervals, or for as long as the origin requested.
+fn retry_wait(rule: &Outage, failures: u32, asked: Option<Duration>, jitter: f64) -> Duration {
+    if let Some(asked) = asked {
+        return asked.min(RETRY_AFTER_MAX).max(rule.retry_min);
+    }
+    let doublings = failures.saturating_sub(1).min(31);
+    let wait = rule.retry_min.saturating_mul(1 << doublings).min(rule.retry_max);
+    // Up to a quarter earlier, never later than the bound. Timestamps count milliseconds.
+    let early = if jitter > 0.0 { (wait / 4).mul_f64(jitter.min(1.0)) } else { Duration::ZERO };
+    wait.saturating_sub(early).max(Duration::from_millis(1))
+}
+
+impl RobotsState {
+    /// Whether transitions under `profile` can have led to this state. A stored state that fails is
+    /// ignored: whatever wrote it, it must neither allow nor deny anything.
+    pub fn is_possible(&self, profile: &Profile) -> bool {
+        let lifetimes = &profile.lifetimes;
+        match self {
+            Self::Unknown => false,
+            Self::Successful { copy, at, fresh_until } => {
+                let longest = lifetimes.ceiling.max(lifetimes.floor);
+                copy.confirmed_at == *at && (*at..=at.plus(longest)).contains(fresh_until)
+            }
+            Self::Unavailable { cause, at, fresh_until, .. } => {
+                profile.meaning(cause) != Meaning::Unreachable
+                    && (*at..=at.plus(lifetimes.unavailable)).contains(fresh_until)
+            }
+            Self::Unreachable(outage) => outage.is_possible(profile),
+        }
+    }
+
+    /// The outage, if there is one.
+    pub const fn outage(&self) -> Option<&Unreachable> {
+        match self {
+            Self::Unreachable(outage) => Some(outage),
+            _ => None,
+        }
+    }
+}
+
+impl Unreachable {
+    /// The outage before its last failure, with the copy of another profile. Where two profiles
+    /// give every status the same meaning, they have observed the same outage: applying that
+    /// failure again continues it, and changing an unrelated knob does not restart it.
+    pub fn before_last_failure(&self, copy: Option<RobotsCopy>) -> Self {
+        Self { failures: self.failures.saturating_sub(1), copy, ..self.clone() }
+    }
+
+    fn is_possible(&self, profile: &Profile) -> bool {
+        let rule = &profile.outage;
+        let longest = rule.retry_max.max(rule.retry_min).max(RETRY_AFTER_MAX);
+        profile.meaning(&self.cause) == Meaning::Unreachable
+            && self.failures >= 1
+            && self.since <= self.tried
+            && (self.tried..=self.tried.plus(longest)).contains(&self.next_try)
     }
 }

@@ -22,7 +22,7 @@ use super::observe::connection_metrics::{ClientProtocol, ListenerKind};
 use super::outcome::rejection::Rejection;
 use super::request::destination::host_of;
 use super::socks;
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 use crate::types::origin::{Origin, Scheme};
 
 /// Bytes by which a protocol is known.

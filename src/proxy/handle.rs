@@ -37,8 +37,7 @@ use super::request::target::{Scope, Target};
 use super::response::respond;
 use crate::clients::{BodyMemory, Client};
 use crate::egress::boxed_request::BoxedRequest;
-use crate::runtime::box_future::box_future;
-use crate::runtime::clock;
+use crate::runtime::{box_future, clock};
 use crate::types::origin::Scheme;
 
 impl Service for CurrentProxy {

@@ -8,10 +8,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::runtime::clock::SystemClock;
-use crate::runtime::crypto_provider::provider;
-use crate::runtime::files;
-use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
-use crate::runtime::secret_file::{self, Found};
+use crate::runtime::files::{self, Found};
+use crate::runtime::{NAMED_FILE_BYTES_MAX, crypto_provider};
 
 /// Whether TLS is served on the proxy's port, beside what is in clear, and by which certificate.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +46,7 @@ impl ListenerTls {
         let pem = pem.map_err(|error| fault(error.to_string()))?;
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
         let chain = chain.map_err(|error| fault(error.to_string()))?;
-        let provider = Arc::new(provider());
+        let provider = Arc::new(crypto_provider());
         let builder = ServerConfig::builder_with_details(provider, Arc::new(SystemClock))
             .with_safe_default_protocol_versions()
             .map_err(|error| fault(error.to_string()))?;
@@ -72,7 +70,7 @@ impl ListenerTls {
 
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, ListenerTlsError> {
     let fault = |reason: String| ListenerTlsError::Key { file: file.to_owned(), reason };
-    match secret_file::read(file).map_err(|error| fault(error.to_string()))? {
+    match files::read_secret(file).map_err(|error| fault(error.to_string()))? {
         Found::Exposed => Err(fault("others can read it: its mode must be 0600".to_owned())),
         Found::Content(pem) => {
             PrivateKeyDer::from_pem_slice(&pem).map_err(|error| fault(error.to_string()))

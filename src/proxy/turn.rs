@@ -9,7 +9,7 @@ use super::instance::Proxy;
 use super::outcome::refusal::Refusal;
 use crate::egress::PERMISSION_AGE_MAX;
 use crate::pace::{PendingTurn, TryAcquire, Turn, TurnRequest};
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 
 impl Proxy {
     /// Acquires the turn of a permitted request, at once or after a wait; `headers`: what they say

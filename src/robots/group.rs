@@ -1,14 +1,15 @@
 //! The group that applies to a crawler, and its rule that decides on a path.
 
-use super::dialect::Precedence;
+use super::arena::{Arena, Steps, StepsExceeded};
+use super::dialect::{Dialect, Precedence};
 use super::lookup::Lookup;
-use super::notes::Record;
-use super::parsed::Parsed;
+use super::notes::{Notes, Record};
+use super::pace::Paces;
 use super::path::Path;
 use super::readings::{Mended, readings};
 use super::rule::{Directive, Meant, Rule};
-use super::select::Naming;
-use super::steps::{Steps, StepsExceeded};
+use super::ruleset::Ruleset;
+use super::select::{Naming, Namings};
 
 /// The group that applies to a crawler; several of one name are one group (RFC 9309 §2.2.1). A
 /// view.
@@ -187,5 +188,40 @@ impl<'a> Group<'a> {
         } else {
             WholeSite::Mixed
         }
+    }
+}
+
+/// The rules and notes of a file, and the dialect that they were parsed in.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub dialect: Dialect,
+    pub arena: Arena,
+    pub namings: Namings,
+    pub rules: Ruleset,
+    /// The rules in lower case, if the dialect needs them and they differ.
+    pub folded: Option<Box<Ruleset>>,
+    pub notes: Notes,
+    pub paces: Paces,
+}
+
+impl Parsed {
+    /// The rules to compare `path` with.
+    #[inline]
+    pub(super) fn rules_for(&self, path: &Path<'_>) -> &Ruleset {
+        match &self.folded {
+            Some(folded) if path.is_folded() => folded,
+            _ => &self.rules,
+        }
+    }
+
+    /// Its approximate size in bytes.
+    pub(super) fn weight(&self) -> usize {
+        size_of::<Parsed>()
+            + self.arena.capacity()
+            + self.namings.heap_bytes()
+            + self.rules.heap_bytes()
+            + self.folded.as_ref().map_or(0, |folded| size_of_val(&**folded) + folded.heap_bytes())
+            + self.notes.heap_bytes()
+            + self.paces.heap_bytes()
     }
 }

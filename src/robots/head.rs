@@ -15,7 +15,7 @@ pub(super) struct Head {
 impl Head {
     /// For paths that begin with `prefix`.
     pub(super) fn of_prefix(prefix: &[u8]) -> Head {
-        Head::of_first(number(prefix), prefix.len())
+        Head::of_first(head_number(prefix), prefix.len())
     }
 
     /// For paths that begin with a prefix of this number and length.
@@ -40,7 +40,7 @@ impl Head {
 /// The first bytes, most significant first, so that numbers compare as the bytes do. A shorter text
 /// is padded with zeros.
 #[inline]
-pub(super) fn number(bytes: &[u8]) -> u64 {
+pub(super) fn head_number(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or_else(|| number_of_few(bytes), |head| u64::from_be_bytes(*head))
 }
 
@@ -78,7 +78,7 @@ pub(super) fn count_up_to(sorted: &[u64], number: u64) -> usize {
 pub(super) fn folded_number(bytes: &[u8]) -> u64 {
     const EACH: u64 = u64::from_ne_bytes([1; BYTES]);
     const HIGH_BITS: u64 = 0x80 * EACH;
-    let number = number(bytes);
+    let number = head_number(bytes);
     let low_bits = number & !HIGH_BITS;
     let from_a = low_bits + (0x80 - b'A' as u64) * EACH;
     let after_z = low_bits + (0x7F - b'Z' as u64) * EACH;
@@ -105,7 +105,7 @@ mod tests {
             ("/abcdefgh", "/abcdefgx", true),
         ] {
             assert_eq!(
-                Head::of_prefix(prefix.as_bytes()).admits(number(path.as_bytes())),
+                Head::of_prefix(prefix.as_bytes()).admits(head_number(path.as_bytes())),
                 admits,
                 "{prefix} {path}"
             );
@@ -118,7 +118,7 @@ mod tests {
             "", "*", "a", "a-b", "ab", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh",
             "abcdefgi", "b",
         ];
-        assert!(sorted.is_sorted_by(|a, b| number(a.as_bytes()) < number(b.as_bytes())));
+        assert!(sorted.is_sorted_by(|a, b| head_number(a.as_bytes()) < head_number(b.as_bytes())));
     }
 
     #[test]
@@ -139,9 +139,13 @@ mod tests {
     fn a_folded_number_is_that_of_the_text_in_lower_case() {
         for byte in 0..=u8::MAX {
             for text in [vec![byte], vec![b'A', byte, b'Z'], vec![byte; 8]] {
-                assert_eq!(folded_number(&text), number(&text.to_ascii_lowercase()), "{text:?}");
+                assert_eq!(
+                    folded_number(&text),
+                    head_number(&text.to_ascii_lowercase()),
+                    "{text:?}"
+                );
             }
         }
-        assert_eq!(folded_number(b"GoogleBot-News"), number(b"googlebot"));
+        assert_eq!(folded_number(b"GoogleBot-News"), head_number(b"googlebot"));
     }
 }

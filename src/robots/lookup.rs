@@ -1,8 +1,8 @@
 //! The state of one search: the steps taken, and the literals found in the path.
 
+use super::arena::{Steps, StepsExceeded};
 use super::needles::{Needles, Occurring};
 use super::path::Path;
-use super::steps::{Steps, StepsExceeded};
 
 /// One search for the rule that decides on a path, over all groups of a crawler.
 #[derive(Debug)]

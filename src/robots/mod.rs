@@ -18,46 +18,38 @@
 //! ```
 
 mod arena;
-mod byte_set;
 mod dialect;
-mod dots;
 mod group;
 mod head;
 mod lines;
-mod literal;
 mod lookup;
-mod marks;
 mod needles;
-mod normal;
 mod notes;
 mod pace;
 mod parse;
-mod parsed;
 mod path;
 mod pattern;
 mod pattern_rules;
-mod prefix_rules;
 mod readings;
 mod rule;
 mod ruleset;
 mod select;
-mod steps;
 #[cfg(test)]
 mod tests;
 
+pub use arena::{STEPS_MAX, Steps, StepsExceeded};
 pub use dialect::{
     AgentName, Compared, ControlBytes, Dialect, Keys, Percent, Precedence, Several, Spellings,
 };
+use group::Parsed;
 pub use group::{Group, WholeSite};
 pub use lines::lines;
 pub use notes::{IgnoredBecause, IgnoredLine, Record};
 pub use pace::{DelayRecord, GroupDelay, Obeyed, OutsideVisitTime, Pace, TimeOfDay};
 use parse::parse;
-use parsed::Parsed;
 pub use path::{Path, path_of_url};
 pub use readings::Reading;
 pub use rule::{Directive, Meant, Rule};
-pub use steps::{STEPS_MAX, Steps, StepsExceeded};
 
 /// A parsed robots.txt, as one dialect reads it. Owns what it keeps of the file.
 #[derive(Debug)]

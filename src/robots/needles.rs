@@ -8,10 +8,9 @@ use aho_corasick::automaton::Automaton;
 use aho_corasick::nfa::contiguous::NFA;
 use aho_corasick::{Anchored, MatchKind};
 
-use super::arena::{Arena, count};
+use super::arena::{Arena, Steps, StepsExceeded, count};
 use super::path::Path;
 use super::rule::StoredRule;
-use super::steps::{Steps, StepsExceeded};
 
 /// Fewer rules with wildcards are tried one by one; ten in four thousand real files have as many.
 const RULES_MIN: usize = 256;

@@ -3,10 +3,10 @@
 
 use super::arena::Arena;
 use super::dialect::{Dialect, Spellings};
+use super::group::Parsed;
 use super::lines::{Key, Line, lines};
 use super::notes::{IgnoredBecause, Notes};
 use super::pace::Paces;
-use super::parsed::Parsed;
 use super::pattern::Pattern;
 use super::rule::{Directive, StoredRule};
 use super::ruleset::Ruleset;

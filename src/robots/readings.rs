@@ -5,9 +5,9 @@
 
 use std::fmt;
 
+use super::arena::{Steps, StepsExceeded};
 use super::dialect::Dialect;
-use super::dots::{has_dot_segment, remove_dot_segments, split_query};
-use super::steps::{Steps, StepsExceeded};
+use super::path::{has_dot_segment, remove_dot_segments, split_query};
 
 /// How often a path is decoded at most: once each by a server and a proxy before it, and once more.
 const DECODED_MAX: u8 = 3;

@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-use super::arena::{Arena, count};
+use super::arena::{Arena, StepsExceeded, count};
 use super::dialect::{Dialect, Precedence};
 use super::lookup::Lookup;
-use super::pattern_rules::PatternRules;
-use super::prefix_rules::PrefixRules;
+use super::pattern_rules::{PatternRules, PrefixRules};
 use super::rule::StoredRule;
-use super::steps::StepsExceeded;
 
 /// All rules of a file. Groups stay as they are written; groups of one name are merged (RFC 9309
 /// §2.2.1) by letting the best of their best rules decide. So a file that lists many names over

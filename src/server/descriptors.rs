@@ -5,7 +5,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::sync::Semaphore;
 use tracing::warn;
 
-use crate::clients::limits::REJECTED_MAX;
+use crate::clients::password::REJECTED_MAX;
 use crate::config::limits::{ATTEMPTS_BESIDE_MAX, DESCRIPTORS_PER_ATTEMPT_BESIDE, LOOKUPS_MAX};
 use crate::egress::Config;
 

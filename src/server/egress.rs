@@ -9,7 +9,7 @@ use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, ConfigSnapshot, Egress, Parents, Tls};
 use crate::pace::Lanes;
 use crate::runtime::clock::{Clock, SystemClock};
-use crate::runtime::crypto_provider::provider;
+use crate::runtime::crypto_provider;
 use crate::store::Store;
 use crate::store::disk::Disk;
 use crate::store::fetch::{FetchRobots, RobotsFetcher};
@@ -67,6 +67,6 @@ pub(super) fn fetcher(
 /// Random: no other process has it.
 pub(super) fn loop_token() -> LoopToken {
     let mut random = [0; 16];
-    provider().secure_random.fill(&mut random).expect("the system has random numbers");
+    crypto_provider().secure_random.fill(&mut random).expect("the system has random numbers");
     LoopToken::new(random)
 }

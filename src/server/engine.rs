@@ -13,7 +13,7 @@ use crate::engine::{
     TlsConfigError, tls_config,
 };
 use crate::runtime::clock::Clock;
-use crate::runtime::secret_file::{self, Found};
+use crate::runtime::files::{self, Found};
 
 /// Random letters at the end of a name.
 const LETTERS: usize = 4;
@@ -188,7 +188,7 @@ fn shared_settings(settings: &Settings) -> [u8; 32] {
 }
 
 fn secret(setting: &'static str, file: &Path) -> Result<String, EngineError> {
-    match secret_file::read_text_of_group(file) {
+    match files::read_text_of_group(file) {
         Ok(Found::Content(text)) => Ok(text.trim_end().to_owned()),
         Ok(Found::Exposed) => {
             let reason = "others than its owner and its group can read it; chmod 640".to_owned();

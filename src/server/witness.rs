@@ -8,7 +8,7 @@ use crate::audit::{Head, Notice, Rewound, RewoundEvent, Writer};
 use crate::engine::{Engine, LogHead};
 use crate::runtime::clock::Clock;
 use crate::runtime::lock::Lock;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::sanitize::{digest, hex};
 use crate::types::timestamp::Timestamp;
 

@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
@@ -20,9 +21,7 @@ use super::listeners::Listeners;
 use super::worker_queue::{AcceptedConnection, ConnectionCount, WorkerQueue};
 use crate::egress::Egress;
 use crate::proxy::{self, ConnectionContext, CurrentProxy, Gate, Proxy};
-use crate::runtime::box_future::box_future;
-use crate::runtime::clock;
-use tokio_util::sync::CancellationToken;
+use crate::runtime::{box_future, clock};
 
 /// How often expired idle connections to origins are closed.
 const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(5);

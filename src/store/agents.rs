@@ -10,7 +10,7 @@ use super::answer::{Answer, States};
 use crate::policy::profile::Profile;
 use crate::policy::state::{RobotsState, Unreachable};
 use crate::store::fetch::{FetchIdentity, FetchRobots};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::timestamp::Timestamp;
 
 /// The number of agents per origin whose answers are kept. Some origins tell some agents something

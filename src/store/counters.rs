@@ -9,7 +9,7 @@ use super::persisted::{Blobs, Persisted};
 use crate::pace::{KeptHold, LaneView};
 use crate::policy::access::{AccessResult, Cause, CompletedFetch};
 use crate::robots::{self, Dialect};
-use crate::runtime::histogram::{Histogram, HistogramCounts};
+use crate::runtime::counters::{Histogram, HistogramCounts};
 use crate::types::origin::Origin;
 
 /// A snapshot of the counters.

@@ -19,7 +19,7 @@ use crate::policy::access::{AccessResult, CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 
 /// The entries of the store.

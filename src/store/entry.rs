@@ -17,7 +17,7 @@ use crate::engine::LeaseToken;
 use crate::policy::access::{CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::timestamp::Timestamp;
 
 /// Two answers within this time are of the same file, if the origin has one for all: a longer time

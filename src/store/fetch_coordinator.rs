@@ -26,7 +26,7 @@ use crate::pace::KeptHold;
 use crate::policy::profile::Profile;
 use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 
 /// The first wait while another proxy fetches; it doubles up to [`PAUSE_MAX`].

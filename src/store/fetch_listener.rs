@@ -14,7 +14,7 @@ use crate::policy::access::CompletedFetch;
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 

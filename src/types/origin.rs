@@ -2,23 +2,20 @@
 //! address of every request, so two spellings of one origin compare equal, and an ambiguous
 //! spelling, which a resolver or another parser might read differently, is refused.
 
-mod host;
-mod host_pattern;
-mod percent;
-mod recent;
+pub mod host;
 #[cfg(test)]
 mod tests;
-mod url_error;
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
+use std::hash::BuildHasher;
 
-pub use host::Host;
+use foldhash::fast::RandomState;
+use percent_encoding::{AsciiSet, percent_encode};
+
+use super::HOST_BYTES_MAX;
 use host::parse_host;
-pub use host_pattern::HostPattern;
-pub use percent::percent_encoded;
-pub use recent::Recent;
-pub use url_error::UrlError;
+pub use host::{Host, HostPattern, UrlError};
 
 /// A scheme with an authority and a robots.txt (RFC 9309 §2.3 names FTP beside HTTP). FTP only
 /// serves to report what is out of scope; the proxy supports `http` and `https`.
@@ -229,5 +226,161 @@ fn parse_port(digits: &str) -> Result<u16, UrlError> {
     match digits.parse::<u16>() {
         Ok(port) if all_digits && port != 0 => Ok(port),
         _ => Err(UrlError::Port(digits.into())),
+    }
+}
+
+/// Parsed origins that a worker keeps, by the text of the request.
+const RECENT_ORIGINS: usize = 1024;
+
+/// Bytes of those words: a host with a dot at its end, a colon and a port.
+const RECENT_AUTHORITY_BYTES_MAX: usize = HOST_BYTES_MAX + 7;
+
+/// Parses authorities, with a direct-mapped cache of recent ones.
+#[derive(Debug)]
+pub struct Recent {
+    places: Box<[Option<Read>]>,
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Read {
+    scheme: Scheme,
+    authority: Box<str>,
+    origin: Origin,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { places: (0..RECENT_ORIGINS).map(|_| None).collect(), hasher: RandomState::default() }
+    }
+}
+
+impl Recent {
+    /// [`Origin::from_authority`].
+    pub fn origin(&mut self, scheme: Scheme, authority: &str) -> Result<Origin, UrlError> {
+        // A hash has more than enough bits for an index.
+        let place = self.hasher.hash_one(authority) as usize % self.places.len();
+        let place = &mut self.places[place];
+        if let Some(read) = place
+            && read.scheme == scheme
+            && *read.authority == *authority
+        {
+            return Ok(read.origin.clone());
+        }
+        let origin = Origin::from_authority(scheme, authority)?;
+        // A port may have any number of leading zeros.
+        if authority.len() <= RECENT_AUTHORITY_BYTES_MAX {
+            *place = Some(Read { scheme, authority: authority.into(), origin: origin.clone() });
+        }
+        Ok(origin)
+    }
+}
+
+// Percent-encodes bytes that clients send raw in a path or a query, although no URL may contain
+// them.
+
+/// The ASCII characters to encode in a query.
+const QUERY: &AsciiSet = &AsciiSet::EMPTY.add(b'"').add(b'<').add(b'>');
+
+/// The same for a path. A backtick in a query is left as it is.
+const PATH: &AsciiSet = &QUERY.add(b'`');
+
+/// `path_and_query` with bytes from 0x80, `"`, `<` and `>`, and in the path `` ` ``,
+/// percent-encoded (RFC 3986 §2.1): by RFC 9309 §2.2.2 it is the same path. Everything else stays:
+/// existing triplets, `%` without two digits, and blanks and controls, which no request can
+/// contain.
+pub fn percent_encoded(path_and_query: &[u8]) -> Cow<'_, [u8]> {
+    let mark = memchr::memchr(b'?', path_and_query).unwrap_or(path_and_query.len());
+    let (path, query) = path_and_query.split_at(mark);
+    let path: Cow<'_, str> = percent_encode(path, PATH).into();
+    let query: Cow<'_, str> = percent_encode(query, QUERY).into();
+    // Encoding always lengthens.
+    if path.len() + query.len() == path_and_query.len() {
+        Cow::Borrowed(path_and_query)
+    } else {
+        Cow::Owned([path, query].concat().into_bytes())
+    }
+}
+
+#[cfg(test)]
+mod recent_tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_short() {
+        let mut recent = Recent::default();
+        let authority = format!("a.example:{}80", "0".repeat(10_000));
+        assert_eq!(
+            recent.origin(Scheme::Http, &authority),
+            Origin::from_authority(Scheme::Http, "a.example")
+        );
+        assert!(recent.places.iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn what_was_read_before_is_the_same_again() {
+        let mut recent = Recent::default();
+        let hosts = (0..2 * RECENT_ORIGINS).map(|number| format!("{number}.Example:80"));
+        let odd = [
+            "a.example",
+            "a.example:443",
+            "A.example.",
+            "127.0.0.1",
+            "127.1",
+            "[::1]:80",
+            "u@a",
+            "a:0",
+            "",
+        ];
+        let all: Vec<_> = odd.map(String::from).into_iter().chain(hosts).collect();
+        for authority in all.iter().chain(&all).chain(all.iter().rev()) {
+            for scheme in [Scheme::Http, Scheme::Https] {
+                let expected = Origin::from_authority(scheme, authority);
+                assert_eq!(recent.origin(scheme, authority), expected, "{authority}");
+                assert_eq!(recent.origin(scheme, authority), expected, "{authority} once more");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod percent_tests {
+    use percent_encoding::percent_decode;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_no_url_has_as_itself_is_encoded_once() {
+        for (given, expected) in [
+            (&b"/a?b=c"[..], &b"/a?b=c"[..]),
+            (b"/caf\xc3\xa9", b"/caf%C3%A9"),
+            (b"/\xff\x80?\xfe", b"/%FF%80?%FE"),
+            (b"/\"<>`?\"<>`?", b"/%22%3C%3E%60?%22%3C%3E`?"),
+            (b"/%C3%A9\xc3\xa9%zz%", b"/%C3%A9%C3%A9%zz%"),
+            (b"/%\"41", b"/%%2241"),
+            (b"/{}|\\^[]~'", b"/{}|\\^[]~'"),
+            (b"/a b\t\x7f\0#", b"/a b\t\x7f\0#"),
+            (b"\x80", b"%80"),
+            (b"", b""),
+        ] {
+            assert_eq!(percent_encoded(given), expected, "{}", given.escape_ascii());
+        }
+    }
+
+    proptest! {
+        /// A server that decodes the result has exactly the given bytes.
+        #[test]
+        fn encoding_is_undone_by_decoding_and_done_once(given in prop::collection::vec(any::<u8>(), 0..40)) {
+            let given: Vec<u8> = given.into_iter().filter(|byte| *byte != b'%').collect();
+            let encoded = percent_encoded(&given);
+            prop_assert!(encoded.is_ascii());
+            prop_assert_eq!(percent_decode(&encoded).collect::<Vec<u8>>(), given.clone());
+            prop_assert_eq!(percent_encoded(&encoded), encoded.clone());
+            for sign in b"/?#&=: \r\n" {
+                let count = |bytes: &[u8]| bytes.iter().filter(|byte| *byte == sign).count();
+                prop_assert_eq!(count(&encoded), count(&given));
+            }
+        }
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use lru::LruCache;
 
 use crate::audit::Omission;
-use crate::policy::limits::CLOCK_SET_BACK_MAX;
-use crate::types::client_key::ClientKey;
+use crate::policy::CLOCK_SET_BACK_MAX;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 

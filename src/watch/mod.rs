@@ -8,10 +8,7 @@
 
 mod budget;
 mod compare;
-mod notice;
 mod noticed;
-mod paced;
-mod reservoir;
 mod sample;
 #[cfg(test)]
 mod tests;
@@ -29,14 +26,13 @@ use crate::policy::change::Kind;
 use crate::policy::profile::Profile;
 use crate::runtime::lock::Lock;
 use crate::store::{FetchEvent, FetchListener};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 use crate::types::words::words;
 use compare::{HeldBytes, Pending};
-use noticed::Noticed;
-pub use paced::PacedKey;
-use paced::PacedToday;
+pub use noticed::PacedKey;
+use noticed::{Noticed, PacedToday};
 pub use sample::{Offer, Sampled, Samples, without_values};
 pub use thread::Watching;
 

@@ -2,14 +2,21 @@
 //! fetch of its own, and some origins have a file for each agent: what is compared is the file that
 //! decides for an agent, before and after, and each change has one notice.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use lru::LruCache;
 
+use super::budget::Hour;
 use crate::policy::profile::{Meaning, Profile};
 use crate::policy::state::RobotsState;
+use crate::runtime::lock::Lock;
 use crate::store::{FetchEvent, StateChange};
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
@@ -76,5 +83,141 @@ impl Default for Noticed {
 impl fmt::Debug for Noticed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Noticed").field("origins", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
+/// Notices in an hour, of which no client takes more than it leaves. A delay beyond them has its notice with a
+/// later request.
+pub(crate) const PACED_MAX: u64 = 50_000;
+
+/// Delays of a day that are remembered. With more, some have a second notice.
+const PACED_TODAY_MAX: usize = 262_144;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What makes a delay another one.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct PacedKey<'a> {
+    pub origin: &'a Origin,
+    pub group: &'a str,
+    /// As it is kept.
+    pub delay: Duration,
+    pub is_exempted: bool,
+    /// The requests inside it are not held.
+    pub is_tunnel: bool,
+    /// Of the file.
+    pub sha256: [u8; 32],
+}
+
+/// The delays that have a notice today.
+#[derive(Default)]
+pub(super) struct PacedToday {
+    hasher: RandomState,
+    state: Lock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    day: u64,
+    noted: HashSet<u64>,
+    hour: Option<Hour>,
+}
+
+impl PacedToday {
+    /// A number for `key`, if that has no notice today and there is room for one with `bytes` of evidence, which
+    /// `client` causes. It has one from now on.
+    pub(super) fn take(
+        &self,
+        key: &PacedKey<'_>,
+        client: impl FnOnce() -> ClientKey,
+        bytes: usize,
+        now: Timestamp,
+    ) -> Option<u64> {
+        let hash = self.hasher.hash_one(key);
+        let mut state = self.state.lock();
+        let today = now.millis() / DAY.as_millis() as u64;
+        if state.day != today || state.noted.len() >= PACED_TODAY_MAX {
+            state.day = today;
+            state.noted.clear();
+        }
+        if state.noted.contains(&hash) {
+            return None;
+        }
+        let hour = Hour::current(&mut state.hour, now);
+        let has_room = hour.take(&client(), bytes as u64, PACED_MAX);
+        (has_room && state.noted.insert(hash)).then_some(hash)
+    }
+
+    /// The notice of this number could not be written: a later request has another.
+    pub(super) fn forget(&self, number: u64) {
+        self.state.lock().noted.remove(&number);
+    }
+}
+
+impl fmt::Debug for PacedToday {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PacedToday").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::origin::Scheme;
+
+    const NOON: Timestamp = Timestamp::from_millis(1_795_176_000_000);
+
+    fn origin() -> Origin {
+        Origin::from_authority(Scheme::Http, "a.example").unwrap()
+    }
+
+    fn client(name: &str) -> impl FnOnce() -> ClientKey {
+        let key = ClientKey::User(name.into());
+        move || key
+    }
+
+    #[test]
+    fn a_delay_has_one_notice_a_day() {
+        let (today, origin) = (PacedToday::default(), origin());
+        let key = |group, seconds| PacedKey {
+            origin: &origin,
+            group,
+            delay: Duration::from_secs(seconds),
+            is_exempted: false,
+            is_tunnel: false,
+            sha256: [0; 32],
+        };
+        let take = |key: PacedKey<'_>, now| today.take(&key, client("a"), 100, now);
+        let first = take(key("*", 10), NOON).unwrap();
+        assert_eq!(take(key("*", 10), NOON), None);
+        assert!(take(key("bot", 10), NOON).is_some() && take(key("*", 9), NOON).is_some());
+        assert!(take(PacedKey { sha256: [1; 32], ..key("*", 10) }, NOON).is_some());
+        assert!(take(PacedKey { is_exempted: true, ..key("*", 10) }, NOON).is_some());
+        assert!(take(PacedKey { is_tunnel: true, ..key("*", 10) }, NOON).is_some());
+        assert!(take(key("*", 10), NOON.plus(DAY)).is_some(), "the next day");
+        let again = take(key("*", 10), NOON.plus(2 * DAY)).unwrap();
+        assert_eq!(again, first);
+        today.forget(again);
+        assert!(take(key("*", 10), NOON.plus(2 * DAY)).is_some(), "it was not written");
+    }
+
+    #[test]
+    fn one_client_leaves_notices_for_others() {
+        let (today, origin) = (PacedToday::default(), origin());
+        let take = |name: &str, seconds| {
+            let delay = Duration::from_secs(seconds);
+            let key = PacedKey {
+                origin: &origin,
+                group: "*",
+                delay,
+                is_exempted: false,
+                is_tunnel: false,
+                sha256: [0; 32],
+            };
+            today.take(&key, client(name), 0, NOON).is_some()
+        };
+        let taken = (0..2 * PACED_MAX).filter(|seconds| take("hostile", *seconds)).count() as u64;
+        assert_eq!(taken, PACED_MAX / 2);
+        assert!(take("other", 3 * PACED_MAX));
     }
 }

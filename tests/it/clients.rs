@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use courtesy::clients::{Change, Hash, Password, User};
 use courtesy::config::{AgentRule, HttpsMode, Settings};
 use courtesy::pace::lane::HoldScope;
-use courtesy::types::glob::Glob;
+use courtesy::types::origin::host::Glob;
 use http::StatusCode;
 
 use crate::testkit::parties::{

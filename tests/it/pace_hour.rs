@@ -9,7 +9,7 @@ use courtesy::pace::lane::{
     Adapt, AdaptFactor, Arrival, Config, Enqueued, HoldScope, Kind, Lane, TurnId, WaiterId,
 };
 use courtesy::pace::tick::Tick;
-use courtesy::types::client_key::ClientKey;
+use courtesy::types::ClientKey;
 use courtesy::types::origin::Scheme;
 
 const HOUR: Duration = Duration::from_secs(3600);

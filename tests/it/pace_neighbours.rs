@@ -9,7 +9,7 @@ use courtesy::pace::{Lanes, NoTurn, Turn, TurnRequest, Visit};
 use courtesy::policy::pace::SitePace;
 use courtesy::robots::DelayRecord;
 use courtesy::runtime::clock::SystemClock;
-use courtesy::types::client_key::ClientKey;
+use courtesy::types::ClientKey;
 use courtesy::types::origin::{Host, Origin, Scheme};
 use tokio::task::JoinSet;
 use tokio::time::timeout;

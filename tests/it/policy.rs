@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use courtesy::config::{AgentRule, Exemption, Mode, OriginRule, ProfileName};
 use courtesy::policy::exemption::OriginPattern;
-use courtesy::types::glob::Glob;
+use courtesy::types::origin::host::Glob;
 use courtesy::types::origin::split_url;
 use courtesy::types::timestamp::Timestamp;
 use http::StatusCode;

@@ -1,8 +1,8 @@
 //! A glob matches as the definition says, every choice of a star tried; a host pattern matches one host
 //! or whole labels below one.
 
-use courtesy::types::glob::Glob;
 use courtesy::types::origin::HostPattern;
+use courtesy::types::origin::host::Glob;
 use courtesy::types::origin::{Host, Origin, Scheme};
 
 /// A pattern and a text, each on a line of its own.

@@ -5,7 +5,7 @@
 use courtesy::audit::read::Filter;
 use courtesy::audit::read::report::{Request, Survey};
 use courtesy::audit::{Content, Head, checked_hash, split};
-use courtesy::types::glob::Glob;
+use courtesy::types::origin::host::Glob;
 use courtesy::types::sanitize::sha256_hex;
 use courtesy::types::timestamp::Timestamp;
 

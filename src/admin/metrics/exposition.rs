@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::runtime::histogram::HistogramCounts;
+use crate::runtime::counters::HistogramCounts;
 use crate::types::timestamp::Timestamp;
 
 /// The content of one response to `/metrics`.

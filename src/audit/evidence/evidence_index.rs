@@ -4,10 +4,9 @@
 //! is read.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use serde::Deserialize;
 
@@ -16,9 +15,8 @@ use crate::audit::record::chain::{Head, checked_seq, split};
 use crate::audit::record::evidence_refs::EvidenceRefs;
 use crate::audit::segment::{Found, Lines, closed_name, named_seq};
 use crate::audit::{parse_time, print_time};
-use crate::types::log_id::LogId;
-use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
+use crate::types::{LogId, sanitize};
 
 /// What a closed file has.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::raw_record::RawRecord;
 use crate::audit::{AnyLine, Content, Notice, print_time};
-use crate::types::glob::Glob;
+use crate::types::origin::host::Glob;
 use crate::types::timestamp::Timestamp;
 pub use condition::{Client, Place, PlaceError, Profile, Rule};
 

@@ -20,6 +20,9 @@ mod times;
 
 use std::collections::BTreeSet;
 
+use crate::audit::read::{Extent, Log, Scan, ScanError, ScanItem};
+use crate::audit::{Head, is_written, read_log_id, segment};
+use crate::types::LogId;
 use chain::Chain;
 use evidence::Checked;
 pub use fault::{At, Fault, Faults, Problem};
@@ -30,10 +33,6 @@ pub use note::{Note, Notes, Unusual};
 use reader::Reader;
 use recorded::Counted;
 use times::Times;
-
-use crate::audit::read::{Extent, Log, Scan, ScanError, ScanItem};
-use crate::audit::{Head, is_written, read_log_id, segment};
-use crate::types::log_id::LogId;
 
 /// How often a log is read again because retention removed its beginning during verification.
 const VERIFY_READINGS_MAX: u32 = 3;

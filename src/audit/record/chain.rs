@@ -10,7 +10,7 @@ use super::line_kind::LineKind;
 use super::meta_record::Notice;
 use super::node::Node;
 use crate::audit::evidence::BlobName;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::sanitize::hex;
 use crate::types::timestamp::Timestamp;
 

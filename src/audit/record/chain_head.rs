@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::Head;
 use crate::audit::private_file::private;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
 
 /// The file of the chain's head in the log's directory.

@@ -15,7 +15,7 @@ use super::meta_event::{
 use super::node::Node;
 use super::paced_record::Paced;
 use super::settings_record::SettingsChanged;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
 
 /// Makes [`Notice`] of the kinds, each with the type of its `event`.

@@ -14,8 +14,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::audit::limits::RECORD_URL_BYTES_MAX;
-use crate::runtime::crypto_provider::provider;
-use crate::runtime::secret_file::{self, Found};
+use crate::runtime::crypto_provider;
+use crate::runtime::files::{self, Found};
 use crate::types::sanitize::hex;
 
 /// In the directory of records.
@@ -35,7 +35,7 @@ impl Redactor {
     /// With the key of the records in `dir`, which is made at its first use. The directory is locked.
     pub fn open(dir: &Path) -> io::Result<Self> {
         let path = dir.join(KEY_NAME);
-        match secret_file::read(&path) {
+        match files::read_secret(&path) {
             Ok(Found::Content(key)) => Self::checked(&path, &key),
             Ok(Found::Exposed) => {
                 Err(bad(&path, "others may read it; take that right away with chmod 600"))
@@ -50,7 +50,7 @@ impl Redactor {
     /// Whether the key can be used, where there is one; none is made.
     pub fn check(dir: &Path) -> io::Result<()> {
         let path = dir.join(KEY_NAME);
-        match secret_file::read(&path) {
+        match files::read_secret(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             _ => Self::open(dir).map(drop),
         }
@@ -118,11 +118,11 @@ fn bytes_of(mark: &str) -> Option<usize> {
 /// power cut, equal values would no longer look equal.
 fn make_key(dir: &Path, path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let mut key = [0; KEY_BYTES];
-    let random = provider().secure_random;
+    let random = crypto_provider().secure_random;
     random.fill(&mut key).map_err(|_| io::Error::other("the system provides no random numbers"))?;
     let unfinished = path.with_extension("key.tmp");
-    secret_file::remove(&unfinished)?;
-    secret_file::write_new(&unfinished, &key, 0o600)?;
+    files::remove(&unfinished)?;
+    files::write_new(&unfinished, &key, 0o600)?;
     fs::rename(&unfinished, path)?;
     File::open(dir)?.sync_all()?;
     Ok(key)

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use super::*;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 
 /// The names in `dir` that belong to the log, and how long their files are. Whether one has been
 /// compressed already is not reported.

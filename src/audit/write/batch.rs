@@ -7,7 +7,7 @@ use crate::audit::record::chain::{Content, Head};
 use crate::audit::record::denial_record::Record;
 use crate::audit::record::meta_record::{Notice, Recorded};
 use crate::audit::record::node::Node;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
 
 #[derive(Debug)]

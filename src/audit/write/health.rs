@@ -10,7 +10,7 @@ use crate::audit::record::chain::Head;
 use crate::audit::record::meta_event::GapEvent;
 use crate::audit::record::meta_record::{Gap, Notice};
 use crate::runtime::lock::Lock;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
 
 /// The numbers are of this process.

@@ -17,11 +17,9 @@ use crate::audit::record::meta_event::TornEvent;
 use crate::audit::record::meta_record::Torn;
 use crate::audit::record::redact::Redactor;
 use crate::audit::segment::{self, FILE_NAME, Found, Lines, Segment};
-use crate::runtime::crypto_provider::provider;
-use crate::runtime::files;
-use crate::types::log_id::LogId;
-use crate::types::sanitize;
+use crate::runtime::{crypto_provider, files};
 use crate::types::timestamp::Timestamp;
+use crate::types::{LogId, sanitize};
 
 /// The file in which an incomplete last line is kept.
 pub const TORN_NAME: &str = "denials.torn";
@@ -195,7 +193,7 @@ pub fn find_log(dir: &Path, active: &Active) -> io::Result<LogId> {
         }
     }
     let mut log = LogId([0; 16]);
-    let random = provider().secure_random.fill(&mut log.0);
+    let random = crypto_provider().secure_random.fill(&mut log.0);
     random.map_err(|_| io::Error::other("the system provides no random numbers"))?;
     Ok(log)
 }

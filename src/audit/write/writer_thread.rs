@@ -27,7 +27,7 @@ use crate::audit::record::chain::Head;
 use crate::audit::record::meta_event::EvidenceLostEvent;
 use crate::audit::record::meta_record::{EvidenceLost, Notice, Recorded};
 use crate::runtime::clock::{Clock, monotonic};
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::sanitize::hex;
 use crate::types::timestamp::Timestamp;
 

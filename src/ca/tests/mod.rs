@@ -73,7 +73,7 @@ impl Place {
 }
 
 fn authority_provider() -> rustls::crypto::CryptoProvider {
-    crate::runtime::crypto_provider::provider()
+    crate::runtime::crypto_provider()
 }
 
 fn host(text: &str) -> Host {

@@ -12,7 +12,7 @@ use crate::audit::read::filter::{Client, Place, Profile, Rule};
 use crate::audit::{Event, Notice, Reason};
 use crate::cli::known_words::KnownWords;
 use crate::config::ProfileName;
-use crate::types::glob::Glob;
+use crate::types::origin::host::Glob;
 use crate::types::timestamp::Timestamp;
 use crate::types::words::nearest;
 

@@ -14,7 +14,7 @@ use crate::audit::read::Log;
 use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 
 /// The arguments of `courtesy audit head`.
 #[derive(Args, Debug)]

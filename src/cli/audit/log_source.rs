@@ -14,7 +14,7 @@ use crate::audit::{HEAD_NAME, segment};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
 use crate::config::Settings;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 
 /// Logs that are read together: each takes two descriptors and the memory for a few lines.
 const LOGS_MAX: usize = 400;

@@ -12,7 +12,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::config::Settings;
 use crate::engine::{Engine, LogHead};
 use crate::server::is_name_of;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::sanitize::hex;
 
 /// The heads by the names of the proxies, in the order of these.

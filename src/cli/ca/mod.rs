@@ -10,8 +10,7 @@ use clap::{Args, Subcommand};
 use super::exit::{Exit, Failure};
 use super::flags::ConfigFlags;
 use super::output::print;
-use crate::ca::limits::LEAF_LIFETIME;
-use crate::ca::{Authority, print_date};
+use crate::ca::{Authority, LEAF_LIFETIME, print_date};
 use crate::runtime::clock::{Clock, SystemClock};
 use open::source;
 

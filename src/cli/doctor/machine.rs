@@ -4,18 +4,16 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
 use super::super::clients::reachable;
-use super::super::environment;
 use super::super::flags::ConfigFlags;
-use super::super::http;
 use super::super::run::sealed::{self, Possible};
-use super::super::temporary_dir;
+use super::super::{environment, http, temporary_dir};
 use super::finding::Finding;
 use crate::ca::{Authority, print_date};
 use crate::clients::Users;
 use crate::config::Settings;
 use crate::proxy::OWN_NAME;
 use crate::runtime::clock::{Clock, SystemClock};
-use crate::runtime::crypto_provider::provider;
+use crate::runtime::crypto_provider;
 
 /// Days before the end of a CA from which on `courtesy doctor` asks for another.
 const CA_EXPIRY_NOTICE_DAYS: u64 = 30;
@@ -62,7 +60,7 @@ pub fn sealed_runs() -> Finding {
 
 /// By which TLS origins are reached: one that offers nothing of it fails in the handshake.
 pub fn tls_to_origins() -> Finding {
-    let groups = provider().kx_groups;
+    let groups = crypto_provider().kx_groups;
     let groups: Vec<_> = groups.iter().map(|group| format!("{:?}", group.name())).collect();
     let said = format!(
         "TLS 1.2 and 1.3 with AES-GCM and ChaCha20, key exchange by {}; origins that have CBC suites, \

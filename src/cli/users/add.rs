@@ -12,7 +12,7 @@ use super::password;
 use crate::clients::{Change, Hash, User, check_name};
 use crate::config::Mode;
 use crate::types::agent::Token;
-use crate::types::duration_text::parse_delay;
+use crate::types::timestamp::parse_delay;
 
 /// The arguments of `courtesy users add`.
 #[derive(Args, Debug)]

@@ -13,7 +13,7 @@ use super::exit::{Exit, Failure, OrExit};
 use super::flags::StateFlags;
 use super::output;
 use crate::clients::{Change, User, Users};
-use crate::types::duration_text::print_delay;
+use crate::types::timestamp::print_delay;
 
 /// The arguments of `courtesy users`.
 #[derive(Args, Debug)]

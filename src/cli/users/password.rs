@@ -8,7 +8,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use super::super::exit::{Exit, Failure, OrExit};
 use crate::clients::Password;
-use crate::clients::limits::PASSWORD_BYTES_MAX;
+use crate::clients::password::PASSWORD_BYTES_MAX;
 
 /// A new one: on a terminal it is asked for twice.
 pub fn new(name: &str) -> Result<Password, Failure> {

@@ -4,9 +4,9 @@ use http::HeaderValue;
 use http::header::PROXY_AUTHORIZATION;
 
 use super::*;
-use crate::clients::attempts::ATTEMPTS_FREE;
+use crate::clients::verifier::ATTEMPTS_FREE;
 use crate::clients::{Hash, Password, Users};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::config::rules::AgentRule;
 use crate::pace::PaceMode;
-use crate::policy::mode::Mode;
+use crate::policy::Mode;
 use crate::policy::profile::ProfileName;
 
 #[test]

@@ -10,7 +10,7 @@ use crate::config::rules::OriginRule;
 use crate::config::units;
 use crate::pace::lane::{self, Adapt, AdaptFactor, HoldScope};
 use crate::pace::{self, PaceMode, Subresources, hold};
-use crate::policy::mode::Mode;
+use crate::policy::Mode;
 use crate::types::origin::Origin;
 
 /// `[pace]`.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::names::{ContactUrl, FetchAs};
 use crate::config::units::{self, bytes};
-use crate::policy::mode::Mode;
+use crate::policy::Mode;
 use crate::policy::profile::{Access, Meaning, Obedience, OutageCopy, Profile, ProfileName};
 use crate::robots::Spellings;
 use crate::store;

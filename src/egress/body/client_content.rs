@@ -23,7 +23,7 @@ use crate::egress::config::{
 use crate::runtime::clock;
 use crate::runtime::lazy_timer::LazyTimer;
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// Kept with the response of a body that was held back; its drop ends the body, if that was never
 /// sent.

@@ -21,7 +21,7 @@ use super::client_content::{
 use super::io_state::IoState;
 use super::timeout_body::TimeoutBody;
 use crate::clients::BodyMemory;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// Receives the interim responses to a request (RFC 9110 §15.2), from origins of HTTP/1.1.
 pub trait InformationalListener: Send + Sync {

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::error::{self, Error, Failure};
 use super::requester::Requester;
-use crate::clients::limits::NAMED_LIST_BYTES_MAX;
+use crate::clients::password::NAMED_LIST_BYTES_MAX;
 use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::runtime::lock::Lock;
 use crate::runtime::{clock, files};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::runtime::clock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(10);

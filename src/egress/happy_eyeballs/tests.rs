@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// Listeners whose queue is full: a connection to them is neither made nor refused.
 struct Silent(Vec<(socket2::Socket, std::net::TcpStream)>);

@@ -50,7 +50,7 @@ use super::parent::Forwarder;
 use super::tls::Versions;
 use crate::clients::{BodyMemory, MemoryPermit};
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 pub use read_limit::{BUFFER_PERMITS_MAX, LargeRead};

@@ -7,7 +7,7 @@ use std::{fmt, io};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::runtime::secret_file::{self, Found};
+use crate::runtime::files::{self, Found};
 use crate::types::origin::{Host, HostPattern, Origin, Scheme};
 use crate::types::words::{serde_as_text, words};
 
@@ -207,7 +207,7 @@ impl ParentCredentials {
     ///
     /// A file that cannot be read, that others can read, or that has something else in it.
     pub fn read(file: &Path) -> Result<Self, ParentCredentialsError> {
-        let text = match secret_file::read_text_of_group(file) {
+        let text = match files::read_text_of_group(file) {
             Ok(Found::Content(text)) => text,
             Ok(Found::Exposed) => return Err(ParentCredentialsError::Exposed(file.to_owned())),
             Err(source) => {

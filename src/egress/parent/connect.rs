@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::address::{ParentCredentials, ParentTarget, url_host};
 use crate::egress::error::{Fault, TunnelFailure};
-use crate::policy::limits::RETRY_AFTER_MAX;
+use crate::policy::RETRY_AFTER_MAX;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::http_time::retry_after;
 use crate::types::loop_token::LOOP_TOKEN;

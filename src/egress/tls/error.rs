@@ -4,7 +4,7 @@ use rustls::{AlertDescription, CertificateError, Error as Tls};
 
 use super::verifier::Finding;
 use crate::egress::error::{Error, Failure};
-use crate::types::limits::HOST_BYTES_MAX;
+use crate::types::HOST_BYTES_MAX;
 use crate::types::origin::Origin;
 
 /// The error of a handshake in which the origin requested a client certificate, or not.

@@ -25,10 +25,8 @@ use tracing::warn;
 use super::error::{Error, Failure};
 use super::origin_socket::OriginSocket;
 use crate::runtime::clock::SystemClock;
-use crate::runtime::crypto_provider::provider;
-use crate::runtime::files;
-use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::lock::Lock;
+use crate::runtime::{NAMED_FILE_BYTES_MAX, crypto_provider, files};
 use crate::types::origin::{Host, Origin};
 use crate::types::words::words;
 use error::handshake_error;
@@ -91,7 +89,7 @@ pub struct TlsConnection {
 ///
 /// One error for each file that cannot be used.
 pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, Vec<RootsError>> {
-    let provider = Arc::new(provider());
+    let provider = Arc::new(crypto_provider());
     let roots = Arc::new(roots.with(extra)?);
     let webpki =
         WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))

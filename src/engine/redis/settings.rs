@@ -16,10 +16,8 @@ use crate::engine::clock::EngineClock;
 use crate::engine::format::SealKey;
 use crate::engine::{FileDigest, digest_of};
 use crate::runtime::clock::SystemClock;
-use crate::runtime::crypto_provider::provider;
-use crate::runtime::files;
-use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
-use crate::runtime::secret_file::{self, Found};
+use crate::runtime::files::{self, Found};
+use crate::runtime::{NAMED_FILE_BYTES_MAX, crypto_provider};
 
 /// The port of Redis, and that of its sentinels.
 const PORT: u16 = 6379;
@@ -201,10 +199,11 @@ pub fn tls_config(
 ) -> Result<TlsConfig, TlsConfigError> {
     let mut digests = [None; 3];
     let [ca_digest, certificate_digest, key_digest] = &mut digests;
-    let config = ClientConfig::builder_with_details(Arc::new(provider()), Arc::new(SystemClock))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| TlsConfigError::Authorities(error.to_string()))?
-        .with_root_certificates(authorities(ca, ca_digest)?);
+    let config =
+        ClientConfig::builder_with_details(Arc::new(crypto_provider()), Arc::new(SystemClock))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsConfigError::Authorities(error.to_string()))?
+            .with_root_certificates(authorities(ca, ca_digest)?);
     let config = match client {
         None => config.with_no_client_auth(),
         Some((certificate, key)) => config
@@ -265,7 +264,7 @@ fn private_key(
     digest: &mut Option<FileDigest>,
 ) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
     let fault = |reason: String| TlsConfigError::Key(reason);
-    match secret_file::read_of_group(file).map_err(|error| fault(error.to_string()))? {
+    match files::read_of_group(file).map_err(|error| fault(error.to_string()))? {
         Found::Exposed => Err(fault(
             "others can read it: its mode must be 0600, or 0640 for its group".to_owned(),
         )),

@@ -14,7 +14,7 @@ use crate::engine::lookup::{
 use crate::engine::members::{LogHead, MEMBERS_MAX, NamedHeads, in_order};
 use crate::engine::stats::Operation;
 use crate::engine::{Hold, HoldCause, LeaseToken, Presence, ReservedSlots, format};
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::sanitize::digest;
 use crate::types::timestamp::Timestamp;
 

@@ -10,7 +10,7 @@ use crate::pace::turn::Turn;
 use crate::pace::turn_request::TurnRequest;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::{SystemClock, monotonic};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::{Host, Origin, Scheme};
 
 const DELAY: Duration = Duration::from_millis(40);

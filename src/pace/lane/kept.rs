@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::pace::hold::{Cause, Outcome};
     use crate::pace::lane::{Arrival, Enqueued, Kind};
-    use crate::types::client_key::ClientKey;
+    use crate::types::ClientKey;
     use crate::types::origin::Scheme;
 
     const DELAY: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@
 
 use crate::pace::hold::{Bounds, Cause, Hold, Holds, Outcome};
 use crate::pace::tick::Tick;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::words::words;
 
 /// Clients of one origin with holds of their own. What concerns further ones holds for all.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::config::{Adapt, Config};
 use super::group::GroupKey;
 use crate::pace::tick::Tick;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// A client may have one more request under way while it has less than this many times what is
 /// free: an eighth is kept from each client. Where these are few, the last one is kept from a client

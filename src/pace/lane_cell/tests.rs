@@ -9,7 +9,7 @@ use crate::pace::turn::Turn;
 use crate::pace::turn_request::TurnRequest;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::SystemClock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::{Origin, split_url};
 
 fn origin() -> Origin {

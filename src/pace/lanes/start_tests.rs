@@ -8,7 +8,7 @@ use crate::pace::config::{AddressLimits, Config, PaceMode};
 use crate::pace::turn_request::TurnRequest;
 use crate::pace::visits::Visit;
 use crate::runtime::clock::SystemClock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::{Host, Origin, Scheme};
 
 fn config() -> Config {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{Agenda, Chance, OwnClock, SECOND, Truth, now, site};
 use crate::engine::{Config, Engine, ManualEngineClock, MemoryEngine};
 use crate::pace::lane::{Arrival, Config as LaneConfig, Enqueued, Kind, Lane, Share, TurnId};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Scheme;
 
 const START: u64 = 1_800_000_000_000_000;

@@ -6,7 +6,7 @@ use super::{Chance, OwnClock, Truth, now, site};
 use crate::engine::{Engine, HORIZON_MAX, MemoryEngine, SlotsRequest, slack, start_window};
 use crate::pace::lane::{Arrival, Config, Enqueued, Kind, Lane, Share, TurnId};
 use crate::pace::tick::Tick;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Scheme;
 
 /// The longest that a request waits, here.

@@ -22,7 +22,7 @@ use crate::pace::{LaneView, PaceMode, lane};
 use crate::policy::pace::SitePace;
 use crate::robots::DelayRecord;
 use crate::runtime::clock::{SystemClock, monotonic};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::{Origin, split_url};
 
 const DELAY: Duration = Duration::from_millis(150);

@@ -19,7 +19,7 @@ use crate::proxy::connection::upgraded::PendingSocket;
 use crate::proxy::decision::gate::HostPermit;
 use crate::proxy::decision::revocation::Revocation;
 use crate::proxy::limits::LINGER;
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 
 /// A tunnel that a CONNECT has been granted.
 #[derive(Debug)]

@@ -31,8 +31,7 @@ use crate::proxy::instance::CurrentProxy;
 use crate::proxy::observe::distrusting::remedy;
 use crate::proxy::observe::tls_metrics::alert;
 use crate::proxy::request::target::Scope;
-use crate::runtime::box_future::box_future;
-use crate::runtime::clock;
+use crate::runtime::{box_future, clock};
 use crate::types::origin::{Origin, Scheme};
 
 /// A CONNECT that is to be intercepted. Each step takes the settings of its moment.

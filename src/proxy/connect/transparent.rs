@@ -31,7 +31,7 @@ use crate::proxy::observe::connection_metrics::ClientProtocol;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::destination::host_of;
 use crate::proxy::request::target::Scope;
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 use crate::types::origin::{Host, Origin, Scheme};
 
 /// A client's connection to `destination`.

@@ -14,8 +14,7 @@ use crate::proxy::connection::state::body::Body;
 use crate::proxy::connection::state::connection_context::ConnectionContext;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::response::respond;
-use crate::runtime::box_future::box_future;
-use crate::runtime::clock;
+use crate::runtime::{box_future, clock};
 
 /// Responds to one request by `service`; with `rejection`, by that.
 pub async fn respond_to(

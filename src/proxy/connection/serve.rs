@@ -19,7 +19,7 @@ use crate::proxy::framing::Framing;
 use crate::proxy::limits::LINGER;
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::response::respond::raw_rejection;
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 
 /// Bytes read, and discarded, from a connection that is being closed.
 const LINGER_BYTES_MAX: usize = 1024 * 1024;

@@ -13,7 +13,7 @@ use crate::proxy::observe::decision_metrics::DecisionMetrics;
 use crate::proxy::outcome::denial::Denial;
 use crate::proxy::outcome::recorded::Recorded;
 use crate::proxy::outcome::refusal::GateError;
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 
 /// A denial of a [`Subject`], by how much of it is disallowed.
 #[derive(Debug)]

@@ -3,24 +3,25 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
+use tokio_util::sync::CancellationToken;
+
 use super::decision_context::DecisionContext;
 use super::paced_notice::PacedRequest;
 use super::rules::AgentPace;
 use crate::pace::{self, GroupName, NoTurn, PaceMode, Visit, hold};
+use crate::policy::RETRY_AFTER_MAX;
 use crate::policy::access::{AccessResult, Cause};
 use crate::policy::exemption::Exemption;
-use crate::policy::limits::RETRY_AFTER_MAX;
 use crate::policy::pace::{SitePace, outside_visit_time, site_pace};
 use crate::policy::state::{Policy, RobotsCopy};
 use crate::proxy::outcome::rejection::Rejection;
 use crate::proxy::request::prefer;
 use crate::robots::{Group, OutsideVisitTime};
 use crate::store::OriginRobots;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 use crate::watch::Watch;
-use http::HeaderMap;
-use tokio_util::sync::CancellationToken;
 
 /// What applies to the time of a permitted request.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use super::rules::MixedHosts;
 use crate::policy::decision::{HostDecision, Verdict, decide, decide_host};
 use crate::policy::profile::Profile;
 use crate::proxy::request::target::Target;
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 use crate::runtime::clock::monotonic;
 use crate::store::{OriginRobots, Undecided};
 use crate::types::origin::Origin;

@@ -9,12 +9,12 @@ use http::{HeaderValue, StatusCode};
 use crate::audit::AgentSource;
 use crate::clients::User;
 use crate::pace::{self, PaceMode};
+pub use crate::policy::Mode;
 use crate::policy::exemption::Exemptions;
-pub use crate::policy::mode::Mode;
 use crate::policy::profile::Profile;
 use crate::types::agent::{Token, product_token};
-use crate::types::glob::Glob;
 use crate::types::origin::Origin;
+use crate::types::origin::host::Glob;
 use crate::types::words::words;
 
 /// The operator's settings for decisions.

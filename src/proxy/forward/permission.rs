@@ -8,7 +8,7 @@ use super::client_side::ClientSide;
 use crate::egress::{self, Permission, RecheckFuture};
 use crate::proxy::decision::gate::Permit;
 use crate::proxy::outcome::refusal::GateError;
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 
 /// A permit, and what the gate needs to decide again.
 #[derive(Clone, Copy, Debug)]

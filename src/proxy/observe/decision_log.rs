@@ -11,7 +11,7 @@ use tracing::{Level, enabled, info};
 use super::frequent_origins::FrequentOrigins;
 use crate::audit::{Event, Record};
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// Lines of the process log for single decisions, a minute.
 const DECISION_LINES_MAX: usize = 60;

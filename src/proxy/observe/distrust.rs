@@ -13,7 +13,7 @@ use lru::LruCache;
 use super::distrusting::Distrusting;
 use crate::clients::Client;
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::{Origin, Scheme};
 
 /// The latest clients, of which it is remembered whether they trust the proxy's certificates.

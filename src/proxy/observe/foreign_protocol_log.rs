@@ -9,7 +9,7 @@ use tracing::warn;
 use crate::clients::Client;
 use crate::proxy::framing::foreign_protocol::ForeignProtocol;
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// The latest clients that are remembered as logged, for a protocol other than HTTP.
 const CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");

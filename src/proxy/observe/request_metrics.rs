@@ -15,8 +15,7 @@ use crate::proxy::connection::state::body::Body;
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
 use crate::proxy::outcome::refusal::Refusal;
 use crate::runtime::clock;
-use crate::runtime::counters::Counters;
-use crate::runtime::histogram::{Histogram, HistogramCounts};
+use crate::runtime::counters::{Counters, Histogram, HistogramCounts};
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
 

@@ -18,18 +18,16 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::debug;
 
-use message::{Command, Credentials, Method};
-use reply::Reply;
-
 use crate::clients::RejectReason;
 use crate::proxy::connection::close_in_stages;
 use crate::proxy::connection::state::connection_context::ConnectionContext;
 use crate::proxy::connection::upgraded::FirstBytes;
 use crate::proxy::instance::{CurrentProxy, Proxy};
-use crate::runtime::box_future::box_future;
-
+use crate::runtime::box_future;
 /// The first byte of a SOCKS5 connection.
 pub use message::VERSION;
+use message::{Command, Credentials, Method};
+use reply::Reply;
 
 /// Serves SOCKS5 on `stream`, of which nothing has been read. With `is_rejected`, no method of
 /// authentication is accepted.

@@ -1,9 +1,6 @@
 use proptest::prelude::*;
 
 use super::super::{Dialect, RobotsTxt};
-use super::hours::{DAY_MS, MINUTE_MS, Window};
-use super::records::WINDOWS_MAX;
-use super::value::window;
 use super::*;
 
 const ALL: Obeyed = Obeyed { crawl_delay: true, request_rate: true };

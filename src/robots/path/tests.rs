@@ -1,6 +1,5 @@
 use proptest::prelude::*;
 
-use super::super::normal::{ENCODED_QUESTION, ENCODED_SLASH};
 use super::*;
 
 fn compared(path: &[u8]) -> Vec<u8> {

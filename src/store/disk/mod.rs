@@ -34,7 +34,7 @@ use super::entry::Entry;
 use crate::pace::KeptLane;
 use crate::runtime::clock::{Clock, Uptime};
 use crate::runtime::lock::{Lock, wait_timeout_while, wait_while};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::{Origin, split_url};
 use crate::types::timestamp::Timestamp;
 pub use config::Config;

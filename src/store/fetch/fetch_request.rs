@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::egress::{self, QueueWait};
 use crate::policy::access::CompletedFetch;
 use crate::store::disk::config::ROBOTS_TXT_BYTES;
+use crate::types::ClientKey;
 use crate::types::agent::is_token;
-use crate::types::client_key::ClientKey;
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 

@@ -34,7 +34,7 @@ use crate::egress::{self, AlwaysPermitted, Egress, Failure, RequestBody, Request
 use crate::policy::access::{
     AccessResult, Capture, Cause, CompletedFetch, NetworkFailure, Snapshot,
 };
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 use crate::runtime::clock::Clock;
 use crate::types::http_time::retry_after;
 use crate::types::origin::{Origin, Scheme};

@@ -16,7 +16,7 @@ use http_body::Frame;
 use super::*;
 use crate::audit::evidence::CaptureRecord;
 use crate::runtime::clock::ManualClock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::loop_token::LoopTokens;
 use crate::types::origin::split_url;
 use crate::types::timestamp::Timestamp;

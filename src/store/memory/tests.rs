@@ -8,7 +8,7 @@ use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
 use crate::store::entry::FetchedAs;
 use crate::store::fetch::FetchIdentity;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::split_url;
 use crate::types::timestamp::Timestamp;
 

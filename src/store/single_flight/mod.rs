@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::fetch::Progress;
 use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::runtime::lock::Lock;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use queue::{CancelReason, CancelSignal, Id, Interest, Queue, Ticket};
 
 /// The flights of keys `K` and identities `I`, which complete with a `T` or fail with an `E`.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::store::fetch::Progress;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 pub use table::{Bounds, CancelReason, CancelSignal, Id};
 use table::{PREEMPTION_INTERVAL_MIN, PermitRequestOutcome, Table};
 

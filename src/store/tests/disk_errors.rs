@@ -5,7 +5,7 @@ use redb::{Database, ReadableDatabase};
 
 use super::super::disk::{Found, OpenError};
 use super::*;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// What the disk has of `origin`, as JSON.
 async fn kept(disk: &Disk, origin: &Origin) -> Option<String> {

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use super::*;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// Room for some ten entries with a file of [`page`].
 const TIGHT: usize = 400_000;

@@ -4,8 +4,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use super::url_error::UrlError;
-use crate::types::limits::HOST_BYTES_MAX;
+use crate::types::HOST_BYTES_MAX;
 
 /// A host: a registered name as lower-case A-labels without the trailing dot, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,4 +84,189 @@ fn ends_in_a_number(name: &str) -> bool {
         .strip_prefix("0x")
         .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
     hex || last.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A host, or `*.example.com` for those below it, but not itself. Compared label by label in normal
+/// form: lower case, A-labels, no trailing dot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPattern {
+    host: Host,
+    below: bool,
+}
+
+impl HostPattern {
+    /// `None` if the host is invalid, or a star stands for anything but whole labels before a name.
+    pub fn new(text: &str) -> Option<Self> {
+        let (host, below) = match text.strip_prefix("*.") {
+            Some(parent) => (parse_host(parent).ok()?, true),
+            None => (parse_host(text).ok()?, false),
+        };
+        let is_name = matches!(host, Host::Name(_));
+        (is_name || !below).then_some(Self { host, below })
+    }
+
+    /// Whether `host` matches.
+    pub fn matches(&self, host: &Host) -> bool {
+        match (&self.host, host, self.below) {
+            (Host::Name(parent), Host::Name(name), true) => {
+                name.strip_suffix(&**parent).is_some_and(|labels| labels.ends_with('.'))
+            }
+            (own, host, false) => own == host,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.below {
+            f.write_str("*.")?;
+        }
+        self.host.fmt(f)
+    }
+}
+
+// A case-insensitive pattern over a whole text: `*` matches any bytes, also none; everything else
+// matches itself. For User-Agent patterns of the configuration, never for robots.txt.
+
+/// Worst case: time in proportion to pattern times text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(Box<str>);
+
+impl Glob {
+    /// A pattern in which `*` matches any characters.
+    pub fn new(pattern: &str) -> Self {
+        Self(pattern.into())
+    }
+
+    /// Whether the whole of `text` matches.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        let pattern = self.0.as_bytes();
+        let (mut at, mut seen) = (0, 0);
+        // Where to resume if what follows the last star does not match: only the last star ever
+        // needs to match more, so nothing is tried twice.
+        let mut retry: Option<(usize, usize)> = None;
+        while seen < text.len() {
+            match pattern.get(at) {
+                Some(b'*') => {
+                    retry = Some((at + 1, seen));
+                    at += 1;
+                }
+                Some(byte) if byte.eq_ignore_ascii_case(&text[seen]) => {
+                    at += 1;
+                    seen += 1;
+                }
+                _ => match retry {
+                    Some((after_star, taken)) => {
+                        retry = Some((after_star, taken + 1));
+                        (at, seen) = (after_star, taken + 1);
+                    }
+                    None => return false,
+                },
+            }
+        }
+        pattern[at..].iter().all(|byte| *byte == b'*')
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a text is not a URL of a supported origin. The message says what to change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    #[error("the URL is not absolute: it must begin with http:// or https://")]
+    NotAbsolute,
+    #[error("the scheme \"{0}\" is not supported: only http and https are")]
+    Scheme(String),
+    #[error("the URL has no host")]
+    EmptyHost,
+    #[error("the URL carries user information (\"user@\"), which is not allowed (RFC 9110 §4.2.4)")]
+    Userinfo,
+    #[error("the port \"{0}\" is not a number from 1 to 65535")]
+    Port(String),
+    #[error("the host \"{0}\" is not a valid host name")]
+    HostName(String),
+    #[error(
+        "the host \"{0}\" is an address in an unusual notation: write IPv4 as four decimal numbers"
+    )]
+    OddAddress(String),
+    #[error("the host \"{0}\" is not a valid IPv6 address in brackets, without a zone")]
+    BadAddress(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_a_host_or_what_is_below_one() {
+        for text in [
+            "",
+            "*",
+            "*.",
+            "a*b.example",
+            "**.example",
+            "*example.com",
+            "a b",
+            "*.10.0.0.1",
+            "*.[::1]",
+        ] {
+            assert_eq!(HostPattern::new(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_compared_in_normal_form_label_by_label() {
+        let matches = |pattern: &str, host: &str| {
+            HostPattern::new(pattern).unwrap().matches(&parse_host(host).unwrap())
+        };
+        for (pattern, host) in [
+            ("example.com", "EXAMPLE.com."),
+            ("Example.com.", "example.com"),
+            ("*.example.com", "a.b.example.com"),
+            ("*.m\u{fc}ller.example", "www.xn--mller-kva.example"),
+            ("[::1]", "[0::1]"),
+        ] {
+            assert!(matches(pattern, host), "{pattern} {host}");
+        }
+        for (pattern, host) in [
+            ("*.example.com", "example.com"),
+            ("*.example.com", "notexample.com"),
+            ("*.example.com", "example.com.evil.example"),
+            ("example.com", "www.example.com"),
+            ("0.0.1", "10.0.0.1"),
+        ] {
+            assert!(
+                HostPattern::new(pattern).is_none() || !matches(pattern, host),
+                "{pattern} {host}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_whole_text_is_matched_in_any_case() {
+        for (pattern, text, expected) in [
+            ("wget/*", "Wget/1.21", true),
+            ("wget", "Wget/1.21", false),
+            ("*bot*", "Mozilla/5.0 (compatible; ExampleBot/2.1)", true),
+            ("*bot", "ExampleBot/2.1", false),
+            ("*a*b*c", "xxaxxbxxbxc", true),
+            ("*a*b*c", "xxaxxbxxcxb", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "x", false),
+            ("a**b", "ab", true),
+            ("*ab", "aab", true),
+        ] {
+            assert_eq!(
+                Glob::new(pattern).matches(text.as_bytes()),
+                expected,
+                "{pattern} on {text}"
+            );
+        }
+    }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::super::budget::{Budget, Omitted};
 use crate::audit::Omission;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::{Origin, Scheme};
 use crate::types::timestamp::Timestamp;
 use crate::watch::budget::{

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::reservoir::Reservoir;
 use super::super::sample::{Offer, Samples, without_values};
 use crate::policy::profile::Profile;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::{Origin, Scheme};
-use crate::watch::reservoir::{
-    SAMPLE_AGENTS_MAX, SAMPLE_ORIGIN_BYTES_MAX, SAMPLE_PATH_BYTES_MAX, SAMPLE_PATHS_MAX,
+use crate::watch::sample::{
+    Reservoir, SAMPLE_AGENTS_MAX, SAMPLE_ORIGIN_BYTES_MAX, SAMPLE_ORIGINS_MAX,
+    SAMPLE_PATH_BYTES_MAX, SAMPLE_PATHS_MAX,
 };
-use crate::watch::sample::SAMPLE_ORIGINS_MAX;
 
 fn profile() -> Arc<Profile> {
     Arc::new(Profile::named("rfc9309").unwrap())

@@ -7,7 +7,7 @@ use courtesy::egress::Egress;
 use courtesy::policy::access::{AccessResult, Cause, CompletedFetch, NetworkFailure};
 use courtesy::runtime::clock::SystemClock;
 use courtesy::store::fetch::{self, FetchIdentity, FetchRequest, FetchRobots as _, RobotsFetcher};
-use courtesy::types::client_key::ClientKey;
+use courtesy::types::ClientKey;
 use courtesy::types::loop_token::LoopTokens;
 use courtesy::types::origin::{Origin, split_url};
 use http::Response;

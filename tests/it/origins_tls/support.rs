@@ -13,7 +13,7 @@ use courtesy::egress::{
 };
 use courtesy::pace::{self, Lanes};
 use courtesy::runtime::clock::SystemClock;
-use courtesy::types::client_key::ClientKey;
+use courtesy::types::ClientKey;
 use courtesy::types::origin::{Origin, split_url};
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Frame;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::audit::read::raw_record::RawRecord;
-use crate::types::glob::Glob;
+use crate::types::origin::host::Glob;
 use crate::types::origin::{Origin, Scheme, UrlError, split_url};
 
 /// An origin, or the hosts of origins.

@@ -6,7 +6,7 @@ use crate::audit::{
     AgentSource, Client as AuditClient, Content, Event, Exemption, Group, Head, Profile, Reason,
     Record, Robots, Rule as AuditRule,
 };
-use crate::types::glob::Glob;
+use crate::types::origin::host::Glob;
 use crate::types::origin::split_url;
 use crate::types::timestamp::Timestamp;
 

@@ -9,7 +9,7 @@ use super::fault::{At, Fault, Faults, Problem};
 use super::given_head::GivenHead;
 use super::heads::{Heads, HeldHeads};
 use crate::audit::Head;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 
 /// Runs of missing lines that are remembered, to recognize moved lines.
 const HOLES_REMEMBERED_MAX: usize = 1024;

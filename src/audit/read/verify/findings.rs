@@ -8,7 +8,7 @@ use super::fault::Faults;
 use super::heads::{HeadState, HeldHead, NotedHead};
 use super::note::Notes;
 use crate::audit::Head;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
 
 /// The result of a verification.

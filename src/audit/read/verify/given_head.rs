@@ -1,7 +1,7 @@
 //! A head that a log is to be held against, and where it comes from.
 
 use crate::audit::Head;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 
 /// Where a head comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::fault::{Fault, Faults, Problem};
 use super::given_head::{GivenHead, HeadSource};
 use crate::audit::read::Log;
 use crate::audit::{Head, read_head};
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 
 /// The heads that a log was held against, by their source, in the order in which they were given.
 #[derive(Debug, Default)]

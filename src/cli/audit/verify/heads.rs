@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use crate::audit::Head;
 use crate::audit::read::verify::GivenHead;
-use crate::clients::limits::NAMED_LIST_BYTES_MAX;
+use crate::clients::password::NAMED_LIST_BYTES_MAX;
 use crate::runtime::files;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 
 /// The value of one `--head`.
 #[derive(Clone, Debug, PartialEq, Eq)]

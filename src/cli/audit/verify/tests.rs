@@ -1,6 +1,6 @@
 use super::*;
 use crate::audit::Head;
-use crate::types::log_id::LogId;
+use crate::types::LogId;
 
 #[test]
 fn heads_are_read_as_they_are_published() {

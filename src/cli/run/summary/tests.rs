@@ -91,7 +91,7 @@ fn hosts_outside_the_proxy_are_listed() {
 #[test]
 fn a_wait_is_told_with_its_reason_and_its_origin() {
     let (origin, _) = crate::types::origin::split_url(b"http://shop.example/").unwrap();
-    let waits = crate::runtime::histogram::Histogram::default();
+    let waits = crate::runtime::counters::Histogram::default();
     waits.note(Duration::from_secs(41));
     let longest = crate::pace::Waited {
         time: Duration::from_secs(10),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::pace::hold::Outcome;
 use crate::pace::lane::{Adapt, Arrival, Config, Enqueued, Kind, LaneLimit};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 use crate::types::origin::Scheme;
 
 const DELAY: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::clients::{BodyMemory, MemoryPermit, RejectReason};
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// Bytes of a head that every connection may buffer. Most heads are a tenth of that.
 const ORDINARY_BYTES: usize = 8 << 10;

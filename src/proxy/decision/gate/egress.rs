@@ -9,7 +9,7 @@ use super::{Gate, Permit};
 use crate::egress::{self, Egress, Failure};
 use crate::proxy::decision::request_info::{RequestInfo, Subject};
 use crate::proxy::outcome::refusal::GateError;
-use crate::runtime::box_future::box_future;
+use crate::runtime::box_future;
 use crate::types::origin::Origin;
 
 impl Gate {

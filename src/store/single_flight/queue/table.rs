@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::clients::FairQueue;
 use crate::runtime::clock;
 use crate::store::fetch::Progress;
-use crate::types::client_key::ClientKey;
+use crate::types::ClientKey;
 
 /// The minimum time between two searches for fetches to cancel, while others wait.
 pub const PREEMPTION_INTERVAL_MIN: Duration = Duration::from_millis(50);

@@ -1,9 +1,8 @@
 use std::os::unix::fs::PermissionsExt;
-
-use super::super::Password;
 use std::time::Duration;
 
 use super::*;
+use crate::clients::Password;
 
 fn hash() -> String {
     Hash::of(&Password::new("secret").unwrap()).as_str().to_owned()
