@@ -1,6 +1,7 @@
 //! The listener: one request a connection, so that one deadline bounds everything about it. No
 //! connection keeps another from being answered.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -13,17 +14,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use super::accept::{self, Newest};
-use super::parts::MonitoredParts;
+use super::parts::{ADMIN_DEADLINE, MonitoredParts};
 use super::routes;
-use crate::admin::limits::ADMIN_DEADLINE;
 use crate::runtime::clock;
-use crate::runtime::listener;
+use crate::runtime::listener::{self, ACCEPT_RETRY_INTERVAL};
 
 /// Connections to the admin listener at one time; one more is served, and the oldest is closed for
 /// it.
@@ -105,7 +105,7 @@ pub(super) async fn serve(
         });
         connections.admit(connection.abort_handle(), ADMIN_CONNECTIONS_MAX);
     };
-    accept::each("the admin listener", &stop, accept, converse).await;
+    accept_each("the admin listener", &stop, accept, converse).await;
 }
 
 async fn converse(stream: TcpStream, parts: Arc<MonitoredParts>) {
@@ -122,4 +122,47 @@ async fn converse(stream: TcpStream, parts: Arc<MonitoredParts>) {
         .max_buf_size(ADMIN_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service)
         .await;
+}
+
+/// Passes each connection of `accept` to `converse`. `to` names the listener in the log.
+pub(super) async fn accept_each<T, F: Future<Output = io::Result<T>>>(
+    to: &str,
+    stop: &CancellationToken,
+    accept: impl Fn() -> F,
+    mut converse: impl FnMut(T),
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept() => accepted,
+            () = stop.cancelled() => return,
+        };
+        match accepted {
+            Ok(connection) => converse(connection),
+            Err(error) => {
+                warn!("cannot accept a connection to {to}: {error}");
+                sleep(ACCEPT_RETRY_INTERVAL).await;
+            }
+        }
+    }
+}
+
+/// The connections of a listener on which new ones never wait: beyond a maximum, the oldest is closed.
+/// A connection serves one request, which takes moments, so the oldest sends none, or does not read its
+/// response.
+#[derive(Debug, Default)]
+pub(super) struct Newest {
+    /// In the order in which they came.
+    connections: VecDeque<AbortHandle>,
+}
+
+impl Newest {
+    /// Notes a connection, and closes the oldest where there would be more than `max`.
+    pub fn admit(&mut self, connection: AbortHandle, max: usize) {
+        self.connections.retain(|other| !other.is_finished());
+        while self.connections.len() >= max {
+            let Some(oldest) = self.connections.pop_front() else { break };
+            oldest.abort();
+        }
+        self.connections.push_back(connection);
+    }
 }

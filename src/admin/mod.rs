@@ -3,18 +3,13 @@
 //! read when it is asked for, from what the parts count anyway: watching costs a request nothing.
 //! It runs on a thread of its own, so that a busy proxy still answers here.
 
-mod accept;
 pub mod control;
-pub mod limits;
 mod listener;
 mod metrics;
-pub mod panics;
-mod parts;
+pub mod parts;
 mod readiness;
-mod reloads;
 mod response;
 mod routes;
-pub mod run_file;
 mod token;
 
 use std::io;
@@ -28,13 +23,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
+pub use control::RunFile;
 pub use listener::{BindError, Listener};
-pub use parts::MonitoredParts;
-pub use reloads::Reloads;
-pub use run_file::RunFile;
+use parts::ADMIN_DEADLINE;
+pub use parts::{MonitoredParts, Reloads};
 pub use token::{Secret, Token, TokenError, read as read_token};
-
-use crate::admin::limits::ADMIN_DEADLINE;
 
 /// The running thread. Dropped, it lets the answers under way end, and ends.
 #[derive(Debug)]
@@ -69,7 +62,12 @@ impl Admin {
                     ));
                 }
                 if let Some(socket) = socket {
-                    tasks.spawn(control::serve(socket, asked, tasks.clone(), stopped.clone()));
+                    tasks.spawn(control::serve_control(
+                        socket,
+                        asked,
+                        tasks.clone(),
+                        stopped.clone(),
+                    ));
                 }
                 stopped.cancelled().await;
                 tasks.close();

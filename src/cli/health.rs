@@ -14,7 +14,7 @@ use super::exit::{Exit, Failure, OrExit};
 use super::flags::StateFlags;
 use super::http;
 use super::output::print;
-use crate::admin::{RunFile, read_token, run_file};
+use crate::admin::{RunFile, control, read_token};
 use crate::config::{AdminAddress, Location, parse_admin};
 
 /// The arguments of `courtesy health`.
@@ -111,7 +111,11 @@ fn targets(flag: Option<SocketAddr>, found: &Location) -> Vec<Target> {
     let written = running.map(|(dir, running)| Target {
         admin: running.admin.map_or(AdminAddress::Off, AdminAddress::At),
         token_file,
-        from: format!("{}, written by process {}", run_file::path(dir).display(), running.pid),
+        from: format!(
+            "{}, written by process {}",
+            control::run_file_path(dir).display(),
+            running.pid
+        ),
         is_stale: !running.is_running(),
     });
     let set = Target {

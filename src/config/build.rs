@@ -1,19 +1,24 @@
 //! The configuration of each module, made of the settings. Each section builds its own part
 //! (`build/`, `settings/`); the functions here put the parts together.
 
-mod rules;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::names::NodeName;
-use super::settings::Settings;
+use super::rules::{AgentRule, Exemption, OriginRule};
+use super::settings::{Settings, apply_knobs, fill_knobs};
 use super::units::bytes;
-use crate::clients::UsersError;
-use crate::store::fetch;
-use crate::{audit, ca, clients, egress, pace, proxy, store};
+use super::values::NodeName;
+use crate::clients::{self, UsersError};
+use crate::policy::exemption::{self, Exemptions};
+use crate::policy::profile::{Profile, ProfileName};
+use crate::store::{self, fetch};
+use crate::types::origin::Origin;
+use crate::{audit, ca, egress, pace, proxy};
 
 impl Settings {
     /// How a robots.txt is fetched.
@@ -103,5 +108,116 @@ impl Settings {
     /// Bytes that all requests in flight may hold.
     pub fn body_memory(&self) -> usize {
         bytes(self.limits.body_memory)
+    }
+}
+
+impl Settings {
+    /// The rules of agents and origins.
+    pub fn rules(&self) -> proxy::Rules {
+        let mut profiles = Profiles { settings: self, made: HashMap::new() };
+        proxy::Rules {
+            profile: profiles.named(self.robots.profile),
+            mode: self.robots.mode,
+            agent_required: self.agents.require,
+            agents: self.agents.rules.iter().map(|rule| agent_rule(rule, &mut profiles)).collect(),
+            origins: self.origins.iter().map(|rule| origin_rule(rule, &mut profiles)).collect(),
+            exemptions: Exemptions::new(self.exemptions.iter().map(as_policy).collect()),
+            deny_status: self.deny.status,
+            pace_status: self.pace.status,
+            pace: self.pace(),
+            unreachable_status: self.deny.unreachable_status,
+            serves_robots_txt: self.robots.serve_cached,
+        }
+    }
+}
+
+/// One value for each profile in use: the store compares profiles by identity, and would fetch a
+/// robots.txt again for an equal one.
+struct Profiles<'a> {
+    settings: &'a Settings,
+    made: HashMap<ProfileName, Arc<Profile>>,
+}
+
+impl Profiles<'_> {
+    fn named(&mut self, name: ProfileName) -> Arc<Profile> {
+        self.made.entry(name).or_insert_with(|| Arc::new(self.settings.profile(name))).clone()
+    }
+}
+
+fn agent_rule(rule: &AgentRule, profiles: &mut Profiles<'_>) -> proxy::AgentRule {
+    proxy::AgentRule {
+        matches: rule.matches.clone(),
+        token: rule.token.clone(),
+        mode: rule.mode,
+        profile: rule.profile.map(|name| profiles.named(name)),
+        deny_status: rule.deny_status,
+        pace: rule.pace,
+        max_wait: rule.max_wait,
+        pace_status: rule.pace_status,
+    }
+}
+
+fn origin_rule(rule: &OriginRule, profiles: &mut Profiles<'_>) -> (Origin, proxy::OriginRule) {
+    let profile = rule.profile.map(|name| profiles.named(name));
+    (rule.origin.clone(), proxy::OriginRule { mode: rule.mode, profile })
+}
+
+fn as_policy(exemption: &Exemption) -> exemption::Exemption {
+    exemption::Exemption {
+        origin: exemption.origin.clone(),
+        paths: exemption.paths.clone(),
+        agents: exemption.agents.clone(),
+        by: exemption.by.clone(),
+        reason: exemption.reason.clone(),
+        ticket: exemption.ticket.clone(),
+        until: exemption.until,
+        crawl_delay: exemption.crawl_delay,
+    }
+}
+
+impl Settings {
+    /// The profile in effect: the named one, with the knobs and the outage that are set.
+    pub fn profile(&self, name: ProfileName) -> Profile {
+        self.changed(name.row())
+    }
+
+    /// `row` with the knobs and the outage that are set.
+    pub(super) fn changed(&self, row: Profile) -> Profile {
+        let mut profile = row;
+        apply_knobs(&self.robots, &self.outage, &mut profile);
+        profile
+    }
+
+    /// These settings with all derived values filled in.
+    pub(super) fn filled(&self) -> Self {
+        let profile = self.profile(self.robots.profile);
+        let mut filled = self.clone();
+        fill_knobs(&mut filled.robots, &mut filled.outage, &profile);
+        filled.audit.dir = Some(self.audit_dir());
+        filled.audit.node = Some(self.node());
+        filled
+    }
+}
+
+#[cfg(test)]
+mod profile_tests {
+    use super::*;
+
+    #[test]
+    fn a_larger_file_is_also_read_further() {
+        let mut settings = Settings::default();
+        settings.robots.max_size = 1 << 20;
+        assert_eq!(settings.profile(ProfileName::Rfc9309).dialect.size_limit, 1 << 20);
+    }
+
+    #[test]
+    fn every_profile_has_a_name_here_and_every_name_a_profile() {
+        let named: Vec<_> = Profile::ALL.iter().map(|profile| profile.name).collect();
+        assert_eq!(ProfileName::WORDS, named);
+        for name in ProfileName::WORDS {
+            let settings = Settings::default();
+            let profile = settings.profile(name.parse().unwrap());
+            assert_eq!(Profile::named(name), Some(profile), "the defaults change no profile");
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! Defaults that depend on the host and on the environment of the process.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use config::Value;
 
-use super::cgroup;
 use super::layers::FILE_VARIABLE;
-use super::parse::print_size;
 use super::validate::BODY_MEMORY_MIN;
+use super::values::print_size;
 
 const DEFAULT_FILE: &str = "/etc/courtesy/config.toml";
 
@@ -50,7 +50,107 @@ const BODY_MEMORY_SHARE: u64 = 4;
 
 /// The default memory for requests in flight: a share of the memory limit; `None` without a limit.
 pub(super) fn body_memory() -> Option<Value> {
-    let (limit, from) = cgroup::memory_limit()?;
+    let (limit, from) = memory_limit()?;
     let size = (limit / BODY_MEMORY_SHARE).max(BODY_MEMORY_MIN);
     Some(Value::new(Some(&format!("a quarter of {}", from.display())), print_size(&size)))
+}
+
+// The memory limit of the process by its control groups (cgroups(7)): the smallest from its own
+// group up to the root, in version 2 (`memory.max`) or 1 (`memory.limit_in_bytes`).
+
+/// Where the hierarchies are mounted.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// The file that lists the groups of this process.
+const OWN_GROUPS: &str = "/proc/self/cgroup";
+
+/// Version 1 writes a number of this size where there is no limit: the largest whole number of pages.
+const NO_LIMIT_MIN: u64 = 1 << 60;
+
+/// The smallest limit in bytes, and the file that sets it; none where there is no limit, or no control groups.
+pub fn memory_limit() -> Option<(u64, PathBuf)> {
+    limit_below(Path::new(MOUNT), &fs::read_to_string(OWN_GROUPS).ok()?)
+}
+
+/// The same for a process in `groups`, lines as proc(5) has them, of hierarchies mounted at `mount`.
+fn limit_below(mount: &Path, groups: &str) -> Option<(u64, PathBuf)> {
+    groups.lines().filter_map(|line| limit_of(mount, line)).min()
+}
+
+fn limit_of(mount: &Path, line: &str) -> Option<(u64, PathBuf)> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, group) = (parts.next()?, parts.next()?);
+    let (root, file) = match controllers {
+        "" => (mount.to_owned(), "memory.max"),
+        _ if controllers.split(',').any(|name| name == "memory") => {
+            (mount.join("memory"), "memory.limit_in_bytes")
+        }
+        _ => return None,
+    };
+    // In a container the group may be named as the host sees it: then the mount itself is the group's.
+    let group = group.trim_start_matches('/').split('/').filter(|step| *step != "..");
+    let group = group.fold(root.clone(), |path, step| path.join(step));
+    let files =
+        group.ancestors().take_while(|path| path.starts_with(&root)).map(|path| path.join(file));
+    files.filter_map(|file| Some((number(&file)?, file))).min()
+}
+
+fn number(file: &Path) -> Option<u64> {
+    let number = fs::read_to_string(file).ok()?.trim().parse().ok()?;
+    (number < NO_LIMIT_MIN).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limit with these files, and the file that sets it.
+    fn limit(files: &[(&str, &str)], groups: &str) -> Option<(u64, String)> {
+        let mount = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = mount.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let (limit, file) = limit_below(mount.path(), groups)?;
+        Some((limit, file.strip_prefix(mount.path()).unwrap().display().to_string()))
+    }
+
+    #[test]
+    fn the_smallest_limit_on_the_way_to_the_root_holds() {
+        let of_unit = ("system.slice/courtesy.service/memory.max", "1073741824\n");
+        let of_slice = ("system.slice/memory.max", "268435456\n");
+        let group = "0::/system.slice/courtesy.service\n";
+        assert_eq!(limit(&[of_unit], group), Some((1 << 30, of_unit.0.into())));
+        assert_eq!(limit(&[of_unit, of_slice], group), Some((256 << 20, of_slice.0.into())));
+        let none = ("system.slice/courtesy.service/memory.max", "max\n");
+        assert_eq!(limit(&[none], group), None);
+        assert_eq!(limit(&[of_unit], "0::/\n"), None, "another group");
+    }
+
+    #[test]
+    fn both_versions_are_read_and_what_is_no_limit_is_none() {
+        let old = ("memory/a/b/memory.limit_in_bytes", "268435456\n");
+        let unlimited = ("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        let groups = "5:devices:/a/b\n4:cpu,memory:/a/b\n0::/\n";
+        assert_eq!(limit(&[old, unlimited], groups), Some((256 << 20, old.0.into())));
+        assert_eq!(limit(&[unlimited], groups), None);
+        let new = ("memory.max", "1048576");
+        assert_eq!(limit(&[old, new], groups), Some((1 << 20, "memory.max".into())));
+    }
+
+    #[test]
+    fn a_container_reads_the_limit_of_the_mounted_group() {
+        let mounted = ("memory.max", "268435456\n");
+        for groups in ["0::/kubepods/pod1/abc\n", "0::/../../abc\n", "0::/\n"] {
+            assert_eq!(
+                limit(&[mounted], groups),
+                Some((256 << 20, "memory.max".into())),
+                "{groups}"
+            );
+        }
+        for nonsense in ["", "0:", "a:b", "0::", "0::/\0\n"] {
+            assert!(limit(&[], nonsense).is_none(), "{nonsense}");
+        }
+    }
 }

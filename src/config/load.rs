@@ -1,21 +1,23 @@
 //! Loads [`Settings`] from file, environment and flags: later layers win, and all problems are
 //! reported at once as far as they can be separated.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use config::builder::DefaultState;
 use config::{Config, ConfigBuilder, ConfigError, Value, ValueKind};
+use ipnet::IpNet;
+use serde_json::Value as Json;
 
 use super::diagnostics::{Diagnostic, InvalidSettings};
 use super::host_defaults::{body_memory, named_file, state_dir};
-use super::layers::{FileLayer, Override, from_environment, from_flag};
-use super::loaded::Loaded;
-use super::placeholder::{is_within, put_placeholder};
+use super::layers::{FileLayer, Override, from_environment, from_flag, place_of, tree_path, typed};
 use super::schema::Schema;
 use super::settings::Settings;
-use super::tree::{path, place_of};
 use super::validate;
+use crate::policy::profile::{Profile, ProfileName};
 use crate::runtime::{NAMED_FILE_BYTES_MAX, files};
+use crate::types::timestamp::Timestamp;
 
 /// Invalid values reported in one round.
 const DIAGNOSTICS_MAX: usize = 100;
@@ -183,7 +185,7 @@ fn merge(
             .clone()
             .build()
             .ok()
-            .and_then(|config| path(&config.cache, flag.key).pop().cloned());
+            .and_then(|config| tree_path(&config.cache, flag.key).pop().cloned());
         match from_flag(flag, lower, schema) {
             Ok(value) => builder = builder.set_override(flag.key, value).expect("a plain name"),
             Err(diagnostic) => diagnostics.push(diagnostic),
@@ -213,4 +215,240 @@ fn explain(error: ConfigError, merged: &Value) -> Diagnostic {
 /// The config crate writes `rules[0]token` for `rules[0].token`.
 fn with_dots(key: &str) -> String {
     key.replace(']', "].").replace("].[", "][").replace("..", ".").trim_end_matches('.').to_owned()
+}
+
+// A placeholder in the place of an invalid value: a valid example of the setting, so that the
+// problems of the others are found in the same round. Settings with a placeholder are checked and
+// never used.
+
+/// Replaces the value at `key`, such as `agents.rules[0].token`, by the example of the schema;
+/// removes it if there is no such setting. False: there is no such key in the tree.
+pub fn put_placeholder(tree: &mut Value, key: &str, schema: &Schema) -> bool {
+    let steps: Vec<&str> = key.split(['.', '[']).filter(|step| !step.is_empty()).collect();
+    let Some((last, way)) = steps.split_last() else { return false };
+    let mut at = tree;
+    for step in way {
+        let below = match &mut at.kind {
+            ValueKind::Table(table) => table.get_mut(*step),
+            ValueKind::Array(items) => index(step).and_then(|index| items.get_mut(index)),
+            _ => None,
+        };
+        let Some(value) = below else { return false };
+        at = value;
+    }
+    let example = schema.example(key).filter(|example| !example.is_null()).map(value_of);
+    match (&mut at.kind, example) {
+        (ValueKind::Table(table), Some(example)) => {
+            table.insert((*last).to_owned(), example);
+            true
+        }
+        (ValueKind::Table(table), None) => table.remove(*last).is_some(),
+        (ValueKind::Array(items), Some(example)) => {
+            let item = index(last).and_then(|index| items.get_mut(index));
+            item.map(|item| *item = example).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Whether one of the keys is the other or contains it: a diagnostic about the one may be caused by
+/// the replacement of the other.
+pub fn is_within(one: &str, other: &str) -> bool {
+    let below = |whole: &str, part: &str| {
+        part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    below(one, other) || below(other, one)
+}
+
+fn index(step: &str) -> Option<usize> {
+    step.strip_suffix(']')?.parse().ok()
+}
+
+fn value_of(example: &Json) -> Value {
+    let kind = match example {
+        Json::Null => ValueKind::Nil,
+        Json::Bool(truth) => ValueKind::Boolean(*truth),
+        Json::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(number) => ValueKind::Float(number),
+            None => ValueKind::I64(number.as_i64().unwrap_or(i64::MAX)),
+        },
+        Json::String(text) => ValueKind::String(text.clone()),
+        Json::Array(items) => ValueKind::Array(items.iter().map(value_of).collect()),
+        Json::Object(table) => {
+            // What is not set is left out of a file, too.
+            let set = table.iter().filter(|(_, value)| !value.is_null());
+            ValueKind::Table(set.map(|(name, value)| (name.clone(), value_of(value))).collect())
+        }
+    };
+    Value::new(None, kind)
+}
+
+// The result of loading without a problem: the settings, with the merged values that they come
+// from.
+
+/// Settings with the source of each.
+#[derive(Debug)]
+pub struct Loaded {
+    pub settings: Settings,
+    /// The file that was read.
+    pub file: Option<PathBuf>,
+    pub(super) merged: Value,
+}
+
+impl Loaded {
+    /// The texts of a list as written, with their places.
+    pub(super) fn texts(&self, key: &str) -> Vec<(String, Option<String>)> {
+        let Some(Value { kind: ValueKind::Array(items), .. }) = tree_path(&self.merged, key).pop()
+        else {
+            return Vec::new();
+        };
+        let text = |item: &Value| {
+            Some((item.clone().into_string().ok()?, item.origin().map(str::to_owned)))
+        };
+        items.iter().filter_map(text).collect()
+    }
+
+    /// As [`Settings::notices`], and those of the settings as written.
+    pub fn notices(&self, now: Timestamp) -> Vec<String> {
+        let mut notices = self.settings.notices(now);
+        for key in ["clients.allow", "egress.allow", "egress.deny"] {
+            let texts = self.texts(key);
+            let wider =
+                texts.iter().filter_map(|(text, place)| Some((text, with_host_bits(text)?, place)));
+            notices.extend(wider.map(|(text, block, place)| {
+                let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+                format!(
+                    "{place}{key}: \"{text}\" stands for the whole block {block}; write that, or one address"
+                )
+            }));
+        }
+        notices
+    }
+}
+
+/// The block of a text that names an address within it.
+fn with_host_bits(text: &str) -> Option<IpNet> {
+    // Of `[fd00::1/64]:443` and `10.0.0.5/8:443` the part before the port.
+    let block = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+        .map_or(text, |(block, _)| block);
+    let (address, length) = block.split_once('/')?;
+    let length = length.split(':').next()?;
+    let block: IpNet = format!("{address}/{length}").parse().ok()?;
+    (block.trunc() != block).then(|| block.trunc())
+}
+
+// The profile that a record names: the row of that name, changed by the settings that the record
+// repeats. They are parsed as those of a file; the configuration of this machine has no influence.
+
+/// The profile `name` with these [`Profile::changes`], of that `version` of the table.
+pub fn recorded_profile(
+    name: &str,
+    version: u32,
+    changes: &BTreeMap<String, String>,
+) -> Result<Profile, InvalidSettings> {
+    const PLACE: &str = "the record's profile";
+    let diagnostic = |key: &str, problem| Diagnostic::new(key, Some(PLACE), problem);
+    let name: ProfileName =
+        name.parse().map_err(|problem| InvalidSettings(vec![diagnostic("", problem)]))?;
+    let schema = Schema::new();
+    let (mut builder, mut diagnostics) = (Config::builder(), Vec::new());
+    for (key, text) in changes {
+        let example = schema.at(key).ok_or_else(|| "there is no such setting".to_owned());
+        match example.and_then(|example| typed(example, text, &PLACE.to_owned())) {
+            Ok(value) => builder = builder.set_override(key, value).expect("a plain name"),
+            Err(problem) => diagnostics.push(diagnostic(key, problem)),
+        }
+    }
+    if !diagnostics.is_empty() {
+        return Err(InvalidSettings(diagnostics));
+    }
+    let merged = builder
+        .build()
+        .map_err(|error| InvalidSettings(vec![diagnostic("", error.to_string())]))?;
+    let row = name.row_in(version);
+    let profile = Settings::from_merged(&merged.cache)?.changed(row.clone());
+    let made = profile.changes_of(&row);
+    let unused = changes.iter().filter(|(key, text)| made.get(*key) != Some(text));
+    let unused: Vec<_> = unused
+        .map(|(key, text)| diagnostic(key, format!("\"{text}\" changes no profile")))
+        .collect();
+    if unused.is_empty() { Ok(profile) } else { Err(InvalidSettings(unused)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::profile::{Meaning, VERSION};
+
+    #[test]
+    fn every_profile_is_made_again_from_its_name_and_its_changes() {
+        let changes = [
+            ("outage.after", "disallow"),
+            ("outage.after_time", "3600000ms"),
+            ("outage.copy", "disallow"),
+            ("outage.retry_max", "7200000ms"),
+            ("outage.retry_min", "1500ms"),
+            ("robots.knobs.conditional", "false"),
+            ("robots.knobs.crawl_delay", "ignore"),
+            ("robots.knobs.request_rate", "ignore"),
+            ("robots.knobs.status_401_403", "disallow"),
+            ("robots.knobs.status_429", "allow"),
+            ("robots.knobs.status_other_4xx", "unreachable"),
+            ("robots.knobs.visit_time", "obey"),
+            ("robots.max_redirects", "7"),
+            ("robots.max_size", "1048577B"),
+            ("robots.spellings", "all_readings"),
+        ];
+        let changes: BTreeMap<_, _> =
+            changes.map(|(key, text)| (key.to_owned(), text.to_owned())).into_iter().collect();
+        let changed = recorded_profile("rfc9309", VERSION, &changes).unwrap();
+        assert_eq!(changed.changes(), changes);
+        for row in Profile::ALL {
+            assert_eq!(recorded_profile(row.name, VERSION, &row.changes()), Ok(row));
+        }
+    }
+
+    #[test]
+    fn a_record_of_an_older_version_names_the_row_that_it_was_made_by() {
+        let meaning = |version, settings: &[(&str, &str)]| {
+            let changes =
+                settings.iter().map(|(key, text)| (key.to_string(), text.to_string())).collect();
+            recorded_profile("conservative", version, &changes).unwrap().meanings.other_4xx
+        };
+        let shut = [("robots.knobs.status_other_4xx", "disallow")];
+        assert_eq!(
+            (meaning(1, &[]), meaning(1, &shut)),
+            (Meaning::Unavailable, Meaning::Forbidden)
+        );
+        assert_eq!(
+            (meaning(2, &[]), meaning(VERSION + 1, &[])),
+            (Meaning::Forbidden, Meaning::Forbidden)
+        );
+        assert_eq!(
+            recorded_profile("google", 1, &BTreeMap::new()),
+            Ok(Profile::named("google").unwrap())
+        );
+    }
+
+    #[test]
+    fn what_makes_no_profile_is_refused_by_its_name() {
+        for (name, key, text, expected) in [
+            ("gogle", "", "", "\"gogle\" is not one of"),
+            (
+                "google",
+                "robots.knobs.status_500",
+                "allow",
+                "robots.knobs.status_500: there is no such setting",
+            ),
+            ("google", "outage.after", "perhaps", "outage.after"),
+            ("google", "listen.admin", "off", "listen.admin: \"off\" changes no profile"),
+        ] {
+            let changes =
+                if key.is_empty() { BTreeMap::new() } else { [(key.into(), text.into())].into() };
+            let refusal = recorded_profile(name, VERSION, &changes).unwrap_err().to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+        }
+    }
 }

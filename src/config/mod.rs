@@ -13,33 +13,19 @@
 //! build        Settings → the configuration of each module
 //! ```
 
-mod address;
 mod build;
-mod cgroup;
 mod diagnostics;
-mod digest;
-mod engine_url;
-mod enums;
 mod host_defaults;
 mod layers;
 pub mod limits;
 mod load;
-mod loaded;
 mod locate;
-mod names;
-mod notices;
-mod parse;
-mod placeholder;
-mod profile;
-mod recorded;
-mod restart_required;
 mod rules;
 mod schema;
 mod settings;
 mod show;
 #[cfg(test)]
 mod tests;
-mod tree;
 pub mod units;
 mod validate;
 mod values;
@@ -51,23 +37,20 @@ pub use crate::policy::profile::{Access, Meaning, OutageCopy, ProfileName};
 pub use crate::proxy::{HttpsMode, MixedHosts};
 pub use crate::robots::Spellings;
 pub use crate::watch::{Changes, PaceRecords};
-pub use address::{parse_admin, parse_proxy};
 pub use diagnostics::{Diagnostic, InvalidSettings};
-pub use engine_url::parse_servers;
-pub use enums::{LogFormat, LogLevel};
 pub use layers::{Change, Override};
-pub use load::{LoadReport, load, load_and_report, load_text};
-pub use loaded::Loaded;
+pub use load::{LoadReport, Loaded, load, load_and_report, load_text, recorded_profile};
 pub use locate::{Location, locate};
-pub use names::{ContactUrl, FetchAs, Via};
-pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
     Admin, Agents, Audit, Clients, Deny, Egress, Engine, Https, Knobs, Limits, Listen, Log, Outage,
     Pace, Robots, SEVERAL_SERVERS_HINT, Settings, Tls,
 };
 pub use show::Effective;
-pub use values::AdminAddress;
+pub use values::{
+    AdminAddress, ContactUrl, FetchAs, LogFormat, LogLevel, Via, parse_admin, parse_proxy,
+    parse_servers,
+};
 
 /// The commented file: every setting with its default and a sentence.
 pub const DEFAULT_FILE: &str = include_str!("../../config/courtesy.toml");

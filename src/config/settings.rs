@@ -2,47 +2,30 @@
 //! the two equal. Values are parsed types, which need not be checked again. Each section has its
 //! settings and their defaults in one file.
 
-mod admin;
-mod agents;
 mod audit;
 mod clients;
-mod deny;
 mod egress;
-mod engine;
-mod https;
-mod limits;
 mod listen;
-mod log;
 mod pace;
 mod robots;
-mod store;
-mod tls;
-mod watch;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use admin::Admin;
-pub use agents::Agents;
-pub use audit::Audit;
-pub use clients::Clients;
-pub use deny::Deny;
-pub use egress::Egress;
-pub use engine::{Engine, SEVERAL_SERVERS_HINT};
-pub use https::Https;
-pub use limits::Limits;
-pub use listen::Listen;
-pub use log::Log;
-pub use pace::Pace;
-pub use robots::{Knobs, Outage, Robots};
-pub(super) use robots::{apply_knobs, fill_knobs};
-pub use store::Store;
-pub use tls::Tls;
-pub use watch::Watch;
-
 use super::rules::{Exemption, OriginRule};
 use super::units;
+use super::values::{print_date, print_duration, print_origin_pattern};
+use crate::policy::profile::Access;
+use crate::types::timestamp::Timestamp;
+pub use audit::{Audit, Store};
+pub use clients::{Clients, Limits};
+pub use egress::{Egress, Engine, SEVERAL_SERVERS_HINT};
+pub use listen::{Admin, Https, Listen, Log, Tls};
+pub use pace::Pace;
+pub use robots::{Agents, Deny, Knobs, Outage, Robots, Watch};
+pub(super) use robots::{apply_knobs, fill_knobs};
 
 /// All settings, effective and checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -98,5 +81,115 @@ impl Settings {
         ];
         let single = single.into_iter().filter_map(|(name, file)| Some((name, file.as_deref()?)));
         single.chain(tls.extra_roots.iter().map(|file| ("tls.extra_roots", &**file))).collect()
+    }
+}
+
+/// A shorter outage is common: a day.
+const OUTAGE_SHORT: Duration = Duration::from_hours(24);
+
+impl Settings {
+    /// Valid settings that deserve a warning at start.
+    pub fn notices(&self, now: Timestamp) -> Vec<String> {
+        let expired = self.exemptions.iter().filter(|exemption| exemption.until <= now);
+        let expired = expired.map(|exemption| {
+            format!(
+                "the exemption for {} by {} ended at {} and no longer applies",
+                print_origin_pattern(&exemption.origin),
+                exemption.by,
+                print_date(&exemption.until)
+            )
+        });
+        expired.chain(self.short_outage()).collect()
+    }
+
+    /// RFC 9309 §2.3.1.4: what is unreachable may be taken for missing after a reasonably long period, such
+    /// as thirty days.
+    fn short_outage(&self) -> Option<String> {
+        let set = self.outage.after_time.filter(|time| *time < OUTAGE_SHORT)?;
+        let allows = self.profile(self.robots.profile).outage.after == Access::Allow;
+        allows.then(|| {
+            let set = print_duration(&set);
+            format!(
+                "outage.after_time is {set}: a site whose robots.txt cannot be had for so long is crawled as if \
+                 it had none; RFC 9309 §2.3.1.4 names 30 days"
+            )
+        })
+    }
+}
+
+// The settings that need a restart: sockets, threads and files that are open for the life of the
+// process.
+
+impl Settings {
+    /// Resets the settings that need a restart to those of `running`; returns their names.
+    pub fn keep_restart_required(&mut self, running: &Self) -> Vec<&'static str> {
+        let mut kept = Vec::new();
+        let mut keep = |key, is_other: bool| {
+            if is_other {
+                kept.push(key);
+            }
+        };
+        keep("state_dir", replace(&mut self.state_dir, &running.state_dir));
+        keep("workers", replace(&mut self.workers, &running.workers));
+        keep("listen.proxy", replace(&mut self.listen.proxy, &running.listen.proxy));
+        keep("listen.transparent", {
+            replace(&mut self.listen.transparent, &running.listen.transparent)
+        });
+        keep("listen.admin", replace(&mut self.listen.admin, &running.listen.admin));
+        keep("admin.token_file", replace(&mut self.admin.token_file, &running.admin.token_file));
+        keep("audit.dir", replace(&mut self.audit.dir, &running.audit.dir));
+        keep("store.enabled", replace(&mut self.store.enabled, &running.store.enabled));
+        keep("engine.prefix", replace(&mut self.engine.prefix, &running.engine.prefix));
+        keep("engine.name", replace(&mut self.engine.name, &running.engine.name));
+        keep("engine.cluster", replace(&mut self.engine.cluster, &running.engine.cluster));
+        keep("engine.share_policies", {
+            replace(&mut self.engine.share_policies, &running.engine.share_policies)
+        });
+        keep("engine.share_pace", {
+            replace(&mut self.engine.share_pace, &running.engine.share_pace)
+        });
+        keep("log.format", replace(&mut self.log.format, &running.log.format));
+        kept
+    }
+}
+
+/// Whether the value changed.
+fn replace<T: Clone + PartialEq>(place: &mut T, value: &T) -> bool {
+    let is_other = place != value;
+    place.clone_from(value);
+    is_other
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use super::*;
+    use crate::config::{AdminAddress, LogFormat, Mode};
+
+    #[test]
+    fn what_needs_a_restart_stays_and_is_named_and_the_rest_applies() {
+        let running = Settings { state_dir: "/var/lib/courtesy".into(), ..Settings::default() };
+        let mut other = running.clone();
+        other.robots.mode = Mode::Observe;
+        assert_eq!(other.keep_restart_required(&running), [""; 0]);
+
+        other.state_dir = "/elsewhere".into();
+        other.workers = Some(3);
+        other.listen.proxy = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))];
+        other.listen.admin = AdminAddress::Off;
+        other.admin.token_file = Some("/token".into());
+        other.audit.dir = Some("/log".into());
+        other.store.enabled = false;
+        other.log.format = LogFormat::Json;
+        let changed = running.differences(&other);
+        let kept = other.keep_restart_required(&running);
+        let apart_from_mode: Vec<_> = changed.iter().filter(|key| *key != "robots.mode").collect();
+        assert_eq!(kept.len(), 8, "{kept:?}");
+        assert!(
+            kept.iter().all(|key| apart_from_mode.iter().any(|it| it == key)),
+            "{apart_from_mode:?}"
+        );
+        assert_eq!(running.differences(&other), ["robots.mode"]);
     }
 }

@@ -1,14 +1,17 @@
 //! The effective settings with their sources.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
 
-use super::loaded::Loaded;
+use super::layers::place_of;
+use super::load::Loaded;
 use super::schema::leaves;
 use super::settings::Settings;
-use super::tree::place_of;
+use crate::audit::Change;
+use crate::types::sanitize::sha256_hex;
 
 /// One setting as it is in effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,5 +80,138 @@ fn as_toml(value: &Json) -> toml::Value {
         },
         Json::String(text) => text.as_str().into(),
         Json::Null => unreachable!("a list has no gaps"),
+    }
+}
+
+// The settings in the log of denials: a digest of all, and each change with its old and new value.
+// Without secrets: those are in files that settings only name, and the userinfo of a URL is
+// removed.
+
+/// Bytes of a value, as JSON, in a notice of its change; a longer one is replaced by its digest.
+const SETTING_BYTES_MAX: usize = 2 << 10;
+
+/// Bytes of all values in one notice: it has to be a line of at most `RECORD_LINE_BYTES_MAX`.
+const SETTINGS_BYTES_MAX: usize = 16 << 10;
+
+/// Whole numbers below it are exact.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+impl Settings {
+    /// The SHA-256, in hexadecimal, of one JSON object in canonical form (RFC 8785) with the value of every
+    /// setting in effect by its dotted key: what `courtesy config show --format json` has as `key` and `value`.
+    pub fn digest(&self) -> String {
+        sha256_hex(&serde_json::to_vec(&self.values()).expect("settings are made of plain values"))
+    }
+
+    /// The differences to `new`, in alphabetical order of the keys.
+    pub fn changes(&self, new: &Self) -> Vec<Change> {
+        let mut left = SETTINGS_BYTES_MAX;
+        let pairs = self.values().into_iter().zip(new.values());
+        pairs
+            .filter(|((_, old), (_, new))| old != new)
+            .map(|((key, old), (_, new))| Change {
+                key,
+                new: bounded(new, &mut left),
+                old: bounded(old, &mut left),
+            })
+            .collect()
+    }
+
+    /// Every setting in effect by its dotted key.
+    fn values(&self) -> BTreeMap<String, Json> {
+        let tree = serde_json::to_value(self.filled()).expect("settings are made of plain values");
+        leaves(&tree).into_iter().map(|(key, value)| (key, canonical(value))).collect()
+    }
+}
+
+/// With its members in the order of RFC 8785 §3.2.3, and without what stands before the host in a URL.
+fn canonical(value: &Json) -> Json {
+    match value {
+        Json::Object(members) => {
+            let mut sorted: Vec<_> = members.iter().collect();
+            sorted.sort_by_key(|(name, _)| name.encode_utf16().collect::<Vec<_>>());
+            sorted
+                .into_iter()
+                .map(|(name, value)| (name.clone(), canonical(value)))
+                .collect::<Map<_, _>>()
+                .into()
+        }
+        Json::Array(items) => items.iter().map(canonical).collect::<Vec<_>>().into(),
+        Json::String(text) => without_credentials(text).into(),
+        Json::Number(number) => match number.as_f64() {
+            // §3.2.2.3: as ECMAScript writes them, 1.0 is 1.
+            Some(whole) if number.is_f64() && whole.fract() == 0.0 && whole.abs() < WHOLE_MAX => {
+                (whole as i64).into()
+            }
+            _ => value.clone(),
+        },
+        _ => value.clone(),
+    }
+}
+
+/// `https://***@example.com/` for `https://user:password@example.com/`.
+fn without_credentials(text: &str) -> String {
+    let parts = text.split_once("://").and_then(|(scheme, rest)| {
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (_, host) = authority.rsplit_once('@')?;
+        Some(format!("{scheme}://***@{host}{path}"))
+    });
+    parts.unwrap_or_else(|| text.to_owned())
+}
+
+/// Replaces values that are too long, or for which there is no room, by their digest.
+fn bounded(value: Json, left: &mut usize) -> Json {
+    let text = value.to_string();
+    if text.len() > SETTING_BYTES_MAX.min(*left) {
+        return json!({ "octets": text.len(), "sha256": sha256_hex(text.as_bytes()) });
+    }
+    *left -= text.len();
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+
+    #[test]
+    fn the_digest_is_of_every_setting_and_of_nothing_else() {
+        let settings = Settings { state_dir: "/state".into(), ..Settings::default() };
+        assert_eq!(settings.digest(), settings.clone().digest());
+        let mut other = settings.clone();
+        other.robots.mode = Mode::Observe;
+        assert_ne!(settings.digest(), other.digest());
+        let keys: Vec<_> = settings.values().into_keys().collect();
+        assert!(keys.is_sorted() && keys.iter().any(|key| key == "audit.node"), "{keys:?}");
+    }
+
+    #[test]
+    fn a_change_has_both_values_and_no_password() {
+        let settings = Settings { state_dir: "/state".into(), ..Settings::default() };
+        let mut other = settings.clone();
+        other.robots.mode = Mode::Observe;
+        other.robots.contact = Some("https://me:secret@example.com/bot?a@b".parse().unwrap());
+        let change = |key: &str, old: Json, new: Json| Change { key: key.into(), new, old };
+        let expected = [
+            change("robots.contact", Json::Null, "https://***@example.com/bot?a@b".into()),
+            change("robots.mode", "enforce".into(), "observe".into()),
+        ];
+        assert_eq!(settings.changes(&other), expected);
+        assert_eq!(settings.changes(&settings.clone()), []);
+    }
+
+    #[test]
+    fn what_is_too_long_is_named_by_its_digest() {
+        let settings = Settings { state_dir: "/state".into(), ..Settings::default() };
+        let mut other = settings.clone();
+        other.egress.allow_hosts =
+            (0..1000).map(|n| format!("{n}.example.com").parse().unwrap()).collect();
+        let changes = settings.changes(&other);
+        let text = serde_json::to_string(&other.egress.allow_hosts).unwrap();
+        let digest = json!({ "octets": text.len(), "sha256": sha256_hex(text.as_bytes()) });
+        assert_eq!((changes.len(), &changes[0].new, &changes[0].old), (1, &digest, &json!([])));
+        let mut left = 10;
+        assert_eq!(bounded(json!("1234"), &mut left), json!("1234"));
+        assert!(bounded(json!("1234"), &mut left).is_object(), "there is room for four more");
     }
 }

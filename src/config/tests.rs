@@ -571,7 +571,7 @@ proptest::proptest! {
         let moment = Timestamp::from_millis(millis);
         let printed = crate::audit::print_time(moment);
         proptest::prop_assert_eq!(crate::audit::parse_time(&printed), Some(moment));
-        proptest::prop_assert!(super::parse::print_date(&moment).ends_with('Z'));
+        proptest::prop_assert!(super::values::print_date(&moment).ends_with('Z'));
         proptest::prop_assert_eq!(crate::audit::new_id(moment).len(), 26);
     }
 }

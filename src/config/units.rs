@@ -9,11 +9,10 @@ use http::StatusCode;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-use super::address::parse_proxy;
-use super::parse::{
+use super::values::{
     parse_block, parse_date, parse_delay, parse_duration, parse_host, parse_origin,
-    parse_origin_pattern, parse_size, parse_status, print_date, print_delay, print_duration,
-    print_origin_pattern, print_size,
+    parse_origin_pattern, parse_proxy, parse_size, parse_status, print_date, print_delay,
+    print_duration, print_origin_pattern, print_size,
 };
 use crate::pace::lane::AdaptFactor;
 use crate::policy::exemption::OriginPattern;
@@ -55,6 +54,42 @@ unit! {
     origin: Origin = parse_origin, ToString::to_string;
     /// An origin, or `*.example.com` for all hosts below that name.
     origin_pattern: OriginPattern = parse_origin_pattern, print_origin_pattern;
+}
+
+macro_rules! option_unit {
+    ($($(#[$meta:meta])* $name:ident: $type:ty = $unit:ident;)+) => {$(
+        $(#[$meta])*
+        pub mod $name {
+            use super::*;
+
+            pub fn serialize<S: Serializer>(
+                value: &Option<$type>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                match value {
+                    Some(value) => $unit::serialize(value, serializer),
+                    None => serializer.serialize_none(),
+                }
+            }
+
+            pub fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Option<$type>, D::Error> {
+                $unit::deserialize(deserializer).map(Some)
+            }
+        }
+    )+};
+}
+
+option_unit! {
+    /// As [`duration`], or absent.
+    duration_option: Duration = duration;
+    /// As [`delay`], or absent.
+    delay_option: Duration = delay;
+    /// As [`count`], or absent.
+    count_option: usize = count;
+    /// As [`status`], or absent.
+    status_option: StatusCode = status;
 }
 
 /// A list of addresses to listen on.
@@ -203,42 +238,6 @@ pub mod status {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StatusCode, D::Error> {
         parse_status(i64::deserialize(deserializer)?).map_err(de::Error::custom)
     }
-}
-
-macro_rules! option_unit {
-    ($($(#[$meta:meta])* $name:ident: $type:ty = $unit:ident;)+) => {$(
-        $(#[$meta])*
-        pub mod $name {
-            use super::*;
-
-            pub fn serialize<S: Serializer>(
-                value: &Option<$type>,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
-                match value {
-                    Some(value) => $unit::serialize(value, serializer),
-                    None => serializer.serialize_none(),
-                }
-            }
-
-            pub fn deserialize<'de, D: Deserializer<'de>>(
-                deserializer: D,
-            ) -> Result<Option<$type>, D::Error> {
-                $unit::deserialize(deserializer).map(Some)
-            }
-        }
-    )+};
-}
-
-option_unit! {
-    /// As [`duration`], or absent.
-    duration_option: Duration = duration;
-    /// As [`delay`], or absent.
-    delay_option: Duration = delay;
-    /// As [`count`], or absent.
-    count_option: usize = count;
-    /// As [`status`], or absent.
-    status_option: StatusCode = status;
 }
 
 #[cfg(test)]

@@ -6,23 +6,22 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{self, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use rustix::net::{SocketFlags, acceptfrom_with};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::listeners::{BoundListener, Listeners};
-use super::worker_queue::{AcceptedConnection, WorkerQueue};
-use crate::clients::ClientAdmission;
+use crate::clients::{AdmissionResult, ClientAdmission};
 use crate::proxy::RedirectKind;
 use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 use crate::runtime::listener::ACCEPT_RETRY_INTERVAL;
-use tokio_util::sync::CancellationToken;
 
 /// The lead at which a worker hands connections to another is an eighth of the fewest, at most
 /// this.
@@ -200,6 +199,62 @@ fn accept(socket: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     Ok((stream.into(), client.try_into()?))
 }
 
+/// A connection that has been accepted and not served yet.
+#[derive(Debug)]
+pub struct AcceptedConnection {
+    pub stream: std::net::TcpStream,
+    pub client: SocketAddr,
+    /// On a transparent listener: how the connection was redirected to it.
+    pub redirect: Option<RedirectKind>,
+    /// Whether it is served; counts it among the open connections.
+    pub admission: AdmissionResult,
+    /// File descriptors for the connection and for its requests; none if it is rejected.
+    pub descriptor_permit: Option<OwnedSemaphorePermit>,
+}
+
+/// The sending end of a worker's queue. The channel is unbounded: admission limits the connections,
+/// each of which counts until it has ended.
+#[derive(Debug)]
+pub struct WorkerQueue<T> {
+    sender: mpsc::UnboundedSender<(T, ConnectionCount)>,
+    connections: Arc<AtomicUsize>,
+}
+
+/// Counts one connection until it is dropped.
+#[derive(Debug)]
+pub(super) struct ConnectionCount(Arc<AtomicUsize>);
+
+impl<T> WorkerQueue<T> {
+    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<(T, ConnectionCount)>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self { sender, connections: Arc::default() }, receiver)
+    }
+
+    /// The number of the worker's connections, queued ones included.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Queues `connection`; returns it if the worker has ended.
+    pub fn send(&self, connection: T) -> Result<(), T> {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        let count = ConnectionCount(Arc::clone(&self.connections));
+        self.sender.send((connection, count)).map_err(|returned| returned.0.0)
+    }
+}
+
+impl<T> Clone for WorkerQueue<T> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone(), connections: Arc::clone(&self.connections) }
+    }
+}
+
+impl Drop for ConnectionCount {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,5 +294,17 @@ mod tests {
         assert_eq!(nothing_to_read.kind(), ErrorKind::WouldBlock, "a worker may take it on");
         let options = socket2::SockRef::from(&stream);
         assert_eq!(options.tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_connection_counts_from_when_it_is_sent_until_it_is_over() {
+        let (worker, mut receiver) = WorkerQueue::new();
+        assert_eq!((worker.send('a'), worker.send('b'), worker.connections()), (Ok(()), Ok(()), 2));
+        let first = receiver.try_recv().unwrap();
+        assert_eq!((first.0, worker.connections()), ('a', 2));
+        drop(first);
+        assert_eq!(worker.connections(), 1);
+        drop(receiver);
+        assert_eq!((worker.send('c'), worker.connections()), (Err('c'), 0), "the worker is gone");
     }
 }

@@ -2,31 +2,35 @@
 //! each reload.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 
-use super::egress::{egress_config, fetcher};
-use super::engine;
+use super::engine::{self, Membership};
 use super::lifecycle::Lifecycle;
-use super::membership::Membership;
+use super::prepare::{self, Prepared, SetupError, SetupErrors, prepare};
 use super::witness::Witness;
+use super::{listeners, pace_keeper};
 use crate::admin::{MonitoredParts, Reloads, Token};
 use crate::audit::Writer;
-use crate::ca::Leaves;
-use crate::clients::ClientAdmission;
+use crate::ca::{self, Leaves};
+use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
-use crate::egress::{self, ConfigSnapshot, Egress, Parents, Tls};
+use crate::egress::{self, AddressPolicy, ConfigSnapshot, Egress, Parents, Tls};
 use crate::engine::{Engine, RedisConfig, RedisEngine};
+use crate::pace::Lanes;
 use crate::proxy::{
     DecisionMetrics, Forwarding, Gate, ListenerTls, Pipes, Proxy, RequestMetrics,
     RobotsSummaryCache, TunnelEnds,
 };
-use crate::runtime::clock::Clock;
+use crate::runtime::clock::{Clock, SystemClock, uptime};
+use crate::runtime::crypto_provider;
 use crate::runtime::lock::Lock;
 use crate::store::Store;
-use crate::store::fetch::FetchRobots;
+use crate::store::disk::Disk;
+use crate::store::fetch::{FetchRobots, RobotsFetcher};
 use crate::types::loop_token::LoopToken;
 use crate::types::timestamp::Timestamp;
 use crate::watch::Watch;
@@ -202,6 +206,160 @@ impl Components {
 
     /// The fetcher of robots.txt files for these settings.
     pub(super) fn fetcher(&self, settings: &Settings) -> Arc<dyn FetchRobots> {
-        fetcher(settings, &self.egress, &self.clock)
+        build_fetcher(settings, &self.egress, &self.clock)
     }
+}
+
+// Builds the components of the proxy from the settings: those that live as long as the process,
+// and those that are built again at a reload.
+
+/// Prepares and builds the proxy, as [`build_prepared`].
+pub fn build(
+    settings: &Settings,
+    own: Vec<SocketAddr>,
+    ca: ca::Source,
+    clock: Arc<dyn Clock>,
+) -> Result<Components, SetupErrors> {
+    let prepared = prepare(settings, &ca, clock.wall())?;
+    build_prepared(settings, prepared, own, ca, clock)
+}
+
+/// Builds the proxy from what was prepared by the same settings. `own` are the addresses of its
+/// listeners, to which it never connects. The CA is in `ca`, and is generated at the first start.
+pub fn build_prepared(
+    settings: &Settings,
+    Prepared { tls, parents, clients, listener_tls, secret, engine: client, .. }: Prepared,
+    mut own: Vec<SocketAddr>,
+    ca: ca::Source,
+    clock: Arc<dyn Clock>,
+) -> Result<Components, SetupErrors> {
+    let memory = Arc::new(BodyMemory::new(settings.body_memory()));
+    own.extend(client.iter().flat_map(engine::addresses));
+    let lanes = Lanes::new(settings.pace(), Arc::clone(&clock));
+    let (mark, loop_token) = (mark(), loop_token());
+    let egress = egress::EgressState::with_memory(
+        egress_config(settings, tls, (parents, &loop_token), own.clone()),
+        lanes,
+        Arc::clone(&memory),
+    );
+    let token = Token::default();
+    token.change(secret);
+    let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
+    let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
+    if !settings.under_run {
+        take_up_pace(egress.lanes(), disk.as_ref(), &*clock);
+    }
+    let store = build_store(settings, &egress, &clock, disk);
+    let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
+    let watch = watch(settings, &store);
+    let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
+    let members = store.disk().map_or(0, Disk::members);
+    let redis = client.map(|client| engine::start(settings, client, members, &clock));
+    let redis = redis.transpose().map_err(SetupError::from)?;
+    let components = Components {
+        workers: settings.workers.unwrap_or_else(cores),
+        admission: Arc::new(ClientAdmission::new(clients, memory)),
+        store,
+        audit,
+        request_metrics: Arc::default(),
+        leaves: Arc::new(leaves),
+        pipes: Arc::default(),
+        tunnel_ends: Arc::default(),
+        reloads: Arc::default(),
+        token: Arc::new(token),
+        decision_metrics: Arc::default(),
+        watch,
+        clock,
+        lifecycle: Arc::new(lifecycle),
+        settings: Arc::new(ArcSwap::from_pointee(settings.clone())),
+        listener_tls: Arc::new(ArcSwap::from_pointee(listener_tls)),
+        egress,
+        own: Arc::new(Lock::new(own)),
+        mark,
+        loop_token,
+        engine: redis.clone().map(|engine| engine as Arc<dyn Engine>),
+        redis,
+    };
+    components.share();
+    Ok(components)
+}
+
+/// Follows changes of the files in `store`.
+fn watch(settings: &Settings, store: &Store) -> Arc<Watch> {
+    let (watch, audit) = (&settings.watch, &settings.audit);
+    let watch = Watch::new(watch.changes, audit.pace, audit.redact_query);
+    store.set_listener(Arc::clone(&watch) as _);
+    watch
+}
+
+/// Takes up the pace of origins as the process before this one has left it on `disk`.
+fn take_up_pace(lanes: &Lanes, disk: Option<&Disk>, clock: &dyn Clock) {
+    let kept = disk.and_then(Disk::begin_pace).unwrap_or_default();
+    let is_whole = kept.is_whole;
+    lanes.restore(pace_keeper::taken_up(kept, (clock.wall(), uptime())), is_whole);
+}
+
+/// Random: two proxies in a chain must not mistake each other for a loop.
+fn mark() -> String {
+    format!("{:x}", ulid::Ulid::new().random() & 0xffff_ffff)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// The egress of a command that fetches, as the proxy has it.
+pub fn build_egress(
+    settings: &Settings,
+    own: Vec<SocketAddr>,
+) -> Result<Arc<egress::EgressState>, SetupErrors> {
+    let mut found = Vec::new();
+    let tls = prepare::tls(settings, &mut found);
+    let parents = prepare::note(settings.egress.parents(), &mut found);
+    let (tls, parents) = prepare::finish(tls.zip(parents), found)?;
+    let config = egress_config(settings, tls, (parents, &loop_token()), own);
+    Ok(egress::EgressState::new(config, Lanes::off(Arc::new(SystemClock))))
+}
+
+/// The configuration of the egress by these settings. `own` are addresses that it never connects
+/// to.
+pub(super) fn egress_config(
+    settings: &Settings,
+    tls: Tls,
+    (parents, loop_token): (Parents, &LoopToken),
+    own: Vec<SocketAddr>,
+) -> ConfigSnapshot {
+    // Half of the fetches of robots.txt are left to other hosts, whatever a parent does.
+    let parents = parents.of_process(loop_token, (settings.robots.max_fetches / 2).max(1));
+    let policy =
+        AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
+    ConfigSnapshot { config: listeners::bound(settings.egress()), policy, tls, parents }
+}
+
+/// The store, with fetches through `egress`. Without a `disk` it does not outlive the process.
+pub fn build_store(
+    settings: &Settings,
+    egress: &Arc<egress::EgressState>,
+    clock: &Arc<dyn Clock>,
+    disk: Option<Disk>,
+) -> Arc<Store> {
+    Store::new(settings.store(), build_fetcher(settings, egress, clock), Arc::clone(clock), disk)
+}
+
+/// The fetcher of robots.txt files. Its egress keeps no connections: each is closed after its
+/// fetch. On a worker, https origins are fetched through the worker's.
+pub(super) fn build_fetcher(
+    settings: &Settings,
+    egress: &Arc<egress::EgressState>,
+    clock: &Arc<dyn Clock>,
+) -> Arc<dyn FetchRobots> {
+    let egress = Arc::new(Egress::without_pool(Arc::clone(egress)));
+    Arc::new(RobotsFetcher::new(egress, settings.fetch(), Arc::clone(clock)))
+}
+
+/// Random: no other process has it.
+pub(super) fn loop_token() -> LoopToken {
+    let mut random = [0; 16];
+    crypto_provider().secure_random.fill(&mut random).expect("the system has random numbers");
+    LoopToken::new(random)
 }

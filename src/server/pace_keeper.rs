@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::membership::Membership;
+use super::engine::Membership;
 use super::witness::Witness;
 use crate::pace::{KeptLane, Lanes};
 use crate::runtime::clock::{Clock, Uptime, monotonic, uptime};

@@ -15,10 +15,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
-use super::accept::Acceptor;
+use super::accept::{AcceptedConnection, Acceptor, ConnectionCount, WorkerQueue};
 use super::components::Components;
 use super::listeners::Listeners;
-use super::worker_queue::{AcceptedConnection, ConnectionCount, WorkerQueue};
 use crate::egress::Egress;
 use crate::proxy::{self, ConnectionContext, CurrentProxy, Gate, Proxy};
 use crate::runtime::{box_future, clock};

@@ -60,7 +60,7 @@ impl Online {
         Ok(Self {
             settings: settings.clone(),
             rules: Arc::new(settings.rules()),
-            store: server::store(settings, &egress, &clock, None),
+            store: server::build_store(settings, &egress, &clock, None),
             profiles: RefCell::default(),
             runtime,
         })

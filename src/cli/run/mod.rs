@@ -20,15 +20,14 @@ use clap::Args;
 use tokio::process::Command;
 use tracing::warn;
 
-use super::clients;
 use super::ephemeral_proxy::EphemeralProxy;
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::ConfigFlags;
-use super::logging;
 use super::no_proxy::NoProxyFlags;
 use super::rlimits::Rlimits;
 use super::temporary_dir::{self, Purpose, TemporaryDir};
-use crate::admin::panics;
+use super::{clients, logging};
+use crate::admin::parts;
 use crate::audit;
 use crate::config::{LogLevel, Settings};
 use crate::runtime::clock::{Clock, SystemClock};
@@ -114,7 +113,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     } else {
         logging::init(&settings.log)
     };
-    panics::watch();
+    parts::watch_panics();
     let rlimits = Rlimits::raise();
     let now = SystemClock.wall();
     for notice in settings.notices(now) {

@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
+use super::environment;
 use super::exit::{Exit, Failure, OrExit};
-use super::logging::Level;
+use super::logging::{self, Level};
 use super::rlimits::Rlimits;
-use super::{environment, logging};
-use crate::admin::control::Socket;
-use crate::admin::{Admin, Listener, RunFile, panics, run_file};
+use crate::admin::control::{self, Socket};
+use crate::admin::{Admin, Listener, RunFile, parts};
 use crate::audit::{CloseError, ReloadTrigger, StartMode};
 use crate::config::{Loaded, Settings};
 use crate::proxy::RedirectKind;
@@ -83,7 +83,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
 fn init_process(loaded: &Loaded, clock: &dyn Clock) -> Option<Level> {
     let notices = loaded.notices(clock.wall());
     let level = logging::init(&loaded.settings.log);
-    panics::watch();
+    parts::watch_panics();
     Rlimits::raise();
     for notice in notices {
         warn!("{notice}");
@@ -204,12 +204,12 @@ async fn run_until_stopped(signals: &mut Signals, mut reloader: Reloader<'_>) ->
 }
 
 /// Writes the probe file for `courtesy health`; the proxy serves without it, too.
-fn write_run_file(settings: &Settings, admin: Option<SocketAddr>) -> Option<run_file::Written> {
+fn write_run_file(settings: &Settings, admin: Option<SocketAddr>) -> Option<control::Written> {
     let state_dir = &settings.state_dir;
     RunFile::of_this_process(admin, settings.admin.token_file.as_deref())
         .write(state_dir)
         .inspect_err(|error| {
-            let file = run_file::path(state_dir);
+            let file = control::run_file_path(state_dir);
             warn!(
                 "{} cannot be written, so `courtesy health` asks where the settings say: {error}",
                 file.display()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 
-use crate::admin::control::{ControlError, End, Question, Tell, answer, ask};
+use crate::admin::control::{ControlError, End, Question, Tell, answer_question, ask_control};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::flags::StateFlags;
 use crate::store::disk::{FILE_NAME, Offline, OpenError};
@@ -22,10 +22,10 @@ impl Holder {
 
     /// Passes on each item of the response.
     pub fn ask(&self, question: &Question, tell: Tell<'_>) -> Result<End, ControlError> {
-        match ask(&self.state_dir, question, tell)? {
+        match ask_control(&self.state_dir, question, tell)? {
             Some(end) => Ok(end),
             None => match self.open() {
-                Ok(file) => answer(question, &file, tell),
+                Ok(file) => answer_question(question, &file, tell),
                 Err(OpenError::Locked(path)) => Err(ControlError::Silent(path)),
                 Err(error) => Err(error.into()),
             },

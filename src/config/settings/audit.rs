@@ -6,10 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{self, OnFailure, Sync};
-use crate::config::names::NodeName;
 use crate::config::units;
-use crate::config::values::Retain;
-use crate::config::values::RetainSize;
+use crate::config::values::{NodeName, Retain, RetainSize};
+use crate::store::disk;
 use crate::watch::PaceRecords;
 
 const MIB: u64 = 1 << 20;
@@ -84,5 +83,32 @@ impl Audit {
             redact_query: self.redact_query,
             node: None,
         }
+    }
+}
+
+/// `[store]`: the store on disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    pub enabled: bool,
+    /// Bytes on the disk.
+    #[serde(with = "units::size")]
+    pub max_size: u64,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { enabled: true, max_size: 1024 * MIB }
+    }
+}
+
+impl Store {
+    /// The store on disk, if it is enabled. `pending_max` are the bytes of its write queue.
+    pub fn build(&self, state_dir: &Path, pending_max: usize) -> Option<disk::Config> {
+        self.enabled.then(|| disk::Config {
+            size_max: self.max_size,
+            pending_max,
+            ..disk::Config::new(state_dir.join(disk::FILE_NAME))
+        })
     }
 }

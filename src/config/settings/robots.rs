@@ -3,10 +3,12 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use crate::config::names::{ContactUrl, FetchAs};
+use crate::config::rules::AgentRule;
 use crate::config::units::{self, bytes};
+use crate::config::values::{ContactUrl, FetchAs};
 use crate::policy::Mode;
 use crate::policy::profile::{Access, Meaning, Obedience, OutageCopy, Profile, ProfileName};
 use crate::robots::Spellings;
@@ -15,6 +17,7 @@ use crate::store::disk::config::{
     ROBOTS_TXT_BYTES, STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN,
 };
 use crate::store::fetch::{self, FetchIdentity};
+use crate::watch::Changes;
 
 /// The time between the end of a fetch's timeout and the answer to the requests that wait for it.
 const FETCH_GRACE: Duration = Duration::from_millis(500);
@@ -199,5 +202,46 @@ pub fn fill_knobs(robots: &mut Robots, outage: &mut Outage, profile: &Profile) {
 fn put<T>(place: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *place = value;
+    }
+}
+
+/// `[agents]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Agents {
+    /// Whether a request without a User-Agent is refused.
+    pub require: bool,
+    /// The first that matches applies.
+    pub rules: Vec<AgentRule>,
+}
+
+/// `[deny]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Deny {
+    #[serde(with = "units::status")]
+    pub status: StatusCode,
+    /// The status of a denial because robots.txt is unreachable.
+    #[serde(with = "units::status")]
+    pub unreachable_status: StatusCode,
+}
+
+impl Default for Deny {
+    fn default() -> Self {
+        Self { status: StatusCode::FORBIDDEN, unreachable_status: StatusCode::FORBIDDEN }
+    }
+}
+
+/// `[watch]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Watch {
+    /// The changes that have a notice in the log of denials.
+    pub changes: Changes,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { changes: Changes::Meaning }
     }
 }
