@@ -2,49 +2,153 @@
 //! a line for each before the response is sent (`write`), the readers (`read`), and the evidence
 //! that records name (`evidence`). Decides nothing and depends on no HTTP.
 
-mod config;
 pub mod evidence;
-pub mod limits;
-mod private_file;
 pub mod read;
-mod record;
+pub mod record;
 pub mod segment;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub use config::{Config, OnFailure, Sync};
-pub use evidence::{BlobName, EvidenceIndex};
-pub use record::chain::{AnyLine, Content, Head, LineError, checked_hash, checked_seq, split};
-pub use record::chain_head::{HEAD_NAME, read_head, read_log_id};
-pub use record::change_record::{
-    Changed, ChangesOmitted, Omission, SampledRequests, Side, Touched,
-};
-pub use record::denial_record::{
-    Client, Exemption, Group, Profile, Record, Rule, new_id, read_as_clause,
-};
-pub use record::event::{AgentSource, Event, RobotsStatus};
-pub use record::evidence_refs::EvidenceRefs;
-pub use record::line_kind::LineKind;
-pub use record::meta_event::{
-    ChangedEvent, ChangesOmittedEvent, EvidenceLostEvent, GapEvent, PacedEvent, PrunedEvent,
-    RewoundEvent, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
-};
-pub use record::meta_record::{
-    EvidenceLost, Gap, Notice, Pruned, Recorded, Rewound, StartMode, Started, Stopped, Torn, Totals,
-};
-pub use record::node::Node;
-pub use record::paced_record::{PaceExemption, Paced};
-pub use record::robots_record::Robots;
-pub use record::settings_record::{Change, ReloadTrigger, SettingsChanged};
-pub use record::shared_robots::SharedRobots;
-pub use record::time::{parse as parse_time, print as print_time};
-pub use segment::FILE_NAME;
-pub use write::handle::WriterHandle;
-pub use write::health::Health;
-pub use write::lock::is_written;
-pub use write::message::{CloseError, ForgetError, OpenError, WriteError, Written};
-pub use write::recover::check;
-pub use write::writer::Writer;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
 
 pub use crate::policy::reason::Reason;
+use crate::types::words::words;
+pub use evidence::{BlobName, EvidenceIndex};
+pub use record::Node;
+pub use record::chain::{AnyLine, Content, Head, LineError, checked_hash, checked_seq, split};
+pub use record::change_record::{
+    Change, Changed, ChangesOmitted, Omission, ReloadTrigger, SampledRequests, SettingsChanged,
+    Side, Touched,
+};
+pub use record::denial_record::{
+    Client, Exemption, Group, PaceExemption, Paced, Profile, Record, Rule, new_id, read_as_clause,
+};
+pub use record::event::{
+    AgentSource, ChangedEvent, ChangesOmittedEvent, Event, EvidenceLostEvent, GapEvent, PacedEvent,
+    PrunedEvent, RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent, TornEvent,
+    TotalsEvent,
+};
+pub use record::line_kind::LineKind;
+pub use record::meta_record::{
+    EvidenceLost, EvidenceRefs, Gap, Notice, Pruned, Recorded, Rewound, StartMode, Started,
+    Stopped, Torn, Totals,
+};
+pub use record::robots_record::{Robots, SharedRobots};
+pub use record::time::{parse as parse_time, print as print_time};
+pub use segment::{FILE_NAME, HEAD_NAME, read_head, read_log_id};
+pub use write::health::Health;
+pub use write::in_flight::{CloseError, ForgetError, OpenError, WriteError, WriterHandle, Written};
+pub use write::recover::{check, is_written};
+pub use write::writer::Writer;
+
+/// The settings of the log.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub dir: PathBuf,
+    pub sync: Sync,
+    pub on_failure: OnFailure,
+    /// How long one operation on the disk may take before it counts as failed.
+    pub write_timeout: Duration,
+    /// Bytes after which a segment is closed.
+    pub rotate_size: u64,
+    /// The age of its first line after which a segment is closed.
+    pub rotate_age: Duration,
+    /// How long closed segments are kept; none: for ever.
+    pub retain: Option<Duration>,
+    /// How many bytes the log and its evidence may take before the oldest closed segments are
+    /// removed; none: no limit.
+    pub retain_size: Option<u64>,
+    /// Whether the values of queries are replaced by keyed hashes.
+    pub redact_query: bool,
+    /// The name of this proxy in its lines; none: its lines have no `node`.
+    pub node: Option<Node>,
+}
+
+/// The current settings: the writer, its thread and retention read them at each use.
+type CurrentConfig = Arc<ArcSwap<Config>>;
+
+words! {
+    /// When written lines are synced to the disk, and so what a power cut may take. A killed
+    /// process loses nothing in any case.
+    pub enum Sync {
+        /// Before the response.
+        Each = "each",
+        /// At most 100 ms after the response.
+        Batch = "batch",
+        /// When the operating system writes its cache back.
+        None = "none",
+    }
+}
+
+words! {
+    /// What happens to requests while records cannot be written.
+    pub enum OnFailure {
+        /// Requests are decided as before; denials have no record.
+        Deny = "deny",
+        /// Nothing is served until records can be written again.
+        Stop = "stop",
+    }
+}
+
+impl Config {
+    /// The defaults, in `dir`.
+    pub fn new(dir: PathBuf) -> Self {
+        Self {
+            dir,
+            sync: Sync::Batch,
+            on_failure: OnFailure::Deny,
+            write_timeout: Duration::from_secs(10),
+            rotate_size: 128 << 20,
+            rotate_age: Duration::from_secs(24 * 60 * 60),
+            retain: None,
+            retain_size: None,
+            redact_query: false,
+            node: None,
+        }
+    }
+}
+
+/// Profiles under which one origin is remembered. More can only come of reloaded settings.
+pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
+
+/// Bytes of a URL that a denial record keeps. With the other bounds, and every byte of the texts
+/// escaped at its worst, a record stays under [`RECORD_LINE_BYTES_MAX`].
+pub const RECORD_URL_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes of a User-Agent, or of any other text of a request, that a denial record keeps.
+pub const RECORD_TEXT_BYTES_MAX: usize = 2 << 10;
+
+/// Bytes of a path pattern that a denial record keeps.
+pub const RECORD_PATTERN_BYTES_MAX: usize = 2 << 10;
+
+/// Bytes of one denial record, its line end included: what readers need to hold.
+pub const RECORD_LINE_BYTES_MAX: usize = 64 << 10;
+
+/// Records that wait for the writer; a request that would be one more waits itself.
+pub const RECORDS_WAITING_MAX: usize = 1024;
+
+/// How often the log is tried again while it cannot be written, so that it heals without traffic.
+pub const AUDIT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often the files of a log are listed again because others have renamed some meanwhile.
+pub const LISTINGS_MAX: usize = 100;
+
+/// Bytes of one blob that are read back; more than any `robots.max_size` in use.
+pub const EVIDENCE_BYTES_MAX: u64 = 64 << 20;
+
+/// Faults of a log that are described, and notes; the others are counted.
+pub const FAULTS_DESCRIBED_MAX: usize = 20;
+
+/// Captures that an archive of evidence is known to have; of more, one may be in it again.
+pub const ARCHIVE_CAPTURES_MAX: usize = 800_000;
+
+/// Bytes of lines in one file of a bundle, before the line that goes beyond it.
+pub const BUNDLE_SEGMENT_BYTES: usize = 4 << 20;
+
+/// Files in a bundle.
+pub const BUNDLE_ENTRIES_MAX: usize = 200_000;

@@ -3,15 +3,18 @@
 //! another program has rotated away (`denials.jsonl.1`, `denials.jsonl-20261121.gz`) is read, too:
 //! a file's place follows from its first line, never from its name.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::{DirEntryExt, FileExt};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{DirEntryExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
+use serde::{Deserialize, Serialize};
 
-use super::record::chain::{AnyLine, checked_hash};
-use crate::audit::limits::{LISTINGS_MAX, RECORD_LINE_BYTES_MAX};
+use super::record::chain::{AnyLine, Head, checked_hash};
+use super::{LISTINGS_MAX, RECORD_LINE_BYTES_MAX};
+use crate::types::LogId;
+use crate::types::timestamp::Timestamp;
 
 /// The file that is being written, in its directory.
 pub const FILE_NAME: &str = "denials.jsonl";
@@ -37,7 +40,7 @@ pub struct Lines {
 
 /// What [`Lines::next`] found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum FoundLine<'a> {
     /// A line, without its end.
     Line(&'a [u8]),
     /// Bytes at the end of the file that have no line end, or none within the bound.
@@ -117,12 +120,12 @@ pub fn first_seq(path: &Path) -> io::Result<Option<u64>> {
     // A damaged first line is for `verify` to find; its number follows from later lines.
     loop {
         match lines.next()? {
-            Found::Line(line) => {
+            FoundLine::Line(line) => {
                 if let Ok(AnyLine { seq, .. }) = AnyLine::parse(line) {
                     return Ok(Some(seq.saturating_sub(lines.number - 1)));
                 }
             }
-            Found::Rest(_) | Found::End => return Ok(None),
+            FoundLine::Rest(_) | FoundLine::End => return Ok(None),
         }
     }
 }
@@ -146,7 +149,7 @@ pub fn look_for(dir: &Path, seq: u64) -> io::Result<LineThere> {
     };
     let mut lines = segment.lines()?;
     loop {
-        let Found::Line(line) = lines.next()? else { return Ok(LineThere::Absent) };
+        let FoundLine::Line(line) = lines.next()? else { return Ok(LineThere::Absent) };
         if AnyLine::parse(line).is_ok_and(|any| any.seq == seq) {
             let hash = checked_hash(line).map(str::to_owned);
             return Ok(hash.map_or(LineThere::Absent, LineThere::Hash));
@@ -186,7 +189,7 @@ impl Lines {
 
     /// The next line. Not an iterator: a line is good until the next is asked for.
     #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from itself")]
-    pub fn next(&mut self) -> io::Result<Found<'_>> {
+    pub fn next(&mut self) -> io::Result<FoundLine<'_>> {
         self.line.clear();
         loop {
             let buffer = self.input.fill_buf()?;
@@ -201,14 +204,14 @@ impl Lines {
                 self.number += 1;
                 self.bytes += self.line.len() as u64;
                 self.line.pop();
-                return Ok(Found::Line(&self.line));
+                return Ok(FoundLine::Line(&self.line));
             }
             if self.line.len() > RECORD_LINE_BYTES_MAX {
                 break;
             }
         }
         self.bytes += self.line.len() as u64;
-        if self.line.is_empty() { Ok(Found::End) } else { Ok(Found::Rest(&self.line)) }
+        if self.line.is_empty() { Ok(FoundLine::End) } else { Ok(FoundLine::Rest(&self.line)) }
     }
 }
 
@@ -216,4 +219,62 @@ impl std::fmt::Debug for Lines {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lines").field("number", &self.number).finish_non_exhaustive()
     }
+}
+
+/// Creates files that only their owner may read and write: a record names clients and URLs.
+pub fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).mode(0o600);
+    options
+}
+
+// `head.json`: the head of the chain a moment ago. With it the chain goes on after another program
+// has removed all files, and it is the head to publish. It is written after its lines are with the
+// operating system, so it is never ahead of a whole log.
+
+/// The file of the chain's head in the log's directory.
+pub const HEAD_NAME: &str = "head.json";
+
+#[derive(Serialize, Deserialize)]
+struct Landmark {
+    hash: String,
+    /// The identity of the log; left out by earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    log: Option<LogId>,
+    seq: u64,
+    #[serde(with = "crate::audit::record::time")]
+    time: Timestamp,
+}
+
+/// The head noted in `dir`, and when it was noted; `None` without a `head.json`.
+pub fn read_head(dir: &Path) -> io::Result<Option<(Head, Timestamp)>> {
+    Ok(read(dir)?.map(|Landmark { hash, seq, time, .. }| (Head { hash, seq }, time)))
+}
+
+/// The identity of the log in `dir`, as it is noted there; `None`: it is not.
+pub fn read_log_id(dir: &Path) -> io::Result<Option<LogId>> {
+    Ok(read(dir)?.and_then(|landmark| landmark.log))
+}
+
+fn read(dir: &Path) -> io::Result<Option<Landmark>> {
+    let text = match fs::read(dir.join(HEAD_NAME)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let landmark: Landmark = serde_json::from_slice(&text)?;
+    if crate::types::sanitize::digest(&landmark.hash).is_none() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "its hash is no SHA-256"));
+    }
+    Ok(Some(landmark))
+}
+
+/// Replaces the noted head, atomically.
+pub fn write_head(dir: &Path, head: &Head, log: LogId, time: Timestamp) -> io::Result<()> {
+    let (hash, seq) = (head.hash.clone(), head.seq);
+    let mut text = serde_json::to_vec(&Landmark { hash, log: Some(log), seq, time })?;
+    text.push(b'\n');
+    let unfinished = dir.join("head.json.tmp");
+    private().write(true).truncate(true).open(&unfinished)?.write_all(&text)?;
+    fs::rename(unfinished, dir.join(HEAD_NAME))
 }

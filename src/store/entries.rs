@@ -14,7 +14,7 @@ use super::entry::{Entry, FetchedAs};
 use super::fetch_listener::BeforeFetch;
 use super::memory::{Memory, ParseCache};
 use super::persisted::{Blobs, Persisted};
-use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
+use crate::audit::PROFILES_PER_ORIGIN_MAX;
 use crate::policy::access::{AccessResult, CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::agents::{AgentAnswer, AgentAnswers, Asker, due};
 use super::answer::{Answer, Making, Read, States, find_state};
 use super::fetch::{FetchIdentity, Validators};
-use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
+use crate::audit::PROFILES_PER_ORIGIN_MAX;
 use crate::engine::LeaseToken;
 use crate::policy::access::{CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;

@@ -9,8 +9,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::noticed::Answer;
 use super::sample::{Sampled, without_values};
 use crate::audit::evidence::{Blob, Kind as BlobKind};
-use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
-use crate::audit::{Changed, ChangedEvent, RobotsStatus, SampledRequests, Side, Touched};
+use crate::audit::{
+    Changed, ChangedEvent, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX, RobotsStatus,
+    SampledRequests, Side, Touched,
+};
 use crate::policy::access::{Capture, Cause, CompletedFetch};
 use crate::policy::change::{Change, Kind, change, line_counts};
 use crate::policy::decision::{Verdict, decide};

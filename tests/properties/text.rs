@@ -2,9 +2,7 @@
 //! writing, and the bytes can be told from it again.
 
 use courtesy::audit::Record;
-use courtesy::audit::limits::{
-    RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX,
-};
+use courtesy::audit::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use courtesy::types::sanitize::{Html, escape_json, shown};
 
 /// `…[18446744073709551615 octets, sha256 …]`.

@@ -1,7 +1,11 @@
 //! The items of a scan: lines in blocks, bytes that are no line, and read errors.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use crate::audit::segment;
 
 /// Where a log is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,5 +104,132 @@ impl<'a> Block<'a> {
 impl ScanError {
     pub(super) fn new(path: &Path, source: io::Error) -> Self {
         Self { path: path.to_owned(), source }
+    }
+}
+
+// Reads a segment in blocks of whole lines, without copying lines: a line costs no more than
+// finding its end.
+
+/// One file, read from its beginning; a plain one can be read on when it has grown.
+pub struct BlockReader {
+    pub path: PathBuf,
+    /// The number of the file on its file system: it stays the same when the file is renamed.
+    pub inode: u64,
+    /// Whole lines given so far.
+    pub lines: u64,
+    /// The same without those that [`BlockReader::bytes`] shows.
+    pub lines_before: u64,
+    /// The open file that `text` reads from, for the position.
+    file: File,
+    text: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    /// Of the buffer: what [`BlockReader::bytes`] shows, what has been given, and what there is.
+    shown: usize,
+    given: usize,
+    filled: usize,
+}
+
+/// What [`BlockReader::next`] found; [`BlockReader::bytes`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Whole lines, with their ends.
+    Lines,
+    /// More bytes without a line end than any line has.
+    TooLong,
+    /// The end of the file, for now; before it, perhaps, bytes that have no line end yet.
+    End,
+}
+
+impl BlockReader {
+    /// With room for `bytes` at once, which any line has to fit in.
+    pub fn open(path: &Path, bytes: usize) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let inode = file.metadata()?.ino();
+        let text = segment::text(file.try_clone()?)?;
+        let buffer = vec![0; bytes];
+        Ok(Self {
+            path: path.to_owned(),
+            inode,
+            lines: 0,
+            lines_before: 0,
+            file,
+            text,
+            buffer,
+            shown: 0,
+            given: 0,
+            filled: 0,
+        })
+    }
+
+    /// Bytes of the file, as it is stored, that have been read.
+    pub fn position(&self) -> u64 {
+        (&self.file).stream_position().unwrap_or_default()
+    }
+
+    /// The next lines. After the end it may be asked again: the file may have grown.
+    pub fn next(&mut self) -> io::Result<Found> {
+        self.buffer.copy_within(self.given..self.filled, 0);
+        self.filled -= self.given;
+        self.given = 0;
+        let mut searched = 0;
+        loop {
+            if let Some(end) = memchr::memrchr(b'\n', &self.buffer[searched..self.filled]) {
+                self.give(searched + end + 1);
+                self.lines_before = self.lines;
+                self.lines += memchr::memchr_iter(b'\n', self.bytes()).count() as u64;
+                return Ok(Found::Lines);
+            }
+            if self.filled == self.buffer.len() {
+                self.give(self.filled);
+                return Ok(Found::TooLong);
+            }
+            let read = match self.text.read(&mut self.buffer[self.filled..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                outcome => outcome?,
+            };
+            if read == 0 {
+                self.shown = self.filled;
+                return Ok(Found::End);
+            }
+            searched = self.filled;
+            self.filled += read;
+        }
+    }
+
+    /// What was found last.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.shown]
+    }
+
+    /// Counts the unfinished bytes at the end as given.
+    pub fn give_rest(&mut self) {
+        self.give(self.filled);
+    }
+
+    fn give(&mut self, bytes: usize) {
+        (self.shown, self.given) = (bytes, bytes);
+    }
+
+    /// Skips lines that were given before, under another name of the file.
+    pub fn skip_lines(&mut self, count: u64) -> io::Result<()> {
+        while self.lines < count {
+            let missing = usize::try_from(count - self.lines).unwrap_or(usize::MAX);
+            if self.next()? != Found::Lines {
+                break;
+            }
+            if let Some(end) = memchr::memchr_iter(b'\n', self.bytes()).nth(missing - 1) {
+                (self.given, self.lines) = (end + 1, count);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for BlockReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlockReader")
+            .field("path", &self.path)
+            .field("lines", &self.lines)
+            .finish_non_exhaustive()
     }
 }

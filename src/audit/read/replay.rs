@@ -2,25 +2,27 @@
 //! the record names the outcome must be the same; under another it is that profile's decision.
 //! [`again`] is pure; [`Replay`] reads the evidence.
 
-mod asked;
-mod count;
 mod files;
-mod state;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use asked::Asked;
-pub use count::Count;
-pub use files::{MakeProfile, Replay};
-use state::Unknown;
+use serde::Serialize;
 
 use crate::audit::evidence::CaptureRecord;
-use crate::audit::limits::RECORD_TEXT_BYTES_MAX;
-use crate::audit::{Group, Reason, Record, Rule, read_as_clause};
-use crate::policy::decision::{HostDecision, Verdict};
-use crate::policy::profile::Profile;
-use crate::robots::RobotsTxt;
-use crate::types::sanitize::text;
+use crate::audit::{Group, RECORD_TEXT_BYTES_MAX, Reason, Record, Robots, Rule, read_as_clause};
+use crate::policy::access::{Capture, Cause, NetworkFailure, Snapshot};
+use crate::policy::decision::{
+    Decision, HostDecision, Verdict, decide, decide_beginning, decide_host,
+};
+use crate::policy::profile::{Meaning, Profile, VERSION};
+use crate::policy::state::{Policy, PolicyStatus, RobotsCopy, RobotsState, Unreachable};
+use crate::robots::{Percent, RobotsTxt};
+use crate::types::sanitize::{digest, text};
+use crate::types::timestamp::Timestamp;
+pub use files::{MakeProfile, Replay};
 
 /// The evidence for a replay.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +67,7 @@ pub fn again(record: &Record, evidence: &Evidence<'_>) -> Replayed {
     if !record.is_of_robots() {
         return Replayed::NotOfRobots(record.reason);
     }
-    match decide(record, evidence) {
+    match decide_record(record, evidence) {
         Ok(is) => {
             let was = Box::new(Answer::recorded(record));
             if *was == is { Replayed::Same } else { Replayed::Differs { was, is } }
@@ -74,14 +76,14 @@ pub fn again(record: &Record, evidence: &Evidence<'_>) -> Replayed {
     }
 }
 
-fn decide(record: &Record, evidence: &Evidence<'_>) -> Result<Answer, Unknown> {
+fn decide_record(record: &Record, evidence: &Evidence<'_>) -> Result<Answer, Unknown> {
     let robots = record.robots.as_ref().ok_or(Unknown("it says nothing of robots.txt"))?;
     let token = record.agent.as_deref();
     if token.is_some_and(|token| token.contains('…')) {
         return Err(Unknown("its product token was too long to be recorded as a whole"));
     }
-    let state = state::state(robots, evidence.profile, evidence.file, evidence.failed)?;
-    let policy = state::policy(&state, evidence.profile, record.time)?;
+    let state = replayed_state(robots, evidence.profile, evidence.file, evidence.failed)?;
+    let policy = replayed_policy(&state, evidence.profile, record.time)?;
     let asked = Asked::of(record).map_err(Unknown)?;
     if let Asked::Beginning { because, .. } = asked
         && record.reason == Reason::Undecided
@@ -148,5 +150,347 @@ impl std::fmt::Display for Answer {
             }
             Self::Disallowed { reason, .. } => f.write_str(reason.row().replayed),
         }
+    }
+}
+
+/// Begins the mark for the rest of a URL that was cut. No URL has that character: what is not ASCII
+/// is percent-encoded in a record.
+const CUT_MARK: char = '…';
+/// Of a value that was redacted: `~` and so many hexadecimal digits.
+const REDACTED_DIGITS: usize = 16;
+
+/// The input of a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Asked<'a> {
+    Host,
+    Path(&'a str),
+    /// How it went on is not known.
+    Beginning {
+        text: &'a str,
+        because: &'static str,
+    },
+}
+
+/// Why a record cannot be decided on.
+type Unclear = &'static str;
+
+impl<'a> Asked<'a> {
+    fn of(record: &'a Record) -> Result<Self, Unclear> {
+        if !record.path_seen {
+            return Ok(Self::Host);
+        }
+        let path = record.url.strip_prefix(&record.origin).ok_or("its URL is not of its origin")?;
+        if let Some((begin, _)) = path.split_once(CUT_MARK) {
+            // Dot segments that follow would change what is before them.
+            return if begin.contains('?') {
+                Ok(Self::beginning(begin, "its URL was too long to be recorded as a whole"))
+            } else {
+                Err("its URL was too long to be recorded as a whole")
+            };
+        }
+        match redacted_at(path) {
+            Some(at) => Ok(Self::beginning(&path[..at], "the values of its query are redacted")),
+            None => Ok(Self::Path(path)),
+        }
+    }
+
+    fn beginning(text: &'a str, because: &'static str) -> Self {
+        // No part of a percent-encoding at the end.
+        let tail = text.len().saturating_sub(2);
+        let end = text.as_bytes()[tail..]
+            .iter()
+            .position(|byte| *byte == b'%')
+            .map_or(text.len(), |at| tail + at);
+        Self::Beginning { text: &text[..end], because }
+    }
+
+    /// The decision of `policy`, if it is determined; `was_encoded`: the proxy judged the URL as it
+    /// is recorded, and not as the client wrote it.
+    fn decide<'p>(
+        &self,
+        policy: &Policy<'p>,
+        token: Option<&str>,
+        was_encoded: bool,
+    ) -> Result<HostDecision<'p>, Unclear> {
+        let spelt = |text: &'a str| {
+            let as_given = !was_encoded
+                && matches!(policy, Policy::Rules(copy) if copy.rules.dialect().percent == Percent::RulesOnly);
+            [Some(Cow::Borrowed(text.as_bytes())), as_given.then(|| unencoded(text)).flatten()]
+                .into_iter()
+                .flatten()
+        };
+        match self {
+            Self::Host => Ok(decide_host(policy, token)),
+            Self::Path(text) => agreed(spelt(text).map(|path| Ok(decide(policy, token, &path)))),
+            Self::Beginning { text, because } => agreed(
+                spelt(text).map(|begin| decide_beginning(policy, token, &begin).ok_or(*because)),
+            ),
+        }
+    }
+}
+
+/// The decision, if it is the same for all spellings.
+fn agreed<'p>(
+    mut decisions: impl Iterator<Item = Result<Decision<'p>, Unclear>>,
+) -> Result<HostDecision<'p>, Unclear> {
+    let first = decisions.next().expect("there is the spelling of the record")?;
+    for other in decisions {
+        if other? != first {
+            return Err("it does not tell which bytes of its URL were percent-encoded");
+        }
+    }
+    Ok(HostDecision::Whole(first))
+}
+
+/// A record percent-encodes what is not printable ASCII. By RFC 9309 §2.2.2 that is the same URL; but
+/// a dialect may take URLs as given, and the client may have given those bytes themselves.
+fn unencoded(text: &str) -> Option<Cow<'_, [u8]>> {
+    let (bytes, mut given, mut at) = (text.as_bytes(), Vec::new(), 0);
+    while at < bytes.len() {
+        let hex =
+            bytes.get(at..at + 3).filter(|triplet| triplet[0] == b'%').map(|triplet| &triplet[1..]);
+        let value = hex
+            .filter(|hex| !hex.iter().any(u8::is_ascii_lowercase))
+            .and_then(|hex| u8::from_str_radix(str::from_utf8(hex).ok()?, 16).ok())
+            .filter(|value| *value >= 0x7f);
+        given.push(value.unwrap_or(bytes[at]));
+        at += if value.is_some() { 3 } else { 1 };
+    }
+    (given.len() < bytes.len()).then_some(Cow::Owned(given))
+}
+
+/// Where the first redacted value of a query is.
+fn redacted_at(path: &str) -> Option<usize> {
+    let query = path.find('?')? + 1;
+    let mut at = query;
+    for pair in path[query..].split('&') {
+        let value = pair.find('=').map_or(0, |equals| equals + 1);
+        let digits = pair[value..].strip_prefix('~').unwrap_or_default().bytes();
+        if digits.len() == REDACTED_DIGITS
+            && digits.clone().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+        {
+            return Some(at + value);
+        }
+        at += pair.len() + 1;
+    }
+    None
+}
+
+/// One number for each kind of outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Records that were looked at.
+    pub records: u64,
+    /// Decided as they were.
+    pub same: u64,
+    /// Disallowed before, allowed now.
+    pub allowed: u64,
+    /// Disallowed as before, on another basis.
+    pub other_basis: u64,
+    /// By the reason that is not robots.txt.
+    pub not_of_robots: BTreeMap<String, u64>,
+    /// Records that lack what a decision needs.
+    pub undecidable: u64,
+    /// Records whose evidence is missing or damaged.
+    pub no_evidence: u64,
+    /// Records of a version of the profiles that this program does not know. They are among the others.
+    pub other_version: u64,
+}
+
+impl Count {
+    /// Adds `outcome`, which came of `record`.
+    pub fn add(&mut self, record: &Record, outcome: &Replayed) {
+        self.records += 1;
+        self.other_version += u64::from(record.profile.version > VERSION);
+        match outcome {
+            Replayed::Same => self.same += 1,
+            Replayed::Differs { is: Answer::Allowed(_), .. } => self.allowed += 1,
+            Replayed::Differs { .. } => self.other_basis += 1,
+            Replayed::NotOfRobots(reason) => {
+                let word = serde_json::to_value(reason).expect("a reason is a word");
+                *self
+                    .not_of_robots
+                    .entry(word.as_str().unwrap_or_default().to_owned())
+                    .or_default() += 1;
+            }
+            Replayed::Undecidable(_) => self.undecidable += 1,
+            Replayed::NoEvidence(_) => self.no_evidence += 1,
+        }
+    }
+
+    /// Records that come out otherwise.
+    pub const fn differing(&self) -> u64 {
+        self.allowed + self.other_basis
+    }
+}
+
+/// How long after a state came due a record may still rest on it: from the answer of the store to
+/// the record is a moment, even where the machine is overloaded.
+const REPLAY_OVERDUE_MAX: Duration = Duration::from_secs(60);
+
+/// Data that a record lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Unknown(pub &'static str);
+
+/// The state as `profile` has it. `file` is the stored one as that profile reads it; `failed`
+/// describes the last attempt, where the record does not.
+fn replayed_state(
+    robots: &Robots,
+    profile: &Profile,
+    file: Option<&Arc<RobotsTxt>>,
+    failed: Option<&CaptureRecord>,
+) -> Result<RobotsState, Unknown> {
+    let tried = robots.tried.ok_or(Unknown("it does not tell when robots.txt was tried"))?;
+    let next_try =
+        robots.next_try.ok_or(Unknown("it does not tell until when its robots.txt held"))?;
+    let copy = file.map(|file| copy(robots, file, tried));
+    let Some(cause) = cause(robots, profile, failed)? else {
+        let copy = copy.ok_or(Unknown("it names no robots.txt"))?;
+        return Ok(RobotsState::Successful {
+            copy,
+            at: robots.since.unwrap_or(tried),
+            fresh_until: next_try,
+        });
+    };
+    Ok(match profile.meaning(&cause) {
+        Meaning::Unavailable | Meaning::Forbidden => {
+            let serves = |copy: &RobotsCopy| {
+                tried < copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable)
+            };
+            RobotsState::Unavailable {
+                cause,
+                at: tried,
+                fresh_until: next_try,
+                copy: copy.filter(serves),
+            }
+        }
+        Meaning::Unreachable => RobotsState::Unreachable(Unreachable {
+            cause,
+            since: robots.since.unwrap_or(tried),
+            tried,
+            failures: robots.failures.unwrap_or(1),
+            next_try,
+            copy,
+            site_up: robots.site_up.unwrap_or(true),
+        }),
+    })
+}
+
+/// The policy in force at `now`. The state may come due between the store's answer and the time of
+/// the record; a state that was due for longer could not decide.
+fn replayed_policy<'a>(
+    state: &'a RobotsState,
+    profile: &Profile,
+    now: Timestamp,
+) -> Result<Policy<'a>, Unknown> {
+    let (learnt, until) = (state.tried_at().unwrap_or(now), state.next_try().unwrap_or(now));
+    let overdue = now.since(until) > REPLAY_OVERDUE_MAX;
+    let at = if now < until { now } else { learnt };
+    match state.policy_status(profile, at) {
+        PolicyStatus::Current(replayed_policy) if !overdue => Ok(replayed_policy),
+        _ => Err(Unknown("its robots.txt was to be asked for again before its time")),
+    }
+}
+
+fn copy(robots: &Robots, file: &Arc<RobotsTxt>, tried: Timestamp) -> RobotsCopy {
+    let fetched_at = robots.fetched_at.unwrap_or(tried);
+    let snapshot = Snapshot {
+        // The rules have been read from it; nothing else asks for it.
+        body: bytes::Bytes::new(),
+        sha256: robots.sha256.as_deref().and_then(digest).unwrap_or_default(),
+        cut: robots.cut,
+        status: 200,
+        url: robots.url_reached.clone().unwrap_or_else(|| robots.url.clone()),
+        hops: 0,
+        fetched_at,
+        content_type: None,
+        etag: None,
+        last_modified: None,
+        capture: Capture::none(),
+    };
+    RobotsCopy {
+        rules: Arc::clone(file),
+        snapshot: Arc::new(snapshot),
+        confirmed_at: robots.confirmed_at.unwrap_or(fetched_at),
+    }
+}
+
+/// Why the last attempt brought no file; none where it did.
+fn cause(
+    robots: &Robots,
+    profile: &Profile,
+    failed: Option<&CaptureRecord>,
+) -> Result<Option<Cause>, Unknown> {
+    let status = || {
+        let answered =
+            failed.and_then(|capture| capture.answers.last()).map(|answer| answer.status);
+        // Where the copy decided, the record's status is that of the copy.
+        let recorded = robots.status.filter(|_| robots.cause.is_some());
+        answered
+            .or(recorded)
+            .ok_or(Unknown("it does not tell which status the server answered with"))
+    };
+    let word =
+        robots.result.as_deref().ok_or(Unknown("it does not tell how robots.txt was asked for"))?;
+    Ok(Some(match word {
+        "successful" => return Ok(None),
+        // A page that was read as the file. One that was not has a capture of its own.
+        "not_robots_txt" if robots.failed_capture.is_none() => return Ok(None),
+        // Before any fetch it has no file.
+        "not_modified" => Cause::Status { code: 304, retry_after: None },
+        "status" => Cause::Status { code: status()?, retry_after: None },
+        "too_many_redirects" => Cause::TooManyRedirects { limit: profile.redirects_max },
+        "redirect_loop" => Cause::RedirectLoop,
+        "redirect_without_location" => Cause::RedirectWithoutLocation { code: status()? },
+        word => {
+            let failure = NetworkFailure::ALL.into_iter().find(|failure| failure.word() == word);
+            let failure = failure
+                .ok_or(Unknown("the word for how robots.txt could not be had is not known"))?;
+            Cause::failed(failure, "")
+        }
+    }))
+}
+
+/// Whether the status of the last attempt stands in its capture alone.
+fn needs_capture(robots: &Robots) -> bool {
+    robots.cause.is_none()
+        && matches!(robots.result.as_deref(), Some("status" | "redirect_without_location"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redacted_values_are_told_from_others() {
+        for (path, begin) in [
+            ("/a?q=~0123456789abcdef", Some("/a?q=")),
+            ("/a?q=1&r=~0123456789abcdef&s=2", Some("/a?q=1&r=")),
+            ("/a?~0123456789abcdef", Some("/a?")),
+            ("/a?q=~0123456789abcdef0", None),
+            ("/a?q=~0123456789abcdeg", None),
+            ("/~0123456789abcdef", None),
+            ("/a?q=x~0123456789abcdef", None),
+        ] {
+            assert_eq!(redacted_at(path).map(|at| &path[..at]), begin, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_ends_before_half_an_byte() {
+        for (text, expected) in
+            [("/a?b", "/a?b"), ("/?a%", "/?a"), ("/?a%4", "/?a"), ("/?a%41", "/?a%41"), ("/", "/")]
+        {
+            let expected = Asked::Beginning { text: expected, because: "" };
+            assert_eq!(Asked::beginning(text, ""), expected);
+        }
+    }
+
+    #[test]
+    fn bytes_that_a_record_encodes_are_given_back() {
+        let given = |text| unencoded(text).map(Cow::into_owned);
+        assert_eq!(given("/%C3%A9%41%c3%7F%"), Some(b"/\xc3\xa9%41%c3\x7f%".to_vec()));
+        assert_eq!(given("/%41%c3%A9".strip_suffix("%A9").unwrap()), None);
+        assert_eq!(given("/a"), None);
     }
 }

@@ -2,21 +2,14 @@
 //! alone cannot show that its end was cut off: that takes a later [`Head`], one that was published,
 //! or the one that the proxy notes beside the log, which can be forged together with the log.
 
-mod canonical;
 mod chain;
-mod doubles;
-mod entered;
 pub(super) mod evidence;
 mod fault;
 mod findings;
-mod given_head;
 mod heads;
-mod note;
 mod reader;
-mod recorded;
 #[cfg(test)]
 mod tests;
-mod times;
 
 use std::collections::BTreeSet;
 
@@ -25,14 +18,10 @@ use crate::audit::{Head, is_written, read_log_id, segment};
 use crate::types::LogId;
 use chain::Chain;
 use evidence::Checked;
-pub use fault::{At, Fault, Faults, Problem};
-pub use findings::{Findings, Notices};
-pub use given_head::{GivenHead, HeadSource};
+pub use fault::{At, Fault, Faults, GivenHead, HeadSource, Problem};
+pub use findings::{Findings, Note, Notes, Notices, Unusual};
 pub use heads::{HeadState, HeldHead, NotedHead};
-pub use note::{Note, Notes, Unusual};
-use reader::Reader;
-use recorded::Counted;
-use times::Times;
+use reader::{Counted, Reader, Times};
 
 /// How often a log is read again because retention removed its beginning during verification.
 const VERIFY_READINGS_MAX: u32 = 3;

@@ -5,10 +5,10 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::Node;
 use super::denial_record::Record;
 use super::line_kind::LineKind;
 use super::meta_record::Notice;
-use super::node::Node;
 use crate::audit::evidence::BlobName;
 use crate::types::LogId;
 use crate::types::sanitize::hex;

@@ -13,7 +13,7 @@ use std::path::Path;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::audit::limits::RECORD_URL_BYTES_MAX;
+use crate::audit::RECORD_URL_BYTES_MAX;
 use crate::runtime::crypto_provider;
 use crate::runtime::files::{self, Found};
 use crate::types::sanitize::hex;

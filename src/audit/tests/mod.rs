@@ -157,7 +157,7 @@ fn chain(dir: &Path) -> Vec<Content> {
     let mut all = Vec::new();
     for segment in segment::list(dir).unwrap() {
         let mut lines = segment.lines().unwrap();
-        while let segment::Found::Line(line) = lines.next().unwrap() {
+        while let segment::FoundLine::Line(line) = lines.next().unwrap() {
             let content = Content::parse(line).unwrap();
             let (prev, seq) = match &content {
                 Content::Record(record) => (record.prev.clone(), record.seq),

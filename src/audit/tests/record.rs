@@ -1,6 +1,6 @@
 use super::*;
-use crate::audit::limits::{RECORD_LINE_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::record::chain::RECORD_SEQ_MAX;
+use crate::audit::{RECORD_LINE_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::policy::decision::SelectedGroup;
 
 /// As the seventh line.

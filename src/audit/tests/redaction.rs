@@ -45,7 +45,7 @@ fn a_redacted_line_has_the_bound_of_any_other() {
     let url = format!("http://example.com/?{}", "a&".repeat(50_000));
     block_on(writer.write(naming(&url), Vec::new())).unwrap();
     let length = std::fs::metadata(dir.path().join(FILE_NAME)).unwrap().len();
-    let bound = crate::audit::limits::RECORD_LINE_BYTES_MAX as u64;
+    let bound = crate::audit::RECORD_LINE_BYTES_MAX as u64;
     assert!(length > 8 << 10 && length < bound / 2, "{length}");
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::audit::config::OnFailure;
+use crate::audit::OnFailure;
 use crate::audit::record::chain::Head;
-use crate::audit::record::meta_event::GapEvent;
+use crate::audit::record::event::GapEvent;
 use crate::audit::record::meta_record::{Gap, Notice};
 use crate::runtime::lock::Lock;
 use crate::types::LogId;

@@ -6,15 +6,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::health::Trouble;
-use super::log_dir::LogDir;
-use super::recover::{Active, open_active};
+use super::recover::{Active, LogDir, open_active};
 use super::writer_thread::WriterThread;
-use crate::audit::config::Sync;
 use crate::audit::evidence::EvidenceIndex;
-use crate::audit::limits::AUDIT_RETRY_INTERVAL;
-use crate::audit::record::chain_head::write_head;
 use crate::audit::record::meta_record::Notice;
-use crate::audit::segment::closed_name;
+use crate::audit::segment::{closed_name, write_head};
+use crate::audit::{AUDIT_RETRY_INTERVAL, Sync};
 use crate::runtime::clock::monotonic;
 
 /// How often the path of the log's directory is checked without traffic; with traffic, before

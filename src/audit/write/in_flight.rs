@@ -2,17 +2,18 @@
 //! operation on the disk that is under way, and the requests that wait for it. A system call that
 //! does not return cannot be ended, but the requests that wait for it can be answered.
 
-use std::mem;
+use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
+use std::{io, mem};
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::health::{Status, Trouble};
-use super::message::{Done, ForgetError, Job, WriteError, Written, no_answer};
-use crate::audit::config::CurrentConfig;
-use crate::audit::evidence::BlobName;
+use crate::audit::CurrentConfig;
+use crate::audit::evidence::{Blob, BlobName, EvidenceIndex};
 use crate::audit::record::chain::Content;
+use crate::audit::record::denial_record::Record;
 use crate::audit::record::meta_record::Notice;
 use crate::audit::segment::FILE_NAME;
 use crate::runtime::clock::{Clock, monotonic};
@@ -302,4 +303,134 @@ pub(super) fn answer(unanswered: Vec<Unanswered>, outcome: &Result<Vec<Written>,
         // The caller may have gone; the line stands.
         let _ = done.send(outcome.as_ref().map(|places| places[at]).map_err(Clone::clone));
     }
+}
+
+/// A line's place in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+}
+
+/// Why the directory of records cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("another courtesy uses {}", .0.display())]
+    Locked(PathBuf),
+    #[error("cannot write denial records to {}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// Why a record was not written. The request is denied all the same.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error("the denial record could not be written: {0}")]
+    Io(Arc<io::Error>),
+    /// The disk did not answer in time. The record is not in the log; a later `gap` counts it.
+    #[error("the denial record could not be written: {}", no_answer(*.0))]
+    TimedOut(Duration),
+    #[error("the denial record could not be written: the writer has stopped")]
+    Stopped,
+}
+
+/// Why the end of the log may be missing.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub enum CloseError {
+    #[error("the disk of the denial log does not answer: its last lines may not have reached it")]
+    NoAnswer,
+    /// At the end; `lost` records of this process are missing from the log.
+    #[error(
+        "the disk of the denial log cannot be written: {lost} records, and perhaps evidence, are lost"
+    )]
+    NotWritten { lost: u64 },
+}
+
+/// Why evidence was not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgetError {
+    #[error("another file has been begun meanwhile")]
+    Outdated,
+    #[error("evidence cannot be removed: {0}")]
+    Io(io::Error),
+    #[error("the writer has stopped")]
+    Stopped,
+}
+
+/// A job, with the channel for its outcome.
+#[derive(Debug)]
+pub(super) enum Job {
+    Write { record: Box<Record>, blobs: Vec<Blob>, done: Done },
+    Note { notice: Box<Notice>, blobs: Vec<Blob>, done: Done },
+    Forget { names: Vec<BlobName>, files: u64, done: oneshot::Sender<Result<u64, ForgetError>> },
+}
+
+pub(super) type Done = oneshot::Sender<Result<Written, WriteError>>;
+
+/// The message for a disk that does not answer.
+pub(super) fn no_answer(timeout: Duration) -> String {
+    format!("the disk has not responded for {timeout:?} (audit.write_timeout)")
+}
+
+/// Sends jobs to the writer without keeping it alive.
+#[derive(Clone, Debug)]
+pub struct WriterHandle {
+    pub(super) queue: mpsc::WeakSender<Job>,
+    pub(super) files: watch::Receiver<u64>,
+}
+
+impl WriterHandle {
+    /// The number of files begun since the writer was opened; changes when one is closed. An error
+    /// of [`watch::Receiver::changed`] is the end of the writer.
+    pub fn files(&mut self) -> &mut watch::Receiver<u64> {
+        &mut self.files
+    }
+
+    /// Writes a line that is no record.
+    pub async fn note(&self, notice: Notice) -> Result<Written, WriteError> {
+        let (notice, blobs) = (Box::new(notice), Vec::new());
+        let job = |done| Job::Note { notice, blobs, done };
+        ask(self.queue.upgrade().as_ref(), job).await.unwrap_or(Err(WriteError::Stopped))
+    }
+
+    /// Removes evidence that no closed file names, unless the active file does; returns how many
+    /// blobs were removed. `files` is the number of files begun when the closed ones were searched:
+    /// if more were begun since, nothing is removed, and they have to be searched again.
+    pub async fn forget(&self, names: Vec<BlobName>, files: u64) -> Result<u64, ForgetError> {
+        let job = |done| Job::Forget { names, files, done };
+        ask(self.queue.upgrade().as_ref(), job).await.unwrap_or(Err(ForgetError::Stopped))
+    }
+}
+
+/// Queues a job and waits for its outcome; `None` when there is no writer any more.
+pub(super) async fn ask<T>(
+    queue: Option<&mpsc::Sender<Job>>,
+    job: impl FnOnce(oneshot::Sender<T>) -> Job,
+) -> Option<T> {
+    let (done, answered) = oneshot::channel();
+    queue?.send(job(done)).await.ok()?;
+    answered.await.ok()
+}
+
+/// A closed file: the number of its first line, and its evidence index.
+pub type Closing = (u64, EvidenceIndex);
+
+/// Events of the files, for other threads.
+pub(super) struct Events {
+    /// How many files have been begun.
+    pub files: watch::Sender<u64>,
+    /// The evidence index of each file that was closed.
+    pub closed: mpsc::Sender<Closing>,
+}
+
+/// Signals to the thread beside its jobs.
+#[derive(Debug, Default)]
+pub(super) struct Signals {
+    /// Reopen the file: another program may have renamed it.
+    pub hang_up: Notify,
+    /// The settings have changed.
+    pub changed: Notify,
+    /// A notice was queued.
+    pub notice: Notify,
+    /// Write what is queued, then end.
+    pub end: Notify,
 }

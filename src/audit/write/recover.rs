@@ -3,20 +3,24 @@
 //! So the chain goes on after a crash at any moment, and after another program has removed files.
 
 use std::collections::HashSet;
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::active_file::ActiveFile;
-use super::lock;
-use super::message::OpenError;
-use crate::audit::config::Config;
+use super::in_flight::OpenError;
+use crate::audit::Config;
 use crate::audit::evidence::{BlobName, LineRefs, each_line};
 use crate::audit::record::chain::{Head, head_of, split};
-use crate::audit::record::chain_head::{read_head, read_log_id};
-use crate::audit::record::meta_event::TornEvent;
+use crate::audit::record::event::TornEvent;
 use crate::audit::record::meta_record::Torn;
 use crate::audit::record::redact::Redactor;
-use crate::audit::segment::{self, FILE_NAME, Found, Lines, Segment};
+use crate::audit::segment::{
+    self, FILE_NAME, FoundLine, Lines, Segment, private, read_head, read_log_id,
+};
+use crate::runtime::clock::monotonic;
 use crate::runtime::{crypto_provider, files};
 use crate::types::timestamp::Timestamp;
 use crate::types::{LogId, sanitize};
@@ -60,7 +64,7 @@ pub fn check(config: &Config) -> Result<(), OpenError> {
     let dir = &config.dir;
     let failed = |source| OpenError::Io { path: dir.clone(), source };
     files::check_makeable(dir).map_err(failed)?;
-    for name in [FILE_NAME, lock::NAME] {
+    for name in [FILE_NAME, NAME] {
         files::check_writable(&dir.join(name)).map_err(failed)?;
     }
     check_older(dir).map_err(failed)?;
@@ -131,7 +135,7 @@ fn is_older(path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         opened => opened?,
     };
-    let Found::Line(line) = lines.next()? else { return Ok(false) };
+    let FoundLine::Line(line) = lines.next()? else { return Ok(false) };
     let members: Option<serde_json::Map<_, _>> = serde_json::from_slice(line).ok();
     Ok(members.is_some_and(|members| members.contains_key("id") && !members.contains_key("hash")))
 }
@@ -169,7 +173,7 @@ pub fn find_head(dir: &Path, active: &Active) -> io::Result<Head> {
         Ok(_) => {}
         Err(error) => tracing::warn!(
             "{} cannot be used and is ignored: {error}; the chain goes on from the files beside it",
-            dir.join(crate::audit::record::chain_head::HEAD_NAME).display()
+            dir.join(crate::audit::segment::HEAD_NAME).display()
         ),
     }
     Ok(head)
@@ -207,9 +211,9 @@ fn read_through(file: &ActiveFile) -> io::Result<Through> {
     while lines.bytes < file.len() {
         let number = lines.number;
         let refs = match lines.next()? {
-            Found::Line(line) => LineRefs::of(line),
-            Found::Rest(_) => continue,
-            Found::End => break,
+            FoundLine::Line(line) => LineRefs::of(line),
+            FoundLine::Rest(_) => continue,
+            FoundLine::End => break,
         };
         // A damaged line is for `verify` to find.
         let Some(refs) = refs else { continue };
@@ -246,13 +250,13 @@ fn last_of(path: &Path) -> Option<Head> {
         loop {
             match lines.next()? {
                 // Cheap to keep, and only the last has to be understood.
-                Found::Line(line) if split(line).is_some() => {
+                FoundLine::Line(line) if split(line).is_some() => {
                     let kept: &mut Vec<u8> = last.get_or_insert_default();
                     kept.clear();
                     kept.extend_from_slice(line);
                 }
-                Found::Line(_) | Found::Rest(_) => {}
-                Found::End => return Ok(()),
+                FoundLine::Line(_) | FoundLine::Rest(_) => {}
+                FoundLine::End => return Ok(()),
             }
         }
     };
@@ -264,4 +268,77 @@ fn last_of(path: &Path) -> Option<Head> {
 
 fn unreadable(path: &Path, error: &io::Error) {
     tracing::error!("{} cannot be read: {error}; courtesy audit verify tells more", path.display());
+}
+
+// The directory of the log, locked by this process. Its path may come to lead elsewhere: after a
+// move, a removal, a mount, or a changed link.
+
+#[derive(Debug)]
+pub(super) struct LogDir {
+    dir: PathBuf,
+    /// Device and inode, which identify a directory.
+    id: (u64, u64),
+    /// Held as long as anything there is written.
+    lock: File,
+}
+
+impl LogDir {
+    /// Takes the directory, and makes it if need be; `None` where another process has it, and has had it
+    /// for all of `max_wait`.
+    pub fn take(dir: &Path, max_wait: Duration) -> io::Result<Option<Self>> {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let id = id(dir)?;
+        let lock = take_lock(dir, max_wait)?;
+        Ok(lock.map(|lock| Self { dir: dir.to_owned(), id, lock }))
+    }
+
+    /// Whether its path still leads to it.
+    pub fn is_at_its_path(&self) -> io::Result<bool> {
+        match id(&self.dir) {
+            Ok(id) => Ok(id == self.id),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The lock, for another thread that changes files there.
+    pub fn share(&self) -> io::Result<File> {
+        self.lock.try_clone()
+    }
+}
+
+fn id(dir: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(dir).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+// The lock of a directory of records: one process writes there; readers can check whether one
+// does.
+
+/// The interval of attempts.
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The lock file in the log's directory.
+pub const NAME: &str = "lock";
+
+/// Whether a process is writing the log in `dir`.
+pub fn is_written(dir: &Path) -> bool {
+    let Ok(lock) = File::open(dir.join(NAME)) else { return false };
+    // Given back at once, but a writer that begins at this instant finds it taken: see `take`.
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// The lock, to be held as long as anything there is written; `None` where another writer has it
+/// for all of `max_wait`. A reader that checks holds it for an instant, so a single attempt does
+/// not tell.
+pub fn take_lock(dir: &Path, max_wait: Duration) -> io::Result<Option<File>> {
+    let lock = private().write(true).open(dir.join(NAME))?;
+    let end = monotonic() + max_wait;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(Some(lock)),
+            Err(TryLockError::WouldBlock) if monotonic() < end => std::thread::sleep(LOCK_INTERVAL),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
 }

@@ -12,23 +12,21 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, watch};
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
 
-use super::handle::{WriterHandle, ask};
 use super::health::{Health, Status};
-use super::in_flight::InFlight;
-use super::log_dir::LogDir;
-use super::message::{CloseError, Job, OpenError, WriteError, Written};
-use super::recover::{find_head, find_log, open_active};
+use super::in_flight::{
+    CloseError, Events, InFlight, Job, OpenError, Signals, WriteError, WriterHandle, Written, ask,
+};
+use super::recover::{LogDir, find_head, find_log, open_active};
 use super::retention::Retention;
-use super::signals::{Events, Signals};
-use super::watchdog::Watchdog;
 use super::writer_thread::WriterThread;
-use crate::audit::config::{Config, CurrentConfig};
 use crate::audit::evidence::Blob;
-use crate::audit::limits::RECORDS_WAITING_MAX;
 use crate::audit::record::denial_record::Record;
 use crate::audit::record::meta_record::Notice;
 use crate::audit::record::redact::Redactor;
+use crate::audit::{Config, CurrentConfig, RECORDS_WAITING_MAX};
 use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
 
@@ -283,6 +281,80 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
             tracing::error!("{error}");
+        }
+    }
+}
+
+// The watchdog of the writer's thread: where a disk does not answer for `audit.write_timeout`, that
+// thread cannot be woken, and its watchdog answers in its place, as for a disk that cannot be written.
+// It never touches the disk itself.
+
+/// The thread; it ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    end: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    /// Starts the thread that watches for operations without an end.
+    pub fn start(in_flight: Arc<InFlight>) -> io::Result<Self> {
+        let end = CancellationToken::new();
+        let ended = end.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let run = move || runtime.block_on(ended.run_until_cancelled(watch_in_flight(&in_flight)));
+        let thread =
+            std::thread::Builder::new().name("audit-watchdog".into()).spawn(move || {
+                run();
+            })?;
+        Ok(Self { end, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.end.cancel();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the watchdog of the denial log has panicked");
+        }
+    }
+}
+
+/// It is woken by the first step after a rest, and then no more often than a step may take: under load
+/// it costs the writer nothing.
+async fn watch_in_flight(in_flight: &InFlight) {
+    loop {
+        in_flight.begun.notified().await;
+        while let Some(since) = in_flight.since() {
+            let end = since + in_flight.timeout();
+            if end <= monotonic() {
+                in_flight.give_up();
+                refuse_until_it_returns(in_flight).await;
+            } else {
+                sleep_until(end.into()).await;
+            }
+        }
+    }
+}
+
+/// Answers each job at once for as long as the writer's thread is away.
+#[expect(
+    clippy::await_holding_lock,
+    reason = "that thread waits for the lock when it is back, and for no more"
+)]
+async fn refuse_until_it_returns(in_flight: &InFlight) {
+    let mut jobs = in_flight.jobs();
+    loop {
+        tokio::select! {
+            biased;
+            () = in_flight.returned.notified() => return,
+            job = jobs.recv() => match job {
+                Some(job) => in_flight.refuse_job(job),
+                // None can come any more.
+                None => return in_flight.returned.notified().await,
+            },
         }
     }
 }

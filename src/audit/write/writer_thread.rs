@@ -5,27 +5,26 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-use super::active_file::ActiveFile;
-use super::blob_tracker::BlobTracker;
-use super::blob_writer::Kept;
-use super::health::{Status, Trouble};
-use super::in_flight::InFlight;
-use super::log_dir::LogDir;
-use super::message::{ForgetError, Job, no_answer};
-use super::recover::{Active, First};
-use super::reserve::Reserve;
-use super::signals::{Events, Signals};
-use crate::audit::config::{CurrentConfig, Sync};
+use super::active_file::{ActiveFile, Reserve};
+use super::blob_tracker::{BlobTracker, Kept};
+use super::health::{Loss, Status, Trouble};
+use super::in_flight::{
+    Events, ForgetError, InFlight, Job, Signals, Unanswered, Waiting, WriteError, Written, answer,
+    no_answer,
+};
+use super::recover::{Active, First, LogDir};
 use crate::audit::evidence::{self, BlobName};
-use crate::audit::limits::RECORDS_WAITING_MAX;
-use crate::audit::record::chain::Head;
-use crate::audit::record::meta_event::EvidenceLostEvent;
+use crate::audit::record::Node;
+use crate::audit::record::chain::{Content, Head};
+use crate::audit::record::denial_record::Record;
+use crate::audit::record::event::EvidenceLostEvent;
 use crate::audit::record::meta_record::{EvidenceLost, Notice, Recorded};
+use crate::audit::{CurrentConfig, RECORDS_WAITING_MAX, Sync};
 use crate::runtime::clock::{Clock, monotonic};
 use crate::types::LogId;
 use crate::types::sanitize::hex;
@@ -277,5 +276,189 @@ impl Drop for WriterThread {
         if std::thread::panicking() {
             self.status.begin(Trouble::Records, "the writer has panicked", None);
         }
+    }
+}
+
+// Group commit: all queued lines are appended with one write, behind the writer's own notices; then
+// their callers are answered.
+
+/// How long after a write the file is synced and `head.json` written, under `audit.sync = "batch"`:
+/// what a power cut may take.
+const AUDIT_SYNC_DELAY: Duration = Duration::from_millis(100);
+
+impl WriterThread {
+    /// Writes pending notices, then the queued jobs, then answers. `settled`: evidence that no line
+    /// has to wait for any more.
+    pub(super) fn commit(&mut self, taken: &mut Vec<Job>, settled: &[BlobName]) {
+        // Shared with the watchdog while the disk is used: it may not answer.
+        self.in_flight.put_jobs(taken);
+        self.check_place_now_and_then();
+        self.in_flight.take_jobs(taken);
+        let (mut lines, mut unanswered, mut forgets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut take = |content, done| {
+            unanswered.push(Unanswered {
+                done: Some(done),
+                is_record: matches!(content, Content::Record(_)),
+            });
+            lines.push(content);
+        };
+        for waiting in self.in_flight.take_ready(settled) {
+            take(waiting.content, waiting.done);
+        }
+        for job in taken.drain(..) {
+            let (content, blobs, done) = match job {
+                Job::Write { record, blobs, done } => (Content::Record(record), blobs, done),
+                Job::Note { notice, blobs, done } => (Content::Notice(*notice), blobs, done),
+                Job::Forget { names, files, done } => {
+                    forgets.push((names, files, done));
+                    continue;
+                }
+            };
+            let missing = self.blobs.require(blobs);
+            if missing.is_empty() {
+                take(content, done);
+            } else {
+                self.in_flight.wait_for_evidence(Waiting { content, done, missing });
+            }
+        }
+        self.blobs.start();
+        self.in_flight.hold(unanswered);
+        self.write(lines);
+        for (names, files, done) in forgets {
+            self.step();
+            self.forget(&names, files, done);
+        }
+    }
+
+    /// Appends `lines`, behind the writer's own notices.
+    fn write(&mut self, lines: Vec<Content>) {
+        let ready = self.check_file();
+        self.found.extend(self.in_flight.take_notices(self.found.len()));
+        let node = self.config.load().node.clone();
+        let mut batch = Batch::after(&self.head, self.recorded, node, self.log);
+        let loss = self.status.loss();
+        let gap = loss.clone().map(|loss| loss.gap(self.clock.wall()));
+        let own = self.found.iter().cloned().chain(gap).chain(self.ending.iter().cloned());
+        own.for_each(|notice| batch.push(Content::Notice(notice)));
+        let own = batch.places.len();
+        for content in lines {
+            match content {
+                Content::Record(record) => batch.record(record),
+                notice @ Content::Notice(_) => batch.push(notice),
+            }
+        }
+        if batch.lines.is_empty() {
+            return;
+        }
+        let durable = self.config.load().sync == Sync::Each;
+        let written = ready.and_then(|()| self.file.append(&batch.lines, durable));
+        let Some(unanswered) = self.in_flight.release() else {
+            // The watchdog has answered that nothing was written: take the lines back.
+            let taken_back = written.and_then(|()| self.file.take_back(batch.lines.len() as u64));
+            taken_back.unwrap_or_else(|error| tracing::error!("in the denial log: {error}"));
+            return;
+        };
+        let written = written.map_err(Arc::new);
+        match &written {
+            Ok(()) => self.has_written(&batch, loss.as_ref()),
+            Err(error) => self.has_lost(&batch, error),
+        }
+        let places = batch.places.split_off(own);
+        answer(unanswered, &written.map(|()| places).map_err(WriteError::Io));
+    }
+
+    fn has_written(&mut self, batch: &Batch, loss: Option<&Loss>) {
+        self.head = batch.head.clone();
+        self.recorded = batch.recorded;
+        self.first = self.first.or(batch.first);
+        self.last = batch.last;
+        self.blobs.use_all(batch.names.iter().copied());
+        self.found.clear();
+        self.ending.clear();
+        if let Some(loss) = loss {
+            self.status.said(loss);
+        }
+        self.due.flush.get_or_insert_with(|| monotonic() + AUDIT_SYNC_DELAY);
+        self.status.update(|health| {
+            health.head = batch.head.clone();
+            health.written += batch.records;
+            health.bytes += batch.lines.len() as u64;
+        });
+        self.status.end(Trouble::Records);
+    }
+
+    fn has_lost(&mut self, batch: &Batch, error: &io::Error) {
+        self.status.lose(batch.records, &error.to_string(), self.clock.wall());
+        self.status.update(|health| health.errors += 1);
+        self.trouble(
+            Trouble::Records,
+            &format!("to {}: {error}", self.file.path().display()),
+            batch.id.as_deref(),
+        );
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// The name of this proxy.
+    node: Option<Node>,
+    log: LogId,
+    /// Where the chain stands after these lines.
+    pub head: Head,
+    pub lines: Vec<u8>,
+    pub first: Option<First>,
+    /// When the last of them was written.
+    pub last: Option<Timestamp>,
+    /// The first record's.
+    pub id: Option<String>,
+    /// Records among the lines.
+    pub records: u64,
+    /// Records since the last `totals`, these lines included.
+    pub recorded: Recorded,
+    /// The evidence that they name.
+    pub names: Vec<BlobName>,
+    /// Of each line, in their order.
+    pub places: Vec<Written>,
+}
+
+impl Batch {
+    /// `recorded`: the records since the last `totals` before them.
+    pub fn after(head: &Head, recorded: Recorded, node: Option<Node>, log: LogId) -> Self {
+        Self {
+            node,
+            log,
+            head: head.clone(),
+            lines: Vec::new(),
+            first: None,
+            last: None,
+            id: None,
+            records: 0,
+            recorded,
+            names: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// Adds a record.
+    pub fn record(&mut self, record: Box<Record>) {
+        self.records += 1;
+        self.recorded.add(record.event);
+        self.id.get_or_insert_with(|| record.id.clone());
+        self.push(Content::Record(record));
+    }
+
+    /// Adds a line.
+    pub fn push(&mut self, mut content: Content) {
+        content.set_node(self.node.clone());
+        content.set_log(self.log);
+        if let Content::Notice(Notice::Totals(totals)) = &mut content {
+            totals.recorded = Some(std::mem::take(&mut self.recorded));
+        }
+        self.names.extend(content.blobs());
+        let time = content.time();
+        self.head.push(content, &mut self.lines);
+        self.first.get_or_insert(First { seq: self.head.seq, time });
+        self.last = Some(time);
+        self.places.push(Written { seq: self.head.seq });
     }
 }

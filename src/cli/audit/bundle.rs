@@ -91,7 +91,7 @@ pub fn check(path: &Path, heads: &[GivenHead], with_evidence: bool) -> Result<Ch
     let manifest = unpacked.manifest.clone();
     let mut progress = Progress::new();
     let mut tell = |extent, lines| progress.at(|| extent, lines);
-    let findings = bundle::verify(dir.path(), unpacked, heads, with_evidence, &mut tell)?;
+    let findings = bundle::verify_bundle(dir.path(), unpacked, heads, with_evidence, &mut tell)?;
     let dir = format!("{}/", dir.path().display());
     Ok(Checked { manifest, findings, dir })
 }

@@ -182,7 +182,7 @@ impl Robots {
         now: Timestamp,
     ) -> Self {
         let url_reached =
-            sanitize::url(snapshot.url.as_bytes(), crate::audit::limits::RECORD_URL_BYTES_MAX);
+            sanitize::url(snapshot.url.as_bytes(), crate::audit::RECORD_URL_BYTES_MAX);
         Self {
             url_reached: Some(url_reached).filter(|reached| *reached != self.url),
             sha256: Some(sanitize::hex(&snapshot.sha256)),

@@ -7,8 +7,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use serde::Serialize;
 
-use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
-use crate::audit::print_time;
+use crate::audit::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX, print_time};
 use crate::pace::hold::Cause;
 use crate::pace::{KeptHold, LaneView};
 use crate::store::fetch::FetchIdentity;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::audit::limits::AUDIT_RETRY_INTERVAL;
+use crate::audit::AUDIT_RETRY_INTERVAL;
 use crate::ca::CA_REMEDY;
 use crate::clients::RejectReason;
 use crate::egress::{self, ParentFailure};

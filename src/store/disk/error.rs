@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::audit::limits::EVIDENCE_BYTES_MAX;
+use crate::audit::EVIDENCE_BYTES_MAX;
 use crate::store::persisted::Digest;
 
 /// Why the file cannot be used at present.

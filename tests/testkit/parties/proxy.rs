@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use courtesy::admin::{Admin, Listener};
 use courtesy::audit::Writer;
-use courtesy::audit::segment::{self, Found};
+use courtesy::audit::segment;
+use courtesy::audit::segment::FoundLine;
 use courtesy::ca::{Leaves, Source};
 use courtesy::config::{Roots, Settings};
 use courtesy::proxy::RedirectKind;
@@ -261,9 +262,9 @@ fn read_lines(dir: &Path) -> io::Result<Vec<Value>> {
         let mut lines = segment.lines()?;
         loop {
             match lines.next()? {
-                Found::Line(line) => all.push(serde_json::from_slice(line).expect("a record")),
-                Found::Rest(rest) => panic!("a torn record: {}", String::from_utf8_lossy(rest)),
-                Found::End => break,
+                FoundLine::Line(line) => all.push(serde_json::from_slice(line).expect("a record")),
+                FoundLine::Rest(rest) => panic!("a torn record: {}", String::from_utf8_lossy(rest)),
+                FoundLine::End => break,
             }
         }
     }

@@ -4,7 +4,6 @@
 //! its entries have one form, nothing is between or behind them, so every byte of the file is
 //! either checked or refused.
 
-mod check;
 mod read;
 mod write;
 
@@ -14,14 +13,12 @@ use serde::{Deserialize, Serialize};
 use tar::Header;
 
 use crate::audit::evidence::{self, Kind};
-use crate::audit::limits::{
-    BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX, RECORD_LINE_BYTES_MAX,
+use crate::audit::{
+    AnyLine, BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, BlobName, EVIDENCE_BYTES_MAX, Head,
+    RECORD_LINE_BYTES_MAX, checked_hash, segment,
 };
-use crate::audit::{AnyLine, BlobName, Head, checked_hash, segment};
 use crate::types::sanitize::{digest, hex};
-
-pub use check::verify;
-pub use read::{ReadError, Unpacked, is_bundle, unpack};
+pub use read::{ReadError, Unpacked, is_bundle, unpack, verify_bundle};
 pub use write::{Lacks, WriteError, find, write};
 
 /// Bytes of all files in a bundle: they are unpacked to be verified.

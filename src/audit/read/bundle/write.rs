@@ -8,9 +8,11 @@ use super::{
     padding,
 };
 use crate::audit::evidence::LineRefs;
-use crate::audit::limits::{BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX};
 use crate::audit::read::{CompiledFilter, Extent, Filter, Log, Scan, ScanError, ScanItem};
-use crate::audit::{Head, LineKind, checked_hash, read_head, segment, split};
+use crate::audit::{
+    BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX, Head, LineKind, checked_hash,
+    read_head, segment, split,
+};
 use crate::runtime::files;
 
 /// Why there is no bundle.

@@ -7,11 +7,9 @@ use std::sync::Arc;
 
 use lru::LruCache;
 
-use super::state::needs_capture;
-use super::{Evidence, Replayed, again};
+use super::{Evidence, Replayed, again, needs_capture};
 use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
-use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
-use crate::audit::{self, Record, Robots};
+use crate::audit::{self, PROFILES_PER_ORIGIN_MAX, Record, Robots};
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};
 

@@ -1,10 +1,11 @@
 //! Records known to be missing from a log, and so from the report.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
-use super::logs::Log;
-use super::time_member::print_moment;
-use crate::audit::{Gap, Pruned, Torn};
+use super::series::{print_moment, print_option};
+use crate::audit::{Content, Gap, Head, Notice, Pruned, Torn};
 use crate::types::timestamp::Timestamp;
 
 /// Gaps in the log that a report names; the rest are counted.
@@ -131,5 +132,108 @@ impl Missing {
             && self.absent_lines == 0
             && self.unreadable_lines == 0
             && self.changed_lines == 0
+    }
+}
+
+/// The log as it was when it was read, from the period's beginning to its own end: ties the report to
+/// it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Log {
+    pub head: Option<Head>,
+    /// The number of its first line in the chain.
+    pub first_seq: Option<u64>,
+    /// Lines that were read.
+    pub lines: u64,
+    /// The time of its earliest line.
+    #[serde(serialize_with = "print_option")]
+    pub since: Option<Timestamp>,
+    /// The time of its latest.
+    #[serde(serialize_with = "print_option")]
+    pub until: Option<Timestamp>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamedLog {
+    /// Its directory.
+    pub dir: String,
+    #[serde(flatten)]
+    pub log: Log,
+}
+
+impl Log {
+    /// The sum of several logs. A chain has a head and a first line, several have none.
+    pub(super) fn together(logs: &[NamedLog]) -> Self {
+        let all = || logs.iter().map(|named| &named.log);
+        Self {
+            head: None,
+            first_seq: None,
+            lines: all().map(|log| log.lines).fold(0, u64::saturating_add),
+            since: all().filter_map(|log| log.since).min(),
+            until: all().filter_map(|log| log.until).max(),
+        }
+    }
+}
+
+impl Log {
+    /// Takes in a line of the log.
+    pub(super) fn pass(&mut self, seq: u64, time: Timestamp, hash: &str) {
+        self.lines += 1;
+        self.first_seq = Some(self.first_seq.map_or(seq, |first| first.min(seq)));
+        widen(&mut self.since, &mut self.until, time);
+        if self.head.as_ref().is_none_or(|head| head.seq < seq) {
+            self.head = Some(Head { hash: hash.to_owned(), seq });
+        }
+    }
+
+    /// Lines that are not there, though they were not pruned. Of a log that was read `from_start`,
+    /// those before the first line, too.
+    pub(super) fn absent(&self, pruned_up_to: u64, from_start: bool) -> u64 {
+        let (Some(first), Some(head)) = (self.first_seq, &self.head) else { return 0 };
+        let before = if from_start { (first - 1).saturating_sub(pruned_up_to) } else { 0 };
+        before + (head.seq - first + 1).saturating_sub(self.lines)
+    }
+}
+
+/// Extends the period from `first` to `last` by `time`.
+pub(super) fn widen(first: &mut Option<Timestamp>, last: &mut Option<Timestamp>, time: Timestamp) {
+    *first = Some(first.map_or(time, |first| first.min(time)));
+    *last = Some(last.map_or(time, |last| last.max(time)));
+}
+
+/// Proxies, and versions of the program, that a report names of a log.
+const REPORT_NODES_MAX: usize = 100;
+
+/// The proxies that wrote the lines of the period: a few are named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Writers {
+    /// Their names (`audit.node`), in order; at most `REPORT_NODES_MAX`.
+    pub nodes: BTreeSet<String>,
+    /// Versions of courtesy that were started in the period, in order; at most as many.
+    pub versions: BTreeSet<String>,
+    /// Lines that name none, as earlier versions wrote them.
+    pub unnamed_lines: u64,
+}
+
+impl Writers {
+    pub(super) fn pass(&mut self, content: &Content) {
+        match content.node() {
+            None => self.unnamed_lines += 1,
+            Some(node) => note(&mut self.nodes, node.as_str()),
+        }
+        if let Content::Notice(Notice::Started(started)) = content {
+            note(&mut self.versions, &started.version);
+        }
+    }
+}
+
+/// Adds `text`. In a full set, the first texts in order stay, so that the order of lines does not matter.
+fn note(texts: &mut BTreeSet<String>, text: &str) {
+    if texts.contains(text) {
+        return;
+    }
+    texts.insert(text.to_owned());
+    if texts.len() > REPORT_NODES_MAX {
+        texts.pop_last();
     }
 }

@@ -2,36 +2,22 @@
 //! here is printed; [`Report`] is data, and its JSON is a public interface.
 
 mod events;
-mod finish;
-mod keys;
-mod logs;
 mod missing;
-mod paced;
 mod series;
 mod site;
-mod stretches;
 mod summary;
 mod survey;
 mod tally;
 #[cfg(test)]
 pub(crate) mod tests;
-mod time_member;
-mod usage;
-mod verified;
-mod writers;
 
 pub use events::{Events, EventsByReason};
-pub use finish::Request;
-pub use keys::{
-    AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, PacedKey, ProfileKey, RuleKey,
-};
-pub use logs::{Log, NamedLog};
-pub use missing::{LostRecords, Missing};
-pub use paced::{PacedLine, PacedLines, PacedRequests, PacedTotals};
+pub use missing::{Log, LostRecords, Missing, NamedLog, Writers};
 pub use series::{Bucket, ByReason, OverTime};
-pub use site::Version;
+pub use site::{PacedLine, PacedLines, PacedRequests, PacedTotals, Version};
+pub use summary::Verified;
 pub use summary::*;
-pub use survey::Survey;
-pub use tally::Top;
-pub use verified::Verified;
-pub use writers::Writers;
+pub use survey::{Request, Survey};
+pub use tally::{
+    AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, PacedKey, ProfileKey, RuleKey, Top,
+};

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::fault::{At, Fault, Faults, Problem};
-use super::given_head::GivenHead;
+use super::fault::{At, Fault, Faults, GivenHead, Problem};
 use super::heads::{Heads, HeldHeads};
 use crate::audit::Head;
 use crate::types::LogId;

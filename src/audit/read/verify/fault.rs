@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use super::given_head::HeadSource;
-use crate::audit::limits::FAULTS_DESCRIBED_MAX;
-use crate::audit::{Event, LineError, Recorded};
+use crate::audit::{Event, FAULTS_DESCRIBED_MAX, Head, LineError, Recorded};
+use crate::types::LogId;
 
 /// The place of a line, by file and not by its number in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -287,4 +286,41 @@ fn difference(said: &Recorded, counted: &Recorded) -> String {
     let words = other
         .map(|(event, said, counted)| format!("{said} {} where there are {counted}", event.word()));
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// Where a head comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadSource {
+    /// It was published out of reach of those who write to the log.
+    Published,
+    /// A shared engine has seen it, with the beats of the proxy.
+    Witnessed,
+    /// It is in `head.json` beside the log, and can be forged together with it.
+    Noted,
+}
+
+/// A head that a log is to be held against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenHead {
+    pub head: Head,
+    /// The log that it is of, where it names one.
+    pub log: Option<LogId>,
+    pub source: HeadSource,
+}
+
+impl GivenHead {
+    /// A head that was published.
+    pub const fn published(head: Head) -> Self {
+        Self { head, log: None, source: HeadSource::Published }
+    }
+
+    /// A head that a shared engine has seen.
+    pub const fn witnessed(head: Head) -> Self {
+        Self { head, log: None, source: HeadSource::Witnessed }
+    }
+
+    /// The same, of this log.
+    pub fn of_log(self, log: Option<LogId>) -> Self {
+        Self { log, ..self }
+    }
 }

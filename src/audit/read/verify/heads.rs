@@ -6,8 +6,7 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
-use super::fault::{Fault, Faults, Problem};
-use super::given_head::{GivenHead, HeadSource};
+use super::fault::{Fault, Faults, GivenHead, HeadSource, Problem};
 use crate::audit::read::Log;
 use crate::audit::{Head, read_head};
 use crate::types::LogId;

@@ -1,25 +1,25 @@
 //! Checks the lines of a log, one after the other.
 
-use std::io;
-use std::path::Path;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::canonical::is_canonical;
+use serde_json::Value;
+
 use super::chain::{Chain, Link};
-use super::doubles::{Second, compare};
-use super::entered::Entered;
 use super::evidence::{Checked, is_of_our_gzip};
 use super::fault::{At, Fault, Problem};
-use super::findings::Findings;
+use super::findings::{Findings, Note, Unusual};
 use super::heads::NotedHead;
-use super::note::{Note, Unusual};
-use super::recorded::Counted;
-use super::times::Times;
 use crate::audit::read::{Line, Rest, ScanError};
 use crate::audit::{
-    AnyLine, Content, EvidenceRefs, Head, LineError, LineKind, Notice, Record, Rewound,
-    checked_hash, segment, split,
+    AnyLine, BlobName, Content, EvidenceIndex, EvidenceRefs, Head, LineError, LineKind, Notice,
+    Record, Recorded, Rewound, checked_hash, segment, split,
 };
+use crate::types::timestamp::Timestamp;
 
 /// Identities of a log that are kept apart: it has one.
 const LOGS_NAMED_MAX: usize = 16;
@@ -71,7 +71,7 @@ impl Reader {
         let is_copied =
             is_written && [read, second].iter().any(|file| file.ends_with(segment::FILE_NAME));
         let shown = read.display().to_string();
-        match compare(read, second) {
+        match compare_doubles(read, second) {
             Ok(Second::Same) => {
                 self.note(at, None, Unusual::Double { read: shown, is_whole: true })
             }
@@ -271,5 +271,207 @@ impl Reader {
         findings.head = Some(head).filter(|head| head.seq > 0);
         findings.evidence = self.evidence.map(|evidence| evidence.count());
         findings
+    }
+}
+
+// Checks a file of the log as a whole: that its name fits its lines, and that its evidence index
+// has all blobs that they name. Retention removes blobs missing from the index together with
+// earlier segments.
+
+/// The file that is read.
+#[derive(Debug)]
+pub(super) struct Entered {
+    path: PathBuf,
+    /// The number in its name, until a line of it has been held against that.
+    named: Option<u64>,
+    /// The number that its first line should have; none of the first file.
+    next: Option<u64>,
+    /// The blobs that its lines name, if there may be an index.
+    names: Option<HashSet<BlobName>>,
+}
+
+impl Entered {
+    pub(super) fn new(path: &Path, next: Option<u64>, with_evidence: bool) -> Self {
+        let named = segment::named_seq(path);
+        // Beside one that is not compressed yet there may be a list of another file of that name, to be written anew.
+        let has_list =
+            with_evidence && named.is_some() && path.extension().is_some_and(|it| it == "gz");
+        Self { path: path.to_owned(), named, next, names: has_list.then(HashSet::new) }
+    }
+
+    /// A line that can be relied on; `number` is its place in the file, from 1.
+    pub(super) fn line(
+        &mut self,
+        seq: u64,
+        number: u64,
+        content: Option<&Content>,
+    ) -> Option<Problem> {
+        if let (Some(names), Some(content)) = (&mut self.names, content) {
+            names.extend(content.blobs());
+        }
+        let named = self.named.take()?;
+        let first = seq.saturating_sub(number - 1);
+        // Lines from its name on that are missing are a fault of the chain.
+        let is_cut = self.next.is_some_and(|next| (next..first).contains(&named));
+        (named != first && !is_cut).then_some(Problem::OtherName { named, first })
+    }
+
+    /// After its lines: the fault of the index.
+    pub(super) fn end(self) -> Option<Problem> {
+        let names = self.names?;
+        let path = EvidenceIndex::path_beside(&self.path)?;
+        let list = path.display().to_string();
+        match EvidenceIndex::read(&path) {
+            Ok(evidence_index) => {
+                let missing = names.difference(&evidence_index.names).count();
+                (missing > 0).then_some(Problem::ShortList { list, missing })
+            }
+            // Made anew where it is needed: a copy of the log may be without.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(Problem::BadList { list, why: error.to_string() }),
+        }
+    }
+}
+
+/// The content of a second file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Second {
+    Same,
+    /// One of the two has the first lines of the other, and no more.
+    Begins,
+    Other,
+}
+
+/// Compares their text, after decompression.
+pub(super) fn compare_doubles(one: &Path, other: &Path) -> io::Result<Second> {
+    let open = |path: &Path| Ok::<_, io::Error>(BufReader::new(segment::text(File::open(path)?)?));
+    let (mut one, mut other) = (open(one)?, open(other)?);
+    loop {
+        let (first, second) = (one.fill_buf()?, other.fill_buf()?);
+        let length = first.len().min(second.len());
+        if length == 0 {
+            return Ok(if first.len() == second.len() { Second::Same } else { Second::Begins });
+        }
+        if first[..length] != second[..length] {
+            return Ok(Second::Other);
+        }
+        one.consume(length);
+        other.consume(length);
+    }
+}
+
+/// Whether the bytes before the hash are in canonical form. Known lines are serialized again and
+/// compared; others are checked by the general rules.
+pub fn is_canonical(line: &[u8], content: Option<&Content>) -> bool {
+    let Some((canonical, _)) = split(line) else { return false };
+    let text = [canonical, b"}"].concat();
+    let written = content.and_then(|content| match content {
+        // The hash is no member of a record, and so is not written.
+        Content::Record(record) => serde_json::to_vec(record).ok(),
+        Content::Notice(notice) => serde_json::to_vec(notice).ok(),
+    });
+    written.is_some_and(|written| written == text) || is_canonical_json(&text)
+}
+
+/// RFC 8785 §3.2 for the values that lines have: no white space, members sorted, no fractions.
+fn is_canonical_json(text: &[u8]) -> bool {
+    let Ok(value) = serde_json::from_slice::<Value>(text) else { return false };
+    is_sorted(&value) && serde_json::to_vec(&value).is_ok_and(|written| written == text)
+}
+
+fn is_sorted(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => {
+            let names: Vec<Vec<u16>> =
+                members.keys().map(|name| name.encode_utf16().collect()).collect();
+            names.is_sorted() && members.values().all(is_sorted)
+        }
+        Value::Array(items) => items.iter().all(is_sorted),
+        Value::Number(number) => !number.is_f64(),
+        _ => true,
+    }
+}
+
+// Checks the `totals` of a log against its records. A chain rewritten without some records is
+// consistent; the totals show their number.
+
+/// The records since the last `totals`.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// None: not all lines since then are known, or there was no such line.
+    recorded: Option<Recorded>,
+    /// The number of the last line.
+    seq: u64,
+}
+
+impl Counted {
+    /// Counts the next trusted line. Returns the difference if it has totals that differ from the
+    /// count.
+    pub(super) fn line(&mut self, seq: u64, content: Option<&Content>) -> Option<Problem> {
+        if seq != self.seq + 1 {
+            self.doubt();
+        }
+        self.seq = seq;
+        match content? {
+            Content::Record(record) => {
+                self.recorded.iter_mut().for_each(|counted| counted.add(record.event));
+                None
+            }
+            Content::Notice(Notice::Totals(totals)) => {
+                let counted = self.recorded.replace(Recorded::default());
+                let (said, counted) = (totals.recorded?, counted?);
+                (said != counted).then_some(Problem::OtherTotals { said, counted })
+            }
+            // A process counts from its start, and counts no more when it has stopped.
+            Content::Notice(Notice::Started(_)) => {
+                self.recorded = Some(Recorded::default());
+                None
+            }
+            Content::Notice(Notice::Stopped(_)) => {
+                self.doubt();
+                None
+            }
+            Content::Notice(_) => None,
+        }
+    }
+
+    /// A line is missing or changed: it may have been a record.
+    pub(super) const fn doubt(&mut self) {
+        self.recorded = None;
+    }
+}
+
+/// How far the time of a line may be before that of the line before it and mean nothing: lines wait for the disk,
+/// and so do not stand quite in the order of their times.
+const VERIFY_TIME_SLACK: Duration = Duration::from_secs(60);
+
+/// The times read so far.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    last: Option<(At, Timestamp)>,
+    /// The first that went back, with the count of all.
+    note: Option<Note>,
+}
+
+impl Times {
+    /// The time of the next line. Lines wait for the disk, so steps back that are short mean nothing.
+    pub(super) fn line(&mut self, at: &At, seq: u64, time: Timestamp) {
+        let before = self.last.replace((at.clone(), time));
+        let Some((before, time_before)) =
+            before.filter(|(_, it)| time.plus(VERIFY_TIME_SLACK) < *it)
+        else {
+            return;
+        };
+        match &mut self.note {
+            Some(Note { what: Unusual::Backwards { count, .. }, .. }) => *count += 1,
+            _ => {
+                let what = Unusual::Backwards { time, before, time_before, count: 1 };
+                self.note = Some(Note { at: at.clone(), seq: Some(seq), what });
+            }
+        }
+    }
+
+    pub(super) fn end(self) -> Option<Note> {
+        self.note
     }
 }

@@ -14,10 +14,9 @@ use super::*;
 use crate::audit::evidence::{Blob, BlobStore, Body, CaptureRecord, Kind};
 use crate::audit::record::chain::RECORD_SEQ_MAX;
 use crate::audit::{
-    AgentSource, Client, Event, Gap, GapEvent, Profile, Pruned, PrunedEvent, Reason, Record,
-    Robots, RobotsStatus,
+    AgentSource, Client, Content, Event, Gap, GapEvent, Notice, Profile, Pruned, PrunedEvent,
+    Reason, Record, Robots, RobotsStatus, split,
 };
-use crate::audit::{Content, Notice, split};
 use crate::types::sanitize::{digest, hex, sha256_hex};
 use crate::types::timestamp::Timestamp;
 
@@ -581,10 +580,7 @@ fn no_more_faults_are_described_than_one_can_read_and_all_are_counted() {
         *line = line.replace("ExampleBot/1.0", "Other/1.0");
     }
     let faults = Keep::of(lines).faults();
-    assert_eq!(
-        (faults.count, faults.described.len()),
-        (99, crate::audit::limits::FAULTS_DESCRIBED_MAX)
-    );
+    assert_eq!((faults.count, faults.described.len()), (99, crate::audit::FAULTS_DESCRIBED_MAX));
 }
 
 /// Changes one byte of a file; the first fault must name that file. The bytes in the head of a compressed file that

@@ -16,7 +16,7 @@ fn lines_go_when_they_are_old_enough_and_the_log_says_so() {
             let first = segment::list(dir.path()).unwrap().remove(0);
             // Gone since it was listed, perhaps.
             let Ok(mut lines) = first.lines() else { return false };
-            let Ok(segment::Found::Line(line)) = lines.next() else { return false };
+            let Ok(segment::FoundLine::Line(line)) = lines.next() else { return false };
             let age = clock.wall().since(Content::parse(line).unwrap().time());
             first.first_seq == 1 && day < 30 || day >= 30 && age < 30 * DAY
         });
@@ -98,7 +98,7 @@ fn room_taken(dir: &Path) -> u64 {
     let each = entries.map(|entry| {
         if entry.file_type().unwrap().is_dir() {
             room_taken(&entry.path())
-        } else if entry.file_name() == crate::audit::write::reserve::NAME {
+        } else if entry.file_name() == crate::audit::write::active_file::NAME {
             0
         } else {
             entry.metadata().map_or(0, |metadata| metadata.len())
@@ -174,7 +174,7 @@ fn rest_of_chain(dir: &Path) -> Vec<Content> {
     let mut contents: Vec<Content> = Vec::new();
     for segment in segment::list(dir).unwrap() {
         let mut lines = segment.lines().unwrap();
-        while let segment::Found::Line(line) = lines.next().unwrap() {
+        while let segment::FoundLine::Line(line) = lines.next().unwrap() {
             checked_hash(line).unwrap();
             let content = Content::parse(line).unwrap();
             assert!(contents.last().is_none_or(|last| content.seq() == last.seq() + 1));

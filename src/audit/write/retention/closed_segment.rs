@@ -14,10 +14,8 @@ use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::file_error::{at, bytes};
 use crate::audit::evidence::{EvidenceIndex, over};
-use crate::audit::private_file::private;
-use crate::audit::segment::{FILE_NAME, closed_name, is_segment, ours};
+use crate::audit::segment::{FILE_NAME, closed_name, is_segment, ours, private};
 
 /// How hard it is compressed. From level 2 to 6 files become a thirtieth smaller for half as much
 /// CPU time again, which denied requests pay for; at level 1 they are half as large again.
@@ -58,8 +56,8 @@ impl Survey {
     pub fn of(dir: &Path) -> io::Result<Self> {
         let mut survey = Self::default();
         let mut closed: BTreeMap<u64, Files> = BTreeMap::new();
-        for entry in fs::read_dir(dir).map_err(at(dir))? {
-            let entry = entry.map_err(at(dir))?;
+        for entry in fs::read_dir(dir).map_err(at_path(dir))? {
+            let entry = entry.map_err(at_path(dir))?;
             let path = entry.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             match ours(name) {
@@ -138,7 +136,7 @@ impl Closed {
             }
         }
         match (self.has.plain, self.has.packed) {
-            (true, false) => pack(&plain, &packed, is_over).map_err(at(&plain))?,
+            (true, false) => pack(&plain, &packed, is_over).map_err(at_path(&plain))?,
             (true, true) => same_length(&plain, &packed)?,
             _ => return Ok(()),
         }
@@ -152,32 +150,32 @@ impl Closed {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => {
                 self.take_inventory(is_over)
             }
-            read => read.map_err(at(&path)),
+            read => read.map_err(at_path(&path)),
         }
     }
 
     /// Its evidence index when its lines were removed.
     pub fn pruned(&self) -> io::Result<EvidenceIndex> {
         let path = self.file(".pruned");
-        EvidenceIndex::read(&path).map_err(at(&path))
+        EvidenceIndex::read(&path).map_err(at_path(&path))
     }
 
     fn take_inventory(&self, is_over: &dyn Fn() -> bool) -> io::Result<EvidenceIndex> {
         let lines = self.lines();
-        let evidence_index = EvidenceIndex::take(&lines, is_over).map_err(at(&lines))?;
+        let evidence_index = EvidenceIndex::take(&lines, is_over).map_err(at_path(&lines))?;
         self.write_inventory(&evidence_index).map(|()| evidence_index)
     }
 
     fn write_inventory(&self, evidence_index: &EvidenceIndex) -> io::Result<()> {
         let path = self.file(".evidence");
         write_whole(&path, |mut file| file.write_all(evidence_index.to_string().as_bytes()))
-            .map_err(at(&path))
+            .map_err(at_path(&path))
     }
 
     /// Removes its lines; its index stays until the evidence is removed, too.
     pub fn prune(&self) -> io::Result<()> {
         let evidence_index = self.file(".evidence");
-        fs::rename(&evidence_index, self.file(".pruned")).map_err(at(&evidence_index))?;
+        fs::rename(&evidence_index, self.file(".pruned")).map_err(at_path(&evidence_index))?;
         remove(&self.file(".jsonl"))?;
         remove(&self.file(".jsonl.gz"))
     }
@@ -208,10 +206,10 @@ fn pack(plain: &Path, packed: &Path, is_over: &dyn Fn() -> bool) -> io::Result<(
 /// As after a crash between two steps: the compressed file got its name when it was whole, so it
 /// replaces the plain one. A look costs little, and the plain one would be gone for good.
 fn same_length(plain: &Path, packed: &Path) -> io::Result<()> {
-    let expected = fs::metadata(plain).map_err(at(plain))?.len();
-    let packed_file = BufReader::new(File::open(packed).map_err(at(packed))?);
-    let found =
-        io::copy(&mut MultiGzDecoder::new(packed_file), &mut io::sink()).map_err(at(packed))?;
+    let expected = fs::metadata(plain).map_err(at_path(plain))?.len();
+    let packed_file = BufReader::new(File::open(packed).map_err(at_path(packed))?);
+    let found = io::copy(&mut MultiGzDecoder::new(packed_file), &mut io::sink())
+        .map_err(at_path(packed))?;
     if found == expected {
         return Ok(());
     }
@@ -235,7 +233,21 @@ fn write_whole(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::
 
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(at(path)(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(at_path(path)(error)),
         _ => Ok(()),
+    }
+}
+
+/// `error`, with the file it is about.
+pub(super) fn at_path(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// The size of one file; 0 if it is gone.
+pub(super) fn bytes(path: &Path) -> io::Result<u64> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(at_path(path)(error)),
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::events::Events;
-use super::super::keys::AgentKey;
 use super::super::series::Series;
-use super::super::stretches::{Stretch, Stretches};
 use super::super::tally::Tally;
 use super::log::{DAY, HOUR, NOON};
+use crate::audit::read::report::series::{Stretch, Stretches};
+use crate::audit::read::report::tally::AgentKey;
 use crate::audit::{Event, Reason};
 use crate::types::timestamp::Timestamp;
 
