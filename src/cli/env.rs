@@ -7,11 +7,10 @@ use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 
 use super::clients::{self, print};
+use super::environment::NoProxyFlags;
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, ServeFlags};
-use super::no_proxy::NoProxyFlags;
-use super::output;
-use super::users::password;
+use super::{output, users};
 use crate::clients::check_name;
 use crate::config::Settings;
 
@@ -123,7 +122,7 @@ fn credentials(args: &EnvArgs, settings: &Settings) -> Result<Option<String>, Fa
         }
         return Ok(None);
     };
-    let password = password::ask(&format!("Password of {name}: "))?;
+    let password = users::ask_password(&format!("Password of {name}: "))?;
     Ok(Some(password.in_url(name)))
 }
 

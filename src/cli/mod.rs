@@ -16,23 +16,14 @@ mod ephemeral_proxy;
 pub mod exit;
 pub mod flags;
 mod health;
-mod http;
-mod human_duration;
-pub mod known_words;
-pub mod limits;
 pub mod logging;
-mod man;
-mod no_proxy;
 pub mod output;
-mod paint;
 mod redirect;
-mod rlimits;
 mod run;
 mod serve;
 mod store;
 mod temporary_dir;
-mod users;
-mod which;
+pub mod users;
 
 use std::process::ExitCode;
 
@@ -90,7 +81,7 @@ enum Command {
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
     /// Print the manual page
-    Man(man::ManArgs),
+    Man(completions::ManArgs),
 }
 
 /// The whole program. The command line is the process's own.
@@ -125,7 +116,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Store(args) => store::run(args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
-        Command::Man(args) => man::run(args, Cli::command()),
+        Command::Man(args) => completions::run_man(args, Cli::command()),
     }
 }
 

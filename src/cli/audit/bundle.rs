@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::filters;
 use super::progress::Progress;
-use super::time_arg;
 use crate::audit::Head;
 use crate::audit::read::bundle::{self, Lacks, Manifest, ReadError, WriteError};
 use crate::audit::read::verify::{Findings, GivenHead};
@@ -24,7 +24,7 @@ pub fn export(logs: &[Log], filter: &Filter, output: Option<&Path>) -> Result<Ex
         let why = "a bundle is of one log, for each has its own chain: give one --dir at a time";
         return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
     };
-    time_arg::check(filter.since, filter.until)?;
+    filters::check(filter.since, filter.until)?;
     let Some(manifest) = bundle::find(log, filter)? else {
         return Err(anyhow::anyhow!("no line matches, so there is nothing to bundle"))
             .or_exit(Exit::No);

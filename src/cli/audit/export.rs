@@ -7,10 +7,9 @@ use clap::{Args, ValueEnum};
 
 use super::bundle;
 use super::filters::{FilterFlags, ProfileFlag};
-use super::form::{Form, Printer, only_records, record};
+use super::form::{Form, Layout, Printer, only_records, record};
 use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
-use super::table::Layout;
 use crate::audit::ARCHIVE_CAPTURES_MAX;
 use crate::audit::evidence::warc::{Info, Packing};
 use crate::audit::read::Log;

@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::last_line::{LastLine, last_line};
-use super::log_source::LogSourceFlags;
-use super::table::printable;
-use super::witnesses::{Witnesses, head_of, identity};
+use super::form::printable;
+use super::line_selector::{LastLine, last_line};
+use super::log_source::{LogSourceFlags, Witnesses, head_of, identity};
 use crate::audit::read::Log;
 use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure, OrExit};

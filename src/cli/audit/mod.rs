@@ -1,13 +1,11 @@
 //! `courtesy audit`: search, show, verify and export the log of denials.
 
 mod bundle;
-mod csv_row;
 mod export;
 pub mod filters;
 mod form;
 mod head;
-pub mod last_line;
-mod line_selector;
+pub mod line_selector;
 pub mod log_source;
 mod notices;
 pub mod progress;
@@ -16,11 +14,7 @@ mod replay;
 mod report;
 mod search;
 mod show;
-mod sources;
-mod table;
-mod time_arg;
 mod verify;
-mod witnesses;
 
 use clap::{Args, Subcommand};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytesize::ByteSize;
 
 use crate::audit::read::Extent;
-use crate::cli::human_duration::human_duration;
+use crate::cli::output::human_duration;
 use crate::runtime::clock::monotonic;
 
 /// Shorter readings show no progress.

@@ -9,11 +9,9 @@ use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::filters::{FilterFlags, ProfileFlag};
-use super::form::{Form, Printer};
+use super::form::{Form, Layout, Printer};
 use super::log_source::LogSourceFlags;
-use super::search::{Search, Taken};
-use super::sources::Hit;
-use super::table::Layout;
+use super::search::{Hit, Search, Taken};
 use crate::cli::exit::{Exit, Failure};
 
 /// How often a reader that follows the log looks for more.

@@ -15,8 +15,7 @@ use crate::audit::read::Log;
 use crate::audit::read::replay::{Count, Replay, Replayed};
 use crate::audit::{Content, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::known_words::KnownWords;
-use crate::cli::output::Form;
+use crate::cli::output::{Form, KnownWords};
 use crate::config::{ProfileName, recorded_profile};
 use crate::policy::profile::{Profile, VERSION};
 

@@ -12,17 +12,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::filters;
 use super::log_source::LogSourceFlags;
 use super::progress::Progress;
-use super::time_arg;
 use super::verify::{Heads, heads, only_of_one};
-use crate::audit::read;
 use crate::audit::read::filter::{Filter, Place, PlaceError};
 use crate::audit::read::report::{Report, Request, Survey, Verified};
-use crate::audit::read::{Log, Scan, ScanItem};
+use crate::audit::read::{self, Log, Scan, ScanItem};
 use crate::cli::exit::{Exit, Failure, OrExit};
-use crate::cli::output;
-use crate::cli::paint::Paint;
+use crate::cli::output::{self, Paint};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::timestamp::Timestamp;
 
@@ -52,10 +50,10 @@ Exit codes: 0 done · 1 lines were changed or damaged and are left out, or --ver
 2 usage · 69 there is no log · 74 a part of it could not be read, or the output could not be written")]
 pub struct ReportArgs {
     /// From then on: 2h, 7d (ago), yesterday, 2026-11-20, '2026-11-20 12:44' (UTC), 2026-11-20T12:00:00+01:00
-    #[arg(long, value_name = "TIME", value_parser = time_arg::since)]
+    #[arg(long, value_name = "TIME", value_parser = filters::since)]
     since: Option<Timestamp>,
     /// Until then; of a day, to its end (today and yesterday, too)
-    #[arg(long, value_name = "TIME", value_parser = time_arg::until)]
+    #[arg(long, value_name = "TIME", value_parser = filters::until)]
     until: Option<Timestamp>,
     /// Only an origin (https://example.com), a host (example.com), or hosts (*.example.com); may be
     /// repeated
@@ -106,7 +104,7 @@ impl Wanted {
 
 /// Runs `courtesy audit report`.
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
-    time_arg::check(args.since, args.until)?;
+    filters::check(args.since, args.until)?;
     let filter = Filter {
         since: args.since,
         until: args.until,

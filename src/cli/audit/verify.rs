@@ -1,28 +1,30 @@
 //! `courtesy audit verify`: verifies the log and its evidence.
 
 mod findings;
-mod heads;
 mod published;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::bundle;
-use super::log_source::LogSourceFlags;
+use super::form::printable;
+use super::log_source::{LogSourceFlags, Witnesses};
 use super::progress::Progress;
-use super::table::printable;
-use super::witnesses::Witnesses;
+use crate::audit::Head;
 use crate::audit::read::Log;
 use crate::audit::read::bundle::is_bundle;
 use crate::audit::read::verify::{Findings, GivenHead, verify};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
+use crate::clients::password::NAMED_LIST_BYTES_MAX;
+use crate::runtime::files;
+use crate::types::LogId;
 use findings::{object, text};
-pub use heads::{Heads, heads};
 use published::witnessed;
 
 /// The arguments of `courtesy audit verify`.
@@ -208,4 +210,59 @@ fn check_each(args: &VerifyArgs, logs: &[Log], against: &Against) -> Result<Exit
         (true, true) if !is_held => Exit::Unavailable,
         (true, true) => Exit::Done,
     })
+}
+
+/// The value of one `--head`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heads(pub Vec<GivenHead>);
+
+/// Parses `SEQ:HASH`, or reads a file with such heads. In a file, `log:ID` in the same line names the log.
+///
+/// # Errors
+///
+/// What is wrong with the text or the file.
+pub fn heads(text: &str) -> Result<Heads, String> {
+    if let Some(head) = head(text) {
+        return Ok(Heads(vec![head]));
+    }
+    let file = files::read_text(Path::new(text), NAMED_LIST_BYTES_MAX).map_err(|error| {
+        format!("neither SEQ:HASH (as in 12:9f86d0…, 64 digits) nor a file: {error}")
+    })?;
+    let heads: Vec<GivenHead> = match read_head(&file) {
+        Some(head) => vec![head],
+        None => file.lines().flat_map(of_line).collect(),
+    };
+    if heads.is_empty() {
+        Err("there is no SEQ:HASH in that file".into())
+    } else {
+        Ok(Heads(heads))
+    }
+}
+
+/// Those of a line of text, or the one of a line of JSON.
+fn of_line(line: &str) -> Vec<GivenHead> {
+    let log = line.split_whitespace().find_map(|word| LogId::parse(word.strip_prefix("log:")?));
+    let words = line.split_whitespace().filter_map(head).map(|head| head.of_log(log));
+    words.chain(read_head(line)).collect()
+}
+
+/// As `courtesy audit head --format json` prints it.
+fn read_head(text: &str) -> Option<GivenHead> {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(flatten)]
+        head: Head,
+        #[serde(default)]
+        log: Option<LogId>,
+    }
+    let Named { head, log } = serde_json::from_str(text).ok()?;
+    Some(GivenHead::published(head).of_log(log))
+}
+
+/// `SEQ:HASH`.
+fn head(text: &str) -> Option<GivenHead> {
+    let (seq, hash) = text.split_once(':')?;
+    let hash = hash.to_ascii_lowercase();
+    crate::types::sanitize::digest(&hash)?;
+    Some(GivenHead::published(Head { hash, seq: seq.parse().ok()? }))
 }

@@ -1,27 +1,19 @@
 //! `courtesy check`: whether robots.txt allows an agent to fetch a URL, and by which line of which
 //! file. For people on the terminal, for scripts by exit code, for programs as JSON Lines.
 
-mod agent;
 mod answer;
 mod args;
 mod batch;
-mod explain;
-mod feed;
-mod given;
-mod json_bytes;
 mod list;
-mod offline;
 mod online;
-mod ordered;
-mod pace;
-mod query;
+mod stream;
 
 use std::io::{self, BufWriter};
 
 use super::exit::{Exit, Failure};
-use agent::Agent;
+use args::Agent;
 pub use args::CheckArgs;
-use query::{Defaults, LazyOnline};
+use online::{Defaults, LazyOnline};
 
 /// Runs `courtesy check`.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
@@ -30,7 +22,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         agent: args.agent.as_deref().map_or_else(Agent::ours, |agent| Agent::new(agent, None)),
         profile: args.profile,
         configured_profile: settings.robots.profile,
-        pace: pace::OperatorPace {
+        pace: answer::OperatorPace {
             delay_max: settings.pace.max_crawl_delay,
             delay: settings.pace.delay,
             exempted: None,

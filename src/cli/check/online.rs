@@ -2,25 +2,28 @@
 //! the result is the proxy's.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use lru::LruCache;
+use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
 
-use super::agent::{Agent, AgentKind};
-use super::answer::{Answer, Outcome, Robots, Ruling, printable};
-use super::pace::{OperatorPace, Pace};
+use super::answer::{Answer, OperatorPace, Outcome, Pace, Robots, Ruling, printable};
+use super::args::{Agent, AgentKind};
 use crate::audit::Record;
 use crate::cli::exit::Failure;
 use crate::clients::Client;
 use crate::config::{ProfileName, Settings};
-use crate::policy::decision::decide;
+use crate::policy::decision::{by_rules, decide};
 use crate::policy::profile::Profile;
 use crate::policy::state::Policy;
-use crate::proxy::{Mode, Rules};
+use crate::proxy::{Https, Mode, Rules};
+use crate::robots::{Dialect, RobotsTxt, path_of_url};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server;
 use crate::store::{OriginRobots, Store};
@@ -217,4 +220,90 @@ impl Question {
     fn robots_unknown(&self) -> Robots {
         Robots { url: self.origin.robots_url(), ..Robots::default() }
     }
+}
+
+/// The defaults of a query.
+pub struct Defaults {
+    pub agent: Agent,
+    /// As given by --profile: takes precedence over settings for an agent or an origin.
+    pub profile: Option<ProfileName>,
+    pub configured_profile: ProfileName,
+    /// The pace at any origin.
+    pub pace: OperatorPace,
+    /// Which origins are tunnelled.
+    pub https: Https,
+}
+
+/// Created when the first file has to be fetched: offline queries need neither network nor CA
+/// certificates.
+pub struct LazyOnline {
+    settings: Settings,
+    online: OnceCell<Online>,
+}
+
+impl LazyOnline {
+    /// For these settings; nothing is started yet.
+    pub const fn new(settings: Settings) -> Self {
+        Self { settings, online: OnceCell::new() }
+    }
+
+    /// The value, made at the first call.
+    pub fn get(&self) -> Result<&Online, Failure> {
+        if self.online.get().is_none() {
+            let _ = self.online.set(Online::new(&self.settings)?);
+        }
+        Ok(self.online.get().expect("it has just been set"))
+    }
+}
+
+// Queries about a given robots.txt: no network, and the decision of the file by its dialect's
+// matcher, without what a proxy adds to it.
+
+/// The number of parsed files that are kept. Queries about one file usually follow each other.
+const FILES_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("it is not zero");
+
+/// The bytes that the parsed files may take; the one in use counts too, but is never dropped.
+const BYTES_MAX: usize = 64 << 20;
+
+/// Parsed files by content and dialect.
+pub struct Library {
+    files: LruCache<([u8; 32], Dialect), Arc<RobotsTxt>>,
+    bytes: usize,
+}
+
+impl Library {
+    /// A library without files.
+    pub fn new() -> Self {
+        Self { files: LruCache::new(FILES_MAX), bytes: 0 }
+    }
+
+    /// The file as the matcher of `profile` reads it.
+    pub fn read(&mut self, body: &[u8], profile: ProfileName) -> Arc<RobotsTxt> {
+        let dialect = dialect(profile);
+        let key = (Sha256::digest(body).into(), dialect);
+        if let Some(known) = self.files.get(&key) {
+            return Arc::clone(known);
+        }
+        let read = Arc::new(RobotsTxt::parse(body, &key.1));
+        self.bytes += read.weight();
+        if let Some((_, gone)) = self.files.push(key, Arc::clone(&read)) {
+            self.bytes -= gone.weight();
+        }
+        while self.bytes > BYTES_MAX {
+            let Some((_, gone)) = self.files.pop_lru() else { break };
+            self.bytes -= gone.weight();
+        }
+        read
+    }
+}
+
+/// Without the size limit, which is for fetching: a given file is judged as it is.
+fn dialect(profile: ProfileName) -> Dialect {
+    let profile = Profile::named(profile.as_str()).expect("the names are those of the table");
+    profile.dialect.of_matcher()
+}
+
+/// The decision of the file for a URL, or for a path and query.
+pub fn ruling(rules: &RobotsTxt, token: Option<&str>, url: &[u8]) -> Ruling {
+    Ruling::of(&by_rules(rules, token, &path_of_url(url)))
 }

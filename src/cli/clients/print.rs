@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::php;
 use super::setup::{ClientSetup, reachable, text};
+use super::trust_files;
 use super::variables::{Variable, names, variables};
 
 /// For `eval "$(…)"` in bash, zsh and every other shell like sh. The semicolons keep it
@@ -46,7 +46,7 @@ pub fn docker(setup: &ClientSetup) -> String {
     if reachable(setup.proxy).ip().is_loopback() {
         words.push("--network host".to_owned());
     }
-    if let Some(dir) = php::own(&setup.php_scan_dir).as_deref().and_then(Path::parent) {
+    if let Some(dir) = trust_files::own(&setup.php_scan_dir).as_deref().and_then(Path::parent) {
         // Under its own path, so that the variables say the same inside and outside.
         let volume = format!("{0}:{0}:ro", text(dir));
         words.push(format!("--volume {}", posix_quoted(&volume)));

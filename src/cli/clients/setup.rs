@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use crate::cli::no_proxy;
+use crate::cli::environment;
 
 /// The proxy that clients are to use, and the authorities that they are to trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct ClientSetup {
     /// The client's `NAME:PASSWORD`, encoded for a URL.
     pub credentials: Option<String>,
     /// Hosts that clients contact directly.
-    pub no_proxy: no_proxy::NoProxy,
+    pub no_proxy: environment::NoProxy,
     /// `None` when HTTPS is not intercepted: there is no new authority to trust.
     pub trust: Option<TrustFiles>,
     /// Java options that are set already; those for the proxy follow them.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::setup::{ClientSetup, TrustFiles};
 use super::variables::variables;
-use crate::cli::no_proxy;
+use crate::cli::environment;
 
 pub fn setup(proxy: &str) -> ClientSetup {
     let file = |name: &str| PathBuf::from("/state/clients").join(name);
@@ -17,7 +17,7 @@ pub fn setup(proxy: &str) -> ClientSetup {
     ClientSetup {
         credentials: None,
         proxy: proxy.parse().unwrap(),
-        no_proxy: no_proxy::NoProxy::default(),
+        no_proxy: environment::NoProxy::default(),
         trust: Some(trust),
         java_options: String::new(),
         php_scan_dir: ":/state/clients/php".into(),

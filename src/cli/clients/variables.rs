@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::java;
+use Kind::{Authority, Bundle, JavaOptions, NoProxy, PhpScanDir, Proxy, Wgetrc, Yes};
+
 use super::setup::{ClientSetup, TrustFiles, reachable, text};
+use super::trust_files;
 
 /// An environment variable to set.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -26,8 +28,6 @@ enum Kind {
     JavaOptions,
     PhpScanDir,
 }
-
-use Kind::{Authority, Bundle, JavaOptions, NoProxy, PhpScanDir, Proxy, Wgetrc, Yes};
 
 /// Each variable with its kind and the clients that honour it. Proxy variables stand in both cases:
 /// which one a client reads, and which wins, differs between clients.
@@ -127,7 +127,7 @@ fn java_options(setup: &ClientSetup) -> String {
     ];
     if let Some(store) = setup.trust.as_ref().and_then(|trust| trust.java.as_deref()) {
         options.push(format!("-Djavax.net.ssl.trustStore={}", text(store)));
-        options.push(format!("-Djavax.net.ssl.trustStorePassword={}", java::PASSWORD));
+        options.push(format!("-Djavax.net.ssl.trustStorePassword={}", trust_files::PASSWORD));
     }
     let ours = options.iter().map(|option| java_word(option)).collect::<Vec<_>>().join(" ");
     format!("{} {ours}", setup.java_options).trim_start().to_owned()

@@ -1,10 +1,6 @@
 //! `courtesy demo`: runs the real proxy with scripted sites on loopback, and reports what it does with
 //! a crawler's requests. Needs no network and leaves no files.
 
-mod cluster;
-mod crawler;
-mod origin;
-mod outage;
 mod pace;
 mod report;
 mod scenes;
@@ -16,7 +12,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::exit::{Exit, Failure};
-use super::paint::Paint;
+use super::output::Paint;
 use report::{Form, Report};
 use stage::Stage;
 
@@ -60,8 +56,8 @@ fn play(stage: &mut Stage<impl Write>) -> io::Result<bool> {
     pace::asks_for_time(stage)?;
     pace::has_had_enough(stage)?;
     pace::page_with_pictures(stage)?;
-    cluster::play(stage)?;
-    outage::play(stage)?;
+    pace::play_cluster(stage)?;
+    scenes::play_outage(stage)?;
     record(stage)?;
     stage.report.summary()
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::cli::paint::Paint;
+use crate::cli::output::Paint;
 
 /// The width of the report in columns.
 const WIDTH: usize = 88;

@@ -1,23 +1,23 @@
 //! The proxy of the demo, on a free port, with a clock that can be moved and a state directory of its
 //! own; and the names of the demo's sites.
 
-use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::crawler::{self, Answer};
-use super::origin::{Origin, Reply};
 use super::report::Report;
 use crate::audit::StartMode;
 use crate::audit::read::{Log, Scan, ScanItem};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::temporary_dir::{Purpose, TemporaryDir};
 use crate::config::{Roots, Settings};
-use crate::runtime::clock::{Clock, ManualClock, SystemClock};
+use crate::runtime::clock::{Clock, ManualClock, SystemClock, monotonic};
+use crate::runtime::lock::Lock;
 use crate::server::{Listeners, Server, build};
 
 /// The crawler of the demo, where it matters which.
@@ -126,7 +126,7 @@ impl<W: Write> Stage<W> {
 
     /// Sends one request through the proxy, without reporting it.
     pub fn get(&mut self, origin: &Origin, path: &str, user_agent: &str) -> io::Result<Answer> {
-        let answer = crawler::get(self.proxy, &origin.url(path), user_agent)?;
+        let answer = get(self.proxy, &origin.url(path), user_agent)?;
         self.denied += usize::from(answer.status == 403);
         Ok(answer)
     }
@@ -185,4 +185,197 @@ fn audit_line(record: &Value) -> String {
         record["rule"]["line"].as_u64().map(|line| format!(" · line {line}")).unwrap_or_default();
     let (reason, seq) = (word(&record["reason"]), &record["seq"]);
     format!("audit record {seq}: {} · {reason}{line}{version}", word(&record["event"]))
+}
+
+// A scripted origin on loopback: some paths have a scripted response, any other is a page. It counts
+// the requests for each path, to show which never reached it. Its threads end with the process.
+
+/// The response of an origin to a path.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    status: &'static str,
+    fields: String,
+    body: Vec<u8>,
+    delay: Duration,
+}
+
+impl Reply {
+    /// A response with this status line and body, and no headers.
+    pub fn new(status: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, fields: String::new(), body: body.into(), delay: Duration::ZERO }
+    }
+
+    /// A robots.txt.
+    pub fn rules(body: impl Into<Vec<u8>>) -> Self {
+        Self::new("200 OK", body).with("Content-Type", "text/plain")
+    }
+
+    /// A 503.
+    pub fn unavailable() -> Self {
+        Self::new("503 Service Unavailable", "come back later\n")
+    }
+
+    /// A redirect to the URL `to`.
+    pub fn redirect(status: &'static str, to: &str) -> Self {
+        Self::new(status, "").with("Location", to)
+    }
+
+    /// The same with one more header.
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.fields += &format!("{name}: {value}\r\n");
+        self
+    }
+
+    /// The same, sent after `delay`.
+    pub const fn after(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let Self { status, fields, body, .. } = self;
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        [head.as_bytes(), body].concat()
+    }
+}
+
+/// A scripted site on a port of loopback.
+pub struct Origin {
+    pub name: &'static str,
+    pub address: SocketAddr,
+    script: Arc<Lock<Script>>,
+}
+
+#[derive(Default)]
+struct Script {
+    replies: HashMap<String, Reply>,
+    asked: HashMap<String, u32>,
+    /// When its pages were requested, and which.
+    arrivals: Vec<(Instant, String)>,
+}
+
+impl Origin {
+    /// Begins to listen, with `robots` as its robots.txt.
+    pub fn start(name: &'static str, robots: Reply) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let origin = Self { name, address: listener.local_addr()?, script: Arc::default() };
+        origin.answers("/robots.txt", robots);
+        let script = Arc::clone(&origin.script);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let script = Arc::clone(&script);
+                std::thread::spawn(move || serve(stream, &script));
+            }
+        });
+        Ok(origin)
+    }
+
+    /// From now on.
+    pub fn answers(&self, path: &str, reply: Reply) {
+        self.script.lock().replies.insert(path.to_owned(), reply);
+    }
+
+    /// The URL of `path` at this site.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// When its pages were requested, in order.
+    pub fn arrivals(&self) -> Vec<Instant> {
+        self.arrivals_below("/")
+    }
+
+    /// When those of its pages were requested whose paths begin so, in order.
+    pub fn arrivals_below(&self, path: &str) -> Vec<Instant> {
+        let script = self.script.lock();
+        let below = script.arrivals.iter().filter(|(_, page)| page.starts_with(path));
+        below.map(|(at, _)| *at).collect()
+    }
+
+    /// How often it has been asked for `path`.
+    pub fn asked(&self, path: &str) -> u32 {
+        self.script.lock().asked.get(path).copied().unwrap_or(0)
+    }
+}
+
+fn serve(mut stream: TcpStream, script: &Lock<Script>) -> io::Result<()> {
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    let request_line = lines.next().transpose()?.unwrap_or_default();
+    while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
+    let path = request_line.split(' ').nth(1).unwrap_or_default();
+    let now = monotonic();
+    let reply = {
+        let mut script = script.lock();
+        if path != "/robots.txt" {
+            script.arrivals.push((now, path.to_owned()));
+        }
+        *script.asked.entry(path.to_owned()).or_default() += 1;
+        let page = || Reply::new("200 OK", "a page\n");
+        script.replies.get(path).cloned().unwrap_or_else(page)
+    };
+    std::thread::sleep(reply.delay);
+    stream.write_all(&reply.bytes())
+}
+
+// A minimal crawler: one GET through a proxy, read to its end. Like most crawlers it ignores
+// robots.txt.
+
+/// No response of the demo takes longer, even on a slow machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A response, as a crawler reads it.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+/// Asks `proxy` for `url` as `user_agent`.
+pub fn get(proxy: SocketAddr, url: &str, user_agent: &str) -> io::Result<Answer> {
+    get_with(proxy, url, user_agent, "")
+}
+
+/// The same with other fields, each with its line end.
+pub fn get_with(
+    proxy: SocketAddr,
+    url: &str,
+    user_agent: &str,
+    fields: &str,
+) -> io::Result<Answer> {
+    let mut stream = TcpStream::connect(proxy)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let authority = url.split('/').nth(2).unwrap_or_default();
+    write!(
+        stream,
+        "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {user_agent}\r\n{fields}Connection: close\r\n\r\n"
+    )?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes)?;
+    Answer::read(bytes).ok_or_else(|| io::Error::other("the proxy's answer is no HTTP"))
+}
+
+impl Answer {
+    fn read(mut bytes: Vec<u8>) -> Option<Self> {
+        let end = memchr::memmem::find(&bytes, b"\r\n\r\n")?;
+        let body = bytes.split_off(end + 4);
+        let head = String::from_utf8(bytes).ok()?;
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        Some(Self { status, head, body })
+    }
+
+    /// The value of the first header of this name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let fields = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        fields.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+    }
+
+    /// The explanation of a refusal (RFC 9457), empty where there is none.
+    pub fn problem(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
 }

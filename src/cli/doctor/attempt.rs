@@ -10,13 +10,11 @@ use tokio::time::timeout;
 
 use super::super::clients::{self, Variable};
 use super::super::exit::Failure;
-use super::super::human_duration::human_duration;
-use super::super::no_proxy::NoProxy;
-use super::super::which;
 use super::clients::{CLIENTS, Client, FILES, SCRATCH};
 use super::finding::Finding;
-use super::site::DISALLOWED;
-use super::trial::Trial;
+use super::trial::{DISALLOWED, Trial};
+use crate::cli::environment::{self, NoProxy};
+use crate::cli::output::human_duration;
 use crate::config::Settings;
 use crate::pace::PaceMode;
 use crate::types::origin::Scheme;
@@ -92,7 +90,8 @@ impl Attempt<'_> {
 
     /// The program, if it is there with all that it needs.
     async fn program(&self) -> Option<PathBuf> {
-        let program = self.client.programs.iter().find_map(|program| which::find(program))?;
+        let program =
+            self.client.programs.iter().find_map(|program| environment::find_program(program))?;
         let probe = self.client.probe.iter().map(ToString::to_string);
         let probed = self.run(&program, probe).await.ok()?;
         probed.status.success().then_some(program)

@@ -1,12 +1,17 @@
 //! The shared engine: whether it can be reached, does all that is asked of it, and keeps what it
 //! has.
 
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use super::super::engine_client::EngineClient;
-use super::super::exit::Failure;
+use rustix::process::geteuid;
+
 use super::finding::Finding;
+use crate::cli::engine_client::EngineClient;
+use crate::cli::exit::Failure;
+use crate::cli::redirect::{Rules, TABLE, exempt_uids, has_ipv6, table};
 use crate::config::Settings;
+use crate::egress::ParentAddress;
 use crate::engine::{Engine, Error, ErrorKind, Status};
 
 /// The offset of clocks from which on `courtesy doctor` asks for a remedy, as the alert does.
@@ -145,10 +150,128 @@ const fn remedy(kind: ErrorKind) -> &'static str {
     }
 }
 
+/// How long a parent may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Variables by which other programs find a proxy, and this one does not.
+const VARIABLES: [&str; 6] =
+    ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+
+/// Whether each parent can be connected to; empty without one. `is_set` tells the variables that
+/// are set.
+pub fn parents(settings: &Settings, is_set: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let egress = &settings.egress;
+    if let Err(error) = egress.parents() {
+        let remedy = "write NAME:PASSWORD into it, readable by its owner and group only";
+        return vec![Finding::bad("parent proxy", error.to_string(), remedy)];
+    }
+    let named = egress.parents.iter().filter_map(|rule| rule.parent.as_ref());
+    let mut addresses: Vec<&ParentAddress> = Vec::new();
+    for address in egress.parent.iter().chain(named) {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    let ignored = VARIABLES.into_iter().find(|name| is_set(name));
+    addresses.into_iter().map(|address| parent(address, ignored)).collect()
+}
+
+fn parent(address: &ParentAddress, ignored: Option<&str>) -> Finding {
+    let subject = format!("parent proxy {address}");
+    match connect(address) {
+        Ok(()) => {
+            let mut said = "accepts connections".to_owned();
+            if let Some(name) = ignored {
+                said.push_str(&format!("\nnote: {name} is set, and means nothing to courtesy"));
+            }
+            Finding::well(subject, said)
+        }
+        Err(error) => {
+            let remedy = "check egress.parent, and that the parent runs";
+            Finding::bad(subject, format!("cannot be connected to: {error}"), remedy)
+        }
+    }
+}
+
+fn connect(address: &ParentAddress) -> std::io::Result<()> {
+    let mut failed = None;
+    for at in (address.host(), address.port()).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&at, CONNECT_TIMEOUT) {
+            Ok(_) => return Ok(()),
+            Err(error) => failed = Some(error),
+        }
+    }
+    Err(failed.unwrap_or_else(|| std::io::ErrorKind::NotFound.into()))
+}
+
+/// The ports by which crawlers reach sites without another being named.
+const PORTS: [u16; 2] = [80, 443];
+
+/// Whether the rules hold that `courtesy redirect apply` makes; empty without a transparent listener.
+pub fn redirect(settings: &Settings) -> Vec<Finding> {
+    let listeners = &settings.listen.transparent;
+    let Some(first) = listeners.first() else { return Vec::new() };
+    let table = table().map_err(|failure| format!("{:#}", failure.error));
+    let mut findings = rules(first.port(), table, geteuid().as_raw());
+    findings.extend(without_listener(listeners, first.port(), has_ipv6()));
+    findings
+}
+
+/// What the `table` of nftables says, or why it cannot be read, to a process of user `uid`.
+fn rules(port: u16, table: Result<Option<String>, String>, uid: u32) -> Vec<Finding> {
+    const SUBJECT: &str = "redirect rules";
+    const REMEDY: &str = "as root: courtesy redirect apply --uid UID-OF-THE-PROXY";
+    let table = match table {
+        Err(error) => return vec![Finding::untried(SUBJECT, error)],
+        Ok(None) => {
+            let said = format!("there is no table {TABLE}: nothing leads to listen.transparent");
+            return vec![Finding::bad(SUBJECT, said, REMEDY)];
+        }
+        Ok(Some(table)) => table,
+    };
+    let exempt: Vec<_> = exempt_uids(&table).collect();
+    let proxy = exempt.first().copied().unwrap_or(u32::MAX);
+    let wanted = Rules { uid: proxy, ports: PORTS.into(), to: port, except: Vec::new() };
+    let missing = match &exempt[..] {
+        [] => vec!["no user is exempt: the proxy's own connections would be a loop".to_owned()],
+        _ => wanted.missing_in(&table),
+    };
+    if !missing.is_empty() {
+        return vec![Finding::bad(SUBJECT, missing.join("\n"), REMEDY)];
+    }
+    let said = format!("ports 80 and 443 lead to port {port}, but those of uid {proxy}");
+    let mut findings = vec![Finding::well(SUBJECT, said)];
+    if exempt.contains(&uid) {
+        let said = format!("this is one of uid {uid}, which is exempt: it bypasses the proxy");
+        let remedy = "run the proxy as a user of its own, and crawlers as others";
+        findings.push(Finding::known("crawlers of this user", said, remedy));
+    }
+    findings
+}
+
+/// A version of IP whose redirected connections are refused, because no transparent listener of it
+/// is set.
+fn without_listener(listeners: &[SocketAddr], port: u16, has_ipv6: bool) -> Option<Finding> {
+    let listens = |is_v6: bool| {
+        let is_one = |it: &&SocketAddr| it.port() == port && it.is_ipv6() == is_v6;
+        listeners.iter().any(|it| is_one(&it))
+    };
+    let (family, address) = match (listens(false), listens(true) || !has_ipv6) {
+        (true, true) => return None,
+        (false, _) => ("IPv4", format!("127.0.0.1:{port}")),
+        (true, false) => ("IPv6", format!("[::1]:{port}")),
+    };
+    let said = format!("none at port {port} for {family}: its redirected connections are refused");
+    let remedy = format!("add \"{address}\" to listen.transparent");
+    Some(Finding::bad("transparent listeners", said, remedy))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State;
+    use std::net::TcpListener;
+
     use super::*;
+    use crate::cli::doctor::finding::State;
 
     #[test]
     fn a_server_that_is_too_old_and_one_that_may_forget_are_named() {
@@ -173,5 +296,67 @@ mod tests {
         let far = at(3_000_000);
         assert_eq!(far.detail, "the server's is 3000 ms ahead of this machine's");
         assert_eq!(far.state, State::Bad);
+    }
+
+    #[test]
+    fn each_parent_is_tried_once() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let open = format!("socks5h://{}", listener.local_addr().unwrap());
+        let mut settings = Settings::default();
+        assert!(parents(&settings, |_| true).is_empty());
+        settings.egress.parent = Some(open.parse().unwrap());
+        settings.egress.parents = ["a.example=direct".to_owned(), format!("b.example={open}")]
+            .map(|rule| rule.parse().unwrap())
+            .to_vec();
+        let found = parents(&settings, |name| name == "HTTP_PROXY");
+        let [finding] = &found[..] else { panic!("{}", found.len()) };
+        let said = finding.to_string();
+        assert!(said.contains("accepts connections") && said.contains("HTTP_PROXY"), "{said}");
+        drop(listener);
+        let said = parents(&settings, |_| false)[0].to_string();
+        assert!(said.contains("cannot be connected to"), "{said}");
+    }
+
+    fn applied() -> String {
+        Rules { uid: 65532, ports: PORTS.into(), to: 3130, except: Vec::new() }.script()
+    }
+
+    #[test]
+    fn rules_are_held_against_those_that_apply_makes() {
+        let one_version = applied().replace("tcp dport", "meta nfproto ipv4 tcp dport");
+        let no_exemption = applied().replace("meta skuid 65532 return", "");
+        for (table, expected, words) in [
+            (Ok(Some(applied())), State::Well, "but those of uid 65532"),
+            (Ok(None), State::Bad, "there is no table inet courtesy"),
+            (Ok(Some(one_version)), State::Bad, "for IPv4 only"),
+            (Ok(Some(no_exemption)), State::Bad, "loop"),
+            (Ok(Some(applied().replace(":3130", ":3131"))), State::Bad, "not redirected"),
+            (Err("nft: Operation not permitted".into()), State::Untried, "not permitted"),
+        ] {
+            let found = rules(3130, table, 1000);
+            let [finding] = &found[..] else { panic!("{found:?}") };
+            assert_eq!(finding.state, expected, "{finding}");
+            assert!(finding.detail.contains(words), "{finding}");
+        }
+    }
+
+    #[test]
+    fn a_crawler_of_the_proxys_user_is_warned_of() {
+        let found = rules(3130, Ok(Some(applied())), 65532);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[1].state, State::Known);
+        assert!(found[1].detail.contains("bypasses the proxy"), "{}", found[1]);
+    }
+
+    #[test]
+    fn each_version_of_ip_needs_a_listener() {
+        let [v4, v6] = ["127.0.0.1:3130", "[::1]:3130"].map(|it| it.parse().unwrap());
+        let lacks = |listeners: &[SocketAddr], has_ipv6| {
+            without_listener(listeners, 3130, has_ipv6).map(|it| it.remedy.unwrap_or_default())
+        };
+        assert_eq!(lacks(&[v4, v6], true), None);
+        assert_eq!(lacks(&[v4], false), None);
+        assert_eq!(lacks(&[v4], true).unwrap(), "add \"[::1]:3130\" to listen.transparent");
+        assert_eq!(lacks(&[v6], true).unwrap(), "add \"127.0.0.1:3130\" to listen.transparent");
     }
 }

@@ -6,11 +6,7 @@ mod attempt;
 mod clients;
 mod engine;
 mod finding;
-mod kept;
 mod machine;
-mod parents;
-mod redirect;
-mod site;
 mod trial;
 
 use clap::Args;
@@ -65,15 +61,15 @@ fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failur
         if let Some(finding) = machine::users(&settings) {
             report.add(finding)?;
         }
-        for finding in parents::parents(&settings, environment::is_set) {
+        for finding in engine::parents(&settings, environment::is_set) {
             report.add(finding)?;
         }
-        for finding in redirect::redirect(&settings) {
+        for finding in engine::redirect(&settings) {
             report.add(finding)?;
         }
         report.add(machine::state_dir(&settings))?;
-        report.add(kept::records(&settings))?;
-        report.add(kept::store(&settings))?;
+        report.add(machine::check_records(&settings))?;
+        report.add(machine::check_store(&settings))?;
         for finding in engine::engine(&settings) {
             report.add(finding)?;
         }

@@ -14,9 +14,11 @@ use tokio::process::{Child, Command};
 use tokio::runtime::{EnterGuard, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::super::exit::{Exit, Failure};
-use super::super::rlimits::Rlimits;
 use super::direct_connections::{DirectConnections, Watch};
+use super::sealed::refused_connections::Report;
+use crate::cli::environment::Rlimits;
+use crate::cli::ephemeral_proxy::ProxyReport;
+use crate::cli::exit::{Exit, Failure};
 
 /// Exit code of a shell for a command that cannot be executed.
 pub const NOT_EXECUTABLE: u8 = 126;
@@ -139,4 +141,14 @@ fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// A run that has ended.
+pub struct RunOutcome {
+    /// The exit code of the command, and its connections that bypassed the proxy; or why it did not
+    /// run.
+    pub ended: Result<(u8, DirectConnections), Failure>,
+    pub report: ProxyReport,
+    /// What a sealed run adds.
+    pub sealed: Option<Report>,
 }

@@ -9,10 +9,10 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use super::super::ephemeral_proxy::ProxyReport;
-use super::super::no_proxy::NoProxy;
 use super::direct_connections::DirectConnections;
 use super::sealed::refused_connections::{RefusedConnections, Report};
 use crate::audit::Reason;
+use crate::cli::environment::NoProxy;
 use crate::pace::{Counts, WaitReason};
 use crate::proxy::limits::ORIGINS_COUNTED_MAX;
 

@@ -1,12 +1,7 @@
 //! `courtesy serve`: runs the proxy until a signal stops it.
 
-mod args;
-mod file_watch;
 mod reload;
-mod replicas;
-mod service_manager;
 mod signals;
-mod sockets;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -14,10 +9,10 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::environment;
+use super::environment::{self, Rlimits};
 use super::exit::{Exit, Failure, OrExit};
+pub use super::flags::ServeArgs;
 use super::logging::{self, Level};
-use super::rlimits::Rlimits;
 use crate::admin::control::{self, Socket};
 use crate::admin::{Admin, Listener, RunFile, parts};
 use crate::audit::{CloseError, ReloadTrigger, StartMode};
@@ -26,11 +21,8 @@ use crate::proxy::RedirectKind;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{self, Components, Listeners, Server, build_prepared, prepare};
 use crate::types::timestamp::Timestamp;
-pub use args::ServeArgs;
-use file_watch::FileWatch;
-use reload::{Reloader, log_ca};
-use signals::{SignalAction, Signals};
-use sockets::Sockets;
+use reload::{FileWatch, Reloader, log_ca};
+use signals::{SignalAction, Signals, Sockets};
 
 /// Runs `courtesy serve`.
 pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
@@ -59,8 +51,8 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     // From the first connection on, a signal drains.
     signals.note_serving();
     let server = start_server(listeners, &components)?;
-    let watchdog = runtime.spawn(service_manager::watchdog(server.liveness()));
-    service_manager::ready();
+    let watchdog = runtime.spawn(signals::watchdog(server.liveness()));
+    signals::notify_ready();
     let (clock, components, waiting) = (&*clock, &components, Vec::new());
     let reloader =
         Reloader { args, overrides, clock, components, server: &server, level, watch, waiting };
@@ -102,7 +94,7 @@ fn log_start(settings: &Settings, components: &Components) {
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = components.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
     );
-    replicas::warn_without_engine(settings);
+    warn_without_engine(settings);
 }
 
 /// Starts the admin listener and the control socket, without which the proxy serves, too.
@@ -142,7 +134,7 @@ fn drain(
         "{signal}: finishing the requests under way, at most {:?}",
         components.settings().limits.drain_timeout
     );
-    service_manager::stopping();
+    signals::notify_stopping();
     admin.note_draining();
     let deadline = server.stop();
     components.lifecycle.stopped(signal);
@@ -216,4 +208,67 @@ fn write_run_file(settings: &Settings, admin: Option<SocketAddr>) -> Option<cont
             );
         })
         .ok()
+}
+
+/// The letters of the random parts of names (`rand.SafeEncodeString` of Kubernetes).
+const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Of the part that all pods of a Deployment have in common: a number of 32 bits, encoded.
+const HASH_BYTES: std::ops::RangeInclusive<usize> = 6..=10;
+/// Of the part that differs.
+const RANDOM_BYTES: usize = 5;
+
+/// Warns in the log where a pod looks replicated and no engine is set: each proxy would have a pace
+/// of its own.
+pub fn warn_without_engine(settings: &Settings) {
+    let is_set = settings.engine.url.is_some() || settings.engine.url_file.is_some();
+    if is_set || !environment::is_set("KUBERNETES_SERVICE_HOST") {
+        return;
+    }
+    if let Some(host) = environment::variable("HOSTNAME").filter(|host| is_of_several(host)) {
+        warn!(
+            host,
+            "this pod looks like one of several, and no shared engine is set (engine.url): each \
+             keeps a pace of its own, so a site gets as many times the pace as there are pods"
+        );
+    }
+}
+
+/// Whether a host is named as a pod of a Deployment (`NAME-HASH-RANDOM`) or of a StatefulSet
+/// (`NAME-NUMBER`).
+fn is_of_several(host: &str) -> bool {
+    let is_random = |part: &str| part.bytes().all(|byte| LETTERS.contains(&byte));
+    let mut parts = host.rsplit('-');
+    let (Some(last), Some(before)) = (parts.next(), parts.next()) else { return false };
+    let is_ordinal = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+    let is_of_deployment = parts.next().is_some()
+        && last.len() == RANDOM_BYTES
+        && is_random(last)
+        && HASH_BYTES.contains(&before.len())
+        && is_random(before);
+    !before.is_empty() && (is_ordinal || is_of_deployment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_of_deployments_and_stateful_sets_are_named_so() {
+        for (host, is_so) in [
+            ("courtesy-6d4cf56db6-x7k2p", true),
+            ("my-crawler-7f9c8b5d4-zq4wv", true),
+            ("courtesy-0", true),
+            ("courtesy-12", true),
+            // Of a DaemonSet or a Job, or of no pod.
+            ("courtesy-x7k2p", false),
+            ("courtesy", false),
+            ("web-server-eu", false),
+            ("a-b-c", false),
+            ("-0", false),
+            ("0", false),
+            ("", false),
+        ] {
+            assert_eq!(is_of_several(host), is_so, "{host}");
+        }
+    }
 }

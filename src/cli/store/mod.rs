@@ -1,26 +1,28 @@
 //! `courtesy store`: what is known of origins, from the proxy that runs with this state directory
 //! or, if none does, from its file.
 
-mod get;
-mod holder;
-mod origin_arg;
 mod shown;
-mod stats;
 
 use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
 
 use super::exit::{Exit, Failure};
 use super::flags::StateFlags;
-use super::output::print;
-use crate::admin::control::{ControlError, Question};
+use super::output::{Form, Paint, human_duration, print};
+use crate::admin::control::{ControlError, End, Question, Tell, answer_question, ask_control};
+use crate::audit::parse_time;
+use crate::pace::hold::Cause;
+use crate::runtime::clock::{Clock, SystemClock};
 use crate::store::Report;
-use crate::types::origin::Origin;
-use holder::Holder;
-use origin_arg::origin;
+use crate::store::disk::{FILE_NAME, Offline, OpenError, Stats};
+use crate::types::origin::{Origin, Scheme, split_url};
+use crate::types::timestamp::Timestamp;
 pub use shown::size;
-use shown::{Shown, say_broken};
+use shown::{Attempt, File, Hold, OfAgent, OfEngine, Pace, Shown, State, say_broken};
 
 /// The arguments of `courtesy store`.
 #[derive(Args, Debug)]
@@ -40,9 +42,9 @@ pub struct StoreArgs {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Tell how much the store has
-    Stats(stats::StatsArgs),
+    Stats(StatsArgs),
     /// Tell what is known of an origin
-    Get(get::GetArgs),
+    Get(GetArgs),
     /// Forget an origin: its robots.txt is fetched again at the next request
     Forget(OriginArgs),
     /// Print what is kept of each origin, one line of JSON for each
@@ -82,8 +84,8 @@ struct PlainArgs {
 /// Runs `courtesy store`.
 pub fn run(args: StoreArgs) -> Result<Exit, Failure> {
     match args.command {
-        Command::Stats(args) => stats::run(&args),
-        Command::Get(args) => get::run(&args),
+        Command::Stats(args) => run_stats(&args),
+        Command::Get(args) => run_get(&args),
         Command::Forget(args) => forget(&args),
         Command::Export(args) => export(&args),
         Command::Compact(args) => compact(&args),
@@ -128,4 +130,319 @@ fn compact(args: &PlainArgs) -> Result<Exit, Failure> {
     let (before, after) = Holder::of(&args.config)?.compact()?;
     print(format!("{} before, {} now.\n", shown::size(before), shown::size(after)))?;
     Ok(Exit::Done)
+}
+
+/// The arguments of `courtesy store get`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy store get https://example.com
+  courtesy store get --format json http://example.com:8080 | jq '.states[].next_try'
+
+A running proxy that shares an engine also says what that knows, and how many proxies are there.
+Ends with 1 when nothing is known of the origin. What its robots.txt says to a crawler is for
+courtesy check.")]
+pub struct GetArgs {
+    /// Scheme, host and, if it is not the scheme's own, port: https://example.com
+    #[arg(value_parser = origin)]
+    origin: Origin,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+    #[command(flatten)]
+    config: StateFlags,
+}
+
+/// Runs `courtesy store get`.
+pub fn run_get(args: &GetArgs) -> Result<Exit, Failure> {
+    let origin = args.origin.to_string();
+    let report = Holder::of(&args.config)?.one(&Question::StoreGet { origin: origin.clone() })?;
+    match (report.map(Shown::of), args.format) {
+        (None, Form::Json) => print("null\n")?,
+        (None, Form::Text) => print(format!("Nothing is known of {origin}.\n"))?,
+        (Some(shown), Form::Json) => {
+            print(serde_json::to_string_pretty(&shown).expect("words and numbers") + "\n")?;
+            return Ok(Exit::Done);
+        }
+        (Some(shown), Form::Text) => {
+            print(get_text(&shown, SystemClock.wall(), Paint::for_stdout()))?;
+            return Ok(Exit::Done);
+        }
+    }
+    Ok(Exit::No)
+}
+
+fn get_text(shown: &Shown, now: Timestamp, paint: Paint) -> String {
+    let mut lines = vec![paint.strong(&shown.origin)];
+    let asked_as = shown.asked_as.iter();
+    lines.extend(asked_as.map(|name| format!("as {}, for it alone", paint.strong(name))));
+    lines.extend(shown.states.iter().flat_map(|state| of_state(state, now, paint)));
+    lines.extend(shown.file.iter().flat_map(|file| of_file(file, now)));
+    lines.extend(shown.failed.iter().flat_map(|failed| of_failure(failed, now)));
+    lines.extend(shown.pace.iter().flat_map(of_pace));
+    lines.extend(shown.engine.iter().flat_map(|engine| of_engine(engine, now)));
+    lines.extend(shown.agents.iter().flat_map(|agent| of_agent(agent, now, paint)));
+    if shown.others_ask {
+        lines.push(
+            "  any other agent is asked for, or the common copy, before it goes by that".into(),
+        );
+    }
+    lines.join("\n") + "\n"
+}
+
+fn of_state(state: &State, now: Timestamp, paint: Paint) -> Vec<String> {
+    let word = match state.state.as_str() {
+        "rules" => paint.good("rules"),
+        "unavailable" => paint.good("no robots.txt"),
+        "unreachable" => paint.bad("unreachable"),
+        other => paint.doubtful(other),
+    };
+    let mut lines = vec![format!("{word}, since {}", when(&state.since, now))];
+    if state.failures > 0 {
+        let copy = if state.copy { "the last good copy is kept" } else { "there is no copy" };
+        let tries = if state.failures == 1 { "try" } else { "tries" };
+        lines.push(format!("{} failed {tries}; {copy}", state.failures));
+    }
+    lines.push(format!("asked again {}", when(&state.next_try, now)));
+    let changed = state.settings.iter().map(|(name, value)| format!("with {name} = {value}"));
+    lines.extend(changed);
+    block(&state.profile, lines)
+}
+
+fn of_file(file: &File, now: Timestamp) -> Vec<String> {
+    let lines = file.lines.map(|count| format!("{count} lines, ")).unwrap_or_default();
+    let cut = if file.cut { ", the beginning of a longer one" } else { "" };
+    let page = if file.page { ", a page and no robots.txt" } else { "" };
+    let redirects = match file.redirects {
+        0 => String::new(),
+        1 => ", after 1 redirect".into(),
+        count => format!(", after {count} redirects"),
+    };
+    let mut lines = vec![
+        format!("{lines}{}{cut}{page}", size(file.bytes)),
+        format!("sha256 {}", file.sha256),
+        format!("{}, status {}{redirects}", file.url, file.status),
+        format!("fetched {}", when(&file.fetched_at, now)),
+    ];
+    if file.confirmed_at != file.fetched_at {
+        lines.push(format!("still so {}", when(&file.confirmed_at, now)));
+    }
+    block("file", lines)
+}
+
+fn of_failure(failed: &Attempt, now: Timestamp) -> Vec<String> {
+    block("last try", vec![failed.why.clone(), failed.url.clone(), when(&failed.at, now)])
+}
+
+fn of_pace(pace: &Pace) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(pace.hold.as_ref().map(of_hold));
+    lines.extend((pace.next_ms > 0).then(|| format!("next start in {}", seconds(pace.next_ms))));
+    lines.extend((pace.waiting > 0).then(|| format!("{} requests wait", pace.waiting)));
+    block("pace", lines)
+}
+
+fn of_hold(hold: &Hold) -> String {
+    let why = match hold.cause {
+        Cause::RetryAfter => format!("it answered {} with Retry-After", hold.status),
+        Cause::RateLimit => "its quota is exhausted (RateLimit)".into(),
+        Cause::BackOff => format!("it failed, or answered {}", hold.status),
+    };
+    format!("nothing starts for {}: {why}", seconds(hold.rest_ms))
+}
+
+fn seconds(millis: u64) -> String {
+    human_duration(Duration::from_millis(millis))
+}
+
+/// What the proxies of the engine know, in fewer words: most of it stands above as well.
+fn of_engine(engine: &OfEngine, now: Timestamp) -> Vec<String> {
+    if let Some(fault) = &engine.fault {
+        return block("engine", vec![format!("away: {fault}")]);
+    }
+    let mut lines = Vec::new();
+    lines.extend(engine.states.iter().map(|state| {
+        let next_try = when(&state.next_try, now);
+        format!("{} ({}), asked again {next_try}", state.state, state.profile)
+    }));
+    lines.extend(engine.file.iter().map(|file| {
+        format!("file sha256 {}, still so {}", file.sha256, when(&file.confirmed_at, now))
+    }));
+    lines.extend(
+        engine.failed.iter().map(|it| format!("last try: {}, {}", it.why, when(&it.at, now))),
+    );
+    if lines.is_empty() {
+        lines.push("nothing is shared of it".to_owned());
+    }
+    lines.extend(engine.hold.as_ref().map(of_hold));
+    lines.push(match engine.proxies {
+        1 => "1 proxy sends requests there".to_owned(),
+        proxies => format!("{proxies} proxies send requests there"),
+    });
+    block("engine", lines)
+}
+
+fn of_agent(agent: &OfAgent, now: Timestamp, paint: Paint) -> Vec<String> {
+    let mut lines = vec![format!("as {}, for it alone", paint.strong(&agent.asked_as))];
+    lines.extend(agent.states.iter().flat_map(|state| of_state(state, now, paint)));
+    lines.extend(agent.file.iter().flat_map(|file| of_file(file, now)));
+    lines.extend(agent.answer.iter().flat_map(|failed| of_failure(failed, now)));
+    lines
+}
+
+/// A label and its value.
+fn block(name: &str, lines: Vec<String>) -> Vec<String> {
+    let names = std::iter::once(name).chain(std::iter::repeat(""));
+    names.zip(lines).map(|(name, line)| format!("  {name:<12} {line}")).collect()
+}
+
+/// To the second, with the distance from now.
+fn when(time: &str, now: Timestamp) -> String {
+    let date = time.split('.').next().unwrap_or(time);
+    match parse_time(time) {
+        Some(moment) if moment > now => {
+            format!("{date}Z, in {}", human_duration(now.until(moment)))
+        }
+        Some(moment) => format!("{date}Z, {} ago", human_duration(now.since(moment))),
+        None => time.to_owned(),
+    }
+}
+
+/// The arguments of `courtesy store stats`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy store stats
+  courtesy store stats --format json | jq .states")]
+pub struct StatsArgs {
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+    #[command(flatten)]
+    config: StateFlags,
+}
+
+/// Runs `courtesy store stats`.
+pub fn run_stats(args: &StatsArgs) -> Result<Exit, Failure> {
+    let stats: Option<Stats> = Holder::of(&args.config)?.one(&Question::StoreStats)?;
+    let Some(stats) = stats else { return Ok(Exit::No) };
+    match args.format {
+        Form::Json => {
+            print(serde_json::to_string_pretty(&stats).expect("words and numbers") + "\n")?
+        }
+        Form::Text => {
+            print(stats_text(&stats))?;
+            say_broken(stats.broken);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn stats_text(stats: &Stats) -> String {
+    let states: Vec<_> =
+        stats.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let states = if states.is_empty() { "none".into() } else { states.join(" · ") };
+    format!(
+        "origins      {}\nstates       {states}\nfiles        {}, with captures\nkept         {}\n\
+         on disk      {}\nversion      {}\n",
+        stats.entries,
+        stats.blobs,
+        size(stats.bytes),
+        size(stats.file_bytes),
+        stats.schema
+    )
+}
+
+/// An origin in its usual notation.
+pub fn origin(text: &str) -> Result<Origin, String> {
+    match split_url(text.as_bytes()) {
+        Ok((origin, rest)) if *rest == *b"/" => Ok(origin),
+        Ok((origin, _)) => Err(format!("an origin ends after host and port: write {origin}")),
+        Err(error) => match Origin::from_authority(Scheme::Https, text) {
+            Ok(origin) => Err(format!("the scheme is missing: write {origin}, or http://…")),
+            Err(_) => Err(error.to_string()),
+        },
+    }
+}
+
+/// The proxy that uses the store or, without one, the file of the store itself.
+pub struct Holder {
+    state_dir: PathBuf,
+}
+
+impl Holder {
+    /// The holder of the store in the configured state directory.
+    pub fn of(config: &StateFlags) -> Result<Self, Failure> {
+        Ok(Self { state_dir: config.load()?.settings.state_dir })
+    }
+
+    /// Passes on each item of the response.
+    pub fn ask(&self, question: &Question, tell: Tell<'_>) -> Result<End, ControlError> {
+        match ask_control(&self.state_dir, question, tell)? {
+            Some(end) => Ok(end),
+            None => match self.open() {
+                Ok(file) => answer_question(question, &file, tell),
+                Err(OpenError::Locked(path)) => Err(ControlError::Silent(path)),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
+    /// The only item of the response, if there is one.
+    pub fn one<T: DeserializeOwned>(&self, question: &Question) -> Result<Option<T>, ControlError> {
+        let mut items = Vec::new();
+        self.ask(question, &mut |item| {
+            items.push(item);
+            Ok(())
+        })?;
+        Ok(items.pop().map(serde_json::from_value).transpose()?)
+    }
+
+    /// Bytes of the file before and after.
+    pub fn compact(&self) -> Result<(u64, u64), Failure> {
+        let mut file = self.open().map_err(|error| match error {
+            OpenError::Locked(path) => Failure {
+                exit: Exit::Unavailable,
+                error: anyhow::anyhow!(
+                    "a running proxy uses {}: stop it first. It compacts the file itself when it starts, if \
+                     that is worth it",
+                    path.display()
+                ),
+            },
+            error => error.into(),
+        })?;
+        Ok(file.compact()?)
+    }
+
+    fn open(&self) -> Result<Offline, OpenError> {
+        Offline::open(&self.state_dir.join(FILE_NAME))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_written_out() {
+        assert_eq!(origin("https://Example.com").unwrap().to_string(), "https://example.com");
+        assert_eq!(
+            origin("http://example.com:8080/").unwrap().to_string(),
+            "http://example.com:8080"
+        );
+        for (text, message) in [
+            ("example.com", "the scheme is missing: write https://example.com, or http://…"),
+            (
+                "example.com:8443",
+                "the scheme is missing: write https://example.com:8443, or http://…",
+            ),
+            (
+                "https://example.com/a",
+                "an origin ends after host and port: write https://example.com",
+            ),
+            ("a b", "the URL is not absolute: it must begin with http:// or https://"),
+        ] {
+            assert_eq!(origin(text).unwrap_err(), message, "{text}");
+        }
+    }
 }

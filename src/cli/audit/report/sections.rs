@@ -1,5 +1,8 @@
 //! The sections of a report, for text and HTML: these only lay them out.
 
+mod section;
+mod whole;
+
 use std::time::Duration;
 
 use super::words::{capital, day, fraction, minute, number, plural, status};
@@ -7,21 +10,12 @@ use crate::audit::read::report::{
     ClientKey, ExemptionStatus, ExemptionUse, NodeKey, PacedKey, PacedLine, PacedTotals,
     ProfileKey, Report,
 };
-use crate::cli::audit::time_arg::print_until;
-use crate::cli::human_duration::{human_duration, seconds};
-
-mod ranked;
-mod section;
-mod table;
-mod whole;
-
-use ranked::{Ranked, forwarded, forwarded_by_agent};
-pub use ranked::{column, shown};
-pub use section::Section;
+use crate::cli::audit::filters::print_until;
+use crate::cli::output::{human_duration, seconds};
+pub use section::{Column, Kind, Line, Section, Table};
 use section::{agent, foot, origin};
-pub use table::{Column, Kind, Line, Table};
-pub use whole::warning;
-use whole::{decided, missing};
+use whole::{Ranked, decided, forwarded, forwarded_by_agent, missing};
+pub use whole::{column, shown, warning};
 
 /// The facts at the top, each number with its name.
 pub fn facts(report: &Report) -> Vec<(String, String)> {

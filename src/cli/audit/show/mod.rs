@@ -1,7 +1,5 @@
 //! `courtesy audit show`: one record in words, with its robots.txt and capture.
 
-mod capture;
-mod chain;
 mod file;
 mod words;
 
@@ -10,18 +8,15 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::form;
+use super::form::{self, Layout, printable};
 use super::log_source::LogSourceFlags;
 use super::notices;
-use super::search::{Search, Taken};
-use super::sources::Hit;
-use super::table::{Layout, printable};
+use super::search::{Hit, Search, Taken};
 use crate::audit::evidence::{BlobStore, Found, Kind};
 use crate::audit::read::{ChainCheck, Filter, Log};
 use crate::audit::{Content, Event, Notice, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::output::{Form, print};
-use crate::cli::paint::Paint;
+use crate::cli::output::{Form, Paint, print};
 
 /// The arguments of `courtesy audit show`.
 #[derive(Args, Debug)]
@@ -172,10 +167,13 @@ fn show_notice(args: &ShowArgs, notice: &Notice, line: &[u8], log: Log) -> Resul
     print(match args.format {
         Form::Json => {
             let notice: Value = serde_json::from_slice(line).unwrap_or_default();
-            format!("{:#}\n", json!({ "notice": notice, "chain": check.as_ref().map(chain::json) }))
+            format!(
+                "{:#}\n",
+                json!({ "notice": notice, "chain": check.as_ref().map(file::chain_json) })
+            )
         }
         Form::Text => {
-            let warnings = chain::warnings(check.as_ref(), Paint::for_stdout());
+            let warnings = file::chain_warnings(check.as_ref(), Paint::for_stdout());
             let (word, time, text) =
                 (notice.word(), print_time(notice.time()), notices::words(notice));
             format!("{warnings}{word}  {time}\n  {}\n", printable(&text))
@@ -207,26 +205,26 @@ fn show(args: &ShowArgs, line: &[u8], log: Log) -> Result<bool, Failure> {
         Form::Json => format!("{:#}\n", evidence.json(line, check.as_ref())),
         Form::Text => {
             let paint = Paint::for_stdout();
-            let mut text = chain::warnings(check.as_ref(), paint);
+            let mut text = file::chain_warnings(check.as_ref(), paint);
             text.push_str(&words::of(&record, hash, check.as_ref(), paint));
             text.push_str(
                 &evidence
                     .file
                     .as_ref()
-                    .map(|found| file::of(found, &record, args.all, paint))
+                    .map(|found| file::file_text(found, &record, args.all, paint))
                     .unwrap_or_default(),
             );
             text.push_str(
                 &evidence
                     .capture
                     .as_ref()
-                    .map(|found| capture::of("how it came", found, paint))
+                    .map(|found| file::capture_text("how it came", found, paint))
                     .unwrap_or_default(),
             );
             let failed = evidence.failed_capture.as_ref();
             text.push_str(
                 &failed
-                    .map(|found| capture::of("the last attempt, which failed", found, paint))
+                    .map(|found| file::capture_text("the last attempt, which failed", found, paint))
                     .unwrap_or_default(),
             );
             text
@@ -270,7 +268,7 @@ impl Evidence {
         };
         json!({
             "record": value(line),
-            "chain": check.map(chain::json),
+            "chain": check.map(file::chain_json),
             "file": file,
             "capture": parsed(&self.capture),
             "failed_capture": parsed(&self.failed_capture),

@@ -4,14 +4,14 @@ use crate::audit::read::ChainCheck;
 use crate::audit::{
     AgentSource, Event, Reason, Record, Robots, RobotsStatus, Rule, print_time, read_as_clause,
 };
-use crate::cli::audit::table::printable;
-use crate::cli::paint::Paint;
+use crate::cli::audit::form::printable;
+use crate::cli::output::Paint;
 
 /// The headline, why, and the fields; each line with its end.
 pub fn of(record: &Record, hash: &str, check: Option<&ChainCheck>, paint: Paint) -> String {
     let mut text = headline(record, paint);
     text.push_str(&format!("  {}\n\n", printable(&why(record))));
-    let chain = check.map(|check| ("chain", super::chain::words(check).to_owned()));
+    let chain = check.map(|check| ("chain", super::file::chain_words(check).to_owned()));
     for (name, value) in fields(record, hash).into_iter().chain(chain) {
         text.push_str(&format!(
             "  {}  {}\n",

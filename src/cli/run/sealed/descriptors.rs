@@ -2,10 +2,18 @@
 //! connected with, by a directory the mounts of the machine, by a namespace or process another one, by a
 //! file of the kernel the memory of a process or a setting of the machine.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::{fs, io};
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
+    set_no_new_privs,
+};
 
 /// Kinds without a file that stay: they reach nothing by themselves.
 const HARMLESS: [&str; 6] = [
@@ -98,6 +106,93 @@ pub fn replace_standard_of_the_kernel() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What the first process of the namespace of processes needs: mounts, the network, and to give up
+/// the rest.
+const NEEDED: [CapabilitySet; 5] = [
+    CapabilitySet::SYS_ADMIN,
+    CapabilitySet::NET_ADMIN,
+    CapabilitySet::NET_RAW,
+    CapabilitySet::NET_BIND_SERVICE,
+    CapabilitySet::SETPCAP,
+];
+
+/// Lets a program that this process executes have the rights over the namespaces: an ordinary user
+/// would lose them (capabilities(7), ambient).
+pub fn keep_over_exec() -> io::Result<()> {
+    let mut sets = capabilities(None)?;
+    sets.inheritable = NEEDED.into_iter().collect();
+    set_capabilities(None, sets)?;
+    for capability in NEEDED {
+        configure_capability_in_ambient_set(capability, true)?;
+    }
+    Ok(())
+}
+
+/// Gives up all rights over the namespaces, so that neither this process nor what it starts can
+/// change them.
+pub fn give_up() -> io::Result<()> {
+    for capability in CapabilitySet::all().iter() {
+        // EINVAL: an older kernel does not know it.
+        match remove_capability_from_bounding_set(capability) {
+            Err(error) if error != rustix::io::Errno::INVAL => return Err(error.into()),
+            _ => {}
+        }
+    }
+    clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    set_no_new_privs(true)?;
+    Ok(())
+}
+
+// Namespaces of its own for this process (namespaces(7)): users, network, mounts, IPC and host
+// name.
+
+/// Moves this process, which has one thread, into new namespaces, and its children into one of
+/// processes if `processes`. User and group stay what they are
+/// (user_namespaces(7)); the rights over the namespaces last until a program is executed.
+///
+/// # Errors
+///
+/// The step that the system refuses, as text.
+pub fn enter_namespaces(processes: bool) -> Result<(), String> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let flags = CloneFlags::CLONE_NEWUSER
+        | CloneFlags::CLONE_NEWNET
+        | CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWUTS;
+    let flags = if processes { flags | CloneFlags::CLONE_NEWPID } else { flags };
+    unshare(flags).map_err(|error| format!("namespaces: {}", io::Error::from(error)))?;
+    write("setgroups", "deny")?;
+    write("uid_map", &format!("{user} {user} 1"))?;
+    write("gid_map", &format!("{group} {group} 1"))?;
+    // What is mounted from here on is seen by no other process.
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).map_err(|error| format!("mounts: {error}"))
+}
+
+fn write(file: &str, text: &str) -> Result<(), String> {
+    fs::write(format!("/proc/self/{file}"), text).map_err(|error| format!("{file}: {error}"))
+}
+
+/// Why the system refuses namespaces, and what helps; by the settings that are known to.
+pub fn why_refused() -> &'static str {
+    let is =
+        |file: &str, value: &str| fs::read_to_string(file).is_ok_and(|text| text.trim() == value);
+    if is("/proc/sys/user/max_user_namespaces", "0") {
+        "user.max_user_namespaces is 0: set it to a thousand or more (sysctl)"
+    } else if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {
+        "kernel.unprivileged_userns_clone is 0: set it to 1 (sysctl)"
+    } else if is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+        "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1): \
+         allow them for this program with a profile"
+    } else {
+        "a seccomp filter refuses it, as in most containers: allow unshare and mount there \
+         (--security-opt), or let the network redirect the crawler (courtesy redirect)"
+    }
 }
 
 #[cfg(test)]

@@ -12,67 +12,50 @@
 mod channel;
 mod covered;
 mod descriptors;
-mod firefox;
-mod flags;
-mod init;
-mod messages;
 mod mounts;
-mod namespaces;
 mod network;
-mod nss;
-mod ports;
 mod reach;
 pub mod refused_connections;
-mod relay_record;
-mod rights;
 pub mod seal;
 mod sealed_process;
-mod signals;
-mod sockets;
-mod steps;
-mod supervise;
 mod trust;
-mod unix_relay;
 
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
 
+use clap::Args;
 use rustix::process::geteuid;
 use tracing::warn;
 
-use super::super::clients::{self, ClientSetup};
-use super::super::environment;
-use super::super::ephemeral_proxy::EphemeralProxy;
-use super::super::exit::{Exit, Failure, OrExit};
-use super::super::rlimits::Rlimits;
-use super::super::temporary_dir::{Purpose, TemporaryDir};
-use super::child::{NOT_EXECUTABLE, NOT_FOUND, code};
-use super::outcome::RunOutcome;
+use super::child::{NOT_EXECUTABLE, NOT_FOUND, RunOutcome, code};
+use crate::cli::clients::{self, ClientSetup};
+use crate::cli::environment::{self, Rlimits};
+use crate::cli::ephemeral_proxy::EphemeralProxy;
+use crate::cli::exit::{Exit, Failure, OrExit};
+use crate::cli::temporary_dir::{Purpose, TemporaryDir};
 use crate::config::Settings;
 use crate::name_server::{NameServer, VirtualAddresses};
 use crate::proxy::RedirectKind;
 use crate::runtime::lock::Lock;
 use crate::server::Listeners;
+use channel::{NotExecuted, Release};
 use covered::Kept;
-pub use flags::SealedFlags;
-use messages::{NotExecuted, Release};
 use mounts::Mount;
-use ports::SERVED_PORTS;
-use reach::Relay;
-use refused_connections::{RefusedConnections, Report};
-use relay_record::RelayRecords;
+use network::{SERVED_PORTS, served_ports};
+use reach::{Reach, Relay, Service};
+use refused_connections::{RefusedConnections, RelayRecords, Report};
+use seal::ALLOCATOR;
 use sealed_process::SealedProcess;
-use steps::ALLOCATOR;
 
 /// Runs the command sealed, with a proxy of its own.
 pub fn run(
     (flags, command): (&SealedFlags, &[OsString]),
-    no_proxy: super::super::no_proxy::NoProxy,
+    no_proxy: crate::cli::environment::NoProxy,
     (mut settings, records): (Settings, &Path),
     rlimits: &Rlimits,
 ) -> Result<RunOutcome, Failure> {
@@ -95,7 +78,8 @@ pub fn run(
     names.start(udp, tcp)?;
     sealed.take_reach().into_iter().try_for_each(|listener| relay.start(listener))?;
     let packets = sealed.watch(&refused, &virtual_addresses)?;
-    let reached = unix_relay::start(&relay, &flags.sockets(), files.path()).or_exit(Exit::Usage)?;
+    let reached =
+        reach::start_unix_relay(&relay, &flags.sockets(), files.path()).or_exit(Exit::Usage)?;
     drop(entered);
     let (setup, _clients) = clients::set_up_for_command(proxy.address, no_proxy, &settings)?;
     let ended = match sealed.release(&release(&setup, files.path(), flags, reached)?)? {
@@ -188,7 +172,7 @@ fn mounts_of(
     reached: Vec<Mount>,
 ) -> io::Result<Vec<Mount>> {
     let names = dir.join("resolv.conf");
-    fs::write(&names, format!("nameserver {}\n", sockets::NAME_SERVER))?;
+    fs::write(&names, format!("nameserver {}\n", network::NAME_SERVER))?;
     let target = Path::new("/etc/resolv.conf").canonicalize().map_err(|error| {
         io::Error::new(error.kind(), format!("/etc/resolv.conf is not there: {error}"))
     })?;
@@ -197,8 +181,8 @@ fn mounts_of(
     if let Some(trust) = &setup.trust {
         mounts.extend(trust::mounts(trust, dir)?);
         let authorities = trust::one_by_one(trust, dir)?;
-        mounts.extend(nss::mounts(&authorities, dir));
-        mounts.extend(firefox::mounts(&authorities, dir));
+        mounts.extend(trust::nss_mounts(&authorities, dir));
+        mounts.extend(trust::firefox_mounts(&authorities, dir));
         own.extend(trust.authority.parent().map(Path::to_owned));
     }
     mounts.extend(reached);
@@ -217,4 +201,94 @@ fn not_started(program: &OsString, failed: &NotExecuted) -> Failure {
     };
     let error = anyhow::anyhow!("cannot run {}: {}", program.to_string_lossy(), failed.words);
     Failure { exit, error }
+}
+
+/// The flags of sealed runs.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SealedFlags {
+    /// Give the command a network in which there is nothing but the proxy, so that nothing bypasses
+    /// it
+    #[arg(long)]
+    pub sealed: bool,
+    /// Ports to serve inside, besides 80, 443, 8080 and 8443; -8080 leaves one out
+    #[arg(
+        long,
+        value_name = "PORTS",
+        requires = "sealed",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    ports: Vec<i32>,
+    /// A service outside that the command may reach, as in db.example:5432 or
+    /// /run/postgresql/.s.PGSQL.5432; each connection is recorded (may be repeated)
+    #[arg(long, value_name = "HOST:PORT|PATH", requires = "sealed")]
+    reach: Vec<Reach>,
+    /// A socket that is not hidden from the command, for services that take descriptors, such as
+    /// D-Bus; nothing is recorded (may be repeated)
+    #[arg(long, value_name = "PATH", requires = "sealed")]
+    pub keep_socket: Vec<PathBuf>,
+}
+
+impl SealedFlags {
+    /// The served ports, in the order of their numbers.
+    pub fn served(&self) -> Result<Vec<u16>, Failure> {
+        served_ports(&self.ports, &self.services())
+    }
+
+    /// The hosts and ports of `--reach`.
+    pub fn services(&self) -> Vec<Service> {
+        let services = self.reach.iter().filter_map(|it| match it {
+            Reach::Service(service) => Some(service.clone()),
+            Reach::Socket(_) => None,
+        });
+        services.collect()
+    }
+
+    /// The Unix sockets of `--reach`.
+    pub fn sockets(&self) -> Vec<PathBuf> {
+        let sockets = self.reach.iter().filter_map(|it| match it {
+            Reach::Service(_) => None,
+            Reach::Socket(path) => Some(path.clone()),
+        });
+        sockets.collect()
+    }
+
+    /// The ports of `--reach`, each once.
+    pub fn reached(&self) -> Vec<u16> {
+        let mut ports: Vec<_> = self.services().iter().map(|service| service.port).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(ports: &[i32], reach: &[&str]) -> SealedFlags {
+        let reach = reach.iter().map(|it| it.parse().unwrap()).collect();
+        SealedFlags { ports: ports.to_vec(), reach, ..SealedFlags::default() }
+    }
+
+    #[test]
+    fn ports_are_added_and_left_out() {
+        for (ports, expected) in [
+            (&[][..], Some(vec![80, 443, 8080, 8443])),
+            (&[8000, -8080], Some(vec![80, 443, 8000, 8443])),
+            (&[80, 80], Some(vec![80, 443, 8080, 8443])),
+            (&[0], None),
+            (&[65536], None),
+        ] {
+            assert_eq!(flags(ports, &[]).served().ok(), expected, "{ports:?}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_served_or_reached() {
+        let services = ["db.example:8080", "db.example:5432", "other.example:5432"];
+        assert!(flags(&[], &services).served().is_err());
+        assert!(flags(&[-8080], &services).served().is_ok());
+        assert_eq!(flags(&[], &services).reached(), [5432, 8080]);
+    }
 }

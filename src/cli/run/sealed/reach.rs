@@ -1,18 +1,20 @@
 //! Services outside that the command may reach (`--reach`): connections to exactly these hosts and
 //! ports are relayed, past the policy for pages.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::path::PathBuf;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::copy_bidirectional;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{info, warn};
 
-use super::refused_connections::RefusedConnections;
-use super::relay_record::{self, RelayRecords};
+use super::mounts::Mount;
+use super::refused_connections::{self, NO_ADDRESS, RefusedConnections, RelayRecords, ServiceName};
 use crate::name_server::VirtualAddresses;
 use crate::runtime::lock::Lock;
 use crate::types::origin::{Host, Origin, Scheme};
@@ -96,7 +98,11 @@ impl Relay {
     }
 
     /// Counts and records a connection that was made; whether it may go on.
-    pub async fn count(&self, service: &relay_record::Service<'_>, client: IpAddr) -> bool {
+    pub async fn count(
+        &self,
+        service: &refused_connections::ServiceName<'_>,
+        client: IpAddr,
+    ) -> bool {
         self.relayed.fetch_add(1, Ordering::Relaxed);
         self.records.record(service, client).await
     }
@@ -134,7 +140,7 @@ impl Relay {
         let name = host.to_string();
         match TcpStream::connect((name.trim_matches(['[', ']']), *port)).await {
             Ok(mut server) => {
-                let recorded = relay_record::Service::Tcp(&name, *port);
+                let recorded = refused_connections::ServiceName::Tcp(&name, *port);
                 if !self.count(&recorded, peer).await {
                     return;
                 }
@@ -178,6 +184,64 @@ fn named_by(
         is_host && service.port == destination.port()
     };
     services.iter().find(is).map(|(service, _)| service)
+}
+
+// Unix sockets outside that the command may reach (`--reach PATH`). In the place of each the command
+// sees a socket of the proxy, which relays bytes and no descriptors: none of another network gets in.
+
+/// Serves a socket in `dir` for each of `paths`, in tasks of the current runtime; where each is to be
+/// mounted.
+///
+/// # Errors
+///
+/// A path does not exist, or its socket cannot be made.
+pub fn start_unix_relay(
+    relay: &Arc<Relay>,
+    paths: &[PathBuf],
+    dir: &Path,
+) -> io::Result<Vec<Mount>> {
+    let serve = |(number, path): (usize, &PathBuf)| {
+        let named = |error| io::Error::other(format!("--reach {}: {error}", path.display()));
+        let target = path.canonicalize().map_err(named)?;
+        let source = dir.join(format!("reach-{number}"));
+        let listener = UnixListener::bind(&source).map_err(named)?;
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        tokio::spawn(serve(Arc::clone(relay), listener, target.clone()));
+        Ok(Mount { source, target })
+    };
+    paths.iter().enumerate().map(serve).collect()
+}
+
+async fn serve(relay: Arc<Relay>, listener: tokio::net::UnixListener, path: PathBuf) {
+    let path: Arc<Path> = path.into();
+    loop {
+        let Some(permit) = relay.permit().await else { return };
+        let Ok((client, _)) = listener.accept().await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let (relay, path) = (Arc::clone(&relay), Arc::clone(&path));
+        tokio::spawn(async move {
+            relay_to(&relay, client, &path).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn relay_to(relay: &Relay, mut client: UnixStream, path: &Path) {
+    let shown = path.display().to_string();
+    match UnixStream::connect(path).await {
+        Ok(mut server) => {
+            if !relay.count(&ServiceName::Unix(&shown), NO_ADDRESS).await {
+                return;
+            }
+            info!("relayed to {shown} (--reach)");
+            // An error is the end of one side.
+            let _ = copy_bidirectional(&mut client, &mut server).await;
+        }
+        Err(error) => warn!("{shown} is not reached (--reach): {error}"),
+    }
 }
 
 #[cfg(test)]

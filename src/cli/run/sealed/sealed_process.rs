@@ -15,14 +15,13 @@ use tokio::process::Command;
 use tracing::info;
 
 use super::super::super::exit::{Exit, Failure, OrExit};
-use super::super::super::rlimits::Rlimits;
 use super::super::child::{self, Running};
-use super::channel::Channel;
-use super::messages::{NotExecuted, Refusal, RefusalKind, Release, Sealing};
-use super::namespaces;
+use super::channel::{Channel, NotExecuted, Refusal, RefusalKind, Release, Sealing};
+use super::descriptors;
+use super::network::Purpose;
 use super::refused_connections::RefusedConnections;
-use super::sockets::Purpose;
-use super::steps::{ALLOCATOR, SealArgs};
+use super::seal::{ALLOCATOR, SealArgs};
+use crate::cli::environment::Rlimits;
 use crate::name_server::VirtualAddresses;
 use crate::runtime::lock::Lock;
 
@@ -175,7 +174,7 @@ fn register(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 fn refused(Refusal { step, kind }: &Refusal) -> Failure {
     let error = match kind {
         RefusalKind::Namespaces => {
-            let why = namespaces::why_refused();
+            let why = descriptors::why_refused();
             anyhow::anyhow!("a sealed run is not possible here ({step}): {why}")
         }
         RefusalKind::Processes | RefusalKind::Sockets => {

@@ -1,17 +1,20 @@
 //! The system's store of certificate authorities, with the proxy's added: copies that are mounted
 //! over the files and the directory by which programs find them without any variable.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{fs, io};
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use serde_json::{Map, Value, json};
+use tracing::warn;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::super::super::clients::TrustFiles;
 use super::mounts::Mount;
+use crate::cli::clients::TrustFiles;
+use crate::cli::environment;
 
 /// Files with all authorities: of Debian and Alpine, Fedora (two), OpenSSL's own, SUSE (two).
 const BUNDLES: [&str; 6] = [
@@ -167,6 +170,145 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
+// Firefox, which has roots of its own: a policy (`Certificates.Install`) has it trust the proxy's
+// authority. A copy of each directory of policies that is there is mounted over it.
+
+/// Directories that are copied, each with the file of policies in it. Firefox reads the one of `/etc`,
+/// else the one beside the program.
+const DIRECTORIES: [(&str, &str); 6] = [
+    ("/etc/firefox", "policies/policies.json"),
+    ("/usr/lib/firefox/distribution", "policies.json"),
+    ("/usr/lib64/firefox/distribution", "policies.json"),
+    ("/usr/lib/firefox-esr/distribution", "policies.json"),
+    ("/opt/firefox/distribution", "policies.json"),
+    ("/usr/local/lib/firefox/distribution", "policies.json"),
+];
+
+/// The mounts; copies are made in `dir`. What cannot be done is logged.
+pub fn firefox_mounts(authorities: &[PathBuf], dir: &Path) -> Vec<Mount> {
+    let found = DIRECTORIES.iter().enumerate().filter(|(_, (it, _))| Path::new(it).is_dir());
+    let made = found.filter_map(|(number, (directory, file))| {
+        let copy = dir.join(format!("firefox-{number}"));
+        match firefox_copy_with(Path::new(directory), &copy, file, authorities) {
+            Ok(target) => Some(Mount { source: copy, target }),
+            Err(error) => {
+                warn!("{directory} stays as it is: {error}");
+                None
+            }
+        }
+    });
+    let mut mounts: Vec<_> = made.collect();
+    mounts.dedup_by(|one, other| one.target == other.target);
+    mounts
+}
+
+fn firefox_copy_with(
+    from: &Path,
+    to: &Path,
+    file: &str,
+    authorities: &[PathBuf],
+) -> io::Result<PathBuf> {
+    copy_links(from, to)?;
+    let file = to.join(file);
+    if let Some(directory) = file.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let present = match fs::read_to_string(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        read => Some(read?),
+    };
+    let policies = with_authorities(present.as_deref(), authorities);
+    let policies = policies.ok_or_else(|| io::Error::other("policies.json cannot be read"))?;
+    // What it may be a link to is another's.
+    let _ = fs::remove_file(&file);
+    fs::write(&file, policies)?;
+    from.canonicalize()
+}
+
+/// The text of `policies.json` with `authorities` added; `None` if what is there is no such file.
+fn with_authorities(present: Option<&str>, authorities: &[PathBuf]) -> Option<String> {
+    let mut whole: Value = match present {
+        Some(text) => serde_json::from_str(text).ok()?,
+        None => json!({}),
+    };
+    let policies = member(&mut whole, "policies", || Value::Object(Map::new()))?;
+    let certificates = member(policies, "Certificates", || Value::Object(Map::new()))?;
+    let install = member(certificates, "Install", || Value::Array(Vec::new()))?;
+    let paths = authorities.iter().map(|path| Value::from(path.to_string_lossy()));
+    install.as_array_mut()?.extend(paths);
+    serde_json::to_string_pretty(&whole).ok()
+}
+
+fn member<'a>(
+    of: &'a mut Value,
+    name: &str,
+    absent: impl FnOnce() -> Value,
+) -> Option<&'a mut Value> {
+    Some(of.as_object_mut()?.entry(name).or_insert_with(absent))
+}
+
+// The user's NSS databases, which Chromium reads, with the proxy's authority added: copies, made by
+// certutil(1) where it is there, that are mounted over them. The user's own are not changed.
+
+/// Below the home directory: that of all versions, and that of newer ones (XDG).
+const DATABASES: [&str; 2] = [".pki/nssdb", ".local/share/pki/nssdb"];
+
+/// Bytes of a database that is copied: far more than certificates take.
+const DATABASE_BYTES_MAX: u64 = 64 << 20;
+
+/// The mounts; copies are made in `dir`. What cannot be done is logged: the variables are left.
+pub fn nss_mounts(authorities: &[PathBuf], dir: &Path) -> Vec<Mount> {
+    let Some(home) = environment::variable("HOME") else { return Vec::new() };
+    let databases = DATABASES.iter().map(|database| Path::new(&home).join(database));
+    let found = databases.filter(|it| it.join("cert9.db").is_file()).enumerate();
+    let made = found.filter_map(|(number, database)| {
+        let copy = dir.join(format!("nssdb-{number}"));
+        match nss_copy_with(&database, &copy, authorities) {
+            Ok(target) => Some(Mount { source: copy, target }),
+            Err(error) => {
+                warn!("{} stays as it is: {error}", database.display());
+                None
+            }
+        }
+    });
+    made.collect()
+}
+
+fn nss_copy_with(from: &Path, to: &Path, authorities: &[PathBuf]) -> io::Result<PathBuf> {
+    fs::create_dir(to)?;
+    let mut left = DATABASE_BYTES_MAX;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
+        let bytes = entry.metadata()?.len();
+        left = left.checked_sub(bytes).ok_or_else(|| io::Error::other("it is too large"))?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    for (number, authority) in authorities.iter().enumerate() {
+        add_service(to, number, authority)?;
+    }
+    from.canonicalize()
+}
+
+/// Adds one as trusted for servers (`C,,`).
+fn add_service(database: &Path, number: usize, authority: &Path) -> io::Result<()> {
+    let mut certutil = Command::new("certutil");
+    certutil.args(["-A", "-n", &format!("courtesy-{number}"), "-t", "C,,", "-i"]).arg(authority);
+    certutil.arg("-d").arg(format!("sql:{}", database.display()));
+    let output = certutil.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => io::Error::other("certutil is not there (libnss3-tools)"),
+        _ => error,
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("certutil: {}", said.lines().next().unwrap_or_default())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,5 +346,37 @@ mod tests {
         let hash = subject_hash(key.cert.der()).unwrap();
         let linked = fs::read_to_string(copy.join(format!("{hash:08x}.0"))).unwrap();
         assert_eq!(linked.replace("\r\n", "\n"), key.cert.pem().replace("\r\n", "\n"));
+    }
+
+    #[test]
+    fn policies_keep_what_there_was_and_have_the_authorities() {
+        let authorities = ["/run/a.pem".into()];
+        let with = |present| {
+            let text = with_authorities(present, &authorities)?;
+            Some(serde_json::from_str::<Value>(&text).unwrap()["policies"].clone())
+        };
+        let alone = json!({ "Certificates": { "Install": ["/run/a.pem"] } });
+        assert_eq!(with(None), Some(alone));
+        let present = r#"{"policies": {"DisableTelemetry": true,
+            "Certificates": {"ImportEnterpriseRoots": true, "Install": ["own.pem"]}}}"#;
+        let both = json!({ "DisableTelemetry": true, "Certificates": {
+            "ImportEnterpriseRoots": true, "Install": ["own.pem", "/run/a.pem"] } });
+        assert_eq!(with(Some(present)), Some(both));
+        for broken in ["", "[]", r#"{"policies": 1}"#] {
+            assert_eq!(with(Some(broken)), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_the_directory_has_the_policies() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("distribution.ini"), "own").unwrap();
+        firefox_copy_with(&from, &to, "policies/policies.json", &["/run/a.pem".into()]).unwrap();
+        assert_eq!(fs::read_to_string(to.join("distribution.ini")).unwrap(), "own");
+        let policies = fs::read_to_string(to.join("policies/policies.json")).unwrap();
+        assert!(policies.contains("/run/a.pem"), "{policies}");
+        assert!(!from.join("policies").exists());
     }
 }

@@ -1,8 +1,7 @@
 //! A section of a report, and what several of them print.
 
-use super::super::words::{number, plural};
-use super::table::Table;
 use crate::audit::read::report::{AgentKey, OriginKey, Top};
+use crate::cli::audit::report::words::{number, plural};
 
 /// A part of the report under one heading.
 #[derive(Clone, Debug, Default)]
@@ -41,4 +40,63 @@ pub fn foot<R>(top: &Top<R>) -> Option<String> {
         ));
     }
     (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+/// A table of a section, before it is text or HTML.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Line>,
+}
+
+/// A column: its title, and what its cells hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub title: &'static str,
+    pub kind: Kind,
+}
+
+/// What the cells of a column hold, which decides where they may be cut or folded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    /// Short, and never cut.
+    Word,
+    Number,
+    /// A SHA-256 in hexadecimal, of which the beginning is enough where room is scarce.
+    Digest,
+}
+
+/// One row.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    /// One for each column.
+    pub cells: Vec<String>,
+    /// The length of its bar, from 0 to 1.
+    pub bar: Option<f64>,
+    /// It needs attention.
+    pub is_urgent: bool,
+}
+
+impl Table {
+    /// A table of these columns and rows.
+    pub fn of(
+        columns: impl IntoIterator<Item = (&'static str, Kind)>,
+        rows: impl IntoIterator<Item = Line>,
+    ) -> Self {
+        let columns = columns.into_iter().map(|(title, kind)| Column { title, kind }).collect();
+        Self { columns, rows: rows.into_iter().collect() }
+    }
+
+    /// Whether a row has a bar.
+    pub fn has_bars(&self) -> bool {
+        self.rows.iter().any(|row| row.bar.is_some())
+    }
+}
+
+impl Line {
+    /// A row of these cells, without a bar.
+    pub fn of(cells: impl IntoIterator<Item = String>) -> Self {
+        Self { cells: cells.into_iter().collect(), bar: None, is_urgent: false }
+    }
 }

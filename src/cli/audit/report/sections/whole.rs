@@ -1,11 +1,11 @@
 //! How much of the whole a report tells: the decisions that leave no record, and the records that are
 //! not there.
 
-use super::section::Section;
-use super::table::{Kind, Line, Table};
-use crate::audit::read::report::{Decided, Missing, Report};
-use crate::cli::audit::report::words::{minute, number, plural, share};
-use crate::cli::human_duration::human_duration;
+use super::section::{Kind, Line, Section, Table, agent, foot, origin};
+use crate::audit::Event;
+use crate::audit::read::report::{Decided, Events, Missing, Report, Row, Top};
+use crate::cli::audit::report::words::{capital, fraction, minute, number, plural, share};
+use crate::cli::output::human_duration;
 
 /// The section of all decisions, allowed ones included, as far as they were counted.
 pub fn decided(report: &Report) -> Section {
@@ -140,4 +140,141 @@ fn were(lines: u64) -> String {
 
 fn are(lines: u64) -> String {
     format!("{} {}", plural(lines, "line"), if lines == 1 { "is" } else { "are" })
+}
+
+// Rankings: origins, agents, rules and clients, most frequent first, with denied, observed and
+// exempted requests in columns of their own.
+
+/// The events that have a column: the first three always, so that reports can be compared.
+pub fn shown(report: &Report) -> impl Iterator<Item = Event> + use<> {
+    let tunnelled = (report.records.events().tunnelled > 0).then_some(Event::Tunnelled);
+    [Event::Denied, Event::WouldDeny, Event::Exempted].into_iter().chain(tunnelled)
+}
+
+/// How a column, or a sum, of such records is called.
+pub const fn column(event: Event) -> &'static str {
+    match event {
+        Event::Denied => "Denied",
+        Event::WouldDeny => "Would be denied",
+        Event::Exempted => "Exempted",
+        Event::Tunnelled => "Tunnelled",
+    }
+}
+
+/// Makes tables that count records, with a column for each of some events.
+pub struct Ranked(Vec<Event>);
+
+impl Ranked {
+    /// The kinds of events that the report shows, as columns.
+    pub fn of(report: &Report) -> Self {
+        Self(shown(report).collect())
+    }
+
+    /// The section of reasons, the most frequent first.
+    pub fn by_reason(&self, report: &Report) -> Section {
+        let mut counts: Vec<_> = report.records.events_by_reason.iter().collect();
+        counts.sort_by_key(|(_, events)| std::cmp::Reverse(events.all()));
+        let rows =
+            counts.into_iter().map(|(reason, events)| (capital(reason.row().label), *events));
+        Section { title: "By reason", table: self.table("Reason", rows), ..Section::default() }
+    }
+
+    /// The section of a ranking: `what` is the title of its first column, `name` the text of a key.
+    pub fn by<K>(
+        &self,
+        title: &'static str,
+        what: &'static str,
+        top: &Top<Row<K>>,
+        name: impl Fn(&K) -> String,
+    ) -> Section {
+        let rows = top.rows.iter().map(|row| (name(&row.key), row.events));
+        Section { title, table: self.table(what, rows), foot: foot(top), ..Section::default() }
+    }
+
+    /// The section of rules, with origin, line and pattern.
+    pub fn by_rule(&self, report: &Report) -> Section {
+        let lines = report.by_rule.rows.iter().map(|row| {
+            let key = &row.key;
+            let rule = [
+                key.origin.clone(),
+                key.line.to_string(),
+                format!("{}: {}", capital(&key.directive), key.pattern),
+                key.sha256.clone().unwrap_or_default(),
+            ];
+            Line::of(self.counts(row.events).chain(rule))
+        });
+        let rule = [
+            ("Origin", Kind::Text),
+            ("Line", Kind::Number),
+            ("Rule", Kind::Text),
+            ("File SHA-256", Kind::Digest),
+        ];
+        let table = Table::of(self.columns().chain(rule), lines);
+        Section { title: "By rule", table, foot: foot(&report.by_rule), ..Section::default() }
+    }
+
+    fn table(
+        &self,
+        what: &'static str,
+        rows: impl Iterator<Item = (String, Events)> + Clone,
+    ) -> Table {
+        let most = rows.clone().map(|(_, events)| events.all()).max().unwrap_or_default();
+        let lines = rows.map(|(name, events)| {
+            let cells = std::iter::once(name).chain(self.counts(events));
+            Line { bar: Some(fraction(events.all(), most)), ..Line::of(cells) }
+        });
+        Table::of(std::iter::once((what, Kind::Text)).chain(self.columns()), lines)
+    }
+
+    fn columns(&self) -> impl Iterator<Item = (&'static str, Kind)> {
+        self.0.iter().map(|event| (column(*event), Kind::Number))
+    }
+
+    fn counts(&self, events: Events) -> impl Iterator<Item = String> {
+        self.0.iter().map(move |event| number(events.of(*event)))
+    }
+}
+
+const FORWARDED: [Event; 3] = [Event::WouldDeny, Event::Exempted, Event::Tunnelled];
+
+/// Requests forwarded against the rules: in all, and by origin.
+pub fn forwarded(report: &Report) -> Section {
+    let forwarded = &report.forwarded;
+    let say = |event: &Event| {
+        let count = forwarded.events.of(*event);
+        (count > 0).then(|| sentence(*event, count))
+    };
+    let notes = FORWARDED.iter().filter_map(say).collect();
+    let ranked =
+        Ranked(FORWARDED.iter().copied().filter(|event| forwarded.events.of(*event) > 0).collect());
+    Section {
+        notes,
+        ..ranked.by("Fetched although disallowed", "Origin", &forwarded.by_origin, origin)
+    }
+}
+
+/// The same, by client.
+pub fn forwarded_by_agent(report: &Report) -> Section {
+    let forwarded = &report.forwarded;
+    let ranked =
+        Ranked(FORWARDED.iter().copied().filter(|event| forwarded.events.of(*event) > 0).collect());
+    ranked.by("Fetched although disallowed, by agent", "Product token", &forwarded.by_agent, agent)
+}
+
+fn sentence(event: Event, count: u64) -> String {
+    match event {
+        Event::Denied => format!("{} denied.", plural(count, "request")),
+        Event::WouldDeny => {
+            format!(
+                "{} forwarded because the mode is observe; enforce denies such.",
+                plural(count, "request")
+            )
+        }
+        Event::Exempted => format!("{} forwarded under an exemption.", plural(count, "request")),
+        Event::Tunnelled => format!(
+            "{} tunnelled to hosts where some paths are disallowed, or to services that --reach names; \
+             what was fetched there was not seen.",
+            plural(count, "connection")
+        ),
+    }
 }

@@ -1,8 +1,106 @@
-//! The rules as text of nftables (nft(8)).
+//! `courtesy redirect`: the rules of the network by which connections of a crawler reach a
+//! transparent listener (`listen.transparent`).
 
 use std::fmt::Display;
+use std::io::{ErrorKind, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
 
+use anyhow::anyhow;
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
+
+use super::exit::{Exit, Failure, OrExit};
+use super::output;
+
+/// The arguments of `courtesy redirect`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy redirect print
+  courtesy redirect apply --uid 65532 --except 10.96.0.0/12
+  courtesy redirect check
+  courtesy redirect remove
+
+The rules are a table of their own, `inet courtesy`, of nftables (`nft` has to be installed; to
+apply and remove them takes CAP_NET_ADMIN in the network namespace). They redirect TCP connections
+that begin in this namespace, to the given ports of any address, to PORT on loopback, where
+listen.transparent has to have a listener for IPv4 and one for IPv6. Left alone are the processes
+of the proxy's user, addresses of this machine, and what --except names. UDP to port 443 is
+rejected, so that HTTP/3 falls back to TCP. Other ports are not touched: what a crawler fetches
+from them bypasses the proxy.
+
+The proxy must run as a user of its own: a crawler of the same user bypasses it.
+
+Exit codes of check: 0 the rules are there and something listens · 1 not so.")]
+pub struct RedirectArgs {
+    /// What to do with the rules
+    #[arg(value_enum)]
+    action: Action,
+    /// The user id of the proxy, whose own connections are not redirected
+    #[arg(long, value_name = "N", default_value_t = 65532)]
+    uid: u32,
+    /// The ports whose connections are redirected
+    #[arg(long, value_name = "PORTS", value_delimiter = ',', default_values_t = [80, 443])]
+    ports: Vec<u16>,
+    /// The port of the transparent listener, on loopback
+    #[arg(long, value_name = "PORT", default_value_t = 3130)]
+    to: u16,
+    /// An address block that is not redirected (may be repeated)
+    #[arg(long, value_name = "BLOCK")]
+    except: Vec<IpNet>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Action {
+    /// Print the rules, for `nft -f`
+    Print,
+    /// Put them in effect, in the place of those that are
+    Apply,
+    /// Take them away; nothing is changed if there are none
+    Remove,
+    /// Say whether they are in effect, and whether the listener is there
+    Check,
+}
+
+/// Runs `courtesy redirect`.
+pub fn run(args: &RedirectArgs) -> Result<Exit, Failure> {
+    let rules = Rules {
+        uid: args.uid,
+        ports: args.ports.clone(),
+        to: args.to,
+        except: args.except.clone(),
+    };
+    match args.action {
+        Action::Print => output::print(rules.script())?,
+        Action::Apply => run_nft(&rules.script())?,
+        Action::Remove => run_nft(REMOVE)?,
+        Action::Check => return check(&rules),
+    }
+    Ok(Exit::Done)
+}
+
+/// Whether this machine has IPv6, on loopback at least: there redirected connections arrive.
+pub fn has_ipv6() -> bool {
+    TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
+}
+
+fn check(rules: &Rules) -> Result<Exit, Failure> {
+    let mut missing = match table()? {
+        Some(table) => rules.missing_in(&table),
+        None => vec![format!("there is no table {}", TABLE)],
+    };
+    let v6 = has_ipv6().then_some(IpAddr::V6(Ipv6Addr::LOCALHOST));
+    for address in [IpAddr::V4(Ipv4Addr::LOCALHOST)].into_iter().chain(v6) {
+        if let Err(error) = TcpStream::connect((address, rules.to)) {
+            missing.push(format!("nothing listens at {address}, port {}: {error}", rules.to));
+        }
+    }
+    for line in &missing {
+        output::print(format!("{line}\n"))?;
+    }
+    Ok(if missing.is_empty() { Exit::Done } else { Exit::No })
+}
 
 /// Family and name of the table: ours alone, so that it can be replaced and removed as a whole.
 pub const TABLE: &str = "inet courtesy";
@@ -100,6 +198,46 @@ pub fn exempt_uids(table: &str) -> impl Iterator<Item = u32> {
 
 fn list(items: &[impl Display]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Has `nft` execute `script`, all of it or nothing.
+pub fn run_nft(script: &str) -> Result<(), Failure> {
+    let output = execute(&["-f", "-"], script)?;
+    if output.status.success() { Ok(()) } else { Err(failure(&output)) }
+}
+
+/// The table as `nft` prints it; `None`: there is none.
+pub fn table() -> Result<Option<String>, Failure> {
+    let table: Vec<_> = ["list", "table"].into_iter().chain(TABLE.split(' ')).collect();
+    let output = execute(&table, "")?;
+    let message = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        return Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()));
+    }
+    if message.contains("No such file or directory") { Ok(None) } else { Err(failure(&output)) }
+}
+
+fn execute(arguments: &[&str], input: &str) -> Result<Output, Failure> {
+    let mut command = Command::new("nft");
+    command.args(arguments).env("LC_ALL", "C");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => anyhow!("nft is not installed (package nftables)"),
+        _ => anyhow!("cannot run nft: {error}"),
+    });
+    let mut child = child.or_exit(Exit::Unavailable)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // It may have ended already; its own message says why.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    Ok(child.wait_with_output()?)
+}
+
+fn failure(output: &Output) -> Failure {
+    let message = String::from_utf8_lossy(&output.stderr);
+    let is_denied = message.contains("Operation not permitted");
+    let exit = if is_denied { Exit::Permission } else { Exit::Unavailable };
+    Failure { exit, error: anyhow!("nft: {}", message.trim()) }
 }
 
 #[cfg(test)]
