@@ -8,11 +8,10 @@ use http::uri::PathAndQuery;
 use super::connect::sniff::Protocol;
 use super::connect::{Connect, Https, HttpsMode};
 use super::decision::rules::MixedHosts;
+use super::destination::{Destination, Scope, Target, destination};
 use super::framing::{Framing, FramingStep};
-use super::request::destination::{Destination, destination};
-use super::request::negotiate;
-pub use super::request::negotiate::Format;
-use super::request::target::{Scope, Target};
+use super::response;
+pub use super::response::Format;
 use crate::types::origin::Origin;
 
 /// The resource that a request on a client's own connection is for; `None`: it is for none, or
@@ -55,7 +54,7 @@ pub fn is_tls(first: &[u8]) -> Option<bool> {
 
 /// The format of an error for a client that sends this `Accept`.
 pub fn preferred(accept: HeaderValue) -> Format {
-    negotiate::preferred(&HeaderMap::from_iter([(ACCEPT, accept)]))
+    response::preferred(&HeaderMap::from_iter([(ACCEPT, accept)]))
 }
 
 /// The messages that are whole in what a client sends, so many bytes at a time, as hyper gets

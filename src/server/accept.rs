@@ -19,8 +19,7 @@ use tracing::{info, warn};
 
 use super::listeners::{BoundListener, Listeners};
 use crate::clients::{AdmissionResult, ClientAdmission};
-use crate::proxy::RedirectKind;
-use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
+use crate::proxy::{CLIENT_UNSENT_BYTES_MAX, RedirectKind};
 use crate::runtime::listener::ACCEPT_RETRY_INTERVAL;
 
 /// The lead at which a worker hands connections to another is an eighth of the fewest, at most

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use courtesy::egress::config::ORIGIN_READ_SMALL_BYTES;
-use courtesy::proxy::limits::HTTP1_STATE_IDLE;
+use courtesy::proxy::HTTP1_STATE_IDLE;
 use courtesy::runtime::clock::monotonic;
 
 use crate::testkit::parties::{Client, Origin, Proxy, Script, connect, ok, request, tls, until};

@@ -14,7 +14,7 @@ use super::sealed::refused_connections::{RefusedConnections, Report};
 use crate::audit::Reason;
 use crate::cli::environment::NoProxy;
 use crate::pace::{Counts, WaitReason};
-use crate::proxy::limits::ORIGINS_COUNTED_MAX;
+use crate::proxy::ORIGINS_COUNTED_MAX;
 
 /// How the summary of a run is printed.
 #[derive(ValueEnum, Clone, Copy, Debug, Default)]

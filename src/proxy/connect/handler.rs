@@ -1,30 +1,38 @@
 //! Responds to a CONNECT, and begins what follows it: an interception or a tunnel.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::USER_AGENT;
 use http::{HeaderMap, Response, request};
+use tokio::io::{AsyncWriteExt, split};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tracing::debug;
 
 use super::Connect;
-use super::granted_tunnel::Tunnel;
 use super::intercept::Interception;
-use super::tunnel::IdleTimer;
+use super::preread::{Preread, mismatch};
+use super::sni::{Mismatch, UNRECOGNIZED_NAME};
+use super::tunnel::{self, IdleTimer, Pipes, copy_one_way, write_all};
+use crate::audit::Reason;
 use crate::clients::Client;
-use crate::egress::{PERMISSION_AGE_MAX, Requester};
-use crate::proxy::connection::state::body::Body;
-use crate::proxy::connection::state::connection_context::ConnectionContext;
-use crate::proxy::connection::state::footprint;
-use crate::proxy::connection::upgraded::PendingSocket;
-use crate::proxy::decision::request_info::{RequestInfo, Subject};
+use crate::egress::{OriginSocket, PERMISSION_AGE_MAX, Requester};
+use crate::proxy::connection::body::{self, Body};
+use crate::proxy::connection::client_socket::ClientSocket;
+use crate::proxy::connection::connection_state::ConnectionContext;
+use crate::proxy::decision::decision_context::{RequestInfo, Subject};
+use crate::proxy::decision::gate::HostPermit;
 use crate::proxy::decision::revocation::Revocation;
 use crate::proxy::decision::rules::MixedHosts;
-use crate::proxy::instance::{CurrentProxy, Proxy};
+use crate::proxy::handle::{CurrentProxy, Proxy};
 use crate::proxy::observe::access_log::AccessEntry;
 use crate::proxy::observe::request_metrics::RequestOutcome;
-use crate::proxy::outcome::refusal::Refusal;
-use crate::proxy::outcome::rejection::Rejection;
-use crate::proxy::response::respond;
-use crate::runtime::clock;
+use crate::proxy::rejection::{Refusal, Rejection};
+use crate::proxy::upgrade::PendingSocket;
+use crate::proxy::{LINGER, response};
+use crate::runtime::{box_future, clock};
 use crate::types::origin::Origin;
 
 impl Proxy {
@@ -54,7 +62,7 @@ impl Proxy {
                 let tunnelled =
                     self.tunnel(socket, origin, mixed, (info, &head.headers), context).await;
                 pending
-                    .finish(tunnelled.map(|()| (RequestOutcome::Forwarded, respond::connected())))
+                    .finish(tunnelled.map(|()| (RequestOutcome::Forwarded, response::connected())))
             }
         }
     }
@@ -82,12 +90,12 @@ impl Proxy {
         if let Err(error) = self.gate.check_address(&origin, info, egress).await {
             return self.metrics.begin(&origin).since(since).finish(Err(error.into()));
         }
-        let permit = self.admission.reserve_memory(info.client, footprint::MULTIPLEXED_BYTES)?;
+        let permit = self.admission.reserve_memory(info.client, body::MULTIPLEXED_BYTES)?;
         let inside = context.after_connect(info.client);
         let interception = Interception { origin, info: info.into(), current: Arc::clone(current) };
         let is_stream = socket.is_stream();
         begin(context, is_stream, interception.run(socket, inside, permit));
-        Ok(respond::connected())
+        Ok(response::connected())
     }
 
     /// Decides on a host as a whole, and connects the client with it.
@@ -113,7 +121,7 @@ impl Proxy {
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
             self.gate.recheck_host(&permit, info, mixed).await?;
         }
-        let memory = self.admission.reserve_memory(info.client, footprint::TUNNEL_BYTES)?;
+        let memory = self.admission.reserve_memory(info.client, body::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
         let shutdown = &context.shutdown;
         let requester = Requester::client(&key).with_loop_tokens(&info.client.loop_tokens);
@@ -164,4 +172,88 @@ fn begin(
 async fn keeping<T>(kept: T, next: impl Future<Output = ()>) {
     next.await;
     drop(kept);
+}
+
+/// A tunnel that a CONNECT has been granted.
+#[derive(Debug)]
+pub struct Tunnel {
+    pub permit: HostPermit,
+    pub revocation: Revocation,
+    pub idle: IdleTimer,
+    pub pipes: Arc<Pipes>,
+    /// For the first bytes inside the tunnel.
+    pub handshake_timeout: Duration,
+}
+
+impl Tunnel {
+    /// Moves bytes between a client that has received its 200 and `origin`, which is connected.
+    pub async fn run(self, client: PendingSocket, origin: OriginSocket) {
+        let Some((first, client)) = client.socket().await else { return };
+        match (client, origin) {
+            (ClientSocket::Tcp(client), OriginSocket::Tcp(origin)) => {
+                self.relay(first, client, origin).await;
+            }
+            (client, origin) => self.copy(first, client, origin).await,
+        }
+    }
+
+    /// Between two sockets.
+    async fn relay(self, first: Vec<u8>, client: TcpStream, origin: TcpStream) {
+        let preread = self.preread();
+        let first = box_future(|| preread.read(&client, first));
+        let relaying = tunnel::relay(&client, first, &origin, &self.idle, &self.pipes);
+        let Some(ended) = self.revocation.while_permitted(relaying).await else { return };
+        if let Some(mismatch) = self.mismatch(ended) {
+            drop(origin);
+            self.record(&mismatch).await;
+            let alert = write_all(&client, &UNRECOGNIZED_NAME, &self.idle);
+            let _ = timeout(LINGER, alert).await;
+        }
+    }
+
+    /// Between two streams of which one is no socket.
+    async fn copy(self, first: Vec<u8>, client: ClientSocket, origin: OriginSocket) {
+        let (mut from_client, mut to_client) = split(client);
+        let ended = {
+            let (from_origin, mut to_origin) = split(origin);
+            let to_origin = async {
+                let first = self.preread().read(&mut from_client, first).await?;
+                to_origin.write_all(&first).await?;
+                to_origin.flush().await?;
+                drop(first);
+                copy_one_way(&mut from_client, to_origin, &self.idle).await
+            };
+            let to_client = copy_one_way(from_origin, &mut to_client, &self.idle);
+            let copying = self.idle.run(to_origin, to_client);
+            let Some(ended) = self.revocation.while_permitted(copying).await else { return };
+            ended
+        };
+        if let Some(mismatch) = self.mismatch(ended) {
+            self.record(&mismatch).await;
+            let _ = timeout(LINGER, to_client.write_all(&UNRECOGNIZED_NAME)).await;
+            let _ = timeout(LINGER, to_client.shutdown()).await;
+        }
+    }
+
+    fn preread(&self) -> Preread<'_> {
+        let host = self.permit.origin().host();
+        Preread { host, handshake_timeout: self.handshake_timeout }
+    }
+
+    /// The mismatch by which the tunnel has ended, if it was one.
+    fn mismatch(&self, ended: io::Result<()>) -> Option<Mismatch> {
+        match mismatch(ended.err()?) {
+            Ok(mismatch) => Some(mismatch),
+            Err(error) => {
+                debug!(origin = %self.permit.origin(), "a tunnel ended: {error}");
+                None
+            }
+        }
+    }
+
+    async fn record(&self, mismatch: &Mismatch) {
+        let (gate, info) = (self.revocation.gate(), self.revocation.info());
+        let origin = self.permit.origin();
+        gate.record_inside(origin, info, Reason::SniMismatch, mismatch.name()).await;
+    }
 }

@@ -11,26 +11,24 @@ use rustls::AlertDescription;
 use rustls::server::Acceptor;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tracing::{info, warn};
 
+use super::preread::{Rewind, first_bytes};
+use super::sni::{UNRECOGNIZED_NAME, check_intercepted};
+use super::sniff::Protocol;
 use crate::audit::Reason;
 use crate::clients::MemoryPermit;
 use crate::egress::PlaintextStream;
-use crate::proxy::connect::first_bytes::first_bytes;
-use crate::proxy::connect::inside_stream::{Secured, Stream};
-use crate::proxy::connect::rewind::Rewind;
-use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
-use crate::proxy::connect::sniff::Protocol;
-use crate::proxy::connection::state::connection_context::ConnectionContext;
-use crate::proxy::connection::state::footprint;
-use crate::proxy::connection::upgraded::PendingSocket;
-use crate::proxy::connection::{http2, serve};
-use crate::proxy::decision::request_info::OwnedRequestInfo;
-use crate::proxy::instance::CurrentProxy;
-use crate::proxy::observe::distrusting::remedy;
-use crate::proxy::observe::tls_metrics::alert;
-use crate::proxy::request::target::Scope;
+use crate::proxy::connection::client_socket::{ClientSocket, ClientStream};
+use crate::proxy::connection::connection_state::ConnectionContext;
+use crate::proxy::connection::{body, http2, serve};
+use crate::proxy::decision::decision_context::OwnedRequestInfo;
+use crate::proxy::destination::Scope;
+use crate::proxy::handle::CurrentProxy;
+use crate::proxy::observe::tls_metrics::{alert, remedy};
+use crate::proxy::upgrade::PendingSocket;
 use crate::runtime::{box_future, clock};
 use crate::types::origin::{Origin, Scheme};
 
@@ -199,7 +197,7 @@ async fn run(
     // Boxed, so that the memory of the handshake is free while the connection is served.
     let inside = box_future(|| interception.begin(socket, context)).await;
     if !matches!(inside, Some(Inside::Http2(..))) {
-        permit.shrink_to(footprint::INTERCEPTED_BYTES);
+        permit.shrink_to(body::INTERCEPTED_BYTES);
     }
     match inside {
         Some(Inside::Plain(stream, within)) => serve(stream, within, current, None).await,
@@ -227,5 +225,27 @@ fn note_end(within: &ConnectionContext, current: &CurrentProxy) {
         let tls = &current.load().metrics.tls;
         tls.count_unused();
         tls.distrust.note_closed(client, origin, clock::monotonic());
+    }
+}
+
+/// The client's own stream, whose first bytes have been read to recognize the protocol.
+pub type Stream = Rewind<ClientSocket>;
+
+/// TLS that ends here. Boxed: it is large, and moved often.
+pub type Secured = PlaintextStream<Box<TlsStream<Stream>>>;
+
+impl<S: ClientStream> ClientStream for Rewind<S> {
+    fn unsent_bytes(&self) -> Option<u32> {
+        self.get_ref().unsent_bytes()
+    }
+}
+
+impl ClientStream for Secured {
+    fn unsent_bytes(&self) -> Option<u32> {
+        self.get_ref().get_ref().0.unsent_bytes()
+    }
+
+    fn has_closing_message(&self) -> bool {
+        true
     }
 }

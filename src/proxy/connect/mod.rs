@@ -2,32 +2,24 @@
 //! then carried out. The CONNECT target decides, never `Host`. A refused CONNECT closes the
 //! connection, so that bytes meant for the tunnel are never served as requests.
 
-mod first_bytes;
-mod granted_tunnel;
 mod handler;
-mod inside_stream;
 mod intercept;
 mod preread;
 pub mod redirect_kind;
-mod redirected_hello;
-mod rewind;
 pub mod sni;
 pub mod sniff;
-mod synthetic;
 pub mod transparent;
 pub mod tunnel;
-mod tunnel_ends;
 
 use http::{Method, request};
 
-pub use tunnel_ends::TunnelEnds;
-
+use super::destination::Scope;
+use super::rejection::Rejection;
 use crate::egress::is_tls_name;
 use crate::proxy::decision::rules::MixedHosts;
-use crate::proxy::outcome::rejection::Rejection;
-use crate::proxy::request::target::Scope;
 use crate::types::origin::{HostPattern, Origin, Scheme};
 use crate::types::words::words;
+pub use tunnel::TunnelEnds;
 
 /// How a CONNECT is treated.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use crate::name_server::VirtualAddresses;
-use crate::proxy::observe::connection_metrics::ListenerKind;
+use crate::proxy::observe::request_metrics::ListenerKind;
 use crate::types::origin::Host;
 
 /// How the network redirects connections to a listener. It decides where the original destination

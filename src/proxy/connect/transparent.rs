@@ -6,31 +6,29 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, Method, Version, request};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::first_bytes::{NoBytes, first_bytes};
+use super::preread::{NoBytes, Rewind, first_bytes, note_no_hello, read_hello};
 use super::redirect_kind::RedirectKind;
-use super::redirected_hello::{note_no_hello, read_hello};
-use super::rewind::Rewind;
 use super::sni::{ACCESS_DENIED, Named};
 use super::sniff::Protocol;
-use super::synthetic::connect_head;
 use crate::audit::Reason;
+use crate::proxy::LINGER;
+use crate::proxy::connection::body::{self, ActiveRequest};
+use crate::proxy::connection::connection_state::ConnectionContext;
 use crate::proxy::connection::serve as serve_http;
-use crate::proxy::connection::state::connection_context::ConnectionContext;
-use crate::proxy::decision::request_info::{OwnedRequestInfo, RequestInfo};
-use crate::proxy::instance::CurrentProxy;
-use crate::proxy::limits::LINGER;
+use crate::proxy::decision::decision_context::{OwnedRequestInfo, RequestInfo};
+use crate::proxy::destination::{Scope, host_of};
+use crate::proxy::handle::{CurrentProxy, Proxy};
 use crate::proxy::observe::access_log::AccessEntry;
-use crate::proxy::observe::connection_metrics::ClientProtocol;
-use crate::proxy::outcome::rejection::Rejection;
-use crate::proxy::request::destination::host_of;
-use crate::proxy::request::target::Scope;
+use crate::proxy::observe::request_metrics::ClientProtocol;
+use crate::proxy::rejection::{Refusal, Rejection};
+use crate::proxy::upgrade::{FirstBytes, PendingSocket};
 use crate::runtime::box_future;
 use crate::types::origin::{Host, Origin, Scheme};
 
@@ -196,6 +194,69 @@ fn authority_of(origin: &Origin) -> String {
 async fn alert(stream: &mut TcpStream) {
     let _ = timeout(LINGER, stream.write_all(&ACCESS_DENIED)).await;
     let _ = timeout(LINGER, stream.shutdown()).await;
+}
+
+impl Proxy {
+    /// Decides on a CONNECT to `authority` as [`Proxy::handle`] does, and writes its line of the
+    /// access log. What follows is in the state of `context`, and takes the stream from `socket`.
+    /// `headers` are those that the CONNECT of HTTP would have.
+    ///
+    /// # Errors
+    ///
+    /// Why the client is not connected.
+    pub(in crate::proxy) async fn connect_synthetic(
+        &self,
+        authority: &str,
+        headers: HeaderMap,
+        socket: oneshot::Receiver<FirstBytes>,
+        context: &ConnectionContext,
+        current: &CurrentProxy,
+    ) -> Result<(), Refusal> {
+        let mut active = ActiveRequest::begin(&context.state);
+        let head = connect_head(authority, headers)?;
+        let mut entry = AccessEntry::of(&head, context);
+        let opened = async {
+            let client = self.identify(&head, context).await?;
+            entry.note_user(&client);
+            let bytes = body::footprint_of(&head, false, None);
+            active.attach_permit(self.admission.admit_request(&client, bytes)?);
+            let socket = PendingSocket::Channel(socket);
+            self.connect(&head, socket, &client, context, current, &entry).await
+        };
+        match opened.await {
+            Ok(response) => {
+                entry.emit(context, response.status(), None);
+                Ok(())
+            }
+            Err(refusal) => {
+                let detail = match &refusal {
+                    Refusal::Rejection(rejection) => rejection.detail.clone(),
+                    Refusal::Denial(denial) => denial.sentence(),
+                };
+                let status = refusal.status();
+                debug!(client = %context.client.address, status = status.as_u16(), "{detail}");
+                entry.emit(context, status, Some(&refusal));
+                Err(refusal)
+            }
+        }
+    }
+}
+
+/// The head of a CONNECT of HTTP/1.1 to `authority` (RFC 9112 §3.2.3).
+///
+/// # Errors
+///
+/// `authority` is none.
+pub fn connect_head(authority: &str, headers: HeaderMap) -> Result<request::Parts, Rejection> {
+    let built = http::Request::builder()
+        .method(Method::CONNECT)
+        .uri(authority)
+        .version(Version::HTTP_11)
+        .body(());
+    let (mut head, ()) =
+        built.map_err(|_| Rejection::bad_request("the host is not valid"))?.into_parts();
+    head.headers = headers;
+    Ok(head)
 }
 
 #[cfg(test)]

@@ -10,14 +10,11 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use super::client_io::ClientIo;
-use super::client_stream::ClientStream;
-use super::responder::respond_to;
-use super::service::{Limits, Service};
+use super::client_socket::ClientStream;
+use super::connection_state::{AfterUpgrade, ConnectionContext, wait_for_drain};
+use super::service::{Limits, Service, respond_to};
 use crate::egress::config::HYPER_HEADERS_MAX;
-use crate::proxy::connection::state::connection_context::ConnectionContext;
-use crate::proxy::connection::state::connection_state::AfterUpgrade;
-use crate::proxy::connection::state::drain::wait_for_drain;
-use crate::proxy::outcome::rejection::Rejection;
+use crate::proxy::rejection::Rejection;
 use crate::runtime::lock::Lock;
 
 /// What follows on a connection when hyper has ended.

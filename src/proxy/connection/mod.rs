@@ -1,18 +1,14 @@
 //! A client's connection: HTTP/1 or HTTP/2, read strictly, bounded in time. `state` is what it
 //! shares with the handling of its requests.
 
+pub mod body;
 pub mod client_io;
 pub mod client_socket;
-pub mod client_stream;
+pub mod connection_state;
 pub mod http1;
 pub mod http2;
-pub mod http2_stall;
-mod responder;
-mod send_backlog;
 mod serve;
 pub mod service;
-pub mod state;
-pub mod upgraded;
 
 pub use serve::{close_in_stages, serve};
 pub use service::{Limits, Service};

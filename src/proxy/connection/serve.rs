@@ -10,15 +10,14 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::client_io::{ClientIo, LargeHeads};
-use super::client_stream::ClientStream;
+use super::client_socket::ClientStream;
+use super::connection_state::{ConnectionContext, wait_for_drain};
 use super::http1::{self, NextStep};
 use super::service::{Limits, Service};
-use crate::proxy::connection::state::connection_context::ConnectionContext;
-use crate::proxy::connection::state::drain::wait_for_drain;
+use crate::proxy::LINGER;
 use crate::proxy::framing::Framing;
-use crate::proxy::limits::LINGER;
-use crate::proxy::outcome::rejection::Rejection;
-use crate::proxy::response::respond::raw_rejection;
+use crate::proxy::rejection::Rejection;
+use crate::proxy::response::raw_rejection;
 use crate::runtime::box_future;
 
 /// Bytes read, and discarded, from a connection that is being closed.

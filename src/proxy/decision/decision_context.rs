@@ -1,21 +1,27 @@
 //! What one decision is made from: the request, its agent, the rules of the operator and the time.
 //! The denial and its record are made from the same.
 
+use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use super::request_info::{RequestInfo, Subject};
-use super::robots_summary_cache::RobotsSummaryCache;
+use http::{HeaderValue, Method};
+use lru::LruCache;
+
 use super::rules::{Agent, Rules};
-use crate::audit::{self, Event, Reason, Record, RobotsStatus};
+use crate::audit::{self, Event, Reason, Record, Robots, RobotsStatus};
+use crate::clients::Client;
 use crate::egress::{self, Failure};
 use crate::policy::access::{CompletedFetch, NetworkFailure, Snapshot};
 use crate::policy::decision::{Decision, SelectedGroup};
 use crate::policy::state::{Absence, RobotsState};
-use crate::proxy::outcome::denial::Denial;
-use crate::proxy::outcome::robots_summary::RobotsSummary;
-use crate::proxy::request::target::Target;
+use crate::proxy::denial::{Denial, RobotsSummary};
+use crate::proxy::destination::Target;
+use crate::proxy::observe::access_log::AccessEntry;
 use crate::runtime::clock::Clock;
-use crate::store::{OriginRobots, Undecided};
+use crate::runtime::lock::Lock;
+use crate::store::{OriginRobots, Undecided, WeakOriginRobots};
+use crate::types::origin::Origin;
 use crate::types::problem::Problem;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
@@ -221,5 +227,113 @@ const fn status(state: &RobotsState) -> RobotsStatus {
         RobotsState::Successful { .. } => RobotsStatus::Rules,
         RobotsState::Unavailable { .. } => RobotsStatus::Unavailable,
         RobotsState::Unknown | RobotsState::Unreachable(_) => RobotsStatus::Unreachable,
+    }
+}
+
+/// A request, as decisions and records see it.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestInfo<'a> {
+    pub client: &'a Client,
+    pub method: &'a Method,
+    pub user_agent: Option<&'a HeaderValue>,
+    /// Where its decision is noted, and its trace.
+    pub entry: &'a AccessEntry,
+}
+
+/// An owned [`RequestInfo`], for what is decided or recorded after the response: a tunnel, an
+/// upgraded connection.
+#[derive(Debug)]
+pub struct OwnedRequestInfo {
+    client: Client,
+    method: Method,
+    user_agent: Option<HeaderValue>,
+    entry: AccessEntry,
+}
+
+impl OwnedRequestInfo {
+    /// The same, borrowed.
+    pub fn borrow(&self) -> RequestInfo<'_> {
+        let Self { client, method, user_agent, entry } = self;
+        RequestInfo { client, method, user_agent: user_agent.as_ref(), entry }
+    }
+}
+
+impl From<RequestInfo<'_>> for OwnedRequestInfo {
+    fn from(info: RequestInfo<'_>) -> Self {
+        Self {
+            client: info.client.clone(),
+            method: info.method.clone(),
+            user_agent: info.user_agent.cloned(),
+            // The request's own line of the access log has been written by then.
+            entry: info.entry.of_same_trace(),
+        }
+    }
+}
+
+/// What is decided on.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject<'a> {
+    Resource(&'a Target),
+    /// A host as a whole, of which no path is seen.
+    Host(&'a Origin),
+}
+
+impl<'a> Subject<'a> {
+    /// The origin whose robots.txt decides.
+    pub const fn origin(&self) -> &'a Origin {
+        match self {
+            Self::Resource(target) => &target.origin,
+            Self::Host(origin) => origin,
+        }
+    }
+}
+
+// The summaries of robots.txt states that denials were given lately. To make one for each
+// denial costs about as much as the rest of the denial.
+
+/// States of robots.txt files whose summary is cached: about as many as are denied again and again.
+/// One takes 2 KiB, or up to 60 where URLs are long.
+const SUMMARIES_MAX: NonZeroUsize = NonZeroUsize::new(512).expect("not zero");
+
+/// Least recently used summaries go first.
+pub struct RobotsSummaryCache(Lock<Summaries>);
+
+type Summaries = LruCache<Key, (WeakOriginRobots, Arc<RobotsSummary>)>;
+
+/// The state's address in memory, which is not reused while its [`WeakOriginRobots`] is cached, and
+/// whether the summary is of the absence of a file.
+type Key = (usize, bool);
+
+impl RobotsSummaryCache {
+    /// The cached summary of `known`, or the one `make` builds.
+    pub fn get_or_make(
+        &self,
+        known: &OriginRobots,
+        of_absence: bool,
+        make: impl FnOnce() -> Robots,
+    ) -> Arc<RobotsSummary> {
+        let key = (std::ptr::from_ref(known.state()).addr(), of_absence);
+        if let Some((robots, summary)) = self.0.lock().get(&key)
+            && robots.is_of(known)
+        {
+            return Arc::clone(summary);
+        }
+        // The lock is not held here, so that denials of other origins need not wait. Two threads
+        // may build the same summary; the later one is kept.
+        let summary = Arc::new(RobotsSummary::new(make()));
+        self.0.lock().put(key, (known.downgrade(), Arc::clone(&summary)));
+        summary
+    }
+}
+
+impl Default for RobotsSummaryCache {
+    fn default() -> Self {
+        Self(Lock::new(LruCache::sparse(SUMMARIES_MAX)))
+    }
+}
+
+impl fmt::Debug for RobotsSummaryCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RobotsSummaryCache").finish_non_exhaustive()
     }
 }

@@ -4,15 +4,13 @@
 
 use std::pin::Pin;
 
-use super::decision_context::DecisionContext;
-use super::request_info::{RequestInfo, Subject};
+use super::decision_context::{DecisionContext, RequestInfo, Subject};
 use super::rules::{MixedHosts, Mode, Rules};
 use crate::audit::{Event, Record, Writer};
 use crate::policy::exemption::Exemption;
+use crate::proxy::denial::{Denial, Recorded};
 use crate::proxy::observe::decision_metrics::DecisionMetrics;
-use crate::proxy::outcome::denial::Denial;
-use crate::proxy::outcome::recorded::Recorded;
-use crate::proxy::outcome::refusal::GateError;
+use crate::proxy::rejection::GateError;
 use crate::runtime::box_future;
 
 /// A denial of a [`Subject`], by how much of it is disallowed.

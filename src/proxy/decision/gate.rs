@@ -2,27 +2,27 @@
 //! of the operator. Only here a [`Permit`] is made, and a denial leaves the gate only as a recorded
 //! one. What is undecided is denied.
 
-mod egress;
-mod permit;
-
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use http::Method;
+use http::{Method, StatusCode};
 
-pub use self::permit::{Grant, HostPermit, Permit};
-use super::decision_context::DecisionContext;
+use super::decision_context::{
+    DecisionContext, OwnedRequestInfo, RequestInfo, RobotsSummaryCache, Subject,
+};
 use super::enforce::{Enforcer, SubjectDenial};
 use super::permit_pace::{self, PermitPace};
-use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
-use super::robots_summary_cache::RobotsSummaryCache;
 use super::rules::{MixedHosts, Rules};
 use crate::audit::{Reason, Record, Writer};
-use crate::egress::Failure;
+use crate::egress::{self, Egress, Failure};
+use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
 use crate::policy::state::{Policy, RobotsState};
+use crate::proxy::destination::Target;
 use crate::proxy::observe::decision_metrics::DecisionMetrics;
-use crate::proxy::outcome::refusal::GateError;
-use crate::proxy::request::target::Target;
+use crate::proxy::rejection::GateError;
+use crate::runtime::box_future;
 use crate::runtime::clock::Clock;
 use crate::store::{OriginRobots, Store, Undecided};
 use crate::types::origin::Origin;
@@ -223,4 +223,126 @@ impl Gate {
 /// the origin. The lack of a turn is one of the origin's pace.
 fn is_of_this_machine(failure: Failure) -> bool {
     failure.is_ours() && failure != Failure::NoTurn
+}
+
+/// The right to send one request. It owns the target it was granted for, and only the gate can make
+/// one: what was decided on is what is sent.
+#[derive(Debug)]
+pub struct Permit {
+    target: Target,
+    /// Whether the origin's robots.txt is unreachable: the store then notes whether its pages are,
+    /// too.
+    in_outage: bool,
+    is_waived: bool,
+    pace: PermitPace,
+}
+
+impl Permit {
+    /// What may be requested.
+    pub const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// What applies to the time of the request.
+    pub const fn pace(&self) -> &PermitPace {
+        &self.pace
+    }
+
+    /// Whether it was permitted despite a denial, which is recorded.
+    pub const fn is_waived(&self) -> bool {
+        self.is_waived
+    }
+}
+
+/// The right to a tunnel, by a decision on the host as a whole. Only the gate can make one.
+#[derive(Debug)]
+pub struct HostPermit {
+    origin: Origin,
+    is_waived: bool,
+    pace: PermitPace,
+}
+
+impl HostPermit {
+    /// Where the tunnel may lead.
+    pub const fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// What applies to the time of the connection.
+    pub const fn pace(&self) -> &PermitPace {
+        &self.pace
+    }
+
+    /// Whether it was permitted despite a denial, which is recorded.
+    pub const fn is_waived(&self) -> bool {
+        self.is_waived
+    }
+}
+
+/// What the gate grants for a request that is not denied.
+#[derive(Debug)]
+pub enum Grant {
+    /// The request may be forwarded.
+    Permit(Permit),
+    /// The request is for the robots.txt itself: the response is the copy that decides.
+    RobotsTxt {
+        snapshot: Arc<Snapshot>,
+        /// Since the copy was last confirmed.
+        age: Duration,
+    },
+}
+
+// The gate and egress: destinations that the operator prohibits, and what responses of origins say
+// about outages.
+
+impl Gate {
+    /// Checks that the name and the addresses of `origin` may be connected to at all. A name that
+    /// cannot be resolved is no error here: the requests inside the CONNECT fail by themselves.
+    pub async fn check_address(
+        &self,
+        origin: &Origin,
+        info: RequestInfo<'_>,
+        egress: &Egress,
+    ) -> Result<(), GateError> {
+        match egress.check_permitted(origin, &info.client.key()).await {
+            Err(error) if error.failure.is_prohibition() || error.failure == Failure::Loop => {
+                Err(self.on_egress_error(Subject::Host(origin), info, error).await)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts an error of egress. Where the operator prohibits the destination, it is a denial,
+    /// with its record; boxed, because it is rare: inline, it would enlarge the future of
+    /// every request.
+    pub fn on_egress_error(
+        &self,
+        subject: Subject<'_>,
+        info: RequestInfo<'_>,
+        error: egress::Error,
+    ) -> Pin<Box<impl Future<Output = GateError>>> {
+        box_future(move || async move {
+            self.metrics.count_failure(error.failure);
+            if error.failure.is_prohibition() {
+                let denial = self.context(subject, info).refused_origin_denial(&error);
+                self.enforcer().deny(denial).await
+            } else {
+                GateError::Egress(error)
+            }
+        })
+    }
+
+    /// Notes how the origin answered a permitted request: in a long outage of its robots.txt, a
+    /// profile may depend on whether the site is up at all. A failure of the client or of this
+    /// machine, or a loop over proxies, says nothing about the site.
+    pub fn note_response(&self, permit: &Permit, response: Result<StatusCode, Failure>) {
+        let says_nothing = |failure: Failure| {
+            failure.is_clients() || failure.is_ours() || failure == Failure::Loop
+        };
+        if !permit.in_outage || response.is_err_and(says_nothing) {
+            return;
+        }
+        let is_up = response.is_ok_and(|status| !status.is_server_error());
+        self.store.note_site(&permit.target().origin, is_up);
+    }
 }

@@ -3,25 +3,27 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use tokio_util::sync::CancellationToken;
 
-use super::decision_context::DecisionContext;
-use super::paced_notice::PacedRequest;
+use super::decision_context::{DecisionContext, Subject};
 use super::rules::AgentPace;
+use crate::audit::evidence::Blob;
+use crate::audit::{self, Paced, PacedEvent, Record};
 use crate::pace::{self, GroupName, NoTurn, PaceMode, Visit, hold};
 use crate::policy::RETRY_AFTER_MAX;
 use crate::policy::access::{AccessResult, Cause};
+use crate::policy::decision::SelectedGroup;
 use crate::policy::exemption::Exemption;
 use crate::policy::pace::{SitePace, outside_visit_time, site_pace};
 use crate::policy::state::{Policy, RobotsCopy};
-use crate::proxy::outcome::rejection::Rejection;
-use crate::proxy::request::prefer;
-use crate::robots::{Group, OutsideVisitTime};
+use crate::proxy::denial::blobs;
+use crate::proxy::rejection::Rejection;
+use crate::robots::{self, Group, OutsideVisitTime};
 use crate::store::OriginRobots;
-use crate::types::ClientKey;
 use crate::types::origin::Origin;
-use crate::watch::Watch;
+use crate::types::{ClientKey, http_time};
+use crate::watch::{PacedKey, Watch};
 
 /// What applies to the time of a permitted request.
 #[derive(Debug)]
@@ -95,7 +97,7 @@ impl PermitPace {
         shutdown: &'a CancellationToken,
     ) -> pace::TurnRequest<'a> {
         let site = self.site.as_deref();
-        let preferred = headers.and_then(prefer::wait);
+        let preferred = headers.and_then(preferred_wait);
         pace::TurnRequest {
             origin,
             client,
@@ -170,5 +172,126 @@ fn kept(site_pace: SitePace, exempted: Option<(&Exemption, Duration)>) -> Option
         Some((_, delay)) if delay.is_zero() => None,
         Some((_, delay)) => Some(SitePace { delay, is_exempted: true, ..site_pace }),
         None => Some(site_pace),
+    }
+}
+
+/// What applies to a request that a robots.txt asks a delay of.
+pub(super) struct PacedRequest<'a> {
+    pub context: &'a DecisionContext<'a>,
+    pub known: &'a OriginRobots,
+    pub copy: &'a RobotsCopy,
+    pub group: Option<&'a Group<'a>>,
+    /// What the file asks.
+    pub site_pace: SitePace,
+    /// What is kept instead.
+    pub exempted: Option<(&'a Exemption, Duration)>,
+    pub mode: PaceMode,
+}
+
+impl PacedRequest<'_> {
+    /// Writes the notice, if it is the first one of the day.
+    pub(super) fn note(&self, watch: &Watch) {
+        if self.mode == PaceMode::Off {
+            return;
+        }
+        let snapshot = &self.copy.snapshot;
+        let key = PacedKey {
+            origin: self.context.subject.origin(),
+            group: self.group.map_or("", Group::name),
+            delay: self.delay(),
+            is_exempted: self.exempted.is_some(),
+            is_tunnel: self.is_tunnel(),
+            sha256: snapshot.sha256,
+        };
+        let bytes = snapshot.body.len() + snapshot.capture.json.len();
+        let client = || self.context.info.client.key();
+        watch.paced(&key, client, (bytes, self.context.now()), || (self.notice(), self.evidence()));
+    }
+
+    fn is_tunnel(&self) -> bool {
+        matches!(self.context.subject, Subject::Host(_))
+    }
+
+    fn delay(&self) -> Duration {
+        self.exempted.map_or(self.site_pace.delay, |(_, delay)| delay)
+    }
+
+    fn notice(&self) -> Paced {
+        let Self { context, site_pace, .. } = self;
+        let origin = context.subject.origin();
+        let group =
+            self.group.map(|group| SelectedGroup { name: group.name(), line: group.line() });
+        Paced {
+            agent: context.agent.token.map(|token| Record::text(token.as_bytes())),
+            clamped: site_pace.is_clamped() && self.exempted.is_none(),
+            delay_ms: u64::try_from(self.delay().as_millis()).unwrap_or(u64::MAX),
+            event: PacedEvent::It,
+            exemption: self
+                .exempted
+                .map(|(exemption, _)| audit::PaceExemption::of(exemption).into()),
+            group: group.as_ref().map(|group| audit::Group::of(group).into()),
+            line: site_pace.line,
+            node: None,
+            observed: self.mode == PaceMode::Observe,
+            origin: origin.to_string(),
+            pace_seen: self.is_tunnel().then_some(false),
+            prev: String::new(),
+            profile: audit::Profile::of(self.known.profile()).into(),
+            robots: context.summary(self.known, None).record.clone(),
+            seq: 0,
+            source: site_pace.record.as_str().to_owned(),
+            text: self.line(),
+            time: context.now(),
+        }
+    }
+
+    /// The line as written.
+    fn line(&self) -> String {
+        let dialect = &self.known.profile().dialect;
+        let line = robots::lines(&self.copy.snapshot.body, dialect)
+            .find(|(number, _)| *number == self.site_pace.line);
+        Record::pattern(line.map(|(_, text)| text).unwrap_or_default().trim_ascii())
+    }
+
+    fn evidence(&self) -> Vec<Blob> {
+        blobs(self.known)
+    }
+}
+
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// The time that the client prefers to wait at most. The first counts (§2).
+pub fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
+    let fields = headers.get_all(&PREFER).iter().filter_map(|value| value.to_str().ok());
+    let preferences = fields.flat_map(|value| value.split(','));
+    let mut waits = preferences.filter_map(|preference| {
+        let (name, value) = preference.split(';').next()?.split_once('=')?;
+        let value = value.trim().trim_matches('"');
+        name.trim().eq_ignore_ascii_case("wait").then(|| http_time::seconds(value))
+    });
+    waits.next().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_first_wait_of_a_request_is_read() {
+        for (value, expected) in [
+            ("wait=5", Some(5)),
+            ("respond-async, Wait=\"7\"", Some(7)),
+            ("wait = 3; x=y, wait=9", Some(3)),
+            ("wait", None),
+            ("wait=soon, wait=2", None),
+            ("waits=2", None),
+            ("", None),
+        ] {
+            let headers = [(PREFER, HeaderValue::from_static(value))].into_iter().collect();
+            assert_eq!(preferred_wait(&headers), expected.map(Duration::from_secs), "{value}");
+        }
+        assert_eq!(preferred_wait(&HeaderMap::new()), None);
     }
 }

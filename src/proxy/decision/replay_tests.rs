@@ -10,8 +10,7 @@ use crate::audit::read::replay::{Answer, Replay, Replayed};
 use crate::audit::{self, Reason};
 use crate::policy::access::NetworkFailure;
 use crate::policy::profile::Profile;
-use crate::proxy::outcome::denial::Denial;
-use crate::proxy::outcome::recorded::Recorded;
+use crate::proxy::denial::{Denial, Recorded};
 use site::{Answers, DAY, FILE, Site};
 
 #[test]

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::decision_context::DecisionContext;
+use super::decision_context::{DecisionContext, OwnedRequestInfo, RequestInfo, Subject};
 use super::enforce::SubjectDenial;
-use super::gate::Gate;
-use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
+use super::gate::{Gate, HostPermit, Permit};
 use super::rules::MixedHosts;
 use crate::policy::decision::{HostDecision, Verdict, decide, decide_host};
 use crate::policy::profile::Profile;
-use crate::proxy::request::target::Target;
+use crate::proxy::destination::Target;
+use crate::proxy::rejection::GateError;
 use crate::runtime::box_future;
 use crate::runtime::clock::monotonic;
 use crate::store::{OriginRobots, Undecided};
@@ -168,5 +168,55 @@ pub(super) fn subject_denial(
             None
         }
         Verdict::Disallow => Some(SubjectDenial::Whole(context.policy_denial(known, &decision))),
+    }
+}
+
+// The second decision on a request that has waited for its turn: what is known of the origin may
+// have changed meanwhile.
+
+impl Gate {
+    /// Decides again on what `permit` is for.
+    ///
+    /// # Errors
+    ///
+    /// It is no longer permitted.
+    pub async fn recheck(&self, permit: &Permit, info: RequestInfo<'_>) -> Result<(), GateError> {
+        let subject = Subject::Resource(permit.target());
+        self.recheck_subject(subject, info, (permit.is_waived(), MixedHosts::Refuse)).await
+    }
+
+    /// As [`Self::recheck`], for a tunnel.
+    ///
+    /// # Errors
+    ///
+    /// It is no longer permitted.
+    pub async fn recheck_host(
+        &self,
+        permit: &HostPermit,
+        info: RequestInfo<'_>,
+        mixed: MixedHosts,
+    ) -> Result<(), GateError> {
+        let subject = Subject::Host(permit.origin());
+        self.recheck_subject(subject, info, (permit.is_waived(), mixed)).await
+    }
+
+    /// What holds still has been counted and recorded.
+    async fn recheck_subject(
+        &self,
+        subject: Subject<'_>,
+        info: RequestInfo<'_>,
+        (is_waived, mixed): (bool, MixedHosts),
+    ) -> Result<(), GateError> {
+        self.enforcer().check_audit()?;
+        let context = self.context(subject, info);
+        self.require_agent(&context).await?;
+        let known = self.lookup(&context).await?;
+        let context = DecisionContext { at: Some(known.at()), ..context };
+        match subject_denial(&context, &known) {
+            Some(denial) if !(is_waived && self.enforcer().waives(&context, &denial, mixed)) => {
+                self.enforcer().enforce(&context, denial, mixed).await
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! The permission of a request that waits in egress: after a long wait the gate decides again.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::client_side::ClientSide;
+use crate::clients::ClientAdmission;
 use crate::egress::{self, Permission, RecheckFuture};
-use crate::proxy::decision::gate::Permit;
-use crate::proxy::outcome::refusal::GateError;
+use crate::proxy::connection::connection_state::ConnectionState;
+use crate::proxy::decision::decision_context::RequestInfo;
+use crate::proxy::decision::gate::{Gate, Permit};
+use crate::proxy::rejection::GateError;
 use crate::runtime::box_future;
 
 /// A permit, and what the gate needs to decide again.
@@ -55,4 +58,17 @@ impl Permission for ForwardPermission<'_> {
     fn shutdown(&self) -> &CancellationToken {
         self.side.shutdown
     }
+}
+
+/// The client's side of a forwarded request.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientSide<'a> {
+    pub info: RequestInfo<'a>,
+    /// Decides again on what waits, and on what outlives the response.
+    pub gate: &'a Arc<Gate>,
+    pub state: &'a Arc<ConnectionState>,
+    /// Triggered when the proxy stops.
+    pub shutdown: &'a CancellationToken,
+    /// Grants memory to the client.
+    pub admission: &'a Arc<ClientAdmission>,
 }

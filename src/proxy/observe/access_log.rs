@@ -6,20 +6,18 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use http::header::USER_AGENT;
-use http::{Response, StatusCode, Version, request};
+use http::{HeaderMap, HeaderName, Response, StatusCode, Version, request};
 use tracing::{Level, enabled, info};
 
-use super::trace_id::trace_id;
 use crate::audit::{self, Event, Record};
 use crate::clients::Client;
 use crate::pace::Waited;
 use crate::policy::decision::Decision;
-use crate::proxy::connection::state::body::Body;
-use crate::proxy::connection::state::connection_context::ConnectionContext;
-use crate::proxy::outcome::denial::Denial;
-use crate::proxy::outcome::recorded::Recorded;
-use crate::proxy::outcome::refusal::Refusal;
-use crate::proxy::request::target::Scope;
+use crate::proxy::connection::body::Body;
+use crate::proxy::connection::connection_state::ConnectionContext;
+use crate::proxy::denial::{Denial, Recorded};
+use crate::proxy::destination::Scope;
+use crate::proxy::rejection::Refusal;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::store::OriginRobots;
@@ -307,5 +305,79 @@ fn version(version: Version) -> &'static str {
         Version::HTTP_10 => "1.0",
         Version::HTTP_2 => "2",
         _ => "1.1",
+    }
+}
+
+/// W3C Trace Context §3.2.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The trace of a valid `traceparent` header (W3C Trace Context §3.2.2): version, trace, parent and
+/// flags in lower-case hexadecimal digits. What a later version appends is ignored.
+pub fn trace_id(headers: &HeaderMap) -> Option<String> {
+    let mut given = headers.get_all(TRACEPARENT).iter();
+    let (field, None) = (given.next()?.as_bytes(), given.next()) else { return None };
+    let (known, rest) = field.split_at_checked(55)?;
+    let mut parts = known.split(|byte| *byte == b'-');
+    let [version, trace, parent, flags] = [(); 4].map(|()| parts.next().unwrap_or_default());
+    let is_hex = |part: &[u8], length| {
+        part.len() == length && part.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_id = |part: &[u8], length| is_hex(part, length) && part.iter().any(|byte| *byte != b'0');
+    let ends = rest.is_empty() || version != b"00" && rest[0] == b'-';
+    let is_valid = is_hex(version, 2)
+        && version != b"ff"
+        && is_id(trace, 32)
+        && is_id(parent, 16)
+        && is_hex(flags, 2);
+    (is_valid && ends).then(|| String::from_utf8_lossy(trace).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    #[track_caller]
+    fn traced(fields: &[&str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for field in fields {
+            headers.append(TRACEPARENT, field.parse().unwrap());
+        }
+        trace_id(&headers)
+    }
+
+    #[test]
+    fn a_valid_traceparent_names_its_trace() {
+        for valid in [
+            "00-{}-00f067aa0ba902b7-01",
+            "00-{}-00f067aa0ba902b7-00",
+            "cc-{}-00f067aa0ba902b7-01-what",
+        ] {
+            assert_eq!(traced(&[&valid.replace("{}", TRACE)]).as_deref(), Some(TRACE), "{valid}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_traceparent_is_ignored() {
+        let wrong = [
+            "",
+            "00",
+            "00-{}-00f067aa0ba902b7",
+            "00-{}-00f067aa0ba902b7-01-what",
+            "00-{}-00f067aa0ba902b7-011",
+            "ff-{}-00f067aa0ba902b7-01",
+            "00-{}-0000000000000000-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-{}-00f067aa0ba902b7-zz",
+            "00_{}_00f067aa0ba902b7_01",
+        ];
+        for wrong in wrong {
+            assert_eq!(traced(&[&wrong.replace("{}", TRACE)]), None, "{wrong}");
+        }
+        let valid = format!("00-{TRACE}-00f067aa0ba902b7-01");
+        assert_eq!(traced(&[&valid, &valid]), None, "given twice");
+        assert_eq!(traced(&[]), None);
     }
 }

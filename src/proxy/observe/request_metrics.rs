@@ -2,21 +2,24 @@
 //! counted once when it comes and once by how it ends.
 
 use std::collections::{HashMap, HashSet};
+use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use http::Response;
+use lru::LruCache;
+use tracing::{info, warn};
 
-use super::connection_metrics::ConnectionMetrics;
-use super::foreign_protocol_log::ForeignProtocolLog;
-use super::silent_client_log::SilentClientLog;
 use super::tls_metrics::TlsMetrics;
 use crate::audit::Reason;
-use crate::proxy::connection::state::body::Body;
-use crate::proxy::limits::ORIGINS_COUNTED_MAX;
-use crate::proxy::outcome::refusal::Refusal;
+use crate::clients::Client;
+use crate::proxy::ORIGINS_COUNTED_MAX;
+use crate::proxy::connection::body::Body;
+use crate::proxy::framing::foreign_protocol::ForeignProtocol;
+use crate::proxy::rejection::Refusal;
 use crate::runtime::clock;
 use crate::runtime::counters::{Counters, Histogram, HistogramCounts};
 use crate::runtime::lock::Lock;
+use crate::types::ClientKey;
 use crate::types::origin::Origin;
 
 /// Counters of all workers.
@@ -207,6 +210,130 @@ impl RequestCounts {
     }
 }
 
+// Counts of the connections of clients: by the listener that has accepted them, and by the
+// protocol that they begin with. A rejected connection is among them.
+
+/// Counters of all workers.
+#[derive(Debug, Default)]
+pub struct ConnectionMetrics {
+    /// By [`ListenerKind`].
+    accepted: Counters<{ LISTENER_KINDS.len() }>,
+    /// By [`ClientProtocol`].
+    protocols: Counters<{ PROTOCOLS.len() }>,
+}
+
+const LISTENER_KINDS: [&str; 3] = ["proxy", "transparent", "sealed"];
+
+const PROTOCOLS: [&str; 6] = ["http1", "http2", "tls", "socks5", "other", "none"];
+
+/// The kind of the listener that has accepted a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenerKind {
+    /// Of clients that are set up for a proxy (`listen.proxy`).
+    Proxy,
+    /// Of connections that are redirected (`listen.transparent`).
+    Transparent,
+    /// Of the network of a sealed run, all of which leads to the proxy.
+    Sealed,
+}
+
+/// The protocol of the first bytes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientProtocol {
+    /// Also any other protocol, which is refused as HTTP/1.
+    Http1,
+    /// In clear, with prior knowledge.
+    Http2,
+    /// Whatever is inside.
+    Tls,
+    Socks5,
+    /// None of them, on a listener that refuses nothing as HTTP/1.
+    Other,
+    /// The client has sent nothing, until it left or its time was over.
+    None,
+}
+
+impl ConnectionMetrics {
+    /// Counts one connection.
+    pub fn count_accepted(&self, by: ListenerKind) {
+        self.accepted.add(by as usize, 1);
+    }
+
+    /// Counts the protocol of one connection.
+    pub fn count_protocol(&self, protocol: ClientProtocol) {
+        self.protocols.add(protocol as usize, 1);
+    }
+
+    /// How many connections each kind of listener has accepted.
+    pub fn accepted(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        LISTENER_KINDS.into_iter().zip(self.accepted.values())
+    }
+
+    /// How many connections began with which protocol.
+    pub fn protocols(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        PROTOCOLS.into_iter().zip(self.protocols.values())
+    }
+}
+
+// Log lines for clients that do not speak HTTP to the proxy's port. They are answered with 400,
+// but few of them show the response, so the log says which address to configure.
+
+/// The latest clients that are remembered as logged, for a protocol other than HTTP.
+const CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+/// Logs each client once.
+#[derive(Debug)]
+pub struct ForeignProtocolLog(Lock<LruCache<ClientKey, ()>>);
+
+impl Default for ForeignProtocolLog {
+    fn default() -> Self {
+        Self(Lock::new(LruCache::sparse(CLIENTS_MAX)))
+    }
+}
+
+impl ForeignProtocolLog {
+    /// Logs that `client` speaks `protocol`, unless that client has a line already.
+    pub fn log(&self, client: &Client, protocol: ForeignProtocol) {
+        let before = self.0.lock().put(client.key(), ());
+        if before.is_none() {
+            warn!(client = %client.address, "a client does not speak HTTP: {}", protocol.detail());
+        }
+    }
+}
+
+// Log lines for clients of transparent listeners that have connected to an origin, and send nothing:
+// in their protocol the server speaks first, so their port is one that should not be redirected. They
+// have asked for nothing that could be denied, and have no record.
+
+/// The latest destinations that are remembered as logged. Each costs a client
+/// `limits.handshake_timeout`.
+const DESTINATIONS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+/// Logs each destination once.
+#[derive(Debug)]
+pub struct SilentClientLog(Lock<LruCache<Box<str>, ()>>);
+
+impl Default for SilentClientLog {
+    fn default() -> Self {
+        Self(Lock::new(LruCache::sparse(DESTINATIONS_MAX)))
+    }
+}
+
+impl SilentClientLog {
+    /// Logs that `client` has sent nothing to `destination`, a host and a port, in time, unless that has
+    /// a line already.
+    pub fn log(&self, client: &Client, destination: &str) {
+        if self.is_first(destination) {
+            let client = client.address;
+            info!(%client, "a client has connected to {destination} and sent nothing: closed");
+        }
+    }
+
+    fn is_first(&self, destination: &str) -> bool {
+        self.0.lock().put(destination.into(), ()).is_none()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,5 +355,29 @@ mod tests {
             (1, 1, 1, 1)
         );
         assert_eq!(counts.denied, [(Reason::RobotsUnreachable, 1)]);
+    }
+
+    #[test]
+    fn each_has_its_own_word() {
+        let metrics = ConnectionMetrics::default();
+        let kinds = [ListenerKind::Proxy, ListenerKind::Transparent, ListenerKind::Sealed];
+        kinds.into_iter().enumerate().for_each(|(place, kind)| {
+            (0..=place).for_each(|_| metrics.count_accepted(kind));
+        });
+        let expected = [("proxy", 1), ("transparent", 2), ("sealed", 3)];
+        assert_eq!(metrics.accepted().collect::<Vec<_>>(), expected);
+        for protocol in [ClientProtocol::Http1, ClientProtocol::Socks5, ClientProtocol::None] {
+            metrics.count_protocol(protocol);
+        }
+        let seen: Vec<_> = metrics.protocols().filter(|(_, count)| *count == 1).collect();
+        assert_eq!(seen, [("http1", 1), ("socks5", 1), ("none", 1)]);
+    }
+
+    #[test]
+    fn each_destination_is_logged_once() {
+        let log = SilentClientLog::default();
+        let [one, other] = ["192.0.2.1:80", "192.0.2.1:443"];
+        let first: Vec<_> = [one, one, other, one, other].map(|it| log.is_first(it)).into();
+        assert_eq!(first, [true, false, true, false, false]);
     }
 }

@@ -8,7 +8,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
 
 use super::*;
-use crate::proxy::limits::{HTTP1_STATE_IDLE, HTTP1_STATE_IDLE_MAX};
+use crate::proxy::{HTTP1_STATE_IDLE, HTTP1_STATE_IDLE_MAX};
 
 /// A stream whose backlog is unknown.
 impl ClientStream for DuplexStream {

@@ -1,21 +1,20 @@
 //! Reads the destination of a request (RFC 9112 §3.2). The request target decides, never the
 //! received `Host`; a request that is ambiguous about it is refused, not interpreted.
 
-use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr};
-
-use http::header::HOST;
-use http::uri::{Authority, PathAndQuery};
-use http::{Method, request};
-
-use super::host_and_agent::{check_agent, check_host};
-use super::target::{Scope, Target, WHOLE};
-use crate::proxy::outcome::rejection::Rejection;
-use crate::types::origin::{Host, Origin, Recent, Scheme, UrlError};
-use crate::types::problem::OWN_NAME;
-
 #[cfg(test)]
 mod tests;
+
+use std::cell::RefCell;
+use std::fmt::{self, Display, Formatter};
+use std::net::{IpAddr, SocketAddr};
+
+use http::header::{HOST, USER_AGENT};
+use http::uri::{Authority, PathAndQuery};
+use http::{Method, Version, request};
+
+use super::rejection::Rejection;
+use crate::types::origin::{Host, Origin, Recent, Scheme, UrlError};
+use crate::types::problem::OWN_NAME;
 
 thread_local! {
     /// The origins that this worker has parsed lately.
@@ -218,4 +217,111 @@ fn refuse_url(error: &UrlError) -> Rejection {
         UrlError::Scheme(_) => Rejection::not_served(error.to_string()),
         _ => Rejection::bad_request(error.to_string()),
     }
+}
+
+/// The path of a request for an origin as a whole, not for a resource (RFC 9112 §3.2.4).
+pub(super) const WHOLE: &str = "*";
+
+/// The origins that the requests of a connection may be for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Any origin, which each request names: the client uses the proxy as a proxy.
+    AnyOrigin,
+    /// One origin: the connection is inside a CONNECT to it (RFC 9110 §9.3.6).
+    Origin(Origin),
+    /// Any host by plain HTTP at the port of this address, which the client has connected to by a
+    /// transparent listener. Each request names its host, or is for the address.
+    Address(SocketAddr),
+}
+
+/// A resource of an origin: what is decided on and, unchanged, what is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub origin: Origin,
+    /// Path and query as the client sent them (RFC 9110 §7.7), percent-encoded where it had to be;
+    /// `/` if it sent none.
+    pub path: PathAndQuery,
+    /// The path and query as sent, if they had to be percent-encoded; for records.
+    pub path_as_received: Option<Box<str>>,
+}
+
+impl Target {
+    /// An origin as a whole: `OPTIONS *` (RFC 9110 §9.3.7).
+    pub(super) fn whole(origin: Origin) -> Self {
+        Self { origin, path: PathAndQuery::from_static(WHOLE), path_as_received: None }
+    }
+
+    /// The path that the rules of a robots.txt are matched with. A whole origin is matched as its
+    /// root: `Disallow: /` is about everything there.
+    pub fn path_for_rules(&self) -> &str {
+        if self.path == WHOLE { "/" } else { self.path.as_str() }
+    }
+
+    /// The part of the URL after the origin.
+    pub fn path_in_url(&self) -> &str {
+        if self.path == WHOLE { "" } else { self.path.as_str() }
+    }
+}
+
+impl Display for Target {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.origin, self.path_in_url())
+    }
+}
+
+// Headers of a request that must be unambiguous before its destination and its agent are read:
+// `Host` and `User-Agent`.
+
+/// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400,
+/// even though the request target decides.
+pub(super) fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Rejection> {
+    let mut values = request.headers.get_all(HOST).iter();
+    match (values.next(), values.next()) {
+        // HTTP/2 has `:authority` in its place (RFC 9113 §8.3.1).
+        (None, _) if request.version != Version::HTTP_11 => Ok(()),
+        (None, _) => Err(Rejection::bad_request(
+            "an HTTP/1.1 request must have a Host header (RFC 9112 §3.2)",
+        )),
+        (Some(_), Some(_)) => {
+            Err(Rejection::bad_request("the request has more than one Host header (RFC 9112 §3.2)"))
+        }
+        (Some(value), None) => {
+            let bytes = value.as_bytes();
+            // The usual case; what is known to be valid is not parsed again.
+            let same = match (scope, request.uri.authority()) {
+                (Scope::Origin(origin), _) => origin.has_authority(bytes),
+                (Scope::AnyOrigin, Some(authority)) => authority.as_str().as_bytes() == bytes,
+                (Scope::AnyOrigin, None) | (Scope::Address(_), _) => false,
+            };
+            let valid = || {
+                let named = |authority: Authority| {
+                    !authority.host().is_empty() && has_valid_port(&authority)
+                };
+                bytes.is_empty()
+                    || !bytes.contains(&b'@') && Authority::try_from(bytes).is_ok_and(named)
+            };
+            if same || valid() {
+                Ok(())
+            } else {
+                Err(Rejection::bad_request("the Host header is not valid (RFC 9112 §3.2)"))
+            }
+        }
+    }
+}
+
+/// The agent that is decided on must be the one that the origin sees. `User-Agent` is no list (RFC
+/// 9110 §5.3, §10.1.5): of two, this proxy and an origin may each use a different one.
+pub(super) fn check_agent(request: &request::Parts) -> Result<(), Rejection> {
+    match request.headers.get_all(USER_AGENT).iter().nth(1) {
+        None => Ok(()),
+        Some(_) => Err(Rejection::bad_request(
+            "the request has more than one User-Agent header (RFC 9110 §5.3)",
+        )),
+    }
+}
+
+/// An empty port is valid (RFC 3986 §3.2.3).
+fn has_valid_port(authority: &Authority) -> bool {
+    let host = authority.host().len();
+    matches!(&authority.as_str()[host..], "" | ":") || authority.port_u16().is_some()
 }

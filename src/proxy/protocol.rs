@@ -12,15 +12,13 @@ use tokio_rustls::server::TlsStream;
 use tracing::{debug, info};
 
 use super::connection::client_socket::SecuredClient;
-use super::connection::state::connection_context::ConnectionContext;
-use super::connection::state::drain::wait_for_drain;
-use super::connection::state::footprint;
-use super::connection::{http2, serve};
-use super::instance::CurrentProxy;
+use super::connection::connection_state::{ConnectionContext, wait_for_drain};
+use super::connection::{body, http2, serve};
+use super::destination::host_of;
+use super::handle::CurrentProxy;
 use super::listener_tls::ListenerTls;
-use super::observe::connection_metrics::{ClientProtocol, ListenerKind};
-use super::outcome::rejection::Rejection;
-use super::request::destination::host_of;
+use super::observe::request_metrics::{ClientProtocol, ListenerKind};
+use super::rejection::Rejection;
 use super::socks;
 use crate::runtime::box_future;
 use crate::types::origin::{Origin, Scheme};
@@ -167,8 +165,7 @@ async fn serve_http2<S>(stream: S, context: Arc<ConnectionContext>, current: Cur
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let permit =
-        current.load().admission.reserve_memory(&context.client, footprint::MULTIPLEXED_BYTES);
+    let permit = current.load().admission.reserve_memory(&context.client, body::MULTIPLEXED_BYTES);
     match permit {
         Ok(permit) => {
             http2::serve(stream, context, current).await;

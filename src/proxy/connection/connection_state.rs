@@ -16,20 +16,26 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::task::{Poll, ready};
 use std::time::Duration;
+use std::{fmt, io};
 
+use bytes::{Buf, BytesMut};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::interim_queue::InterimQueue;
-use super::target_form::NextTargetForm;
+use crate::clients::{Client, ClientPermit};
 use crate::egress::ReadAllowance;
-use crate::proxy::outcome::rejection::Rejection;
+use crate::proxy::FIRST_REQUEST_GRACE;
+use crate::proxy::destination::Scope;
+use crate::proxy::rejection::Rejection;
 use crate::runtime::lock::Lock;
+use crate::types::origin::Origin;
 
 /// Bytes of responses that a client has to take before it counts as one that reads.
 const DELIVERED_BYTES_MIN: usize = 256 << 10;
@@ -38,7 +44,7 @@ const DELIVERED_BYTES_MIN: usize = 256 << 10;
 const LEFT_RESET: Duration = Duration::from_millis(100);
 
 /// An interim response that every client has to ignore (RFC 9110 §15.2.1).
-pub(in crate::proxy::connection) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// What runs on a connection that has left HTTP.
 pub type AfterUpgrade = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -281,5 +287,212 @@ impl ConnectionState {
 impl fmt::Debug for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionState").field("phase", &self.phase()).finish_non_exhaustive()
+    }
+}
+
+/// A connection of a client: its own to the proxy, or what runs inside a CONNECT on it.
+#[derive(Clone, Debug)]
+pub struct ConnectionContext {
+    /// The client at the other end. On a connection to the proxy, the credentials of each request
+    /// name its user; a connection inside a CONNECT is of the user who made that.
+    pub client: Client,
+    /// The client's port.
+    pub port: u16,
+    /// The permit for a connection of the user whose request came last.
+    pub user_permit: Arc<Lock<Option<ClientPermit>>>,
+    /// The targets that requests may have.
+    pub scope: Scope,
+    /// Whether the client has connected to an origin, and came to the proxy by a rule of the
+    /// network: it has no credentials for a proxy.
+    pub is_transparent: bool,
+    /// Shared with the connection's I/O and the bodies of its responses.
+    pub state: Arc<ConnectionState>,
+    /// Triggered when the request under way is to be the last.
+    pub shutdown: CancellationToken,
+}
+
+impl ConnectionContext {
+    /// A client's own connection to the proxy.
+    pub fn of_client(client: SocketAddr, shutdown: CancellationToken) -> Self {
+        Self {
+            client: Client::at(client.ip().to_canonical()),
+            port: client.port(),
+            user_permit: Arc::default(),
+            scope: Scope::AnyOrigin,
+            is_transparent: false,
+            state: Arc::default(),
+            shutdown,
+        }
+    }
+
+    /// The connection that follows a CONNECT of `client`. Its state is a new one: that of the
+    /// CONNECT owns what follows, and the two would keep each other alive.
+    pub fn after_connect(&self, client: &Client) -> Self {
+        Self { client: client.clone(), state: Arc::default(), ..self.clone() }
+    }
+
+    /// The connection of a client that has not been set up for a proxy.
+    pub fn of_transparent_client(client: SocketAddr, shutdown: CancellationToken) -> Self {
+        Self { is_transparent: true, ..Self::of_client(client, shutdown) }
+    }
+
+    /// The same connection, for requests of `scope` only.
+    pub fn scoped(&self, scope: Scope) -> Self {
+        Self { scope, ..self.clone() }
+    }
+
+    /// The same connection, for requests to `origin` only.
+    pub fn within(&self, origin: Origin) -> Self {
+        self.scoped(Scope::Origin(origin))
+    }
+}
+
+/// The interim responses of one connection, as bytes. Most connections have none, for which no lock
+/// is taken.
+#[derive(Debug, Default)]
+pub struct InterimQueue {
+    bytes: Lock<BytesMut>,
+    /// Whether `bytes` has any. Written only with the lock held, and read without it.
+    has_bytes: AtomicBool,
+}
+
+impl InterimQueue {
+    /// Appends `head`, the head of an interim response.
+    pub fn push(&self, head: &[u8]) {
+        let mut bytes = self.bytes.lock();
+        bytes.extend_from_slice(head);
+        self.has_bytes.store(true, Ordering::Release);
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        !self.has_bytes.load(Ordering::Acquire)
+    }
+
+    /// Writes with `write`, once, and removes what was written.
+    pub fn poll_write(
+        &self,
+        write: impl FnOnce(&[u8]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<()>> {
+        let mut bytes = self.bytes.lock();
+        let written = ready!(write(&bytes))?;
+        bytes.advance(written);
+        self.has_bytes.store(!bytes.is_empty(), Ordering::Release);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Drops what has not been written.
+    pub fn clear(&self) {
+        let mut bytes = self.bytes.lock();
+        bytes.clear();
+        self.has_bytes.store(false, Ordering::Release);
+    }
+}
+
+/// The form of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetForm {
+    /// As hyper's request has it.
+    Plain,
+    /// The target has neither path nor query.
+    Pathless,
+    /// Path and query as they came: they had to be percent-encoded.
+    Encoded(Box<str>),
+}
+
+/// The form of the target of the request that comes next on a connection. Most are plain, for which
+/// no lock is taken.
+#[derive(Debug, Default)]
+pub struct NextTargetForm {
+    /// [`PLAIN`], [`PATHLESS`] or [`ENCODED`].
+    variant: AtomicU8,
+    /// Path and query of an encoded one.
+    encoded: Lock<Option<Box<str>>>,
+}
+
+const PLAIN: u8 = 0;
+const PATHLESS: u8 = 1;
+const ENCODED: u8 = 2;
+
+impl NextTargetForm {
+    /// Notes the form of the target of the request that comes next.
+    pub fn set(&self, form: TargetForm) {
+        let variant = match form {
+            TargetForm::Plain => PLAIN,
+            TargetForm::Pathless => PATHLESS,
+            TargetForm::Encoded(target) => {
+                *self.encoded.lock() = Some(target);
+                ENCODED
+            }
+        };
+        self.variant.store(variant, Ordering::Release);
+    }
+
+    /// Takes the form of the target of the request that has come; plain from then on.
+    pub fn take(&self) -> TargetForm {
+        let variant = self.variant.load(Ordering::Acquire);
+        if variant == PLAIN {
+            return TargetForm::Plain;
+        }
+        self.variant.store(PLAIN, Ordering::Release);
+        match variant {
+            PATHLESS => TargetForm::Pathless,
+            _ => self.encoded.lock().take().map_or(TargetForm::Plain, TargetForm::Encoded),
+        }
+    }
+}
+
+/// How often a connection without a request is looked at.
+const FIRST_REQUEST_POLL: Duration = Duration::from_millis(10);
+
+/// Returns when the proxy shuts down, and the request under way is to be the last. A client that
+/// has just connected has a first request on its way, which no other process can take: it is waited
+/// for a little.
+pub async fn wait_for_drain(context: &ConnectionContext) {
+    context.shutdown.cancelled().await;
+    let first = Box::pin(timeout(FIRST_REQUEST_GRACE, first_request(&context.state)));
+    first.await.unwrap_or_default();
+}
+
+async fn first_request(state: &ConnectionState) {
+    while state.requests() == 0 {
+        sleep(FIRST_REQUEST_POLL).await;
+    }
+}
+
+#[cfg(test)]
+mod interim_queue_tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_written_is_kept_until_it_is_cleared() {
+        let queue = InterimQueue::default();
+        assert!(queue.is_empty());
+        queue.push(b"103 ");
+        assert!(queue.poll_write(|_| Poll::Pending).is_pending() && !queue.is_empty());
+        assert!(queue.poll_write(|_| Poll::Ready(Ok(1))).is_ready() && !queue.is_empty());
+        let rest = queue.poll_write(|bytes| {
+            assert_eq!(bytes, b"03 ");
+            Poll::Ready(Ok(bytes.len()))
+        });
+        assert!(rest.is_ready() && queue.is_empty());
+        queue.push(b"102 ");
+        queue.clear();
+        assert!(queue.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod target_form_tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_a_target_is_that_of_one_request() {
+        let next = NextTargetForm::default();
+        for form in [TargetForm::Encoded("/\u{e9}".into()), TargetForm::Pathless] {
+            next.set(form.clone());
+            assert_eq!(next.take(), form);
+            assert_eq!(next.take(), TargetForm::Plain);
+        }
     }
 }

@@ -5,29 +5,30 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use super::denial::{Denial, Recorded};
+use super::framing::foreign_protocol::ForeignProtocol;
 use crate::audit::AUDIT_RETRY_INTERVAL;
 use crate::ca::CA_REMEDY;
 use crate::clients::RejectReason;
 use crate::egress::{self, ParentFailure};
 use crate::pace::NoTurn;
-use crate::proxy::framing::foreign_protocol::ForeignProtocol;
 use crate::types::problem::Problem;
 
 /// Why a request, or a connection, is refused without a decision by policy. It has no record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// Its type, with title and remedy.
-    pub(in crate::proxy) problem: Problem,
-    pub(in crate::proxy) status: StatusCode,
+    pub(super) problem: Problem,
+    pub(super) status: StatusCode,
     /// The `error` of `Proxy-Status` (RFC 9209 §2.3).
-    pub(in crate::proxy) proxy_error: &'static str,
-    pub(in crate::proxy) detail: String,
+    pub(super) proxy_error: &'static str,
+    pub(super) detail: String,
     /// The value of `Retry-After`.
-    pub(in crate::proxy) retry_after: Option<Duration>,
+    pub(super) retry_after: Option<Duration>,
     /// The protocol that the client speaks instead of HTTP.
-    pub(in crate::proxy) foreign: Option<ForeignProtocol>,
+    pub(super) foreign: Option<ForeignProtocol>,
     /// What the parent proxy did, if that is the reason.
-    pub(in crate::proxy) parent: Option<Box<ParentFailure>>,
+    pub(super) parent: Option<Box<ParentFailure>>,
 }
 
 impl Rejection {
@@ -148,7 +149,7 @@ impl Rejection {
     /// An exchange with the origin that failed: a 502 or 504, except for an incomplete request body
     /// (the client) and exhausted resources (this machine).
     pub fn origin(error: &egress::Error) -> Self {
-        use egress::Failure;
+        use crate::egress::Failure;
         let proxy_error = error.failure.proxy_error();
         match error.failure {
             Failure::Loop => Self::looping(error.detail.clone()),
@@ -250,6 +251,63 @@ impl From<RejectReason> for Rejection {
             | RejectReason::TooManyRequests(_)
             | RejectReason::ClientMemory(_) => Self::too_many(detail, None),
             RejectReason::TooManyAttempts(wait) => Self::too_many(detail, Some(wait)),
+        }
+    }
+}
+
+// Why a request is not forwarded: the words and how they relate.
+//
+// - A [`Refusal`] is any response of the proxy in place of the origin's: a [`Rejection`] or a
+//   [`Denial`].
+// - A [`Rejection`] is a refusal because of the protocol, a limit or a failure. It has no record.
+//   One for a limit of the client has a [`RejectReason`].
+// - A [`Denial`] is a refusal by policy. It is refused only as a [`Recorded`] one.
+
+/// Why a request is not forwarded: rejected, or denied by policy.
+pub enum Refusal {
+    Rejection(Rejection),
+    Denial(Box<Recorded<Denial>>),
+}
+
+impl Refusal {
+    /// The status of its response.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Rejection(rejection) => rejection.status(),
+            Self::Denial(denial) => denial.status,
+        }
+    }
+}
+
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejection(rejection)
+    }
+}
+
+impl From<RejectReason> for Refusal {
+    fn from(reason: RejectReason) -> Self {
+        Self::Rejection(reason.into())
+    }
+}
+
+/// Why the gate grants no permit.
+#[derive(Debug)]
+pub enum GateError {
+    Denial(Box<Recorded<Denial>>),
+    /// No decision: the destination is this proxy, so its robots.txt was not requested; or a
+    /// permitted request failed in egress.
+    Egress(egress::Error),
+    /// Records cannot be written, and nothing is served without them (`audit.on_failure`).
+    Unrecorded,
+}
+
+impl From<GateError> for Refusal {
+    fn from(error: GateError) -> Self {
+        match error {
+            GateError::Denial(denial) => Self::Denial(denial),
+            GateError::Egress(error) => Self::Rejection(Rejection::origin(&error)),
+            GateError::Unrecorded => Self::Rejection(Rejection::audit_unavailable()),
         }
     }
 }

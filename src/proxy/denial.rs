@@ -1,19 +1,22 @@
 //! A denial as data: its record and the shape of its response. The 403 is made from the record, so
 //! that both say the same.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tracing::debug;
 
-use super::robots_summary::RobotsSummary;
 use crate::audit::evidence::{Blob, Kind};
-use crate::audit::{Record, read_as_clause};
+use crate::audit::{Event, Record, Robots, SharedRobots, Writer, read_as_clause};
 use crate::store::OriginRobots;
 use crate::types::problem::Problem;
 
 /// A refusal by policy, as it is to be recorded. It has a response only as a
-/// [`Recorded`](super::recorded::Recorded) one.
+/// [`Recorded`](Recorded) one.
 #[derive(Debug)]
 pub struct Denial {
     pub record: Record,
@@ -115,4 +118,94 @@ pub fn blobs(known: &OriginRobots) -> Vec<Blob> {
         content: capture.json.clone(),
     });
     file.into_iter().chain(captures).collect()
+}
+
+/// A `T` whose record has been written, or has been lost: then the writer logs and counts the loss,
+/// a later record says that one is missing, and the denial stands. Only [`Recorded::write`] makes
+/// one, and only `decision/enforce.rs` calls it.
+#[derive(Debug)]
+pub struct Recorded<T> {
+    inner: T,
+    is_in_log: bool,
+}
+
+impl Recorded<Denial> {
+    /// Returns when the operating system has the record of `denial`, or the write has failed.
+    pub async fn write(denial: Denial, audit: &Writer) -> Self {
+        let record = &denial.record;
+        let written = audit.write(record.clone(), denial.blobs.clone()).await;
+        if let Err(error) = &written {
+            debug!(record = record.id, "{error}");
+        }
+        Self { inner: denial, is_in_log: written.is_ok() }
+    }
+
+    /// The same denial as one of event `denied`: an exemption does not hold without its record, and
+    /// the one record of the request is lost already.
+    pub fn without_exemption(mut self) -> Self {
+        self.inner.record.event = Event::Denied;
+        self
+    }
+}
+
+impl<T> Recorded<T> {
+    /// Whether the record is in the log; it was lost otherwise.
+    pub const fn is_in_log(&self) -> bool {
+        self.is_in_log
+    }
+}
+
+impl<T> Deref for Recorded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+/// What denials under one state of a robots.txt have in common.
+#[derive(Debug)]
+pub struct RobotsSummary {
+    /// For records, which share it.
+    pub record: SharedRobots,
+    /// For responses, as JSON.
+    pub shown: Box<RawValue>,
+}
+
+impl RobotsSummary {
+    /// Both forms of `robots`.
+    pub fn new(robots: Robots) -> Self {
+        Self { shown: shown(&robots), record: SharedRobots::from(robots) }
+    }
+}
+
+/// The value of the member `robots` of a response, for people too: one member a line; members
+/// without a value are left out.
+fn shown(robots: &Robots) -> Box<RawValue> {
+    let mut value = serde_json::to_value(robots).expect("it is made of plain values");
+    if let Value::Object(members) = &mut value {
+        members.retain(|_, value| !value.is_null());
+    }
+    // Line ends inside of strings are escaped, so each one here is followed by a member.
+    let text = format!("{value:#}").replace('\n', "\n  ");
+    RawValue::from_string(text).expect("it was a value")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn members_without_a_value_are_left_out_and_the_rest_is_indented() {
+        let robots = json!({
+            "cut": false, "state": "rules", "url": "http://a.example/robots.txt\n", "status": 200,
+            "cause": null, "confirmed_at": null, "fetched_at": null, "next_try": null,
+            "since": null, "tried": null
+        });
+        let expected = "{\n    \"cut\": false,\n    \"state\": \"rules\",\n    \"status\": 200,\n    \
+                        \"url\": \"http://a.example/robots.txt\\n\"\n  }";
+        assert_eq!(shown(&serde_json::from_value(robots).unwrap()).get(), expected);
+    }
 }
