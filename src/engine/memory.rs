@@ -15,13 +15,11 @@ use lru::LruCache;
 use super::clock::{EngineClock, Micros, micros};
 use super::error::{Error, ErrorKind};
 use super::format::{self, FORMAT};
-use super::lookup::{
-    KNOWN_BYTES_MAX, LEASE, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
-};
 use super::members::{Heartbeat, LogHead, Members, NamedHeads, in_order};
-use super::stats::{LookupKind, Stats};
+use super::stats::Stats;
 use super::{
-    Config, Engine, FileDigest, Hold, HoldLength, HoldRequest, LeaseToken, Pending, Presence,
+    Config, Engine, FileDigest, Hold, HoldLength, HoldRequest, KNOWN_BYTES_MAX, LEASE, LeaseToken,
+    LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
     ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, ready,
 };
 use crate::runtime::lock::Lock;
@@ -156,7 +154,7 @@ impl Engine for MemoryEngine {
             Ok(LookupResponse { outcome, presence: self.presence(site, request.is_used, now) })
         });
         if let Ok(response) = &response {
-            self.stats.note_lookup(LookupKind::of(&response.outcome));
+            self.stats.note_lookup(response.outcome.kind());
         }
         ready(response)
     }

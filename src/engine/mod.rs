@@ -12,7 +12,6 @@
 mod clock;
 mod error;
 pub mod format;
-mod lookup;
 mod members;
 mod memory;
 pub mod redis;
@@ -34,9 +33,6 @@ pub use clock::{
 };
 pub use error::{Breaker, Error, ErrorKind};
 pub use format::{SealKey, SealKeyError};
-pub use lookup::{
-    KNOWN_BYTES_MAX, LookupOutcome, LookupRequest, LookupResponse, PublishOutcome, PublishRequest,
-};
 pub use members::{Heartbeat, LogHead, Members, NamedHeads};
 pub use memory::MemoryEngine;
 pub use redis::{
@@ -368,4 +364,82 @@ pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 /// A result that is there already.
 fn ready<T: Send + 'static>(result: Result<T, Error>) -> Pending<T> {
     Box::pin(future::ready(result))
+}
+
+// The lookup of an origin at the engine, the lease of the proxy that fetches, and the publication
+// of what it found.
+
+/// How long a lease lasts unless it is renewed: the delay for the others when its holder dies.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// What was asked for once is kept so long; what is asked for again, for [`Config::keep`].
+const KEPT_ONCE: Duration = Duration::from_hours(24);
+/// A file that was shared once: it is there as long as what names it.
+const FILE_KEPT_ONCE: Duration = Duration::from_hours(48);
+
+/// What is known of an origin, with its captures, takes no more bytes; mostly it is below 8 KiB.
+pub const KNOWN_BYTES_MAX: usize = 1 << 20;
+
+/// Asks what is known of an origin.
+#[derive(Clone, Copy, Debug)]
+pub struct LookupRequest<'a> {
+    pub origin: &'a Origin,
+    /// The token of what the caller has; the default for nothing.
+    pub have: LeaseToken,
+    /// Whether the caller fetches if it gets the lease.
+    pub may_fetch: bool,
+    /// Whether the proxy sends requests to the origin, as by
+    /// [`Engine::announce_presence`].
+    pub is_used: bool,
+}
+
+/// What is known of the origin, and the proxies there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookupResponse {
+    pub outcome: LookupOutcome,
+    pub presence: Presence,
+}
+
+/// What is known beyond what the caller has, or which proxy fetches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LookupOutcome {
+    /// Another proxy has published this.
+    Newer { token: LeaseToken, value: Bytes },
+    /// There is nothing newer, and the caller is to fetch: [`Engine::renew_lease`] each
+    /// second, then [`Engine::publish`] or [`Engine::release_lease`].
+    Lease(LeaseToken),
+    /// Another proxy fetches; its lease lasts so long, if it is not renewed.
+    Wait(Duration),
+    /// There is nothing newer, and the caller does not fetch.
+    Unchanged,
+}
+
+impl LookupOutcome {
+    /// As what it is counted.
+    const fn kind(&self) -> LookupKind {
+        match self {
+            Self::Newer { .. } => LookupKind::Newer,
+            Self::Lease(_) => LookupKind::Lease,
+            Self::Wait(_) => LookupKind::Wait,
+            Self::Unchanged => LookupKind::Unchanged,
+        }
+    }
+}
+
+/// Shares what a fetch has found.
+#[derive(Clone, Copy, Debug)]
+pub struct PublishRequest<'a> {
+    pub origin: &'a Origin,
+    /// The token of the lease.
+    pub token: LeaseToken,
+    pub value: &'a [u8],
+}
+
+/// What became of a value that was published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublishOutcome {
+    /// It is what is known now.
+    Stored,
+    /// What is known has a higher token, this one: the holder of a later lease has published.
+    Superseded(LeaseToken),
 }

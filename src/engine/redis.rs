@@ -25,16 +25,13 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::error::{Error, ErrorKind};
-use super::lookup::{
-    FILE_KEPT_ONCE, KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LookupOutcome, LookupRequest,
-    LookupResponse, PublishOutcome, PublishRequest,
-};
 use super::members::{Heartbeat, NamedHeads};
-use super::stats::{LookupKind, Operation, Stats};
+use super::stats::{Operation, Stats};
 use super::{
-    Config, Engine, FileDigest, Hold, HoldCause, HoldLength, HoldRequest, LeaseToken, LogHead,
-    Pending, Presence, ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, format,
-    has_digest, ready,
+    Config, Engine, FILE_KEPT_ONCE, FileDigest, Hold, HoldCause, HoldLength, HoldRequest,
+    KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LeaseToken, LogHead, LookupOutcome, LookupRequest,
+    LookupResponse, Pending, Presence, PublishOutcome, PublishRequest, ReservedSlots, SLOTS_MAX,
+    SlotsRequest, Status, bounded_micros, format, has_digest, ready,
 };
 use crate::runtime::clock::{Clock, monotonic};
 use crate::types::origin::{Origin, Scheme};
@@ -140,7 +137,7 @@ impl Engine for RedisEngine {
         Box::pin(async move {
             let response = values::lookup(&shared, call, receive(sent).await).await;
             match &response {
-                Ok(response) => shared.stats.note_lookup(LookupKind::of(&response.outcome)),
+                Ok(response) => shared.stats.note_lookup(response.outcome.kind()),
                 Err(error) => shared.note_error(error),
             }
             response

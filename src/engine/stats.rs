@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::error::ErrorKind;
-use super::lookup::LookupOutcome;
 use crate::runtime::counters::{Counters, Histogram, HistogramCounts};
 
 /// The operations, as the label `op` names them.
@@ -109,15 +108,6 @@ impl LookupKind {
             Self::Lease => "lease",
             Self::Wait => "wait",
             Self::Unchanged => "unchanged",
-        }
-    }
-
-    pub(super) const fn of(outcome: &LookupOutcome) -> Self {
-        match outcome {
-            LookupOutcome::Newer { .. } => Self::Newer,
-            LookupOutcome::Lease(_) => Self::Lease,
-            LookupOutcome::Wait(_) => Self::Wait,
-            LookupOutcome::Unchanged => Self::Unchanged,
         }
     }
 }

@@ -6,11 +6,10 @@ use bytes::Bytes;
 
 use super::lane::{Lane, REST};
 use crate::engine::clock::{Micros, micros};
-use crate::engine::lookup::{LEASE, LookupOutcome, PublishOutcome};
 use crate::engine::members::{
     Heartbeat, LogHead, MISSED_MAX, NUMBER_MAX, against, heartbeat_interval,
 };
-use crate::engine::{AHEAD_MAX, LeaseToken, member};
+use crate::engine::{AHEAD_MAX, LEASE, LeaseToken, LookupOutcome, PublishOutcome, member};
 
 /// A log's head is kept for 400 days.
 pub(in crate::engine) const HEAD_KEPT: Micros = 400 * 24 * 60 * 60 * 1_000_000;

@@ -8,12 +8,12 @@ use redis::Value;
 use super::call::{self, Call, Parts, decimal};
 use super::shared::Shared;
 use crate::engine::error::{Error, ErrorKind};
-use crate::engine::lookup::{
-    KNOWN_BYTES_MAX, LEASE, LookupOutcome, LookupResponse, PublishOutcome,
-};
 use crate::engine::members::{LogHead, MEMBERS_MAX, NamedHeads, in_order};
 use crate::engine::stats::Operation;
-use crate::engine::{Hold, HoldCause, LeaseToken, Presence, ReservedSlots, format};
+use crate::engine::{
+    Hold, HoldCause, KNOWN_BYTES_MAX, LEASE, LeaseToken, LookupOutcome, LookupResponse, Presence,
+    PublishOutcome, ReservedSlots, format,
+};
 use crate::types::LogId;
 use crate::types::sanitize::digest;
 use crate::types::timestamp::Timestamp;
