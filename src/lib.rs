@@ -45,11 +45,11 @@
 //! ```text
 //! server              accept, admission, limits
 //! proxy
-//!   client_protocol   HTTP/1, HTTP/2, TLS or SOCKS5, by the first bytes
+//!   protocol          HTTP/1, HTTP/2, TLS or SOCKS5, by the first bytes
 //!   connection        the client's connection: one request at a time, passed to a Service
 //!     framing         a head, read strictly: none that could be read in two ways
 //!   Proxy::handle     (proxy/handle.rs)
-//!     request         absolute-form, CONNECT, or a request inside one → Destination
+//!     destination     absolute-form, CONNECT, or a request inside one → Destination
 //!     clients         407, or the client of the request and the memory it may take
 //!     decision        User-Agent → agent, profile, mode (rules)
 //!                     store.lookup(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
@@ -61,8 +61,8 @@
 //!
 //! A CONNECT becomes a value first (`proxy/connect/`). What runs inside an intercepted one re-enters
 //! the same `handle`, on a connection whose scope is that one origin. For a client of SOCKS5
-//! (`proxy/socks/`) or of a transparent listener (`proxy/connect/transparent.rs`) the CONNECT is made
-//! here (`proxy/connect/synthetic.rs`).
+//! (`proxy/socks.rs`) or of a transparent listener (`proxy/connect/transparent.rs`) the CONNECT is made
+//! here (`proxy/connect/transparent.rs`).
 //!
 //! # Invariants
 //!
@@ -77,7 +77,7 @@
 //!    caused it, unless others wait for its place, and it never goes through the proxy itself. One agent's
 //!    answers decide for no other; the common copy, fetched as this program alone, may.
 //! 6. Every queue, body, redirect chain, cache and wait is bounded, by a constant or by a setting.
-//! 7. Only `proxy/response/respond.rs` makes the proxy's responses, only [`config`] knows the file
+//! 7. Only `proxy/response/mod.rs` makes the proxy's responses, only [`config`] knows the file
 //!    format, only [`runtime::clock`] reads the clock.
 //! 8. Addresses are judged after resolution, and the connection goes to the address that was judged.
 #![forbid(unsafe_code)]

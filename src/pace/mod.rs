@@ -19,14 +19,14 @@
 //!
 //! ```text
 //! Lanes::try_acquire    acquire         a turn at once: no delay, no hold, one more may be under way
-//!   else wait_for_turn  waiting         queued in its lane, alternating with other clients
+//!   else wait_for_turn  acquire         queued in its lane, alternating with other clients
 //!     LaneCell::grant…  lane_cell       its turn, when time (timer) or the end of another allows it
 //!     Turn::reserve_slot
-//!                       turn/reserve    a slot at the engine (slot), if proxies keep one pace; while
-//!                                       that is away, a start by the share (without_engine)
-//! Lanes::try_start…     start           over its connection: the time has come at the origin, and at
-//!                                       the address (turn/at_address); wait_for_start_time if not
-//! Turn::note_…          turn/report     the head is written; what a response means for the lane
+//!                       turn            a slot at the engine (slot), if proxies keep one pace; while
+//!                                       that is away, a start by the share
+//! Lanes::try_start…     lanes           over its connection: the time has come at the origin, and at
+//!                                       the address; wait_for_start_time if not
+//! Turn::note_…          turn            the head is written; what a response means for the lane
 //! drop(Turn)            lane_cell       the request is over; the next may have its turn
 //! ```
 //!

@@ -1,6 +1,6 @@
 //! Many proxies over one engine in memory, in virtual time: networks that are slow or lose
 //! messages, clocks that differ in rate, an engine that is away, loses its data, or has its clock
-//! set. Each proxy does with its lane what `slot.rs` and `presence.rs` do.
+//! set. Each proxy does with its lane what `slot.rs` and `lanes.rs` do.
 
 mod concurrency;
 mod crowd;

@@ -49,7 +49,7 @@ pub struct Row {
     pub is_of_robots: bool,
     /// Whether an exemption or the mode `observe` can let the request through.
     pub can_be_waived: bool,
-    /// What the client gets: its texts stand in `types/problem_texts.rs`.
+    /// What the client gets: its texts stand in `types/problem.rs`.
     pub problem: Problem,
     /// In reports.
     pub label: &'static str,

@@ -2,14 +2,9 @@
 //! it, or responds to it here. Every request takes this path, whatever connection it is sent on,
 //! and without a `Permit` nothing of it is sent.
 //!
-//! [`Proxy`] is in `instance.rs`; the steps of the path that are its methods:
-//!
-//! | file | step |
-//! | --- | --- |
-//! | `before_decision.rs` | the destination, the client, loops; responses to what goes no further |
-//! | `turn.rs` | the wait for the request's turn |
-//! | `connect/handler.rs` | a CONNECT: tunnelled, or intercepted |
-//! | `connect/synthetic.rs` | the CONNECT made for a client of SOCKS or of a transparent listener |
+//! Two methods of [`Proxy`] have files of their own: what becomes of a CONNECT (`connect/handler.rs`),
+//! and the CONNECT that is made for a client of SOCKS or of a transparent listener
+//! (`connect/transparent.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The writer's thread: its state, and its loop. `commit.rs` writes what is queued,
+//! The writer's thread: its state, and its loop. `commit` writes what is queued,
 //! `housekeeping.rs` does what timers ask for. Another thread writes evidence; a record that names
 //! new evidence is appended once that is stored. Every operation on the disk is a step of
 //! [`InFlight`], which the watchdog supervises.

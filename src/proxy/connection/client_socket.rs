@@ -120,6 +120,12 @@ pub struct WriteStall {
     unsent: u32,
 }
 
+impl Default for WriteStall {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl WriteStall {
     /// A stream that takes what is written.
     pub const fn new() -> Self {

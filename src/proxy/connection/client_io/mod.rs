@@ -521,7 +521,7 @@ impl<S: ClientStream> ClientIo<S> {
     }
 }
 
-// Releases hyper while a connection is idle; `timeouts.rs` closes one that idles too long. hyper's
+// Releases hyper while a connection is idle; `Timeouts` closes one that idles too long. hyper's
 // state takes ten kilobytes, and is there only while it has something to do. It is released when
 // no request comes for a moment, by an end of input that is not the connection's, and made again
 // for the next request.

@@ -10,7 +10,7 @@ mod runtime {
     #[path = "../../../../../../src/runtime/lock.rs"]
     pub mod lock;
 }
-#[path = "../../../../../src/egress/http1/wake_relay.rs"]
+#[path = "../../../../../src/egress/http1/mod.rs"]
 mod wake_relay;
 
 use std::collections::HashMap;
