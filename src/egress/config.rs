@@ -1,7 +1,7 @@
 //! The configuration of egress at one moment: limits, permitted hosts and addresses, TLS.
 //!
 //! It can change while the proxy runs: code reads it at the time of use, and a kept connection is
-//! checked against the current configuration before it is used again ([`Revalidation`]).
+//! checked against the current configuration before it is used again (`Revalidation`).
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

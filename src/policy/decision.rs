@@ -190,7 +190,7 @@ pub enum Basis<'a> {
     /// It has been unreachable for so long that the profile's rule for that applies.
     LongUnreachable(Absence<'a>),
     /// To find the deciding rule would take more steps than a decision may
-    /// ([`Steps`](crate::robots::Steps)). Undecided is denied.
+    /// ([`Steps`]). Undecided is denied.
     TooManySteps { group: SelectedGroup<'a> },
 }
 

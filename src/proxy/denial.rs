@@ -16,7 +16,7 @@ use crate::store::OriginRobots;
 use crate::types::problem::Problem;
 
 /// A refusal by policy, as it is to be recorded. It has a response only as a
-/// [`Recorded`](Recorded) one.
+/// [`Recorded`] one.
 #[derive(Debug)]
 pub struct Denial {
     pub record: Record,

@@ -29,7 +29,7 @@ pub struct Blob {
 pub enum Kind {
     /// A robots.txt, decoded, as far as it was downloaded.
     File,
-    /// A [`CaptureRecord`](CaptureRecord) in its canonical form.
+    /// A [`CaptureRecord`] in its canonical form.
     Capture,
 }
 

@@ -2,7 +2,7 @@
 //! alphabetical order, as in a record.
 //!
 //! To add a kind, write its struct below, with the members that all have (`event`, `node`, `prev`, `seq`,
-//! `time`), and give it a row in [`notices!`].
+//! `time`), and give it a row in `notices!`.
 
 use serde::{Deserialize, Serialize};
 

@@ -67,7 +67,7 @@ impl Redactor {
         Self { keyed: Hmac::new_from_slice(key).expect("a key of any length is one") }
     }
 
-    /// `recorded`, as [`super::Record::url`] has it, without the values of its query. Names and
+    /// `recorded`, as [`Record::url`](super::denial_record::Record::url) has it, without the values of its query. Names and
     /// their order stay; a part without `=` is a value. An unkeyed digest of the part that was cut
     /// off would let values be guessed, so it is replaced, too.
     pub fn url(&self, recorded: &str) -> String {

@@ -9,9 +9,9 @@
 //!        └── wake ── WakeRelay ──────────┘
 //! ```
 //!
-//! [`WakeRelay`](wake_relay) is the waker that the connection is polled with. It passes wake-ups on
+//! `WakeRelay` is the waker that the connection is polled with. It passes wake-ups on
 //! to the task that uses the connection, and drops those that the task causes itself.
-//! [`ReadLimited`](read_limit) limits the size of reads. A head that hyper does not take is read once
+//! `ReadLimited` limits the size of reads. A head that hyper does not take is read once
 //! more by [`HeadReader`](response_head), which makes one of it that hyper takes, or says what is
 //! wrong with it.
 

@@ -13,7 +13,7 @@ pub(super) const ORIGINS: TableDefinition<'_, &str, (u64, &[u8; 32], &[u8])> =
     TableDefinition::new("origins");
 /// Number of a write → its origin. Writes are numbered, so that a wrong clock cannot reorder them.
 const TURNS: TableDefinition<'_, u64, &str> = TableDefinition::new("turns");
-/// SHA-256 → a file or a capture, encoded by [`blob`].
+/// SHA-256 → a file or a capture, as `encode_blob` makes it.
 pub(super) const BLOBS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("blobs");
 /// SHA-256 → the number of origins that use it.
 const USES: TableDefinition<'_, &[u8; 32], u64> = TableDefinition::new("uses");

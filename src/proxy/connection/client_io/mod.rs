@@ -1,5 +1,5 @@
 //! A client's connection as hyper sees it. hyper gets one request at a time, and
-//! none whose framing could be understood in two ways ([`Framing`]). [`ClientIo`] also adds what
+//! none whose framing could be understood in two ways (`Framing`). [`ClientIo`] also adds what
 //! hyper lacks: timeouts for idling, for a request head and for a client that does not read;
 //! interim (1xx) responses; and the detection of a client that leaves before its response.
 
@@ -231,7 +231,7 @@ impl<S: ClientStream> AsyncWrite for ClientIo<S> {
 /// each time that it is full.
 ///
 /// [`ConnectionState::content_reads`]:
-/// crate::proxy::connection::state::connection_state::ConnectionState::content_reads
+/// crate::proxy::connection::connection_state::ConnectionState::content_reads
 const CONTENT_READ_BYTES: usize = (8 << 10) - 1;
 
 impl<S: ClientStream> AsyncRead for ClientIo<S> {
