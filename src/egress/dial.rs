@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use socket2::SockRef;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::config::{ConfigSnapshot, Revalidation};
@@ -113,8 +115,7 @@ impl Dialer<'_> {
         let limit = snapshot.config.connect_timeout;
         let attempts = &self.state.attempts;
         let stream = happy_eyeballs::connect(addresses, limit, attempts, *requester).await?;
-        // Small messages must not wait for each other's acknowledgements.
-        let _ = stream.set_nodelay(true);
+        set_options(&stream);
         Ok(OriginSocket::Tcp(stream))
     }
 
@@ -131,6 +132,18 @@ impl Dialer<'_> {
     pub(super) fn weak_pool(self) -> Weak<Pool> {
         Arc::downgrade(self.pool)
     }
+}
+
+/// Bytes that the system holds for an origin or a parent beyond those under way: without a bound one that
+/// takes nothing would have megabytes of each upload in the system's memory for sockets.
+const UNSENT_BYTES_MAX: u32 = 128 << 10;
+
+/// Sets what every connection to an origin or a parent has. Where an option is refused, it is done
+/// without.
+fn set_options(stream: &TcpStream) {
+    // Small messages must not wait for each other's acknowledgements.
+    let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
 }
 
 /// The TLS handshake, then that of HTTP in the version that TLS has chosen.
@@ -401,7 +414,7 @@ impl Dialer<'_> {
         let attempts = &self.state.attempts;
         let stream = happy_eyeballs::connect(&addresses, limit, attempts, *requester).await;
         let stream = stream.map_err(|error| as_parent_error(parent, error))?;
-        let _ = stream.set_nodelay(true);
+        set_options(&stream);
         let socket = OriginSocket::Tcp(stream);
         if parent.address.scheme() != ParentScheme::Https {
             return Ok(socket);
