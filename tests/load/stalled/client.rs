@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::SOCKET_BYTES;
 use super::origin::{Origins, address};
 
 /// What a stalled client has read before it stops: so much shows that it reads.
@@ -55,7 +56,8 @@ impl Attack {
 
     async fn connect(&self) -> std::io::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
-        socket.set_recv_buffer_size(16 << 10)?;
+        socket.set_recv_buffer_size(SOCKET_BYTES)?;
+        socket.set_send_buffer_size(SOCKET_BYTES)?;
         socket.bind((self.from, 0).into())?;
         socket.connect(self.proxy).await
     }

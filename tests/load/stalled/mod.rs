@@ -28,6 +28,11 @@ const MIB: usize = 1 << 20;
 const UNIT: usize = 1024 * MIB;
 const SIDECAR: usize = 256 * MIB;
 
+/// What the sockets of clients and origins hold at most. The system has a limit for all sockets of the
+/// machine (`net.ipv4.tcp_mem`), and resets those that are closed beyond it, whosever they are: what is
+/// measured here is the proxy's memory, not that.
+const SOCKET_BYTES: u32 = 16 << 10;
+
 /// Where no group can be made: what the process may have beside the memory for bodies.
 const BESIDE: usize = 128 * MIB;
 

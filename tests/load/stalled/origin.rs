@@ -17,8 +17,10 @@ use rcgen::{CertificateParams, KeyPair, SanType};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio_rustls::TlsAcceptor;
+
+use super::SOCKET_BYTES;
 
 /// How many addresses the certificate is for.
 pub const ADDRESSES: u8 = 60;
@@ -83,7 +85,10 @@ impl Origins {
 async fn listen<F: Future<Output = ()> + Send + 'static>(
     serve: impl Fn(tokio::net::TcpStream) -> F + Send + 'static,
 ) -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a free port");
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(SOCKET_BYTES).expect("a size");
+    socket.bind((Ipv4Addr::UNSPECIFIED, 0).into()).expect("a free port");
+    let listener = socket.listen(4096).expect("a socket");
     let port = listener.local_addr().expect("an address").port();
     tokio::spawn(async move {
         loop {

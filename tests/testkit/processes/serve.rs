@@ -56,7 +56,11 @@ impl Serve {
     pub fn admin(&self, path: &str) -> Answer {
         let address = self.named("health and metrics address=").expect("an admin listener");
         let answer = Crawler::new(address).ask(path, &address.to_string());
-        answer.unwrap_or_else(|error| panic!("no answer: {error}; it has logged: {}", self.said()))
+        answer.unwrap_or_else(|error| {
+            let state = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
+            let state = state.unwrap_or_else(|error| error.to_string());
+            panic!("no answer: {error}; it has logged: {}; its state: {state}", self.said())
+        })
     }
 
     /// Whether it says that it should be sent requests.
