@@ -37,8 +37,8 @@ pub(super) struct AgentAnswer {
 /// The agent that looks something up.
 #[derive(Clone, Copy)]
 pub(super) enum Asker<'a> {
-    /// By its product token: comparing it costs no allocation. Where all fetches are made as one
-    /// agent, which only the fetcher knows, no agent has a place.
+    /// By its product token: comparing it costs no allocation. Only the fetcher knows whether all
+    /// fetches are made as one agent, by the settings of now.
     Token(&'a ArcSwap<Arc<dyn FetchRobots>>, Option<&'a str>),
     /// By the identity of a fetch for it.
     Identity { own: &'a FetchIdentity, is_common: bool },

@@ -145,7 +145,7 @@ impl Entry {
     ) -> Course<'_> {
         let common = &self.common;
         let agents = self.agents.as_deref();
-        let place = agents.and_then(|agents| agents.of(asker));
+        let place = agents.and_then(|agents| agents.of(asker)).filter(|_| !asker.is_common());
         if let Some(place) = place
             && let Some(state) = place.answer.current(profile, now)
             && !self.is_page_beside_file(place)
