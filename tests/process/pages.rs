@@ -1,9 +1,9 @@
-//! The generated reference pages: settings from `config/courtesy.toml`, commands from their help, limits from
-//! the source. `COURTESY_UPDATE_DOCS=1` writes them anew.
+//! The generated reference pages: settings from `config/courtesy.toml`, commands from their help.
+//! `COURTESY_UPDATE_DOCS=1` writes them anew.
 
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Where the repository is.
@@ -124,72 +124,6 @@ fn commands() -> String {
     page
 }
 
-fn sources(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).expect("the source is readable") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
-}
-
-/// Name and value of a constant that bounds something, if the line declares one.
-fn bound(line: &str, is_file_of_limits: bool) -> Option<(&str, &str)> {
-    let (before, rest) = line.split_once("const ")?;
-    let (name, rest) = rest.split_once(": ")?;
-    let value = rest.split_once(" = ")?.1.strip_suffix(';')?;
-    let is_bound = is_file_of_limits || name.ends_with("_MAX") || name.ends_with("_TIMEOUT");
-    (before.is_empty() || before.starts_with("pub")).then_some((name, value)).filter(|_| is_bound)
-}
-
-/// The constants of a file that bound something, with the first paragraph of what is said of them.
-fn bounds(file: &Path) -> Vec<[String; 3]> {
-    let is_file_of_limits = file.ends_with("limits.rs");
-    let text = fs::read_to_string(file).expect("text");
-    let mut rows = Vec::new();
-    let mut said: Vec<&str> = Vec::new();
-    for line in text.lines() {
-        if let Some(sentence) = line.strip_prefix("///") {
-            said.push(sentence.trim());
-            continue;
-        }
-        if let Some((name, value)) = bound(line, is_file_of_limits) {
-            let first: Vec<&str> = said.iter().copied().take_while(|it| !it.is_empty()).collect();
-            rows.push([name.to_owned(), value.to_owned(), first.join(" ")]);
-        }
-        if !line.starts_with("#[") {
-            said.clear();
-        }
-    }
-    rows
-}
-
-fn limits() -> String {
-    let mut page = "# Limits\n\n\
-        Generated from the source: the limits that are no settings, by file. Those that are settings are in \
-        [configuration](configuration.md).\n"
-        .to_owned();
-    for file in sources(&Path::new(ROOT).join("src")) {
-        let rows = bounds(&file);
-        let within = file.strip_prefix(ROOT).expect("below the root").display().to_string();
-        if rows.is_empty() || within.contains("tests") {
-            continue;
-        }
-        write!(page, "\n## `{within}`\n\n| Limit | Value | Meaning |\n| --- | --- | --- |\n")
-            .expect("text");
-        for [name, value, said] in rows {
-            writeln!(page, "| `{name}` | `{}` | {} |", value.replace('|', "\\|"), cell(&said))
-                .expect("text");
-        }
-    }
-    page
-}
-
 #[test]
 fn the_page_of_settings_is_the_file_of_defaults() {
     let page = configuration();
@@ -202,11 +136,4 @@ fn the_page_of_commands_is_their_help() {
     let page = commands();
     assert!(page.matches("\n## `courtesy ").count() > 15, "{page}");
     holds("cli.md", &page);
-}
-
-#[test]
-fn the_page_of_limits_has_each_constant() {
-    let page = limits();
-    assert!(page.lines().filter(|line| line.starts_with("| `")).count() > 60, "{page}");
-    holds("limits.md", &page);
 }
