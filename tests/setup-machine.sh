@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and a fresh Debian machine lacks: packages, and the Python and Node
 # programs of target/.
+#
+#   tests/setup-machine.sh [nightly]     nightly: what .ci/nightly needs, too
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,32 +28,12 @@ command -v shellcheck >/dev/null || need+=(shellcheck)
 [ -x /usr/sbin/nginx ] || need+=(nginx-light)
 # The clients of tests/process/clients.
 command -v curl >/dev/null || need+=(curl)
-command -v git >/dev/null || need+=(git)
-command -v aria2c >/dev/null || need+=(aria2)
-command -v lynx >/dev/null || need+=(lynx)
-/usr/bin/python3 -c 'import pycurl' 2>/dev/null || need+=(python3-pycurl)
 command -v npm >/dev/null || need+=(npm)
-command -v go >/dev/null || need+=(golang-go)
-command -v javac >/dev/null || need+=(default-jdk-headless)
 command -v chromium >/dev/null || need+=(chromium)
-command -v chromedriver >/dev/null || need+=(chromium-driver)
-command -v firefox-esr >/dev/null || need+=(firefox-esr)
-command -v wget2 >/dev/null || need+=(wget2)
-command -v links >/dev/null || need+=(links)
-command -v elinks >/dev/null || need+=(elinks)
-command -v w3m >/dev/null || need+=(w3m)
-command -v httrack >/dev/null || need+=(httrack)
-command -v http >/dev/null || need+=(httpie)
-command -v ruby >/dev/null || need+=(ruby)
-php -m 2>/dev/null | grep -q '^curl$' || need+=(php-cli php-curl)
-perl -MLWP::Protocol::https -e 1 2>/dev/null || need+=(libwww-perl liblwp-protocol-https-perl)
-perl -MMojo::UserAgent -MIO::Socket::SSL -e 1 2>/dev/null || need+=(libmojolicious-perl libio-socket-ssl-perl)
 command -v certutil >/dev/null || need+=(libnss3-tools)
-# The parent proxies of tests/process/clients.
-command -v tinyproxy >/dev/null || need+=(tinyproxy-bin)
-command -v microsocks >/dev/null || need+=(microsocks)
-[ -x /usr/sbin/squid ] || need+=(squid)
-[ -x /usr/sbin/danted ] || need+=(dante-server)
+# Those that doctor knows to fail, of tests/process/doctor.rs.
+command -v aria2c >/dev/null || need+=(aria2)
+command -v links >/dev/null || need+=(links)
 # An auditor's programs, for tests/process/serve and tests/process/audit_cli.
 command -v jq >/dev/null || need+=(jq)
 # promtool, for tests/process/serve.
@@ -60,6 +42,30 @@ command -v promtool >/dev/null || need+=(prometheus)
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || need+=(libfaketime)
 # The server of tests/process/engine.
 command -v redis-server >/dev/null || need+=(redis-server)
+if [ "${1-}" = nightly ]; then
+    # The clients of tests/process/clients and sealed_clients.
+    command -v git >/dev/null || need+=(git)
+    command -v lynx >/dev/null || need+=(lynx)
+    /usr/bin/python3 -c 'import pycurl' 2>/dev/null || need+=(python3-pycurl)
+    command -v go >/dev/null || need+=(golang-go)
+    command -v javac >/dev/null || need+=(default-jdk-headless)
+    command -v chromedriver >/dev/null || need+=(chromium-driver)
+    command -v firefox-esr >/dev/null || need+=(firefox-esr)
+    command -v wget2 >/dev/null || need+=(wget2)
+    command -v elinks >/dev/null || need+=(elinks)
+    command -v w3m >/dev/null || need+=(w3m)
+    command -v httrack >/dev/null || need+=(httrack)
+    command -v http >/dev/null || need+=(httpie)
+    command -v ruby >/dev/null || need+=(ruby)
+    php -m 2>/dev/null | grep -q '^curl$' || need+=(php-cli php-curl)
+    perl -MLWP::Protocol::https -e 1 2>/dev/null || need+=(libwww-perl liblwp-protocol-https-perl)
+    perl -MMojo::UserAgent -MIO::Socket::SSL -e 1 2>/dev/null || need+=(libmojolicious-perl libio-socket-ssl-perl)
+    # The parent proxies of tests/process/clients.
+    command -v tinyproxy >/dev/null || need+=(tinyproxy-bin)
+    command -v microsocks >/dev/null || need+=(microsocks)
+    [ -x /usr/sbin/squid ] || need+=(squid)
+    [ -x /usr/sbin/danted ] || need+=(dante-server)
+fi
 if ((${#need[@]})); then
     as_root=()
     if [ "$(id -u)" != 0 ]; then

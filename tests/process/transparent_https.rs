@@ -26,8 +26,8 @@ wait_for curl -s -o /dev/null http://93.184.216.34/
 
 const SCRIPT: &str = r#"
 "$COURTESY" env >/dev/null
-trust="$DIR/state/clients"; cp "$trust/bundle.pem" "$trust/ca.pem" "$trust/java.truststore" "$DIR"
-chmod 755 "$DIR"; chmod 644 "$DIR"/bundle.pem "$DIR"/ca.pem "$DIR/java.truststore"
+trust="$DIR/state/clients"; cp "$trust/bundle.pem" "$trust/ca.pem" "$DIR"
+chmod 755 "$DIR"; chmod 644 "$DIR"/bundle.pem "$DIR"/ca.pem
 "$COURTESY" serve --listen 127.0.0.1:3128 --admin off & proxy=$!
 "$COURTESY" redirect apply --uid 0
 wait_for "$COURTESY" redirect check --uid 0 || exit 1
@@ -36,7 +36,6 @@ client() {
     name=$1; shift
     setpriv --reuid=12345 --regid=12345 --clear-groups env -i PATH="$PATH" HOME="$DIR/home" \
         SSL_CERT_FILE="$DIR/bundle.pem" NODE_EXTRA_CA_CERTS="$DIR/bundle.pem" \
-        JAVA_TOOL_OPTIONS="-Djavax.net.ssl.trustStore=$DIR/java.truststore" \
         timeout 60 "$@" 2>/dev/null | sed "s/^/$name: /"
 }
 site=https://site.example
@@ -63,7 +62,6 @@ import socket
 plain = socket.create_connection(('site.example', 443), 20)
 plain.sendall(b'SSH-2.0-OpenSSH_9.2\r\n')
 print('closed', plain.recv(1))"
-client java java -XX:TieredStopAtLevel=1 "$DIR/Client.java" $site/page/java $site/private/java
 client trust mkdir -p "$DIR/home/.pki/nssdb"
 client trust certutil -d "sql:$DIR/home/.pki/nssdb" -N --empty-password
 client trust certutil -d "sql:$DIR/home/.pki/nssdb" -A -n courtesy -t C,, -i "$DIR/ca.pem"
@@ -81,13 +79,8 @@ pub fn trusting_origin(dir: &Path) -> String {
 
 #[test]
 fn https_of_redirected_crawlers_is_intercepted_by_trust_alone() {
-    let settings = |dir: &Path| {
-        let java = include_str!("clients/programs/Client.java");
-        fs::write(dir.join("Client.java"), java).expect("a file");
-        trusting_origin(dir)
-    };
     let script = [SERVE_ORIGIN, SCRIPT].concat();
-    let Some((said, place)) = run(&script, settings) else { return };
+    let Some((said, place)) = run(&script, trusting_origin) else { return };
     let of = |client: &str| {
         let prefix = format!("{client}: ");
         said.lines().filter_map(|line| line.strip_prefix(&prefix)).collect::<Vec<_>>()
@@ -96,8 +89,6 @@ fn https_of_redirected_crawlers_is_intercepted_by_trust_alone() {
     for client in by_status {
         assert_eq!(of(client), ["200", "403"], "{client}:\n{said}");
     }
-    let java: Vec<_> = of("java").into_iter().filter(|line| line.starts_with("HTTP/")).collect();
-    assert_eq!(java, ["HTTP/2 200", "HTTP/2 403"], "{said}");
     let chromium = of("chromium").concat();
     assert!(chromium.contains("the page") && chromium.contains("disallow_rule"), "{said}");
     for expected in ["other: 400", "plain: closed b''"] {
@@ -105,7 +96,7 @@ fn https_of_redirected_crawlers_is_intercepted_by_trust_alone() {
     }
     let served = fs::read_to_string(place.path().join("served")).expect("what was served");
     let pages: BTreeSet<_> = served.lines().filter(|line| line.starts_with("/p")).collect();
-    let clients = by_status.into_iter().chain(["java", "chromium"]);
+    let clients = by_status.into_iter().chain(["chromium"]);
     let expected: Vec<_> = clients.clone().map(|client| format!("/page/{client} via")).collect();
     assert_eq!(pages, expected.iter().map(String::as_str).collect(), "{said}");
     let log = place.log();

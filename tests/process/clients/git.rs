@@ -27,6 +27,7 @@ fn repository(run: &Run<'_>) -> PathBuf {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn git_clone() {
     apt("git", "git");
     let site = Site::start();

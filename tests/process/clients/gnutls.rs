@@ -48,6 +48,7 @@ fn wget_without_trust() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn git_without_trust() {
     apt("git", "git");
     let site = Site::start();
@@ -55,6 +56,7 @@ fn git_without_trust() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn aria2_without_trust() {
     apt("aria2c", "aria2");
     let site = Site::start();
@@ -65,6 +67,7 @@ fn aria2_without_trust() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn lynx_without_trust() {
     apt("lynx", "lynx");
     let site = Site::start();
@@ -74,6 +77,7 @@ fn lynx_without_trust() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn pycurl_without_trust() {
     let script = "import os, sys, pycurl\n\
                   curl = pycurl.Curl()\n\
@@ -88,6 +92,7 @@ fn pycurl_without_trust() {
 
 /// It opens TLS once only to see whether there is HTTP/2, and closes that connection.
 #[test]
+#[ignore = "nightly"]
 fn crawlee() {
     let site = Site::start();
     let run = Run::of(&site);

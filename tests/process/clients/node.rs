@@ -19,6 +19,7 @@ fn node_fetch() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn undici_env_http_proxy_agent() {
     let site = Site::start();
     let run = Run::of(&site);
@@ -27,6 +28,7 @@ fn undici_env_http_proxy_agent() {
 
 /// The way for `fetch` where Node is too old.
 #[test]
+#[ignore = "nightly"]
 fn undici_proxy_agent() {
     let site = Site::start();
     let run = Run::of(&site);
@@ -34,6 +36,7 @@ fn undici_proxy_agent() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn axios() {
     let site = Site::start();
     let run = Run::of(&site);
@@ -41,6 +44,7 @@ fn axios() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn got() {
     let site = Site::start();
     let run = Run::of(&site);
@@ -48,6 +52,7 @@ fn got() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn got_with_agents() {
     let site = Site::start();
     let run = Run::of(&site);
@@ -57,6 +62,7 @@ fn got_with_agents() {
 
 /// `http` and `https`, which every client without a way of its own uses.
 #[test]
+#[ignore = "nightly"]
 fn node_http() {
     let site = Site::start();
     let run = Run::of(&site);
@@ -64,6 +70,7 @@ fn node_http() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn node_fetch_package() {
     let site = Site::start();
     let run = Run::of(&site);
@@ -72,6 +79,7 @@ fn node_fetch_package() {
 
 /// Its agents are its own: it is given others.
 #[test]
+#[ignore = "nightly"]
 fn superagent_with_agents() {
     let site = Site::start();
     let run = Run::of(&site);
@@ -83,6 +91,7 @@ fn superagent_with_agents() {
 
 /// It follows the proxy variables itself, and breaks where Node does, too. By a proxy it verifies nothing.
 #[test]
+#[ignore = "nightly"]
 fn needle() {
     let site = Site::start();
     let run = Run::of(&site);
@@ -93,6 +102,7 @@ fn needle() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn ky() {
     let site = Site::start();
     let run = Run::of(&site);
@@ -101,6 +111,7 @@ fn ky() {
 
 /// Not a crawler, but what installs them. It trusts what an npmrc names before any other variable's word.
 #[test]
+#[ignore = "nightly"]
 fn npm() {
     let npm = apt("npm", "npm");
     let site = Site::start();

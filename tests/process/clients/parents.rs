@@ -58,6 +58,7 @@ fn written(directory: &Path, name: &str, content: &str) -> String {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn parent_tinyproxy() {
     let tinyproxy = apt("tinyproxy", "tinyproxy-bin");
     let site = Site::start();
@@ -78,6 +79,7 @@ fn parent_tinyproxy() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn parent_squid() {
     let squid = apt("squid", "squid");
     let site = Site::start();
@@ -96,6 +98,7 @@ fn parent_squid() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn parent_microsocks() {
     let microsocks = apt("microsocks", "microsocks");
     for scheme in ["socks5h", "socks5"] {
@@ -110,6 +113,7 @@ fn parent_microsocks() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn parent_dante() {
     let danted = apt("danted", "dante-server");
     let site = Site::start();

@@ -11,17 +11,20 @@ fn assert_perl(script: &str, user_agent: &str) {
 
 /// libwww-perl and liblwp-protocol-https-perl.
 #[test]
+#[ignore = "nightly"]
 fn perl_lwp() {
     assert_perl("lwp.pl", "libwww-perl/");
 }
 
 #[test]
+#[ignore = "nightly"]
 fn perl_http_tiny() {
     assert_perl("http_tiny.pl", "HTTP-Tiny/");
 }
 
 /// libmojolicious-perl and libio-socket-ssl-perl.
 #[test]
+#[ignore = "nightly"]
 fn perl_mojo() {
     assert_perl("mojo.pl", "Mojolicious (Perl)");
 }

@@ -7,6 +7,7 @@ const WITHOUT: &str = "env -u PHP_INI_SCAN_DIR php";
 
 /// file_get_contents and every other stream that is opened without a context of its own.
 #[test]
+#[ignore = "nightly"]
 fn php_streams() {
     apt("php", "php-cli");
     let site = Site::start();
@@ -20,6 +21,7 @@ fn php_streams() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn php_curl() {
     apt("php", "php-cli");
     let site = Site::start();

@@ -3,6 +3,7 @@
 use crate::clients::support::{Run, Site, apt, program, python};
 
 #[test]
+#[ignore = "nightly"]
 fn urllib() {
     let site = Site::start();
     Run::of(&site).four([python("ssl"), program("fetch_urllib.py")], "Python-urllib/");
@@ -10,6 +11,7 @@ fn urllib() {
 
 /// As Python 3.13 and later verify by default.
 #[test]
+#[ignore = "nightly"]
 fn urllib_at_its_strictest() {
     let site = Site::start();
     Run::of(&site)
@@ -24,6 +26,7 @@ fn requests() {
 
 /// `requests[socks]`, which is PySocks: the name goes to the proxy.
 #[test]
+#[ignore = "nightly"]
 fn requests_by_socks() {
     let python = python("requests, socks");
     let site = Site::start();
@@ -35,12 +38,14 @@ fn requests_by_socks() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn httpx() {
     let site = Site::start();
     Run::of(&site).four([python("httpx"), program("fetch_httpx.py")], "python-httpx/");
 }
 
 #[test]
+#[ignore = "nightly"]
 fn httplib2() {
     let site = Site::start();
     Run::of(&site).four([python("httplib2"), program("fetch_httplib2.py")], "Python-httplib2/");
@@ -48,6 +53,7 @@ fn httplib2() {
 
 /// It reads robots.txt, too, where it is left to; here the proxy is to be asked.
 #[test]
+#[ignore = "nightly"]
 fn mechanize() {
     let site = Site::start();
     Run::of(&site).four([python("mechanize"), program("fetch_mechanize.py")], "Python-urllib/");
@@ -55,6 +61,7 @@ fn mechanize() {
 
 /// As it comes it follows nothing; it is given the proxy.
 #[test]
+#[ignore = "nightly"]
 fn urllib3_proxy_manager() {
     let site = Site::start();
     Run::of(&site).four([python("urllib3"), program("fetch_urllib3.py")], "python-urllib3/");
@@ -62,6 +69,7 @@ fn urllib3_proxy_manager() {
 
 /// Debian's, over a libcurl with GnuTLS, which takes its authorities from no variable: it is told them.
 #[test]
+#[ignore = "nightly"]
 fn pycurl() {
     let python = apt("/usr/bin/python3", "python3-pycurl");
     let site = Site::start();
@@ -73,6 +81,7 @@ fn pycurl() {
 
 /// It follows the variables when a session says `trust_env=True`.
 #[test]
+#[ignore = "nightly"]
 fn aiohttp() {
     let site = Site::start();
     Run::of(&site).four([python("aiohttp"), program("fetch_aiohttp.py")], "Python/");

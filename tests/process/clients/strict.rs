@@ -5,6 +5,7 @@ use crate::clients::support::{Run, Site, apt};
 
 /// With -x509_strict, which asks for what RFC 5280 asks of a conforming authority.
 #[test]
+#[ignore = "nightly"]
 fn openssl_at_its_strictest() {
     apt("openssl", "openssl");
     let site = Site::start();

@@ -13,6 +13,9 @@ const CLIENTS_MIN: usize = 40;
 /// Sources that try no client.
 const OTHERS: [&str; 4] = ["main.rs", "parents.rs", "table.rs", "warning.rs"];
 
+/// Most are tried by `.ci/nightly` alone.
+const NIGHTLY: &str = "#[ignore = \"nightly\"]\n";
+
 /// What stands below a heading.
 fn section(heading: &str) -> &'static str {
     let after = PAGE.split(&format!("\n## {heading}\n")).nth(1).expect("the section");
@@ -86,8 +89,10 @@ fn tests() -> BTreeSet<String> {
         let is_source = path.extension().is_some_and(|extension| extension == "rs");
         if is_source && !OTHERS.iter().any(|other| path.ends_with(other)) {
             let source = fs::read_to_string(path).expect("a source");
-            let after = source.split("#[test]\nfn ").skip(1);
-            names.extend(after.filter_map(|text| text.split('(').next()).map(str::to_owned));
+            let tests = source.split("#[test]\n").skip(1);
+            let after = tests.map(|text| text.strip_prefix(NIGHTLY).unwrap_or(text));
+            let heads = after.filter_map(|text| text.strip_prefix("fn ")?.split('(').next());
+            names.extend(heads.map(str::to_owned));
         }
     }
     names

@@ -8,6 +8,7 @@ use crate::clients::support::{Run, SECRET, Site, WELCOME, answers, apt, assert_d
 const PROXY: &str = "${http_proxy#http://}";
 
 #[test]
+#[ignore = "nightly"]
 fn lynx() {
     let lynx = apt("lynx", "lynx");
     let site = Site::start();
@@ -17,6 +18,7 @@ fn lynx() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn w3m() {
     apt("w3m", "w3m");
     let site = Site::start();
@@ -27,6 +29,7 @@ fn w3m() {
 
 /// Debian's verifies nothing, here and elsewhere.
 #[test]
+#[ignore = "nightly"]
 fn elinks() {
     apt("elinks", "elinks");
     let site = Site::start();
@@ -35,6 +38,7 @@ fn elinks() {
 
 /// By HTTP alone: it asks for tunnels without a Host, which HTTP/1.1 wants (RFC 9112 section 3.2).
 #[test]
+#[ignore = "nightly"]
 fn links_with_its_option() {
     let links = apt("links", "links");
     let site = Site::start();
@@ -56,6 +60,7 @@ fn links_with_its_option() {
 
 /// By HTTP alone: for HTTPS it takes no proxy.
 #[test]
+#[ignore = "nightly"]
 fn httrack_with_its_option() {
     let httrack = apt("httrack", "httrack");
     let site = Site::start();
@@ -76,6 +81,7 @@ fn httrack_with_its_option() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn aria2() {
     let aria2 = apt("aria2c", "aria2");
     let site = Site::start();
@@ -92,6 +98,7 @@ fn aria2() {
 /// That of Debian 12 follows the proxy for HTTP at port 80 alone: it loses another port on the way to a
 /// proxy, and speaks TLS to the proxy itself for HTTPS.
 #[test]
+#[ignore = "nightly"]
 fn wget2() {
     let wget2 = apt("wget2", "wget2");
     inside(|| {
@@ -112,6 +119,7 @@ fn wget2() {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn httpie() {
     let http = apt("http", "httpie");
     let site = Site::start();

@@ -112,27 +112,32 @@ fn cut(path: &str, parts: usize) -> String {
 }
 
 #[test]
+#[ignore = "nightly"]
 fn programs_of_the_terminal() {
     assert_quiet(table::TERMINAL, "");
 }
 
 #[test]
+#[ignore = "nightly"]
 fn clients_of_python() {
     assert_quiet(table::PYTHON, "");
 }
 
 #[test]
+#[ignore = "nightly"]
 fn clients_of_node() {
     assert_quiet(table::NODE, "");
 }
 
 #[test]
+#[ignore = "nightly"]
 fn clients_of_perl_php_and_ruby() {
     assert_quiet(table::SCRIPTS, "");
 }
 
 /// With one that has no C library, and one that has another.
 #[test]
+#[ignore = "nightly"]
 fn compiled_clients() {
     let build = r#"
         export GO111MODULE=off HOME=/nonexistent
@@ -144,6 +149,7 @@ fn compiled_clients() {
 
 /// Chromium with its sandbox, and drivers of browsers. Trust is given to them beforehand.
 #[test]
+#[ignore = "nightly"]
 fn browsers() {
     let trust = r#"
         as_client "$COURTESY" ca export >"$DIR/ca.pem"
