@@ -2,7 +2,6 @@
 //! evicted there, from disk; it is written to both under one lock, so that both get the same one
 //! last.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, MutexGuard};
 
 use tokio::sync::Semaphore;
@@ -255,7 +254,7 @@ impl EntryBuilder {
         fetched_as: &FetchedAs,
         fetched: CompletedFetch,
     ) -> Entry {
-        Entry::after(known, profile, fetched_as, fetched, jitter(), &self.read())
+        Entry::after(known, profile, fetched_as, fetched, fastrand::f64(), &self.read())
     }
 
     /// The entry with a state for `profile`, and whether that is new.
@@ -267,7 +266,7 @@ impl EntryBuilder {
         if entry.has_state_for(profile) {
             return (entry, false);
         }
-        (Arc::new(entry.with_profile(profile, jitter(), &self.read())), true)
+        (Arc::new(entry.with_profile(profile, fastrand::f64(), &self.read())), true)
     }
 
     /// The restored entry with a state for `profile` as well, and whether that is new.
@@ -297,16 +296,10 @@ impl EntryBuilder {
                 *body = self.parse_cache.share(digest.0, body);
             }
         }
-        Entry::restore(persisted, &blobs, profiles, jitter(), &self.read()).map(Arc::new)
+        Entry::restore(persisted, &blobs, profiles, fastrand::f64(), &self.read()).map(Arc::new)
     }
 
     fn read(&self) -> impl Fn(&Snapshot, &Dialect) -> Arc<RobotsTxt> {
         |snapshot, dialect| self.parse_cache.read(snapshot, dialect)
     }
-}
-
-/// From 0 to 1. It only has to differ between calls, so the hasher's random keys suffice.
-pub(super) fn jitter() -> f64 {
-    f64::from(u16::try_from(RandomState::new().hash_one(0) >> 48).unwrap_or(0))
-        / f64::from(u16::MAX)
 }

@@ -139,7 +139,7 @@ impl FetchCoordinator {
                 LookupOutcome::Wait(_) if monotonic() >= end => return EngineLookup::TimedOut,
                 LookupOutcome::Wait(_) => {
                     // Up to a quarter more, so that not all ask at once.
-                    sleep(pause.mul_f64(1.0 + random() / 4.0)).await;
+                    sleep(pause.mul_f64(1.0 + fastrand::f64() / 4.0)).await;
                     pause = PAUSE_MAX.min(2 * pause);
                 }
                 LookupOutcome::Unchanged => return EngineLookup::Fetch(best, None),
@@ -300,11 +300,6 @@ async fn restore(
     let build = move || entries.builder.restore_for(&profile, persisted, blobs);
     let (entry, _) = request.entries.background.run(build).await??;
     Some(Arc::new(Entry { token, ..Entry::clone(&entry) }))
-}
-
-/// From 0 to 1.
-fn random() -> f64 {
-    super::entries::jitter()
 }
 
 /// The fetches in flight by origin and identity.

@@ -1,8 +1,6 @@
 //! The task of one server: connects, runs what callers send, and leaves a server that fails alone
 //! for a while.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,7 +144,7 @@ impl Node {
             self.shared.router.refresh.notify_one();
         }
         let members = self.shared.members.lock().largest();
-        self.breaker.open(members, jitter())
+        self.breaker.open(members, fastrand::f64())
     }
 }
 
@@ -231,12 +229,6 @@ const fn ends_connection(kind: ErrorKind) -> bool {
             | ErrorKind::MasterDown
             | ErrorKind::ClusterDown
     )
-}
-
-/// A random number from 0 to 1.
-fn jitter() -> f64 {
-    let bits = RandomState::new().build_hasher().finish() >> 11;
-    bits as f64 / (1_u64 << 53) as f64
 }
 
 /// A server that is ready for operations.
