@@ -1,14 +1,18 @@
 //! A directory for one command.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 
 use rustix::process::geteuid;
+use tempfile::TempDir;
 
 /// How names begin.
 const PREFIX: &str = "courtesy-";
+
+/// How they end; so many letters and digits at random are no name that somebody chose.
+const RANDOM_LETTERS: usize = 26;
 
 /// What a directory is for, as its name says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,20 +20,29 @@ pub enum Purpose {
     Bundle,
     Clients,
     Demo,
+    Doctor,
     SecondDemo,
     Sealed,
     State,
 }
 
 impl Purpose {
-    const ALL: [Self; 6] =
-        [Self::Bundle, Self::Clients, Self::Demo, Self::SecondDemo, Self::Sealed, Self::State];
+    const ALL: [Self; 7] = [
+        Self::Bundle,
+        Self::Clients,
+        Self::Demo,
+        Self::Doctor,
+        Self::SecondDemo,
+        Self::Sealed,
+        Self::State,
+    ];
 
     const fn word(self) -> &'static str {
         match self {
             Self::Bundle => "bundle",
             Self::Clients => "clients",
             Self::Demo => "demo",
+            Self::Doctor => "doctor",
             Self::SecondDemo => "demo-two",
             Self::Sealed => "sealed",
             Self::State => "state",
@@ -48,7 +61,7 @@ const ATTEMPTS: usize = 5;
 /// While its process lives, it is locked (flock(2)); one that is not is removed by a later process.
 #[derive(Debug)]
 pub struct TemporaryDir {
-    path: PathBuf,
+    dir: TempDir,
     _lock: File,
 }
 
@@ -71,18 +84,21 @@ impl TemporaryDir {
     pub fn new_passable(purpose: Purpose) -> io::Result<Self> {
         let all = Some(std::env::temp_dir()).filter(|all| is_passable(all));
         let dir = Self::new_in(&all.unwrap_or_else(|| "/tmp".into()), purpose)?;
-        fs::set_permissions(&dir.path, fs::Permissions::from_mode(0o711))?;
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o711))?;
         Ok(dir)
     }
 
     fn new_in(all: &Path, purpose: Purpose) -> io::Result<Self> {
         remove_abandoned_in(all);
         for _ in 0..ATTEMPTS {
-            let path = all.join(format!("{PREFIX}{}-{}", purpose.word(), ulid::Ulid::new()));
-            DirBuilder::new().mode(0o700).create(&path)?;
+            let dir = tempfile::Builder::new()
+                .prefix(&format!("{PREFIX}{}-", purpose.word()))
+                .rand_bytes(RANDOM_LETTERS)
+                .permissions(Permissions::from_mode(0o700))
+                .tempdir_in(all)?;
             // Another process may have found it without a lock, and removes it.
-            if let Some(lock) = lock(&path).filter(|_| path.is_dir()) {
-                return Ok(Self { path, _lock: lock });
+            if let Some(lock) = lock(dir.path()).filter(|_| dir.path().is_dir()) {
+                return Ok(Self { dir, _lock: lock });
             }
         }
         Err(io::Error::other("a temporary directory was removed again and again"))
@@ -90,14 +106,7 @@ impl TemporaryDir {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for TemporaryDir {
-    fn drop(&mut self) {
-        // One that stays is no trouble worth words.
-        let _ = fs::remove_dir_all(&self.path);
+        self.dir.path()
     }
 }
 
@@ -132,7 +141,7 @@ fn is_name(name: &str) -> bool {
     let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('-'));
     parts.is_some_and(|(word, id)| {
         let is_purpose = Purpose::ALL.iter().any(|purpose| purpose.word() == word);
-        is_purpose && ulid::Ulid::from_string(id).is_ok()
+        is_purpose && id.len() == RANDOM_LETTERS && id.bytes().all(|it| it.is_ascii_alphanumeric())
     })
 }
 
@@ -150,8 +159,8 @@ mod tests {
     fn what_a_killed_process_left_is_removed_by_the_next() {
         let all = tempfile::tempdir().unwrap();
         let left = all.path().join(format!("courtesy-sealed-{}", ulid::Ulid::new()));
-        let trial = format!("courtesy-doctor-{}", ulid::Ulid::new());
-        let others = ["courtesy-sealed-notes", "other", &trial].map(|name| all.path().join(name));
+        let other = format!("courtesy-notes-{}", ulid::Ulid::new());
+        let others = ["courtesy-sealed-notes", "other", &other].map(|name| all.path().join(name));
         for dir in others.iter().chain([&left]) {
             fs::create_dir(dir).unwrap();
             fs::write(dir.join("file"), "content").unwrap();

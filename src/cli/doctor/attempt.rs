@@ -30,7 +30,7 @@ pub fn try_all(
     names: &[String],
 ) -> Result<Vec<Finding>, Failure> {
     for (name, program) in FILES {
-        std::fs::write(trial.scratch.0.join(name), program)?;
+        std::fs::write(trial.scratch.path().join(name), program)?;
     }
     // The site is on loopback.
     let no_proxy = NoProxy { proxy_loopback: true, ..NoProxy::default() };
@@ -135,7 +135,7 @@ impl Attempt<'_> {
     }
 
     async fn fetch(&self, program: &Path, url: &str) -> Result<Output, String> {
-        let scratch = self.trial.scratch.0.to_string_lossy();
+        let scratch = self.trial.scratch.path().to_string_lossy();
         let arguments =
             self.client.arguments.iter().map(|argument| argument.replace(SCRATCH, &scratch));
         self.run(program, arguments.chain([url.to_owned()])).await

@@ -1,11 +1,9 @@
 //! A proxy for the occasion before a site for the occasion. The settings are the user's where they
 //! are about this machine, and ours where they would change what the trial has to show.
 
-use std::fs::DirBuilder;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,15 +11,15 @@ use std::time::{Duration, Instant};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::finding::Finding;
-use crate::audit;
 use crate::ca::{CaError, Leaves, Source};
 use crate::cli::ephemeral_proxy::EphemeralProxy;
 use crate::cli::exit::Failure;
 use crate::cli::health;
+use crate::cli::temporary_dir::{Purpose, TemporaryDir};
 use crate::config::{Agents, Deny, Egress, Engine, Pace, Robots, Settings, Via};
 use crate::pace::PaceMode;
 use crate::proxy::HttpsMode;
-use crate::runtime::clock::{Clock, SystemClock, monotonic};
+use crate::runtime::clock::{SystemClock, monotonic};
 use crate::runtime::lock::Lock;
 use crate::types::origin::{Host, Scheme};
 
@@ -36,7 +34,7 @@ const USER_AGENT: &str = "User-Agent: courtesy-doctor\r\n";
 pub struct Trial {
     pub proxy: EphemeralProxy,
     pub site: Site,
-    pub scratch: Scratch,
+    pub scratch: TemporaryDir,
     /// Whether requests are held, by the user's settings.
     pace: PaceMode,
     /// What clients are tried with: without interception they would see a stranger's certificate.
@@ -46,12 +44,14 @@ pub struct Trial {
 impl Trial {
     /// Starts both, with what of `settings` concerns clients.
     pub fn begin(settings: &Settings) -> Result<Self, Failure> {
-        let scratch = Scratch::make()?;
+        let scratch = TemporaryDir::new(Purpose::Doctor)?;
         // The site's authority is made here as well; no other program trusts it.
-        let (tls, root) = site_tls(scratch.0.join("site"))?;
+        let (tls, root) = site_tls(scratch.path().join("site"))?;
         let site = Site::open(tls)?;
-        let proxy =
-            EphemeralProxy::start(settings_for(settings, &site, root), &scratch.0.join("audit"))?;
+        let proxy = EphemeralProxy::start(
+            settings_for(settings, &site, root),
+            &scratch.path().join("audit"),
+        )?;
         let schemes = match settings.https().mode {
             HttpsMode::Intercept => vec![Scheme::Http, Scheme::Https],
             HttpsMode::Classify => vec![Scheme::Http],
@@ -157,26 +157,6 @@ fn settings_for(settings: &Settings, site: &Site, root: PathBuf) -> Settings {
     settings.https.tunnel.clear();
     settings.tls.extra_roots.push(root);
     settings
-}
-
-/// A directory that is gone with the trial.
-#[derive(Debug)]
-pub struct Scratch(pub PathBuf);
-
-impl Scratch {
-    fn make() -> std::io::Result<Self> {
-        let dir = std::env::temp_dir()
-            .join(format!("courtesy-doctor-{}", audit::new_id(SystemClock.wall())));
-        DirBuilder::new().mode(0o700).create(&dir)?;
-        Ok(Self(dir))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A temporary directory that stays is no trouble worth words.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 // A site for the occasion: on loopback, by HTTP and HTTPS, with a robots.txt, and with a memory of
