@@ -51,7 +51,7 @@ impl Server {
     fn engine(&self, name: &str) -> RedisEngine {
         let config = RedisConfig::at(Address::Unix(self.dir.path().join("redis.sock")));
         let timeout = Duration::from_secs(10);
-        let config = RedisConfig { timeout, connect_timeout: timeout, ..config };
+        let config = RedisConfig { timeout, ..config };
         let engine = RedisEngine::start(Config::named(name), config, Arc::new(SystemClock));
         engine.expect("a thread")
     }

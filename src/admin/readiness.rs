@@ -126,12 +126,8 @@ fn engine(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
     let worst = if is_missing { Status::NotReady } else { Status::Degraded };
     let fault = seen.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
     let problem = if !seen.is_up {
-        let alone =
-            if seen.was_reached { "" } else { " (engine.share says how many proxies there are)" };
-        Some(format!(
-            "the shared engine is away, and this proxy is one of {}{alone}: {fault}",
-            seen.members
-        ))
+        let members = seen.members;
+        Some(format!("the shared engine is away, and this proxy is one of {members}: {fault}"))
     } else if seen.may_evict {
         Some("the shared engine may forget holds and outages: set its maxmemory-policy to noeviction".into())
     } else if seen

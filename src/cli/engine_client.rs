@@ -13,7 +13,7 @@ use crate::engine::{Engine, Error, Pending, RedisEngine};
 use crate::runtime::clock::SystemClock;
 use crate::server::{SetupErrors, observer};
 
-/// Added to `engine.connect_timeout`, in which the engine itself gives a connection up: its fault
+/// Added to the time in which the engine itself gives a connection up: its fault
 /// is to be known by then.
 const FAULT_WAIT: Duration = Duration::from_millis(500);
 
@@ -31,7 +31,7 @@ impl EngineClient {
         let engine = observer(settings, scratch, &(Arc::new(SystemClock) as _));
         let Some(engine) = engine.map_err(SetupErrors::from)? else { return Ok(None) };
         let runtime = Builder::new_current_thread().enable_time().build()?;
-        let connect_timeout = settings.engine.connect_timeout;
+        let connect_timeout = engine.settings().connect_timeout();
         Ok(Some(Self { engine, runtime, connect_timeout }))
     }
 

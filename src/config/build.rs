@@ -32,7 +32,6 @@ impl Settings {
             max_exchanges: self.egress.max_per_origin,
             drain_timeout: self.limits.drain_timeout,
             away: self.engine.away,
-            share: self.engine.share,
             ..self.pace.build(self.robots.mode, &self.origins)
         }
     }

@@ -44,7 +44,7 @@ pub use locate::{Location, locate};
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
     Admin, Agents, Audit, Clients, Deny, Egress, Engine, Https, Knobs, Limits, Listen, Log, Outage,
-    Pace, Robots, SEVERAL_SERVERS_HINT, Settings, Tls,
+    Pace, Robots, Settings, Tls,
 };
 pub use show::Effective;
 pub use values::{

@@ -21,7 +21,7 @@ use crate::policy::profile::Access;
 use crate::types::timestamp::Timestamp;
 pub use audit::{Audit, Store};
 pub use clients::{Clients, Limits};
-pub use egress::{Egress, Engine, SEVERAL_SERVERS_HINT};
+pub use egress::{Egress, Engine};
 pub use listen::{Admin, Https, Listen, Log, Tls};
 pub use pace::Pace;
 pub use robots::{Agents, Deny, Knobs, Outage, Robots, Watch};
@@ -141,13 +141,6 @@ impl Settings {
         keep("store.enabled", replace(&mut self.store.enabled, &running.store.enabled));
         keep("engine.prefix", replace(&mut self.engine.prefix, &running.engine.prefix));
         keep("engine.name", replace(&mut self.engine.name, &running.engine.name));
-        keep("engine.cluster", replace(&mut self.engine.cluster, &running.engine.cluster));
-        keep("engine.share_policies", {
-            replace(&mut self.engine.share_policies, &running.engine.share_policies)
-        });
-        keep("engine.share_pace", {
-            replace(&mut self.engine.share_pace, &running.engine.share_pace)
-        });
         keep("log.format", replace(&mut self.log.format, &running.log.format));
         kept
     }

@@ -248,12 +248,6 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "courtesy.toml:2: deny.status: 200 is not the status of a refusal: 400 to 599",
         ),
         (
-            "[engine]\nurl = \"redis://a,redis://b\"",
-            "courtesy.toml:2: engine.url: 2 servers, and neither engine.cluster nor engine.sentinel; \
-             nodes of one cluster need engine.cluster = true, sentinels need \
-             engine.sentinel = \"NAME\", the name of the primary; otherwise name one server",
-        ),
-        (
             "[engine]\nurl = \"redis://a\"\nca = \"/ca.pem\"",
             "courtesy.toml:3: engine.ca: no connection to the engine uses TLS; \
              write rediss:// in engine.url, or leave this out",

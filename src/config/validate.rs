@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::diagnostics::{Diagnostic, ReportFn};
 use super::limits::LOOKUPS_MAX;
-use super::settings::{SEVERAL_SERVERS_HINT, Settings};
+use super::settings::Settings;
 use super::values::{print_duration, print_size};
 use crate::egress::{ParentHttp, ParentResolve};
 use crate::engine::{Address, ServerUrl};
@@ -85,9 +85,6 @@ fn check_engine(settings: &Settings, report: ReportFn<'_>) {
     let engine = &settings.engine;
     if let Some(url) = engine.url.as_ref().filter(|_| engine.url_file.is_none()) {
         let servers = url.servers();
-        if let Some(problem) = engine.several_servers(servers) {
-            report("engine.url", problem, Some(SEVERAL_SERVERS_HINT.into()));
-        }
         let is_tls = |it: &ServerUrl| matches!(it.address, Address::Tcp { is_tls: true, .. });
         let files =
             [("engine.ca", &engine.ca), ("engine.cert", &engine.cert), ("engine.key", &engine.key)];

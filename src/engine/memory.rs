@@ -18,8 +18,8 @@ use super::format::{self, FORMAT};
 use super::members::{Heartbeat, LogHead, Members, NamedHeads, in_order};
 use super::stats::Stats;
 use super::{
-    Config, Engine, FileDigest, Hold, HoldLength, HoldRequest, KNOWN_BYTES_MAX, LEASE, LeaseToken,
-    LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
+    Config, Engine, FileDigest, Hold, HoldLength, HoldRequest, KEPT, KNOWN_BYTES_MAX, LEASE,
+    LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
     ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, ready,
 };
 use crate::runtime::lock::Lock;
@@ -160,13 +160,12 @@ impl Engine for MemoryEngine {
     }
 
     fn publish(&self, request: PublishRequest<'_>) -> Pending<PublishOutcome> {
-        let keep = bounded_micros(self.config.keep);
         if request.value.len() > KNOWN_BYTES_MAX {
             let length = format!("{} bytes", request.value.len());
             return ready(Err(ErrorKind::TooLarge.with(length)));
         }
         ready(self.with_site(request.origin, |site, now| {
-            site.publish(request.token, request.value, keep, now)
+            site.publish(request.token, request.value, micros(KEPT), now)
         }))
     }
 

@@ -116,8 +116,6 @@ pub struct Config {
     pub version: String,
     /// Digest of the settings that are to be equal in all proxies.
     pub settings: [u8; 32],
-    /// How long what is known of an origin is kept after its last change (`engine.keep`).
-    pub keep: Duration,
     /// The longest hold: `pace.max_retry_after` or `pace.backoff_max` with its tenth, whichever is
     /// longer. A later one can only be damage.
     pub hold_max: Duration,
@@ -136,7 +134,6 @@ impl Config {
             is_member: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             settings: [0; 32],
-            keep: Duration::from_secs(45 * 24 * 60 * 60),
             hold_max: Duration::from_secs(60 * 60),
             file_max: 500 * 1024,
             members_before: 0,
@@ -372,7 +369,10 @@ fn ready<T: Send + 'static>(result: Result<T, Error>) -> Pending<T> {
 /// How long a lease lasts unless it is renewed: the delay for the others when its holder dies.
 const LEASE: Duration = Duration::from_secs(3);
 
-/// What was asked for once is kept so long; what is asked for again, for [`Config::keep`].
+/// What is known of an origin is kept so long after its last change or use: half as long again as
+/// the thirty days for which an outage has to be remembered (RFC 9309 §2.3.1.4).
+const KEPT: Duration = Duration::from_hours(45 * 24);
+/// What was asked for once is kept so long.
 const KEPT_ONCE: Duration = Duration::from_hours(24);
 /// A file that was shared once: it is there as long as what names it.
 const FILE_KEPT_ONCE: Duration = Duration::from_hours(48);

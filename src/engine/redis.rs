@@ -24,11 +24,12 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::clock::micros;
 use super::error::{Error, ErrorKind};
 use super::members::{Heartbeat, NamedHeads};
 use super::stats::{Operation, Stats};
 use super::{
-    Config, Engine, FILE_KEPT_ONCE, FileDigest, Hold, HoldCause, HoldLength, HoldRequest,
+    Config, Engine, FILE_KEPT_ONCE, FileDigest, Hold, HoldCause, HoldLength, HoldRequest, KEPT,
     KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LeaseToken, LogHead, LookupOutcome, LookupRequest,
     LookupResponse, Pending, Presence, PublishOutcome, PublishRequest, ReservedSlots, SLOTS_MAX,
     SlotsRequest, Status, bounded_micros, format, has_digest, ready,
@@ -158,8 +159,8 @@ impl Engine for RedisEngine {
         let stored = value.len();
         let keys = vec![known.clone(), self.shared.keys.of(request.origin, "lease")];
         let bytes_max = decimal(format::stored_max(KNOWN_BYTES_MAX) as u64);
-        let once = self.keep_once_ms(KEPT_ONCE);
-        let arguments = vec![decimal(request.token.0), value, self.keep_ms(), bytes_max, once];
+        let (kept, once) = (milliseconds(KEPT), milliseconds(KEPT_ONCE));
+        let arguments = vec![decimal(request.token.0), value, kept, bytes_max, once];
         let call = Call::script(Operation::Publish, Script::Publish, keys, arguments);
         let shared = Arc::clone(&self.shared);
         self.run(call, move |reply| {
@@ -238,10 +239,7 @@ impl Engine for RedisEngine {
 
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {
         let max = self.shared.config.file_max;
-        let arguments = vec![
-            decimal(format::stored_max(max) as u64),
-            decimal(bounded_micros(self.shared.config.keep)),
-        ];
+        let arguments = vec![decimal(format::stored_max(max) as u64), decimal(micros(KEPT))];
         let keys = vec![self.shared.keys.file(&sha256)];
         let shared = Arc::clone(&self.shared);
         let sent = shared.send(Call::script(Operation::GetFile, Script::GetFile, keys, arguments));
@@ -270,7 +268,7 @@ impl Engine for RedisEngine {
         };
         let key = self.shared.keys.file(&sha256);
         let stored = value.len();
-        let arguments = vec![value, self.keep_ms(), self.keep_once_ms(FILE_KEPT_ONCE)];
+        let arguments = vec![value, milliseconds(KEPT), milliseconds(FILE_KEPT_ONCE)];
         let call = Call::script(Operation::PutFile, Script::PutFile, vec![key.clone()], arguments);
         let shared = Arc::clone(&self.shared);
         self.run(call, move |reply| {
@@ -302,6 +300,11 @@ impl Engine for RedisEngine {
     }
 }
 
+/// A length in milliseconds, as an argument.
+fn milliseconds(length: Duration) -> Vec<u8> {
+    decimal(micros(length) / 1000)
+}
+
 // The call of each operation: its script, its keys and its arguments, in the order in which the
 // script names them.
 
@@ -331,15 +334,6 @@ impl RedisEngine {
         decimal(bounded_micros(self.shared.members.lock().presence_interval()))
     }
 
-    fn keep_ms(&self) -> Vec<u8> {
-        decimal((bounded_micros(self.shared.config.keep) / 1000).max(1))
-    }
-
-    /// How long what was asked for once is kept, in milliseconds.
-    fn keep_once_ms(&self, once: Duration) -> Vec<u8> {
-        decimal((bounded_micros(self.shared.config.keep.min(once)) / 1000).max(1))
-    }
-
     fn lookup_call(&self, request: LookupRequest<'_>) -> Call {
         let arguments = vec![
             decimal(request.have.0),
@@ -350,7 +344,7 @@ impl RedisEngine {
             self.hold_max(),
             decimal(format::stored_max(KNOWN_BYTES_MAX) as u64),
             decimal(bounded_micros(LEASE)),
-            decimal(bounded_micros(self.shared.config.keep)),
+            decimal(micros(KEPT)),
         ];
         let (keys, origin) = (&self.shared.keys, request.origin);
         let own = ["known", "lease"].map(|name| keys.of(origin, name));

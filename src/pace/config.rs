@@ -69,8 +69,6 @@ pub struct Config {
     pub origins: HashMap<Origin, OriginPace>,
     /// While the engine is away.
     pub away: Away,
-    /// The parts of the pace then, of which this proxy takes one; 0: as many as there were proxies.
-    pub share: u32,
     pub addresses: AddressLimits,
     /// The memory that the lanes of all origins may take.
     pub lanes_bytes_max: usize,
@@ -132,7 +130,6 @@ impl Config {
             drain_timeout: Duration::ZERO,
             origins: HashMap::new(),
             away: Away::Share,
-            share: 0,
             addresses: AddressLimits::default(),
             lanes_bytes_max: LANES_BYTES_MAX,
         }

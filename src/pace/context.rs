@@ -113,10 +113,9 @@ impl Peers {
     /// The factor of the delays of a proxy that cannot reach the engine.
     pub(super) fn delay_factor(&self, config: &Config) -> u32 {
         let members = self.engine.get().map_or(1, |engine| engine.status().members);
-        match (config.away, config.share) {
-            (Away::Share, 0) => u32::try_from(members).unwrap_or(u32::MAX).max(1),
-            (Away::Share, share) => share,
-            (Away::Alone | Away::Stop, _) => 1,
+        match config.away {
+            Away::Share => u32::try_from(members).unwrap_or(u32::MAX).max(1),
+            Away::Alone | Away::Stop => 1,
         }
     }
 

@@ -116,15 +116,11 @@ impl Components {
         self.share();
     }
 
-    /// Shares what the settings say through the engine, if there is one.
+    /// Shares robots.txt files and the pace through the engine, if there is one.
     pub(super) fn share(&self) {
-        let (Some(engine), settings) = (&self.engine, self.settings()) else { return };
-        if settings.engine.share_policies {
-            self.store.set_engine(Arc::clone(engine));
-        }
-        if settings.engine.share_pace {
-            self.egress.lanes().set_engine(Arc::clone(engine));
-        }
+        let Some(engine) = &self.engine else { return };
+        self.store.set_engine(Arc::clone(engine));
+        self.egress.lanes().set_engine(Arc::clone(engine));
     }
 
     /// The settings in effect.

@@ -31,8 +31,6 @@ pub enum EngineError {
     Seal(#[from] SealKeyError),
     #[error("engine.cert and engine.key name a certificate and its key: set both, or none")]
     Client,
-    #[error("engine.url_file: {0}; {hint}", hint = config::SEVERAL_SERVERS_HINT)]
-    Several(String),
     #[error("the engine has no thread: {0}")]
     Thread(std::io::Error),
 }
@@ -50,9 +48,6 @@ pub(super) fn client(settings: &Settings) -> Result<Option<RedisConfig>, EngineE
         (None, None) => return Ok(None),
     };
     let [first, ..] = servers.as_slice() else { return Ok(None) };
-    if let Some(problem) = section.several_servers(&servers) {
-        return Err(EngineError::Several(problem));
-    }
     let password = match &section.password_file {
         Some(file) => Some(Password::new(secret("engine.password_file", file)?)),
         None => first.password.clone(),
@@ -72,11 +67,9 @@ pub(super) fn client(settings: &Settings) -> Result<Option<RedisConfig>, EngineE
         user: section.user.clone().or_else(|| first.user.clone()),
         password,
         sentinel: section.sentinel.clone(),
-        is_cluster: section.cluster,
         tls,
         prefix: section.prefix.clone(),
         timeout: section.timeout,
-        connect_timeout: section.connect_timeout,
         seal_key: section.seal_key_file.as_deref().map(SealKey::read).transpose()?,
         clock: None,
         addresses: servers.into_iter().map(|server| server.address).collect(),
@@ -96,7 +89,7 @@ pub fn observer(
     clock: &Arc<dyn Clock>,
 ) -> Result<Option<Arc<RedisEngine>>, EngineError> {
     let Some(mut client) = client(settings)? else { return Ok(None) };
-    client.timeout = client.timeout.max(client.connect_timeout);
+    client.timeout = client.connect_timeout();
     if let Some(scratch) = scratch {
         client.prefix = format!("{}:{scratch}", client.prefix);
     }
@@ -121,7 +114,6 @@ pub(super) fn start(
     let config = engine::Config {
         settings: shared_settings(settings),
         members_before,
-        keep: settings.engine.keep,
         hold_max: settings.pace.max_retry_after.max(backoff_max),
         file_max: usize::try_from(settings.robots.max_size).unwrap_or(usize::MAX),
         process: format!("{:x}", ulid::Ulid::new().random() & 0xffff_ffff),

@@ -137,7 +137,7 @@ const fn remedy(kind: ErrorKind) -> &'static str {
         }
         ErrorKind::Loading | ErrorKind::Moving => "try again when the server has read its data",
         ErrorKind::ClusterDown => {
-            "engine.cluster is for clusters; all slots of one must have a node"
+            "all slots of the cluster must have a node: see CLUSTER INFO there"
         }
         ErrorKind::Sentinel => {
             "engine.url must name sentinels, and engine.sentinel a primary of theirs"

@@ -13,7 +13,6 @@ use crate::egress::{
     self, AddressBlock, ParentAddress, ParentCredentials, ParentCredentialsError, ParentHttp,
     ParentResolve, ParentRule, Parents,
 };
-use crate::engine::ServerUrl;
 use crate::pace::Away;
 use crate::proxy::{self, Protocol};
 use crate::types::origin::HostPattern;
@@ -148,47 +147,19 @@ pub struct Engine {
     pub key: Option<PathBuf>,
     /// The name of the primary; the URLs are those of sentinels then.
     pub sentinel: Option<String>,
-    /// Whether the servers are nodes of a cluster.
-    pub cluster: bool,
     /// Proxies with the same one share.
     pub prefix: String,
     /// The name of this proxy among them; absent: that of the host, and four letters.
     pub name: Option<String>,
-    /// Whether robots.txt files are shared.
-    pub share_policies: bool,
-    /// Whether the pace is shared.
-    pub share_pace: bool,
     /// The longest time of an operation.
     #[serde(with = "units::duration")]
     pub timeout: Duration,
-    /// The longest time to connect.
-    #[serde(with = "units::duration")]
-    pub connect_timeout: Duration,
     /// Whether the proxy is not ready before the engine has been reached.
     pub required: bool,
     /// What the pace is while the engine is away.
     pub away: Away,
-    /// The parts of the pace then, of which one is taken; 0: as many as there were proxies.
-    pub share: u32,
-    /// How long what is known of an origin is kept after its last change.
-    #[serde(with = "units::duration")]
-    pub keep: Duration,
     /// A key that seals what is known, for engines that others can write to.
     pub seal_key_file: Option<PathBuf>,
-}
-
-/// What to do about several servers of which the settings do not say what they are.
-pub const SEVERAL_SERVERS_HINT: &str = "nodes of one cluster need engine.cluster = true, sentinels \
-     need engine.sentinel = \"NAME\", the name of the primary; otherwise name one server";
-
-impl Engine {
-    /// Why so many servers cannot be used: they are neither nodes of a cluster nor sentinels, and
-    /// all but the first would be ignored.
-    pub fn several_servers(&self, servers: &[ServerUrl]) -> Option<String> {
-        (servers.len() > 1 && !self.cluster && self.sentinel.is_none()).then(|| {
-            format!("{} servers, and neither engine.cluster nor engine.sentinel", servers.len())
-        })
-    }
 }
 
 impl Default for Engine {
@@ -202,17 +173,11 @@ impl Default for Engine {
             cert: None,
             key: None,
             sentinel: None,
-            cluster: false,
             prefix: "courtesy".into(),
             name: None,
-            share_policies: true,
-            share_pace: true,
             timeout: Duration::from_millis(50),
-            connect_timeout: Duration::from_secs(1),
             required: false,
             away: Away::Share,
-            share: 0,
-            keep: Duration::from_hours(45 * 24),
             seal_key_file: None,
         }
     }

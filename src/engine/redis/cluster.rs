@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
-use super::node::Node;
-use super::router::{self, Handle, Map};
-use super::settings::Address;
+use super::node::{Node, first_response};
+use super::router::{self, Handle, Map, Ranges};
 use super::shared::Shared;
 use crate::engine::error::{Error, ErrorKind};
 
@@ -19,19 +18,28 @@ use crate::engine::error::{Error, ErrorKind};
 const REFRESH_MAX: Duration = Duration::from_secs(60);
 const REFRESH_MIN: Duration = Duration::from_secs(1);
 
-/// Ranges of slots, each with the address of its primary.
-type Ranges = Vec<(u16, u16, Address)>;
-
-/// Keeps the map of the nodes up to date, and runs a task for each.
-pub(super) async fn follow_cluster(shared: Arc<Shared>) {
-    loop {
-        match discover(&shared).await {
-            Ok(ranges) => apply(&shared, ranges),
-            Err(error) => shared.note_down(error),
+/// Keeps the map of the nodes up to date, and runs a task for each. Returns when the settings name
+/// other servers, or the servers are of no cluster any more.
+async fn follow_cluster(shared: &Arc<Shared>) {
+    let settings = shared.redis.load_full();
+    let mut changes = shared.changes.subscribe();
+    shared.router.set(Map::default());
+    while shared.redis.load().has_servers_of(&settings) {
+        let mut is_cluster = true;
+        match discover(shared).await {
+            Ok(ranges) => apply(shared, ranges),
+            Err(error) => {
+                is_cluster = error.kind != ErrorKind::Settings;
+                shared.note_down(error);
+            }
         }
         sleep(REFRESH_MIN).await;
+        if !is_cluster {
+            return;
+        }
         tokio::select! {
             () = shared.router.refresh.notified() => {}
+            _ = changes.changed() => {}
             () = sleep(if shared.router.is_up() { REFRESH_MAX } else { Duration::ZERO }) => {}
         }
     }
@@ -43,24 +51,12 @@ async fn discover(shared: &Shared) -> Result<Ranges, Error> {
     let map = shared.router.map();
     let known = map.nodes.iter().filter(|node| node.is_up());
     let known = known.filter_map(|node| node.address.as_ref());
-    let mut last = ErrorKind::ClusterDown.with("no address is set");
-    for address in known.chain(&config.addresses) {
-        let ask = async {
-            let (connection, _driver, _) =
-                Connection::connect(address, &config, &shared.config).await?;
-            let mut command = redis::cmd("CLUSTER");
-            command.arg("SLOTS");
-            let reply = connection.request(command).await?;
-            router::ranges(reply, address)
-                .ok_or_else(|| ErrorKind::ClusterDown.with(format!("{address} knows no slots")))
-        };
-        match timeout(config.connect_timeout, ask).await {
-            Ok(Ok(ranges)) => return Ok(ranges),
-            Ok(Err(error)) => last = error,
-            Err(_) => last = ErrorKind::Timeout.with(format!("{address} does not respond")),
-        }
-    }
-    Err(last)
+    let (config, own) = (&config, &shared.config);
+    first_response(known.chain(&config.addresses), config.connect_timeout(), |address| async move {
+        let (connection, _driver, _) = Connection::connect(&address, config, own).await?;
+        connection.slots(&address).await
+    })
+    .await
 }
 
 /// Takes up the ranges: nodes that are known go on, others begin, and those without slots end.
@@ -115,14 +111,17 @@ pub(super) fn start_thread(shared: Arc<Shared>, shutdown: CancellationToken) -> 
 }
 
 async fn run(shared: Arc<Shared>) {
-    let heartbeats = heartbeats(&shared);
-    if shared.redis.load().is_cluster {
-        tokio::join!(follow_cluster(Arc::clone(&shared)), heartbeats);
-    } else {
-        let (handle, inbox) = Handle::new(None);
-        shared.router.set(Map::of_one(handle));
-        tokio::join!(Node::new(Arc::clone(&shared), inbox).run(), heartbeats);
-    }
+    let serve = async {
+        loop {
+            let (handle, inbox) = Handle::new(None);
+            shared.router.set(Map::of_one(handle));
+            shared.note_map();
+            // It ends where the server turns out to be one of several primaries of a cluster.
+            Node::new(Arc::clone(&shared), inbox).run().await;
+            follow_cluster(&shared).await;
+        }
+    };
+    tokio::join!(serve, heartbeats(&shared));
 }
 
 /// Sends heartbeats for as long as the thread lives: at their interval, and when a node was

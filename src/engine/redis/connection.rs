@@ -20,6 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::call::{self, Act, Call, Parts, Script};
 use super::reply_meter::ReplyMeter;
+use super::router::{Ranges, ranges};
 use super::settings::{Address, RedisConfig};
 use crate::engine::clock::Micros;
 use crate::engine::error::{Error, ErrorKind};
@@ -33,6 +34,9 @@ pub(super) const IN_FLIGHT_MAX: usize = 1024;
 
 /// Bytes of a reply beside its longest value: with the default settings it has 1.2 MiB in all.
 const REPLY_REST: usize = 64 << 10;
+
+/// A connection, the task that moves its bytes, and what the server is.
+pub(super) type Connected = (Connection, Driver, Role);
 
 /// A connection on which users are authenticated. It never connects again.
 #[derive(Debug)]
@@ -67,7 +71,7 @@ impl Connection {
         address: &Address,
         config: &RedisConfig,
         own: &Config,
-    ) -> Result<(Self, Driver, Role), Error> {
+    ) -> Result<Connected, Error> {
         let (connection, driver) = Self::raw(address, config, own).await?;
         let hello = connection.hello(config, &own.name, config.password.is_some()).await;
         let role = hello.map_err(|error| maybe_tls(address, error))?;
@@ -156,6 +160,15 @@ impl Connection {
         })
     }
 
+    /// The slots of the cluster that the server at `address` is of.
+    pub(super) async fn slots(&self, address: &Address) -> Result<Ranges, Error> {
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("SLOTS");
+        let reply = self.request(command).await?;
+        ranges(reply, address)
+            .ok_or_else(|| ErrorKind::ClusterDown.with(format!("{address} knows no slots")))
+    }
+
     /// The reply to a command.
     pub(super) async fn request(&self, command: Cmd) -> Result<Value, Error> {
         self.send(&command).await.map_err(|error| self.error_of(&error))
@@ -236,9 +249,11 @@ fn maybe_tls(address: &Address, error: Error) -> Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Primary,
-    /// The same, of a cluster.
-    ClusterPrimary,
     Replica,
+    /// A node of a cluster.
+    Cluster {
+        is_replica: bool,
+    },
     Sentinel,
 }
 
@@ -256,9 +271,9 @@ impl Role {
             }
         }
         Some(match &*mode {
-            _ if is_replica => Self::Replica,
             b"sentinel" => Self::Sentinel,
-            b"cluster" => Self::ClusterPrimary,
+            b"cluster" => Self::Cluster { is_replica },
+            _ if is_replica => Self::Replica,
             _ => Self::Primary,
         })
     }
@@ -306,7 +321,7 @@ async fn secure(
     let tls = config.tls.as_ref().ok_or_else(|| failed("TLS is not set up".to_owned()))?;
     let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(error.to_string()))?;
     // Part of the time to connect: a server without TLS may wait for the end of a line.
-    let limit = config.connect_timeout.mul_f64(0.75);
+    let limit = config.connect_timeout().mul_f64(0.75);
     let handshake = TlsConnector::from(Arc::clone(&tls.client)).connect(name, stream);
     match timeout(limit, handshake).await {
         Ok(Ok(secured)) => Ok(Box::new(secured)),
@@ -404,9 +419,9 @@ const CODES: [(&str, ErrorKind); 16] = [
 
 /// What servers of another kind than the settings say answer with, in lower case, and what to do.
 const OTHER_KINDS: [(&str, &str); 5] = [
-    ("moved ", "the server is a node of a cluster: set engine.cluster = true"),
-    ("ask ", "the server is a node of a cluster: set engine.cluster = true"),
-    ("cluster support disabled", "the server is of no cluster: remove engine.cluster"),
+    ("moved ", "the server is a node of a cluster: allow its user CLUSTER SLOTS"),
+    ("ask ", "the server is a node of a cluster: allow its user CLUSTER SLOTS"),
+    ("cluster support disabled", "the server is of no cluster: engine.url must name nodes of one"),
     ("unknown command `sentinel`", "the server is no sentinel: remove engine.sentinel"),
     ("unknown command 'sentinel'", "the server is no sentinel: remove engine.sentinel"),
 ];

@@ -41,7 +41,8 @@ impl Node {
         Self { shared, inbox, breaker: Breaker::default() }
     }
 
-    /// Runs until no caller has the handle any more.
+    /// Runs until no caller has the handle any more, or the server of the settings turns out to be
+    /// one of several.
     pub(super) async fn run(mut self) {
         let mut changes = self.shared.changes.subscribe();
         let address = self.inbox.address.clone();
@@ -51,7 +52,8 @@ impl Node {
                 () = self.inbox.refuse() => return,
             };
             let end = match opened {
-                Ok(opened) => self.serve(opened, &mut changes).await,
+                Ok(Some(opened)) => self.serve(opened, &mut changes).await,
+                Ok(None) => return self.inbox.set_up(false),
                 Err(error) => End::Fault(error),
             };
             let pause = match end {
@@ -193,11 +195,12 @@ impl Running {
 }
 
 /// Connects, and probes with a heartbeat, which writes. A node of a cluster may not have the keys
-/// of that, and a command that only reads sends none.
-async fn open_probed(shared: &Shared, address: Option<&Address>) -> Result<Opened, Error> {
+/// of that, and a command that only reads sends none. `None`: see [`connect_primary`].
+async fn open_probed(shared: &Shared, address: Option<&Address>) -> Result<Option<Opened>, Error> {
     let config = shared.redis.load_full();
     let open = async {
         let opened = connect_primary(address, &config, &shared.config).await?;
+        let Some(opened) = opened else { return Ok(None) };
         let place = address.map(Address::to_string).unwrap_or_default();
         shared.note_server(&place, &opened.info);
         if address.is_none() && shared.config.is_member {
@@ -210,10 +213,10 @@ async fn open_probed(shared: &Shared, address: Option<&Address>) -> Result<Opene
             let heartbeat = shared.note_heartbeat(reply);
             heartbeat.ok_or_else(|| ErrorKind::Protocol.with("heartbeat"))?;
         }
-        Ok(opened)
+        Ok(Some(opened))
     };
     let late = |_| Err(ErrorKind::Timeout.with("the server is not ready in time"));
-    timeout(config.connect_timeout, open).await.unwrap_or_else(late)
+    timeout(config.connect_timeout(), open).await.unwrap_or_else(late)
 }
 
 /// Whether another connection may lead to a server that is well. A client that stayed would stay
@@ -240,24 +243,36 @@ pub(super) struct Opened {
 }
 
 /// Connects to the primary at `address`, or to that of the settings: each time again, because the
-/// role of a server changes.
-pub(super) async fn connect_primary(
+/// role of a server changes. `None`: the settings name a cluster of several primaries.
+async fn connect_primary(
     address: Option<&Address>,
     config: &RedisConfig,
     own: &Config,
-) -> Result<Opened, Error> {
-    let found;
-    let address = match (address, &config.sentinel) {
-        (Some(address), _) => address,
-        (None, None) => config.addresses.first().ok_or_else(no_address)?,
-        (None, Some(primary)) => {
-            found = ask_sentinels(primary, config, own).await?;
-            &found
-        }
+) -> Result<Option<Opened>, Error> {
+    let connect = |address: Address| async move {
+        Connection::connect(&address, config, own).await.map(|connected| (address, connected))
     };
-    let (connection, driver, role) = Connection::connect(address, config, own).await?;
+    let (count, is_named) =
+        (config.addresses.len(), address.is_none() && config.sentinel.is_none());
+    let part = config.connect_timeout() / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+    let (address, (connection, driver, role)) = match (address, &config.sentinel) {
+        (Some(address), _) => connect(address.clone()).await?,
+        (None, Some(primary)) => connect(ask_sentinels(primary, config, own).await?).await?,
+        (None, None) => first_response(&config.addresses, part, connect).await?,
+    };
     match role {
-        Role::Replica => {
+        Role::Cluster { is_replica } if is_named => {
+            let is_one_of_several = is_replica
+                || match connection.slots(&address).await {
+                    Ok(ranges) => router::nodes(&ranges).len() > 1,
+                    // Alone it can be used as a server; else it says `MOVED`.
+                    Err(_) => count > 1,
+                };
+            if is_one_of_several {
+                return Ok(None);
+            }
+        }
+        Role::Replica | Role::Cluster { is_replica: true } => {
             return Err(ErrorKind::ReadOnly.with(format!("{address} has the role of a replica")));
         }
         Role::Sentinel => {
@@ -265,30 +280,34 @@ pub(super) async fn connect_primary(
                 "{address} is a sentinel: set engine.sentinel to the name of the primary"
             )));
         }
-        Role::ClusterPrimary if !config.is_cluster => check_alone(&connection, address).await?,
-        Role::Primary | Role::ClusterPrimary => {}
+        Role::Primary if is_named && count > 1 => {
+            return Err(ErrorKind::Settings.with(format!(
+                "engine.url names {count} servers, and {address} is neither of a cluster nor a \
+                 sentinel: name one server"
+            )));
+        }
+        Role::Primary | Role::Cluster { .. } => {}
     }
     let info = connection.prepare().await?;
-    Ok(Opened { connection, driver, info })
+    Ok(Some(Opened { connection, driver, info }))
 }
 
-/// Checks that a node of a cluster has all slots, so that it can be spoken to as a single server.
-/// One that may not be asked says `MOVED` later.
-async fn check_alone(connection: &Connection, address: &Address) -> Result<(), Error> {
-    let mut command = redis::cmd("CLUSTER");
-    command.arg("SLOTS");
-    let Ok(reply) = connection.request(command).await else { return Ok(()) };
-    let nodes = router::ranges(reply, address).map(|ranges| router::nodes(&ranges).len());
-    match nodes {
-        Some(count) if count > 1 => Err(ErrorKind::Settings.with(format!(
-            "{address} is one of the {count} primaries of a cluster: set engine.cluster = true"
-        ))),
-        _ => Ok(()),
+/// What the first of the addresses responds that does. Each has `limit`: one that does not respond
+/// is not to cost all of the time.
+pub(super) async fn first_response<'a, T, F: Future<Output = Result<T, Error>>>(
+    addresses: impl IntoIterator<Item = &'a Address>,
+    limit: Duration,
+    ask: impl Fn(Address) -> F,
+) -> Result<T, Error> {
+    let mut last = ErrorKind::Connection.with("no address is set");
+    for address in addresses {
+        match timeout(limit, ask(address.clone())).await {
+            Ok(Ok(response)) => return Ok(response),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = ErrorKind::Timeout.with(format!("{address} does not respond")),
+        }
     }
-}
-
-fn no_address() -> Error {
-    ErrorKind::Connection.with("no address is set")
+    Err(last)
 }
 
 /// The address of the primary, from the first sentinel that has it.
@@ -297,18 +316,11 @@ async fn ask_sentinels(
     config: &RedisConfig,
     own: &Config,
 ) -> Result<Address, Error> {
-    let mut last = ErrorKind::Sentinel.with("no address of a sentinel is set");
-    // Each has its part of the time: one that does not respond is not to cost all of it.
     let parts = u32::try_from(config.addresses.len()).unwrap_or(u32::MAX).saturating_add(1);
-    for sentinel in &config.addresses {
-        let asked = ask_sentinel(sentinel, primary, config, own);
-        match tokio::time::timeout(config.connect_timeout / parts, asked).await {
-            Ok(Ok(address)) => return Ok(address),
-            Ok(Err(error)) => last = error,
-            Err(_) => last = ErrorKind::Sentinel.with(format!("{sentinel} does not respond")),
-        }
-    }
-    Err(ErrorKind::Sentinel.with(last.detail))
+    let ask =
+        |sentinel: Address| async move { ask_sentinel(&sentinel, primary, config, own).await };
+    let asked = first_response(&config.addresses, config.connect_timeout() / parts, ask).await;
+    asked.map_err(|error| ErrorKind::Sentinel.with(error.detail))
 }
 
 async fn ask_sentinel(

@@ -183,9 +183,12 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
+/// Ranges of slots, each with the address of its primary.
+pub(super) type Ranges = Vec<(u16, u16, Address)>;
+
 /// The primaries of `CLUSTER SLOTS`, by the last slot of each range. A node that does not say where
 /// it is is at the address that responded.
-pub(super) fn ranges(reply: Value, asked: &Address) -> Option<Vec<(u16, u16, Address)>> {
+pub(super) fn ranges(reply: Value, asked: &Address) -> Option<Ranges> {
     let mut parts = Parts::of(reply)?;
     let mut ranges = Vec::new();
     while let Some(range) = parts.value() {

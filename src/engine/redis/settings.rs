@@ -59,11 +59,10 @@ pub enum ServerUrlError {
 /// The settings of the client.
 #[derive(Clone, Debug)]
 pub struct RedisConfig {
-    /// The server; several nodes of a cluster, or sentinels, of which one has to respond.
+    /// The server, nodes of a cluster, or sentinels; of several one has to respond.
     pub addresses: Vec<Address>,
     /// The name of the primary; the addresses are those of sentinels then.
     pub sentinel: Option<String>,
-    pub is_cluster: bool,
     pub user: Option<String>,
     pub password: Option<Password>,
     /// How servers are verified; required for addresses with TLS. See [`super::tls_config`].
@@ -72,20 +71,31 @@ pub struct RedisConfig {
     pub prefix: String,
     /// The longest time for one operation.
     pub timeout: Duration,
-    /// The longest time to connect, until the server is ready for operations.
-    pub connect_timeout: Duration,
     pub seal_key: Option<SealKey>,
     /// For tests: the time that decides, in place of the server's.
     pub clock: Option<Arc<dyn EngineClock>>,
 }
 
+/// Time for fourteen round trips of the default `engine.timeout`, and for the handshakes of TCP and
+/// TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
 impl RedisConfig {
+    /// The longest time to connect, until the server is ready for operations.
+    pub fn connect_timeout(&self) -> Duration {
+        self.timeout.max(CONNECT_TIMEOUT)
+    }
+
+    /// Whether both name the same servers.
+    pub(super) fn has_servers_of(&self, other: &Self) -> bool {
+        (&self.addresses, &self.sentinel) == (&other.addresses, &other.sentinel)
+    }
+
     /// Whether what is in effect would stay as it is.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let parts = |it: &Self| {
             let Self { addresses, sentinel, user, password, tls, .. } = it.clone();
-            let times = (it.timeout, it.connect_timeout);
-            (addresses, sentinel, user, password, tls, it.seal_key.clone(), times)
+            (addresses, sentinel, user, password, tls, it.seal_key.clone(), it.timeout)
         };
         parts(self) == parts(other)
     }
@@ -95,13 +105,11 @@ impl RedisConfig {
         Self {
             addresses: vec![address],
             sentinel: None,
-            is_cluster: false,
             user: None,
             password: None,
             tls: None,
             prefix: "courtesy".to_owned(),
             timeout: Duration::from_millis(50),
-            connect_timeout: Duration::from_secs(1),
             seal_key: None,
             clock: None,
         }

@@ -15,9 +15,7 @@ fn config() -> RedisConfig {
     RedisConfig {
         // The first of the seeds does not exist.
         addresses: vec![address(7009), address(7002)],
-        is_cluster: true,
         timeout: TIMEOUT,
-        connect_timeout: TIMEOUT,
         ..RedisConfig::at(address(1))
     }
 }
@@ -130,31 +128,58 @@ fn a_node_that_is_away_takes_its_slots_with_it_and_no_others() {
     });
 }
 
+fn at(ports: &[u16]) -> RedisConfig {
+    let address =
+        |port: &u16| Address::Tcp { host: "127.0.0.1".into(), port: *port, is_tls: false };
+    RedisConfig { addresses: ports.iter().map(address).collect(), ..config() }
+}
+
+/// Nothing but the URL says what the servers are.
 #[test]
-fn a_node_that_is_taken_for_a_server_and_the_other_way_round_are_named() {
+fn what_the_servers_are_is_found_and_what_does_not_fit_is_named() {
     inside(|| {
-        let _nodes = nodes();
-        let alone = RedisServer::start(&["--port", "7005"]);
-        for port in PORTS {
-            let address = Address::Tcp { host: "127.0.0.1".into(), port, is_tls: false };
-            let config = RedisConfig { is_cluster: false, ..config() };
-            let engine = start("a", RedisConfig { addresses: vec![address], ..config });
-            let error = fault(&engine, ErrorKind::Settings);
-            assert!(error.detail.contains("set engine.cluster = true"), "{port}: {error}");
+        let nodes = nodes();
+        let _alone = RedisServer::start(&["--port", "7005"]);
+        let sites: Vec<_> = (0..20).map(|number| site(&format!("{number}.example"))).collect();
+        let works = |engine: &RedisEngine| {
+            let works = |site: &Origin| wait(engine.announce_presence(site)).is_ok();
+            until("all nodes respond", || sites.iter().all(works));
+        };
+        // Any node names the others, and so does one that has no slots.
+        let replica = RedisServer::start(&["--port", "7004", "--cluster-enabled", "yes"]);
+        assert_eq!(replica.command(&["CLUSTER", "MEET", "127.0.0.1", "7001"]), ok());
+        let primary = id(&nodes[0]);
+        until("it is a replica", || replica.command(&["CLUSTER", "REPLICATE", &primary]) == ok());
+        for port in [7001, 7002, 7003, 7004] {
+            works(&reached("a", at(&[port])));
         }
-        let address = Address::Tcp { host: "127.0.0.1".into(), port: 7005, is_tls: false };
-        let engine = start("a", RedisConfig { addresses: vec![address.clone()], ..config() });
-        let error = fault(&engine, ErrorKind::Settings);
-        assert!(error.detail.contains("remove engine.cluster"), "{error}");
-        let sentinel = Some("main".to_owned());
-        let config =
-            RedisConfig { is_cluster: false, sentinel, addresses: vec![address], ..config() };
+
+        // From a cluster to one server and back, as a changed file of the URL has it.
+        let engine = reached("a", at(&[7001]));
+        for ports in [&[7005][..], &[7009, 7003]] {
+            engine.change(at(ports));
+            works(&engine);
+        }
+
+        let error = fault(&start("a", at(&[7009, 7005])), ErrorKind::Settings);
+        assert!(
+            error.detail.contains("names 2 servers") && error.detail.contains("name one"),
+            "{error}"
+        );
+        let no_sentinel = RedisConfig { sentinel: Some("main".to_owned()), ..at(&[7005]) };
+        let engine = start("a", no_sentinel);
         let mut error = None;
-        let engine = start("a", config);
         until("it is no sentinel", || {
             error = engine.status().last_error;
             error.as_ref().is_some_and(|it| it.detail.contains("remove engine.sentinel"))
         });
-        drop(alone);
+        // Who may not ask for the nodes learns of them by a redirection.
+        let rights = ["ACL", "SETUSER", "default", "-cluster"];
+        nodes.iter().for_each(|node| assert_eq!(node.command(&rights), ok()));
+        let engine = start("a", at(&[7002]));
+        until("it is named", || {
+            let _ = wait(engine.announce_presence(&sites[0]));
+            engine.status().last_error.is_some_and(|it| it.detail.contains("CLUSTER SLOTS"))
+        });
     });
 }

@@ -277,7 +277,7 @@ fn data_that_is_flushed_is_noticed_with_the_next_heartbeat() {
 fn a_server_that_does_not_respond_costs_its_timeout_three_times() {
     let server = RedisServer::start(&[]);
     let timeouts = Duration::from_millis(200);
-    let short = RedisConfig { timeout: timeouts, connect_timeout: timeouts, ..on(&server) };
+    let short = RedisConfig { timeout: timeouts, ..on(&server) };
     let engine = reached("a", short.clone());
     server.set_stopped(true);
     let mut kinds = Vec::new();
@@ -288,6 +288,6 @@ fn a_server_that_does_not_respond_costs_its_timeout_three_times() {
     let late = kinds.iter().filter(|kind| **kind == ErrorKind::Timeout).count();
     assert!((2..=4).contains(&late), "{kinds:?}");
     server.set_stopped(false);
-    engine.change(RedisConfig { connect_timeout: TIMEOUT, timeout: TIMEOUT, ..short });
+    engine.change(RedisConfig { timeout: TIMEOUT, ..short });
     comes_back(&engine);
 }

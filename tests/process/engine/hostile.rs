@@ -162,7 +162,7 @@ fn says_only(said: &'static [u8]) -> (Address, Arc<AtomicUsize>) {
 }
 
 fn at(address: Address) -> RedisConfig {
-    RedisConfig { timeout: TIMEOUT, connect_timeout: TIMEOUT, ..RedisConfig::at(address) }
+    RedisConfig { timeout: TIMEOUT, ..RedisConfig::at(address) }
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn what_is_no_server_of_this_kind_is_named_with_what_to_set() {
         (&b"\x15\x03\x03\x00\x02\x02\x46"[..], "write rediss://"),
         (b"", "write rediss://"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers as an HTTP server"),
-        (b"-MOVED 3999 10.0.0.1:7001\r\n", "set engine.cluster = true"),
+        (b"-MOVED 3999 10.0.0.1:7001\r\n", "allow its user CLUSTER SLOTS"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "no reply of a Redis server"),
     ] {
         let engine = start("a", at(says_only(said).0));

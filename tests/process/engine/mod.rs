@@ -52,17 +52,14 @@ fn refused<T: std::fmt::Debug>(pending: Pending<T>) -> Error {
 
 fn on(server: &RedisServer) -> RedisConfig {
     let timeouts = RedisConfig::at(Address::Unix(server.socket()));
-    RedisConfig { timeout: TIMEOUT, connect_timeout: TIMEOUT, ..timeouts }
+    RedisConfig { timeout: TIMEOUT, ..timeouts }
 }
 
 /// The settings of a program with the engine at this socket.
 fn settings(socket: &Path) -> String {
     let url = format!("redis+unix://{}", socket.display());
     // A machine of tests may be slow.
-    format!(
-        "[engine]\nurl = \"{url}\"\ntimeout = \"1s\"\nconnect_timeout = \"5s\"\n\
-         [pace]\nadapt = \"off\"\n"
-    )
+    format!("[engine]\nurl = \"{url}\"\ntimeout = \"5s\"\n[pace]\nadapt = \"off\"\n")
 }
 
 fn start(name: &str, config: RedisConfig) -> RedisEngine {

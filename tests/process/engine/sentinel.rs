@@ -13,7 +13,6 @@ fn config(addresses: Vec<Address>) -> RedisConfig {
         addresses,
         sentinel: Some("main".to_owned()),
         timeout: TIMEOUT,
-        connect_timeout: TIMEOUT,
         ..RedisConfig::at(tcp(1))
     }
 }

@@ -73,7 +73,7 @@ fn a_server_and_a_client_know_each_other_by_their_certificates() {
         let start = |ca: &Path, client: Option<(&Path, &Path)>| {
             let tls = Some(tls_config(Some(ca), client).unwrap());
             let timeouts = RedisConfig::at(address.clone());
-            let timeouts = RedisConfig { timeout: TIMEOUT, connect_timeout: TIMEOUT, ..timeouts };
+            let timeouts = RedisConfig { timeout: TIMEOUT, ..timeouts };
             super::start("a", RedisConfig { tls, ..timeouts })
         };
         let known = (own.certificate.as_path(), own.key.as_path());
@@ -96,7 +96,7 @@ fn a_certificate_that_has_lapsed_is_named() {
         let address = Address::Tcp { host: "localhost".into(), port: 7000, is_tls: true };
         let tls = Some(tls_config(Some(&own.ca), None).unwrap());
         let config = RedisConfig::at(address);
-        let config = RedisConfig { tls, timeout: TIMEOUT, connect_timeout: TIMEOUT, ..config };
+        let config = RedisConfig { tls, timeout: TIMEOUT, ..config };
         let error = fault(&super::start("a", config), ErrorKind::Tls);
         assert!(error.detail.to_lowercase().contains("expired"), "{error}");
     });
@@ -132,12 +132,7 @@ fn plain_against_tls_and_tls_against_plain_say_what_to_write() {
         ] {
             let config = RedisConfig::at(address(port, is_tls));
             let limit = Duration::from_secs(1);
-            let config = RedisConfig {
-                tls: tls.clone(),
-                timeout: TIMEOUT,
-                connect_timeout: limit,
-                ..config
-            };
+            let config = RedisConfig { tls: tls.clone(), timeout: limit, ..config };
             let engine = super::start("a", config);
             until(words, || {
                 engine.status().last_error.is_some_and(|error| error.detail.contains(words))

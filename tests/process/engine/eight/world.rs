@@ -83,7 +83,7 @@ impl World {
             // A busy machine takes its time: no operation is given up for that, since each proxy
             // would then fetch for itself.
             let settings = super::super::settings(&relay.socket());
-            let place = Place::new(&settings.replace("timeout = \"1s\"", "timeout = \"10s\""));
+            let place = Place::new(&settings.replace("timeout = \"5s\"", "timeout = \"10s\""));
             (place.serve(), place)
         });
         let proxies = proxies.collect();
