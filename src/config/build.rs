@@ -125,7 +125,6 @@ impl Settings {
             pace_status: self.pace.status,
             pace: self.pace(),
             unreachable_status: self.deny.unreachable_status,
-            serves_robots_txt: self.robots.serve_cached,
         }
     }
 }

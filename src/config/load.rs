@@ -16,6 +16,7 @@ use super::schema::Schema;
 use super::settings::Settings;
 use super::validate;
 use crate::policy::profile::{Profile, ProfileName};
+use crate::robots::Spellings;
 use crate::runtime::{NAMED_FILE_BYTES_MAX, files};
 use crate::types::timestamp::Timestamp;
 
@@ -342,6 +343,9 @@ fn with_host_bits(text: &str) -> Option<IpNet> {
 // The profile that a record names: the row of that name, changed by the settings that the record
 // repeats. They are parsed as those of a file; the configuration of this machine has no influence.
 
+/// A setting of before, which records may repeat.
+const RETIRED_SPELLINGS: &str = "robots.spellings";
+
 /// The profile `name` with these [`Profile::changes`], of that `version` of the table.
 pub fn recorded_profile(
     name: &str,
@@ -354,7 +358,15 @@ pub fn recorded_profile(
         name.parse().map_err(|problem| InvalidSettings(vec![diagnostic("", problem)]))?;
     let schema = Schema::new();
     let (mut builder, mut diagnostics) = (Config::builder(), Vec::new());
+    let mut spellings = None;
     for (key, text) in changes {
+        if key == RETIRED_SPELLINGS {
+            match text.parse::<Spellings>() {
+                Ok(value) => spellings = Some(value),
+                Err(problem) => diagnostics.push(diagnostic(key, problem)),
+            }
+            continue;
+        }
         let example = schema.at(key).ok_or_else(|| "there is no such setting".to_owned());
         match example.and_then(|example| typed(example, text, &PLACE.to_owned())) {
             Ok(value) => builder = builder.set_override(key, value).expect("a plain name"),
@@ -368,7 +380,8 @@ pub fn recorded_profile(
         .build()
         .map_err(|error| InvalidSettings(vec![diagnostic("", error.to_string())]))?;
     let row = name.row_in(version);
-    let profile = Settings::from_merged(&merged.cache)?.changed(row.clone());
+    let mut profile = Settings::from_merged(&merged.cache)?.changed(row.clone());
+    profile.dialect.spellings = spellings.unwrap_or(profile.dialect.spellings);
     let made = profile.changes_of(&row);
     let unused = changes.iter().filter(|(key, text)| made.get(*key) != Some(text));
     let unused: Vec<_> = unused

@@ -35,7 +35,6 @@ pub use crate::egress::Roots;
 pub use crate::policy::Mode;
 pub use crate::policy::profile::{Access, Meaning, OutageCopy, ProfileName};
 pub use crate::proxy::{HttpsMode, MixedHosts};
-pub use crate::robots::Spellings;
 pub use crate::watch::{Changes, PaceRecords};
 pub use diagnostics::{Diagnostic, InvalidSettings};
 pub use layers::{Change, Override};

@@ -29,9 +29,7 @@ impl Loaded {
         let filled = self.settings.filled();
         let tree = serde_json::to_value(&filled).expect("settings are made of plain values");
         let with_place = |(key, value): (String, &Json)| {
-            let of_profile = key.starts_with("outage.")
-                || key.starts_with("robots.knobs.")
-                || key == "robots.spellings";
+            let of_profile = key.starts_with("outage.") || key.starts_with("robots.knobs.");
             let from = place_of(&self.merged, &key).unwrap_or_else(|| {
                 if of_profile {
                     format!("profile {}", self.settings.robots.profile)

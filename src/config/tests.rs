@@ -133,8 +133,8 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "courtesy.toml:2: pace.address_concurrency: 100000 is too many; it takes at most 65536",
         ),
         (
-            "[robots]\nserve_cached = 1",
-            "courtesy.toml:2: robots.serve_cached: expected true or false, found the number 1",
+            "[store]\nenabled = 1",
+            "courtesy.toml:2: store.enabled: expected true or false, found the number 1",
         ),
         (
             "[robots]\nfetch_timeout = 10",
@@ -592,7 +592,6 @@ fn the_documented_file_has_the_defaults() {
     let rfc9309 = from_file("").filled();
     assert_eq!(documented.outage, rfc9309.outage);
     assert_eq!(documented.robots.knobs, rfc9309.robots.knobs);
-    assert_eq!(documented.robots.spellings, rfc9309.robots.spellings);
 }
 
 #[test]

@@ -28,10 +28,10 @@ const WRITE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Dur
 /// An empty database, and room to write it anew beside itself.
 const STORE_SIZE_MIN: u64 = 4 << 20;
 
-/// Concurrent fetches, each with a connection, and queued ones.
+/// Concurrent fetches, each with a connection.
 const FETCHES_MAX: usize = 65_536;
 
-/// Requests that wait for fetches: as many as all clients may have in flight.
+/// Requests that wait for their turn: as many as all clients may have in flight.
 const WAITING_MAX: usize = 1 << 20;
 
 /// Requests that wait for their turn at one origin: to find one that leaves takes time with each.
@@ -158,11 +158,8 @@ fn check_log(settings: &Settings, report: ReportFn<'_>) {
 
 /// Bounds of settings whose units each take memory, threads or descriptors.
 fn check_bounds(settings: &Settings, report: ReportFn<'_>) {
-    let robots = &settings.robots;
     for (key, value, most) in [
-        ("robots.max_fetches", robots.max_fetches, FETCHES_MAX),
-        ("robots.max_queued_fetches", robots.max_queued_fetches, FETCHES_MAX),
-        ("robots.max_waiting", robots.max_waiting, WAITING_MAX),
+        ("robots.max_fetches", settings.robots.max_fetches, FETCHES_MAX),
         ("egress.max_lookups", settings.egress.max_lookups, LOOKUPS_MAX),
         ("pace.max_waiting", settings.pace.max_waiting, WAITING_MAX),
         ("pace.max_waiting_per_origin", settings.pace.max_waiting_per_origin, LANE_WAITING_MAX),
@@ -180,14 +177,6 @@ fn check_bounds(settings: &Settings, report: ReportFn<'_>) {
             print_duration(&settings.pace.backoff_min)
         );
         report("pace.backoff_max", problem, None);
-    }
-    if robots.busy_fetch_timeout > robots.fetch_timeout {
-        let problem = format!(
-            "{} is longer than a fetch may take",
-            print_duration(&robots.busy_fetch_timeout)
-        );
-        let hint = format!("robots.fetch_timeout is {}", print_duration(&robots.fetch_timeout));
-        report("robots.busy_fetch_timeout", problem, Some(hint));
     }
 }
 

@@ -255,7 +255,7 @@ impl fmt::Debug for Store {
 /// The bounds of the store.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Entries in memory.
+    /// Entries in memory. A thousand bytes are the least that one takes.
     pub entries_max: NonZeroUsize,
     /// Bytes of the entries in memory.
     pub bytes_max: usize,
@@ -265,7 +265,8 @@ pub struct Config {
     pub queue_max: usize,
     /// Requests waiting for a fetch.
     pub waiters_max: usize,
-    /// How long a fetch runs undisturbed while others wait for its permit.
+    /// How long a fetch runs undisturbed while others wait for its permit: time to resend a lost
+    /// segment (RFC 6298 §2: a second at first).
     pub busy_wait: Duration,
     /// How long a request waits for a fetch, including the queue. A little more than the fetch's
     /// own timeout, so that the request gets its result.

@@ -235,18 +235,6 @@ fn a_robots_txt_with_a_query_is_a_page_like_any_other() {
 }
 
 #[test]
-fn a_robots_txt_goes_to_the_origin_when_the_copy_is_not_to_be_served() {
-    let origin = Origin::with_robots(RULES);
-    let proxy = Proxy::with(|settings| settings.robots.serve_cached = false);
-    for _ in 0..2 {
-        let response = proxy.get(&origin.url("/robots.txt"));
-        assert_eq!(response.text(), RULES);
-        assert_eq!(response.field("age"), None);
-    }
-    assert_eq!(origin.count("/robots.txt"), 3);
-}
-
-#[test]
 fn a_method_that_writes_to_the_robots_txt_goes_to_the_origin() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();

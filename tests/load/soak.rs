@@ -33,7 +33,7 @@ fn settings(ports: [u16; 2], turn: usize) -> String {
     let level = if turn == 0 { "info" } else { "error" };
     let max_idle = 100 + turn % 2;
     format!(
-        "[robots]\nfetch_timeout = \"2s\"\ncache_entries = 200\n\
+        "[robots]\nfetch_timeout = \"2s\"\ncache_size = \"1MiB\"\n\
          [outage]\nretry_min = \"1s\"\nretry_max = \"5s\"\n\
          [egress]\nconnect_ports = [{plain}, {secure}]\nidle_timeout = \"3s\"\nmax_idle = {max_idle}\n\
          [limits]\nheader_timeout = \"2s\"\nidle_timeout = \"5s\"\nhandshake_timeout = \"2s\"\n\

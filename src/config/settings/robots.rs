@@ -1,6 +1,5 @@
 //! How robots.txt is fetched, kept and read.
 
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -11,7 +10,6 @@ use crate::config::units::{self, bytes};
 use crate::config::values::{ContactUrl, FetchAs};
 use crate::policy::Mode;
 use crate::policy::profile::{Access, Meaning, Obedience, OutageCopy, Profile, ProfileName};
-use crate::robots::Spellings;
 use crate::store;
 use crate::store::disk::config::{
     ROBOTS_TXT_BYTES, STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN,
@@ -21,6 +19,16 @@ use crate::watch::Changes;
 
 /// The time between the end of a fetch's timeout and the answer to the requests that wait for it.
 const FETCH_GRACE: Duration = Duration::from_millis(500);
+
+/// Fetches that are queued for each that may run: the last of them has its turn after half a minute,
+/// when no site answers ([`store::Config::busy_wait`]).
+const QUEUED_PER_FETCH: usize = 16;
+/// Requests that wait for each fetch that may run: four for each that runs or is queued.
+const WAITING_PER_FETCH: usize = 64;
+/// Each queued fetch takes about two kilobytes.
+const QUEUED_MAX: usize = 65_536;
+/// As many as all clients may have in flight.
+const WAITING_MAX: usize = 1 << 20;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -37,18 +45,9 @@ pub struct Robots {
     /// For a whole fetch of a robots.txt, redirects included.
     #[serde(with = "units::duration")]
     pub fetch_timeout: Duration,
-    /// The shortest time of a fetch while others are queued.
-    #[serde(with = "units::duration")]
-    pub busy_fetch_timeout: Duration,
     /// Concurrent fetches.
     #[serde(with = "units::count")]
     pub max_fetches: usize,
-    /// Queued fetches.
-    #[serde(with = "units::count")]
-    pub max_queued_fetches: usize,
-    /// Requests that wait for a fetch.
-    #[serde(with = "units::count")]
-    pub max_waiting: usize,
     /// Bytes of a robots.txt that are read, counted after decoding.
     #[serde(with = "units::size")]
     pub max_size: u64,
@@ -58,13 +57,6 @@ pub struct Robots {
     /// Bytes of memory for the entries of the store.
     #[serde(with = "units::size")]
     pub cache_size: u64,
-    /// Entries of the store in memory.
-    #[serde(with = "units::non_zero")]
-    pub cache_entries: NonZeroUsize,
-    /// Whether a client's own request for a robots.txt is answered from the copy that decides.
-    pub serve_cached: bool,
-    /// In which spellings a path is compared with the rules; absent: as the profile has it.
-    pub spellings: Option<Spellings>,
     pub knobs: Knobs,
 }
 
@@ -76,16 +68,10 @@ impl Default for Robots {
             fetch_as: FetchAs::Agent,
             contact: None,
             fetch_timeout: Duration::from_secs(10),
-            busy_fetch_timeout: Duration::from_secs(2),
             max_fetches: 256,
-            max_queued_fetches: 4096,
-            max_waiting: 16_384,
             max_size: 500 * KIB,
             max_redirects: 5,
             cache_size: 256 * MIB,
-            cache_entries: NonZeroUsize::MIN.saturating_add(999_999),
-            serve_cached: true,
-            spellings: None,
             knobs: Knobs::default(),
         }
     }
@@ -108,14 +94,15 @@ impl Robots {
 
     /// The bounds of the store.
     pub fn store(&self) -> store::Config {
+        let defaults = store::Config::default();
         store::Config {
-            entries_max: self.cache_entries,
             bytes_max: bytes(self.cache_size),
             fetches_max: self.max_fetches,
-            queue_max: self.max_queued_fetches,
-            waiters_max: self.max_waiting,
+            queue_max: self.max_fetches.saturating_mul(QUEUED_PER_FETCH).min(QUEUED_MAX),
+            waiters_max: self.max_fetches.saturating_mul(WAITING_PER_FETCH).min(WAITING_MAX),
             wait: self.fetch_timeout + FETCH_GRACE,
-            busy_wait: self.busy_fetch_timeout,
+            busy_wait: defaults.busy_wait.min(self.fetch_timeout),
+            ..defaults
         }
     }
 
@@ -172,7 +159,6 @@ pub fn apply_knobs(robots: &Robots, outage: &Outage, profile: &mut Profile) {
     put(&mut profile.pace.crawl_delay, knobs.crawl_delay);
     put(&mut profile.pace.request_rate, knobs.request_rate);
     put(&mut profile.pace.visit_time, knobs.visit_time);
-    put(&mut profile.dialect.spellings, robots.spellings);
 
     put(&mut profile.outage.copy, outage.copy);
     put(&mut profile.outage.after, outage.after);
@@ -190,7 +176,6 @@ pub fn fill_knobs(robots: &mut Robots, outage: &mut Outage, profile: &Profile) {
     robots.knobs.crawl_delay = Some(profile.pace.crawl_delay);
     robots.knobs.request_rate = Some(profile.pace.request_rate);
     robots.knobs.visit_time = Some(profile.pace.visit_time);
-    robots.spellings = Some(profile.dialect.spellings);
     outage.copy = Some(profile.outage.copy);
     outage.after = Some(profile.outage.after);
     outage.after_time = Some(profile.outage.after_time);

@@ -210,7 +210,6 @@ impl Gate {
     ) -> Option<Grant> {
         let Policy::Rules(copy) = policy else { return None };
         let is_served = decision.basis == Basis::RobotsTxtItself
-            && self.rules.serves_robots_txt
             && matches!(*method, Method::GET | Method::HEAD);
         is_served.then(|| Grant::RobotsTxt {
             snapshot: Arc::clone(&copy.snapshot),

@@ -32,8 +32,6 @@ pub struct Rules {
     /// Of a request that would wait too long.
     pub pace_status: StatusCode,
     pub pace: pace::Config,
-    /// Whether a client's own request for a robots.txt is answered with the copy that decides.
-    pub serves_robots_txt: bool,
 }
 
 /// Settings for the agents that a pattern matches; `None` leaves one to the origin or the default.

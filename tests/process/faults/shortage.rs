@@ -168,7 +168,7 @@ fn f24_without_descriptors_it_says_nothing_of_a_site_or_a_name() {
 fn f23_f24_silent_names_do_not_delay_other_lookups() {
     inside(|| {
         let names = Names::start();
-        let settings = "[robots]\nfetch_timeout = \"1s\"\nbusy_fetch_timeout = \"1s\"\n\
+        let settings = "[robots]\nfetch_timeout = \"1s\"\n\
                         [egress]\nmax_lookups = 8";
         let proxy = Proxy::start(settings, Everywhere::start().ca());
         let silent: Vec<_> =

@@ -140,7 +140,6 @@ impl Site {
             unreachable_status: StatusCode::FORBIDDEN,
             pace_status: StatusCode::TOO_MANY_REQUESTS,
             pace: crate::pace::Config::off(),
-            serves_robots_txt: true,
         };
         let gate = Gate {
             rules,
