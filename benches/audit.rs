@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use courtesy::audit::{Config, Sync, Writer};
-use courtesy::runtime::clock::{SystemClock, monotonic};
+use courtesy::runtime::clock::{Clock, SystemClock, monotonic};
 use records::record;
 
 /// How many denials are under way at a time.
@@ -17,8 +17,6 @@ const AT_ONCE: [u64; 2] = [1, 64];
 
 /// Each row takes about so long: a record that is brought to the disk first takes milliseconds.
 const TIME: Duration = Duration::from_secs(2);
-
-const AGE: Duration = Duration::from_secs(1 << 32);
 
 /// Ticks of the system's count of processor time in a second (USER_HZ).
 const TICKS: f64 = 100.0;
@@ -44,8 +42,7 @@ fn main() {
 fn measure(sync: Option<Sync>, at_once: u64) -> (f64, f64) {
     let dir = tempfile::tempdir().expect("a directory");
     let open = |sync| {
-        // The records are of another day, and no segment is to be closed for that.
-        let config = Config { sync, rotate_age: AGE, ..Config::new(dir.path().to_owned()) };
+        let config = Config { sync, ..Config::new(dir.path().to_owned()) };
         Arc::new(Writer::open(config, Arc::new(SystemClock)).expect("nobody else writes there"))
     };
     let writer = sync.map(open);
@@ -58,7 +55,9 @@ fn measure(sync: Option<Sync>, at_once: u64) -> (f64, f64) {
         let (writer, count) = (writer.clone(), Arc::clone(&count));
         local.spawn_local(async move {
             while begun.elapsed() < TIME {
-                let record = record(count.fetch_add(1, Ordering::Relaxed));
+                let mut record = record(count.fetch_add(1, Ordering::Relaxed));
+                // No segment is to be closed for its age.
+                record.time = SystemClock.wall();
                 match &writer {
                     Some(writer) => {
                         _ = writer.write(record, Vec::new()).await.expect("it is written")

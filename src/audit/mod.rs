@@ -41,8 +41,8 @@ pub use record::meta_record::{
 pub use record::robots_record::{Robots, SharedRobots};
 pub use record::time::{parse as parse_time, print as print_time};
 pub use segment::{FILE_NAME, HEAD_NAME, read_head, read_log_id};
+pub use write::handle::{CloseError, ForgetError, OpenError, WriteError, WriterHandle, Written};
 pub use write::health::Health;
-pub use write::in_flight::{CloseError, ForgetError, OpenError, WriteError, WriterHandle, Written};
 pub use write::recover::{check, is_written};
 pub use write::writer::Writer;
 
@@ -52,12 +52,8 @@ pub struct Config {
     pub dir: PathBuf,
     pub sync: Sync,
     pub on_failure: OnFailure,
-    /// How long one operation on the disk may take before it counts as failed.
-    pub write_timeout: Duration,
     /// Bytes after which a segment is closed.
     pub rotate_size: u64,
-    /// The age of its first line after which a segment is closed.
-    pub rotate_age: Duration,
     /// How long closed segments are kept; none: for ever.
     pub retain: Option<Duration>,
     /// How many bytes the log and its evidence may take before the oldest closed segments are
@@ -102,9 +98,7 @@ impl Config {
             dir,
             sync: Sync::Batch,
             on_failure: OnFailure::Deny,
-            write_timeout: Duration::from_secs(10),
             rotate_size: 128 << 20,
-            rotate_age: Duration::from_secs(24 * 60 * 60),
             retain: None,
             retain_size: None,
             redact_query: false,
@@ -132,10 +126,15 @@ pub const RECORD_LINE_BYTES_MAX: usize = 64 << 10;
 /// Records that wait for the writer; a request that would be one more waits itself.
 pub const RECORDS_WAITING_MAX: usize = 1024;
 
-/// How often the log is tried again while it cannot be written, so that it heals without traffic.
+/// The age of its first line at which a segment is closed: a day's records become a file that is
+/// compressed and can be handed on, however few they are.
+pub const ROTATE_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How often the place of the log is checked, and what could not be written is tried again, so that
+/// it heals without traffic.
 pub const AUDIT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the files of a log are listed again because others have renamed some meanwhile.
+/// How often the files of a log are listed again because some were renamed meanwhile.
 pub const LISTINGS_MAX: usize = 100;
 
 /// Bytes of one blob that are read back; more than any `robots.max_size` in use.

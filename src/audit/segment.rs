@@ -1,7 +1,8 @@
 //! The files of a log. The one that is written is `denials.jsonl`; closed ones are named by the
 //! number of their first line, `denials-000000000001.jsonl`, and compressed, `….jsonl.gz`. What
-//! another program has rotated away (`denials.jsonl.1`, `denials.jsonl-20261121.gz`) is read, too:
-//! a file's place follows from its first line, never from its name.
+//! another program has rotated away, as earlier versions let it (`denials.jsonl.1`,
+//! `denials.jsonl-20261121.gz`), is read, too: a file's place follows from its first line, never from
+//! its name.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -207,9 +207,8 @@ requests under way finish (limits.drain_timeout); a second one ends at once.
 HUP, or a change of the configuration file, of https.ca_cert and ca_key or of tls.extra_roots,
 applies the new settings, from the next request on; invalid ones are refused as a whole, and the log
 names them. state_dir, workers, listen, admin.token_file, audit.dir, store.enabled and log.format
-need a restart. HUP alone takes up a CA that `courtesy ca rotate` has made, and opens denials.jsonl
-again, as logrotate needs it; logrotate must keep all it rotates (rotate -1), because a file that it
-removes is missing from the chain: audit.retain is for that.
+need a restart. HUP alone takes up a CA that `courtesy ca rotate` has made. The log of denials is
+rotated by the proxy itself (audit.rotate_size, audit.retain), and by nothing else.
 
 Sockets of systemd (Sockets=) are served instead of listen.proxy, and the one with
 FileDescriptorName=admin instead of listen.admin: a restart refuses no connection. With

@@ -35,7 +35,7 @@ pub use crate::egress::Roots;
 pub use crate::policy::Mode;
 pub use crate::policy::profile::{Access, Meaning, OutageCopy, ProfileName};
 pub use crate::proxy::{HttpsMode, MixedHosts};
-pub use crate::watch::{Changes, PaceRecords};
+pub use crate::watch::Changes;
 pub use diagnostics::{Diagnostic, InvalidSettings};
 pub use layers::{Change, Override};
 pub use load::{LoadReport, Loaded, load, load_and_report, load_text, recorded_profile};

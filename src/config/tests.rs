@@ -171,10 +171,6 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "courtesy.toml:2: limits.max_header_bytes: 4KiB is too little; it takes at least 8KiB",
         ),
         (
-            "[audit]\nwrite_timeout = \"2m\"",
-            "courtesy.toml:2: audit.write_timeout: 2m is out of bounds; it takes 100ms to 1m",
-        ),
-        (
             "[audit]\nnode = \" \"",
             "courtesy.toml:2: audit.node: is empty; write a name such as \"crawler-3\", or leave it out for the host's",
         ),

@@ -1,8 +1,6 @@
 //! Checks values that parse and are impossible, alone or together.
 
 use std::collections::HashSet;
-use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -21,9 +19,6 @@ const HEADER_SIZE_MIN: u64 = 8 << 10;
 
 /// A record is some 1300 bytes; less would close a file after a few.
 const SEGMENT_SIZE_MIN: u64 = 16 << 10;
-
-/// With less, a busy disk would count as failed; with more, clients leave before they are answered.
-const WRITE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(1);
 
 /// An empty database, and room to write it anew beside itself.
 const STORE_SIZE_MIN: u64 = 4 << 20;
@@ -142,10 +137,6 @@ fn check_sizes(settings: &Settings, report: ReportFn<'_>) {
 
 fn check_log(settings: &Settings, report: ReportFn<'_>) {
     let audit = &settings.audit;
-    if !WRITE_TIMEOUT.contains(&audit.write_timeout) {
-        let problem = format!("{} is out of bounds", print_duration(&audit.write_timeout));
-        report("audit.write_timeout", problem, Some("it takes 100ms to 1m".into()));
-    }
     let rotate_size = audit.rotate_size;
     if let Some(size) = audit.retain_size.0.filter(|size| *size < rotate_size) {
         let rotate_size = print_size(&rotate_size);

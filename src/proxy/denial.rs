@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tracing::debug;
 
 use crate::audit::evidence::{Blob, Kind};
-use crate::audit::{Event, Record, Robots, SharedRobots, Writer, read_as_clause};
+use crate::audit::{Event, Record, Robots, SharedRobots, WriteError, Writer, read_as_clause};
 use crate::store::OriginRobots;
 use crate::types::problem::Problem;
 
@@ -121,12 +121,13 @@ pub fn blobs(known: &OriginRobots) -> Vec<Blob> {
 }
 
 /// A `T` whose record has been written, or has been lost: then the writer logs and counts the loss,
-/// a later record says that one is missing, and the denial stands. Only [`Recorded::write`] makes
+/// a later record says that one is missing, and the denial stands. Or the disk does not answer, and
+/// its record may be written late: then nobody is told of the denial. Only [`Recorded::write`] makes
 /// one, and only `decision/enforce.rs` calls it.
 #[derive(Debug)]
 pub struct Recorded<T> {
     inner: T,
-    is_in_log: bool,
+    written: Result<(), WriteError>,
 }
 
 impl Recorded<Denial> {
@@ -137,7 +138,7 @@ impl Recorded<Denial> {
         if let Err(error) = &written {
             debug!(record = record.id, "{error}");
         }
-        Self { inner: denial, is_in_log: written.is_ok() }
+        Self { inner: denial, written: written.map(|_| ()) }
     }
 
     /// The same denial as one of event `denied`: an exemption does not hold without its record, and
@@ -149,9 +150,14 @@ impl Recorded<Denial> {
 }
 
 impl<T> Recorded<T> {
-    /// Whether the record is in the log; it was lost otherwise.
+    /// Whether the record is in the log.
     pub const fn is_in_log(&self) -> bool {
-        self.is_in_log
+        self.written.is_ok()
+    }
+
+    /// Whether the record may come into the log late.
+    pub const fn may_be_late(&self) -> bool {
+        matches!(self.written, Err(WriteError::NoAnswer))
     }
 }
 

@@ -52,15 +52,6 @@ words! {
     }
 }
 
-words! {
-    /// Which delays that robots.txt files ask for have a notice.
-    pub enum PaceRecords {
-        /// Each origin, group, delay and file once a day.
-        Changes = "changes",
-        Off = "off",
-    }
-}
-
 /// What the thread writes.
 #[derive(Debug)]
 enum Work {
@@ -75,7 +66,6 @@ pub struct Watch {
     is_redacted: AtomicBool,
     samples: Samples,
     noticed: Lock<Noticed>,
-    notes_pace: AtomicBool,
     paced_today: PacedToday,
     queue: mpsc::Sender<Work>,
     /// Until the thread takes it.
@@ -92,14 +82,13 @@ pub struct Watch {
 
 impl Watch {
     /// `is_redacted`: whether the values of queries are left out.
-    pub fn new(changes: Changes, pace: PaceRecords, is_redacted: bool) -> Arc<Self> {
+    pub fn new(changes: Changes, is_redacted: bool) -> Arc<Self> {
         let (queue, pending) = mpsc::channel(CHANGES_WAITING_MAX);
         Arc::new(Self {
             changes: AtomicU8::new(changes as u8),
             is_redacted: AtomicBool::new(is_redacted),
             samples: Samples::default(),
             noticed: Lock::default(),
-            notes_pace: AtomicBool::new(pace == PaceRecords::Changes),
             paced_today: PacedToday::default(),
             queue,
             pending: Lock::new(Some(pending)),
@@ -112,8 +101,7 @@ impl Watch {
     }
 
     /// Takes over other settings. Drops samples with query values that are now to be redacted.
-    pub fn change(&self, changes: Changes, pace: PaceRecords, is_redacted: bool) {
-        self.notes_pace.store(pace == PaceRecords::Changes, Relaxed);
+    pub fn change(&self, changes: Changes, is_redacted: bool) {
         let was_redacted = self.is_redacted.swap(is_redacted, Relaxed);
         self.changes.store(changes as u8, Relaxed);
         if changes == Changes::Off || is_redacted && !was_redacted {
@@ -147,9 +135,6 @@ impl Watch {
         (bytes, now): (usize, Timestamp),
         make: impl FnOnce() -> (Paced, Vec<Blob>),
     ) {
-        if !self.notes_pace.load(Relaxed) {
-            return;
-        }
         let Some(number) = self.paced_today.take(key, client, bytes, now) else { return };
         let held = HeldBytes::of(&self.waiting, bytes, CHANGES_WAITING_BYTES_MAX);
         let is_queued = held.is_some_and(|held| {

@@ -209,20 +209,6 @@ impl BlockReader {
     fn give(&mut self, bytes: usize) {
         (self.shown, self.given) = (bytes, bytes);
     }
-
-    /// Skips lines that were given before, under another name of the file.
-    pub fn skip_lines(&mut self, count: u64) -> io::Result<()> {
-        while self.lines < count {
-            let missing = usize::try_from(count - self.lines).unwrap_or(usize::MAX);
-            if self.next()? != Found::Lines {
-                break;
-            }
-            if let Some(end) = memchr::memchr_iter(b'\n', self.bytes()).nth(missing - 1) {
-                (self.given, self.lines) = (end + 1, count);
-            }
-        }
-        Ok(())
-    }
 }
 
 impl std::fmt::Debug for BlockReader {

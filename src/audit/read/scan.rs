@@ -1,5 +1,5 @@
-//! Reads the lines of a log in the order of the chain, each once, in constant memory, while other
-//! programs write, rename, compress and remove its files. A place in the log is the number of a
+//! Reads the lines of a log in the order of the chain, each once, in constant memory, while the
+//! writer closes, compresses and removes its files. A place in the log is the number of a
 //! segment's first line and the count of its lines given so far, and does not depend on file names.
 
 use std::collections::{HashMap, HashSet};
@@ -46,8 +46,6 @@ struct OpenSegment {
     blocks: BlockReader,
     /// Another follows it, so it will not grow any more.
     is_closed: bool,
-    /// Its end was reached before.
-    at_end: bool,
 }
 
 enum Step {
@@ -96,10 +94,6 @@ impl Scan {
     /// read. Not an iterator: a piece is good until the next is asked for.
     #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from itself")]
     pub fn next(&mut self) -> Result<Option<ScanItem<'_>>, ScanError> {
-        if self.current.as_mut().is_some_and(|current| std::mem::take(&mut current.at_end)) {
-            // Before reading on: the file may have been emptied and begun anew.
-            self.look_ahead()?;
-        }
         loop {
             if let Some(error) = self.errors.pop() {
                 return Err(error);
@@ -152,10 +146,7 @@ impl Scan {
             Err(error) => Err(ScanError::new(&self.finish(), error)),
             Ok(Found::Lines) => Ok(Step::Lines),
             Ok(Found::TooLong) => Ok(Step::Rest),
-            Ok(Found::End) if !current.is_closed => {
-                current.at_end = true;
-                self.look_ahead()
-            }
+            Ok(Found::End) if !current.is_closed => self.look_ahead(),
             Ok(Found::End) if current.blocks.bytes().is_empty() => {
                 self.finish();
                 Ok(Step::Again)
@@ -181,8 +172,7 @@ impl Scan {
         match BlockReader::open(&segment.path, self.block_bytes) {
             Ok(blocks) if blocks.inode == segment.inode => {
                 self.begun = Some(segment.first_seq);
-                self.current =
-                    Some(OpenSegment { segment, blocks, is_closed: false, at_end: false });
+                self.current = Some(OpenSegment { segment, blocks, is_closed: false });
                 Ok(Step::Again)
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -203,31 +193,8 @@ impl Scan {
         self.refresh()?;
         let Some(current) = &mut self.current else { return Ok(Step::Again) };
         let seq = current.segment.first_seq;
-        let Some(next) = self.listing.after(Some(seq)) else { return Ok(Step::End) };
-        (current.is_closed, current.at_end) = (true, false);
-        if next.inode == current.blocks.inode {
-            return self.read_on_in_a_copy();
-        }
-        Ok(Step::Again)
-    }
-
-    /// The file was copied, emptied and begun anew (logrotate's `copytruncate`).
-    fn read_on_in_a_copy(&mut self) -> Result<Step, ScanError> {
-        let Some(OpenSegment { segment, blocks, .. }) = self.current.take() else {
-            return Ok(Step::Again);
-        };
-        self.done += segment.bytes;
-        let copy = self.listing.segments.iter().find(|copy| copy.first_seq == segment.first_seq);
-        let Some(copy) = copy.cloned() else {
-            let why = "it was emptied while it was read; lines at its end may be missing";
-            return Err(ScanError::new(&segment.path, io::Error::other(why)));
-        };
-        let failed = |error| ScanError::new(&copy.path, error);
-        let mut copied = BlockReader::open(&copy.path, self.block_bytes).map_err(failed)?;
-        copied.skip_lines(blocks.lines).map_err(failed)?;
-        self.current =
-            Some(OpenSegment { segment: copy, blocks: copied, is_closed: true, at_end: false });
-        Ok(Step::Again)
+        current.is_closed = self.listing.after(Some(seq)).is_some();
+        Ok(if current.is_closed { Step::Again } else { Step::End })
     }
 
     /// A clock may have been set back, so the time of a line does not bound those near it.
@@ -264,8 +231,8 @@ impl Scan {
     }
 }
 
-// Lists the files of a log in the order of the chain. Listed again and again while other programs
-// rename, compress and remove them, so the first line found in a file is cached by name and inode.
+// Lists the files of a log in the order of the chain. Listed again and again while the writer closes,
+// compresses and removes them, so the first line found in a file is cached by name and inode.
 
 /// One file of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -354,7 +321,7 @@ impl Listing {
         self.segments.iter().find(|segment| seq.is_none_or(|seq| segment.first_seq > seq))
     }
 
-    /// With their inodes, where others may rename them.
+    /// With their inodes, where the writer may rename them.
     fn files(&self) -> Result<Vec<(PathBuf, u64)>, ScanError> {
         match &self.log {
             Log::Files(files) => Ok(files.iter().map(|file| (file.clone(), 0)).collect()),
@@ -366,7 +333,7 @@ impl Listing {
         let metadata = path.metadata()?;
         let (inode, bytes) = (metadata.ino(), metadata.len());
         let key = (path.to_owned(), inode);
-        // The file that is written may be emptied and begun anew by others; all others are closed.
+        // The file that is written may be another by now; all others are closed.
         let is_active = path.file_name().is_some_and(|name| name == FILE_NAME);
         if !is_active && let Some(segment) = self.known.get(&key) {
             return Ok(Some(segment.clone()));

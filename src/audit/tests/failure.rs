@@ -1,17 +1,52 @@
-//! A disk that is full: what is lost is counted, said, and written down as soon as it can be.
+//! A log that cannot be written, for its disk is full or its directory away: what is lost is counted,
+//! said, and written down as soon as it can be.
+
+use std::path::PathBuf;
 
 use super::*;
 
 /// A log on a disk that is full.
-pub(super) fn full_disk(dir: &Path, edit: impl FnOnce(&mut Config)) -> Writer {
+fn full_disk(dir: &Path) -> Writer {
     std::os::unix::fs::symlink("/dev/full", dir.join(FILE_NAME)).unwrap();
-    open_with(dir, edit).unwrap()
+    open(dir).unwrap()
 }
 
-/// Makes room: a file that can be written.
-pub(super) fn make_room(dir: &Path, writer: &Writer) {
-    std::fs::remove_file(dir.join(FILE_NAME)).unwrap();
-    writer.reopen();
+/// A log that can be made to fail, and to heal.
+pub(super) struct Movable {
+    pub state: tempfile::TempDir,
+    pub dir: PathBuf,
+}
+
+impl Movable {
+    pub fn new() -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let dir = state.path().join("audit");
+        std::fs::create_dir(&dir).unwrap();
+        Self { state, dir }
+    }
+
+    fn aside(&self) -> PathBuf {
+        self.state.path().join("aside")
+    }
+
+    /// Nothing can be written from now on.
+    #[track_caller]
+    pub fn move_away(&self, writer: &Writer) {
+        std::fs::rename(&self.dir, self.aside()).unwrap();
+        until("it is noticed without traffic", || writer.health().failing.is_some());
+    }
+
+    pub fn move_back(&self) {
+        std::fs::rename(self.aside(), &self.dir).unwrap();
+    }
+}
+
+/// A log that cannot be written, whose directory can be moved back.
+pub(super) fn away(edit: impl FnOnce(&mut Config)) -> (Movable, Writer) {
+    let log = Movable::new();
+    let writer = open_with(&log.dir, edit).unwrap();
+    log.move_away(&writer);
+    (log, writer)
 }
 
 #[track_caller]
@@ -30,7 +65,7 @@ fn gap(content: &Content) -> &Gap {
 #[test]
 fn a_full_disk_is_an_error_for_each_and_the_next_is_tried_again() {
     let dir = tempfile::tempdir().unwrap();
-    let writer = full_disk(dir.path(), |_| {});
+    let writer = full_disk(dir.path());
     for lost in 1..=2 {
         lose(&writer);
         let health = writer.health();
@@ -43,17 +78,16 @@ fn a_full_disk_is_an_error_for_each_and_the_next_is_tried_again() {
 
 #[test]
 fn what_was_lost_is_the_next_line_without_any_traffic() {
-    let dir = tempfile::tempdir().unwrap();
-    let writer = full_disk(dir.path(), |_| {});
+    let (log, writer) = away(|_| {});
     lose(&writer);
     lose(&writer);
-    make_room(dir.path(), &writer);
+    log.move_back();
     until("it heals", || writer.health().failing.is_none());
     assert_eq!(write(&writer), 2);
-    let chain = chain(dir.path());
+    let chain = chain(&log.dir);
     let gap = gap(&chain[0]);
     assert_eq!((gap.lost, gap.since, gap.time), (2, NOON, NOON));
-    assert!(gap.why.contains("No space left"), "{}", gap.why);
+    assert!(gap.why.contains("has been moved away"), "{}", gap.why);
     assert_eq!(chain.len(), 2);
     let health = writer.health();
     assert_eq!((health.written, health.lost), (1, 2));
@@ -61,26 +95,24 @@ fn what_was_lost_is_the_next_line_without_any_traffic() {
 
 #[test]
 fn what_was_lost_is_said_at_the_end_if_not_before() {
-    let dir = tempfile::tempdir().unwrap();
-    let writer = full_disk(dir.path(), |_| {});
+    let (log, writer) = away(|_| {});
     lose(&writer);
-    make_room(dir.path(), &writer);
+    log.move_back();
     drop(writer);
-    assert_eq!(gap(&chain(dir.path())[0]).lost, 1);
+    assert_eq!(gap(&chain(&log.dir)[0]).lost, 1);
 }
 
 #[test]
 fn what_was_lost_stands_before_the_next_record() {
-    let dir = tempfile::tempdir().unwrap();
-    let clock = ManualClock::starting_at(NOON);
-    std::os::unix::fs::symlink("/dev/full", dir.path().join(FILE_NAME)).unwrap();
-    let writer = open_at(dir.path(), clock.clone(), |_| {}).unwrap();
+    let (log, clock) = (Movable::new(), ManualClock::starting_at(NOON));
+    let writer = open_at(&log.dir, clock.clone(), |_| {}).unwrap();
+    log.move_away(&writer);
     lose(&writer);
     clock.advance(std::time::Duration::from_secs(60));
     lose(&writer);
-    make_room(dir.path(), &writer);
+    log.move_back();
     assert_eq!(write(&writer), 2);
-    let chain = chain(dir.path());
+    let chain = chain(&log.dir);
     let gap = gap(&chain[0]);
     assert_eq!((gap.lost, gap.since), (2, NOON));
     assert_eq!(gap.time.since(NOON).as_secs(), 60);
@@ -89,20 +121,20 @@ fn what_was_lost_stands_before_the_next_record() {
 
 #[test]
 fn whoever_wants_no_denial_without_a_record_is_stopped_until_it_heals() {
-    let dir = tempfile::tempdir().unwrap();
-    let writer = full_disk(dir.path(), |config| config.on_failure = OnFailure::Stop);
+    let log = Movable::new();
+    let writer = open_with(&log.dir, |config| config.on_failure = OnFailure::Stop).unwrap();
     assert!(!writer.is_stopped(), "nothing has failed yet");
+    log.move_away(&writer);
     lose(&writer);
     assert!(writer.is_stopped());
-    make_room(dir.path(), &writer);
+    log.move_back();
     until("it heals", || !writer.is_stopped());
-    assert_eq!(gap(&chain(dir.path())[0]).lost, 1);
+    assert_eq!(gap(&chain(&log.dir)[0]).lost, 1);
 }
 
 #[test]
 fn a_notice_that_cannot_be_written_is_no_lost_record() {
-    let dir = tempfile::tempdir().unwrap();
-    let writer = full_disk(dir.path(), |_| {});
+    let (log, writer) = away(|_| {});
     let (prev, seq, since, time) = (String::new(), 0, NOON, NOON);
     let (allowed, denied, by_path, by_host) = (3, 0, 3, 0);
     let (event, node, recorded) = (TotalsEvent::It, None, None);
@@ -128,9 +160,9 @@ fn a_notice_that_cannot_be_written_is_no_lost_record() {
     let health = writer.health();
     assert_eq!(health.lost, 0);
     assert!(health.failing.is_some());
-    make_room(dir.path(), &writer);
+    log.move_back();
     until("it heals", || writer.health().failing.is_none());
-    assert_eq!(gap(&chain(dir.path())[0]).lost, 0);
+    assert_eq!(gap(&chain(&log.dir)[0]).lost, 0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The chain over files: closed by size and by age, taken away by others, cut by a crash.
+//! The chain over files: closed by size and by age, changed by others, cut by a crash.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ fn closed(dir: &Path, count: u64) {
 }
 
 #[test]
-fn a_file_is_closed_when_it_is_large_and_the_chain_goes_on_over_restarts() {
+fn f15_a_file_is_closed_when_it_is_large_and_the_chain_goes_on_over_restarts() {
     let dir = tempfile::tempdir().unwrap();
     closed(dir.path(), 2);
     let writer = open_with(dir.path(), small).unwrap();
@@ -70,8 +70,7 @@ fn a_file_is_closed_when_it_is_large_and_the_chain_goes_on_over_restarts() {
 fn a_file_is_closed_when_its_first_line_is_old_and_an_empty_one_never() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::starting_at(NOON);
-    let day = |config: &mut Config| config.rotate_age = Duration::from_secs(24 * 60 * 60);
-    let writer = open_at(dir.path(), clock.clone(), day).unwrap();
+    let writer = open_at(dir.path(), clock.clone(), |_| {}).unwrap();
     clock.advance(Duration::from_secs(30 * 60 * 60));
     let mut late = minimal();
     late.time = clock.wall();
@@ -89,20 +88,6 @@ fn a_file_is_closed_when_its_first_line_is_old_and_an_empty_one_never() {
 }
 
 #[test]
-fn a_file_that_was_removed_is_not_written_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let writer = open(dir.path()).unwrap();
-    assert_eq!(write(&writer), 1);
-    // As by logrotate, when nothing tells the writer of it.
-    let (file, copy) = (dir.path().join(FILE_NAME), dir.path().join("denials.jsonl.1"));
-    std::fs::copy(&file, &copy).unwrap();
-    std::fs::remove_file(&file).unwrap();
-    assert_eq!(write(&writer), 2);
-    assert_eq!(chain(dir.path()).len(), 2);
-    assert!(file.exists());
-}
-
-#[test]
 fn an_empty_file_is_never_closed() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::starting_at(NOON);
@@ -110,17 +95,6 @@ fn an_empty_file_is_never_closed() {
     clock.advance(Duration::from_secs(400 * 24 * 60 * 60));
     drop(open_at(dir.path(), clock, small).unwrap());
     assert_eq!(files(dir.path()), [(FILE_NAME.to_owned(), 0)]);
-}
-
-#[test]
-fn a_file_is_closed_in_time_without_any_traffic() {
-    let dir = tempfile::tempdir().unwrap();
-    let soon = |config: &mut Config| config.rotate_age = Duration::from_millis(200);
-    let writer = open_at(dir.path(), Arc::new(SystemClock), soon).unwrap();
-    let record = Record { time: SystemClock.wall(), ..minimal() };
-    block_on(writer.write(record, Vec::new())).unwrap();
-    until("it is closed", || writer.health().segments_closed == 1);
-    assert_eq!(chain(dir.path()).len(), 1);
 }
 
 #[test]
@@ -219,52 +193,31 @@ fn a_head_that_cannot_be_read_is_ignored() {
     }
 }
 
+/// Each is refused, and counted: only the writer itself closes the file.
 #[test]
-fn a_renamed_file_is_left_behind_on_demand() {
-    let created: [fn(&Path); 2] = [|_| {}, |path| fs::write(path, "").unwrap()];
-    for create in created {
+fn f15_a_file_that_another_program_has_changed_is_not_written_on() {
+    let truncated = |dir: &Path| {
+        fs::copy(dir.join(FILE_NAME), dir.join("denials.jsonl.1")).unwrap();
+        fs::OpenOptions::new().write(true).open(dir.join(FILE_NAME)).unwrap().set_len(0).unwrap();
+    };
+    let renamed = |dir: &Path| {
+        fs::rename(dir.join(FILE_NAME), dir.join("denials.jsonl.1")).unwrap();
+        fs::write(dir.join(FILE_NAME), "").unwrap();
+    };
+    let changes: [&dyn Fn(&Path); 2] = [&truncated, &renamed];
+    for (change, what) in changes.into_iter().zip(["truncated", "renamed"]) {
         let dir = tempfile::tempdir().unwrap();
-        let (file, moved) = (dir.path().join(FILE_NAME), dir.path().join("denials.jsonl.1"));
         let writer = open(dir.path()).unwrap();
-        write(&writer);
-        writer.reopen();
-        assert_eq!(write(&writer), 2, "the same file");
-        fs::rename(&file, &moved).unwrap();
-        assert_eq!(write(&writer), 3, "the name does not matter before");
-        create(&file);
-        writer.reopen();
-        assert_eq!(write(&writer), 4);
-        assert_eq!((contents(&moved).len(), contents(&file).len()), (3, 1));
-        assert_eq!(chain(dir.path()).len(), 4);
+        assert_eq!((write(&writer), write(&writer)), (1, 2));
+        change(dir.path());
+        until("it is noticed", || block_on(writer.write(minimal(), Vec::new())).is_err());
+        let failing = writer.health().failing.unwrap();
+        assert!(failing.contains("another program has ") && failing.contains(what), "{failing}");
+        drop(writer);
+        assert_eq!(fs::read(dir.path().join(FILE_NAME)).unwrap(), b"", "{what}");
+        // The next start goes on with the chain.
+        let next = chain(dir.path()).len() as u64 + 1;
+        assert_eq!(write(&open(dir.path()).unwrap()), next, "{what}");
+        assert_eq!(chain(dir.path()).len() as u64, next, "{what}");
     }
-}
-
-#[test]
-fn a_file_that_was_renamed_is_not_closed_in_the_place_of_another() {
-    let dir = tempfile::tempdir().unwrap();
-    let writer = open_with(dir.path(), |config| config.rotate_size = 1500).unwrap();
-    write(&writer);
-    fs::rename(dir.path().join(FILE_NAME), dir.path().join("denials.jsonl.1")).unwrap();
-    fs::write(dir.path().join(FILE_NAME), "").unwrap();
-    (2..=20).for_each(|seq| assert_eq!(write(&writer), seq));
-    assert_eq!(chain(dir.path()).len(), 20);
-    assert!(files(dir.path()).iter().all(|(name, length)| *length > 0 || name == FILE_NAME));
-}
-
-#[test]
-fn f15_a_file_that_was_copied_and_truncated_is_written_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let (file, copy) = (dir.path().join(FILE_NAME), dir.path().join("denials.jsonl.1"));
-    let writer = open(dir.path()).unwrap();
-    assert_eq!((write(&writer), write(&writer)), (1, 2));
-    fs::copy(&file, &copy).unwrap();
-    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(0).unwrap();
-    assert_eq!((write(&writer), write(&writer)), (3, 4));
-    assert_eq!((contents(&copy).len(), contents(&file).len()), (2, 2));
-    assert_eq!(chain(dir.path()).len(), 4);
-    // A cut within a line is set aside, and said.
-    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(700).unwrap();
-    assert_eq!(write(&writer), 6);
-    assert!(matches!(contents(&file)[1], Content::Notice(Notice::Torn(_))));
-    assert_eq!(seqs(dir.path()), [3, 5, 6]);
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::runtime::clock::{Clock, ManualClock, SystemClock};
+use crate::runtime::clock::{Clock, ManualClock};
 use crate::types::timestamp::Timestamp;
 
 const NOON: Timestamp = Timestamp::from_millis(1_795_176_000_123);

@@ -326,17 +326,16 @@ fn totals_count_the_records_since_the_last_totals() {
 
 #[test]
 fn lost_records_are_not_counted_and_notices_wait() {
-    let dir = tempfile::tempdir().unwrap();
-    let writer = failure::full_disk(dir.path(), |_| {});
+    let (log, writer) = failure::away(|_| {});
     assert!(writer.queue_notice(stopped("first")));
     block_on(writer.write(minimal(), Vec::new())).unwrap_err();
     writer.queue_notice(totals());
-    failure::make_room(dir.path(), &writer);
+    log.move_back();
     until("it heals", || writer.health().failing.is_none());
     write(&writer);
     writer.queue_notice(totals());
     drop(writer);
-    let words: Vec<_> = chain(dir.path())
+    let words: Vec<_> = chain(&log.dir)
         .iter()
         .map(|line| match line {
             Content::Record(record) => record.event.word(),
@@ -344,15 +343,14 @@ fn lost_records_are_not_counted_and_notices_wait() {
         })
         .collect();
     assert_eq!(words, ["stopped", "totals", "gap", "denied", "totals"]);
-    assert_eq!(recorded(dir.path()), [[0; 4], [1, 0, 0, 0]]);
+    assert_eq!(recorded(&log.dir), [[0; 4], [1, 0, 0, 0]]);
 }
 
 #[test]
 fn so_many_notices_wait_and_no_more() {
-    let dir = tempfile::tempdir().unwrap();
-    let writer = failure::full_disk(dir.path(), |_| {});
+    let (_log, writer) = failure::away(|_| {});
     // Those that the writer has taken are apart from those that wait for it.
-    let most = 3 * crate::audit::write::in_flight::NOTICES_WAITING_MAX;
+    let most = 3 * crate::audit::write::handle::NOTICES_WAITING_MAX;
     let taken = (0..10 * most).filter(|_| writer.queue_notice(totals())).count();
     assert!(taken < most, "{taken}");
 }

@@ -6,8 +6,15 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::audit::record::chain::{Head, head_of};
+use super::handle::Written;
+use super::recover::First;
+use crate::audit::evidence::BlobName;
+use crate::audit::record::Node;
+use crate::audit::record::chain::{Content, Head, head_of};
+use crate::audit::record::meta_record::{Notice, Recorded};
 use crate::audit::segment::private;
+use crate::types::LogId;
+use crate::types::timestamp::Timestamp;
 
 /// Bytes at the end of the record file that are searched for the last whole record at start.
 pub(crate) const RECORD_TAIL_BYTES_MAX: u64 = 4 << 20;
@@ -62,22 +69,29 @@ impl ActiveFile {
         self.whole
     }
 
-    /// Whether the file has the length of the last write, and a name: lines written to an unlinked
-    /// file are lost with it.
-    pub fn is_as_left(&mut self) -> io::Result<bool> {
+    /// An error where it has not the length of the last write, or no name: another program has
+    /// changed it.
+    pub fn check_as_left(&mut self) -> io::Result<()> {
         self.cut()?;
         let metadata = self.file.metadata()?;
-        Ok(metadata.len() == self.whole && metadata.nlink() > 0)
+        if metadata.len() == self.whole && metadata.nlink() > 0 {
+            return Ok(());
+        }
+        Err(self.is_of_another("truncated, extended or removed"))
     }
 
-    /// Whether its name still leads to it: another program may have renamed or removed it.
-    pub fn is_in_place(&self) -> io::Result<bool> {
+    /// An error where its name leads to another file, or to none.
+    pub fn check_in_place(&self) -> io::Result<()> {
         let own = self.file.metadata()?;
         match fs::metadata(&self.path) {
-            Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+            Ok(there) if (there.dev(), there.ino()) == (own.dev(), own.ino()) => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(_) | Err(_) => Err(self.is_of_another("renamed or removed")),
         }
+    }
+
+    fn is_of_another(&self, what: &str) -> io::Error {
+        io::Error::other(format!("another program has {what} {}", self.path.display()))
     }
 
     /// Appends whole lines with one write, and brings them to the disk itself if they are to be
@@ -87,12 +101,6 @@ impl ActiveFile {
             file.write_all(lines)?;
             if durable { file.sync_data() } else { Ok(()) }
         })
-    }
-
-    /// Takes the last `bytes` away again, which were appended.
-    pub fn take_back(&mut self, bytes: u64) -> io::Result<()> {
-        (self.whole, self.torn) = (self.whole - bytes, true);
-        self.cut()
     }
 
     /// To the disk itself.
@@ -234,4 +242,71 @@ impl Drop for Reserve {
 /// Written, not only reserved: that is room on every file system.
 fn fill(path: &Path) -> io::Result<()> {
     private().write(true).truncate(true).open(path)?.write_all(&[0; RESERVE_BYTES])
+}
+
+// Lines that are appended with one write, as they continue the chain.
+
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// The name of this proxy.
+    node: Option<Node>,
+    log: LogId,
+    /// Where the chain stands after these lines.
+    pub head: Head,
+    pub lines: Vec<u8>,
+    pub first: Option<First>,
+    /// When the last of them was written.
+    pub last: Option<Timestamp>,
+    /// The first record's.
+    pub id: Option<String>,
+    /// Records among the lines.
+    pub records: u64,
+    /// Records since the last `totals`, these lines included.
+    pub recorded: Recorded,
+    /// The evidence that they name.
+    pub names: Vec<BlobName>,
+    /// Of each line, in their order.
+    pub places: Vec<Written>,
+}
+
+impl Batch {
+    /// `recorded`: the records since the last `totals` before them.
+    pub fn after(head: &Head, recorded: Recorded, node: Option<Node>, log: LogId) -> Self {
+        Self {
+            node,
+            log,
+            head: head.clone(),
+            lines: Vec::new(),
+            first: None,
+            last: None,
+            id: None,
+            records: 0,
+            recorded,
+            names: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// Adds a line.
+    pub fn push(&mut self, mut content: Content) {
+        content.set_node(self.node.clone());
+        content.set_log(self.log);
+        match &mut content {
+            Content::Record(record) => {
+                self.records += 1;
+                self.recorded.add(record.event);
+                self.id.get_or_insert_with(|| record.id.clone());
+            }
+            Content::Notice(Notice::Totals(totals)) => {
+                totals.recorded = Some(std::mem::take(&mut self.recorded));
+            }
+            Content::Notice(_) => {}
+        }
+        self.names.extend(content.blobs());
+        let time = content.time();
+        self.head.push(content, &mut self.lines);
+        self.first.get_or_insert(First { seq: self.head.seq, time });
+        self.last = Some(time);
+        self.places.push(Written { seq: self.head.seq });
+    }
 }

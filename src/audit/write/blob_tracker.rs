@@ -202,14 +202,9 @@ impl BlobTracker {
         self.in_use.extend(names);
     }
 
-    /// Another file is being written, which names `in_use`. Gives what the one before names.
-    pub fn begin_file(&mut self, in_use: HashSet<BlobName>) -> HashSet<BlobName> {
-        std::mem::replace(&mut self.in_use, in_use)
-    }
-
-    /// Another directory is at the path: what is known of the one before is not kept there.
-    pub fn begin_directory(&mut self) {
-        self.known.clear();
+    /// An empty file is being written. Gives what the one before names.
+    pub fn begin_file(&mut self) -> HashSet<BlobName> {
+        std::mem::take(&mut self.in_use)
     }
 
     /// Removes those blobs that neither the active file nor a waiting record names; returns how

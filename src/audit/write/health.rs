@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use super::handle::{WriteError, no_answer};
 use crate::audit::OnFailure;
 use crate::audit::record::chain::Head;
 use crate::audit::record::event::GapEvent;
 use crate::audit::record::meta_record::{Gap, Notice};
+use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
 use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
@@ -45,16 +48,18 @@ pub struct Health {
 
 /// What can go wrong, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trouble {
+pub(super) enum WriteFault {
+    /// The disk does not answer: no record is taken until it does.
+    NoAnswer,
+    /// The directory, or the file in it, is not the one that was opened any more: no reader would look
+    /// where lines would go, so none are written.
+    Directory,
     /// Lines cannot be handed to the operating system.
     Records,
     /// They cannot be brought to the disk, or the head cannot be written down beside them.
     Disk,
     /// Pieces of evidence cannot be kept.
     Evidence,
-    /// The directory is no longer where it was, and the one that is there cannot be used: lines go to the
-    /// former one.
-    Place,
 }
 
 #[derive(Debug)]
@@ -62,13 +67,17 @@ pub(super) struct Status {
     state: Lock<State>,
     /// Apart from the rest: every request asks for it.
     is_stopped: AtomicBool,
+    /// [`WriteFault::NoAnswer`] lasts: every record asks for it.
+    is_hanging: AtomicBool,
+    /// Since when the writer's thread has been at work; none while it waits for some.
+    busy_since: Lock<Option<Instant>>,
 }
 
 #[derive(Debug)]
 struct State {
     on_failure: OnFailure,
     health: Health,
-    troubles: BTreeMap<Trouble, String>,
+    faults: BTreeMap<WriteFault, String>,
     loss: Option<Loss>,
 }
 
@@ -80,29 +89,36 @@ pub(super) struct Loss {
     why: String,
 }
 
-impl Trouble {
+impl WriteFault {
     const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Records => ("cannot write denial records", "denial records can be written again"),
+            Self::NoAnswer | Self::Records => {
+                ("cannot write denial records", "denial records can be written again")
+            }
+            Self::Directory => (
+                "denial records are refused: their directory is not the one that was opened",
+                "the directory of denial records is in its place again",
+            ),
             Self::Disk => (
                 "cannot bring denial records to the disk",
                 "denial records can be brought to the disk again",
             ),
             Self::Evidence => ("cannot keep evidence", "evidence can be kept again"),
-            Self::Place => (
-                "denial records go to a directory that has been moved away",
-                "denial records are in their place again",
-            ),
         }
     }
 }
 
 impl Status {
-    /// The status of a log without troubles.
+    /// The status of a log without faults.
     pub fn new(on_failure: OnFailure) -> Self {
         let state =
-            State { on_failure, health: Health::default(), troubles: BTreeMap::new(), loss: None };
-        Self { state: Lock::new(state), is_stopped: AtomicBool::new(false) }
+            State { on_failure, health: Health::default(), faults: BTreeMap::new(), loss: None };
+        Self {
+            state: Lock::new(state),
+            is_stopped: AtomicBool::new(false),
+            is_hanging: AtomicBool::new(false),
+            busy_since: Lock::default(),
+        }
     }
 
     /// The current health.
@@ -113,6 +129,34 @@ impl Status {
     /// Whether requests are refused, as `audit.on_failure = "stop"` asks.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Whether the disk has kept a caller waiting for too long, and has not answered since.
+    pub fn is_hanging(&self) -> bool {
+        self.is_hanging.load(Ordering::Relaxed)
+    }
+
+    /// A caller has waited for its record for as long as one may.
+    pub fn note_no_answer(&self) -> WriteError {
+        self.update(|health| health.errors += 1);
+        self.begin(WriteFault::NoAnswer, &no_answer(), None);
+        WriteError::NoAnswer
+    }
+
+    /// The writer's thread begins to work, or has done what there was. Returns whether the disk had
+    /// been taken to hang.
+    pub fn set_busy(&self, is_busy: bool) -> bool {
+        *self.busy_since.lock() = is_busy.then(monotonic);
+        let was_hanging = self.is_hanging();
+        if was_hanging {
+            self.end(WriteFault::NoAnswer);
+        }
+        was_hanging
+    }
+
+    /// How long the writer's thread has been at work.
+    pub fn busy_for(&self) -> Duration {
+        self.busy_since.lock().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Changes the health.
@@ -143,16 +187,16 @@ impl Status {
         }
     }
 
-    /// Whether `trouble` lasts.
-    pub fn has(&self, trouble: Trouble) -> bool {
-        self.locked().troubles.contains_key(&trouble)
+    /// Whether `fault` lasts.
+    pub fn has(&self, fault: WriteFault) -> bool {
+        self.locked().faults.contains_key(&fault)
     }
 
     /// `why` names the path, too; `cost`: the id of the first record lost by it.
-    pub fn begin(&self, trouble: Trouble, why: &str, cost: Option<&str>) {
-        let what = trouble.words().0;
+    pub fn begin(&self, fault: WriteFault, why: &str, cost: Option<&str>) {
+        let what = fault.words().0;
         let mut state = self.locked();
-        let has_begun = state.troubles.insert(trouble, format!("{what}: {why}")).is_none();
+        let has_begun = state.faults.insert(fault, format!("{what}: {why}")).is_none();
         self.settle(&mut state);
         drop(state);
         if has_begun {
@@ -160,13 +204,13 @@ impl Status {
         }
     }
 
-    /// Notes that `trouble` is over.
-    pub fn end(&self, trouble: Trouble) {
+    /// Notes that `fault` is over.
+    pub fn end(&self, fault: WriteFault) {
         let mut state = self.locked();
-        if state.troubles.remove(&trouble).is_some() {
+        if state.faults.remove(&fault).is_some() {
             self.settle(&mut state);
             drop(state);
-            tracing::info!("{}", trouble.words().1);
+            tracing::info!("{}", fault.words().1);
         }
     }
 
@@ -178,10 +222,11 @@ impl Status {
     }
 
     fn settle(&self, state: &mut State) {
-        state.health.failing = state.troubles.values().next().cloned();
-        // A record without its evidence, or in a moved directory, still tells what was decided:
-        // that stops nothing.
-        let is_grave = state.troubles.keys().any(|trouble| *trouble <= Trouble::Disk);
+        state.health.failing = state.faults.values().next().cloned();
+        // A record without its evidence still tells what was decided: that stops nothing.
+        let is_grave = state.faults.keys().any(|fault| *fault <= WriteFault::Disk);
+        let is_hanging = state.faults.contains_key(&WriteFault::NoAnswer);
+        self.is_hanging.store(is_hanging, Ordering::Relaxed);
         self.is_stopped.store(is_grave && state.on_failure == OnFailure::Stop, Ordering::Relaxed);
     }
 

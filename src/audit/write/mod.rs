@@ -1,11 +1,10 @@
 //! Writing the log: a [`Writer`](writer::Writer) queues lines for the one thread that owns the files; other threads
-//! write evidence, look after closed files, and watch for a disk that does not answer.
+//! write evidence and look after closed files.
 
 pub mod active_file;
 mod blob_tracker;
+pub mod handle;
 pub mod health;
-mod housekeeping;
-pub mod in_flight;
 pub mod recover;
 mod retention;
 pub mod writer;

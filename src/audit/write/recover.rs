@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::active_file::ActiveFile;
-use super::in_flight::OpenError;
+use super::handle::OpenError;
 use crate::audit::Config;
 use crate::audit::evidence::{BlobName, LineRefs, each_line};
 use crate::audit::record::chain::{Head, head_of, split};
@@ -292,12 +292,15 @@ impl LogDir {
         Ok(lock.map(|lock| Self { dir: dir.to_owned(), id, lock }))
     }
 
-    /// Whether its path still leads to it.
-    pub fn is_at_its_path(&self) -> io::Result<bool> {
+    /// An error where its path leads to another one, or to none.
+    pub fn check(&self) -> io::Result<()> {
         match id(&self.dir) {
-            Ok(id) => Ok(id == self.id),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+            Ok(id) if id == self.id => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(_) | Err(_) => {
+                let problem = format!("{} has been moved away or removed", self.dir.display());
+                Err(io::Error::other(problem))
+            }
         }
     }
 

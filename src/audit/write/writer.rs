@@ -11,14 +11,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::{mpsc, watch};
-use tokio::time::sleep_until;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout_at;
 
-use super::health::{Health, Status};
-use super::in_flight::{
-    CloseError, Events, InFlight, Job, OpenError, Signals, WriteError, WriterHandle, Written, ask,
+use super::handle::{
+    CloseError, Done, Events, Job, NOTICES_WAITING_MAX, OpenError, Signals, WRITE_TIMEOUT,
+    WriteError, WriterHandle, Written,
 };
+use super::health::{Health, Status};
 use super::recover::{LogDir, find_head, find_log, open_active};
 use super::retention::Retention;
 use super::writer_thread::WriterThread;
@@ -49,7 +49,7 @@ pub struct Writer {
     files: watch::Receiver<u64>,
     config: CurrentConfig,
     status: Arc<Status>,
-    in_flight: Arc<InFlight>,
+    clock: Arc<dyn Clock>,
     threads: Lock<Option<Threads>>,
     redactor: ArcSwapOption<Redactor>,
 }
@@ -60,7 +60,6 @@ struct Threads {
     writer: Thread,
     /// Retention: looks after closed files, and ends with the writer.
     retention: Thread,
-    _watchdog: Watchdog,
 }
 
 /// A thread that never ends if the disk does not answer.
@@ -92,39 +91,38 @@ impl Writer {
         let (begun, files) = watch::channel(0);
         let (closed, closings) = mpsc::channel(CLOSINGS_WAITING_MAX);
         let retention_lock = log_dir.share().map_err(failed)?;
-        let in_flight = Arc::new(InFlight::new(
-            Arc::clone(&config),
-            Arc::clone(&clock),
-            Arc::clone(&status),
-            jobs,
-        ));
-        let watchdog = Watchdog::start(Arc::clone(&in_flight)).map_err(failed)?;
         let writer_thread = WriterThread::new(
             Arc::clone(&config),
             Arc::clone(&clock),
             active,
             (head, log, log_dir),
-            Arc::clone(&in_flight),
+            Arc::clone(&signals),
             Arc::clone(&status),
             Events { files: begun, closed },
         );
-        let (writer_thread, recovered, writer_runtime) =
-            (writer_thread.map_err(failed)?, Arc::clone(&signals), runtime()?);
-        let thread = Thread::start("audit", move || writer_thread.run(&writer_runtime, &recovered))
+        let (writer_thread, writer_runtime) = (writer_thread.map_err(failed)?, runtime()?);
+        let thread = Thread::start("audit", move || writer_thread.run(&writer_runtime, jobs))
             .map_err(failed)?;
         let handle = WriterHandle { queue: queue.downgrade(), files: files.clone() };
-        let retention =
-            Retention::new(Arc::clone(&config), clock, handle, closings, retention_lock);
+        let retention = Retention::new(
+            Arc::clone(&config),
+            Arc::clone(&clock),
+            handle,
+            closings,
+            retention_lock,
+        );
         let runtime = runtime()?;
         let retention =
             Thread::start("audit-keeper", move || retention.run(&runtime)).map_err(failed)?;
-        let threads = Lock::new(Some(Threads { writer: thread, retention, _watchdog: watchdog }));
-        Ok(Self { queue, signals, files, config, status, in_flight, threads, redactor })
+        let threads = Lock::new(Some(Threads { writer: thread, retention }));
+        Ok(Self { queue, signals, files, config, status, clock, threads, redactor })
     }
 
     /// Writes one record and returns when its line is with the operating system: a process that is
     /// killed afterwards has not lost it. Those of `blobs` that are not stored yet are stored
-    /// before the line. After an error the next record is tried as usual.
+    /// before the line. After an error the next record is tried as usual. Where the disk does not
+    /// answer within [`WRITE_TIMEOUT`], the line may still be written late, and until it answers no
+    /// other record is taken.
     pub async fn write(&self, record: Record, blobs: Vec<Blob>) -> Result<Written, WriteError> {
         let mut record = Box::new(record);
         if let Cow::Owned(redacted) = self.shown(&record.url) {
@@ -132,8 +130,35 @@ impl Writer {
             record.url_as_received =
                 record.url_as_received.map(|url| self.shown(&url).into_owned());
         }
-        let job = |done| Job::Write { record, blobs, done };
-        ask(Some(&self.queue), job).await.unwrap_or(Err(WriteError::Stopped))
+        self.ask(1, |done| Job::Write { record, blobs, done }).await
+    }
+
+    /// `records`: how many are lost where the job is not taken.
+    async fn ask(
+        &self,
+        records: u64,
+        job: impl FnOnce(Done) -> Job,
+    ) -> Result<Written, WriteError> {
+        if self.status.is_hanging() {
+            let error = WriteError::NoAnswer;
+            self.status.lose(records, &error.to_string(), self.clock.wall());
+            return Err(error);
+        }
+        let deadline = tokio::time::Instant::now() + WRITE_TIMEOUT;
+        let (done, answered) = oneshot::channel();
+        match timeout_at(deadline, self.queue.send(job(done))).await {
+            Ok(Ok(())) => match timeout_at(deadline, answered).await {
+                Ok(answer) => answer.unwrap_or(Err(WriteError::Stopped)),
+                Err(_) => Err(self.status.note_no_answer()),
+            },
+            Ok(Err(_)) => Err(WriteError::Stopped),
+            // The queue is full, so it will not be written late either.
+            Err(_) => {
+                let error = self.status.note_no_answer();
+                self.status.lose(records, &error.to_string(), self.clock.wall());
+                Err(error)
+            }
+        }
     }
 
     /// The URL of a record as logs show it: unchanged, or with redacted query values
@@ -153,32 +178,31 @@ impl Writer {
     /// Writes a line that is no record, after those of `blobs` that are not stored yet.
     pub async fn note_with(&self, notice: Notice, blobs: Vec<Blob>) -> Result<Written, WriteError> {
         let notice = Box::new(notice);
-        let job = |done| Job::Note { notice, blobs, done };
-        ask(Some(&self.queue), job).await.unwrap_or(Err(WriteError::Stopped))
+        self.ask(0, |done| Job::Note { notice, blobs, done }).await
     }
 
     /// Queues a notice, to be written before any later record, as soon as that is possible. False:
     /// it was dropped, because too many wait already.
     pub fn queue_notice(&self, notice: Notice) -> bool {
-        let is_taken = self.in_flight.queue_notice(notice);
+        let mut notices = self.signals.notices.lock();
+        let has_room = notices.len() < NOTICES_WAITING_MAX;
+        if has_room {
+            notices.push(notice);
+        }
+        drop(notices);
         self.signals.notice.notify_one();
-        is_taken
+        has_room
     }
 
     /// Queues a notice to be written when the writer is closed, behind all other lines.
     pub fn queue_last_notice(&self, notice: Notice) {
-        self.in_flight.queue_last_notice(notice);
+        self.signals.last_notices.lock().push(notice);
     }
 
     /// Whether no request may be served now: records cannot be written, and `audit.on_failure` is
     /// `stop`.
     pub fn is_stopped(&self) -> bool {
         self.status.is_stopped()
-    }
-
-    /// Reopens the file after another program has renamed it. Later lines go to the new file.
-    pub fn reopen(&self) {
-        self.signals.hang_up.notify_one();
     }
 
     /// Takes over other settings, apart from the directory. On error nothing has changed.
@@ -218,10 +242,10 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// The disk does not answer within `audit.write_timeout`, or has not answered before: a thread
+    /// The disk does not answer within [`WRITE_TIMEOUT`], or has not answered before: a thread
     /// blocked on the disk cannot be ended, and is left behind. Or something could not be written.
     pub fn close(&self) -> Result<(), CloseError> {
-        self.close_by(monotonic() + 2 * self.in_flight.timeout())
+        self.close_by(monotonic() + 2 * WRITE_TIMEOUT)
     }
 
     /// The same, waiting for the disk no longer than until `deadline`.
@@ -230,14 +254,13 @@ impl Writer {
             return Ok(());
         };
         // One that answers has a moment for the last lines, whatever has taken the time before.
-        let is_stuck = self.in_flight.since().is_some_and(|since| since.elapsed() > END_TIME_MIN);
+        let is_stuck = self.status.busy_for() > END_TIME_MIN;
         let deadline = if is_stuck { deadline } else { deadline.max(monotonic() + END_TIME_MIN) };
-        self.in_flight.end_by(deadline);
+        *self.signals.end_by.lock() = Some(deadline);
         self.signals.end.notify_one();
         let max_wait = || {
             let left = deadline.saturating_duration_since(monotonic());
-            let is_given_up = self.in_flight.is_given_up();
-            if is_given_up { Duration::ZERO } else { left.min(self.in_flight.timeout()) }
+            if self.status.is_hanging() { Duration::ZERO } else { left.min(WRITE_TIMEOUT) }
         };
         // The end of the writer's thread ends retention, too.
         let has_ended = threads.writer.join(max_wait()) && threads.retention.join(max_wait());
@@ -281,80 +304,6 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
             tracing::error!("{error}");
-        }
-    }
-}
-
-// The watchdog of the writer's thread: where a disk does not answer for `audit.write_timeout`, that
-// thread cannot be woken, and its watchdog answers in its place, as for a disk that cannot be written.
-// It never touches the disk itself.
-
-/// The thread; it ends when it is dropped.
-#[derive(Debug)]
-pub(super) struct Watchdog {
-    end: CancellationToken,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watchdog {
-    /// Starts the thread that watches for operations without an end.
-    pub fn start(in_flight: Arc<InFlight>) -> io::Result<Self> {
-        let end = CancellationToken::new();
-        let ended = end.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let run = move || runtime.block_on(ended.run_until_cancelled(watch_in_flight(&in_flight)));
-        let thread =
-            std::thread::Builder::new().name("audit-watchdog".into()).spawn(move || {
-                run();
-            })?;
-        Ok(Self { end, thread: Some(thread) })
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.end.cancel();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the watchdog of the denial log has panicked");
-        }
-    }
-}
-
-/// It is woken by the first step after a rest, and then no more often than a step may take: under load
-/// it costs the writer nothing.
-async fn watch_in_flight(in_flight: &InFlight) {
-    loop {
-        in_flight.begun.notified().await;
-        while let Some(since) = in_flight.since() {
-            let end = since + in_flight.timeout();
-            if end <= monotonic() {
-                in_flight.give_up();
-                refuse_until_it_returns(in_flight).await;
-            } else {
-                sleep_until(end.into()).await;
-            }
-        }
-    }
-}
-
-/// Answers each job at once for as long as the writer's thread is away.
-#[expect(
-    clippy::await_holding_lock,
-    reason = "that thread waits for the lock when it is back, and for no more"
-)]
-async fn refuse_until_it_returns(in_flight: &InFlight) {
-    let mut jobs = in_flight.jobs();
-    loop {
-        tokio::select! {
-            biased;
-            () = in_flight.returned.notified() => return,
-            job = jobs.recv() => match job {
-                Some(job) => in_flight.refuse_job(job),
-                // None can come any more.
-                None => return in_flight.returned.notified().await,
-            },
         }
     }
 }

@@ -1,7 +1,6 @@
-//! The writer's thread: its state, and its loop. `commit` writes what is queued,
-//! `housekeeping.rs` does what timers ask for. Another thread writes evidence; a record that names
-//! new evidence is appended once that is stored. Every operation on the disk is a step of
-//! [`InFlight`], which the watchdog supervises.
+//! The writer's thread. `commit` writes what is queued, `tend` does what timers ask for: syncing,
+//! rotation, and retries. Another thread writes evidence; a record that names new evidence is
+//! appended once that is stored.
 
 use std::io;
 use std::sync::Arc;
@@ -10,21 +9,19 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-use super::active_file::{ActiveFile, Reserve};
+use super::active_file::{ActiveFile, Batch, Reserve};
 use super::blob_tracker::{BlobTracker, Kept};
-use super::health::{Loss, Status, Trouble};
-use super::in_flight::{
-    Events, ForgetError, InFlight, Job, Signals, Unanswered, Waiting, WriteError, Written, answer,
-    no_answer,
+use super::handle::{
+    Done, EVIDENCE_TIMEOUT, Events, ForgetError, Job, NOTICES_WAITING_MAX, Signals, WriteError,
 };
+use super::health::{Loss, Status, WriteFault};
 use super::recover::{Active, First, LogDir};
-use crate::audit::evidence::{self, BlobName};
-use crate::audit::record::Node;
+use crate::audit::evidence::{self, BlobName, EvidenceIndex};
 use crate::audit::record::chain::{Content, Head};
-use crate::audit::record::denial_record::Record;
 use crate::audit::record::event::EvidenceLostEvent;
 use crate::audit::record::meta_record::{EvidenceLost, Notice, Recorded};
-use crate::audit::{CurrentConfig, RECORDS_WAITING_MAX, Sync};
+use crate::audit::segment::{closed_name, write_head};
+use crate::audit::{AUDIT_RETRY_INTERVAL, CurrentConfig, RECORDS_WAITING_MAX, ROTATE_AGE, Sync};
 use crate::runtime::clock::{Clock, monotonic};
 use crate::types::LogId;
 use crate::types::sanitize::hex;
@@ -33,66 +30,95 @@ use crate::types::timestamp::Timestamp;
 /// Records that may wait for their evidence while others are written; beyond that, all wait.
 const EVIDENCE_RECORDS_WAITING_MAX: usize = 8192;
 
+/// How long writing goes on in a segment that could not be closed before the next attempt; and how
+/// often its age is checked, in case the clock is set.
+const ROTATION_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How long a check of the directory's path is valid for the writes after it: under load the look-up
+/// of a path was 1 % of the cost of a denial.
+const DIRECTORY_CHECKED_FOR: Duration = Duration::from_millis(10);
+
+/// How long after a write the file is synced and `head.json` written, under `audit.sync = "batch"`:
+/// what a power cut may take.
+const AUDIT_SYNC_DELAY: Duration = Duration::from_millis(100);
+
+/// How long before its end the writer stops waiting for evidence.
+const END_TIME: Duration = Duration::from_millis(500);
+
 /// Names in one notice of lost evidence: its line stays under `RECORD_LINE_BYTES_MAX`.
 const EVIDENCE_LOST_NAMES: usize = 500;
 
 pub(super) struct WriterThread {
-    pub(super) config: CurrentConfig,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) file: ActiveFile,
-    pub(super) log_dir: LogDir,
-    pub(super) reserve: Reserve,
+    config: CurrentConfig,
+    clock: Arc<dyn Clock>,
+    file: ActiveFile,
+    log_dir: LogDir,
+    reserve: Reserve,
     /// The last line written.
-    pub(super) head: Head,
-    pub(super) log: LogId,
+    head: Head,
+    log: LogId,
     /// The first line of the file.
-    pub(super) first: Option<First>,
+    first: Option<First>,
     /// The time of the last line written to the open file; none before the first.
-    pub(super) last: Option<Timestamp>,
-    pub(super) blobs: BlobTracker,
-    pub(super) status: Arc<Status>,
-    pub(super) events: Events,
+    last: Option<Timestamp>,
+    blobs: BlobTracker,
+    status: Arc<Status>,
+    events: Events,
     /// Notices to be written before any record: of a torn end that was found, and of the proxy
     /// itself. They wait until they can be written.
-    pub(super) found: Vec<Notice>,
+    found: Vec<Notice>,
     /// Notices to be written behind all others, and behind the `gap` of lost records.
-    pub(super) ending: Vec<Notice>,
-    pub(super) due: Due,
+    ending: Vec<Notice>,
+    due: Due,
     /// Records in the file since the last `totals`.
-    pub(super) recorded: Recorded,
-    pub(super) in_flight: Arc<InFlight>,
+    recorded: Recorded,
+    signals: Arc<Signals>,
+    /// Lines that wait for their evidence.
+    waiting: Vec<Waiting>,
+    /// When the directory was last found in its place.
+    checked: Option<Instant>,
+}
+
+/// A line that is to be written once its evidence is kept.
+struct Waiting {
+    line: Line,
+    /// Blobs that are not stored yet.
+    missing: Vec<BlobName>,
+}
+
+/// A line that is to be written, and the caller that waits for it.
+struct Line {
+    content: Content,
+    done: Done,
 }
 
 /// Timers of the writer's thread.
 #[derive(Default)]
-pub(super) struct Due {
+struct Due {
     /// Sync written lines to the disk.
-    pub flush: Option<Instant>,
-    /// Retry what failed.
-    pub retry: Option<Instant>,
-    /// Check whether the directory is still at its path.
-    pub place: Option<Instant>,
+    flush: Option<Instant>,
+    /// Check whether the directory is still at its path, and retry what failed.
+    check: Option<Instant>,
     /// Earliest next attempt to close a segment that could not be closed.
-    pub rotate: Option<Instant>,
+    rotate: Option<Instant>,
 }
 
 /// Why the thread woke.
 enum Woken {
     Jobs,
     Evidence(Kept),
-    HangUp,
     Changed,
     Timer,
     End,
 }
 
 impl WriterThread {
-    pub(super) fn new(
+    pub fn new(
         config: CurrentConfig,
         clock: Arc<dyn Clock>,
         active: Active,
         (head, log, log_dir): (Head, LogId, LogDir),
-        in_flight: Arc<InFlight>,
+        signals: Arc<Signals>,
         status: Arc<Status>,
         events: Events,
     ) -> io::Result<Self> {
@@ -118,25 +144,29 @@ impl WriterThread {
             ending: Vec::new(),
             due: Due::default(),
             recorded: Recorded::default(),
-            in_flight,
+            signals,
+            waiting: Vec::new(),
+            checked: None,
         })
     }
 
-    pub(super) fn run(mut self, runtime: &Runtime, signals: &Signals) {
+    /// Works until the writer is closed.
+    pub fn run(mut self, runtime: &Runtime, mut jobs: mpsc::Receiver<Job>) {
         let mut taken = Vec::with_capacity(RECORDS_WAITING_MAX);
         let mut is_ending = false;
-        self.step();
         self.commit(&mut taken, &[]);
-        while !(is_ending && self.in_flight.waiting() == 0) {
-            self.rest();
-            let in_flight = Arc::clone(&self.in_flight);
-            let woken =
-                runtime.block_on(self.wait(&mut in_flight.jobs(), &mut taken, signals, is_ending));
-            self.step();
+        while !(is_ending && self.waiting.is_empty()) {
+            if self.status.set_busy(false) {
+                // The disk answers again: a gap notice for lost records is due now.
+                self.due.check = None;
+            }
+            let woken = runtime.block_on(self.wait(&mut jobs, &mut taken, is_ending));
+            if self.status.set_busy(true) {
+                self.due.check = None;
+            }
             match woken {
                 Woken::Jobs => self.commit(&mut taken, &[]),
                 Woken::Evidence(kept) => self.settle_evidence(kept),
-                Woken::HangUp => self.hang_up(),
                 Woken::Changed => self.change(),
                 Woken::Timer => {}
                 Woken::End => {
@@ -146,33 +176,29 @@ impl WriterThread {
             }
             self.tend();
         }
-        self.step();
         self.finish();
-        self.rest();
+        self.status.set_busy(false);
     }
 
     async fn wait(
         &mut self,
         jobs: &mut mpsc::Receiver<Job>,
         taken: &mut Vec<Job>,
-        signals: &Signals,
         is_ending: bool,
     ) -> Woken {
         let until = tokio::time::Instant::from_std(self.next_due());
-        let has_room = self.in_flight.waiting() < EVIDENCE_RECORDS_WAITING_MAX;
+        let has_room = self.waiting.len() < EVIDENCE_RECORDS_WAITING_MAX;
         tokio::select! {
-            // In this order: jobs queued after a call of `reopen` go into the new file.
             biased;
-            () = signals.hang_up.notified() => Woken::HangUp,
-            () = signals.changed.notified() => Woken::Changed,
-            () = signals.notice.notified() => Woken::Jobs,
+            () = self.signals.changed.notified() => Woken::Changed,
+            () = self.signals.notice.notified() => Woken::Jobs,
             kept = self.blobs.done() => Woken::Evidence(kept),
             count = jobs.recv_many(taken, RECORDS_WAITING_MAX), if has_room && !is_ending => match count {
                 0 => Woken::End,
                 _ => Woken::Jobs,
             },
             // After the jobs queued before.
-            () = signals.end.notified() => {
+            () = self.signals.end.notified() => {
                 jobs.close();
                 while jobs.recv_many(taken, RECORDS_WAITING_MAX).await > 0 {}
                 Woken::End
@@ -181,23 +207,84 @@ impl WriterThread {
         }
     }
 
-    /// Begins another operation on the disk.
-    pub(super) fn step(&mut self) {
-        if self.in_flight.begin_step() {
-            self.was_given_up();
+    /// The time of the next timer.
+    fn next_due(&self) -> Instant {
+        let age = self.first.map(|first| {
+            let end = first.time.plus(ROTATE_AGE);
+            monotonic() + self.clock.wall().until(end).min(ROTATION_INTERVAL)
+        });
+        // An empty file has no age, and one that could not be closed is not retried at once.
+        let rotate = age.map(|age| self.due.rotate.map_or(age, |pause| age.max(pause)));
+        let due = [self.due.flush, rotate, self.end_of_evidence()];
+        let check = self.due.check.unwrap_or_else(monotonic);
+        due.into_iter().flatten().fold(check, Instant::min)
+    }
+
+    /// When waiting for the evidence that is being stored ends: a while before the end of the
+    /// writer, so that the last lines come into the log.
+    fn end_of_evidence(&self) -> Option<Instant> {
+        let due = self.blobs.end_of_waiting(EVIDENCE_TIMEOUT)?;
+        let end = (*self.signals.end_by.lock()).and_then(|end| end.checked_sub(END_TIME));
+        Some(end.map_or(due, |end| due.min(end)))
+    }
+
+    /// Runs the timers that are due.
+    fn tend(&mut self) {
+        let now = monotonic();
+        let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+        if is_due(self.end_of_evidence()) {
+            self.give_up_evidence();
+        }
+        if self.due.check.is_none_or(|due| due <= now) {
+            self.check();
+        }
+        if is_due(self.due.flush) {
+            self.flush();
+        }
+        if self.is_old() && self.due.rotate.is_none_or(|pause| pause <= now) {
+            self.rotate();
         }
     }
 
-    /// Marks that no operation on the disk is under way.
-    fn rest(&mut self) {
-        if self.in_flight.end_step() {
-            self.was_given_up();
+    /// Looks whether the directory is in its place, and tries again what failed, so that the log heals
+    /// without traffic.
+    fn check(&mut self) {
+        self.due.check = Some(monotonic() + AUDIT_RETRY_INTERVAL);
+        self.checked = None;
+        if self.check_directory().is_err() {
+            return;
+        }
+        if self.status.has(WriteFault::Records) || self.status.loss().is_some() {
+            // Nothing but the gap: a line that can be written is the proof that lines can be.
+            self.commit(&mut Vec::new(), &[]);
+        }
+        if self.status.has(WriteFault::Disk) {
+            self.flush();
+        }
+        if self.status.has(WriteFault::Evidence) {
+            // The outcome arrives with the blob writer's answer.
+            self.blobs.retry();
+            if !self.blobs.is_failing() {
+                self.status.end(WriteFault::Evidence);
+                self.note_unkept();
+            }
         }
     }
 
-    /// The disk answers again: a gap notice for lost records is due now.
-    fn was_given_up(&mut self) {
-        self.due.retry = Some(monotonic());
+    /// An error where the directory, or the file in it, is not the one that was opened any more: no
+    /// reader would look where lines would go.
+    fn check_directory(&mut self) -> io::Result<()> {
+        let now = monotonic();
+        if self.checked.is_some_and(|checked| now < checked + DIRECTORY_CHECKED_FOR) {
+            return Ok(());
+        }
+        let found = self.log_dir.check().and_then(|()| self.file.check_in_place());
+        self.checked = found.is_ok().then_some(now);
+        match &found {
+            Ok(()) => self.status.end(WriteFault::Directory),
+            Err(error) => self.status.begin(WriteFault::Directory, &error.to_string(), None),
+        }
+        found
     }
 
     /// Writes the records that have waited for this evidence, whether it could be stored or not.
@@ -205,22 +292,23 @@ impl WriterThread {
         let (settled, errors) = self.blobs.settle(kept);
         self.has_not_kept(&errors);
         if errors.is_empty() && !self.blobs.is_failing() {
-            self.status.end(Trouble::Evidence);
+            self.status.end(WriteFault::Evidence);
             self.note_unkept();
         }
         self.commit(&mut Vec::new(), &settled);
     }
 
     /// Stops waiting for evidence that takes the disk too long.
-    pub(super) fn give_up_evidence(&mut self) {
+    fn give_up_evidence(&mut self) {
         let names = self.blobs.give_up();
-        let error = io::Error::new(io::ErrorKind::TimedOut, no_answer(self.in_flight.timeout()));
+        let why = format!("the disk has not responded for {EVIDENCE_TIMEOUT:?}");
+        let error = io::Error::new(io::ErrorKind::TimedOut, why);
         self.has_not_kept(&[error]);
         self.commit(&mut Vec::new(), &names);
     }
 
     /// Queues a notice of the evidence that lines name, and that is not kept.
-    pub(super) fn note_unkept(&mut self) {
+    fn note_unkept(&mut self) {
         let unkept: Vec<_> = self.blobs.take_unkept().into_iter().collect();
         let time = self.clock.wall();
         self.found.extend(unkept.chunks(EVIDENCE_LOST_NAMES).map(|names| {
@@ -243,68 +331,44 @@ impl WriterThread {
         self.events.files.send_modify(|_| ());
     }
 
-    pub(super) fn has_not_kept(&mut self, errors: &[io::Error]) {
+    fn has_not_kept(&mut self, errors: &[io::Error]) {
         let Some(error) = errors.first() else { return };
         self.status.update(|health| health.evidence_errors += errors.len() as u64);
-        self.trouble(
-            Trouble::Evidence,
+        self.status.begin(
+            WriteFault::Evidence,
             &format!("in {}: {error}", self.config.load().dir.display()),
             None,
         );
     }
 
-    pub(super) fn forget(
+    fn forget(
         &mut self,
         names: &[BlobName],
         files: u64,
         done: oneshot::Sender<Result<u64, ForgetError>>,
     ) {
         let outcome = if files == *self.events.files.borrow() {
-            let waiting = self.in_flight.names_of_waiting();
-            self.blobs.forget(names, &waiting).map_err(ForgetError::Io)
+            let waiting = self.waiting.iter().flat_map(|waiting| waiting.line.content.blobs());
+            self.blobs.forget(names, &waiting.collect::<Vec<_>>()).map_err(ForgetError::Io)
         } else {
             Err(ForgetError::Outdated)
         };
         let _ = done.send(outcome);
     }
-}
 
-impl Drop for WriterThread {
-    fn drop(&mut self) {
-        self.in_flight.end();
-        // From now on `health` must not report that all is well.
-        if std::thread::panicking() {
-            self.status.begin(Trouble::Records, "the writer has panicked", None);
-        }
-    }
-}
+    // Group commit: all queued lines are appended with one write, behind the writer's own notices;
+    // then their callers are answered.
 
-// Group commit: all queued lines are appended with one write, behind the writer's own notices; then
-// their callers are answered.
-
-/// How long after a write the file is synced and `head.json` written, under `audit.sync = "batch"`:
-/// what a power cut may take.
-const AUDIT_SYNC_DELAY: Duration = Duration::from_millis(100);
-
-impl WriterThread {
     /// Writes pending notices, then the queued jobs, then answers. `settled`: evidence that no line
     /// has to wait for any more.
-    pub(super) fn commit(&mut self, taken: &mut Vec<Job>, settled: &[BlobName]) {
-        // Shared with the watchdog while the disk is used: it may not answer.
-        self.in_flight.put_jobs(taken);
-        self.check_place_now_and_then();
-        self.in_flight.take_jobs(taken);
-        let (mut lines, mut unanswered, mut forgets) = (Vec::new(), Vec::new(), Vec::new());
-        let mut take = |content, done| {
-            unanswered.push(Unanswered {
-                done: Some(done),
-                is_record: matches!(content, Content::Record(_)),
-            });
-            lines.push(content);
-        };
-        for waiting in self.in_flight.take_ready(settled) {
-            take(waiting.content, waiting.done);
+    fn commit(&mut self, taken: &mut Vec<Job>, settled: &[BlobName]) {
+        let ready = self.check_directory();
+        let (mut lines, mut forgets) = (Vec::new(), Vec::new());
+        for waiting in &mut self.waiting {
+            waiting.missing.retain(|name| !settled.contains(name));
         }
+        let ready_lines = self.waiting.extract_if(.., |waiting| waiting.missing.is_empty());
+        lines.extend(ready_lines.map(|waiting| waiting.line));
         for job in taken.drain(..) {
             let (content, blobs, done) = match job {
                 Job::Write { record, blobs, done } => (Content::Record(record), blobs, done),
@@ -314,26 +378,27 @@ impl WriterThread {
                     continue;
                 }
             };
-            let missing = self.blobs.require(blobs);
+            let line = Line { content, done };
+            let missing = if ready.is_ok() { self.blobs.require(blobs) } else { Vec::new() };
             if missing.is_empty() {
-                take(content, done);
+                lines.push(line);
             } else {
-                self.in_flight.wait_for_evidence(Waiting { content, done, missing });
+                self.waiting.push(Waiting { line, missing });
             }
         }
         self.blobs.start();
-        self.in_flight.hold(unanswered);
-        self.write(lines);
+        self.write(ready, lines);
         for (names, files, done) in forgets {
-            self.step();
             self.forget(&names, files, done);
         }
     }
 
-    /// Appends `lines`, behind the writer's own notices.
-    fn write(&mut self, lines: Vec<Content>) {
-        let ready = self.check_file();
-        self.found.extend(self.in_flight.take_notices(self.found.len()));
+    /// Appends `lines`, behind the writer's own notices, where the directory is `ready`.
+    fn write(&mut self, ready: io::Result<()>, lines: Vec<Line>) {
+        let ready = ready.and_then(|()| self.file.check_as_left());
+        if self.found.len() < NOTICES_WAITING_MAX {
+            self.found.append(&mut self.signals.notices.lock());
+        }
         let node = self.config.load().node.clone();
         let mut batch = Batch::after(&self.head, self.recorded, node, self.log);
         let loss = self.status.loss();
@@ -341,30 +406,25 @@ impl WriterThread {
         let own = self.found.iter().cloned().chain(gap).chain(self.ending.iter().cloned());
         own.for_each(|notice| batch.push(Content::Notice(notice)));
         let own = batch.places.len();
-        for content in lines {
-            match content {
-                Content::Record(record) => batch.record(record),
-                notice @ Content::Notice(_) => batch.push(notice),
-            }
+        let mut callers = Vec::with_capacity(lines.len());
+        for Line { content, done } in lines {
+            callers.push(done);
+            batch.push(content);
         }
         if batch.lines.is_empty() {
             return;
         }
         let durable = self.config.load().sync == Sync::Each;
         let written = ready.and_then(|()| self.file.append(&batch.lines, durable));
-        let Some(unanswered) = self.in_flight.release() else {
-            // The watchdog has answered that nothing was written: take the lines back.
-            let taken_back = written.and_then(|()| self.file.take_back(batch.lines.len() as u64));
-            taken_back.unwrap_or_else(|error| tracing::error!("in the denial log: {error}"));
-            return;
-        };
         let written = written.map_err(Arc::new);
         match &written {
             Ok(()) => self.has_written(&batch, loss.as_ref()),
             Err(error) => self.has_lost(&batch, error),
         }
-        let places = batch.places.split_off(own);
-        answer(unanswered, &written.map(|()| places).map_err(WriteError::Io));
+        for (done, place) in callers.into_iter().zip(batch.places.drain(own..)) {
+            // The caller may have gone; the line stands.
+            let _ = done.send(written.clone().map(|()| place).map_err(WriteError::Io));
+        }
     }
 
     fn has_written(&mut self, batch: &Batch, loss: Option<&Loss>) {
@@ -384,81 +444,116 @@ impl WriterThread {
             health.written += batch.records;
             health.bytes += batch.lines.len() as u64;
         });
-        self.status.end(Trouble::Records);
+        self.status.end(WriteFault::Records);
     }
 
     fn has_lost(&mut self, batch: &Batch, error: &io::Error) {
         self.status.lose(batch.records, &error.to_string(), self.clock.wall());
         self.status.update(|health| health.errors += 1);
-        self.trouble(
-            Trouble::Records,
+        self.status.begin(
+            WriteFault::Records,
             &format!("to {}: {error}", self.file.path().display()),
             batch.id.as_deref(),
         );
     }
-}
 
-#[derive(Debug)]
-pub(super) struct Batch {
-    /// The name of this proxy.
-    node: Option<Node>,
-    log: LogId,
-    /// Where the chain stands after these lines.
-    pub head: Head,
-    pub lines: Vec<u8>,
-    pub first: Option<First>,
-    /// When the last of them was written.
-    pub last: Option<Timestamp>,
-    /// The first record's.
-    pub id: Option<String>,
-    /// Records among the lines.
-    pub records: u64,
-    /// Records since the last `totals`, these lines included.
-    pub recorded: Recorded,
-    /// The evidence that they name.
-    pub names: Vec<BlobName>,
-    /// Of each line, in their order.
-    pub places: Vec<Written>,
-}
-
-impl Batch {
-    /// `recorded`: the records since the last `totals` before them.
-    pub fn after(head: &Head, recorded: Recorded, node: Option<Node>, log: LogId) -> Self {
-        Self {
-            node,
-            log,
-            head: head.clone(),
-            lines: Vec::new(),
-            first: None,
-            last: None,
-            id: None,
-            records: 0,
-            recorded,
-            names: Vec::new(),
-            places: Vec::new(),
+    /// Syncs written lines to the disk, then writes `head.json`.
+    fn flush(&mut self) {
+        self.due.flush = None;
+        let synced = if self.config.load().sync == Sync::Batch { self.file.sync() } else { Ok(()) };
+        match synced.and_then(|()| self.write_head()) {
+            Ok(()) => self.status.end(WriteFault::Disk),
+            Err(error) => {
+                self.status.update(|health| health.errors += 1);
+                let why = format!("in {}: {error}", self.config.load().dir.display());
+                self.status.begin(WriteFault::Disk, &why, None);
+            }
         }
     }
 
-    /// Adds a record.
-    pub fn record(&mut self, record: Box<Record>) {
-        self.records += 1;
-        self.recorded.add(record.event);
-        self.id.get_or_insert_with(|| record.id.clone());
-        self.push(Content::Record(record));
+    fn write_head(&self) -> io::Result<()> {
+        // Never beside another log.
+        self.log_dir.check()?;
+        let now = self.clock.wall();
+        write_head(&self.config.load().dir, &self.head, self.log, now)?;
+        self.status.update(|health| health.noted_head = Some((self.head.clone(), now)));
+        Ok(())
     }
 
-    /// Adds a line.
-    pub fn push(&mut self, mut content: Content) {
-        content.set_node(self.node.clone());
-        content.set_log(self.log);
-        if let Content::Notice(Notice::Totals(totals)) = &mut content {
-            totals.recorded = Some(std::mem::take(&mut self.recorded));
+    fn is_old(&self) -> bool {
+        let age = self.first.map(|first| self.clock.wall().since(first.time));
+        let rotate_size = self.config.load().rotate_size;
+        age.is_some_and(|age| age >= ROTATE_AGE || self.file.len() >= rotate_size)
+    }
+
+    /// Closes the file and goes on in an empty one. On failure, logs it and goes on in the same
+    /// file.
+    fn rotate(&mut self) {
+        let Some(first) = self.first else { return };
+        self.due.rotate = None;
+        let closed = self.config.load().dir.join(closed_name(first.seq));
+        // The file of this name must be ours to close.
+        let in_place = self.log_dir.check().and_then(|()| self.file.check_in_place());
+        if let Err(error) = in_place.and_then(|()| self.file.close_as(&closed)) {
+            self.due.rotate = Some(monotonic() + ROTATION_INTERVAL);
+            tracing::error!(
+                "{} cannot be closed and is written on: {error}; tried again in {ROTATION_INTERVAL:?}",
+                self.file.path().display()
+            );
+            return;
         }
-        self.names.extend(content.blobs());
-        let time = content.time();
-        self.head.push(content, &mut self.lines);
-        self.first.get_or_insert(First { seq: self.head.seq, time });
-        self.last = Some(time);
-        self.places.push(Written { seq: self.head.seq });
+        tracing::info!(file = %closed.display(), last_seq = self.head.seq, "a segment of the denial log is closed");
+        self.first = None;
+        let names = self.blobs.begin_file();
+        if let Some(time) = self.last.take() {
+            let evidence_index = EvidenceIndex { time, last: self.head.clone(), names };
+            // If retention lags behind, the queue is full and it reads the file instead.
+            let _ = self.events.closed.try_send((first.seq, evidence_index));
+        }
+        self.status.update(|health| health.segments_closed += 1);
+        if let Err(error) = self.file.sync_names() {
+            let why = format!("in {}: {error}", self.config.load().dir.display());
+            self.status.begin(WriteFault::Disk, &why, None);
+        }
+        self.flush();
+        self.events.files.send_modify(|files| *files += 1);
+    }
+
+    /// Writes the last notices, and syncs the file whatever the setting.
+    fn finish(&mut self) {
+        let mut fails =
+            self.status.has(WriteFault::Records) || self.status.has(WriteFault::Evidence);
+        self.note_unkept();
+        self.found.append(&mut self.signals.notices.lock());
+        // Lost records still need their `gap` in the place where they are missing.
+        self.ending.append(&mut self.signals.last_notices.lock());
+        self.commit(&mut Vec::new(), &[]);
+        fails |= self.status.has(WriteFault::Records);
+        if self.status.has(WriteFault::Records) && self.reserve.give_back() {
+            self.commit(&mut Vec::new(), &[]);
+        }
+        if self.status.has(WriteFault::Records) {
+            tracing::error!(
+                lost = self.status.health().lost,
+                "the log does not say which records and which evidence it lacks"
+            );
+        }
+        let noted = self.file.sync().and_then(|()| self.write_head()).or_else(|error| {
+            fails = true;
+            if self.reserve.give_back() { self.write_head() } else { Err(error) }
+        });
+        if let Err(error) = noted {
+            tracing::error!("denial records may not have reached the disk: {error}");
+        }
+        self.status.update(|health| health.ended_failing = fails);
+    }
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        // From now on `health` must not report that all is well.
+        if std::thread::panicking() {
+            self.status.begin(WriteFault::Records, "the writer has panicked", None);
+        }
     }
 }

@@ -188,7 +188,6 @@ async fn run_until_stopped(signals: &mut Signals, mut reloader: Reloader<'_>) ->
             Some(SignalAction::Reload) => {
                 reloader.watch.settled().await;
                 reloader.reload(ReloadTrigger::Hup);
-                reloader.components.audit.reopen();
             }
             None => reloader.reload(ReloadTrigger::File),
         }

@@ -1,7 +1,6 @@
 //! The log of denials.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +8,6 @@ use crate::audit::{self, OnFailure, Sync};
 use crate::config::units;
 use crate::config::values::{NodeName, Retain, RetainSize};
 use crate::store::disk;
-use crate::watch::PaceRecords;
 
 const MIB: u64 = 1 << 20;
 
@@ -23,15 +21,9 @@ pub struct Audit {
     pub sync: Sync,
     /// How requests are answered while records cannot be written.
     pub on_failure: OnFailure,
-    /// The timeout of one disk operation.
-    #[serde(with = "units::duration")]
-    pub write_timeout: Duration,
     /// The size at which a file of records is closed.
     #[serde(with = "units::size")]
     pub rotate_size: u64,
-    /// The age at which a file of records is closed.
-    #[serde(with = "units::duration")]
-    pub rotate_age: Duration,
     /// How long closed files are kept.
     pub retain: Retain,
     /// The size of the log and its evidence.
@@ -40,8 +32,6 @@ pub struct Audit {
     pub redact_query: bool,
     /// The name of this proxy in its records; absent: that of its host.
     pub node: Option<NodeName>,
-    /// Whether the delays that robots.txt files ask for are recorded.
-    pub pace: PaceRecords,
 }
 
 impl Default for Audit {
@@ -50,14 +40,11 @@ impl Default for Audit {
             dir: None,
             sync: Sync::Batch,
             on_failure: OnFailure::Deny,
-            write_timeout: Duration::from_secs(10),
             rotate_size: 128 * MIB,
-            rotate_age: Duration::from_hours(24),
             retain: Retain(None),
             retain_size: RetainSize(None),
             redact_query: false,
             node: None,
-            pace: PaceRecords::Changes,
         }
     }
 }
@@ -75,9 +62,7 @@ impl Audit {
             dir: self.dir(state_dir),
             sync: self.sync,
             on_failure: self.on_failure,
-            write_timeout: self.write_timeout,
             rotate_size: self.rotate_size,
-            rotate_age: self.rotate_age,
             retain: self.retain.0,
             retain_size: self.retain_size.0,
             redact_query: self.redact_query,

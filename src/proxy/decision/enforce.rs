@@ -167,10 +167,12 @@ impl<'a> Enforcer<'a> {
         self.metrics.count_recorded(event, reason, path_seen);
     }
 
-    /// A denial stands without its record, unless nothing is served without records.
+    /// A denial stands without its record, unless nothing is served without records. One whose
+    /// record may still come is not told: the record would contradict the response.
     fn denial_error(self, denial: Recorded<Denial>) -> GateError {
         match self.check_audit() {
             Err(error) if !denial.is_in_log() => error,
+            _ if denial.may_be_late() => GateError::Unrecorded,
             _ => GateError::Denial(Box::new(denial)),
         }
     }

@@ -1,5 +1,8 @@
 //! On a disk that hangs: a call of the operating system that does not return. What is denied stays
-//! denied and is answered, it is told, nothing is counted twice, it heals, and the process can be ended.
+//! denied and is answered, nobody is told of a denial whose record may come late or not at all, nothing
+//! is counted twice, it heals, and the process can be ended.
+//!
+//! A record is waited for ten seconds, so the forms of a test run together.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -16,9 +19,6 @@ struct Form {
     file: &'static str,
     settings: &'static str,
 }
-
-/// As short as is allowed: a call that hangs does so for as long as the test wants.
-const TIMEOUT: &str = "write_timeout = \"100ms\"\n";
 
 const WRITE: Form = Form { call: "write", file: "/audit/denials.jsonl", settings: "" };
 
@@ -45,36 +45,46 @@ struct Answers {
 impl Answers {
     #[track_caller]
     fn add(&mut self, answer: Answer) {
-        assert_eq!(answer.status, 403, "{answer:?}");
-        let is_said = answer.body.contains("The record of this denial could not be written.");
         match answer.record {
             Some(id) => {
-                assert!(!is_said, "{id}: {}", answer.body);
+                assert_eq!(answer.status, 403, "{id}: {}", answer.body);
                 self.recorded.push(id);
             }
             None => {
-                assert!(is_said && !answer.body.contains("\"record\""), "{}", answer.body);
+                assert_eq!(answer.status, 503, "{}", answer.body);
                 self.unrecorded += 1;
             }
         }
     }
 
-    /// That the log has a record for each that was said to be recorded, and a gap for each of the others.
+    /// That the log has a record for each that was said to be recorded; and, for each of the others, a
+    /// late record, or a gap.
     #[track_caller]
     fn assert_logged(&self, place: &Place, form: &str) {
         let log = Log::read(&place.audit_dir());
         log.assert_whole();
-        let records: HashSet<&str> = log.records().into_keys().collect();
-        let expected: HashSet<&str> = self.recorded.iter().map(String::as_str).collect();
-        assert_eq!(records, expected, "{form}");
+        let mut late: HashSet<&str> = log.records().into_keys().collect();
+        assert!(self.recorded.iter().all(|id| late.remove(id.as_str())), "{form}");
         let lost: u64 = log.events("gap").iter().filter_map(|gap| gap["lost"].as_u64()).sum();
-        assert_eq!(lost, self.unrecorded as u64, "{form}: {:?}", log.events("gap"));
+        let lost = usize::try_from(lost).expect("a few");
+        assert_eq!(late.len() + lost, self.unrecorded, "{form}: {:?}", log.events("gap"));
         place.verified();
     }
 }
 
 fn deny(serve: &Serve, site: &Site) -> Answer {
     serve.get(&site.url("/private/a"))
+}
+
+/// Runs `test` for each of `forms`, all at a time.
+fn together<T: Send + 'static>(
+    forms: impl IntoIterator<Item = T>,
+    test: impl Fn(T) + Copy + Send + 'static,
+) {
+    let threads: Vec<_> = forms.into_iter().map(|form| thread::spawn(move || test(form))).collect();
+    for thread in threads {
+        thread.join().expect("the form that is named above fails");
+    }
 }
 
 /// Denies until the call hangs and a denial has gone without its record.
@@ -86,11 +96,11 @@ fn deny_until_it_hangs(serve: &Serve, site: &Site, hang: &Hang, call: &str, answ
 }
 
 #[test]
-fn f12_a_hanging_disk_delays_no_answer_and_is_recorded_once() {
-    for Form { call, file, settings } in FORMS {
+fn f12_a_hanging_disk_delays_few_answers_and_is_recorded_once() {
+    together(FORMS, |Form { call, file, settings }| {
         let form = format!("{call} of {file}, {settings:?}");
         let site = Site::with_rules(RULES);
-        let place = Place::new(&format!("[audit]\n{TIMEOUT}{settings}"));
+        let place = Place::new(&format!("[audit]\n{settings}"));
         let hang = Hang::new(&place);
         let serve = hang.serve(&place);
         let mut answers = Answers::default();
@@ -107,7 +117,7 @@ fn f12_a_hanging_disk_delays_no_answer_and_is_recorded_once() {
         let reasons = serve.admin("/readyz");
         assert_eq!(reasons.status, 503, "{form}");
         assert!(
-            reasons.body.contains("the disk has not responded for 100ms"),
+            reasons.body.contains("the disk has not responded for 10s"),
             "{form}: {}",
             reasons.body
         );
@@ -117,27 +127,28 @@ fn f12_a_hanging_disk_delays_no_answer_and_is_recorded_once() {
             "{form}: {}",
             serve.said()
         );
-        assert_eq!(serve.metric("courtesy_audit_lost_total"), answers.unrecorded, "{form}");
+        // Those that have waited may still be written.
+        assert!(serve.metric("courtesy_audit_lost_total") >= 20, "{form}");
 
         hang.end();
         until("it heals without any traffic", || serve.is_ready());
+        let unrecorded = answers.unrecorded;
         answers.add(deny(&serve, &site));
-        assert_eq!(serve.metric("courtesy_audit_lost_total"), answers.unrecorded, "{form}");
+        assert_eq!(unrecorded, answers.unrecorded, "{form}");
         serve.stop();
         answers.assert_logged(&place, &form);
-    }
+    });
 }
 
 #[test]
 fn f12_a_hanging_disk_grants_no_exemption_and_stops_where_set() {
-    let site = Site::with_rules(RULES);
-    let exemption = format!(
-        "[[exemptions]]\norigin = \"{}\"\nby = \"a\"\nreason = \"b\"\nuntil = \"9999-01-01\"\n",
-        site.url("")
-    );
-    for on_failure in ["deny", "stop"] {
-        let place =
-            Place::new(&format!("{exemption}[audit]\n{TIMEOUT}on_failure = \"{on_failure}\"\n"));
+    together(["deny", "stop"], |on_failure| {
+        let site = Site::with_rules(RULES);
+        let exemption = format!(
+            "[[exemptions]]\norigin = \"{}\"\nby = \"a\"\nreason = \"b\"\nuntil = \"9999-01-01\"\n",
+            site.url("")
+        );
+        let place = Place::new(&format!("{exemption}[audit]\non_failure = \"{on_failure}\"\n"));
         let hang = Hang::new(&place);
         let serve = hang.serve(&place);
         assert_eq!(deny(&serve, &site).status, 200, "it is exempted");
@@ -145,39 +156,30 @@ fn f12_a_hanging_disk_grants_no_exemption_and_stops_where_set() {
         let pages = site.pages();
         let answer = deny(&serve, &site);
         hang.wait(WRITE.call);
-        let expected = if on_failure == "deny" { 403 } else { 503 };
-        assert_eq!((answer.status, answer.record), (expected, None), "{}", answer.body);
-        assert_eq!(
-            serve.get(&site.url("/open")).status,
-            if on_failure == "deny" { 200 } else { 503 }
-        );
-        assert_eq!(
-            site.pages() - pages,
-            usize::from(on_failure == "deny"),
-            "what was refused went on"
-        );
+        assert_eq!((answer.status, answer.record), (503, None), "{}", answer.body);
+        let is_served = on_failure == "deny";
+        let expected = if is_served { 200 } else { 503 };
+        assert_eq!(serve.get(&site.url("/open")).status, expected);
+        assert_eq!(site.pages() - pages, usize::from(is_served), "what was refused went on");
         hang.end();
         until("it heals", || serve.is_ready());
         assert_eq!(deny(&serve, &site).status, 200, "it is exempted again");
         serve.stop();
         let log = place.log();
-        assert_eq!(log.events("exempted").len(), 2);
-        assert_eq!(log.events("denied").len(), 0);
-        let lost: Vec<_> = log.events("gap").iter().map(|gap| gap["lost"].clone()).collect();
-        assert_eq!(lost, [1], "one request is one record, or one that is missing");
+        assert_eq!(log.events("exempted").len(), 3, "one record for each, and one of them late");
+        assert_eq!((log.events("denied").len(), log.events("gap").len()), (0, 0));
         place.verified();
-    }
+    });
 }
 
 /// The origins whose files hang wait for as long as the disk may take; others are denied with their
 /// records, and so are these in the end.
 #[test]
 fn f12_evidence_that_hangs_costs_no_record() {
-    for (call, settings) in
-        [("write", ""), ("fsync", "sync = \"each\"\n"), ("rename", ""), ("open", "")]
-    {
+    let forms = [("write", ""), ("fsync", "sync = \"each\"\n"), ("rename", ""), ("open", "")];
+    together(forms, |(call, settings)| {
         let site = Site::start(|address| Robots::File(format!("{RULES}# {address}\n")));
-        let place = Place::new(&format!("[audit]\n{TIMEOUT}{settings}"));
+        let place = Place::new(&format!("[audit]\n{settings}"));
         let hang = Hang::new(&place);
         let serve = hang.serve(&place);
         let mut answers = Answers::default();
@@ -198,14 +200,14 @@ fn f12_evidence_that_hangs_costs_no_record() {
         answers.add(other(4));
         serve.stop();
         answers.assert_logged(&place, call);
-    }
+    });
 }
 
-/// For as long as a piece may take, which is longer than this test.
+/// For as long as a piece may take, which is five seconds.
 #[test]
 fn a_denial_waits_for_its_own_evidence_only() {
     let site = Site::start(|address| Robots::File(format!("{RULES}# {address}\n")));
-    let place = Place::new("[audit]\nwrite_timeout = \"1m\"\n");
+    let place = Place::new("");
     let hang = Hang::new(&place);
     let serve = hang.serve(&place);
     let mut answers = Answers::default();
@@ -215,7 +217,7 @@ fn a_denial_waits_for_its_own_evidence_only() {
         let new = |last| serve.get(&site.url_at(Ipv4Addr::new(127, 0, 1, last), "/private/a"));
         let new: Vec<_> = (1..=20).map(|last| scope.spawn(move || new(last))).collect();
         hang.wait("write");
-        for _ in 0..20 {
+        for _ in 0..5 {
             answers.add(deny(&serve, &site));
         }
         assert!(
@@ -245,7 +247,7 @@ fn what_is_known_of_origins_is_no_reason_to_wait_for_a_disk_that_hangs() {
 #[track_caller]
 fn no_client_waits_for_the_store(call: &str) {
     let site = Site::with_rules(RULES);
-    let place = Place::new(&format!("[audit]\n{TIMEOUT}"));
+    let place = Place::new("");
     let hang = Hang::new(&place);
     let serve = hang.serve(&place);
     hang.begin(call, "/store.redb");
@@ -290,7 +292,7 @@ fn a_store_that_does_not_answer_is_told_and_not_asked_again_until_it_does() {
     serve.stop();
 }
 
-/// For a minute at each operation the proxy would wait for the disk; and for clients that wait for it, as long.
+/// For ten seconds the proxy would wait for the disk; and for clients that wait for it, as long.
 #[test]
 fn f14_term_while_the_disk_hangs_ends_within_the_drain() {
     for (call, file) in [
@@ -301,8 +303,7 @@ fn f14_term_while_the_disk_hangs_ends_within_the_drain() {
         ("write", "/state/"),
     ] {
         let site = Site::start(|address| Robots::File(format!("{RULES}# {address}\n")));
-        let place =
-            Place::new("[audit]\nwrite_timeout = \"1m\"\n[limits]\ndrain_timeout = \"1s\"\n");
+        let place = Place::new("[limits]\ndrain_timeout = \"1s\"\n");
         let hang = Hang::new(&place);
         let serve = hang.serve(&place);
         let first = deny(&serve, &site);
@@ -330,10 +331,10 @@ fn f14_term_while_the_disk_hangs_ends_within_the_drain() {
 
 #[test]
 fn f14_a_disk_that_hangs_does_not_keep_the_process() {
-    for Form { call, file, settings } in FORMS {
+    together(FORMS, |Form { call, file, settings }| {
         let form = format!("{call} of {file}, {settings:?}");
         let site = Site::with_rules(RULES);
-        let place = Place::new(&format!("[audit]\n{TIMEOUT}{settings}"));
+        let place = Place::new(&format!("[audit]\n{settings}"));
         let hang = Hang::new(&place);
         let serve = hang.serve(&place);
         let mut answers = Answers::default();
@@ -353,5 +354,5 @@ fn f14_a_disk_that_hangs_does_not_keep_the_process() {
         let records = log.records();
         assert!(answers.recorded.iter().all(|id| records.contains_key(id.as_str())), "{form}");
         place.verified();
-    }
+    });
 }

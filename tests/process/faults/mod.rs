@@ -6,7 +6,7 @@
 //! | --- | --- | --- |
 //! | `COURTESY_TEST_REQUESTS` | 3000 | how many random and mutated requests are sent |
 //! | `COURTESY_TEST_SEED` | 1 | from which number they are drawn |
-//! | `COURTESY_TEST_ROTATIONS` | 20 | how often the log is moved away under load |
+//! | `COURTESY_TEST_ROTATIONS` | 20 | how often the log is rotated under load |
 //! | `COURTESY_TEST_ORIGINS` | 2000 | how many origins are visited beside the hostile ones |
 //! | `COURTESY_TEST_STALLED` | 100 | how much of a crowd of stalled requests there is, in hundredths |
 //! | `COURTESY_TEST_NO_NAMESPACES` | unset | passes over, and says so, what needs name spaces of its own |

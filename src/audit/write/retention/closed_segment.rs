@@ -7,7 +7,6 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -45,8 +44,8 @@ struct Files {
 pub(super) struct Survey {
     /// In the order of the chain.
     pub closed: Vec<Closed>,
-    /// Segments that another program has rotated away, and the numbers that tell files apart.
-    pub others: Vec<(PathBuf, u64)>,
+    /// Segments that another program has rotated away, as earlier versions let it.
+    pub others: Vec<PathBuf>,
     /// Files of ours that were not finished.
     unfinished: Vec<PathBuf>,
 }
@@ -70,16 +69,13 @@ impl Survey {
                 }
                 Some((first_seq, ".pruned")) => closed.entry(first_seq).or_default().pruned = true,
                 Some((_, ".jsonl.gz.tmp" | ".evidence.tmp")) => survey.unfinished.push(path),
-                _ if is_segment(&path) && name != FILE_NAME => {
-                    survey.others.push((path, entry.ino()))
-                }
+                _ if is_segment(&path) && name != FILE_NAME => survey.others.push(path),
                 _ => {}
             }
         }
         let closed = closed.into_iter();
         survey.closed =
             closed.map(|(first_seq, has)| Closed { dir: dir.to_owned(), first_seq, has }).collect();
-        survey.others.sort();
         Ok(survey)
     }
 

@@ -4,7 +4,7 @@
 //! names.
 //!
 //! Every step leaves a state that the next round goes on from, so a crash costs nothing. Files that
-//! another program has rotated away are read, and otherwise left alone.
+//! another program has rotated away, as earlier versions let it, are read, and otherwise left alone.
 
 mod closed_segment;
 
@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use super::active_file;
-use super::in_flight::{Closing, ForgetError, WriterHandle};
+use super::handle::{Closing, ForgetError, WriterHandle};
 use crate::audit::CurrentConfig;
 use crate::audit::evidence::{BlobName, EvidenceIndex, each_line};
 use crate::audit::record::event::PrunedEvent;
@@ -34,6 +34,9 @@ const KEEPER_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// The same where the log has a bound of size: evidence makes it larger without a file being
 /// closed.
 const KEEPER_SIZE_INTERVAL: Duration = Duration::from_secs(10 * 60);
+
+/// Pieces of evidence that the writer removes between two writes: a few milliseconds.
+const EVIDENCE_FORGOTTEN_AT_ONCE: usize = 64;
 
 pub(super) struct Retention {
     dir: PathBuf,
@@ -100,33 +103,10 @@ impl Retention {
     fn is_over(&self) -> bool {
         self.files.has_changed().is_err()
     }
-}
 
-/// Once when it begins, and once when it is over.
-fn say(outcome: io::Result<()>, trouble: &mut Option<String>) {
-    match outcome {
-        Ok(()) => {
-            if trouble.take().is_some() {
-                tracing::info!("closed files of the denial log are looked after again");
-            }
-        }
-        Err(error) => {
-            let error = error.to_string();
-            if trouble.as_ref() != Some(&error) {
-                tracing::error!("closed files of the denial log stay as they are for now: {error}");
-                *trouble = Some(error);
-            }
-        }
-    }
-}
+    // Removes lines from the beginning of the log that are too old (`audit.retain`) or for which there
+    // is no room (`audit.retain_size`), and the evidence that only they named.
 
-// Removes lines from the beginning of the log that are too old (`audit.retain`) or for which there
-// is no room (`audit.retain_size`), and the evidence that only they named.
-
-/// Pieces of evidence that the writer removes between two writes: a few milliseconds.
-const EVIDENCE_FORGOTTEN_AT_ONCE: usize = 64;
-
-impl Retention {
     /// Removes closed files whose last line is too old, oldest first, and the evidence that only they
     /// named. `files`: how many had been begun before anything was looked at.
     async fn prune_by_age(&self, files: u64) -> io::Result<()> {
@@ -229,7 +209,7 @@ impl Retention {
                 names.remove(name);
             });
         }
-        for (other, _) in &survey.others {
+        for other in &survey.others {
             each_line(other, &|| self.is_over(), &mut |refs, _| {
                 refs.blobs().for_each(|name| {
                     names.remove(&name);
@@ -237,11 +217,24 @@ impl Retention {
             })
             .map_err(at_path(other))?;
         }
-        // Files that change their names while one looks can be missed.
-        if Survey::of(&self.dir)?.others == survey.others {
-            Ok(())
-        } else {
-            Err(io::Error::other("another program is rotating them"))
+        Ok(())
+    }
+}
+
+/// Once when it begins, and once when it is over.
+fn say(outcome: io::Result<()>, trouble: &mut Option<String>) {
+    match outcome {
+        Ok(()) => {
+            if trouble.take().is_some() {
+                tracing::info!("closed files of the denial log are looked after again");
+            }
+        }
+        Err(error) => {
+            let error = error.to_string();
+            if trouble.as_ref() != Some(&error) {
+                tracing::error!("closed files of the denial log stay as they are for now: {error}");
+                *trouble = Some(error);
+            }
         }
     }
 }
