@@ -174,10 +174,6 @@ pub const ORIGIN_WAITING_SMALL_BYTES: usize = 16 << 10;
 /// The same when the origin has taken [`ORIGIN_READ_SMALL_BYTES`] and there is memory for it.
 pub const ORIGIN_WAITING_BYTES_MAX: usize = 128 << 10;
 
-/// Times that a worker borrows a connection to one origin between two sweeps, before it opens its
-/// own: to wake another thread, and to be woken by it, costs about a thirtieth of a handshake.
-pub const BORROWED_MAX: u32 = 32;
-
 /// Headers of a head that hyper accepts by default. For so many it has room on the stack; for a
 /// number that is set, even this one, it fills a buffer for each head.
 pub const HYPER_HEADERS_MAX: usize = 100;

@@ -203,8 +203,8 @@ impl<'a> Dialer<'a> {
     /// `loop_tokens`: the identifiers of the proxies that it has passed, to find loops over parent
     /// proxies.
     pub fn take_idle(self, origin: &Origin, loop_tokens: &LoopTokens) -> Option<Connection> {
-        let (connection, pool) = self.pool.take_any(origin, loop_tokens)?;
-        Some(Connection::idle(connection, pool))
+        let connection = self.pool.take(origin, loop_tokens)?;
+        Some(Connection::idle(connection, self.weak_pool()))
     }
 
     /// A connection that was not idle: a stream of a shared one, or a new one.

@@ -77,7 +77,7 @@ thread_local! {
 }
 
 impl Egress {
-    /// With a pool whose idle connections the other workers may borrow.
+    /// With a pool of its own.
     pub fn new(state: Arc<EgressState>) -> Self {
         Self { pool: state.add_pool(), state }
     }

@@ -108,16 +108,16 @@ impl EgressState {
         self.current.load()
     }
 
-    /// A new pool, registered so that the others can borrow from it.
+    /// A new pool, registered to be counted.
     pub(super) fn add_pool(&self) -> Arc<Pool> {
-        let pool = Pool::new(Arc::clone(&self.current), Arc::clone(&self.memory), &self.pools);
+        let pool = Pool::new(Arc::clone(&self.current), Arc::clone(&self.memory), true);
         self.pools.add(&pool);
         pool
     }
 
     /// A pool that keeps nothing.
     pub(super) fn no_pool(&self) -> Arc<Pool> {
-        Pool::keeping_none(Arc::clone(&self.current), Arc::clone(&self.memory), &self.pools)
+        Pool::new(Arc::clone(&self.current), Arc::clone(&self.memory), false)
     }
 
     /// Counts a request, or a tunnel, in its `turn` if it goes to its origin by a parent proxy.

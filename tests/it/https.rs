@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use courtesy::egress::config::BORROWED_MAX;
 use tokio::sync::oneshot;
 
 use crate::testkit::parties::{
@@ -67,36 +66,6 @@ fn requests_in_a_row_are_answered_in_order() {
         log.requests[1].connection, log.requests[2].connection,
         "the way out is kept open too"
     );
-}
-
-/// Clients are handed to the workers in turn: two in a row are with two.
-#[test]
-fn a_connection_of_another_worker_is_borrowed_rather_than_secured_anew() {
-    let origin = Origin::secure();
-    let proxy = Proxy::before(&[&origin], |settings| settings.workers = Some(2));
-    for number in 0..6 {
-        let path = format!("/{number}");
-        assert_eq!(proxy.https(&origin.authority()).get(&path).text(), format!("this is {path}\n"));
-    }
-    assert_eq!(origin.log().connections, 1);
-}
-
-#[test]
-fn who_would_borrow_again_and_again_opens_a_connection_of_his_own() {
-    let origin = Origin::secure();
-    let proxy = Proxy::before(&[&origin], |settings| settings.workers = Some(2));
-    let [mut owner, mut borrower] = [(); 2].map(|()| proxy.https(&origin.authority()));
-    owner.get("/");
-    for _ in 0..BORROWED_MAX {
-        borrower.get("/");
-    }
-    assert_eq!(origin.log().connections, 1);
-    // Longer than once over, for the count may have begun anew meanwhile.
-    for _ in 0..2 * BORROWED_MAX {
-        borrower.get("/");
-        owner.get("/");
-    }
-    assert_eq!(origin.log().connections, 2);
 }
 
 #[test]

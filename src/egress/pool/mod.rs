@@ -9,30 +9,25 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
 
-use super::config::{BORROWED_MAX, ConfigSnapshot, LOOP_TOKEN_CONNECTIONS_MAX};
+use super::config::{ConfigSnapshot, LOOP_TOKEN_CONNECTIONS_MAX};
 use super::http1::Http1Connection;
 use super::http2::{Http2Connection, Http2Pool};
 use crate::clients::BodyMemory;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::types::loop_token::LoopTokens;
-use crate::types::origin::{Origin, Scheme};
+use crate::types::origin::Origin;
 pub use lease::Lease;
 
 // One worker's connections to origins, kept for the next request: idle ones of HTTP/1.1, shared
 // ones of HTTP/2. Each worker has a pool of its own, because the runtime that opened a connection
 // drives its socket.
-//
-// A worker that has no connection to an https origin borrows an idle one of another worker rather
-// than shake hands once more; after [`BORROWED_MAX`] times it opens its own.
 
 /// The kept connections of one worker.
 #[derive(Debug)]
 pub struct Pool {
     current: Arc<ArcSwap<ConfigSnapshot>>,
     memory: Arc<BodyMemory>,
-    /// The pools of all workers.
-    siblings: Arc<Pools>,
     /// Whether a connection can outlive its exchange here.
     keeps: bool,
     idle: Lock<IdleConnections>,
@@ -56,33 +51,14 @@ impl Pools {
 }
 
 impl Pool {
-    /// A pool that keeps connections.
+    /// A pool; one that keeps nothing unless it `keeps` connections.
     pub fn new(
         current: Arc<ArcSwap<ConfigSnapshot>>,
         memory: Arc<BodyMemory>,
-        siblings: &Arc<Pools>,
-    ) -> Arc<Self> {
-        Self::build(current, memory, siblings, true)
-    }
-
-    /// A pool that keeps nothing.
-    pub fn keeping_none(
-        current: Arc<ArcSwap<ConfigSnapshot>>,
-        memory: Arc<BodyMemory>,
-        siblings: &Arc<Pools>,
-    ) -> Arc<Self> {
-        Self::build(current, memory, siblings, false)
-    }
-
-    fn build(
-        current: Arc<ArcSwap<ConfigSnapshot>>,
-        memory: Arc<BodyMemory>,
-        siblings: &Arc<Pools>,
         keeps: bool,
     ) -> Arc<Self> {
-        let siblings = Arc::clone(siblings);
         let http2 = Http2Pool::new();
-        Arc::new(Self { current, memory, siblings, keeps, idle: Lock::default(), http2 })
+        Arc::new(Self { current, memory, keeps, idle: Lock::default(), http2 })
     }
 
     /// Whether a connection can outlive its exchange here.
@@ -95,44 +71,9 @@ impl Pool {
         &self.memory
     }
 
-    /// An idle connection to `origin`, for a request with these `loop_tokens` (the identifiers of
-    /// the proxies that it has passed, to find loops over parent proxies), with the pool that it
-    /// belongs to: one of this pool, or, when this pool has had none lately, one of another
-    /// worker's. To wake that worker's thread costs little beside a TLS handshake, and more than a
-    /// connection without one.
-    pub fn take_any(
-        self: &Arc<Self>,
-        origin: &Origin,
-        loop_tokens: &LoopTokens,
-    ) -> Option<(Box<Http1Connection>, Weak<Self>)> {
-        match self.take(origin, loop_tokens) {
-            Some(connection) => Some((connection, Arc::downgrade(self))),
-            None => self.borrow(origin, loop_tokens),
-        }
-    }
-
-    fn borrow(
-        &self,
-        origin: &Origin,
-        loop_tokens: &LoopTokens,
-    ) -> Option<(Box<Http1Connection>, Weak<Self>)> {
-        let may_borrow =
-            self.keeps && origin.scheme() == Scheme::Https && self.idle.lock().may_borrow(origin);
-        if !may_borrow {
-            return None;
-        }
-        let pools = self.siblings.all();
-        let others = pools.iter().filter(|pool| !std::ptr::eq(&***pool, self));
-        let mut idle =
-            others.filter_map(|pool| Some((pool.take(origin, loop_tokens)?, Arc::downgrade(pool))));
-        let borrowed = idle.next()?;
-        self.idle.lock().note_borrowed(origin);
-        Some(borrowed)
-    }
-
     /// The connection to `origin` that became idle last, has not idled too long, and may still be
     /// used. Those that may not are closed.
-    fn take(&self, origin: &Origin, loop_tokens: &LoopTokens) -> Option<Box<Http1Connection>> {
+    pub fn take(&self, origin: &Origin, loop_tokens: &LoopTokens) -> Option<Box<Http1Connection>> {
         let now = clock::monotonic();
         self.idle.lock().take(origin, loop_tokens, &self.current.load(), now)
     }
@@ -192,8 +133,6 @@ pub struct IdleConnections {
     /// An origin keeps its entry until the next sweep when its last connection is taken: the worker
     /// will have a connection to it again.
     by_origin: HashMap<Origin, VecDeque<IdleConnection>>,
-    /// How often a connection was borrowed from another worker since the last sweep.
-    borrowed: HashMap<Origin, u32>,
     len: usize,
 }
 
@@ -261,18 +200,6 @@ impl IdleConnections {
         }
     }
 
-    /// Whether a connection to `origin` may be borrowed: there has been none here lately, and not
-    /// too many were borrowed.
-    pub fn may_borrow(&self, origin: &Origin) -> bool {
-        let has_enough = |times: &u32| *times >= BORROWED_MAX;
-        !self.by_origin.contains_key(origin) && !self.borrowed.get(origin).is_some_and(has_enough)
-    }
-
-    /// Counts one borrowed connection.
-    pub fn note_borrowed(&mut self, origin: &Origin) {
-        *self.borrowed.entry(origin.clone()).or_default() += 1;
-    }
-
     /// Closes connections that have idled for `timeout` or that their origin has closed.
     pub fn sweep(&mut self, now: Instant, timeout: Duration) {
         self.by_origin.retain(|_, connections| {
@@ -281,7 +208,6 @@ impl IdleConnections {
             });
             !connections.is_empty()
         });
-        self.borrowed = HashMap::default();
         self.len = self.by_origin.values().map(VecDeque::len).sum();
     }
 }
