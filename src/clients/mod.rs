@@ -23,7 +23,6 @@ use ipnet::IpNet;
 
 use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
-use crate::types::loop_token::LoopTokens;
 pub use admission::{AdmissionResult, ClientAdmission};
 pub use body_memory::{BodyMemory, MemoryPermit};
 pub use password::{Hash, Password};
@@ -54,14 +53,12 @@ pub struct Client {
     pub address: IpAddr,
     /// Set where users are configured.
     pub user: Option<Arc<User>>,
-    /// Of the proxies before this one, if the client is one.
-    pub loop_tokens: LoopTokens,
 }
 
 impl Client {
     /// A client that is known by its address only.
     pub const fn at(address: IpAddr) -> Self {
-        Self { address, user: None, loop_tokens: LoopTokens::NONE }
+        Self { address, user: None }
     }
 
     /// The user's name.

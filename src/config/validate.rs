@@ -8,7 +8,6 @@ use super::diagnostics::{Diagnostic, ReportFn};
 use super::limits::LOOKUPS_MAX;
 use super::settings::Settings;
 use super::values::{print_duration, print_size};
-use crate::egress::{ParentHttp, ParentResolve};
 use crate::engine::{Address, ServerUrl};
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
@@ -65,7 +64,6 @@ pub fn check(
     }
     check_admin(settings, place("listen.admin").as_deref() == Some("--admin"), &mut report);
     check_ca(settings, &mut report);
-    check_parent(settings, &mut report);
     check_engine(settings, &mut report);
     check_outage(settings, &mut report);
     check_rules(settings, &mut report);
@@ -90,17 +88,6 @@ fn check_engine(settings: &Settings, report: ReportFn<'_>) {
                 report(key, problem.into(), Some(hint.into()));
             }
         }
-    }
-}
-
-/// In absolute-form a parent is given the name in the target, and no address.
-fn check_parent(settings: &Settings, report: ReportFn<'_>) {
-    let egress = &settings.egress;
-    if egress.parent_http == ParentHttp::Absolute && egress.parent_resolve == ParentResolve::Pin {
-        let problem =
-            "\"absolute\" gives the parent no address, which parent_resolve = \"pin\" asks for";
-        let hint = "take parent_resolve = \"check\", or parent_http = \"connect\"";
-        report("egress.parent_http", problem.into(), Some(hint.into()));
     }
 }
 

@@ -13,7 +13,6 @@ use super::parent::Parents;
 use super::policy::{AddressPolicy, HostRules};
 use super::tls::Tls;
 use crate::runtime::counters::{Histogram, HistogramCounts};
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::{Origin, Scheme};
 
 /// The settings of egress; see `config/courtesy.toml` for their meaning and defaults.
@@ -64,30 +63,12 @@ impl fmt::Debug for ConfigSnapshot {
 pub(super) struct Revalidation {
     peer: Option<IpAddr>,
     snapshot: Arc<ConfigSnapshot>,
-    /// What its parent was sent, if it is a tunnel by one.
-    loop_tokens: Option<LoopTokens>,
 }
 
 impl Revalidation {
     /// For a new connection.
     pub const fn new(peer: Option<IpAddr>, snapshot: Arc<ConfigSnapshot>) -> Self {
-        Self { peer, snapshot, loop_tokens: None }
-    }
-
-    /// For a tunnel by a parent, which was sent `loop_tokens`.
-    pub fn of_tunnel(self, loop_tokens: &LoopTokens) -> Self {
-        Self { loop_tokens: Some(loop_tokens.clone()), ..self }
-    }
-
-    /// Whether it is for requests that came by the proxies of `loop_tokens`: a parent is not sent
-    /// the tokens of a request that takes a tunnel of others, so that no loop would be recognised.
-    pub fn is_for(&self, loop_tokens: &LoopTokens) -> bool {
-        self.loop_tokens.as_ref().is_none_or(|own| own == loop_tokens)
-    }
-
-    /// Whether it is a tunnel that was opened with the loop tokens of other proxies.
-    pub fn has_loop_tokens(&self) -> bool {
-        self.loop_tokens.as_ref().is_some_and(|tokens| !tokens.is_empty())
+        Self { peer, snapshot }
     }
 
     /// The address of the peer.
@@ -177,8 +158,3 @@ pub const ORIGIN_WAITING_BYTES_MAX: usize = 128 << 10;
 /// Headers of a head that hyper accepts by default. For so many it has room on the stack; for a
 /// number that is set, even this one, it fills a buffer for each head.
 pub const HYPER_HEADERS_MAX: usize = 100;
-
-/// Connections of a worker to one origin that are kept although they serve only requests with the
-/// loop tokens that they were opened with (those of the proxies that the requests came by): as many
-/// as exchanges by default (`egress.max_per_origin`), because a client can make up tokens.
-pub const LOOP_TOKEN_CONNECTIONS_MAX: usize = 8;

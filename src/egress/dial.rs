@@ -17,7 +17,7 @@ use super::happy_eyeballs;
 use super::http1::Http1Connection;
 use super::http2::{self, Opening, Window};
 use super::origin_socket::OriginSocket;
-use super::parent::{Fault, Forwarder, Parent, ParentResolve, ParentScheme, ParentTarget};
+use super::parent::{Fault, Forwarder, Parent, ParentScheme, ParentTarget};
 use super::policy::Prohibition;
 use super::pool::Pool;
 use super::requester::Requester;
@@ -27,7 +27,6 @@ use super::tls::{PlaintextStream, TlsConnection, Versions};
 use crate::clients::{MemoryPermit, SemaphorePermit};
 use crate::runtime::box_future;
 use crate::runtime::clock::{self, monotonic};
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::{Host, Origin, Scheme};
 
 /// Checks out and makes connections for one worker.
@@ -68,10 +67,6 @@ impl Dialer<'_> {
         };
         let peer = route.peer(&stream);
         let revalidation = Revalidation::new(peer, Arc::clone(&route.snapshot));
-        let revalidation = match (&route.parent, &forwarder) {
-            (Some(_), None) => revalidation.of_tunnel(route.requester.loop_tokens()),
-            _ => revalidation,
-        };
         let snapshot = route.snapshot;
         match origin.scheme() {
             Scheme::Https => {
@@ -193,17 +188,15 @@ impl<'a> Dialer<'a> {
         origin: &'a Origin,
         options: DialOptions<'a>,
     ) -> Result<Connection, Error> {
-        match self.take_idle(origin, options.requester.loop_tokens()) {
+        match self.take_idle(origin) {
             Some(idle) => Ok(idle),
             None => self.shared_or_new(origin, options).await,
         }
     }
 
-    /// Takes an idle connection out of the pool, if there is one for a request with these
-    /// `loop_tokens`: the identifiers of the proxies that it has passed, to find loops over parent
-    /// proxies.
-    pub fn take_idle(self, origin: &Origin, loop_tokens: &LoopTokens) -> Option<Connection> {
-        let connection = self.pool.take(origin, loop_tokens)?;
+    /// Takes an idle connection out of the pool, if there is one.
+    pub fn take_idle(self, origin: &Origin) -> Option<Connection> {
+        let connection = self.pool.take(origin)?;
         Some(Connection::idle(connection, self.weak_pool()))
     }
 
@@ -253,19 +246,13 @@ impl<'a> Dialer<'a> {
         window: Window,
         requester: Requester<'_>,
     ) -> Result<Connection, Error> {
-        let loop_tokens = requester.loop_tokens();
-        let kept = self.pool.http2.stream(origin, window, loop_tokens, &self.state.load());
+        let kept = self.pool.http2.stream(origin, window, &self.state.load());
         if let Some(stream) = kept {
             return Ok(Connection::shared(stream, self.weak_pool()));
         }
         // Resolved before waiting for another client's connection: that client's DNS lookup may
         // have to wait longer than this one's.
         let route = self.find_route(origin, requester).await?;
-        // A tunnel by a parent serves only requests with the loop tokens that it is opened with, so
-        // no other exchange may wait for it.
-        if !loop_tokens.is_empty() && route.parent.is_some() {
-            return self.open(origin, window, route).await;
-        }
         match self.pool.http2.opening(origin, window) {
             Some(opening) => self.open_together(origin, window, &opening, route).await,
             None => self.open(origin, window, route).await,
@@ -379,7 +366,7 @@ impl Dialer<'_> {
             }
             Err(_) => {}
         }
-        connected.map_err(|(error, _)| error.for_request_with(route.requester.loop_tokens()))
+        connected.map_err(|(error, _)| error)
     }
 
     /// The connection, and the tunnel; with an error, what is at fault.
@@ -396,8 +383,8 @@ impl Dialer<'_> {
         if let Some(target) = target {
             let Route { snapshot, .. } = route;
             let limit = snapshot.config.connect_timeout;
-            let loop_tokens = snapshot.parents.loop_tokens(route.requester.loop_tokens());
-            parent.open(&mut socket, target, &loop_tokens, limit).await?;
+            let loop_token = snapshot.parents.loop_token.as_ref();
+            parent.open(&mut socket, target, loop_token, limit).await?;
         }
         Ok(socket)
     }
@@ -478,12 +465,11 @@ async fn dial_permit(parent: &Parent, route: &Route<'_>) -> Result<SemaphorePerm
     })
 }
 
-/// The host that the parent is given: the name, unless it is to be given an address that was
-/// judged.
+/// The host that the parent is given: the name, unless its scheme is `socks5`, which is given the
+/// address that was judged.
 fn target_host(parent: &Parent, origin: &Origin, route: &Route<'_>) -> Host {
-    let is_pinned = route.snapshot.parents.resolve == ParentResolve::Pin
-        || parent.address.scheme() == ParentScheme::Socks5;
-    match route.addresses.first().map(SocketAddr::ip).filter(|_| is_pinned) {
+    let takes_address = parent.address.scheme() == ParentScheme::Socks5;
+    match route.addresses.first().map(SocketAddr::ip).filter(|_| takes_address) {
         Some(IpAddr::V4(v4)) => Host::V4(v4),
         Some(IpAddr::V6(v6)) => Host::V6(v6),
         None => origin.host().clone(),

@@ -7,7 +7,6 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::pace::{NoExchange, NoTurn, RequestFailure};
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// The kind of failure. Each maps to one proxy error type of RFC 9209 §2.3
@@ -191,28 +190,6 @@ impl Error {
         Self::new(Failure::ConnectionLimit, detail)
     }
 
-    /// The same error, for a request that came by the proxies of `received`: a loop that the parent
-    /// reports is then one of this request alone ([`Failure::Loop`]). It says nothing of the
-    /// parent: other requests may come by other proxies.
-    pub(super) fn for_request_with(self, received: &LoopTokens) -> Self {
-        match &self.parent {
-            Some(parent) if parent.is_loop && !received.is_empty() => {
-                let detail = format!(
-                    "the parent proxy {} has had the request before: proxies are each other's parents",
-                    parent.parent
-                );
-                Self { failure: Failure::Loop, detail, ..self }
-            }
-            _ => self,
-        }
-    }
-
-    /// Whether the request, which came by other proxies, went round by a parent. That says nothing
-    /// of requests that came by none.
-    pub fn is_loop_by_parent(&self) -> bool {
-        self.failure == Failure::Loop && self.parent.is_some()
-    }
-
     /// The request did not get its turn.
     pub fn no_turn(no_turn: NoTurn) -> Self {
         let error = Self::new(Failure::NoTurn, no_turn.to_string());
@@ -282,8 +259,6 @@ pub struct ParentFailure {
     pub status: Option<u16>,
     /// After how long it may be asked again: as it says, or when its back-off ends.
     pub retry_after: Option<Duration>,
-    /// Whether it has refused the request as one that had been through it before.
-    pub is_loop: bool,
 }
 
 /// Why a parent opened no tunnel to a target.
@@ -296,8 +271,6 @@ pub struct TunnelFailure {
     pub status: Option<u16>,
     /// Its `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// Whether it says that the request had been through it before.
-    pub is_loop: bool,
 }
 
 /// What is at fault when a parent has made no connection.
@@ -329,7 +302,7 @@ impl TunnelFailure {
 
     /// Without a status.
     pub fn new(fault: Fault, reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), fault, status: None, retry_after: None, is_loop: false }
+        Self { reason: reason.into(), fault, status: None, retry_after: None }
     }
 }
 

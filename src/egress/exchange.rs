@@ -28,7 +28,6 @@ use super::tls::Versions;
 use crate::pace::{RequestFailure, Turn};
 use crate::runtime::box_future;
 use crate::runtime::lazy_timer::LazyTimer;
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// What an origin says of the connection (RFC 2068 §19.7.1): `timeout` is the number of seconds that
@@ -71,8 +70,6 @@ pub fn exchange<'a>(
         let progress = request.body.progress();
         progress.start_origin_timer();
         let transport = &mut connection.transport;
-        let loop_tokens =
-            transport.forwarder().and_then(|_| request.head.extensions.get().cloned());
         let method = request.head.method.clone();
         let waiting = || Waiting { progress: &progress, turn: &turn, limit: response_timeout };
         let mut waited = send_and_wait(transport, origin, request, versions, waiting()).await;
@@ -107,9 +104,8 @@ pub fn exchange<'a>(
             let rule = RetryRule::Yes(Versions::Any);
             return Err(FailedExchange { error, unsent: None, rule, turn });
         }
-        let loop_tokens = loop_tokens.unwrap_or_default();
         let transport = &connection.transport;
-        if let Err(error) = check_response(transport, origin, &response, &loop_tokens, &turn) {
+        if let Err(error) = check_response(transport, origin, &response, &turn) {
             return Err(FailedExchange::without_retry(error, turn));
         }
         let request_sent_at = progress.waiting_since();
@@ -129,11 +125,10 @@ fn check_response(
     transport: &Transport,
     origin: &Origin,
     response: &Response<Incoming>,
-    loop_tokens: &LoopTokens,
     turn: &Turn,
 ) -> Result<(), Error> {
     let (status, headers) = (response.status(), response.headers());
-    let refusal = transport.forwarder().and_then(|it| it.refusal(status, headers, loop_tokens));
+    let refusal = transport.forwarder().and_then(|it| it.refusal(status, headers));
     if let Some(error) = refusal {
         turn.note_failure(RequestFailure::Other);
         return Err(error);

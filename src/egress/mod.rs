@@ -173,15 +173,10 @@ impl Egress {
             box_future(|| self.wait_for_exchange(origin, requester, &mut turn)).await?;
         }
         request.body.charge_to(turn.client(), &self.state.memory);
-        // Loop tokens identify the proxies that this request has passed, to find loops over parent
-        // proxies.
-        if !requester.loop_tokens().is_empty() {
-            request.head.extensions.insert(requester.loop_tokens().clone());
-        }
         let versions = Versions::for_request(&request.head);
         let client_reads = request.body.client_reads();
         let options = DialOptions { versions, requester, client_reads };
-        let connection = match self.dialer().take_idle(origin, requester.loop_tokens()) {
+        let connection = match self.dialer().take_idle(origin) {
             Some(idle) if has_exchange && self.lanes().try_start_immediately(&mut turn) => idle,
             idle => self.connect_and_start(idle, (origin, options), &mut turn, permission).await?,
         };

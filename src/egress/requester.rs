@@ -4,7 +4,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::types::ClientKey;
-use crate::types::loop_token::LoopTokens;
 
 /// The client that a request goes out for, or the fetch of a robots.txt that a client began.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +12,6 @@ pub struct Requester<'a> {
     /// Set for a fetch of robots.txt, which all clients share. The client whose request began it
     /// pays for its DNS lookup and its connection attempts.
     robots: Option<&'a QueueWait>,
-    /// Those of the proxies that the request came by, which are passed on to a parent proxy.
-    loop_tokens: &'a LoopTokens,
 }
 
 /// Whether a fetch has waited in one of the proxy's own queues, so that the origin had less than
@@ -23,20 +20,14 @@ pub struct Requester<'a> {
 pub struct QueueWait(AtomicBool);
 
 impl<'a> Requester<'a> {
-    /// A client, whose request came by no other proxy.
+    /// A client.
     pub const fn client(key: &'a ClientKey) -> Self {
-        Self { key, robots: None, loop_tokens: &LoopTokens::NONE }
+        Self { key, robots: None }
     }
 
     /// A fetch of robots.txt that a client began.
     pub const fn robots(key: &'a ClientKey, wait: &'a QueueWait) -> Self {
-        Self { robots: Some(wait), ..Self::client(key) }
-    }
-
-    /// The same, for a request that came by the proxies of `loop_tokens`.
-    #[must_use]
-    pub const fn with_loop_tokens(self, loop_tokens: &'a LoopTokens) -> Self {
-        Self { loop_tokens, ..self }
+        Self { key, robots: Some(wait) }
     }
 
     /// The client whose memory the request takes; a robots.txt is read for all.
@@ -55,11 +46,6 @@ impl<'a> Requester<'a> {
     /// Whether it is a fetch of robots.txt.
     pub(super) const fn is_for_robots_txt(&self) -> bool {
         self.robots.is_some()
-    }
-
-    /// Those of the proxies that the request came by.
-    pub(super) const fn loop_tokens(&self) -> &'a LoopTokens {
-        self.loop_tokens
     }
 
     /// Notes that the request waits in one of the proxy's own queues.

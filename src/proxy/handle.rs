@@ -38,7 +38,6 @@ use crate::egress::PERMISSION_AGE_MAX;
 use crate::egress::boxed_request::BoxedRequest;
 use crate::pace::{PendingTurn, TryAcquire, Turn, TurnRequest};
 use crate::runtime::{box_future, clock};
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Scheme;
 
 impl Service for CurrentProxy {
@@ -131,7 +130,7 @@ impl Proxy {
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
-                self.check_loop(&request.head, HeaderSet::of(&request.head.headers), &client)?;
+                self.check_loop(&request.head, HeaderSet::of(&request.head.headers))?;
                 let mut request = request.whole();
                 let upgrade = hyper::upgrade::on(&mut request);
                 let socket = PendingSocket::of(request.version(), upgrade);
@@ -146,7 +145,7 @@ impl Proxy {
             Destination::ProxyItself => return Ok(response::options()),
         };
         let header_set = HeaderSet::of(&request.head.headers);
-        if let Some(response) = self.respond_in_place(&mut request.head, header_set, &client)? {
+        if let Some(response) = self.respond_in_place(&mut request.head, header_set)? {
             return Ok(response);
         }
         let pending = self.metrics.begin(&target.origin);
@@ -265,12 +264,11 @@ impl Proxy {
         &self,
         head: &mut request::Parts,
         header_set: HeaderSet,
-        client: &Client,
     ) -> Result<Option<Response<Body>>, Refusal> {
         if header_set.has(HeaderSet::EXPECT) {
             check_expectation(&head.headers, head.version)?;
         }
-        self.check_loop(head, header_set, client)?;
+        self.check_loop(head, header_set)?;
         Ok(match count_down(head) {
             Some(LastForward::Options) => Some(response::options()),
             Some(LastForward::Trace) => Some(response::trace_ends_here()),
@@ -283,11 +281,10 @@ impl Proxy {
         &self,
         head: &request::Parts,
         header_set: HeaderSet,
-        client: &Client,
     ) -> Result<(), Refusal> {
         let Forwarding { via, loop_token, .. } = &self.forwarding;
         let is_in_via = header_set.has(HeaderSet::VIA) && via.is_looping(&head.headers);
-        if is_in_via || loop_token.as_ref().is_some_and(|own| client.loop_tokens.has(own)) {
+        if is_in_via || loop_token.as_ref().is_some_and(|own| own.is_in(&head.headers)) {
             let detail = "the request has been through this proxy before";
             return Err(Rejection::looping(detail).into());
         }
@@ -313,10 +310,6 @@ impl Proxy {
             return Ok(Client::at(address));
         }
         let client = self.admission.authenticate(address, &head.headers).await?;
-        let client = match self.forwarding.loop_token {
-            Some(_) => Client { loop_tokens: LoopTokens::of(&head.headers), ..client },
-            None => client,
-        };
         if let Some(user) = &client.user {
             self.admission.permit_user(user, &context.user_permit)?;
         }

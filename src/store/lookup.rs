@@ -185,7 +185,6 @@ impl<'a> Lookup<'a> {
             validators: None,
             redirects_max: self.profile.redirects_max,
             client: self.client.key(),
-            loop_tokens: self.client.loop_tokens.clone(),
             progress: Arc::default(),
         }
     }

@@ -72,10 +72,7 @@ impl Undecided {
         match self {
             Self::Abandoned => true,
             Self::Busy | Self::Aborted => is_first,
-            Self::BackOff => false,
-            // A loop is one of the request that began the fetch.
-            Self::NotSent(error) => is_first && error.is_loop_by_parent(),
-            Self::TimedOut => false,
+            Self::BackOff | Self::NotSent(_) | Self::TimedOut => false,
         }
     }
 }

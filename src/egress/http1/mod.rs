@@ -51,7 +51,6 @@ use super::tls::Versions;
 use crate::clients::{BodyMemory, MemoryPermit};
 use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 pub use read_limit::{BUFFER_PERMITS_MAX, LargeRead};
 use read_limit::{BufferPermit, ReadLimited};
@@ -123,16 +122,6 @@ impl Http1Connection {
     /// The parent that it goes by.
     pub fn via(&self, origin: &Origin) -> Option<String> {
         self.revalidation.via(origin)
-    }
-
-    /// Whether it is for requests that came by the proxies of `loop_tokens`.
-    pub fn is_for(&self, loop_tokens: &LoopTokens) -> bool {
-        self.revalidation.is_for(loop_tokens)
-    }
-
-    /// Whether it is for requests that came by other proxies.
-    pub fn has_loop_tokens(&self) -> bool {
-        self.revalidation.has_loop_tokens()
     }
 
     /// Checks whether it may be used under `current`.

@@ -21,7 +21,6 @@ use super::hyper_error::setup_error;
 use crate::clients::MemoryPermit;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 use frames::{CalmWatch, WantsCalm, WithoutEmptyFrames};
 pub use pool::{Http2Pool, Opening};
@@ -94,18 +93,6 @@ impl Http2Connection {
         self.usage.lock().revalidation.via(origin)
     }
 
-    /// Whether it is for requests that came by other proxies.
-    pub fn has_loop_tokens(&self) -> bool {
-        self.usage.lock().revalidation.has_loop_tokens()
-    }
-
-    /// Orders connections by which to close first: one without streams before one with any, and the
-    /// one that has had a stream least lately before the others.
-    pub fn idle_rank(&self) -> (bool, Instant) {
-        let usage = self.usage.lock();
-        (usage.streams > 0, usage.idle_since)
-    }
-
     /// The number of streams in use.
     pub fn streams(&self) -> usize {
         self.usage.lock().streams
@@ -119,11 +106,11 @@ impl Http2Connection {
         is_permitted
     }
 
-    /// Whether it takes one more exchange, of a request that came by the proxies of `loop_tokens`.
-    pub fn has_room(&self, loop_tokens: &LoopTokens) -> bool {
+    /// Whether it takes one more exchange.
+    pub fn has_room(&self) -> bool {
         let usage = self.usage.lock();
         let is_open = !self.sender.is_closed() && !usage.is_retired;
-        is_open && usage.streams < HTTP2_STREAMS_MAX && usage.revalidation.is_for(loop_tokens)
+        is_open && usage.streams < HTTP2_STREAMS_MAX
     }
 
     /// Whether it is open, and in use or not idle for longer than `timeout`.

@@ -12,10 +12,9 @@ use lru::LruCache;
 use tokio::sync::OnceCell;
 
 use super::{Http2Connection, Http2Stream, Window};
-use crate::egress::config::{ConfigSnapshot, LOOP_TOKEN_CONNECTIONS_MAX};
+use crate::egress::config::ConfigSnapshot;
 use crate::egress::error::Error;
 use crate::runtime::lock::Lock;
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// Origins remembered as speaking HTTP/1.1 only: requests do not wait to share a connection to
@@ -66,14 +65,13 @@ impl Http2Pool {
         &self,
         origin: &Origin,
         window: Window,
-        loop_tokens: &LoopTokens,
         current: &Arc<ConfigSnapshot>,
     ) -> Option<Http2Stream> {
         let state = self.state.lock();
         let connections = state.connections.get(origin)?.iter();
         let mut usable = connections.filter(|connection| {
             connection.window() == window
-                && connection.has_room(loop_tokens)
+                && connection.has_room()
                 && connection.revalidate(origin, current)
         });
         usable.next().map(Http2Connection::stream)
@@ -100,23 +98,11 @@ impl Http2Pool {
         Some(opening)
     }
 
-    /// Keeps a new connection. Of too many with loop tokens, drops the one that has idled longest;
-    /// one with streams only when none idles.
+    /// Keeps a new connection.
     pub fn keep(&self, origin: &Origin, connection: &Http2Connection) {
         let mut state = self.state.lock();
         state.http1.pop(origin);
         let connections = state.connections.entry(origin.clone()).or_default();
-        if connection.has_loop_tokens() {
-            let others = connections.iter().enumerate().filter(|(_, it)| it.has_loop_tokens());
-            let others: Vec<_> = others.map(|(at, it)| (at, it.idle_rank())).collect();
-            let longest_idle = others.iter().min_by_key(|(_, rank)| *rank);
-            if others.len() >= LOOP_TOKEN_CONNECTIONS_MAX
-                && let Some((at, _)) = longest_idle
-            {
-                connections.remove(*at);
-                self.len.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
         connections.push(connection.clone());
         self.len.fetch_add(1, Ordering::Relaxed);
     }
@@ -158,64 +144,5 @@ impl Http2Pool {
         });
         self.len.store(state.connections.values().map(Vec::len).sum(), Ordering::Relaxed);
         state.opening.retain(|_, opening| opening.strong_count() > 0);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderMap;
-    use http::header::HeaderValue;
-    use tokio::io::{DuplexStream, duplex};
-
-    use super::*;
-    use crate::egress::config::Revalidation;
-    use crate::egress::http2::handshake;
-    use crate::egress::route::tests::snapshot;
-    use crate::types::loop_token::{LOOP_TOKEN, LoopToken};
-    use crate::types::origin::split_url;
-
-    /// The tokens of a request that came by the `n`th other proxy.
-    fn tokens(n: usize) -> LoopTokens {
-        let token = LoopToken::new([u8::try_from(n).unwrap(); 16]);
-        let value = HeaderValue::try_from(LoopTokens::NONE.and(&token)).unwrap();
-        LoopTokens::of(&HeaderMap::from_iter([(LOOP_TOKEN, value)]))
-    }
-
-    /// A connection without streams for the `n`th other proxy, and the end of its origin.
-    async fn connection(
-        origin: &Origin,
-        snapshot: &Arc<ConfigSnapshot>,
-        n: usize,
-    ) -> (Http2Connection, DuplexStream) {
-        let (near, far) = duplex(1 << 16);
-        let revalidation = Revalidation::new(None, Arc::clone(snapshot)).of_tunnel(&tokens(n));
-        let stream = handshake(origin, near, Window::Small, revalidation, false).await.unwrap();
-        (stream.connection().clone(), far)
-    }
-
-    #[tokio::test]
-    async fn of_too_many_with_loop_tokens_the_one_idle_longest_is_closed() {
-        let (origin, _) = split_url(b"https://example.com/").unwrap();
-        let snapshot = Arc::new(snapshot(&[]));
-        let pool = Http2Pool::new();
-        let mut origin_ends = Vec::new();
-        let mut first_stream = None;
-        for n in 0..=LOOP_TOKEN_CONNECTIONS_MAX {
-            if n == LOOP_TOKEN_CONNECTIONS_MAX {
-                // The second is used again: then the third has idled longest. The first is in use.
-                drop(pool.stream(&origin, Window::Small, &tokens(1), &snapshot).unwrap());
-            }
-            let (connection, end) = connection(&origin, &snapshot, n).await;
-            if n == 0 {
-                first_stream = Some(connection.stream());
-            }
-            pool.keep(&origin, &connection);
-            origin_ends.push(end);
-        }
-        assert_eq!(pool.len(), LOOP_TOKEN_CONNECTIONS_MAX);
-        let is_kept = |n| pool.stream(&origin, Window::Small, &tokens(n), &snapshot).is_some();
-        let gone: Vec<_> = (0..=LOOP_TOKEN_CONNECTIONS_MAX).filter(|n| !is_kept(*n)).collect();
-        assert_eq!(gone, [2]);
-        drop(first_stream);
     }
 }

@@ -12,10 +12,10 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, request};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connect::{refuses_credentials, shows_loop};
+use super::connect::refuses_credentials;
 use super::proxy::Parent;
-use crate::egress::error::{Error, Failure, Fault, TunnelFailure};
-use crate::types::loop_token::{LOOP_TOKEN, LoopToken, LoopTokens};
+use crate::egress::error::{Error, Failure};
+use crate::types::loop_token::{LOOP_TOKEN, LoopToken};
 use crate::types::origin::Origin;
 
 /// What a connection to a parent has that forwards requests to one origin.
@@ -50,10 +50,8 @@ impl Forwarder {
             parts.path_and_query = Some(PathAndQuery::from_static("/"));
         }
         head.uri = Uri::from_parts(parts).unwrap_or_default();
-        let received = head.extensions.get().unwrap_or(&LoopTokens::NONE);
-        let tokens = self.loop_token.as_ref().map(|own| received.and(own));
-        if let Some(tokens) = tokens.and_then(|tokens| HeaderValue::try_from(tokens).ok()) {
-            head.headers.insert(LOOP_TOKEN, tokens);
+        if let Some(token) = self.loop_token.as_ref().and_then(LoopToken::header) {
+            head.headers.insert(LOOP_TOKEN, token);
         }
         let basic = self.parent.credentials().and_then(|it| HeaderValue::try_from(it.basic()).ok());
         if let Some(mut basic) = basic {
@@ -63,15 +61,9 @@ impl Forwarder {
     }
 
     /// What a response with `status` and `headers` says of the parent, if it is no forwarded one: a
-    /// 407 is addressed to this proxy (RFC 9110 §15.5.8), and so is a loop of a request that came
-    /// by the proxies of `received`. An origin can answer so as well, so that neither has the
-    /// parent left alone.
-    pub fn refusal(
-        &self,
-        status: StatusCode,
-        headers: &HeaderMap,
-        received: &LoopTokens,
-    ) -> Option<Error> {
+    /// 407 is addressed to this proxy (RFC 9110 §15.5.8). An origin can answer so as well, so that
+    /// it does not have the parent left alone.
+    pub fn refusal(&self, status: StatusCode, headers: &HeaderMap) -> Option<Error> {
         if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED || is_of_tinyproxy(status, headers) {
             let refused = refuses_credentials(status.as_u16());
             let error = self.parent.failed(Failure::Parent, refused);
@@ -79,12 +71,7 @@ impl Forwarder {
             return Some(error);
         }
         self.parent.note_taken_credentials();
-        if received.is_empty() || !shows_loop(headers) {
-            return None;
-        }
-        let refused =
-            TunnelFailure { is_loop: true, ..TunnelFailure::new(Fault::Target, String::new()) };
-        Some(self.parent.failed(Failure::Parent, refused).for_request_with(received))
+        None
     }
 }
 
@@ -240,18 +227,14 @@ mod tests {
         }
     }
 
-    fn refusal(status: u16, proxy_status: &'static str, received: &LoopTokens) -> Option<Error> {
-        let headers = [("proxy-status".parse().unwrap(), HeaderValue::from_static(proxy_status))];
-        let status = StatusCode::from_u16(status).unwrap();
-        forwarder().refusal(status, &HeaderMap::from_iter(headers), received)
-    }
-
     #[test]
     fn only_a_407_is_the_parents_for_certain() {
+        let refusal =
+            |status| forwarder().refusal(StatusCode::from_u16(status).unwrap(), &HeaderMap::new());
         for status in [200, 301, 403, 404, 429, 502] {
-            assert!(refusal(status, "a; error=proxy_loop_detected", &LoopTokens::NONE).is_none());
+            assert!(refusal(status).is_none());
         }
-        let error = refusal(407, "", &LoopTokens::NONE).unwrap();
+        let error = refusal(407).unwrap();
         assert_eq!(error.failure, Failure::Parent);
         assert!(!error.detail.contains("password\""), "{error}");
     }
@@ -260,19 +243,9 @@ mod tests {
     fn a_401_of_tinyproxy_itself_is_the_parents() {
         for (server, is_parents) in [("tinyproxy/1.8.3", true), ("nginx", false)] {
             let headers = HeaderMap::from_iter([(SERVER, HeaderValue::from_static(server))]);
-            let refused =
-                forwarder().refusal(StatusCode::UNAUTHORIZED, &headers, &LoopTokens::NONE);
+            let refused = forwarder().refusal(StatusCode::UNAUTHORIZED, &headers);
             assert_eq!(refused.is_some(), is_parents, "{server}");
         }
-    }
-
-    #[test]
-    fn a_loop_of_a_request_that_came_by_other_proxies_is_one_of_that_request() {
-        let token = HeaderValue::try_from("b2".repeat(16)).unwrap();
-        let received = LoopTokens::of(&HeaderMap::from_iter([(LOOP_TOKEN, token)]));
-        let error = refusal(502, "b; error=proxy_loop_detected", &received).unwrap();
-        assert!(error.is_loop_by_parent() && error.detail.contains("http://p:3128"), "{error}");
-        assert!(refusal(502, "b; error=connection_refused", &received).is_none());
     }
 
     #[tokio::test]

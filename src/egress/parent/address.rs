@@ -156,8 +156,6 @@ words! {
         /// Here, and the addresses are judged; the parent is given the name and resolves it again.
         #[default]
         Check = "check",
-        /// Here, and the parent is given the address that was judged.
-        Pin = "pin",
         /// By the parent alone: only addresses that a client names are judged.
         Parent = "parent",
     }

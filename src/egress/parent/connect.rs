@@ -11,7 +11,7 @@ use crate::egress::error::{Fault, TunnelFailure};
 use crate::policy::RETRY_AFTER_MAX;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::http_time::retry_after;
-use crate::types::loop_token::LOOP_TOKEN;
+use crate::types::loop_token::{LOOP_TOKEN, LoopToken};
 
 /// The port to which all proxies permit CONNECT.
 pub(super) const HTTPS_PORT: u16 = 443;
@@ -29,9 +29,9 @@ pub async fn open(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     target: ParentTarget<'_>,
     credentials: Option<&ParentCredentials>,
-    loop_tokens: &str,
+    loop_token: Option<&LoopToken>,
 ) -> Result<(), TunnelFailure> {
-    let request = request(target, credentials, loop_tokens);
+    let request = request(target, credentials, loop_token);
     let sent = async {
         stream.write_all(request.as_bytes()).await?;
         stream.flush().await
@@ -48,7 +48,6 @@ pub async fn open(
         status => Err(TunnelFailure {
             status: Some(status),
             retry_after: wait(&head.headers),
-            is_loop: shows_loop(&head.headers),
             ..TunnelFailure::new(Fault::Target, format!("it answered CONNECT with {status}"))
         }),
     }
@@ -75,7 +74,6 @@ fn refuses_port(status: u16, port: u16, headers: &HeaderMap) -> TunnelFailure {
     TunnelFailure {
         status: Some(status),
         retry_after: wait(headers),
-        is_loop: shows_loop(headers),
         ..TunnelFailure::new(Fault::Port, reason)
     }
 }
@@ -83,12 +81,12 @@ fn refuses_port(status: u16, port: u16, headers: &HeaderMap) -> TunnelFailure {
 fn request(
     ParentTarget { host, port }: ParentTarget<'_>,
     credentials: Option<&ParentCredentials>,
-    loop_tokens: &str,
+    loop_token: Option<&LoopToken>,
 ) -> String {
     let authority = format!("{}:{port}", url_host(host));
     let mut head = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
-    if !loop_tokens.is_empty() {
-        head.push_str(&format!("{LOOP_TOKEN}: {loop_tokens}\r\n"));
+    if let Some(token) = loop_token {
+        head.push_str(&format!("{LOOP_TOKEN}: {token}\r\n"));
     }
     if let Some(credentials) = credentials {
         head.push_str(&format!("Proxy-Authorization: {}\r\n", credentials.basic()));
@@ -101,7 +99,7 @@ fn request(
 #[derive(Debug)]
 struct Head {
     status: u16,
-    /// `Retry-After`, the `Date` that it is relative to, `Proxy-Status` and `X-Squid-Error`.
+    /// `Retry-After`, the `Date` that it is relative to, and `X-Squid-Error`.
     headers: HeaderMap,
 }
 
@@ -145,14 +143,6 @@ fn headers(head: &[u8]) -> HeaderMap {
 /// The `Retry-After` of a parent, as far as it is honoured.
 fn wait(headers: &HeaderMap) -> Option<Duration> {
     retry_after(headers, SystemClock.wall()).map(|wait| wait.min(RETRY_AFTER_MAX))
-}
-
-/// Whether a proxy says that the request has been through it before (RFC 9209 §2.3.4).
-pub fn shows_loop(headers: &HeaderMap) -> bool {
-    let is_loop = |value: &HeaderValue| {
-        memchr::memmem::find(value.as_bytes(), b"error=proxy_loop_detected").is_some()
-    };
-    headers.get_all("proxy-status").iter().any(is_loop)
 }
 
 /// The status in a status line (RFC 9112 §4).
@@ -202,7 +192,7 @@ mod tests {
     async fn opened(answer: &[u8]) -> Result<(), TunnelFailure> {
         let mut stream = tokio::io::join(answer, tokio::io::sink());
         let host = Host::Name("example.com".into());
-        open(&mut stream, ParentTarget { host: &host, port: 443 }, None, "a1").await
+        open(&mut stream, ParentTarget { host: &host, port: 443 }, None, None).await
     }
 
     #[tokio::test]
@@ -273,7 +263,7 @@ mod tests {
             ("HTTP/1.1 503 No\r\n\r\n", 80, Fault::Target, "503"),
         ] {
             let mut stream = tokio::io::join(answer.as_bytes(), tokio::io::sink());
-            let failed = open(&mut stream, ParentTarget { host: &host, port }, None, "").await;
+            let failed = open(&mut stream, ParentTarget { host: &host, port }, None, None).await;
             let failed = failed.unwrap_err();
             assert_eq!(failed.fault, fault, "{answer}");
             assert!(failed.reason.contains(words), "{failed:?}");
@@ -283,11 +273,17 @@ mod tests {
     #[test]
     fn an_ipv6_address_is_asked_for_in_brackets() {
         let host = Host::V6("2001:db8::1".parse().unwrap());
-        let sent = request(ParentTarget { host: &host, port: 443 }, None, "");
+        let sent = request(ParentTarget { host: &host, port: 443 }, None, None);
         let line = "CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: [2001:db8::1]:443\r\n\r\n";
         assert_eq!(sent, line);
         let credentials = "a:b".parse().unwrap();
-        let sent = request(ParentTarget { host: &host, port: 443 }, Some(&credentials), "c3");
-        assert!(sent.contains("\r\ncourtesy-loop: c3\r\nProxy-Authorization: Basic YTpi\r\n"));
+        let sent = request(
+            ParentTarget { host: &host, port: 443 },
+            Some(&credentials),
+            Some(&LoopToken::new([0xc3; 16])),
+        );
+        let token = "c3".repeat(16);
+        let lines = format!("\r\ncourtesy-loop: {token}\r\nProxy-Authorization: Basic YTpi\r\n");
+        assert!(sent.contains(&lines));
     }
 }

@@ -15,7 +15,7 @@ use http::Method;
 
 use super::error::{Error, Failure};
 pub use super::error::{Fault, ParentFailure};
-use crate::types::loop_token::{LoopToken, LoopTokens};
+use crate::types::loop_token::LoopToken;
 use crate::types::origin::{Host, Origin, Scheme};
 pub use absolute::{Forwarder, restore_origin_form};
 pub use address::{
@@ -142,11 +142,6 @@ impl Parents {
             }
             _ => false,
         }
-    }
-
-    /// What parents are sent of a request that has come by the proxies of `received`.
-    pub(super) fn loop_tokens(&self, received: &LoopTokens) -> String {
-        self.loop_token.as_ref().map(|own| received.and(own)).unwrap_or_default()
     }
 
     /// Whether all connections go by this parent.

@@ -15,6 +15,7 @@ use crate::clients::FairSemaphore;
 use crate::egress::error::{Error, Failure, Fault, ParentFailure, TunnelFailure};
 use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
+use crate::types::loop_token::LoopToken;
 
 /// Connections that may be made at a time by a parent, where no setting says so: half of the
 /// default of `robots.max_fetches`.
@@ -125,8 +126,8 @@ impl Parent {
         })
     }
 
-    /// Has the parent, to which `stream` leads, connect to `target` within `limit`. `loop_tokens`
-    /// go with a CONNECT.
+    /// Has the parent, to which `stream` leads, connect to `target` within `limit`. `loop_token`
+    /// goes with a CONNECT.
     ///
     /// # Errors
     ///
@@ -136,14 +137,14 @@ impl Parent {
         &self,
         stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
         target: ParentTarget<'_>,
-        loop_tokens: &str,
+        loop_token: Option<&LoopToken>,
         limit: Duration,
     ) -> Result<(), (Error, Fault)> {
         let credentials = self.credentials.as_ref();
         let opened = async {
             match self.address.scheme() {
                 ParentScheme::Http | ParentScheme::Https => {
-                    connect::open(stream, target, credentials, loop_tokens).await
+                    connect::open(stream, target, credentials, loop_token).await
                 }
                 ParentScheme::Socks5 | ParentScheme::Socks5h => {
                     socks::open(stream, target, credentials).await
@@ -170,10 +171,10 @@ impl Parent {
 
     /// A failure of this parent, as it happened.
     pub(super) fn failed(&self, failure: Failure, tunnel_failure: TunnelFailure) -> Error {
-        let TunnelFailure { reason, status, retry_after, is_loop, .. } = tunnel_failure;
+        let TunnelFailure { reason, status, retry_after, .. } = tunnel_failure;
         let parent = self.address.to_string();
         let detail = format!("the parent proxy {parent}: {reason}");
-        let failed = ParentFailure { parent, status, retry_after, is_loop };
+        let failed = ParentFailure { parent, status, retry_after };
         Error { parent: Some(Box::new(failed)), ..Error::new(failure, detail) }
     }
 

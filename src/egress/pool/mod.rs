@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
 
-use super::config::{ConfigSnapshot, LOOP_TOKEN_CONNECTIONS_MAX};
+use super::config::ConfigSnapshot;
 use super::http1::Http1Connection;
 use super::http2::{Http2Connection, Http2Pool};
 use crate::clients::BodyMemory;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 pub use lease::Lease;
 
@@ -73,9 +72,9 @@ impl Pool {
 
     /// The connection to `origin` that became idle last, has not idled too long, and may still be
     /// used. Those that may not are closed.
-    pub fn take(&self, origin: &Origin, loop_tokens: &LoopTokens) -> Option<Box<Http1Connection>> {
+    pub fn take(&self, origin: &Origin) -> Option<Box<Http1Connection>> {
         let now = clock::monotonic();
-        self.idle.lock().take(origin, loop_tokens, &self.current.load(), now)
+        self.idle.lock().take(origin, &self.current.load(), now)
     }
 
     /// Keeps an idle connection, if there is room for it and memory for its buffer.
@@ -154,14 +153,11 @@ impl IdleConnections {
     pub fn take(
         &mut self,
         origin: &Origin,
-        loop_tokens: &LoopTokens,
         current: &Arc<ConfigSnapshot>,
         now: Instant,
     ) -> Option<Box<Http1Connection>> {
         let connections = self.by_origin.get_mut(origin)?;
-        while let Some(last) = connections.iter().rposition(|it| it.connection.is_for(loop_tokens))
-        {
-            let IdleConnection { mut connection, since } = connections.remove(last)?;
+        while let Some(IdleConnection { mut connection, since }) = connections.pop_back() {
             self.len -= 1;
             let time = now.duration_since(since);
             let is_in_time = connection.may_idle(time, current.config.idle_timeout);
@@ -174,9 +170,6 @@ impl IdleConnections {
 
     /// Adds a connection that has just become idle.
     pub fn put(&mut self, origin: &Origin, connection: Box<Http1Connection>, now: Instant) {
-        if connection.has_loop_tokens() {
-            self.make_room_with_loop_tokens(origin);
-        }
         self.len += 1;
         let entry = IdleConnection { connection, since: now };
         match self.by_origin.get_mut(origin) {
@@ -184,19 +177,6 @@ impl IdleConnections {
             None => {
                 self.by_origin.insert(origin.clone(), VecDeque::from([entry]));
             }
-        }
-    }
-
-    /// Closes the longest idle of the connections with loop tokens, if there are too many of them.
-    fn make_room_with_loop_tokens(&mut self, origin: &Origin) {
-        let Some(connections) = self.by_origin.get_mut(origin) else { return };
-        let has_tokens = |entry: &IdleConnection| entry.connection.has_loop_tokens();
-        let count = connections.iter().filter(|entry| has_tokens(entry)).count();
-        if count >= LOOP_TOKEN_CONNECTIONS_MAX
-            && let Some(first) = connections.iter().position(has_tokens)
-        {
-            connections.remove(first);
-            self.len -= 1;
         }
     }
 

@@ -124,7 +124,7 @@ impl Proxy {
         let memory = self.admission.reserve_memory(info.client, body::TUNNEL_BYTES)?;
         let egress = &self.forwarding.egress;
         let shutdown = &context.shutdown;
-        let requester = Requester::client(&key).with_loop_tokens(&info.client.loop_tokens);
+        let requester = Requester::client(&key);
         let look = || context.state.look_at_client();
         let connected =
             egress.connect_plain(permit.origin(), requester, &mut turn, shutdown, look).await;

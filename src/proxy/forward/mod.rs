@@ -145,7 +145,7 @@ impl Forwarding {
         interim: &Interim,
     ) -> Result<Response<Box<ResponseBody>>, ForwardError> {
         let (key, origin) = (side.info.client.key(), &permit.target().origin);
-        let requester = Requester::client(&key).with_loop_tokens(&side.info.client.loop_tokens);
+        let requester = Requester::client(&key);
         let permission = ForwardPermission { permit, side };
         let mut sending = pin!(self.egress.send(origin, outgoing, requester, turn, &permission));
         poll_fn(|cx| {

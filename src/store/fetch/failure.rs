@@ -16,7 +16,6 @@ pub(super) fn unsent(error: egress::Error, hops: u8) -> Result<Cause, NotSent> {
         Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted | Failure::NoTurn => {
             return Err(NotSent(error));
         }
-        Failure::Loop if error.is_loop_by_parent() => return Err(NotSent(error)),
         Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop if hops == 0 => {
             return Err(NotSent(error));
         }

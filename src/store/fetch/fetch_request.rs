@@ -15,7 +15,6 @@ use crate::policy::access::CompletedFetch;
 use crate::store::disk::config::ROBOTS_TXT_BYTES;
 use crate::types::ClientKey;
 use crate::types::agent::is_token;
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::Origin;
 
 /// The interface that tests replace.
@@ -55,8 +54,6 @@ pub struct FetchRequest {
     pub redirects_max: u8,
     /// The client that caused the fetch, in whose turn names are resolved.
     pub client: ClientKey,
-    /// Of the proxies before this one, by which its request came.
-    pub loop_tokens: LoopTokens,
     pub progress: Arc<Progress>,
 }
 

@@ -71,7 +71,6 @@ impl FetchRobots for RobotsFetcher {
     ) -> Pin<Box<dyn Future<Output = Result<CompletedFetch, NotSent>> + Send>> {
         let egress = Arc::clone(&self.egress);
         let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));
-        let loop_tokens = ask.loop_tokens.clone();
         let timeout = self.config.timeout;
         let is_common = self.config.fetch_as.is_some() || ask.identity.agent().is_none();
         let send = move |origin: Origin, request| {
@@ -82,10 +81,8 @@ impl FetchRobots for RobotsFetcher {
                 Scheme::Http | Scheme::Ftp => Arc::clone(&egress),
             };
             let (client, progress) = (client.clone(), Arc::clone(&progress));
-            let loop_tokens = loop_tokens.clone();
             async move {
-                let requester =
-                    Requester::robots(&client, &progress.queued).with_loop_tokens(&loop_tokens);
+                let requester = Requester::robots(&client, &progress.queued);
                 let turn = egress.lanes().acquire_for_robots_txt(&origin, timeout).await;
                 let turn = turn.map_err(egress::Error::no_turn)?;
                 let turn = if is_common { turn } else { turn.for_one_agent() };

@@ -17,7 +17,6 @@ use super::*;
 use crate::audit::evidence::CaptureRecord;
 use crate::runtime::clock::ManualClock;
 use crate::types::ClientKey;
-use crate::types::loop_token::LoopTokens;
 use crate::types::origin::split_url;
 use crate::types::timestamp::Timestamp;
 
@@ -80,7 +79,6 @@ fn ask() -> FetchRequest {
         validators: None,
         redirects_max: 5,
         client: ClientKey::Proxy,
-        loop_tokens: LoopTokens::NONE,
         progress: Arc::default(),
     }
 }

@@ -8,7 +8,6 @@ use courtesy::policy::access::{AccessResult, Cause, CompletedFetch, NetworkFailu
 use courtesy::runtime::clock::SystemClock;
 use courtesy::store::fetch::{self, FetchIdentity, FetchRequest, FetchRobots as _, RobotsFetcher};
 use courtesy::types::ClientKey;
-use courtesy::types::loop_token::LoopTokens;
 use courtesy::types::origin::{Origin, split_url};
 use http::Response;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,7 +25,6 @@ async fn fetch(authority: &Authority, origin: Origin) -> CompletedFetch {
         validators: None,
         redirects_max: 5,
         client: ClientKey::Proxy,
-        loop_tokens: LoopTokens::NONE,
         progress: Arc::default(),
     };
     fetcher.fetch(ask).await.unwrap()

@@ -40,11 +40,7 @@ impl Drop for Parent {
 fn by(scheme: &str, parent: &Parent, run: &Run<'_>) {
     let config = run.directory().join("courtesy.toml");
     let settings = fs::read_to_string(&config).expect("a file");
-    // The site's name means something to courtesy alone: the parent is given the address.
-    let line = format!(
-        "[egress]\nparent = \"{scheme}://127.0.0.1:{}\"\nparent_resolve = \"pin\"\n",
-        parent.port
-    );
+    let line = format!("[egress]\nparent = \"{scheme}://127.0.0.1:{}\"\n", parent.port);
     fs::write(&config, settings.replace("[egress]\n", &line)).expect("a file");
     let curl = apt("curl", "curl");
     let options = ["-sS", "--include", "--suppress-connect-headers", "--max-time", "20"];
@@ -61,7 +57,7 @@ fn written(directory: &Path, name: &str, content: &str) -> String {
 #[ignore = "nightly"]
 fn parent_tinyproxy() {
     let tinyproxy = apt("tinyproxy", "tinyproxy-bin");
-    let site = Site::start();
+    let site = Site::localhost();
     let run = Run::of(&site);
     let log = run.directory().join("tinyproxy.log");
     let parent = Parent::start(|port| {
@@ -82,7 +78,7 @@ fn parent_tinyproxy() {
 #[ignore = "nightly"]
 fn parent_squid() {
     let squid = apt("squid", "squid");
-    let site = Site::start();
+    let site = Site::localhost();
     let run = Run::of(&site);
     let parent = Parent::start(|port| {
         let settings = format!(
@@ -102,7 +98,7 @@ fn parent_squid() {
 fn parent_microsocks() {
     let microsocks = apt("microsocks", "microsocks");
     for scheme in ["socks5h", "socks5"] {
-        let site = Site::start();
+        let site = Site::localhost();
         let parent = Parent::start(|port| {
             let mut command = Command::new(&microsocks);
             command.args(["-i", "127.0.0.1", "-p", &port.to_string()]);
@@ -116,7 +112,7 @@ fn parent_microsocks() {
 #[ignore = "nightly"]
 fn parent_dante() {
     let danted = apt("danted", "dante-server");
-    let site = Site::start();
+    let site = Site::localhost();
     let run = Run::of(&site);
     let parent = Parent::start(|port| {
         let settings = format!(

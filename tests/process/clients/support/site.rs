@@ -24,9 +24,9 @@ pub const SECRET: &str = "Nobody sees this.";
 /// Line 3 is the one that refuses.
 const ROBOTS_TXT: &str = "# This file is obeyed.\nUser-agent: *\nDisallow: /private/\n";
 
-/// The names that its certificate has. The last one is that of a machine elsewhere, in a network of the
-/// test's own (`inside`).
-const HOSTS: [&str; 3] = ["site.localhost", "other.localhost", "site.example"];
+/// The names that its certificate has. The third is that of a machine elsewhere, in a network of
+/// the test's own (`inside`); the last is known to every resolver.
+const HOSTS: [&str; 4] = ["site.localhost", "other.localhost", "site.example", "localhost"];
 
 /// A request that reached the site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,11 @@ struct Shared {
 impl Site {
     pub fn start() -> Self {
         Self::at(Ipv4Addr::LOCALHOST, HOSTS[0], [0, 0])
+    }
+
+    /// By a name that other programs resolve as well.
+    pub fn localhost() -> Self {
+        Self::at(Ipv4Addr::LOCALHOST, HOSTS[3], [0, 0])
     }
 
     /// A site that is not on loopback, by its name.
