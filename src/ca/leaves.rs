@@ -72,6 +72,10 @@ struct Counters {
     evicted: AtomicU64,
 }
 
+/// Leaves that the proxy keeps: a new handshake with a host of a broad crawl seldom signs again, for
+/// some 10 MiB.
+pub const LEAVES_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("a bound above zero");
+
 impl Leaves {
     /// Opens the CA (generates the proxy's own if there is none); caches at most `entries_max`
     /// leaves.
@@ -149,16 +153,6 @@ impl Leaves {
         }
         (cache.source, cache.authority) = (source, Arc::new(authority));
         changed
-    }
-
-    /// Changes the number of cached leaves at once.
-    pub fn resize(&self, entries_max: NonZeroUsize) {
-        let mut cache = self.lock();
-        while cache.places.len() > entries_max.get() {
-            cache.places.pop_lru();
-            count(&self.counters.evicted);
-        }
-        cache.places.resize(entries_max);
     }
 
     /// The current counters.

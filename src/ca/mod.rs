@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub use authority::{Authority, Source};
 pub use certificate::{CA_REMEDY, CaError, Certificate, CertificateError, pem, print_date};
-pub use leaves::{Leaves, Stats};
+pub use leaves::{LEAVES_MAX, Leaves, Stats};
 pub use trust::{CLIENTS, Client};
 
 /// Life of a leaf certificate from its making. Another is made after two thirds of it.

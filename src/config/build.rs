@@ -5,7 +5,6 @@
 mod tests;
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,19 +73,9 @@ impl Settings {
         self.https.ca(&self.state_dir, credentials)
     }
 
-    /// How many leaf certificates are kept.
-    pub fn leaves_max(&self) -> NonZeroUsize {
-        self.https.leaf_cache
-    }
-
     /// The configuration of the egress.
     pub fn egress(&self) -> egress::Config {
         self.egress.build(&self.limits, self.under_run)
-    }
-
-    /// The proxy's name in `Via`, with the mark by which this process finds itself.
-    pub fn via(&self, mark: &str) -> proxy::Via {
-        self.egress.via(mark)
     }
 
     /// How CONNECT is handled.

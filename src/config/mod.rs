@@ -47,8 +47,7 @@ pub use settings::{
 };
 pub use show::Effective;
 pub use values::{
-    AdminAddress, ContactUrl, FetchAs, LogFormat, LogLevel, Via, parse_admin, parse_proxy,
-    parse_servers,
+    AdminAddress, ContactUrl, FetchAs, LogFormat, LogLevel, parse_admin, parse_proxy, parse_servers,
 };
 
 /// The commented file: every setting with its default and a sentence.

@@ -263,14 +263,6 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
              set https.ca_cert, too, or neither for a CA that is made here",
         ),
         (
-            "[https]\nleaf_cache = 0",
-            "courtesy.toml:2: https.leaf_cache: expected a whole number of at least 1",
-        ),
-        (
-            "[egress]\nvia = \"my proxy\"",
-            "courtesy.toml:2: egress.via: \"my proxy\" cannot stand in Via; write one word without blanks, or \"off\"",
-        ),
-        (
             "[[agents.rules]]\nmatch = \"a*\"\ntoken = \"a b\"",
             "courtesy.toml:3: agents.rules[0].token: \"a b\" is not a product token; \
              write one such as \"ExampleBot\", without version",
@@ -306,8 +298,8 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "courtesy.toml:5: exemptions[0].until: \"soon\" is not a date; write \"2026-12-31\" or \"2026-12-31T12:00:00Z\"",
         ),
         (
-            "[egress]\nvia = 1.5",
-            "courtesy.toml:2: egress.via: expected a text in quotes, such as \"courtesy\", found the number 1.5",
+            "[engine]\nprefix = 1.5",
+            "courtesy.toml:2: engine.prefix: expected a text in quotes, such as \"courtesy\", found the number 1.5",
         ),
         (
             "[robots]\ncache_size = 256",

@@ -364,43 +364,7 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// The name of this proxy in `Via`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Via {
-    Off,
-    As(String),
-}
-
-impl FromStr for Via {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "off" => Ok(Self::Off),
-            // RFC 9110 §7.6.3: a pseudonym is a token.
-            _ if is_token(text, b"!#$%&'*+-.^_`|~") => Ok(Self::As(text.into())),
-            _ => Err(format!(
-                "\"{text}\" cannot stand in Via; write one word without blanks, or \"off\""
-            )),
-        }
-    }
-}
-
-impl fmt::Display for Via {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Off => "off",
-            Self::As(name) => name,
-        })
-    }
-}
-
-fn is_token(text: &str, also: &[u8]) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || also.contains(&byte))
-}
-
-serde_as_text!(FetchAs, ContactUrl, NodeName, Via);
+serde_as_text!(FetchAs, ContactUrl, NodeName);
 
 words! {
     /// The format of log lines on standard error.

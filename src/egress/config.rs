@@ -22,7 +22,6 @@ pub struct Config {
     pub response_timeout: Duration,
     pub body_idle_timeout: Duration,
     pub idle_timeout: Duration,
-    pub max_idle: usize,
     /// DNS lookups under way at one time.
     pub max_lookups: usize,
     /// Connection attempts at one time, besides the first one of each request.
@@ -154,6 +153,10 @@ pub const ORIGIN_WAITING_SMALL_BYTES: usize = 16 << 10;
 
 /// The same when the origin has taken [`ORIGIN_READ_SMALL_BYTES`] and there is memory for it.
 pub const ORIGIN_WAITING_BYTES_MAX: usize = 128 << 10;
+
+/// Idle connections that each worker keeps: of a broad crawl, those of the origins that it comes back
+/// to within `egress.idle_timeout`. Each takes a descriptor and some 10 KiB.
+pub const IDLE_MAX: usize = 1024;
 
 /// Headers of a head that hyper accepts by default. For so many it has room on the stack; for a
 /// number that is set, even this one, it fills a buffer for each head.

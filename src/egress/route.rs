@@ -154,7 +154,6 @@ pub(super) mod tests {
             response_timeout: second,
             body_idle_timeout: second,
             idle_timeout: second,
-            max_idle: 1,
             max_lookups: 1,
             max_attempts_beside: 1,
             max_header_bytes: 1 << 14,

@@ -247,8 +247,7 @@ impl Proxy {
         context: &ConnectionContext,
     ) -> Result<Destination, Refusal> {
         let (is_pathless, path_as_received) = if head.version == Version::HTTP_2 {
-            let Limits { headers_max, strict_target, .. } = self.limits;
-            (false, head::check_http2(head, headers_max, strict_target)?)
+            (false, head::check_http2(head, head::FIELDS_MAX)?)
         } else {
             match context.state.target_form().take() {
                 TargetForm::Plain => (false, None),

@@ -213,26 +213,24 @@ pub fn is_ours(name: &str) -> bool {
 #[derive(Clone, Debug)]
 pub struct Via {
     /// For messages received by HTTP/1.0, HTTP/1.1 and HTTP/2. They are made once, not per message.
-    entries: Option<[HeaderValue; 3]>,
+    entries: [HeaderValue; 3],
     mark: String,
 }
 
 impl Via {
-    /// An entry with a `pseudonym`, which is a token; with `None` no entry is appended.
-    pub fn new(pseudonym: Option<&str>, mark: &str) -> Self {
+    /// An entry with `mark`, of letters and digits.
+    pub fn new(mark: &str) -> Self {
         let mark = format!("({mark})");
-        let entry = |pseudonym: &str, version| {
-            HeaderValue::try_from(format!("{version} {pseudonym} {mark}"))
-                .expect("a token is visible ASCII")
-        };
-        let entries =
-            pseudonym.map(|pseudonym| ["1.0", "1.1", "2"].map(|version| entry(pseudonym, version)));
+        let entries = ["1.0", "1.1", "2"].map(|version| {
+            HeaderValue::try_from(format!("{version} courtesy {mark}"))
+                .expect("it is visible ASCII")
+        });
         Self { entries, mark }
     }
 
     /// Appends the entry, with the protocol that the message was received by.
     pub fn append(&self, headers: &mut HeaderMap, version: Version) {
-        let Some([http10, http11, http2]) = &self.entries else { return };
+        let [http10, http11, http2] = &self.entries;
         let entry = match version {
             Version::HTTP_10 => http10,
             Version::HTTP_2 => http2,
@@ -402,8 +400,8 @@ mod tests {
 
     #[test]
     fn a_message_that_comes_back_to_this_process_is_a_loop() {
-        let ours = Via::new(Some("courtesy"), "a1");
-        let other = Via::new(Some("courtesy"), "b2");
+        let ours = Via::new("a1");
+        let other = Via::new("b2");
         let mut map = HeaderMap::new();
         map.append(VIA, HeaderValue::from_static("1.0 edge"));
         other.append(&mut map, Version::HTTP_11);

@@ -113,7 +113,7 @@ async fn verify(
     proxy.admission.authenticate(context.client.address, headers).await.map(drop)
 }
 
-/// A message of the client, which has `limit` for it (`limits.handshake_timeout`).
+/// A message of the client, which has `limit` for it.
 async fn within<T>(limit: Duration, message: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let late = || io::Error::new(ErrorKind::TimedOut, "the SOCKS message is incomplete");
     timeout(limit, message).await.map_err(|_| late())?

@@ -60,7 +60,7 @@ pub fn preferred(accept: HeaderValue) -> Format {
 /// The messages that are whole in what a client sends, so many bytes at a time, as hyper gets
 /// them; and whether a fault ended it.
 pub fn messages(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
-    let mut framing = Framing::new(FRAMED_BYTES_MAX, FRAMED_FIELDS_MAX, false);
+    let mut framing = Framing::new(FRAMED_BYTES_MAX, FRAMED_FIELDS_MAX);
     let (mut messages, mut message, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
     for piece in bytes.chunks(piece.max(1)) {
         waiting.extend_from_slice(piece);

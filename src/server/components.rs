@@ -15,7 +15,7 @@ use super::witness::Witness;
 use super::{listeners, pace_keeper};
 use crate::admin::{MonitoredParts, Reloads, Token};
 use crate::audit::Writer;
-use crate::ca::{self, Leaves};
+use crate::ca::{self, LEAVES_MAX, Leaves};
 use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, ConfigSnapshot, Egress, Parents, Tls};
@@ -23,7 +23,7 @@ use crate::engine::{Engine, RedisConfig, RedisEngine};
 use crate::pace::Lanes;
 use crate::proxy::{
     DecisionMetrics, Forwarding, Gate, ListenerTls, Pipes, Proxy, RequestMetrics,
-    RobotsSummaryCache, TunnelEnds,
+    RobotsSummaryCache, TunnelEnds, Via,
 };
 use crate::runtime::clock::{Clock, SystemClock, uptime};
 use crate::runtime::crypto_provider;
@@ -156,7 +156,7 @@ impl Components {
             egress,
             pipes: Arc::clone(&self.pipes),
             tunnel_ends: Arc::clone(&self.tunnel_ends),
-            via: settings.via(&self.mark),
+            via: Via::new(&self.mark),
             loop_token: has_parent.then(|| self.loop_token.clone()),
             upgrades: settings.egress.upgrades.clone().into(),
             body_idle_timeout: limits.body_idle_timeout,
@@ -248,7 +248,7 @@ pub fn build_prepared(
     let store = build_store(settings, &egress, &clock, disk);
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
     let watch = watch(settings, &store);
-    let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
+    let leaves = Leaves::open(ca, Arc::clone(&clock), LEAVES_MAX)?;
     let members = store.disk().map_or(0, Disk::members);
     let redis = client.map(|client| engine::start(settings, client, members, &clock));
     let redis = redis.transpose().map_err(SetupError::from)?;

@@ -212,7 +212,6 @@ impl Server {
         let ca = ca.is_some_and(|(authority, source)| components.leaves.take_up(source, authority));
         let former = components.listener_tls.swap(Arc::new(listener_tls.clone()));
         let listener_certificate = !listener_tls.is_as(&former);
-        components.leaves.resize(settings.leaves_max());
         let egress = components.egress.change(egress_config);
         components.egress.lanes().change(settings.pace());
         let mut contents = Vec::new();

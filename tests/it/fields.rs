@@ -116,22 +116,6 @@ fn c6_via_is_appended_both_ways() {
 }
 
 #[test]
-fn via_may_be_another_name_or_none() {
-    let origin = Origin::start();
-    for (setting, begins) in [("off", None), ("edge-7", Some("1.1 edge-7"))] {
-        let proxy = Proxy::with(|settings| settings.egress.via = setting.parse().expect("a name"));
-        proxy.get(&origin.url("/page"));
-        let received = origin.received("/page");
-        assert_eq!(received.field("via").is_some(), begins.is_some(), "{setting}");
-        assert!(
-            begins.is_none_or(|begins| received
-                .field("via")
-                .is_some_and(|via| via.starts_with(begins)))
-        );
-    }
-}
-
-#[test]
 fn the_spelling_of_field_names_is_kept() {
     let origin = Origin::start()
         .on("/page", ok_with("X-CamelCase: 1\r\nx-lower: 2\r\nETAG: \"x\"\r\n", "page"));

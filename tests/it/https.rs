@@ -672,7 +672,7 @@ fn h2_what_the_engine_drops_is_neither_judged_nor_sent() {
 #[test]
 fn h2_a_head_has_as_many_fields_as_one_of_http_1() {
     let origin = Origin::secure().robots("");
-    let proxy = Proxy::before(&[&origin], |settings| settings.limits.max_headers = 20);
+    let proxy = Proxy::before(&[&origin], |_| {});
     let client = proxy.h2(&origin.authority());
     let asked = |path: &str, count| {
         let fields = (1..count).map(|number| (format!("x-{}", number % 7), "1"));
@@ -680,8 +680,8 @@ fn h2_a_head_has_as_many_fields_as_one_of_http_1() {
             request.header(name, value)
         }))
     };
-    assert_eq!(client.answer(asked("/most", 20)).status, 200);
-    for count in [21, 100, 1000] {
+    assert_eq!(client.answer(asked("/most", 100)).status, 200);
+    for count in [101, 200, 1000] {
         let refused = client.answer(asked("/more", count));
         refused.assert_error(431, "http_request_error");
     }

@@ -2,7 +2,6 @@
 //! one without anybody's noticing.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
@@ -76,7 +75,6 @@ fn a_thousand_hosts_at_once_get_one_leaf_each_and_delay_nobody() {
     const HOSTS: usize = 1000;
     let origin = Origin::start();
     let proxy = Proxy::with(|settings| {
-        settings.https.leaf_cache = NonZeroUsize::new(HOSTS).unwrap();
         settings.limits.handshake_timeout = DEADLINE * 3;
     });
     proxy.get(&origin.url("/"));
@@ -104,17 +102,6 @@ fn a_thousand_hosts_at_once_get_one_leaf_each_and_delay_nobody() {
     assert_eq!(stats.entries, HOSTS);
     assert!(served > 10, "{served} requests beside it");
     assert!(slowest < took / 2, "{slowest:?} for one request, {took:?} for all handshakes");
-}
-
-#[test]
-fn the_leaves_that_are_kept_are_bounded() {
-    let proxy = Proxy::with(|settings| settings.https.leaf_cache = NonZeroUsize::new(16).unwrap());
-    crowd(&proxy, (0..100).map(loopback).collect());
-    let stats = proxy.leaves.stats();
-    assert_eq!((stats.entries, stats.minted, stats.evicted), (16, 100, 84));
-    // One that has gone is made again.
-    crowd(&proxy, (0..100).map(loopback).collect());
-    assert_eq!(proxy.leaves.stats().entries, 16);
 }
 
 /// Every file of the CA, with what is in it.

@@ -24,7 +24,7 @@ fn behind(parent: &Parent, origin: &Origin) -> Proxy {
     Proxy::before(&[origin], |settings| {
         settings.egress.parent = Some(parent.url().parse().expect("a parent"));
         settings.egress.connect_timeout = LIMIT;
-        settings.egress.max_idle = 0;
+        settings.egress.idle_timeout = Duration::ZERO;
     })
 }
 
@@ -56,7 +56,7 @@ fn a_connection_that_a_parent_has_closed_is_made_anew() {
         let (parent, origin) = (Parent::start(speaks), Origin::start());
         let proxy = behind(&parent, &origin);
         proxy.change(|settings| {
-            settings.egress.max_idle = 100;
+            settings.egress.idle_timeout = Duration::from_secs(30);
             settings.egress.connect_timeout = Duration::from_secs(5);
         });
         let mut client = proxy.client();

@@ -138,7 +138,7 @@ fn what_a_parent_answers_says_nothing_of_the_origin() {
 fn a_page_of_a_known_origin_gets_the_parents_failure() {
     let (parent, origin) = (Parent::start(Speaks::Http), Origin::with_robots(RULES));
     let proxy = behind(&parent, &[&origin], |settings| {
-        settings.egress.max_idle = 0;
+        settings.egress.idle_timeout = Duration::ZERO;
         settings.egress.connect_timeout = Duration::from_millis(300);
     });
     assert_eq!(proxy.get(&origin.url("/page")).status(), 200);
@@ -186,7 +186,8 @@ fn a_parent_that_is_down_is_not_asked_by_each_request() {
 #[test]
 fn a_parents_429_is_passed_on_and_is_no_word_of_the_origin() {
     let (parent, origin) = (Parent::start(Speaks::Http), Origin::with_robots(RULES));
-    let proxy = behind(&parent, &[&origin], |settings| settings.egress.max_idle = 0);
+    let proxy =
+        behind(&parent, &[&origin], |settings| settings.egress.idle_timeout = Duration::ZERO);
     assert_eq!(proxy.get(&origin.url("/page")).status(), 200);
     parent.does(Does::Answer(b"HTTP/1.1 429 No\r\nRetry-After: 7\r\n\r\n".to_vec()));
     let response = proxy.get(&origin.url("/page"));

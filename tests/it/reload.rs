@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use courtesy::config::{FetchAs, HttpsMode, Meaning, Mode, ProfileName};
 
-use crate::testkit::parties::{Client, Origin, Proxy, Script, answer, ok, tls, until};
+use crate::testkit::parties::{Origin, Proxy, Script, answer, ok, until};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 
@@ -223,19 +223,6 @@ fn settings_that_cannot_be_used_change_nothing_at_all() {
     assert_eq!(client.get("/private/").status(), 403);
     assert_eq!(proxy.leaves.authority().bundle(), before);
     proxy.https(&origin.authority());
-}
-
-#[test]
-fn leaves_that_there_is_no_room_for_any_more_go() {
-    let proxy = Proxy::start();
-    let trusted = proxy.trusted(&[]);
-    for host in ["127.0.0.1:443", "127.0.0.2:443", "127.0.0.3:443"] {
-        let tunnel = Client::connect(proxy.address()).tunnel(host);
-        tunnel.secured(trusted.clone(), tls::host(host)).expect("a handshake");
-    }
-    assert_eq!(proxy.leaves.stats().entries, 3);
-    proxy.change(|settings| settings.https.leaf_cache = NonZeroUsize::MIN);
-    assert_eq!((proxy.leaves.stats().entries, proxy.leaves.stats().evicted), (1, 2));
 }
 
 /// Many requests and many changes at once: each is answered by one set of settings or the other.

@@ -31,14 +31,14 @@ const THREADS_SLACK: usize = 4;
 fn settings(ports: [u16; 2], turn: usize) -> String {
     let [plain, secure] = ports;
     let level = if turn == 0 { "info" } else { "error" };
-    let max_idle = 100 + turn % 2;
     format!(
         "[robots]\nfetch_timeout = \"2s\"\ncache_size = \"1MiB\"\n\
          [outage]\nretry_min = \"1s\"\nretry_max = \"5s\"\n\
-         [egress]\nconnect_ports = [{plain}, {secure}]\nidle_timeout = \"3s\"\nmax_idle = {max_idle}\n\
-         [limits]\nheader_timeout = \"2s\"\nidle_timeout = \"5s\"\nhandshake_timeout = \"2s\"\n\
+         [egress]\nconnect_ports = [{plain}, {secure}]\nidle_timeout = \"{}s\"\n\
+         [limits]\nheader_timeout = \"2s\"\nidle_timeout = \"5s\"\n\
          [audit]\nrotate_size = \"32MiB\"\n\
-         [log]\nlevel = \"{level}\""
+         [log]\nlevel = \"{level}\"",
+        3 + turn % 2
     )
 }
 

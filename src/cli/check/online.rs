@@ -1,7 +1,6 @@
 //! Queries whose robots.txt is fetched through the proxy's own store, egress and settings, so that
 //! the result is the proxy's.
 
-use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -78,7 +77,7 @@ impl Online {
         profile: Option<ProfileName>,
         tell: impl FnOnce(Answer) -> T + Send + 'static,
     ) -> Result<Receiver<T>, String> {
-        let (origin, path) = split(url, self.settings.limits.strict_target)?;
+        let (origin, path) = split(url)?;
         agent.identification()?;
         let operator = self.operator(&origin);
         let question = Question {
@@ -118,19 +117,12 @@ impl Online {
 
 /// As in the proxy: a URL may have a scheme that the proxy does not serve, and the path is judged
 /// as it is sent.
-fn split(url: &[u8], strict_target: bool) -> Result<(Origin, Vec<u8>), String> {
+fn split(url: &[u8]) -> Result<(Origin, Vec<u8>), String> {
     let (origin, path) = split_url(url).map_err(|error| error.to_string())?;
     if origin.scheme() == Scheme::Ftp {
         return Err(UrlError::Scheme(origin.scheme().as_str().into()).to_string());
     }
-    let path = match percent_encoded(&path) {
-        Cow::Owned(_) if strict_target => {
-            return Err(
-                "the URL has bytes that must be percent-encoded (limits.strict_target)".into()
-            );
-        }
-        encoded => encoded.into_owned(),
-    };
+    let path = percent_encoded(&path).into_owned();
     if path.iter().all(u8::is_ascii_graphic) {
         Ok((origin, path))
     } else {

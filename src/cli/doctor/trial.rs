@@ -16,7 +16,7 @@ use crate::cli::ephemeral_proxy::EphemeralProxy;
 use crate::cli::exit::Failure;
 use crate::cli::health;
 use crate::cli::temporary_dir::{Purpose, TemporaryDir};
-use crate::config::{Agents, Deny, Egress, Engine, Pace, Robots, Settings, Via};
+use crate::config::{Agents, Deny, Egress, Engine, Pace, Robots, Settings};
 use crate::pace::PaceMode;
 use crate::proxy::HttpsMode;
 use crate::runtime::clock::{SystemClock, monotonic};
@@ -149,7 +149,6 @@ fn settings_for(settings: &Settings, site: &Site, root: PathBuf) -> Settings {
         egress: Egress {
             allow: vec![site.address(Scheme::Http).ip().into()],
             connect_ports: vec![site.address(Scheme::Https).port()],
-            via: Via::As(PROXY_NAME.into()),
             ..Egress::default()
         },
         ..settings.clone()
@@ -169,9 +168,6 @@ pub const DISALLOWED: &str = "/disallowed/";
 pub const PACED_AGENT: &str = "courtesy-doctor-paced";
 /// See [`PACED_AGENT`].
 pub const DELAY: Duration = Duration::from_millis(500);
-
-/// What the trial's proxy calls itself in Via, which tells its requests from those around it.
-pub const PROXY_NAME: &str = "courtesy-doctor";
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: u64 = 16 * 1024;
@@ -259,7 +255,7 @@ impl Site {
         let request = lines.next().unwrap_or_default();
         let at = monotonic();
         let is_via = |field: &String| {
-            field.to_ascii_lowercase().starts_with("via:") && field.contains(PROXY_NAME)
+            field.to_ascii_lowercase().starts_with("via:") && field.contains(" courtesy (")
         };
         // To the end of the head, whatever is in it: what is left unread resets the connection.
         let fields: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::clients::Limits;
 use crate::config::limits::ATTEMPTS_BESIDE_MAX;
 use crate::config::units::{self, bytes};
-use crate::config::values::{EngineUrl, Via};
+use crate::config::values::EngineUrl;
 use crate::egress::{
     self, AddressBlock, ParentAddress, ParentCredentials, ParentCredentialsError, ParentHttp,
     ParentResolve, ParentRule, Parents,
 };
 use crate::pace::Away;
-use crate::proxy::{self, Protocol};
+use crate::proxy::Protocol;
 use crate::types::origin::HostPattern;
 
 /// `[egress]`.
@@ -41,8 +41,6 @@ pub struct Egress {
     /// Concurrent requests to one origin.
     #[serde(with = "units::count")]
     pub max_per_origin: usize,
-    /// Idle connections to origins that each worker keeps.
-    pub max_idle: usize,
     /// Concurrent DNS lookups.
     #[serde(with = "units::count")]
     pub max_lookups: usize,
@@ -50,7 +48,6 @@ pub struct Egress {
     pub connect_ports: Vec<u16>,
     /// The protocols that a request may upgrade to (RFC 9110 §7.8).
     pub upgrades: Vec<Protocol>,
-    pub via: Via,
     /// The parent proxy for hosts that `parents` does not name; absent: connections are direct.
     pub parent: Option<ParentAddress>,
     /// Hosts with another parent, or none; the first that matches.
@@ -74,11 +71,9 @@ impl Default for Egress {
             response_timeout: Duration::from_mins(1),
             idle_timeout: Duration::from_secs(30),
             max_per_origin: 256,
-            max_idle: 1024,
             max_lookups: 256,
             connect_ports: vec![80, 443],
             upgrades: vec![Protocol::websocket()],
-            via: Via::As("courtesy".into()),
             parent: None,
             parents: Vec::new(),
             parent_credentials_file: None,
@@ -96,7 +91,6 @@ impl Egress {
             response_timeout: self.response_timeout,
             body_idle_timeout: limits.body_idle_timeout,
             idle_timeout: self.idle_timeout,
-            max_idle: self.max_idle,
             max_lookups: self.max_lookups,
             max_attempts_beside: ATTEMPTS_BESIDE_MAX,
             max_header_bytes: bytes(limits.max_header_bytes),
@@ -116,15 +110,6 @@ impl Egress {
         let mut parents = Parents::new(parent, rules, credentials.as_ref(), self.parent_resolve);
         parents.http = self.parent_http;
         Ok(parents)
-    }
-
-    /// The proxy's name in `Via`, with the mark by which this process finds itself.
-    pub fn via(&self, mark: &str) -> proxy::Via {
-        let pseudonym = match &self.via {
-            Via::Off => None,
-            Via::As(name) => Some(name.as_str()),
-        };
-        proxy::Via::new(pseudonym, mark)
     }
 }
 

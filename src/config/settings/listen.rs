@@ -1,7 +1,6 @@
 //! The addresses of the proxy and its admin listener.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -94,9 +93,6 @@ pub struct Https {
     pub ca_cert: Option<PathBuf>,
     /// Its key; both are set or neither.
     pub ca_key: Option<PathBuf>,
-    /// Leaf certificates in memory.
-    #[serde(with = "units::non_zero")]
-    pub leaf_cache: NonZeroUsize,
 }
 
 impl Default for Https {
@@ -107,7 +103,6 @@ impl Default for Https {
             mixed: MixedHosts::Refuse,
             ca_cert: None,
             ca_key: None,
-            leaf_cache: NonZeroUsize::MIN.saturating_add(1023),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
 
-use super::config::ConfigSnapshot;
+use super::config::{ConfigSnapshot, IDLE_MAX};
 use super::http1::Http1Connection;
 use super::http2::{Http2Connection, Http2Pool};
 use crate::clients::BodyMemory;
@@ -61,8 +61,8 @@ impl Pool {
     }
 
     /// Whether a connection can outlive its exchange here.
-    pub fn keeps(&self) -> bool {
-        self.keeps && self.current.load().config.max_idle > 0
+    pub const fn keeps(&self) -> bool {
+        self.keeps
     }
 
     /// The memory that requests may hold.
@@ -101,11 +101,10 @@ impl Pool {
         if !self.keeps {
             return false;
         }
-        let idle_max = self.current.load().config.max_idle;
-        if self.len() >= idle_max {
+        if self.len() >= IDLE_MAX {
             self.sweep();
         }
-        self.len() < idle_max
+        self.len() < IDLE_MAX
     }
 
     fn len(&self) -> usize {

@@ -30,7 +30,7 @@ const READ_BYTES: usize = 4096;
 pub struct Preread<'a> {
     /// The host of the CONNECT.
     pub host: &'a Host,
-    /// From the first byte of a ClientHello to its last (`limits.handshake_timeout`).
+    /// From the first byte of a ClientHello to its last.
     pub handshake_timeout: Duration,
 }
 

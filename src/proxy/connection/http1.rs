@@ -13,7 +13,6 @@ use super::client_io::ClientIo;
 use super::client_socket::ClientStream;
 use super::connection_state::{AfterUpgrade, ConnectionContext, wait_for_drain};
 use super::service::{Limits, Service, respond_to};
-use crate::egress::config::HYPER_HEADERS_MAX;
 use crate::proxy::rejection::Rejection;
 use crate::runtime::lock::Lock;
 
@@ -106,9 +105,6 @@ async fn after_upgrade<S: ClientStream + Send + 'static>(
 /// hyper's settings for one connection.
 fn hyper_builder(limits: Limits, preserves_case: bool) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    if limits.headers_max != HYPER_HEADERS_MAX {
-        builder.max_headers(limits.headers_max);
-    }
     builder
         .half_close(true)
         // The proxy's own date is valid whatever the clock says.

@@ -15,7 +15,7 @@ use super::connection_state::{ConnectionContext, wait_for_drain};
 use super::http1::{self, NextStep};
 use super::service::{Limits, Service};
 use crate::proxy::LINGER;
-use crate::proxy::framing::Framing;
+use crate::proxy::framing::{Framing, head};
 use crate::proxy::rejection::Rejection;
 use crate::proxy::response::raw_rejection;
 use crate::runtime::box_future;
@@ -70,8 +70,8 @@ fn new_client_io<S: ClientStream>(
     context: &ConnectionContext,
     service: &impl Service,
 ) -> Box<ClientIo<S>> {
-    let Limits { timeouts, head_max, headers_max, strict_target } = service.limits();
-    let framing = Framing::new(head_max, headers_max, strict_target);
+    let Limits { timeouts, head_max } = service.limits();
+    let framing = Framing::new(head_max, head::FIELDS_MAX);
     let heads = LargeHeads::new(context.client.key(), &service.memory(), head_max);
     Box::new(
         ClientIo::new(stream, Arc::clone(&context.state), timeouts, framing)

@@ -23,10 +23,6 @@ pub struct Limits {
     pub timeouts: Timeouts,
     /// Bytes of a request's head.
     pub head_max: usize,
-    /// Headers of a request.
-    pub headers_max: usize,
-    /// Whether a target is refused that has bytes no URL has unencoded.
-    pub strict_target: bool,
 }
 
 /// Responds to the requests of connections. A clone is another handle of the same service. Settings

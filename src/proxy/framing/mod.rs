@@ -14,7 +14,6 @@ use head::{Content, Encoded, Fields, RequestLine, TOKEN, is_of_class};
 pub struct Framing {
     bytes_max: usize,
     headers_max: usize,
-    strict_target: bool,
     state: State,
     /// The request line of the last request whose head has come.
     line: Option<RequestLine>,
@@ -56,19 +55,10 @@ pub enum Fault {
 }
 
 impl Framing {
-    /// For heads, and trailers, of at most so many bytes and fields. With `strict_target`, a target
-    /// that would have to be percent-encoded is refused.
-    pub fn new(bytes_max: usize, headers_max: usize, strict_target: bool) -> Self {
+    /// For heads, and trailers, of at most so many bytes and fields.
+    pub fn new(bytes_max: usize, headers_max: usize) -> Self {
         let state = State::Head(Search::default());
-        Self {
-            bytes_max,
-            headers_max,
-            strict_target,
-            state,
-            line: None,
-            in_title_case: true,
-            encoded: None,
-        }
+        Self { bytes_max, headers_max, state, line: None, in_title_case: true, encoded: None }
     }
 
     /// Checks `bytes`: all that were read after those that were passed or discarded.
@@ -121,7 +111,7 @@ impl Framing {
         }
         // The end of an invalid line is not waited for: a client that speaks TLS sends none.
         if !is_of_class(bytes[0], TOKEN) {
-            head::request_line(bytes, self.strict_target)?;
+            head::request_line(bytes)?;
         }
         let (search, end) = self.search(bytes, search)?;
         self.state = State::Head(search);
@@ -148,8 +138,7 @@ impl Framing {
                 if at > self.bytes_max {
                     return Err(head::target_too_long());
                 }
-                search.line =
-                    Some(head::request_line(without_cr(&bytes[..at]), self.strict_target)?);
+                search.line = Some(head::request_line(without_cr(&bytes[..at]))?);
             }
             match &bytes[at + 1..] {
                 [b'\n', ..] => return Ok((search, Some(at + 2))),
@@ -358,7 +347,7 @@ impl Trailers {
         self.line.clear();
         self.fields += 1;
         if self.fields > self.headers_max {
-            return Err("the trailers are more than limits.max_headers allows");
+            return Err("the trailers have too many fields");
         }
         Ok(At::Trailer)
     }

@@ -5,7 +5,7 @@ use super::*;
 /// The requests that are passed of `bytes` when they come in these pieces, and the status of the
 /// fault that ends them.
 fn passed(bytes: &str, pieces: &[usize]) -> (Vec<String>, Option<u16>) {
-    let mut framing = Framing::new(200, 4, false);
+    let mut framing = Framing::new(200, 4);
     let (mut buffer, mut all, mut is_new) = (Vec::new(), Vec::<String>::new(), true);
     let mut rest = bytes.as_bytes();
     for size in pieces.iter().copied().chain([usize::MAX]) {

@@ -306,7 +306,7 @@ impl ForeignProtocolLog {
 // have asked for nothing that could be denied, and have no record.
 
 /// The latest destinations that are remembered as logged. Each costs a client
-/// `limits.handshake_timeout`.
+/// ten seconds.
 const DESTINATIONS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Logs each destination once.

@@ -226,7 +226,6 @@ pub fn terms(authority: &Authority) -> ConfigSnapshot {
         idle_timeout: Duration::from_secs(5),
         max_lookups: 4,
         max_attempts_beside: 4,
-        max_idle: 100,
         max_header_bytes: 64 << 10,
         hosts: egress::HostRules::default(),
         under_run: false,

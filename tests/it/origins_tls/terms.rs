@@ -151,7 +151,7 @@ async fn the_bounds_follow() {
     let site = mirror(authority.good().config(HTTP1)).await;
     let way_out = WayOut::new(&authority);
     way_out.works(&site).await;
-    way_out.change(&authority, |terms| terms.config.max_idle = 0);
+    way_out.change(&authority, |terms| terms.config.idle_timeout = Duration::ZERO);
     way_out.works(&site).await;
     way_out.works(&site).await;
     assert_eq!(site.seen.connections(), 2, "the kept one, and then one that was not kept");

@@ -57,12 +57,7 @@ pub fn line(line: &str) -> String {
 /// Sends each payload whole and byte by byte, and judges what came of it.
 #[track_caller]
 pub fn check(cases: &[Case<'_>]) {
-    check_at(&proxy(), cases);
-}
-
-/// The same, at this proxy.
-#[track_caller]
-pub fn check_at(proxy: &Proxy, cases: &[Case<'_>]) {
+    let proxy = proxy();
     let mut faults = Vec::new();
     for (row, payload, expect) in cases {
         for by_byte in [false, true] {

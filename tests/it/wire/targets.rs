@@ -1,8 +1,7 @@
 //! RFC 9112 §3: what a request line may name, and what becomes of it.
 
 use super::case::Expect::{Forwarded, Inside, Own, Refused, Then, Tunnel};
-use super::case::{check, check_at, line};
-use crate::testkit::parties::Proxy;
+use super::case::{check, line};
 
 #[test]
 fn a1_a4_a_target_goes_on_as_it_was_written() {
@@ -118,29 +117,6 @@ fn a8_an_encoded_target_may_be_as_long_as_any_other() {
             .iter()
             .map(|(sent, status)| ("A8", sent.as_str(), Refused(*status)))
             .collect::<Vec<_>>(),
-    );
-}
-
-#[test]
-fn a7_with_strict_target_they_are_refused() {
-    let proxy = Proxy::with(|settings| {
-        settings.egress.connect_ports = (1..=u16::MAX).collect();
-        settings.limits.strict_target = true;
-    });
-    // The last has none of them. A refusal that cannot know the method has content also for HEAD.
-    let refused = RAW[..RAW.len() - 1].iter().filter(|(it, _)| !it.starts_with("HEAD "));
-    let sent: Vec<String> = refused.map(|(it, _)| line(it)).collect();
-    check_at(
-        &proxy,
-        &sent.iter().map(|sent| ("A7", sent.as_str(), Refused(400))).collect::<Vec<_>>(),
-    );
-    let passed = [
-        (line(RAW[RAW.len() - 1].0), Forwarded(RAW[RAW.len() - 1].1)),
-        (line("GET http://{o}/\"a\" HTTP/1.1"), Forwarded(&["GET /\"a\""])),
-    ];
-    check_at(
-        &proxy,
-        &passed.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>(),
     );
 }
 

@@ -71,7 +71,7 @@ fn l2_memory_is_bounded_and_no_origin_is_forgotten() {
     let cache = CACHE_BYTES_PER_ORIGIN * origins;
     let site = Site::start(robots);
     let settings = format!(
-        "[robots]\ncache_size = \"{cache}B\"\n[egress]\nmax_idle = {VISITORS}\n[store]\nmax_size = \"4GiB\""
+        "[robots]\ncache_size = \"{cache}B\"\n[egress]\nidle_timeout = \"1s\"\n[store]\nmax_size = \"4GiB\""
     );
     let place = Place::new(&settings);
     let serve = place.serve();

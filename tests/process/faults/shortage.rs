@@ -18,9 +18,6 @@ use crate::testkit::processes::until;
 
 const PUBLIC: &str = "8.8.8.8";
 
-/// Each request opens a connection of its own.
-const NONE_KEPT: &str = "[egress]\nmax_idle = 0";
-
 #[track_caller]
 fn assert_undecided(response: &Response, why: &str) {
     assert_eq!(response.status(), 403, "{}", response.text());
@@ -82,7 +79,7 @@ impl Drop for WithoutDescriptors {
 #[test]
 fn f24_a_missing_route_is_not_held_against_a_site() {
     inside(|| {
-        let proxy = Proxy::start(NONE_KEPT, Everywhere::start().ca());
+        let proxy = Proxy::start("", Everywhere::closing().ca());
         let kinds = ["", "unreachable", "prohibit", "blackhole", "throw"];
         for (number, kind) in kinds.iter().enumerate() {
             let host = format!("8.8.8.{number}");
@@ -115,7 +112,7 @@ fn f24_a_missing_route_is_not_held_against_a_site() {
 #[test]
 fn f24_without_a_port_of_its_own_it_says_nothing_of_a_site() {
     inside(|| {
-        let proxy = Proxy::start(NONE_KEPT, Everywhere::start().ca());
+        let proxy = Proxy::start("", Everywhere::closing().ca());
         fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40003")
             .expect("a setting of this world");
         let site: SocketAddr = (Ipv4Addr::new(8, 8, 8, 8), 80).into();
@@ -144,7 +141,7 @@ fn f24_without_a_port_of_its_own_it_says_nothing_of_a_site() {
 fn f24_without_descriptors_it_says_nothing_of_a_site_or_a_name() {
     inside(|| {
         Names::start();
-        let proxy = Proxy::start(NONE_KEPT, Everywhere::start().ca());
+        let proxy = Proxy::start("", Everywhere::closing().ca());
         let mut client = proxy.client();
         // Answered by the proxy itself: the client is let in by then.
         assert_eq!(ask(&mut client, "http://courtesy.internal/").status(), 200);

@@ -23,11 +23,7 @@ fn new_client_io(room: usize) -> (ClientIo<DuplexStream>, Arc<ConnectionState>, 
     let state = Arc::<ConnectionState>::default();
     let long = Duration::from_secs(60);
     let timeouts = Timeouts { idle: long, head: long, write: long };
-    (
-        ClientIo::new(stream, Arc::clone(&state), timeouts, Framing::new(8192, 100, false)),
-        state,
-        client,
-    )
+    (ClientIo::new(stream, Arc::clone(&state), timeouts, Framing::new(8192, 100)), state, client)
 }
 
 async fn all(mut client: DuplexStream) -> String {
@@ -188,12 +184,8 @@ where
 {
     let long = Duration::from_secs(60);
     let timeouts = Timeouts { idle: long, head: long, write: long };
-    let mut client_io = ClientIo::new(
-        stream,
-        Arc::<ConnectionState>::default(),
-        timeouts,
-        Framing::new(8192, 100, false),
-    );
+    let mut client_io =
+        ClientIo::new(stream, Arc::<ConnectionState>::default(), timeouts, Framing::new(8192, 100));
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     if has_left {
         client.shutdown().await.unwrap();

@@ -40,6 +40,8 @@ pub struct Everywhere {
 }
 
 struct Shared {
+    /// Whether each connection has one request.
+    closes: bool,
     contacts: Mutex<Vec<Contact>>,
     /// When pages were requested, by the first byte of each request.
     pages: Mutex<Vec<Instant>>,
@@ -50,8 +52,18 @@ struct Shared {
 
 impl Everywhere {
     pub fn start() -> Self {
+        Self::begin(false)
+    }
+
+    /// One that closes each connection after one answer.
+    pub fn closing() -> Self {
+        Self::begin(true)
+    }
+
+    fn begin(closes: bool) -> Self {
         let (ca, tls) = certified();
         let shared = Shared {
+            closes,
             contacts: Mutex::default(),
             pages: Mutex::default(),
             redirects: Mutex::default(),
@@ -172,10 +184,15 @@ impl Shared {
                 None => (200, String::new(), format!("{path} of {host}\n")),
             };
             let length = body.len();
-            let head =
-                format!("HTTP/1.1 {status} Said\r\n{fields}Content-Length: {length}\r\n\r\n");
+            let close = if self.closes { "Connection: close\r\n" } else { "" };
+            let head = format!(
+                "HTTP/1.1 {status} Said\r\n{fields}{close}Content-Length: {length}\r\n\r\n"
+            );
             stream.get_mut().write_all((head + &body).as_bytes())?;
             stream.get_mut().flush()?;
+            if self.closes {
+                return Ok(());
+            }
         }
     }
 }
