@@ -11,7 +11,8 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info};
 
-use super::connection::client_socket::SecuredClient;
+use super::connection::client_io::Timeouts;
+use super::connection::client_socket::{SecuredClient, set_write_timeout};
 use super::connection::connection_state::{ConnectionContext, wait_for_drain};
 use super::connection::{body, http2, serve};
 use super::destination::host_of;
@@ -37,10 +38,11 @@ pub async fn serve_client(
     current: CurrentProxy,
     rejection: Option<Rejection>,
 ) {
-    let (metrics, idle) = {
+    let (metrics, Timeouts { idle, write, .. }) = {
         let proxy = current.load();
-        (Arc::clone(&proxy.metrics), proxy.limits.timeouts.idle)
+        (Arc::clone(&proxy.metrics), proxy.limits.timeouts)
     };
+    set_write_timeout(&stream, write);
     metrics.connections.count_accepted(ListenerKind::Proxy);
     let first = tokio::select! {
         // What was sent before the shutdown is served.

@@ -235,14 +235,14 @@ pub type Stream = Rewind<ClientSocket>;
 pub type Secured = PlaintextStream<Box<TlsStream<Stream>>>;
 
 impl<S: ClientStream> ClientStream for Rewind<S> {
-    fn unsent_bytes(&self) -> Option<u32> {
-        self.get_ref().unsent_bytes()
+    fn is_timed_by_system(&self) -> bool {
+        self.get_ref().is_timed_by_system()
     }
 }
 
 impl ClientStream for Secured {
-    fn unsent_bytes(&self) -> Option<u32> {
-        self.get_ref().get_ref().0.unsent_bytes()
+    fn is_timed_by_system(&self) -> bool {
+        self.get_ref().get_ref().0.is_timed_by_system()
     }
 
     fn has_closing_message(&self) -> bool {

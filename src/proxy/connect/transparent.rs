@@ -20,6 +20,7 @@ use super::sniff::Protocol;
 use crate::audit::Reason;
 use crate::proxy::LINGER;
 use crate::proxy::connection::body::{self, ActiveRequest};
+use crate::proxy::connection::client_socket::set_write_timeout;
 use crate::proxy::connection::connection_state::ConnectionContext;
 use crate::proxy::connection::serve as serve_http;
 use crate::proxy::decision::decision_context::{OwnedRequestInfo, RequestInfo};
@@ -51,7 +52,11 @@ pub async fn serve(
     current: CurrentProxy,
     rejection: Option<Rejection>,
 ) {
-    let metrics = Arc::clone(&current.load().metrics);
+    let (metrics, write_timeout) = {
+        let proxy = current.load();
+        (Arc::clone(&proxy.metrics), proxy.limits.timeouts.write)
+    };
+    set_write_timeout(&stream, write_timeout);
     metrics.connections.count_accepted(redirect.listener_kind());
     let destination = match redirect.original_destination(&stream) {
         Ok(destination) => destination,

@@ -31,7 +31,7 @@ pub enum NextStep<S> {
 /// Serves the requests that are read from `client_io`, until it is idle or ends. With `rejection`,
 /// that is the response to each.
 pub async fn serve_requests<S, P>(
-    mut client_io: Box<ClientIo<S>>,
+    client_io: Box<ClientIo<S>>,
     context: &Arc<ConnectionContext>,
     service: &P,
     rejection: Option<Arc<Rejection>>,
@@ -50,8 +50,7 @@ where
         let context = Arc::clone(&responder_context);
         respond_to(request.into(), context, responder.clone(), rejection.clone())
     });
-    let preserves_case = client_io.choose_header_case();
-    let mut connection = hyper_builder(service.limits(), preserves_case)
+    let mut connection = hyper_builder(service.limits())
         .serve_connection(TokioIo::new(client_io), hyper_service)
         .with_upgrades();
     let result = tokio::select! {
@@ -103,13 +102,12 @@ async fn after_upgrade<S: ClientStream + Send + 'static>(
 }
 
 /// hyper's settings for one connection.
-fn hyper_builder(limits: Limits, preserves_case: bool) -> http1::Builder {
+fn hyper_builder(limits: Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .half_close(true)
         // The proxy's own date is valid whatever the clock says.
         .auto_date_header(false)
-        .preserve_header_case(preserves_case)
         // `ClientIo` has the timeouts: hyper's own would also count the time between requests.
         .header_read_timeout(None)
         .max_header_size(limits.head_max)

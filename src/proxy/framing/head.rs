@@ -23,30 +23,20 @@ pub enum Content {
     Chunked,
 }
 
-/// What hyper does not report of the field lines of a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fields {
-    pub content: Content,
-    /// Whether all names are in title case, as hyper writes them.
-    pub in_title_case: bool,
-}
-
-/// Reads the field lines after `line`, each without its line end.
+/// Reads the field lines after `line`, each without its line end: how the content is framed.
 pub fn fields<'a>(
     line: RequestLine,
     lines: impl Iterator<Item = &'a [u8]>,
     headers_max: usize,
-) -> Result<Fields, Rejection> {
-    let (mut length, mut codings, mut count, mut in_title_case) = (None, false, 0, true);
+) -> Result<Content, Rejection> {
+    let (mut length, mut codings, mut count) = (None, false, 0);
     for field_line in lines {
         count += 1;
         if count > headers_max {
             return Err(too_large());
         }
         let fault = |fault| Rejection::bad_request(field_fault(field_line, fault));
-        let Field { name, value, in_title_case: is_in_title_case } =
-            field(field_line).map_err(fault)?;
-        in_title_case &= is_in_title_case;
+        let Field { name, value } = field(field_line).map_err(fault)?;
         if name.eq_ignore_ascii_case(b"content-length") {
             // Equal ones could be folded into one (RFC 9110 §8.6), but a client that
             // sends two may mean them to be read differently.
@@ -62,8 +52,7 @@ pub fn fields<'a>(
             })?;
         }
     }
-    let content = content(line, length, codings)?;
-    Ok(Fields { content, in_title_case })
+    content(line, length, codings)
 }
 
 /// The content by its length and transfer coding (RFC 9112 §6.3).
@@ -190,13 +179,12 @@ fn is_token(bytes: &[u8]) -> bool {
 pub struct Field<'a> {
     pub name: &'a [u8],
     pub value: &'a [u8],
-    /// Whether the name has a capital at its beginning and behind each hyphen, and no other.
-    pub in_title_case: bool,
 }
 
 /// Reads a field line, or says the rule it breaks.
 pub fn field(line: &[u8]) -> Result<Field<'_>, &'static str> {
-    let (length, in_title_case) = name(line);
+    let is_token = |byte: &u8| is_of_class(*byte, TOKEN);
+    let length = line.iter().position(|byte| !is_token(byte)).unwrap_or(line.len());
     let (name, rest) = line.split_at(length);
     let Some(value) = rest.strip_prefix(b":").filter(|_| !name.is_empty()) else {
         return Err(name_fault(line));
@@ -205,20 +193,7 @@ pub fn field(line: &[u8]) -> Result<Field<'_>, &'static str> {
     if has_control(value) {
         return Err("has a control character in its value (RFC 9110 §5.5)");
     }
-    Ok(Field { name, value, in_title_case })
-}
-
-/// The length of the token that `line` begins with, and whether it is in title case.
-fn name(line: &[u8]) -> (usize, bool) {
-    let (mut in_title_case, mut misplaced) = (true, SMALL);
-    for (at, byte) in line.iter().enumerate() {
-        if !is_of_class(*byte, TOKEN) {
-            return (at, in_title_case);
-        }
-        in_title_case &= !is_of_class(*byte, misplaced);
-        misplaced = if *byte == b'-' { SMALL } else { CAPITAL };
-    }
-    (line.len(), in_title_case)
+    Ok(Field { name, value })
 }
 
 /// Why a line does not begin with a field name and a colon.
@@ -410,14 +385,10 @@ fn quoted(line: &[u8]) -> String {
 
 /// In a token (RFC 9110 §5.6.2).
 pub const TOKEN: u8 = 1;
-/// A capital letter.
-pub const CAPITAL: u8 = 1 << 1;
-/// A small letter.
-pub const SMALL: u8 = 1 << 2;
 /// In the host of most URLs: letters, digits and few signs.
-pub const HOST: u8 = 1 << 3;
+pub const HOST: u8 = 1 << 1;
 /// In the path and query of most URLs.
-pub const PATH: u8 = 1 << 4;
+pub const PATH: u8 = 1 << 2;
 
 /// Whether `byte` is one of `class`.
 pub const fn is_of_class(byte: u8, class: u8) -> bool {
@@ -430,8 +401,7 @@ const CLASSES: [u8; 256] = {
     while at < 128 {
         let byte = at as u8;
         table[at] = match byte {
-            b'A'..=b'Z' => TOKEN | CAPITAL | HOST | PATH,
-            b'a'..=b'z' => TOKEN | SMALL | HOST | PATH,
+            b'A'..=b'Z' | b'a'..=b'z' => TOKEN | HOST | PATH,
             b'0'..=b'9' | b'-' | b'.' => TOKEN | HOST | PATH,
             b'_' | b'%' | b'&' => TOKEN | PATH,
             b'!' | b'#' | b'$' | b'\'' | b'*' | b'+' | b'^' | b'`' | b'|' | b'~' => TOKEN,
@@ -567,22 +537,6 @@ mod tests {
     }
 
     #[test]
-    fn title_case_is_what_the_engine_writes_by_itself() {
-        for (field, expected) in [
-            ("User-Agent", true),
-            ("Te", true),
-            ("X-1a-_b--C", true),
-            ("user-agent", false),
-            ("User-agent", false),
-            ("DNT", false),
-            ("ETag", false),
-            ("X-1A", false),
-        ] {
-            assert_eq!(name(field.as_bytes()), (field.len(), expected), "{field}");
-        }
-    }
-
-    #[test]
     fn only_path_and_query_are_encoded() {
         for (given, expected) in [
             (&b"http://a/\xe9"[..], &b"http://a/%E9"[..]),
@@ -618,18 +572,10 @@ mod tests {
 
     #[test]
     fn each_class_has_its_bytes_and_no_other() {
-        for (class, signs) in [
-            (TOKEN, "!#$%&'*+-.^_`|~"),
-            (CAPITAL, ""),
-            (SMALL, ""),
-            (HOST, "-."),
-            (PATH, "-._/?&=%"),
-        ] {
+        for (class, signs) in [(TOKEN, "!#$%&'*+-.^_`|~"), (HOST, "-."), (PATH, "-._/?&=%")] {
             for byte in 0..=u8::MAX {
                 let expected = match byte {
-                    b'A'..=b'Z' => class != SMALL,
-                    b'a'..=b'z' => class != CAPITAL,
-                    b'0'..=b'9' => ![CAPITAL, SMALL].contains(&class),
+                    b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => true,
                     sign => signs.as_bytes().contains(&sign),
                 };
                 assert_eq!(is_of_class(byte, class), expected, "{:?} as {class}", byte as char);

@@ -7,7 +7,7 @@ pub mod head;
 mod tests;
 
 use super::rejection::Rejection;
-use head::{Content, Encoded, Fields, RequestLine, TOKEN, is_of_class};
+use head::{Content, Encoded, RequestLine, TOKEN, is_of_class};
 
 /// Splits the bytes of one client into requests.
 #[derive(Debug)]
@@ -17,7 +17,6 @@ pub struct Framing {
     state: State,
     /// The request line of the last request whose head has come.
     line: Option<RequestLine>,
-    in_title_case: bool,
     /// The head that hyper gets in place of the one that was passed last.
     encoded: Option<Encoded>,
 }
@@ -58,7 +57,7 @@ impl Framing {
     /// For heads, and trailers, of at most so many bytes and fields.
     pub fn new(bytes_max: usize, headers_max: usize) -> Self {
         let state = State::Head(Search::default());
-        Self { bytes_max, headers_max, state, line: None, in_title_case: true, encoded: None }
+        Self { bytes_max, headers_max, state, line: None, encoded: None }
     }
 
     /// Checks `bytes`: all that were read after those that were passed or discarded.
@@ -90,11 +89,6 @@ impl Framing {
     /// The request line of the last request passed.
     pub const fn line(&self) -> Option<RequestLine> {
         self.line
-    }
-
-    /// Whether all names of the last head passed are in title case.
-    pub const fn in_title_case(&self) -> bool {
-        self.in_title_case
     }
 
     /// The head that hyper gets in place of the bytes that were just passed, if they are a
@@ -161,7 +155,7 @@ impl Framing {
         });
         let length = lines.next().map_or(0, <[u8]>::len);
         let lines = lines.take_while(|line| !line.is_empty());
-        let Fields { content, in_title_case } = head::fields(line, lines, self.headers_max)?;
+        let content = head::fields(line, lines, self.headers_max)?;
         // A higher minor version is treated as the highest known one (RFC 9110 §6.2).
         head[length - 1] = line.minor.min(b'1');
         if line.is_unencoded {
@@ -172,7 +166,7 @@ impl Framing {
             }
             self.encoded = Some(encoded);
         }
-        (self.line, self.in_title_case) = (Some(line), in_title_case);
+        self.line = Some(line);
         self.state = match content {
             Content::Length(length) => State::Length(length),
             Content::Chunked => State::Chunked(Chunks::new(self.bytes_max, self.headers_max)),

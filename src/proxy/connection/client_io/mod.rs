@@ -18,7 +18,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::client_socket::{ClientStream, WriteStall};
+use super::client_socket::ClientStream;
 use super::connection_state::{CONTINUE, ConnectionState, RequestPhase, TargetForm};
 use crate::clients::{BodyMemory, MemoryPermit, RejectReason};
 use crate::proxy::framing::head::{self, Encoded};
@@ -58,11 +58,8 @@ pub struct ClientIo<S> {
     /// The client has ended its side, and all that it sent before has been read.
     has_client_ended: bool,
     phase: ReadPhase,
-    /// No request has been read, or none for this `http1::Connection`: hyper sees the end of the
-    /// input, and `connection::serve` goes on without it.
+    /// No request has been read: hyper sees the end of the input, and `connection::serve` goes on without it.
     is_without_hyper: bool,
-    /// hyper preserves the case of header names; if not, it writes them in title case.
-    preserves_case: bool,
     /// The proxy's side has been closed.
     is_shut: bool,
     /// hyper has written all that it had: its next bytes begin a message.
@@ -70,7 +67,7 @@ pub struct ClientIo<S> {
     /// The number of requests when the current phase began.
     requests: usize,
     reading: LazyTimer,
-    writing: WriteStall,
+    writing: LazyTimer,
     heads: Option<LargeHeads>,
     /// The timer of the next probe of a client that has ended its side, and its duration.
     probe: Option<(Pin<Box<Sleep>>, Duration)>,
@@ -106,12 +103,11 @@ impl<S: ClientStream> ClientIo<S> {
             has_client_ended: false,
             phase: ReadPhase::Between,
             is_without_hyper: true,
-            preserves_case: false,
             is_shut: false,
             between_messages: true,
             requests: 0,
             reading: LazyTimer::new(),
-            writing: WriteStall::new(),
+            writing: LazyTimer::new(),
             heads: None,
             probe: None,
         }
@@ -244,9 +240,6 @@ impl<S: ClientStream> AsyncRead for ClientIo<S> {
             return self.poll_read_released(cx, buf);
         }
         ready!(self.poll_checked(cx, buf))?;
-        if self.needs_other_header_case() {
-            return self.poll_hyper_change();
-        }
         self.pass_to_hyper(buf);
         Poll::Ready(Ok(()))
     }
@@ -503,8 +496,8 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(())
     }
 
-    /// Passes on the result of a write. A pending one fails when the client has read nothing for
-    /// the write timeout.
+    /// Passes on the result of a write. A pending one fails when it has waited for the write timeout,
+    /// where the system does not end the connection of a client that reads nothing.
     fn watch_write<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -514,8 +507,11 @@ impl<S: ClientStream> ClientIo<S> {
             self.writing.clear();
             return poll;
         }
+        if self.stream.is_timed_by_system() {
+            return Poll::Pending;
+        }
         let limit = self.timeouts.write;
-        ready!(self.writing.poll(&self.stream, limit, cx));
+        ready!(self.writing.poll(limit, cx));
         let reason = format!("the client has read nothing for {limit:?}");
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }
@@ -525,9 +521,6 @@ impl<S: ClientStream> ClientIo<S> {
 // state takes ten kilobytes, and is there only while it has something to do. It is released when
 // no request comes for a moment, by an end of input that is not the connection's, and made again
 // for the next request.
-//
-// hyper is also replaced, between two messages, when a request has header names in another
-// case than hyper writes by itself: keeping the case costs a map of names for each request.
 
 impl<S: ClientStream> ClientIo<S> {
     /// Waits, without hyper, for the next request. False: the input has ended.
@@ -548,24 +541,6 @@ impl<S: ClientStream> ClientIo<S> {
     /// Whether hyper has been released until the next request.
     pub const fn is_without_hyper(&self) -> bool {
         self.is_without_hyper
-    }
-
-    /// Whether the `http1::Connection` for the request that has been read preserves the case of
-    /// header names. A client that needs it once is likely to need it again.
-    pub const fn choose_header_case(&mut self) -> bool {
-        self.preserves_case |= !self.framing.in_title_case();
-        self.preserves_case
-    }
-
-    /// Whether hyper would lose the case of names in the request that has been read.
-    const fn needs_other_header_case(&self) -> bool {
-        self.checked > 0 && !self.preserves_case && !self.framing.in_title_case()
-    }
-
-    /// Releases hyper, for another, once it has written all of the response before.
-    fn poll_hyper_change(&mut self) -> Poll<io::Result<()>> {
-        self.is_without_hyper = self.between_messages && self.state.is_idle();
-        if self.is_without_hyper { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     /// Waits a while for a request, then releases hyper; the rest of the idle timeout is

@@ -10,12 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
 use super::*;
 use crate::proxy::{HTTP1_STATE_IDLE, HTTP1_STATE_IDLE_MAX};
 
-/// A stream whose backlog is unknown.
-impl ClientStream for DuplexStream {
-    fn unsent_bytes(&self) -> Option<u32> {
-        None
-    }
-}
+impl ClientStream for DuplexStream {}
 
 /// A connection that accepts `room` bytes before the client has to read.
 fn new_client_io(room: usize) -> (ClientIo<DuplexStream>, Arc<ConnectionState>, DuplexStream) {
@@ -123,46 +118,8 @@ async fn an_idle_hyper_ends_without_closing_the_connection() {
     assert!(!client_io.wait_for_request().await.unwrap(), "nothing comes any more");
 }
 
-/// The response before is written first, although its client is slow to read it.
-#[tokio::test]
-async fn a_request_whose_names_hyper_would_change_gets_another_hyper() {
-    let (mut client_io, _, mut client) = new_client_io(64);
-    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    assert!(client_io.wait_for_request().await.unwrap() && !client_io.choose_header_case());
-    let service = service_fn(|_: Request<Incoming>| async {
-        Ok::<_, Infallible>(
-            Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())),
-        )
-    });
-    let mut serving = hyper::server::conn::http1::Builder::new()
-        .auto_date_header(false)
-        .serve_connection(TokioIo::new(client_io), service);
-    let served = tokio::spawn(async move {
-        (&mut serving).await.unwrap();
-        serving.into_parts().io.into_inner()
-    });
-    settle().await;
-    client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
-    settle().await;
-    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 200\r\n\r\n{}", "A".repeat(200));
-    let mut whole = vec![0; answer.len()];
-    let read = tokio::time::timeout(Duration::from_secs(20), client.read_exact(&mut whole)).await;
-    assert!(matches!(read, Ok(Ok(_))) && whole == answer.as_bytes(), "{}", whole.escape_ascii());
-    let mut client_io =
-        tokio::time::timeout(Duration::from_secs(20), served).await.expect("it ends").unwrap();
-    assert!(
-        client_io.is_without_hyper()
-            && client_io.wait_for_request().await.unwrap()
-            && client_io.choose_header_case()
-    );
-}
-
 /// A stream that writes a message before it is closed.
 impl ClientStream for BufStream<DuplexStream> {
-    fn unsent_bytes(&self) -> Option<u32> {
-        None
-    }
-
     fn has_closing_message(&self) -> bool {
         true
     }
