@@ -183,8 +183,7 @@ impl Error {
     /// The origin has its full number of exchanges, and none ended within `limit`.
     pub fn no_exchange(origin: &Origin, none: NoExchange, limit: Duration) -> Self {
         let detail = format!(
-            "{} exchanges with {origin} are under way and none ended within {limit:?} \
-             (egress.max_per_origin)",
+            "{} exchanges with {origin} are under way and none ended within {limit:?}",
             none.max
         );
         Self::new(Failure::ConnectionLimit, detail)

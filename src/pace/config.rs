@@ -53,8 +53,7 @@ pub struct Config {
     pub mode: PaceMode,
     /// Of each lane without settings of its own.
     pub lane: lane::Config,
-    /// Exchanges under way with one origin, whether they are paced or not
-    /// (`egress.max_per_origin`).
+    /// Exchanges under way with one origin, whether they are paced or not.
     pub max_exchanges: usize,
     pub max_wait: Duration,
     pub max_waiting: usize,

@@ -1,5 +1,4 @@
-//! The limit on exchanges with one origin (`egress.max_per_origin`), over all workers, and its fair
-//! use: a client that waits gets one in turn with the other clients, however many requests each has
+//! The limit on exchanges with one origin, paced or not, over all workers, and its fair use: a client that waits gets one in turn with the other clients, however many requests each has
 //! waiting, and no client can have all of them.
 
 use tokio::sync::oneshot;

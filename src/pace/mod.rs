@@ -7,7 +7,7 @@
 //! | start | the writing of a request's head to its connection; the next start is a delay later |
 //! | delay | the least time between two starts: of the lane (`pace.delay`), or of a group of the robots.txt (Crawl-delay) |
 //! | concurrency | the paced requests that may be under way at an origin (`pace.concurrency`) |
-//! | exchange | a request with its response; an origin has at most `egress.max_per_origin`, paced or not |
+//! | exchange | a request with its response; an origin has at most 256, paced or not |
 //! | visit | a document that a browser shows and what it loads for it, which is one start at each origin |
 //! | hold | a time without starts, because the origin asks for that (Retry-After) or fails |
 //! | slot | the time for one start that a turn has reserved at the engine, where several proxies share a lane |

@@ -178,7 +178,7 @@ impl Turn {
         &self.0.origin
     }
 
-    /// Whether the request has one of the origin's exchanges (`egress.max_per_origin`).
+    /// Whether the request has one of the origin's exchanges.
     pub fn has_exchange(&self) -> bool {
         self.0.guard.has_exchange
     }

@@ -34,7 +34,7 @@ fn l8_slow_readers_hold_up_the_origin_and_not_the_proxy() {
     raise_descriptors();
     let site = Site::plain();
     let place = Place::new(&format!(
-        "[pace]\nmode = \"off\"\n[clients]\nmax_requests_per_client = {0}\n[egress]\nmax_per_origin = {0}\n\
+        "[pace]\nmode = \"off\"\n[clients]\nmax_requests_per_client = {0}\n\
          [limits]\nbody_idle_timeout = \"{1}s\"",
         2 * count + 100,
         PATIENCE.as_secs()

@@ -321,7 +321,7 @@ fn requests(page: &mut Exposition, parts: &MonitoredParts) {
     ];
     let help = "Time from request to response header, in total and by phase";
     page.latencies("courtesy_request_duration", help, "phase", phases);
-    let help = "Requests waiting for their origin's limit (egress.max_per_origin)";
+    let help = "Requests waiting for one of their origin's 256 exchanges";
     page.gauge("courtesy_queue_depth", help, pace.exchanges_waiting as u64);
     let help = "Requests that timed out waiting for their origin's limit";
     page.counter("courtesy_queue_rejected", help, pace.exchanges_rejected);

@@ -38,12 +38,13 @@ pub struct Egress {
     /// How long an unused connection to an origin is kept.
     #[serde(with = "units::duration")]
     pub idle_timeout: Duration,
-    /// Concurrent requests to one origin.
-    #[serde(with = "units::count")]
-    pub max_per_origin: usize,
     /// Concurrent DNS lookups.
     #[serde(with = "units::count")]
     pub max_lookups: usize,
+    /// Requests under way to one origin, paced or not: what `pace.concurrency` bounds where requests are
+    /// paced, is bounded by this where they are not. No setting; tests lower it.
+    #[serde(skip)]
+    pub max_per_origin: usize,
     /// The ports of CONNECT.
     pub connect_ports: Vec<u16>,
     /// The protocols that a request may upgrade to (RFC 9110 §7.8).
@@ -70,8 +71,8 @@ impl Default for Egress {
             connect_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_mins(1),
             idle_timeout: Duration::from_secs(30),
-            max_per_origin: 256,
             max_lookups: 256,
+            max_per_origin: 256,
             connect_ports: vec![80, 443],
             upgrades: vec![Protocol::websocket()],
             parent: None,

@@ -1,18 +1,12 @@
 //! CONNECT of SOCKS5 to a parent (RFC 1928), with name and password by RFC 1929.
 
-use std::io;
-
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_socks::tcp::Socks5Stream;
+use tokio_socks::{Error, TargetAddr};
 
 use super::address::{ParentCredentials, ParentTarget};
 use crate::egress::error::{Fault, TunnelFailure};
 use crate::types::origin::Host;
-
-const VERSION: u8 = 5;
-const PASSWORD_VERSION: u8 = 1;
-const NO_AUTHENTICATION: u8 = 0;
-const PASSWORD: u8 = 2;
-const NOT_SOCKS5: &str = "its answer is not SOCKS5";
 
 /// Has the parent connect to `target`.
 ///
@@ -21,122 +15,56 @@ const NOT_SOCKS5: &str = "its answer is not SOCKS5";
 /// What was answered instead of a success.
 pub async fn open(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
-    target: ParentTarget<'_>,
+    ParentTarget { host, port }: ParentTarget<'_>,
     credentials: Option<&ParentCredentials>,
 ) -> Result<(), TunnelFailure> {
-    let request = request(target).map_err(|reason| TunnelFailure::new(Fault::Target, reason))?;
-    let refused = negotiate(stream, &request, credentials).await;
-    match refused {
-        Ok(None) => Ok(()),
-        Ok(Some(refused)) => Err(refused),
-        Err(error) => Err(TunnelFailure::unknown(format!("its answer broke off: {error}"))),
-    }
-}
-
-/// The messages of both sides. `Some`: what was refused.
-async fn negotiate(
-    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
-    request: &[u8],
-    credentials: Option<&ParentCredentials>,
-) -> io::Result<Option<TunnelFailure>> {
-    let offered: &[u8] = match credentials {
-        None => &[VERSION, 1, NO_AUTHENTICATION],
-        Some(_) => &[VERSION, 2, NO_AUTHENTICATION, PASSWORD],
+    let target = match host {
+        Host::V4(v4) => TargetAddr::Ip((*v4, port).into()),
+        Host::V6(v6) => TargetAddr::Ip((*v6, port).into()),
+        // RFC 1928 §5: the length is one byte.
+        Host::Name(name) if name.len() > u8::MAX.into() => {
+            return Err(TunnelFailure::new(Fault::Target, "the name is too long for SOCKS"));
+        }
+        Host::Name(name) => TargetAddr::Domain((&**name).into(), port),
     };
-    send(stream, offered).await?;
-    match (read(stream).await?, credentials) {
-        ([VERSION, NO_AUTHENTICATION], _) => {}
-        ([VERSION, PASSWORD], Some(credentials)) => {
-            send(stream, &authentication(credentials)).await?;
-            let [_version, status] = read(stream).await?;
-            if status != 0 {
-                return Ok(refused(Fault::Credentials, "it refuses the name and password"));
-            }
+    let opened = match credentials {
+        None => Socks5Stream::connect_with_socket(stream, target).await,
+        Some(ParentCredentials { name, password }) => {
+            Socks5Stream::connect_with_password_and_socket(stream, target, name, password).await
         }
-        ([VERSION, _], _) => {
-            return Ok(refused(Fault::Credentials, "it requires another authentication"));
-        }
-        ([_, _], _) => return Ok(refused(Fault::Parent, NOT_SOCKS5)),
-    }
-    send(stream, request).await?;
-    let [version, code, _reserved, address_type] = read(stream).await?;
-    if version != VERSION {
-        return Ok(refused(Fault::Parent, NOT_SOCKS5));
-    }
-    if code != 0 {
-        return Ok(refused(Fault::Target, format!("it {} ({code})", meaning(code))));
-    }
-    // The address from which it connects, which says nothing here.
-    let length = match address_type {
-        1 => 4,
-        4 => 16,
-        3 => usize::from(stream.read_u8().await?),
-        _ => return Ok(refused(Fault::Parent, NOT_SOCKS5)),
     };
-    stream.read_exact(&mut vec![0; length + 2]).await?;
-    Ok(None)
+    opened.map(drop).map_err(|error| TunnelFailure::new(fault(&error), reason(&error)))
 }
 
-fn refused(fault: Fault, reason: impl Into<String>) -> Option<TunnelFailure> {
-    Some(TunnelFailure::new(fault, reason))
-}
-
-/// The CONNECT (RFC 1928 §4).
-fn request(ParentTarget { host, port }: ParentTarget<'_>) -> Result<Vec<u8>, String> {
-    let mut request = vec![VERSION, 1, 0];
-    match host {
-        Host::V4(v4) => request.extend([&[1], &v4.to_bits().to_be_bytes()[..]].concat()),
-        Host::V6(v6) => request.extend([&[4], &v6.to_bits().to_be_bytes()[..]].concat()),
-        Host::Name(name) => {
-            let length = u8::try_from(name.len()).map_err(|_| "the name is too long for SOCKS")?;
-            request.extend([&[3, length], name.as_bytes()].concat());
+/// What is at fault when it is not connected to the target.
+const fn fault(error: &Error) -> Fault {
+    match error {
+        Error::Io(_) => Fault::Unknown,
+        Error::NoAcceptableAuthMethods
+        | Error::AuthorizationRequired
+        | Error::PasswordAuthFailure(_)
+        | Error::InvalidAuthValues(_) => Fault::Credentials,
+        Error::InvalidResponseVersion | Error::InvalidReservedByte | Error::UnknownAddressType => {
+            Fault::Parent
         }
-    }
-    request.extend(port.to_be_bytes());
-    Ok(request)
-}
-
-/// Name and password (RFC 1929 §2).
-fn authentication(ParentCredentials { name, password }: &ParentCredentials) -> Vec<u8> {
-    let mut message = vec![PASSWORD_VERSION];
-    for part in [name, password] {
-        // No longer than 255 bytes: they were read so.
-        message.push(u8::try_from(part.len()).unwrap_or(u8::MAX));
-        message.extend(part.as_bytes());
-    }
-    message
-}
-
-/// RFC 1928 §6.
-const fn meaning(code: u8) -> &'static str {
-    match code {
-        2 => "does not allow the connection",
-        3 => "cannot reach the network",
-        4 => "cannot reach the host",
-        5 => "was refused the connection",
-        6 => "found the packets' time to live exceeded",
-        7 => "does not support CONNECT",
-        8 => "does not support the type of the address",
-        _ => "failed",
+        _ => Fault::Target,
     }
 }
 
-async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
-    stream.write_all(bytes).await?;
-    stream.flush().await
-}
-
-async fn read<const N: usize>(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    stream.read_exact(&mut bytes).await?;
-    Ok(bytes)
+fn reason(error: &Error) -> String {
+    match fault(error) {
+        Fault::Unknown => format!("its answer broke off: {error}"),
+        Fault::Parent => format!("its answer is not SOCKS5: {error}"),
+        Fault::Credentials => format!("it requires another name and password: {error}"),
+        _ => format!("it does not connect: {error}"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SUCCESS: [u8; 10] = [VERSION, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    const SUCCESS: [u8; 10] = [5, 0, 0, 1, 0, 0, 0, 0, 0, 0];
 
     async fn opened(answer: &[u8], credentials: Option<&str>) -> Result<Vec<u8>, TunnelFailure> {
         let mut stream = tokio::io::join(answer, Vec::new());
