@@ -423,7 +423,7 @@ mod tests {
         let mut lines = head.split("\r\n").map(str::as_bytes);
         let read = request_line(lines.next().unwrap_or_default())
             .and_then(|line| fields(line, lines.take_while(|line| !line.is_empty()), 100));
-        read.map(|fields| fields.content).map_err(|rejection| rejection.detail().to_owned())
+        read.map_err(|rejection| rejection.detail().to_owned())
     }
 
     #[test]
