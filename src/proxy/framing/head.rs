@@ -434,7 +434,7 @@ mod tests {
             ("GET  http://a/ HTTP/1.1\r\n\r\n", "one blank between each"),
             ("G@T http://a/ HTTP/1.1\r\n\r\n", "does not begin with a method"),
             ("GET http://a/ HTTP/2.0\r\n\r\n", "does not end in HTTP/1.1"),
-            ("GET http://a/\u{e9} HTTP/1.1\r\n\r\n", "has no valid target"),
+            ("GET http://a\u{e9}/ HTTP/1.1\r\n\r\n", "has no valid target"),
             ("GET http://a/#b HTTP/1.1\r\n\r\n", "has a fragment"),
             ("GET http://a/ HTTP/1.1\r\nHost : a\r\n\r\n", "blank before the colon"),
             ("GET http://a/ HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "folded"),
