@@ -6,17 +6,15 @@ use std::time::Duration;
 
 use courtesy::policy::profile::Profile;
 use courtesy::runtime::clock::monotonic;
-use courtesy::types::ClientKey;
 use courtesy::types::origin::{Origin, Scheme};
-use courtesy::watch::{Offer, Samples};
+use courtesy::watch::{Candidate, Samples};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 const PATH: &str = "/products/list?category=12&page=3";
 
 fn note(samples: &Samples, origin: &Origin, profile: &Arc<Profile>) {
-    let offer =
-        Offer { origin, path: PATH, token: Some("ExampleBot"), profile, is_redacted: false };
-    samples.note(offer, || ClientKey::of([127, 0, 0, 1].into()));
+    let token = Some("ExampleBot");
+    samples.note(Candidate { origin, path: PATH, token, profile, is_redacted: false });
 }
 
 fn origins(count: usize) -> Vec<Origin> {

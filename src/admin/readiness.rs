@@ -140,7 +140,10 @@ fn engine(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
             "another live proxy has the name {name}, too: give each its own engine.name, or leave it out"
         ))
     } else if seen.has_other_settings() {
-        Some("most proxies of the engine have other settings (robots, origins, outage, pace, exemptions)".into())
+        Some(
+            "most proxies of the engine have other settings (robots, origins, pace, exemptions)"
+                .into(),
+        )
     } else {
         None
     };

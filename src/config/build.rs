@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::rules::{AgentRule, Exemption, OriginRule};
-use super::settings::{Settings, apply_knobs, fill_knobs};
+use super::settings::{Settings, apply_knobs};
 use super::units::bytes;
 use super::values::NodeName;
 use crate::clients::{self, UsersError};
@@ -163,23 +163,16 @@ fn as_policy(exemption: &Exemption) -> exemption::Exemption {
 }
 
 impl Settings {
-    /// The profile in effect: the named one, with the knobs and the outage that are set.
+    /// The profile in effect: the named one, with what is set of its knobs.
     pub fn profile(&self, name: ProfileName) -> Profile {
-        self.changed(name.row())
-    }
-
-    /// `row` with the knobs and the outage that are set.
-    pub(super) fn changed(&self, row: Profile) -> Profile {
-        let mut profile = row;
-        apply_knobs(&self.robots, &self.outage, &mut profile);
+        let mut profile = name.row();
+        apply_knobs(&self.robots, &mut profile);
         profile
     }
 
     /// These settings with all derived values filled in.
     pub(super) fn filled(&self) -> Self {
-        let profile = self.profile(self.robots.profile);
         let mut filled = self.clone();
-        fill_knobs(&mut filled.robots, &mut filled.outage, &profile);
         filled.audit.dir = Some(self.audit_dir());
         filled.audit.node = Some(self.node());
         filled
@@ -195,16 +188,5 @@ mod profile_tests {
         let mut settings = Settings::default();
         settings.robots.max_size = 1 << 20;
         assert_eq!(settings.profile(ProfileName::Rfc9309).dialect.size_limit, 1 << 20);
-    }
-
-    #[test]
-    fn every_profile_has_a_name_here_and_every_name_a_profile() {
-        let named: Vec<_> = Profile::ALL.iter().map(|profile| profile.name).collect();
-        assert_eq!(ProfileName::WORDS, named);
-        for name in ProfileName::WORDS {
-            let settings = Settings::default();
-            let profile = settings.profile(name.parse().unwrap());
-            assert_eq!(Profile::named(name), Some(profile), "the defaults change no profile");
-        }
     }
 }

@@ -165,10 +165,6 @@ pub fn typed(example: &Json, text: &str, place: &String) -> Result<Value, String
             "false" => ValueKind::Boolean(false),
             _ => return Err(format!("expected true or false, found \"{text}\"")),
         },
-        Json::Number(number) if number.is_f64() => match text.parse() {
-            Ok(number) => ValueKind::Float(number),
-            Err(_) => return Err(format!("expected a number, found \"{text}\"")),
-        },
         Json::Number(_) => match text.parse() {
             Ok(number) => ValueKind::I64(number),
             Err(_) => return Err(format!("expected a whole number, found \"{text}\"")),

@@ -33,17 +33,16 @@ mod values;
 pub use crate::audit::OnFailure;
 pub use crate::egress::Roots;
 pub use crate::policy::Mode;
-pub use crate::policy::profile::{Access, Meaning, OutageCopy, ProfileName};
+pub use crate::policy::profile::ProfileName;
 pub use crate::proxy::{HttpsMode, MixedHosts};
-pub use crate::watch::Changes;
 pub use diagnostics::{Diagnostic, InvalidSettings};
 pub use layers::{Change, Override};
-pub use load::{LoadReport, Loaded, load, load_and_report, load_text, recorded_profile};
+pub use load::{LoadReport, Loaded, load, load_and_report, load_text};
 pub use locate::{Location, locate};
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
-    Admin, Agents, Audit, Clients, Deny, Egress, Engine, Https, Knobs, Limits, Listen, Log, Outage,
-    Pace, Robots, Settings, Tls,
+    Admin, Agents, Audit, Clients, Deny, Egress, Engine, Https, Limits, Listen, Log, Pace, Robots,
+    Settings, Tls,
 };
 pub use show::Effective;
 pub use values::{

@@ -84,7 +84,6 @@ impl Schema {
             (ValueKind::Boolean(_), Json::Bool(_))
             | (ValueKind::I64(_), Json::Number(_))
             | (ValueKind::String(_), Json::String(_)) => {}
-            (ValueKind::Float(_), Json::Number(number)) if number.is_f64() => {}
             (kind, example) => {
                 let problem =
                     format!("expected {}, found {}", kind_of_example(example), kind_of(kind));
@@ -169,7 +168,6 @@ fn kind_of(kind: &ValueKind) -> String {
 fn kind_of_example(example: &Json) -> String {
     let kind = match example {
         Json::Bool(_) => "true or false",
-        Json::Number(number) if number.is_f64() => "a number",
         Json::Number(_) => "a whole number",
         Json::Array(items) if items.first().is_some_and(Json::is_object) => "a list of tables",
         Json::Array(_) => "a list of texts",

@@ -10,22 +10,20 @@ mod pace;
 mod robots;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::rules::{Exemption, OriginRule};
 use super::units;
-use super::values::{print_date, print_duration, print_origin_pattern};
-use crate::policy::profile::Access;
+use super::values::{print_date, print_origin_pattern};
 use crate::types::timestamp::Timestamp;
 pub use audit::{Audit, Store};
 pub use clients::{Clients, Limits};
 pub use egress::{Egress, Engine};
 pub use listen::{Admin, Https, Listen, Log, Tls};
 pub use pace::Pace;
-pub use robots::{Agents, Deny, Knobs, Outage, Robots, Watch};
-pub(super) use robots::{apply_knobs, fill_knobs};
+pub(super) use robots::apply_knobs;
+pub use robots::{Agents, Deny, Robots};
 
 /// All settings, effective and checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,7 +40,6 @@ pub struct Settings {
     pub agents: Agents,
     pub robots: Robots,
     pub origins: Vec<OriginRule>,
-    pub outage: Outage,
     pub exemptions: Vec<Exemption>,
     pub pace: Pace,
     pub engine: Engine,
@@ -52,7 +49,6 @@ pub struct Settings {
     pub egress: Egress,
     pub audit: Audit,
     pub store: Store,
-    pub watch: Watch,
     pub limits: Limits,
     pub log: Log,
     /// Whether this is the proxy of `courtesy run`, whose flags the remedies then name. Not a
@@ -84,9 +80,6 @@ impl Settings {
     }
 }
 
-/// A shorter outage is common: a day.
-const OUTAGE_SHORT: Duration = Duration::from_hours(24);
-
 impl Settings {
     /// Valid settings that deserve a warning at start.
     pub fn notices(&self, now: Timestamp) -> Vec<String> {
@@ -99,21 +92,7 @@ impl Settings {
                 print_date(&exemption.until)
             )
         });
-        expired.chain(self.short_outage()).collect()
-    }
-
-    /// RFC 9309 §2.3.1.4: what is unreachable may be taken for missing after a reasonably long period, such
-    /// as thirty days.
-    fn short_outage(&self) -> Option<String> {
-        let set = self.outage.after_time.filter(|time| *time < OUTAGE_SHORT)?;
-        let allows = self.profile(self.robots.profile).outage.after == Access::Allow;
-        allows.then(|| {
-            let set = print_duration(&set);
-            format!(
-                "outage.after_time is {set}: a site whose robots.txt cannot be had for so long is crawled as if \
-                 it had none; RFC 9309 §2.3.1.4 names 30 days"
-            )
-        })
+        expired.collect()
     }
 }
 

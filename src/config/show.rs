@@ -19,7 +19,7 @@ pub struct Effective {
     pub key: String,
     /// As it would be written in the file; null: not set.
     pub value: Json,
-    /// `default`, `profile google`, `courtesy.toml:12`, `$COURTESY__…` or `--flag`.
+    /// `default`, `courtesy.toml:12`, `$COURTESY__…` or `--flag`.
     pub from: String,
 }
 
@@ -29,14 +29,7 @@ impl Loaded {
         let filled = self.settings.filled();
         let tree = serde_json::to_value(&filled).expect("settings are made of plain values");
         let with_place = |(key, value): (String, &Json)| {
-            let of_profile = key.starts_with("outage.") || key.starts_with("robots.knobs.");
-            let from = place_of(&self.merged, &key).unwrap_or_else(|| {
-                if of_profile {
-                    format!("profile {}", self.settings.robots.profile)
-                } else {
-                    "default".into()
-                }
-            });
+            let from = place_of(&self.merged, &key).unwrap_or_else(|| "default".into());
             Effective { key, value: value.clone(), from }
         };
         leaves(&tree).into_iter().map(with_place).collect()
@@ -72,10 +65,7 @@ fn as_toml(value: &Json) -> toml::Value {
             let set = table.iter().filter(|(_, value)| !value.is_null());
             set.map(|(name, value)| (name.clone(), as_toml(value))).collect::<toml::Table>().into()
         }
-        Json::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
-            Some(number) => number.into(),
-            None => number.as_i64().unwrap_or(i64::MAX).into(),
-        },
+        Json::Number(number) => number.as_i64().unwrap_or(i64::MAX).into(),
         Json::String(text) => text.as_str().into(),
         Json::Null => unreachable!("a list has no gaps"),
     }
@@ -90,9 +80,6 @@ const SETTING_BYTES_MAX: usize = 2 << 10;
 
 /// Bytes of all values in one notice: it has to be a line of at most `RECORD_LINE_BYTES_MAX`.
 const SETTINGS_BYTES_MAX: usize = 16 << 10;
-
-/// Whole numbers below it are exact.
-const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 impl Settings {
     /// The SHA-256, in hexadecimal, of one JSON object in canonical form (RFC 8785) with the value of every
@@ -136,13 +123,6 @@ fn canonical(value: &Json) -> Json {
         }
         Json::Array(items) => items.iter().map(canonical).collect::<Vec<_>>().into(),
         Json::String(text) => without_credentials(text).into(),
-        Json::Number(number) => match number.as_f64() {
-            // §3.2.2.3: as ECMAScript writes them, 1.0 is 1.
-            Some(whole) if number.is_f64() && whole.fract() == 0.0 && whole.abs() < WHOLE_MAX => {
-                (whole as i64).into()
-            }
-            _ => value.clone(),
-        },
         _ => value.clone(),
     }
 }

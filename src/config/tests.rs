@@ -105,22 +105,6 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "courtesy.toml:2: robots.max_redirects: expected a whole number from 0 to 255",
         ),
         (
-            "[pace]\nadapt_factor = \"2\"",
-            "courtesy.toml:2: pace.adapt_factor: expected a number, found the text \"2\"",
-        ),
-        (
-            "[pace]\nadapt_factor = 0",
-            "courtesy.toml:2: pace.adapt_factor: expected a number above 0, at most 100",
-        ),
-        (
-            "[pace]\nadapt_factor = 100.5",
-            "courtesy.toml:2: pace.adapt_factor: expected a number above 0, at most 100",
-        ),
-        (
-            "[pace]\nadapt_factor = nan",
-            "courtesy.toml:2: pace.adapt_factor: expected a number above 0, at most 100",
-        ),
-        (
             "[pace]\nconcurrency = 1.0",
             "courtesy.toml:2: pace.concurrency: expected a whole number, found the number 1",
         ),
@@ -247,10 +231,6 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "[engine]\nurl = \"redis://a\"\nca = \"/ca.pem\"",
             "courtesy.toml:3: engine.ca: no connection to the engine uses TLS; \
              write rediss:// in engine.url, or leave this out",
-        ),
-        (
-            "[outage]\nretry_min = \"1h\"",
-            "courtesy.toml:2: outage.retry_min: retry_min, 1h, is longer than retry_max, 10m",
         ),
         (
             "[https]\nca_cert = \"/etc/courtesy/ca.pem\"",
@@ -403,16 +383,6 @@ fn what_is_wrong_in_the_environment_is_named_by_its_variable() {
         ("COURTESY__AGENTS__REQUIRE", "1", ": agents.require: expected true or false, found \"1\""),
         ("COURTESY__WORKERS", "0", ": workers: expected a whole number of at least 1"),
         (
-            "COURTESY__PACE__ADAPT_FACTOR",
-            "much",
-            ": pace.adapt_factor: expected a number, found \"much\"",
-        ),
-        (
-            "COURTESY__PACE__ADAPT_FACTOR",
-            "inf",
-            ": pace.adapt_factor: expected a number above 0, at most 100",
-        ),
-        (
             "COURTESY__ROBOTS__MODE",
             "Observe",
             ": robots.mode: \"Observe\" is not one of \"enforce\", \"observe\"; did you mean \"observe\"?",
@@ -465,7 +435,6 @@ fn a_flag_goes_before_a_variable_and_a_variable_before_the_file() {
     assert_eq!(from("robots.mode"), "courtesy.toml:4");
     assert_eq!(from("egress.allow"), "courtesy.toml:6 and --allow-private");
     assert_eq!(from("egress.deny"), "default");
-    assert_eq!(from("outage.copy"), "profile archival");
     assert_eq!(from("state_dir"), "$HOME");
 }
 
@@ -575,11 +544,6 @@ fn the_documented_file_has_the_defaults() {
         .count();
     // Without state_dir, agents.rules, origins and exemptions, which have no default to show.
     assert_eq!(live.len(), of_defaults - 4, "a default that is not shown");
-
-    let documented = from_file(&documented());
-    let rfc9309 = from_file("").filled();
-    assert_eq!(documented.outage, rfc9309.outage);
-    assert_eq!(documented.robots.knobs, rfc9309.robots.knobs);
 }
 
 #[test]
@@ -658,15 +622,12 @@ fn what_is_probably_not_meant_is_noted() {
             "egress.deny = [\"[fd00::1/64]:443\"]",
             ":1: egress.deny: \"[fd00::1/64]:443\" stands for the whole block fd00::/64; ",
         ),
-        ("outage.after_time = \"5m\"", "outage.after_time is 5m: "),
     ] {
         assert!(notices(file).starts_with(expected), "{file}: {}", notices(file));
     }
     for file in [
         "clients.allow = [\"10.0.0.0/8\", \"192.0.2.7\", \"::1\"]",
         "egress.allow = [\"192.0.2.7:8080\", \"[fd00::/64]:443\", \"192.0.2.7/32\"]",
-        "outage.after_time = \"10d\"",
-        "[outage]\nafter_time = \"5m\"\nafter = \"disallow\"",
     ] {
         assert_eq!(notices(file), "", "{file}");
     }

@@ -14,7 +14,6 @@ use super::values::{
     parse_origin_pattern, parse_proxy, parse_size, parse_status, print_date, print_delay,
     print_duration, print_origin_pattern, print_size,
 };
-use crate::pace::lane::AdaptFactor;
 use crate::policy::exemption::OriginPattern;
 use crate::types::origin::{Host, Origin};
 use crate::types::timestamp::Timestamp;
@@ -203,27 +202,6 @@ pub mod few {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
         let number = i64::deserialize(deserializer)?;
         u8::try_from(number).map_err(|_| de::Error::custom("expected a whole number from 0 to 255"))
-    }
-}
-
-/// A number above 0, of at most [`AdaptFactor::MAX`].
-pub mod factor {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(
-        factor: &AdaptFactor,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(factor.get())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<AdaptFactor, D::Error> {
-        let expected = || {
-            de::Error::custom(format!("expected a number above 0, at most {}", AdaptFactor::MAX))
-        };
-        AdaptFactor::new(f64::deserialize(deserializer)?).ok_or_else(expected)
     }
 }
 

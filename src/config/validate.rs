@@ -9,6 +9,7 @@ use super::limits::LOOKUPS_MAX;
 use super::settings::Settings;
 use super::values::{print_duration, print_size};
 use crate::engine::{Address, ServerUrl};
+use crate::pace::hold::BACKOFF_MAX;
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
 const ROBOTS_SIZE_MIN: u64 = 500 << 10;
@@ -65,7 +66,6 @@ pub fn check(
     check_admin(settings, place("listen.admin").as_deref() == Some("--admin"), &mut report);
     check_ca(settings, &mut report);
     check_engine(settings, &mut report);
-    check_outage(settings, &mut report);
     check_rules(settings, &mut report);
     check_exemptions(settings, &mut report);
     check_bounds(settings, &mut report);
@@ -139,7 +139,6 @@ fn check_bounds(settings: &Settings, report: ReportFn<'_>) {
     for (key, value, most) in [
         ("robots.max_fetches", settings.robots.max_fetches, FETCHES_MAX),
         ("egress.max_lookups", settings.egress.max_lookups, LOOKUPS_MAX),
-        ("pace.max_waiting", settings.pace.max_waiting, WAITING_MAX),
         ("pace.max_waiting_per_origin", settings.pace.max_waiting_per_origin, LANE_WAITING_MAX),
         ("pace.concurrency", settings.pace.concurrency, CONCURRENCY_MAX),
         ("pace.address_concurrency", settings.pace.address_concurrency, CONCURRENCY_MAX),
@@ -148,13 +147,10 @@ fn check_bounds(settings: &Settings, report: ReportFn<'_>) {
             report(key, format!("{value} is too many"), Some(format!("it takes at most {most}")));
         }
     }
-    if settings.pace.backoff_max < settings.pace.backoff_min {
-        let problem = format!(
-            "{} is less than pace.backoff_min, {}",
-            print_duration(&settings.pace.backoff_max),
-            print_duration(&settings.pace.backoff_min)
-        );
-        report("pace.backoff_max", problem, None);
+    if settings.pace.backoff_min > BACKOFF_MAX {
+        let problem = format!("{} is too long", print_duration(&settings.pace.backoff_min));
+        let hint = format!("it takes at most {}", print_duration(&BACKOFF_MAX));
+        report("pace.backoff_min", problem, Some(hint));
     }
 }
 
@@ -176,19 +172,6 @@ fn check_pair(names: [&str; 2], given: [bool; 2], other: &str, report: ReportFn<
     };
     let hint = format!("set {missing}, too, or neither for {other}");
     report(given, format!("is of no use without {missing}"), Some(hint));
-}
-
-fn check_outage(settings: &Settings, report: ReportFn<'_>) {
-    let outage = settings.profile(settings.robots.profile).outage;
-    if outage.retry_min > outage.retry_max {
-        let key = if settings.outage.retry_min.is_some() {
-            "outage.retry_min"
-        } else {
-            "outage.retry_max"
-        };
-        let [min, max] = [outage.retry_min, outage.retry_max].map(|length| print_duration(&length));
-        report(key, format!("retry_min, {min}, is longer than retry_max, {max}"), None);
-    }
 }
 
 fn check_rules(settings: &Settings, report: ReportFn<'_>) {

@@ -116,8 +116,7 @@ pub struct Config {
     pub version: String,
     /// Digest of the settings that are to be equal in all proxies.
     pub settings: [u8; 32],
-    /// The longest hold: `pace.max_retry_after` or `pace.backoff_max` with its tenth, whichever is
-    /// longer. A later one can only be damage.
+    /// The longest hold. A later one can only be damage.
     pub hold_max: Duration,
     /// The largest file that is shared, in bytes (`robots.max_size`).
     pub file_max: usize,

@@ -168,7 +168,6 @@ impl Addresses {
         let config = self.context.config.load().address_lane();
         let conditions = SweepConditions {
             now: self.context.clock.now(),
-            holds: config.holds,
             share: Share::ALONE,
             bytes_max: ADDRESS_LANES_BYTES_MAX,
         };

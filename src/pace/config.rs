@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::hold::Bounds;
-use super::lane::{self, Adapt, AdaptFactor, HoldScope};
+use super::lane;
 use crate::types::origin::Origin;
 use crate::types::words::words;
 
@@ -20,16 +19,6 @@ words! {
         /// The wait is computed and counted, and no request waits.
         Observe = "observe",
         Off = "off",
-    }
-
-    /// How what a browser loads for a document is paced (`pace.subresources`).
-    #[derive(Default)]
-    pub enum Subresources {
-        /// With the document: without a delay.
-        #[default]
-        Visit = "visit",
-        /// As every other request.
-        Paced = "paced",
     }
 }
 
@@ -56,13 +45,8 @@ pub struct Config {
     /// Exchanges under way with one origin, whether they are paced or not.
     pub max_exchanges: usize,
     pub max_wait: Duration,
-    pub max_waiting: usize,
     pub max_waiting_per_origin: usize,
     pub max_crawl_delay: Duration,
-    pub max_retry_after: Duration,
-    /// Whether RateLimit fields are obeyed.
-    pub rate_limit_fields: bool,
-    pub subresources: Subresources,
     /// Time from the beginning of a drain within which waiting requests must start.
     pub drain_timeout: Duration,
     pub origins: HashMap<Origin, OriginPace>,
@@ -108,24 +92,15 @@ impl Config {
         let lane = lane::Config {
             delay: Duration::ZERO,
             concurrency: usize::MAX,
-            holds: Bounds { backoff_min: Duration::ZERO, backoff_max: Duration::ZERO },
-            hold_scope: HoldScope::Origin,
-            long_transfer: Duration::ZERO,
-            adapt: Adapt::Off,
-            adapt_factor: AdaptFactor::default(),
-            adapt_max: Duration::ZERO,
+            backoff_min: Duration::ZERO,
         };
         Self {
             mode: PaceMode::Off,
             lane,
             max_exchanges: usize::MAX,
             max_wait: Duration::ZERO,
-            max_waiting: 0,
             max_waiting_per_origin: 0,
             max_crawl_delay: Duration::ZERO,
-            max_retry_after: Duration::ZERO,
-            rate_limit_fields: false,
-            subresources: Subresources::Paced,
             drain_timeout: Duration::ZERO,
             origins: HashMap::new(),
             away: Away::Share,
@@ -162,7 +137,7 @@ impl Config {
     pub(super) const fn address_lane(&self) -> lane::Config {
         let AddressLimits { delay, concurrency, .. } = self.addresses;
         let concurrency = if concurrency == 0 { usize::MAX } else { concurrency };
-        lane::Config { delay, concurrency, adapt: Adapt::Off, ..self.lane }
+        lane::Config { delay, concurrency, ..self.lane }
     }
 
     /// The mode at `origin`, for an agent without a mode of its own.
@@ -173,6 +148,10 @@ impl Config {
         self.origins.get(origin).and_then(|own| own.mode).unwrap_or(self.mode)
     }
 }
+
+/// Requests that wait for their time, of all origins. Each keeps a connection of its client and some
+/// 10 KiB.
+pub const WAITING_MAX: usize = 16_384;
 
 /// Bytes that the lanes of all origins may take, groups counted: some 400,000 lanes with one group.
 /// Beyond, of the clients whose lanes take most, those lanes are forgotten that end first.

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::config::{Away, Config};
+use super::config::{Away, Config, WAITING_MAX};
 use super::lane::Share;
 use super::stats::Stats;
 use super::tick::Tick;
@@ -61,7 +61,7 @@ impl PaceContext {
 
     /// Counts a request that waits, until the count is dropped; `None`: too many do.
     pub(super) fn count_waiting(&self) -> Option<WaitingCount<'_>> {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.config.load().max_waiting {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return None;
         }

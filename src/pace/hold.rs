@@ -17,21 +17,17 @@ const FAILURE_DIVISOR: u32 = 10;
 /// The random part of a back-off is at most this part of it.
 const JITTER_DIVISOR: u32 = 10;
 
-/// The bounds of holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    pub backoff_min: Duration,
-    pub backoff_max: Duration,
-}
+/// The longest back-off: a site that has recovered is asked again within minutes.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(10 * 60);
 
-impl Bounds {
-    /// The first wait of a back-off after a response of this status.
-    pub(super) fn first(self, status: u16) -> Duration {
-        match status {
-            429 => self.backoff_min,
-            _ => self.backoff_min / FAILURE_DIVISOR,
-        }
-    }
+/// The longest hold that a Retry-After or an exhausted quota can ask for: more is a mistake rather
+/// than a wish, and would end a crawl.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// The first wait of a back-off after a response of this status, where it is `backoff_min` after a
+/// 429.
+pub(super) fn first_backoff(status: u16, backoff_min: Duration) -> Duration {
+    if status == 429 { backoff_min } else { backoff_min / FAILURE_DIVISOR }
 }
 
 /// Until then nothing starts at the origin.
@@ -123,10 +119,10 @@ impl Holds {
 
     /// Whether nothing need be remembered at `now`: failures in a row count for as long as the
     /// longest back-off, after which they are no longer in a row.
-    pub fn is_over(&self, now: Tick, bounds: Bounds) -> bool {
+    pub fn is_over(&self, now: Tick) -> bool {
         let has_failed = self.streak > 0 || self.failures > 0;
         let last = self.until().max(self.failed);
-        self.at(now).is_none() && (!has_failed || now > last + bounds.backoff_max)
+        self.at(now).is_none() && (!has_failed || now > last + BACKOFF_MAX)
     }
 
     /// Holds until `hold.until`, unless a longer hold applies.
@@ -145,11 +141,11 @@ impl Holds {
         &mut self,
         outcome: Outcome,
         (began, now): (Tick, Tick),
-        bounds: Bounds,
+        backoff_min: Duration,
         jitter: f64,
     ) -> bool {
         let before = self.until();
-        if self.is_over(now, bounds) {
+        if self.is_over(now) {
             (self.streak, self.failures) = (0, 0);
         }
         // Concurrent failures are one event.
@@ -167,13 +163,13 @@ impl Holds {
                 self.set(Hold { until: now + after, status, cause }, now);
             }
             Outcome::Overload { status } if is_new_event => {
-                self.back_off(status, bounds.first(status), now, bounds, jitter);
+                self.back_off(status, first_backoff(status, backoff_min), now, jitter);
             }
             Outcome::Failure { status } if is_new_event => {
-                self.fail(FAILURE_WEIGHT, status, now, bounds, jitter);
+                self.fail(FAILURE_WEIGHT, status, now, backoff_min, jitter);
             }
             Outcome::ConnectionLost if is_new_event => {
-                self.fail(CONNECTION_WEIGHT, 503, now, bounds, jitter);
+                self.fail(CONNECTION_WEIGHT, 503, now, backoff_min, jitter);
             }
             Outcome::Overload { .. } | Outcome::Failure { .. } | Outcome::ConnectionLost => {}
         }
@@ -181,17 +177,17 @@ impl Holds {
     }
 
     /// Backs off, if there have been enough failures in a row.
-    fn fail(&mut self, weight: u32, status: u16, now: Tick, bounds: Bounds, jitter: f64) {
+    fn fail(&mut self, weight: u32, status: u16, now: Tick, backoff_min: Duration, jitter: f64) {
         self.failures += weight;
         self.failed = now;
         if self.failures >= WEIGHT_MAX || self.streak > 0 {
-            self.back_off(status, bounds.backoff_min / FAILURE_DIVISOR, now, bounds, jitter);
+            self.back_off(status, backoff_min / FAILURE_DIVISOR, now, jitter);
         }
     }
 
     /// Whether there were failures, or back-offs, that count at `now`.
-    pub fn has_failed(&self, now: Tick, bounds: Bounds) -> bool {
-        (self.streak > 0 || self.failures > 0) && !self.is_over(now, bounds)
+    pub fn has_failed(&self, now: Tick) -> bool {
+        (self.streak > 0 || self.failures > 0) && !self.is_over(now)
     }
 
     /// Takes what `other` remembers, where that is more.
@@ -205,8 +201,8 @@ impl Holds {
     }
 
     /// Doubles with each one in a row.
-    fn back_off(&mut self, status: u16, first: Duration, now: Tick, bounds: Bounds, jitter: f64) {
-        let wait = first.saturating_mul(2_u32.saturating_pow(self.streak)).min(bounds.backoff_max);
+    fn back_off(&mut self, status: u16, first: Duration, now: Tick, jitter: f64) {
+        let wait = first.saturating_mul(2_u32.saturating_pow(self.streak)).min(BACKOFF_MAX);
         let more = wait.mul_f64(jitter.clamp(0.0, 1.0)) / JITTER_DIVISOR;
         self.streak = self.streak.saturating_add(1);
         self.failures = 0;
@@ -219,8 +215,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-    const BOUNDS: Bounds =
-        Bounds { backoff_min: Duration::from_secs(10), backoff_max: Duration::from_secs(35) };
+    const BACKOFF_MIN: Duration = Duration::from_secs(10);
 
     fn at(seconds: u64) -> Tick {
         Tick::from_micros(seconds * 1_000_000)
@@ -230,7 +225,7 @@ mod tests {
     fn check(story: &[(u64, u64, Outcome, u64)]) {
         let mut holds = Holds::default();
         for (index, (began, ended, outcome, until)) in story.iter().enumerate() {
-            holds.note(*outcome, (at(*began), at(*ended)), BOUNDS, 0.0);
+            holds.note(*outcome, (at(*began), at(*ended)), BACKOFF_MIN, 0.0);
             assert_eq!(holds.until(), at(*until), "step {index}");
         }
     }
@@ -243,10 +238,14 @@ mod tests {
         check(&[
             (1, 2, OVERLOAD, 12),
             (13, 14, OVERLOAD, 34),
-            (35, 36, OVERLOAD, 71),
-            (72, 73, OVERLOAD, 108),
-            (109, 110, Outcome::Good, 108),
-            (111, 112, OVERLOAD, 122),
+            (35, 36, OVERLOAD, 76),
+            (77, 78, OVERLOAD, 158),
+            (159, 160, OVERLOAD, 320),
+            (321, 322, OVERLOAD, 642),
+            (643, 644, OVERLOAD, 1244),
+            (1245, 1246, OVERLOAD, 1846),
+            (1847, 1848, Outcome::Good, 1846),
+            (1849, 1850, OVERLOAD, 1860),
         ]);
     }
 
@@ -296,7 +295,7 @@ mod tests {
     fn the_random_part_is_a_tenth_at_most() {
         for (jitter, until) in [(0.0, 12_000_000), (1.0, 13_000_000), (7.0, 13_000_000)] {
             let mut holds = Holds::default();
-            assert!(holds.note(OVERLOAD, (at(1), at(2)), BOUNDS, jitter));
+            assert!(holds.note(OVERLOAD, (at(1), at(2)), BACKOFF_MIN, jitter));
             assert_eq!(holds.until().micros(), until);
         }
     }

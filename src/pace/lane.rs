@@ -15,13 +15,13 @@ pub use super::queue::WaiterId;
 use super::tick::Tick;
 use crate::types::ClientKey;
 use crate::types::origin::Scheme;
-pub use config::{Adapt, AdaptFactor, Config, Kind, Share};
+pub use config::{Config, Kind, LONG_TRANSFER, Share};
 pub(super) use estimate::LEAD_MAX;
 pub use estimate::{LaneLimit, SlotRequest};
 use group::{Group, GroupKey};
 pub use kept::CompactLane;
+pub use lane_holds::HoldChange;
 use lane_holds::LaneHolds;
-pub use lane_holds::{HoldChange, HoldScope};
 pub use turns::TurnId;
 use turns::{LaneTurn, LaneTurns, Rate};
 
@@ -108,7 +108,7 @@ impl Lane {
         if !delay.is_zero() || is_outside_visit_time || !self.groups.is_empty() || is_held {
             return None;
         }
-        self.turns.end_long_transfers(self.config.long_transfer, now);
+        self.turns.end_long_transfers(now);
         if key.counts() && !self.turns.has_free_concurrency(arrival.client, self.concurrency(now)) {
             return None;
         }
@@ -152,7 +152,7 @@ impl Lane {
 
     /// The next turn that may be granted at `now`. To be called until it returns `None`.
     pub fn grant(&mut self, now: Tick) -> Option<Grant> {
-        self.turns.end_long_transfers(self.config.long_transfer, now);
+        self.turns.end_long_transfers(now);
         let ready = self.ready_groups(now).filter(|(ready, _)| *ready <= now);
         // Of several, the one whose last turn was longest ago.
         let at = ready.map(|(_, at)| at).min_by_key(|at| self.groups[*at].granted)?;
@@ -175,7 +175,7 @@ impl Lane {
             return None;
         }
         let ready = self.ready_groups(now).map(|(ready, _)| ready).min();
-        let transfer = self.turns.next_long_transfer_end(self.config.long_transfer);
+        let transfer = self.turns.next_long_transfer_end();
         let concurrency = self.rate.concurrency_until().filter(|until| now < *until);
         [ready, transfer, concurrency].into_iter().flatten().min()
     }
@@ -220,7 +220,7 @@ impl Lane {
     pub fn is_idle(&self, now: Tick) -> bool {
         self.turns.0.is_empty()
             && !self.is_lane_delayed(now)
-            && self.holds.is_over(now, self.config.holds)
+            && self.holds.is_over(now)
             && self.rate.is_over(now)
             && self.groups.iter().all(|group| self.is_over(group, now))
     }
@@ -361,11 +361,11 @@ impl Lane {
             turn.head = Some(now);
             self.rate.note_latency(now.since(began), outcome == Outcome::Good);
         }
-        let (bounds, scope) = (self.config.holds, self.config.hold_scope);
-        let change = self.holds.note((&client, scope), outcome, (began, now), bounds, jitter);
+        let backoff_min = self.config.backoff_min;
+        let change = self.holds.note(&client, outcome, (began, now), backoff_min, jitter);
         let concerns_all = match change {
             HoldChange::Nothing => false,
-            HoldChange::OfClient => scope == HoldScope::Origin && self.is_only_client(&client),
+            HoldChange::OfClient => self.is_only_client(&client),
             HoldChange::OfAll => true,
         };
         if concerns_all {
@@ -418,9 +418,8 @@ impl Lane {
 
     /// Whether responses matter beyond their end: there were failures, or there is a delay.
     pub fn follows_responses(&self, now: Tick) -> bool {
-        !self.holds.is_over(now, self.config.holds)
+        !self.holds.is_over(now)
             || self.concurrency_ramp < self.config.concurrency
-            || self.config.adapt == Adapt::All
             || !self.config.delay.is_zero()
             || self.groups.iter().any(|group| !group.delay().is_zero())
     }

@@ -15,9 +15,10 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::config::WAITING_MAX;
 use super::context::PaceContext;
 use super::exchanges::{Exchanges, NewExchanges, NoExchange};
-use super::hold::{Bounds, Cause, Hold, Outcome};
+use super::hold::{BACKOFF_MAX, Cause, Hold, Outcome, first_backoff};
 use super::lane::{Arrival, Enqueued, Lane, LaneLimit, TurnId, WaiterId};
 use super::no_turn::NoTurn;
 use super::tick::Tick;
@@ -360,18 +361,18 @@ pub(super) fn apply_engine_hold(cell: &Arc<LaneCell>, hold: Option<engine::Hold>
 /// all, in a task of its own: no request waits for it.
 pub(super) fn report_hold(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
     let Some(engine) = cell.context.peers.engine().cloned() else { return };
-    let bounds: Bounds = cell.context.config.load().lane.holds;
+    let backoff_min = cell.context.config.load().lane.backoff_min;
     let back_off = |first: Duration| HoldLength::BackOff {
         first,
-        max: bounds.backoff_max,
+        max: BACKOFF_MAX,
         jitter: (jitter * 1000.0) as u16,
     };
     let (length, status, cause) = match outcome {
         Outcome::RetryLater { status, cause, after } => (HoldLength::For(after), status, cause),
         Outcome::Overload { status } | Outcome::Failure { status } => {
-            (back_off(bounds.first(status)), status, Cause::BackOff)
+            (back_off(first_backoff(status, backoff_min)), status, Cause::BackOff)
         }
-        Outcome::ConnectionLost => (back_off(bounds.first(503)), 503, Cause::BackOff),
+        Outcome::ConnectionLost => (back_off(first_backoff(503, backoff_min)), 503, Cause::BackOff),
         Outcome::Good | Outcome::Ignored => return,
     };
     let cause = match cause {
@@ -457,10 +458,7 @@ impl<K: Key> LaneCell<K> {
         now: Tick,
     ) -> Result<(QueuedRequest<'a, K>, Grants<K>), NotQueued> {
         let Arrival { client, max_wait, .. } = *arrival;
-        let (max, max_per_lane) = {
-            let config = self.context.config.load();
-            (config.max_waiting, config.max_waiting_per_origin)
-        };
+        let max_per_lane = self.context.config.load().max_waiting_per_origin;
         let limit = state.lane.limit(arrival, now);
         let expected = now + state.lane.estimate(arrival, now);
         let lane_delay = state.lane.lane_delay(now);
@@ -474,7 +472,7 @@ impl<K: Key> LaneCell<K> {
             Enqueued::Waits(waiter) => waiter,
         };
         self.count_bytes(state);
-        if self.context.waiting.fetch_add(1, Ordering::Relaxed) >= max {
+        if self.context.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
             self.context.waiting.fetch_sub(1, Ordering::Relaxed);
             state.lane.leave(client, waiter);
             return Err(NotQueued::Full);

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::addresses::Addresses;
 use super::config::{Config, KEPT_DELAY_MAX, KEPT_HOLD_MIN, KEPT_LANES_MAX, fair_share};
 use super::context::PaceContext;
+use super::hold::RETRY_AFTER_MAX;
 use super::lane::kept::KeptLane;
 use super::lane::{Lane, Share};
 use super::lane_cell::{self, LaneCell, State};
@@ -102,11 +103,10 @@ impl Lanes {
     pub fn restore(&self, kept: Vec<(Origin, KeptLane)>, is_complete: bool) {
         self.history_lost.store(!is_complete, Ordering::Relaxed);
         self.addresses.set_history_lost();
-        let (config, now) = (self.context.config.load_full(), self.now());
-        let hold_max = config.max_retry_after.max(2 * config.lane.holds.backoff_max);
+        let now = self.now();
         for (origin, lane) in kept {
             self.with_lane(&origin, &ClientKey::Proxy, |cell, state| {
-                state.lane.restore(lane, (KEPT_DELAY_MAX, hold_max), now);
+                state.lane.restore(lane, (KEPT_DELAY_MAX, RETRY_AFTER_MAX), now);
                 cell.count_bytes(state);
             });
         }
@@ -223,7 +223,6 @@ impl Lanes {
         let config = self.context.config.load();
         SweepConditions {
             now: self.now(),
-            holds: config.lane.holds,
             share: self.context.peers.share(),
             bytes_max: config.lanes_bytes_max / SHARDS,
         }
@@ -279,11 +278,10 @@ impl Lanes {
         let now = self.now();
         let mut counts = self.context.stats.counts();
         counts.waiting = self.context.waiting.load(Ordering::Relaxed);
-        let bounds = self.context.config.load().lane.holds;
         let share = self.context.peers.share();
         for shard in &self.shards {
             for (_, _, lane) in shard.lock().unused() {
-                counts.lanes += usize::from(!lane.is_over(now, bounds, share));
+                counts.lanes += usize::from(!lane.is_over(now, share));
                 counts.holds += usize::from(lane.hold_at(now).is_some());
             }
         }
@@ -466,7 +464,6 @@ async fn announce(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
 
     use http::header::{HeaderMap, RETRY_AFTER};
     use http::{HeaderValue, StatusCode};
@@ -504,12 +501,7 @@ mod tests {
 
     #[tokio::test]
     async fn p6_a_client_with_many_hosts_shuts_none_and_forgets_none_of_others() {
-        let config = Config {
-            mode: PaceMode::Enforce,
-            max_retry_after: Duration::from_secs(3600),
-            lanes_bytes_max: 2 << 20,
-            ..Config::off()
-        };
+        let config = Config { mode: PaceMode::Enforce, lanes_bytes_max: 2 << 20, ..Config::off() };
         let lanes = Lanes::new(config, Arc::new(SystemClock));
         let is_held =
             |origin: &Origin| lanes.view(origin).is_some_and(|it| it.ahead.hold.is_some());

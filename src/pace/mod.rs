@@ -58,7 +58,7 @@ mod turn_request;
 mod visits;
 
 pub use acquire::{PendingTurn, TryAcquire};
-pub use config::{AddressLimits, Away, Config, OriginPace, PaceMode, Subresources};
+pub use config::{AddressLimits, Away, Config, OriginPace, PaceMode};
 pub use exchanges::NoExchange;
 pub use hold::RequestFailure;
 pub use lane::group::GroupName;

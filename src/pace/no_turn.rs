@@ -21,7 +21,7 @@ words! {
         /// `pace.concurrency`.
         Concurrency = "concurrency",
         Hold = "hold",
-        /// The origin is slow (`pace.adapt`).
+        /// The origin is slow.
         Adapt = "adapt",
         /// The engine is away, and each proxy takes its share of the pace (`engine.away`).
         Share = "share",
@@ -127,7 +127,7 @@ impl fmt::Display for NoTurn {
                     (WaitReason::Concurrency, _) => {
                         f.write_str("as many requests as may be under way to the origin are (pace.concurrency)")?;
                     }
-                    (WaitReason::Adapt, _) => f.write_str("the origin is slow (pace.adapt)")?,
+                    (WaitReason::Adapt, _) => f.write_str("the origin is slow")?,
                     (WaitReason::Share, _) => {
                         f.write_str("the engine is away, and this proxy takes its share of the pace (engine.away)")?;
                     }
@@ -153,7 +153,7 @@ impl fmt::Display for NoTurn {
                 wait.as_secs_f64().ceil()
             ),
             Self::EngineAway => f.write_str("the shared engine is away, and meanwhile nothing is sent to origins with a delay (engine.away)"),
-            Self::Full => f.write_str("too many requests wait for their time at this origin or its address, or at all (pace.max_waiting_per_origin, pace.max_waiting)"),
+            Self::Full => f.write_str("too many requests wait for their time at this origin or its address, or at all (pace.max_waiting_per_origin)"),
             Self::Stopping => f.write_str("the proxy stops before the turn of this request comes"),
         }
     }

@@ -8,7 +8,6 @@ use foldhash::HashMap;
 
 use super::config::fair_share;
 use super::context::PaceContext;
-use super::hold::Bounds;
 use super::lane::{CompactLane, Lane, Share};
 use super::lane_cell::{Key, LaneCell};
 use super::tick::Tick;
@@ -48,7 +47,6 @@ struct UnusedLane {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SweepConditions {
     pub now: Tick,
-    pub holds: Bounds,
     pub share: Share,
     /// The memory that the lanes of the shard may take.
     pub bytes_max: usize,
@@ -264,7 +262,7 @@ impl Owned {
 }
 
 fn is_over(lane: &CompactLane, conditions: &SweepConditions) -> bool {
-    lane.is_over(conditions.now, conditions.holds, conditions.share)
+    lane.is_over(conditions.now, conditions.share)
 }
 
 /// The memory of a lane that is not in use, with its place in a table, which is empty by half.
@@ -296,8 +294,7 @@ mod tests {
     }
 
     fn conditions(now: Tick, bytes_max: usize) -> SweepConditions {
-        let holds = Config::off().lane.holds;
-        SweepConditions { now, holds, share: Share::ALONE, bytes_max }
+        SweepConditions { now, share: Share::ALONE, bytes_max }
     }
 
     /// Lanes that come one after another, under a bound.

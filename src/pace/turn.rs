@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::addresses::Addresses;
 use super::conditions::{Role, TurnConditions};
-use super::config::{Config, KEPT_HOLD_MIN};
+use super::config::KEPT_HOLD_MIN;
 use super::context::PaceContext;
 use super::exchanges::NoExchange;
-use super::hold::{Cause, Hold, Outcome, RequestFailure};
-use super::lane::{Arrival, HoldChange, HoldScope, Kind, LEAD_MAX, Lane, TurnId};
+use super::hold::{Cause, Hold, Outcome, RETRY_AFTER_MAX, RequestFailure};
+use super::lane::{Arrival, HoldChange, Kind, LEAD_MAX, Lane, TurnId};
 use super::lane_cell::{self, LaneCell, TurnGuard};
 use super::no_turn::{NoTurn, WaitReason, Waited};
 use super::slot::{CONNECT_LEAD, Slot, StartRule};
@@ -560,9 +560,9 @@ impl Turn {
                 return;
             }
         }
-        let (config, date) = (cell.context.config.load(), cell.context.clock.date());
+        let date = cell.context.clock.date();
         let is_robots_txt = self.0.conditions.role == Role::RobotsTxt;
-        let (outcome, limit) = outcome((status, headers), is_robots_txt, &config, date);
+        let (outcome, limit) = outcome((status, headers), is_robots_txt, date);
         // A response to one agent concerns no other: the rest is that of its robots.txt.
         let (outcome, limit) = match outcome {
             Outcome::RetryLater { .. } if self.0.is_for_one_agent => {
@@ -626,9 +626,7 @@ impl Turn {
             }
             (change, had_streak && !state.lane.has_streak())
         });
-        // Where clients do not trust each other, what the proxy itself was told stays here, too.
-        let scope = cell.context.config.load().lane.hold_scope;
-        if change == HoldChange::OfAll && scope == HoldScope::Origin {
+        if change == HoldChange::OfAll {
             lane_cell::report_hold(cell, outcome, jitter);
         }
         if has_recovered {
@@ -641,20 +639,14 @@ impl Turn {
 pub(super) fn outcome(
     (status, headers): (StatusCode, &HeaderMap),
     is_robots_txt: bool,
-    config: &Config,
     now: Timestamp,
 ) -> (Outcome, RateLimit) {
     let code = status.as_u16();
-    let max = config.max_retry_after;
-    if let Some(after) = retry_after(status, headers, now, max) {
+    if let Some(after) = retry_after(status, headers, now, RETRY_AFTER_MAX) {
         let cause = Cause::RetryAfter;
         return (Outcome::RetryLater { status: code, cause, after }, RateLimit::default());
     }
-    let limit = if config.rate_limit_fields {
-        rate_limit(status, headers, now, max)
-    } else {
-        RateLimit::default()
-    };
+    let limit = rate_limit(status, headers, now, RETRY_AFTER_MAX);
     let outcome = match (limit.hold, code) {
         (Some(after), _) => {
             let status = if code == 503 { code } else { 429 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::config::{PaceMode, Subresources};
+use super::config::PaceMode;
 use super::hold::Hold;
 use super::lane::{Arrival, Kind, LaneLimit};
 use super::lanes::Lanes;
@@ -46,9 +46,7 @@ impl Lanes {
         let config = self.context.config.load();
         let mode = request.mode.unwrap_or_else(|| config.mode(request.origin));
         let place = match request.visit {
-            Visit::Subresource(referer)
-                if mode != PaceMode::Off && config.subresources == Subresources::Visit =>
-            {
+            Visit::Subresource(referer) if mode != PaceMode::Off => {
                 self.context.visits.join(request.client, referer, request.origin, now)
             }
             _ => VisitPlace::None,

@@ -1,9 +1,11 @@
 //! The one table of knobs on which the published texts about robots.txt differ.
 //!
 //! A profile is a row of plain values: how a file is read (its dialect), and what follows from the
-//! result of its fetch. Configuration may set single knobs. No other code checks a profile's name.
+//! result of its fetch. No other code checks a profile's name.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::access::{Cause, Freshness, NetworkFailure};
@@ -242,31 +244,55 @@ const ARCHIVAL: Profile = Profile {
     ..RFC9309
 };
 
-/// The name of a setting, and its value in a profile.
-type Setting = (&'static str, fn(&Profile) -> String);
+/// A knob by the name that records give it: how its value is written, and how it is set.
+type Knob = (&'static str, fn(&Profile) -> String, fn(&mut Profile, &str) -> Result<(), String>);
 
-/// The settings that change a profile, with values as in the configuration. A record repeats those
-/// that differ from the row.
-const SETTINGS: [Setting; 15] = [
-    ("outage.after", |it| it.outage.after.to_string()),
-    ("outage.after_time", |it| millis(it.outage.after_time)),
-    ("outage.copy", |it| it.outage.copy.to_string()),
-    ("outage.retry_max", |it| millis(it.outage.retry_max)),
-    ("outage.retry_min", |it| millis(it.outage.retry_min)),
-    ("robots.knobs.conditional", |it| it.conditional.to_string()),
-    ("robots.knobs.crawl_delay", |it| it.pace.crawl_delay.to_string()),
-    ("robots.knobs.request_rate", |it| it.pace.request_rate.to_string()),
-    ("robots.knobs.status_401_403", |it| it.meanings.unauthorized.to_string()),
-    ("robots.knobs.status_429", |it| it.meanings.too_many_requests.to_string()),
-    ("robots.knobs.status_other_4xx", |it| it.meanings.other_4xx.to_string()),
-    ("robots.knobs.visit_time", |it| it.pace.visit_time.to_string()),
-    ("robots.max_redirects", |it| it.redirects_max.to_string()),
-    ("robots.max_size", |it| format!("{}B", it.dialect.size_limit)),
-    ("robots.spellings", |it| it.dialect.spellings.to_string()),
+/// A knob whose value is written by `Display` and read by `FromStr`.
+macro_rules! knob {
+    ($name:literal, $($field:ident).+) => {
+        ($name, |it| it.$($field).+.to_string(), |it, text| set(&mut it.$($field).+, text))
+    };
+}
+
+/// A length of time, in milliseconds.
+macro_rules! knob_millis {
+    ($name:literal, $($field:ident).+) => {
+        ($name, |it| format!("{}ms", it.$($field).+.as_millis()), |it, text| {
+            let mut millis = 0_u64;
+            set(&mut millis, text.strip_suffix("ms").unwrap_or(text))?;
+            it.$($field).+ = Duration::from_millis(millis);
+            Ok(())
+        })
+    };
+}
+
+/// The knobs that a record repeats where they differ from the row. Those named `outage.…` and
+/// `robots.knobs.…` were settings once: records of then are decided again.
+const KNOBS: [Knob; 15] = [
+    knob!("outage.after", outage.after),
+    knob_millis!("outage.after_time", outage.after_time),
+    knob!("outage.copy", outage.copy),
+    knob_millis!("outage.retry_max", outage.retry_max),
+    knob_millis!("outage.retry_min", outage.retry_min),
+    knob!("robots.knobs.conditional", conditional),
+    knob!("robots.knobs.crawl_delay", pace.crawl_delay),
+    knob!("robots.knobs.request_rate", pace.request_rate),
+    knob!("robots.knobs.status_401_403", meanings.unauthorized),
+    knob!("robots.knobs.status_429", meanings.too_many_requests),
+    knob!("robots.knobs.status_other_4xx", meanings.other_4xx),
+    knob!("robots.knobs.visit_time", pace.visit_time),
+    knob!("robots.max_redirects", redirects_max),
+    (
+        "robots.max_size",
+        |it| format!("{}B", it.dialect.size_limit),
+        |it, text| set(&mut it.dialect.size_limit, text.strip_suffix('B').unwrap_or(text)),
+    ),
+    knob!("robots.spellings", dialect.spellings),
 ];
 
-fn millis(length: Duration) -> String {
-    format!("{}ms", length.as_millis())
+fn set<T: FromStr<Err: Display>>(place: &mut T, text: &str) -> Result<(), String> {
+    *place = text.parse().map_err(|problem: T::Err| problem.to_string())?;
+    Ok(())
 }
 
 impl ProfileName {
@@ -392,22 +418,37 @@ words! {
 words_of! { Spellings { AsWritten = "as_written", AllReadings = "all_readings" } }
 
 impl Profile {
-    /// The settings by which the profile differs from the row of its name, as in the configuration.
-    /// Records repeat them, so that a decision can be replayed without the configuration.
+    /// The knobs by which the profile differs from the row of its name. Records repeat them, so that
+    /// a decision can be replayed without the configuration.
     pub fn changes(&self) -> BTreeMap<String, String> {
-        Self::named(self.name).map(|row| self.changes_of(&row)).unwrap_or_default()
+        let Some(row) = Self::named(self.name).filter(|row| row != self) else {
+            return BTreeMap::new();
+        };
+        let differs = |(name, print, _): &Knob| {
+            let ours = print(self);
+            (ours != print(&row)).then(|| ((*name).to_owned(), ours))
+        };
+        KNOBS.iter().filter_map(differs).collect()
     }
 
-    /// The settings by which it differs from `row`, which may be of another version of the table.
-    pub fn changes_of(&self, row: &Self) -> BTreeMap<String, String> {
-        if self == row {
-            return BTreeMap::new();
+    /// The profile that a record names: the row `name` of that `version` of the table, with these
+    /// [`Profile::changes`].
+    ///
+    /// # Errors
+    ///
+    /// What makes no profile, by its name.
+    pub fn recorded(
+        name: &str,
+        version: u32,
+        changes: &BTreeMap<String, String>,
+    ) -> Result<Self, String> {
+        let mut profile = name.parse::<ProfileName>()?.row_in(version);
+        for (key, text) in changes {
+            let knob = KNOBS.iter().find(|(name, ..)| name == key);
+            let (_, _, set) = knob.ok_or_else(|| format!("{key}: there is no such knob"))?;
+            set(&mut profile, text).map_err(|problem| format!("{key}: {problem}"))?;
         }
-        let differs = |(name, print): &Setting| {
-            let ours = print(self);
-            (ours != print(row)).then(|| ((*name).to_owned(), ours))
-        };
-        SETTINGS.iter().filter_map(differs).collect()
+        Ok(profile)
     }
 }
 
@@ -438,5 +479,87 @@ impl Meanings {
             redirect_without_location,
         ];
         row.into_iter().filter_map(|it| it.as_str().chars().next()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(name: &str, version: u32, changes: &[(&str, &str)]) -> Result<Profile, String> {
+        let changes = changes.iter().map(|(key, text)| (key.to_string(), text.to_string()));
+        Profile::recorded(name, version, &changes.collect())
+    }
+
+    #[test]
+    fn every_profile_is_made_again_from_its_name_and_its_changes() {
+        let changes = [
+            ("outage.after", "disallow"),
+            ("outage.after_time", "3600000ms"),
+            ("outage.copy", "disallow"),
+            ("outage.retry_max", "7200000ms"),
+            ("outage.retry_min", "1500ms"),
+            ("robots.knobs.conditional", "false"),
+            ("robots.knobs.crawl_delay", "ignore"),
+            ("robots.knobs.request_rate", "ignore"),
+            ("robots.knobs.status_401_403", "disallow"),
+            ("robots.knobs.status_429", "allow"),
+            ("robots.knobs.status_other_4xx", "unreachable"),
+            ("robots.knobs.visit_time", "obey"),
+            ("robots.max_redirects", "7"),
+            ("robots.max_size", "1048577B"),
+            ("robots.spellings", "all_readings"),
+        ];
+        let changed = recorded("rfc9309", VERSION, &changes).unwrap();
+        let again = changed.changes();
+        let again: Vec<_> = again.iter().map(|(key, text)| (&**key, &**text)).collect();
+        assert_eq!(again, changes);
+        for row in Profile::ALL {
+            assert_eq!(Profile::recorded(row.name, VERSION, &row.changes()), Ok(row));
+        }
+    }
+
+    #[test]
+    fn a_record_of_an_older_version_names_the_row_that_it_was_made_by() {
+        let meaning = |version, changes: &[(&str, &str)]| {
+            recorded("conservative", version, changes).unwrap().meanings.other_4xx
+        };
+        let shut = [("robots.knobs.status_other_4xx", "disallow")];
+        assert_eq!(
+            (meaning(1, &[]), meaning(1, &shut)),
+            (Meaning::Unavailable, Meaning::Forbidden)
+        );
+        assert_eq!(
+            (meaning(2, &[]), meaning(VERSION + 1, &[])),
+            (Meaning::Forbidden, Meaning::Forbidden)
+        );
+        assert_eq!(recorded("google", 1, &[]), Ok(Profile::named("google").unwrap()));
+    }
+
+    #[test]
+    fn what_makes_no_profile_is_refused_by_its_name() {
+        for (name, changes, expected) in [
+            ("gogle", &[][..], "\"gogle\" is not one of"),
+            (
+                "google",
+                &[("robots.knobs.status_500", "allow")],
+                "robots.knobs.status_500: there is no such knob",
+            ),
+            ("google", &[("outage.after", "perhaps")], "outage.after: \"perhaps\" is not one of"),
+            ("google", &[("outage.after_time", "1d")], "outage.after_time: "),
+            ("google", &[("listen.admin", "off")], "listen.admin: there is no such knob"),
+        ] {
+            let refusal = recorded(name, VERSION, changes).unwrap_err();
+            assert!(refusal.starts_with(expected), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn every_profile_has_a_name_here_and_every_name_a_profile() {
+        let named: Vec<_> = Profile::ALL.iter().map(|profile| profile.name).collect();
+        assert_eq!(ProfileName::WORDS, named);
+        for name in ProfileName::WORDS {
+            assert_eq!(Profile::named(name), Some(name.parse::<ProfileName>().unwrap().row()));
+        }
     }
 }

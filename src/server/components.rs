@@ -282,8 +282,7 @@ pub fn build_prepared(
 
 /// Follows changes of the files in `store`.
 fn watch(settings: &Settings, store: &Store) -> Arc<Watch> {
-    let (watch, audit) = (&settings.watch, &settings.audit);
-    let watch = Watch::new(watch.changes, audit.redact_query);
+    let watch = Watch::new(settings.audit.redact_query);
     store.set_listener(Arc::clone(&watch) as _);
     watch
 }

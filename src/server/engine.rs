@@ -12,6 +12,7 @@ use crate::engine::{
     self, Address, Engine, Password, RedisConfig, RedisEngine, SealKey, SealKeyError, ServerUrl,
     TlsConfigError, tls_config,
 };
+use crate::pace::hold::RETRY_AFTER_MAX;
 use crate::runtime::clock::Clock;
 use crate::runtime::files::{self, Found};
 use crate::store::Store;
@@ -110,11 +111,10 @@ pub(super) fn start(
     let name = settings.engine.name.clone().unwrap_or_else(|| own_name(settings));
     let servers: Vec<_> = client.addresses.iter().map(ToString::to_string).collect();
     info!(name, servers = servers.join(","), "proxies with the same engine act as one");
-    let backoff_max = settings.pace.backoff_max + settings.pace.backoff_max / 10;
     let config = engine::Config {
         settings: shared_settings(settings),
         members_before,
-        hold_max: settings.pace.max_retry_after.max(backoff_max),
+        hold_max: RETRY_AFTER_MAX,
         file_max: usize::try_from(settings.robots.max_size).unwrap_or(usize::MAX),
         process: format!("{:x}", ulid::Ulid::new().random() & 0xffff_ffff),
         ..engine::Config::named(name)
@@ -176,8 +176,8 @@ pub fn is_name_of(name: &str, node: &str) -> bool {
 
 /// The digest of the settings that are to be the same for all proxies.
 fn shared_settings(settings: &Settings) -> [u8; 32] {
-    let Settings { robots, origins, outage, pace, exemptions, .. } = settings;
-    let shared = serde_json::to_vec(&(robots, origins, outage, pace, exemptions));
+    let Settings { robots, origins, pace, exemptions, .. } = settings;
+    let shared = serde_json::to_vec(&(robots, origins, pace, exemptions));
     Sha256::digest(shared.expect("settings are made of plain values")).into()
 }
 

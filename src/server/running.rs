@@ -229,7 +229,7 @@ impl Server {
         if settings.clients.max_connections != components.settings().clients.max_connections {
             listeners::say_if_short(settings.clients.max_connections, self.permits);
         }
-        components.watch.change(settings.watch.changes, settings.audit.redact_query);
+        components.watch.change(settings.audit.redact_query);
         let gate = components.gate(&settings);
         for worker in &self.workers {
             worker.change(|former| {

@@ -10,13 +10,11 @@ mod budget;
 mod compare;
 mod noticed;
 mod sample;
-#[cfg(test)]
-mod tests;
 mod thread;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use tokio::sync::mpsc;
 
@@ -29,28 +27,15 @@ use crate::store::{FetchEvent, FetchListener};
 use crate::types::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
-use crate::types::words::words;
 use compare::{HeldBytes, Pending};
 pub use noticed::PacedKey;
 use noticed::{Noticed, PacedToday};
-pub use sample::{Offer, Sampled, Samples, without_values};
+pub use sample::{Candidate, Sampled, Samples, without_values};
 pub use thread::Watching;
 
 /// Changes that wait to be compared and written, and bytes of the files that they hold.
 const CHANGES_WAITING_MAX: usize = 2048;
 const CHANGES_WAITING_BYTES_MAX: usize = 64 << 20;
-
-words! {
-    /// Which changes have a notice.
-    pub enum Changes {
-        /// Those that mean something.
-        Meaning = "meaning",
-        /// Also those of the text alone.
-        All = "all",
-        /// None: nothing is compared, and nothing is sampled.
-        Off = "off",
-    }
-}
 
 /// What the thread writes.
 #[derive(Debug)]
@@ -62,7 +47,6 @@ enum Work {
 /// Follows the changes of all origins.
 #[derive(Debug)]
 pub struct Watch {
-    changes: AtomicU8,
     is_redacted: AtomicBool,
     samples: Samples,
     noticed: Lock<Noticed>,
@@ -82,10 +66,9 @@ pub struct Watch {
 
 impl Watch {
     /// `is_redacted`: whether the values of queries are left out.
-    pub fn new(changes: Changes, is_redacted: bool) -> Arc<Self> {
+    pub fn new(is_redacted: bool) -> Arc<Self> {
         let (queue, pending) = mpsc::channel(CHANGES_WAITING_MAX);
         Arc::new(Self {
-            changes: AtomicU8::new(changes as u8),
             is_redacted: AtomicBool::new(is_redacted),
             samples: Samples::default(),
             noticed: Lock::default(),
@@ -101,10 +84,9 @@ impl Watch {
     }
 
     /// Takes over other settings. Drops samples with query values that are now to be redacted.
-    pub fn change(&self, changes: Changes, is_redacted: bool) {
+    pub fn change(&self, is_redacted: bool) {
         let was_redacted = self.is_redacted.swap(is_redacted, Relaxed);
-        self.changes.store(changes as u8, Relaxed);
-        if changes == Changes::Off || is_redacted && !was_redacted {
+        if is_redacted && !was_redacted {
             self.samples.clear();
         }
     }
@@ -117,13 +99,9 @@ impl Watch {
         path: &str,
         token: Option<&str>,
         profile: &Arc<Profile>,
-        client: impl FnOnce() -> ClientKey,
     ) {
-        if self.is_off() {
-            return;
-        }
         let is_redacted = self.is_redacted.load(Relaxed);
-        self.samples.note(Offer { origin, path, token, profile, is_redacted }, client);
+        self.samples.note(Candidate { origin, path, token, profile, is_redacted });
     }
 
     /// A request to which the delay of `key` applies: the first of a day has the notice that `make`
@@ -158,14 +136,6 @@ impl Watch {
         self.omitted.load(Relaxed) + self.overload.load(Relaxed)
     }
 
-    fn is_off(&self) -> bool {
-        self.changes.load(Relaxed) == Changes::Off as u8
-    }
-
-    fn notes_cosmetic(&self) -> bool {
-        self.changes.load(Relaxed) == Changes::All as u8
-    }
-
     fn count(&self, kind: Kind) {
         if let Some(at) = Kind::ALL.iter().position(|it| *it == kind) {
             self.counts[at].fetch_add(1, Relaxed);
@@ -182,9 +152,6 @@ impl Watch {
 
 impl FetchListener for Watch {
     fn on_fetch(&self, fetch: FetchEvent) {
-        if self.is_off() {
-            return;
-        }
         let Some(mut pending) = self.pending(fetch) else { return };
         pending.held = HeldBytes::of(&self.waiting, pending.bytes(), CHANGES_WAITING_BYTES_MAX);
         if pending.held.is_none() || self.queue.try_send(Work::Compare(pending)).is_err() {

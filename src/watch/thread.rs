@@ -133,7 +133,7 @@ impl Thread {
         let sample = self.watch.samples.of(&fetch.origin);
         let Some(compared) = pending.compare(&sample) else { return };
         self.watch.count(compared.kind);
-        if compared.kind == Kind::Cosmetic && !self.watch.notes_cosmetic() {
+        if compared.kind == Kind::Cosmetic {
             return;
         }
         let now = self.clock.wall();

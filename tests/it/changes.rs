@@ -5,7 +5,6 @@ use std::time::Duration;
 use courtesy::audit::evidence::{BlobStore, Found, Kind};
 use courtesy::audit::read::Log;
 use courtesy::audit::read::verify::{Findings, verify};
-use courtesy::config::Changes;
 use serde_json::{Value, json};
 
 use crate::testkit::parties::{Origin, Proxy, Script, answer, ok, ok_with, until};
@@ -192,22 +191,10 @@ fn redaction_that_is_switched_on_holds_for_what_was_sampled_before() {
 }
 
 #[test]
-fn a_change_without_meaning_has_a_notice_where_all_are_wanted() {
+fn a_change_without_meaning_is_counted_and_has_no_notice() {
     let after = "# Of today.\nUser-Agent: *\nDisallow: /private/ # as ever\n";
     let (proxy, _origin) = between(ok(BASE), ok(after), |_| {});
     until("it is counted", || proxy.counted("cosmetic") == 1);
-    let (all, _origin) =
-        between(ok(BASE), ok(after), |settings| settings.watch.changes = Changes::All);
-    assert_eq!(all.wait_for_changes(1)[0]["kind"], "cosmetic");
-    assert!(proxy.changes().is_empty());
-}
-
-#[test]
-fn nothing_is_noticed_where_that_is_switched_off() {
-    let (mut proxy, _origin) =
-        between(ok(BASE), status(404), |settings| settings.watch.changes = Changes::Off);
-    assert_eq!(proxy.counted("gone"), 0);
-    proxy.stop();
     assert!(proxy.changes().is_empty());
 }
 
@@ -254,7 +241,7 @@ fn a_confirmation_and_the_same_bytes_from_elsewhere_are_no_change() {
         .then("/robots.txt", Script::default().send(answer(304, "ETag: \"1\"\r\n", "")))
         .then("/robots.txt", moved)
         .on("/rules", ok(BASE));
-    let mut proxy = Proxy::with(|settings| settings.watch.changes = Changes::All);
+    let mut proxy = Proxy::start();
     for _ in 0..4 {
         proxy.get(&origin.url("/page"));
         proxy.clock.advance(DAY);
@@ -268,7 +255,7 @@ fn a_confirmation_and_the_same_bytes_from_elsewhere_are_no_change() {
 fn another_size_limit_is_no_change() {
     let long = format!("{BASE}# {}\n", "x".repeat(600 << 10));
     let origin = Origin::with_robots(&long);
-    let proxy = Proxy::with(|settings| settings.watch.changes = Changes::All);
+    let proxy = Proxy::start();
     proxy.get(&origin.url("/page"));
     proxy.change(|settings| settings.robots.max_size = 1 << 20);
     proxy.clock.advance(DAY);

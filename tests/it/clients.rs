@@ -9,7 +9,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use courtesy::clients::{Change, Hash, Password, User};
 use courtesy::config::{AgentRule, HttpsMode, Settings};
-use courtesy::pace::lane::HoldScope;
 use courtesy::types::origin::host::Glob;
 use http::StatusCode;
 
@@ -373,24 +372,5 @@ fn a_user_and_an_agent_wait_as_long_as_they_are_allowed_to() {
         ("bob", "Hasty/1", 503),
     ] {
         assert_eq!(ask(name, agent), status, "{name} {agent}");
-    }
-}
-
-#[test]
-fn what_an_origin_asks_of_one_user_may_be_kept_from_the_others() {
-    let busy = answer(429, "Retry-After: 60\r\n", "");
-    for (holds, of_bob) in [(HoldScope::Origin, 429), (HoldScope::Client, 200)] {
-        let origin = Origin::with_robots("").on("/busy", Script::default().send(busy.clone()));
-        let proxy = Proxy::with(|settings| {
-            with_users(settings, [user("ada"), user("bob")]);
-            settings.pace.holds = holds;
-        });
-        let ask = |name: &str, path: &str| {
-            let fields = format!("{}Prefer: wait=0\r\n", credentials(name));
-            proxy.exchange("GET", &origin.url(path), &fields).status()
-        };
-        assert_eq!((ask("ada", "/"), ask("ada", "/busy")), (200, 429));
-        assert_eq!((ask("ada", "/"), ask("bob", "/"), ask("bob", "/")), (429, of_bob, of_bob));
-        assert_eq!(origin.count("/"), if of_bob == 200 { 3 } else { 1 });
     }
 }

@@ -11,7 +11,7 @@ use courtesy::audit::read::verify::verify;
 use courtesy::config::{Exemption, HttpsMode, OriginRule};
 use courtesy::pace::PaceMode;
 use courtesy::policy::exemption::{OriginPattern, Paths};
-use courtesy::policy::profile::Obedience;
+use courtesy::policy::profile::ProfileName;
 use courtesy::runtime::clock::monotonic;
 use courtesy::types::origin::split_url;
 
@@ -436,7 +436,8 @@ fn the_settings_of_an_agent_and_of_an_origin_apply() {
     }
     proxy.change(|settings| {
         settings.origins[0].pace = Some(PaceMode::Enforce);
-        settings.robots.knobs.crawl_delay = Some(Obedience::Ignore);
+        // It ignores Crawl-delay.
+        settings.robots.profile = ProfileName::Google;
     });
     let changed = monotonic();
     for _ in 0..4 {

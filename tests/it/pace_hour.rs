@@ -4,10 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::time::Duration;
 
-use courtesy::pace::hold::{Bounds, Cause, Outcome};
-use courtesy::pace::lane::{
-    Adapt, AdaptFactor, Arrival, Config, Enqueued, HoldScope, Kind, Lane, TurnId, WaiterId,
-};
+use courtesy::pace::hold::{Cause, Outcome};
+use courtesy::pace::lane::{Arrival, Config, Enqueued, Kind, Lane, TurnId, WaiterId};
 use courtesy::pace::tick::Tick;
 use courtesy::types::ClientKey;
 use courtesy::types::origin::Scheme;
@@ -64,17 +62,8 @@ impl Numbers {
 
 impl Site {
     fn new(seconds: u64) -> Self {
-        let holds = Bounds { backoff_min: Duration::from_secs(10), backoff_max: HOUR };
-        let config = Config {
-            delay: Duration::ZERO,
-            concurrency: 8,
-            holds,
-            hold_scope: HoldScope::Origin,
-            long_transfer: HOUR,
-            adapt: Adapt::Off,
-            adapt_factor: AdaptFactor::default(),
-            adapt_max: Duration::ZERO,
-        };
+        let backoff_min = Duration::from_secs(10);
+        let config = Config { delay: Duration::ZERO, concurrency: 8, backoff_min };
         Self {
             lane: Lane::new(config, false),
             delay: Duration::from_secs(seconds),

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use courtesy::config::{HttpsMode, ProfileName, Settings};
-use courtesy::pace::Subresources;
+use courtesy::pace::lane::LONG_TRANSFER;
 use courtesy::runtime::clock::monotonic;
 
 use crate::admin::metrics;
@@ -105,12 +105,11 @@ fn a_long_response_takes_a_place_for_a_while_and_a_silent_origin_keeps_it() {
     let events = Script::default().send(head).hold().send("data: 2\n\n").close();
     let silent = Script::default().hold().send(answer(200, "", ""));
     let origin = Origin::start().on("/events", events).on("/silent", silent);
-    let proxy = Proxy::with(|settings| {
-        one_place(settings);
-        settings.pace.long_transfer = Duration::from_millis(300);
-    });
+    let proxy = Proxy::with(one_place);
     let mut stream = proxy.client();
     assert_eq!(stream.ask("GET", &origin.url("/events"), "").read_head().status(), 200);
+    // So that it is over in a while.
+    proxy.clock.advance(LONG_TRANSFER - Duration::from_millis(300));
     let page = proxy.get(&origin.url("/page"));
     let waited = page.field("courtesy-waited").expect("it waited");
     assert!(page.status() == 200 && waited.ends_with(";by=concurrency"), "{waited}");
@@ -179,17 +178,6 @@ fn a_tunnel_that_has_waited_is_decided_on_again() {
     proxy.clock.advance(Duration::from_secs(25 * 60 * 60));
     assert_eq!(second.read_to("CONNECT").status(), 403);
     assert_eq!(proxy.record()["event"], "denied");
-}
-
-#[test]
-fn a_page_may_be_paced_with_all_that_it_loads() {
-    let origin = asking_for(0.3);
-    let proxy = Proxy::with(|settings| settings.pace.subresources = Subresources::Paced);
-    for dest in ["document", "image", "style"] {
-        let field = format!("Sec-Fetch-Dest: {dest}\r\n");
-        assert_eq!(proxy.exchange("GET", &origin.url("/"), &field).status(), 200);
-    }
-    assert_origin_spaced(&origin, 3, Duration::from_millis(300));
 }
 
 #[test]

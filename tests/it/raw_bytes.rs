@@ -4,7 +4,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use courtesy::audit::read::replay::{Replay, Replayed};
-use courtesy::config::{ProfileName, recorded_profile};
+use courtesy::config::ProfileName;
+use courtesy::policy::profile::Profile;
 use serde_json::{Value, json};
 
 use crate::testkit::parties::{AGENT, Client, Origin, Proxy};
@@ -103,9 +104,8 @@ fn a4_every_profile_judges_what_is_sent_and_decides_the_records_again() {
         }
         let records = proxy.records();
         assert!(records.len() >= 4, "{profile:?}: {records:#?}");
-        let make = |name: &str, version: u32, changes: &_| {
-            recorded_profile(name, version, changes).map_err(|refusal| refusal.to_string())
-        };
+        let make =
+            |name: &str, version: u32, changes: &_| Profile::recorded(name, version, changes);
         let mut replay = Replay::recorded(&proxy.audit_dir(), make);
         for record in records.iter().filter(|record| record.get("url_as_received").is_some()) {
             let again = replay.again(&serde_json::from_value(record.clone()).expect("a record"));

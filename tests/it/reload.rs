@@ -4,7 +4,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use courtesy::config::{FetchAs, HttpsMode, Meaning, Mode, ProfileName};
+use courtesy::config::{FetchAs, HttpsMode, Mode, ProfileName};
 
 use crate::testkit::parties::{Origin, Proxy, Script, answer, ok, until};
 
@@ -71,9 +71,9 @@ fn another_profile_judges_what_is_known_already() {
     let proxy = Proxy::start();
     let mut client = proxy.client();
     assert_eq!(client.get(&origin.url("/")).status(), 200);
-    proxy.change(|settings| settings.robots.knobs.status_401_403 = Some(Meaning::Forbidden));
+    proxy.change(|settings| settings.robots.profile = ProfileName::Conservative);
     assert_eq!(client.get(&origin.url("/")).status(), 403);
-    proxy.change(|settings| settings.robots.knobs.status_401_403 = None);
+    proxy.change(|settings| settings.robots.profile = ProfileName::Rfc9309);
     assert_eq!(client.get(&origin.url("/")).status(), 200);
     proxy.change(|settings| settings.robots.profile = ProfileName::Google);
     assert_eq!(client.get(&origin.url("/")).status(), 200);
@@ -85,14 +85,12 @@ fn an_outage_is_as_old_under_a_changed_profile() {
     let origin = Origin::start().on("/robots.txt", Script::default().send(answer(503, "", "")));
     let proxy = Proxy::start();
     let mut client = proxy.client();
-    // Seen unreachable on ten days; the settings change on each.
-    for day in 0_u64..10 {
+    // Seen unreachable on thirty days; the settings change on each.
+    for day in 0..30 {
         assert_eq!(client.get(&origin.url("/")).status(), 403, "day {day}");
-        proxy.change(|settings| settings.outage.retry_min = Some(Duration::from_secs(60 + day)));
+        proxy.change(|settings| settings.robots.max_redirects = 6 + day);
         proxy.clock.advance(Duration::from_hours(24));
     }
-    // Of the ten days that are enough now.
-    proxy.change(|settings| settings.outage.after_time = Some(Duration::from_hours(24 * 9)));
     assert_eq!(client.get(&origin.url("/")).status(), 200);
 }
 

@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use courtesy::audit::read::replay::{Replay, Replayed};
-use courtesy::config::{ProfileName, recorded_profile};
+use courtesy::config::ProfileName;
+use courtesy::policy::profile::Profile;
 
 use crate::testkit::parties::{Origin, Proxy};
 
@@ -58,9 +59,7 @@ fn a14_in_all_readings_what_a_server_may_mend_is_judged_as_mended() {
 /// The records are decided again from their evidence, and say how the path was read.
 #[track_caller]
 fn is_proved(proxy: &Proxy, records: &[serde_json::Value]) {
-    let make = |name: &str, version: u32, changes: &_| {
-        recorded_profile(name, version, changes).map_err(|refusal| refusal.to_string())
-    };
+    let make = |name: &str, version: u32, changes: &_| Profile::recorded(name, version, changes);
     let mut replay = Replay::recorded(&proxy.audit_dir(), make);
     for record in records {
         let record = serde_json::from_value(record.clone()).expect("a record");

@@ -33,7 +33,6 @@ fn settings(ports: [u16; 2], turn: usize) -> String {
     let level = if turn == 0 { "info" } else { "error" };
     format!(
         "[robots]\nfetch_timeout = \"2s\"\ncache_size = \"1MiB\"\n\
-         [outage]\nretry_min = \"1s\"\nretry_max = \"5s\"\n\
          [egress]\nconnect_ports = [{plain}, {secure}]\nidle_timeout = \"{}s\"\n\
          [limits]\nheader_timeout = \"2s\"\nidle_timeout = \"5s\"\n\
          [audit]\nrotate_size = \"32MiB\"\n\

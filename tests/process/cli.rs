@@ -104,7 +104,6 @@ fn show_says_where_each_value_came_from() {
     };
     assert_eq!(from("robots.mode = \"observe\" "), format!("{path}:2"));
     assert_eq!(from("robots.profile = \"google\" "), "$COURTESY__ROBOTS__PROFILE");
-    assert_eq!(from("outage.after_time = \"30d\" "), "profile google");
     assert_eq!(from("listen.proxy = [\"127.0.0.1:0\"] "), "--listen");
     assert_eq!(from("egress.allow = "), "--allow-private");
     assert_eq!(from("robots.fetch_timeout = \"10s\" "), "default");

@@ -16,7 +16,7 @@ use crate::audit::read::replay::{Count, Replay, Replayed};
 use crate::audit::{Content, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, KnownWords};
-use crate::config::{ProfileName, recorded_profile};
+use crate::config::ProfileName;
 use crate::policy::profile::{Profile, VERSION};
 
 /// The arguments of `courtesy audit replay`.
@@ -69,7 +69,7 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
             Profile::named(name.as_str()).expect("the names are those of the table"),
         ),
         None => Replay::recorded(&dirs[0], |name, version, changes| {
-            recorded_profile(name, version, changes).map_err(|refusal| refusal.0[0].to_string())
+            Profile::recorded(name, version, changes)
         }),
     };
     let mut replay = dirs[1..].iter().fold(replay, |replay, dir| replay.and(dir));

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::rules::OriginRule;
 use crate::config::units;
-use crate::pace::lane::{self, Adapt, AdaptFactor, HoldScope};
-use crate::pace::{self, PaceMode, Subresources, hold};
+use crate::pace::{self, PaceMode, lane};
 use crate::policy::Mode;
 use crate::types::origin::Origin;
 
@@ -31,39 +30,15 @@ pub struct Pace {
     /// The longest that a request waits.
     #[serde(with = "units::delay")]
     pub max_wait: Duration,
-    /// Requests that wait, in all.
-    #[serde(with = "units::count")]
-    pub max_waiting: usize,
     /// Requests that wait for their turn at one origin.
     #[serde(with = "units::count")]
     pub max_waiting_per_origin: usize,
     /// The status of a request that would wait too long.
     #[serde(with = "units::status")]
     pub status: StatusCode,
-    pub subresources: Subresources,
-    pub adapt: Adapt,
-    /// How many times an origin's response times the delay is that follows from them.
-    #[serde(with = "units::factor")]
-    pub adapt_factor: AdaptFactor,
-    /// The longest delay that follows from an origin's response times.
-    #[serde(with = "units::duration")]
-    pub adapt_max: Duration,
-    /// The longest hold that a Retry-After can ask for.
-    #[serde(with = "units::duration")]
-    pub max_retry_after: Duration,
-    /// After a 429 without Retry-After.
+    /// The hold after a 429 without Retry-After.
     #[serde(with = "units::duration")]
     pub backoff_min: Duration,
-    /// The longest hold after failures without Retry-After.
-    #[serde(with = "units::duration")]
-    pub backoff_max: Duration,
-    /// Whom a hold concerns.
-    pub holds: HoldScope,
-    /// Whether RateLimit fields are obeyed.
-    pub rate_limit_fields: bool,
-    /// The time after the head of its response from which a request does not count any more.
-    #[serde(with = "units::duration")]
-    pub long_transfer: Duration,
     /// Between two requests to an address, over all its origins.
     #[serde(with = "units::delay")]
     pub address_delay: Duration,
@@ -82,19 +57,9 @@ impl Default for Pace {
             concurrency: 8,
             max_crawl_delay: Duration::from_hours(24),
             max_wait: Duration::from_mins(15),
-            max_waiting: 16_384,
             max_waiting_per_origin: 1024,
             status: StatusCode::TOO_MANY_REQUESTS,
-            subresources: Subresources::Visit,
-            adapt: Adapt::Paced,
-            adapt_factor: AdaptFactor::default(),
-            adapt_max: Duration::from_secs(30),
-            max_retry_after: Duration::from_hours(1),
             backoff_min: Duration::from_secs(10),
-            backoff_max: Duration::from_mins(10),
-            holds: HoldScope::Origin,
-            rate_limit_fields: true,
-            long_transfer: Duration::from_secs(30),
             address_delay: Duration::ZERO,
             address_concurrency: 0,
             shared_addresses: Vec::new(),
@@ -116,23 +81,11 @@ impl Pace {
             lane: lane::Config {
                 delay: self.delay,
                 concurrency: self.concurrency,
-                holds: hold::Bounds {
-                    backoff_min: self.backoff_min,
-                    backoff_max: self.backoff_max,
-                },
-                hold_scope: self.holds,
-                long_transfer: self.long_transfer,
-                adapt: self.adapt,
-                adapt_factor: self.adapt_factor,
-                adapt_max: self.adapt_max,
+                backoff_min: self.backoff_min,
             },
             max_wait: self.max_wait,
-            max_waiting: self.max_waiting,
             max_waiting_per_origin: self.max_waiting_per_origin,
             max_crawl_delay: self.max_crawl_delay,
-            max_retry_after: self.max_retry_after,
-            rate_limit_fields: self.rate_limit_fields,
-            subresources: self.subresources,
             origins: origins.iter().map(origin_pace).collect(),
             addresses: pace::AddressLimits {
                 delay: self.address_delay,

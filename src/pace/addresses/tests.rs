@@ -36,10 +36,7 @@ fn config(delay: Duration, concurrency: usize) -> Config {
     Config {
         mode: PaceMode::Enforce,
         max_wait: Duration::from_secs(20),
-        max_waiting: 100,
         max_waiting_per_origin: 100,
-        max_retry_after: MINUTE,
-        subresources: crate::pace::Subresources::Visit,
         addresses: AddressLimits { delay, concurrency, shared: Vec::new() },
         ..Config::off()
     }

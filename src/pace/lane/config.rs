@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use super::lane_holds::HoldScope;
-use crate::pace::hold::Bounds;
 use crate::pace::tick::Tick;
-use crate::types::words::words;
+
+/// So long after the head of its response a request does not count as under way any more: a long
+/// download or an event stream. No page takes as long.
+pub const LONG_TRANSFER: Duration = Duration::from_secs(30);
+
+/// The longest delay that follows from an origin's response times: a site as slow as that fails
+/// rather, and failures hold it.
+pub const ADAPT_MAX: Duration = Duration::from_secs(30);
 
 /// The settings of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,15 +19,8 @@ pub struct Config {
     pub delay: Duration,
     /// Requests under way that count.
     pub concurrency: usize,
-    pub holds: Bounds,
-    pub hold_scope: HoldScope,
-    /// The time after the head of its response from which a request does not count any more.
-    pub long_transfer: Duration,
-    /// Which lanes slow down with the site: the delay is at least `adapt_factor` times the mean
-    /// time to the head of a response, and at most `adapt_max`.
-    pub adapt: Adapt,
-    pub adapt_factor: AdaptFactor,
-    pub adapt_max: Duration,
+    /// The hold after a 429 without Retry-After.
+    pub backoff_min: Duration,
 }
 
 /// What a request is, as far as it concerns the pace.
@@ -48,52 +46,6 @@ impl Kind<'_> {
 
     pub(super) const fn is_page(self) -> bool {
         matches!(self, Self::Page { .. })
-    }
-}
-
-words! {
-    /// Which lanes slow down with the site (`pace.adapt`).
-    #[derive(Default)]
-    pub enum Adapt {
-        /// Those with a delay.
-        #[default]
-        Paced = "paced",
-        All = "all",
-        Off = "off",
-    }
-}
-
-/// How many times the mean response time the delay is (`pace.adapt_factor`): more than 0, at most
-/// [`Self::MAX`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdaptFactor(f64);
-
-/// It is a number.
-impl Eq for AdaptFactor {}
-
-impl AdaptFactor {
-    /// With more, an origin would spend less than a hundredth of its time on these requests.
-    pub const MAX: f64 = 100.0;
-
-    /// A factor; `None`: it is out of bounds.
-    pub fn new(factor: f64) -> Option<Self> {
-        (factor > 0.0 && factor <= Self::MAX).then_some(Self(factor))
-    }
-
-    /// The number.
-    pub const fn get(self) -> f64 {
-        self.0
-    }
-
-    /// `time`, multiplied by the factor.
-    pub(super) fn times(self, time: Duration) -> Duration {
-        time.mul_f64(self.0)
-    }
-}
-
-impl Default for AdaptFactor {
-    fn default() -> Self {
-        Self(1.0)
     }
 }
 

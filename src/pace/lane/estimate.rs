@@ -252,7 +252,7 @@ impl Lane {
 
     /// What the site asks of a group, and more if the site is slow.
     pub(super) fn site_delay(&self, delay: Duration) -> Duration {
-        delay.max(self.rate.adapted(&self.config, delay))
+        delay.max(self.rate.adapted(delay))
     }
 
     /// The delay as this proxy keeps it for its share: longer while the engine is away.

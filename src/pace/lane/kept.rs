@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::config::Config;
 use super::group::{AskedDelay, Group, GroupKey, GroupName};
 use super::{Lane, LaneHolds, Share};
-use crate::pace::hold::{Bounds, Cause, Hold};
+use crate::pace::hold::{Cause, Hold};
 use crate::pace::tick::Tick;
 
 /// The times of a lane that lie ahead, from now on.
@@ -64,7 +64,7 @@ impl Lane {
             GroupKey::Page(name) if group.next > now => Some((name.clone(), group.next.since(now))),
             _ => None,
         };
-        let hold = self.holds.kept(now).map(|hold| KeptHold::of(hold, now));
+        let hold = self.holds.for_all(now).map(|hold| KeptHold::of(hold, now));
         let kept = KeptLane {
             next: self.next.since(now),
             groups: self.groups.iter().filter_map(ahead).collect(),
@@ -141,7 +141,7 @@ impl Lane {
             next: self.next,
             lane_delay: self.lane_delay(now),
             groups,
-            holds: self.holds.compact(now, self.config.holds),
+            holds: self.holds.compact(now),
             latency: self.rate.latency(),
             concurrency_ramp: Some(self.concurrency_ramp)
                 .filter(|concurrency_ramp| *concurrency_ramp < self.config.concurrency)
@@ -174,9 +174,9 @@ impl CompactLane {
     }
 
     /// Whether nothing need be remembered at `now`, with this share.
-    pub fn is_over(&self, now: Tick, bounds: Bounds, share: Share) -> bool {
+    pub fn is_over(&self, now: Tick, share: Share) -> bool {
         !share.lasts(self.next, self.lane_delay, now)
-            && self.holds.is_over(now, bounds)
+            && self.holds.is_over(now)
             && self.groups.iter().all(|group| !share.lasts(group.next, group.delay, now))
     }
 
@@ -204,7 +204,7 @@ impl CompactLane {
         let kept = KeptLane {
             next: self.next.since(now),
             groups: groups.map(ahead).collect(),
-            hold: self.holds.kept(now).map(|hold| KeptHold::of(hold, now)),
+            hold: self.holds.for_all(now).map(|hold| KeptHold::of(hold, now)),
         };
         (kept != KeptLane::default()).then_some(kept)
     }
@@ -255,8 +255,8 @@ mod tests {
             let (kept, concurrency_ramp) = (lane.kept(at(2)), lane.concurrency_ramp);
             let compact = lane.compact(at(2)).expect("no request waits or is under way");
             assert_eq!(compact.kept(at(2)), kept);
-            assert!(!compact.is_over(at(2), config().holds, Share::ALONE));
-            assert!(compact.is_over(at(27), config().holds, Share::ALONE));
+            assert!(!compact.is_over(at(2), Share::ALONE));
+            assert!(compact.is_over(at(27), Share::ALONE));
             let lane = compact.expand(config());
             assert_eq!((lane.kept(at(2)), lane.concurrency_ramp), (kept, concurrency_ramp));
             let until = |group| lane.estimate(&page(group), at(1));
@@ -279,8 +279,8 @@ mod tests {
             let mut lane = used(at(1), Outcome::Good);
             lane.set_share(at_fold);
             let compact = lane.compact(at(3)).expect("no request waits or is under way");
-            assert!(!compact.is_over(at(40), config().holds, away), "with a share it is longer");
-            assert!(compact.is_over(at(43), config().holds, away));
+            assert!(!compact.is_over(at(40), away), "with a share it is longer");
+            assert!(compact.is_over(at(43), away));
             let mut lane = compact.expand(config());
             lane.set_share(away);
             assert_eq!(lane.estimate(&page("a"), at(3)), secs(39), "after the engine went at 2 s");

@@ -1,26 +1,11 @@
-//! The holds of a lane: those of the origin for all clients, and those of each client: after
-//! failures that no other client has seen, and where clients do not trust each other
-//! (`pace.holds = "client"`), all.
+//! The holds of a lane: that of the origin for all clients, and that of one client after failures
+//! that no other client has seen.
 
-use crate::pace::hold::{Bounds, Cause, Hold, Holds, Outcome};
+use std::time::Duration;
+
+use crate::pace::hold::{Hold, Holds, Outcome};
 use crate::pace::tick::Tick;
 use crate::types::ClientKey;
-use crate::types::words::words;
-
-/// Clients of one origin with holds of their own. What concerns further ones holds for all.
-const CLIENTS_MAX: usize = 1024;
-
-words! {
-    /// Whom a hold concerns (`pace.holds`).
-    #[derive(Default)]
-    pub enum HoldScope {
-        /// All clients: the origin sees one proxy.
-        #[default]
-        Origin = "origin",
-        /// The client whose request the origin has answered so.
-        Client = "client",
-    }
-}
 
 /// What the end of a request changes in the holds of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,20 +21,18 @@ pub enum HoldChange {
 #[derive(Debug)]
 pub(super) struct LaneHolds {
     all: Holds,
-    /// A list, because few clients of an origin are held at a time.
-    own: Vec<(ClientKey, Holds)>,
+    /// The only client that has seen failures: those that a second one sees are the origin's.
+    own: Option<Box<(ClientKey, Holds)>>,
 }
 
 impl LaneHolds {
     pub(super) const fn new() -> Self {
-        Self { all: Holds::new(), own: Vec::new() }
+        Self { all: Holds::new(), own: None }
     }
 
     /// The same, to be kept in little memory.
-    pub(super) fn compact(&mut self, now: Tick, bounds: Bounds) -> Self {
-        self.own.retain(|(_, holds)| !holds.is_over(now, bounds));
-        self.own.shrink_to_fit();
-        Self { all: self.all, own: std::mem::take(&mut self.own) }
+    pub(super) fn compact(&mut self, now: Tick) -> Self {
+        Self { all: self.all, own: self.own.take().filter(|own| !own.1.is_over(now)) }
     }
 
     /// Whether there were back-offs in a row, as all clients see them.
@@ -64,19 +47,13 @@ impl LaneHolds {
 
     /// The longest hold at `now`, whomever it concerns.
     pub(super) fn longest(&self, now: Tick) -> Option<Hold> {
-        self.own.iter().map(|(_, own)| own.at(now)).fold(self.all.at(now), longer)
+        longer(self.all.at(now), self.own.as_ref().and_then(|own| own.1.at(now)))
     }
 
-    /// The hold for all clients at `now`, if there is one.
+    /// The hold for all clients at `now`, if there is one. It outlives the process: a client's
+    /// failures are not kept.
     pub(super) fn for_all(&self, now: Tick) -> Option<Hold> {
         self.all.at(now)
-    }
-
-    /// The longest hold that outlives the process: a client's failures are not kept for all.
-    pub(super) fn kept(&self, now: Tick) -> Option<Hold> {
-        let own = self.own.iter().map(|(_, own)| own.at(now));
-        let asked = own.map(|hold| hold.filter(|hold| hold.cause != Cause::BackOff));
-        asked.fold(self.all.at(now), longer)
     }
 
     /// The moment until which no request of `client` may start.
@@ -87,39 +64,36 @@ impl LaneHolds {
     /// Notes how a request of `client` ended, as [`Holds::note`].
     pub(super) fn note(
         &mut self,
-        (client, scope): (&ClientKey, HoldScope),
+        client: &ClientKey,
         outcome: Outcome,
-        (began, now): (Tick, Tick),
-        bounds: Bounds,
+        ends: (Tick, Tick),
+        backoff_min: Duration,
         jitter: f64,
     ) -> HoldChange {
         let is_failure = matches!(outcome, Outcome::Failure { .. } | Outcome::ConnectionLost);
-        // What the origin tells the proxy itself concerns all.
-        let is_own = *client != ClientKey::Proxy
-            && match scope {
-                HoldScope::Client => true,
-                // One client may know what to request for a failure.
-                HoldScope::Origin => is_failure && !self.has_failed_beside(client, now, bounds),
-            };
-        let ends = (began, now);
-        if scope == HoldScope::Origin && is_failure && !is_own {
-            self.own.drain(..).for_each(|(_, own)| self.all.absorb(own, now));
-        } else if !is_own
-            && outcome == Outcome::Good
-            && let Some((_, own)) = self.own.iter_mut().find(|(key, _)| key == client)
+        let (_, now) = ends;
+        self.own = self.own.take().filter(|own| !own.1.is_over(now));
+        let is_other = |own: &(ClientKey, Holds)| own.0 != *client;
+        // One client may know what to request for a failure. What the proxy itself sees concerns all.
+        let concerns_all = *client == ClientKey::Proxy
+            || self.all.has_failed(now)
+            || self.own.as_deref().is_some_and(is_other);
+        if is_failure && concerns_all {
+            if let Some(own) = self.own.take() {
+                self.all.absorb(own.1, now);
+            }
+        } else if is_failure {
+            let (_, own) =
+                &mut **self.own.get_or_insert_with(|| Box::new((client.clone(), Holds::new())));
+            let has_changed = own.note(outcome, ends, backoff_min, jitter);
+            return if has_changed { HoldChange::OfClient } else { HoldChange::Nothing };
+        } else if outcome == Outcome::Good
+            && let Some((_, own)) = self.own.as_deref_mut().filter(|own| !is_other(own))
         {
-            own.note(outcome, ends, bounds, jitter);
+            own.note(outcome, ends, backoff_min, jitter);
         }
-        let holds = if is_own { own_of(&mut self.own, client, now, bounds) } else { None };
-        let change = if holds.is_some() { HoldChange::OfClient } else { HoldChange::OfAll };
-        let has_changed = holds.unwrap_or(&mut self.all).note(outcome, ends, bounds, jitter);
-        if has_changed { change } else { HoldChange::Nothing }
-    }
-
-    /// Whether a request of another client has failed of late.
-    fn has_failed_beside(&self, client: &ClientKey, now: Tick, bounds: Bounds) -> bool {
-        let mut others = self.own.iter().filter(|(key, _)| key != client).map(|(_, own)| own);
-        self.all.has_failed(now, bounds) || others.any(|own| own.has_failed(now, bounds))
+        let has_changed = self.all.note(outcome, ends, backoff_min, jitter);
+        if has_changed { HoldChange::OfAll } else { HoldChange::Nothing }
     }
 
     /// Holds all clients until `hold.until`.
@@ -128,45 +102,23 @@ impl LaneHolds {
     }
 
     /// Whether nothing need be remembered at `now`.
-    pub(super) fn is_over(&self, now: Tick, bounds: Bounds) -> bool {
-        self.all.is_over(now, bounds) && self.own.iter().all(|(_, own)| own.is_over(now, bounds))
+    pub(super) fn is_over(&self, now: Tick) -> bool {
+        self.all.is_over(now) && self.own.as_ref().is_none_or(|own| own.1.is_over(now))
     }
 
     /// When the last hold ends, whomever it concerns.
     pub(super) fn ends_at(&self) -> Tick {
-        self.own.iter().map(|(_, own)| own.until()).fold(self.all.until(), Tick::max)
+        self.own.as_ref().map_or(self.all.until(), |own| own.1.until().max(self.all.until()))
     }
 
     /// The memory that they take beside themselves.
     pub(super) const fn heap_bytes(&self) -> usize {
-        self.own.capacity() * size_of::<(ClientKey, Holds)>()
+        if self.own.is_some() { size_of::<(ClientKey, Holds)>() } else { 0 }
     }
 
     fn of(&self, client: &ClientKey) -> Option<&Holds> {
-        self.own.iter().find(|(key, _)| key == client).map(|(_, own)| own)
+        self.own.as_deref().filter(|(key, _)| key == client).map(|(_, own)| own)
     }
-}
-
-/// The holds of `client` in `own`, unless there are too many clients.
-fn own_of<'a>(
-    own: &'a mut Vec<(ClientKey, Holds)>,
-    client: &ClientKey,
-    now: Tick,
-    bounds: Bounds,
-) -> Option<&'a mut Holds> {
-    let at = own.iter().position(|(key, _)| key == client);
-    let at = match at {
-        Some(at) => at,
-        None => {
-            own.retain(|(_, holds)| !holds.is_over(now, bounds));
-            if own.len() >= CLIENTS_MAX {
-                return None;
-            }
-            own.push((client.clone(), Holds::new()));
-            own.len() - 1
-        }
-    };
-    Some(&mut own[at].1)
 }
 
 fn longer(one: Option<Hold>, other: Option<Hold>) -> Option<Hold> {
@@ -178,13 +130,10 @@ fn longer(one: Option<Hold>, other: Option<Hold>) -> Option<Hold> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::pace::hold::Cause;
 
-    const BOUNDS: Bounds =
-        Bounds { backoff_min: Duration::from_secs(10), backoff_max: Duration::from_secs(60) };
+    const BACKOFF_MIN: Duration = Duration::from_secs(10);
 
     fn at(seconds: u64) -> Tick {
         Tick::from_micros(seconds * 1_000_000)
@@ -194,42 +143,22 @@ mod tests {
         ClientKey::User(name.into())
     }
 
-    /// Notes that the origin asks `client` for a minute of rest.
-    fn rest(holds: &mut LaneHolds, client: &ClientKey, scope: HoldScope) -> HoldChange {
+    /// Notes that the origin asks `client` to come back in a minute.
+    fn retry_later(holds: &mut LaneHolds, client: &ClientKey) -> HoldChange {
         let after = Duration::from_secs(60);
         let outcome = Outcome::RetryLater { status: 429, cause: Cause::RetryAfter, after };
-        holds.note((client, scope), outcome, (at(1), at(2)), BOUNDS, 0.0)
+        holds.note(client, outcome, (at(1), at(2)), BACKOFF_MIN, 0.0)
     }
 
     #[test]
-    fn a_hold_concerns_all_clients_or_its_own() {
-        let (ada, bob) = (client("ada"), client("bob"));
-        for (scope, of_bob) in [(HoldScope::Origin, at(62)), (HoldScope::Client, at(0))] {
+    fn what_the_origin_asks_for_concerns_all_clients() {
+        for asked in [client("ada"), ClientKey::Proxy] {
             let mut holds = LaneHolds::new();
-            let change =
-                if scope == HoldScope::Origin { HoldChange::OfAll } else { HoldChange::OfClient };
-            assert_eq!(rest(&mut holds, &ada, scope), change);
-            assert_eq!((holds.until(&ada), holds.until(&bob)), (at(62), of_bob));
-            assert_eq!(holds.at(&bob, at(3)).is_some(), scope == HoldScope::Origin);
+            assert_eq!(retry_later(&mut holds, &asked), HoldChange::OfAll);
+            assert_eq!((holds.until(&asked), holds.until(&client("bob"))), (at(62), at(62)));
             assert_eq!(holds.longest(at(3)).map(|hold| hold.until), Some(at(62)));
-            assert!(!holds.is_over(at(3), BOUNDS) && holds.is_over(at(200), BOUNDS));
+            assert!(!holds.is_over(at(3)) && holds.is_over(at(700)));
         }
-    }
-
-    #[test]
-    fn what_the_proxy_is_told_concerns_all_and_so_does_what_is_too_much() {
-        let mut holds = LaneHolds::new();
-        for number in 0..CLIENTS_MAX {
-            let name = number.to_string();
-            let change = rest(&mut holds, &client(&name), HoldScope::Client);
-            assert_eq!(change, HoldChange::OfClient);
-        }
-        assert_eq!(holds.until(&client("other")), at(0));
-        assert_eq!(rest(&mut holds, &client("more"), HoldScope::Client), HoldChange::OfAll);
-        assert_eq!(holds.until(&client("other")), at(62));
-        let mut holds = LaneHolds::new();
-        assert_eq!(rest(&mut holds, &ClientKey::Proxy, HoldScope::Client), HoldChange::OfAll);
-        assert_eq!(holds.until(&client("other")), at(62));
     }
 
     #[test]
@@ -239,7 +168,7 @@ mod tests {
             let mut holds = LaneHolds::new();
             let mut fail = |client: &ClientKey, second: u64| {
                 let ends = (at(second), at(second + 1));
-                let change = holds.note((client, HoldScope::Origin), outcome, ends, BOUNDS, 0.0);
+                let change = holds.note(client, outcome, ends, BACKOFF_MIN, 0.0);
                 (change, holds.until(&ada), holds.until(&bob))
             };
             let held = (1..=10).map(|second| fail(&ada, 4 * second)).find(|it| it.1 > at(0));
@@ -258,7 +187,7 @@ mod tests {
         let mut holds = LaneHolds::new();
         let mut note = |client: &ClientKey, outcome, second| {
             let ends = (at(second), at(second + 1));
-            holds.note((client, HoldScope::Origin), outcome, ends, BOUNDS, 0.0);
+            holds.note(client, outcome, ends, BACKOFF_MIN, 0.0);
             (holds.until(&ada), holds.until(&bob))
         };
         for second in 1..5 {
@@ -267,6 +196,6 @@ mod tests {
         note(&bob, Outcome::Good, 11);
         assert_eq!(note(&ada, Outcome::Failure { status: 500 }, 12), (at(14), at(0)));
         note(&ada, Outcome::Good, 15);
-        assert_eq!(note(&ada, Outcome::Failure { status: 500 }, 17), (at(14), at(0)));
+        assert_eq!(note(&ada, Outcome::Failure { status: 500 }, 17), (at(0), at(0)));
     }
 }

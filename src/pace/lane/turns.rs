@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::config::{Adapt, Config};
+use super::config::{ADAPT_MAX, Config, LONG_TRANSFER};
 use super::group::GroupKey;
 use crate::pace::tick::Tick;
 use crate::types::ClientKey;
@@ -59,13 +59,13 @@ impl LaneTurns {
     }
 
     /// Ends the turns whose response goes on for long after its head.
-    pub(super) fn end_long_transfers(&mut self, long_transfer: Duration, now: Tick) {
-        self.0.retain(|turn| turn.head.is_none_or(|head| now < head + long_transfer));
+    pub(super) fn end_long_transfers(&mut self, now: Tick) {
+        self.0.retain(|turn| turn.head.is_none_or(|head| now < head + LONG_TRANSFER));
     }
 
     /// The next moment for [`Self::end_long_transfers`].
-    pub(super) fn next_long_transfer_end(&self, long_transfer: Duration) -> Option<Tick> {
-        self.0.iter().filter_map(|turn| turn.head).min().map(|head| head + long_transfer)
+    pub(super) fn next_long_transfer_end(&self) -> Option<Tick> {
+        self.0.iter().filter_map(|turn| turn.head).min().map(|head| head + LONG_TRANSFER)
     }
 
     /// The last start of a page, of those that have not ended.
@@ -153,7 +153,7 @@ impl Rate {
     /// The delay of the lane.
     pub(super) fn delay(&self, config: &Config, now: Tick) -> Duration {
         let delay = self.unadapted(config, now);
-        delay.max(self.adapted(config, delay))
+        delay.max(self.adapted(delay))
     }
 
     /// The same, however slow the site is.
@@ -162,15 +162,12 @@ impl Rate {
         config.delay.max(spread.unwrap_or_default())
     }
 
-    /// The least delay of a lane or group that has the delay `own` without it.
-    pub(super) fn adapted(&self, config: &Config, own: Duration) -> Duration {
-        let adapts = match config.adapt {
-            Adapt::Off => false,
-            Adapt::Paced => !own.is_zero(),
-            Adapt::All => true,
-        };
-        let latency = self.latency.filter(|_| adapts);
-        latency.map_or(Duration::ZERO, |it| config.adapt_factor.times(it).min(config.adapt_max))
+    /// The least delay of a lane or group that has the delay `own` without it: the mean time to the
+    /// head of a response, so that a slow site has as long without a request as it took for one.
+    /// Without a delay the concurrency alone bounds what a slow site has to do.
+    pub(super) fn adapted(&self, own: Duration) -> Duration {
+        let latency = self.latency.filter(|_| !own.is_zero());
+        latency.map_or(Duration::ZERO, |it| it.min(ADAPT_MAX))
     }
 
     /// When the last of what the site said ends.
@@ -188,7 +185,7 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pace::lane::config::{AdaptFactor, Kind};
+    use crate::pace::lane::config::Kind;
 
     /// Turns of these clients, of which the upper-case ones hold their requests up.
     fn turns(clients: &str) -> LaneTurns {
@@ -241,46 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_is_so_many_times_the_mean_response_time() {
-        for (adapt, factor, own, latency, expected) in [
-            (Adapt::Paced, 1.0, 100, 400, 400),
-            (Adapt::Paced, 2.5, 100, 400, 1000),
-            (Adapt::Paced, 0.5, 100, 400, 200),
-            (Adapt::Paced, 0.1, 100, 400, 100),
-            (Adapt::Paced, 100.0, 100, 400, 5000),
-            (Adapt::Paced, 2.5, 0, 400, 0),
-            (Adapt::All, 2.5, 0, 400, 1000),
-            (Adapt::All, 2.5, 0, 0, 0),
-            (Adapt::Off, 2.5, 100, 400, 100),
-        ] {
-            let config = Config {
-                delay: ms(own),
-                adapt,
-                adapt_factor: AdaptFactor::new(factor).unwrap(),
-                adapt_max: ms(5000),
-                ..crate::pace::Config::off().lane
-            };
+    fn a_delay_is_at_least_the_mean_response_time() {
+        for (own, latency, expected) in
+            [(100, 400, 400), (500, 400, 500), (100, 40_000, 30_000), (0, 400, 0)]
+        {
+            let config = Config { delay: ms(own), ..crate::pace::Config::off().lane };
             let mut rate = Rate::new();
             rate.note_latency(ms(latency), true);
-            let delay = rate.delay(&config, Tick::default());
-            assert_eq!(delay, ms(expected), "{adapt:?} {factor} {own}");
-        }
-    }
-
-    #[test]
-    fn a_factor_is_a_number_within_bounds() {
-        for (factor, is_one) in [
-            (0.001, true),
-            (1.0, true),
-            (100.0, true),
-            (100.1, false),
-            (0.0, false),
-            (-1.0, false),
-            (f64::NAN, false),
-            (f64::INFINITY, false),
-            (f64::NEG_INFINITY, false),
-        ] {
-            assert_eq!(AdaptFactor::new(factor).is_some(), is_one, "{factor}");
+            assert_eq!(rate.delay(&config, Tick::default()), ms(expected), "{own} {latency}");
         }
     }
 }

@@ -12,12 +12,7 @@ use crate::types::ClientKey;
 use crate::types::origin::{Host, Origin, Scheme};
 
 fn config() -> Config {
-    Config {
-        mode: PaceMode::Enforce,
-        max_wait: Duration::from_secs(1),
-        max_retry_after: Duration::from_secs(60),
-        ..Config::off()
-    }
+    Config { mode: PaceMode::Enforce, max_wait: Duration::from_secs(1), ..Config::off() }
 }
 
 async fn turn(lanes: &Lanes) -> Turn {

@@ -45,11 +45,7 @@ impl Proxies {
         let mut chance = Chance::new(seed);
         let clock = ManualEngineClock::starting_at(START);
         let first = MemoryEngine::new(Config::named("first"), Arc::clone(&clock) as _);
-        let config = LaneConfig {
-            concurrency: PLACES,
-            long_transfer: Duration::from_secs(30),
-            ..crate::pace::Config::off().lane
-        };
+        let config = LaneConfig { concurrency: PLACES, ..crate::pace::Config::off().lane };
         let proxy = |number: usize| {
             let engine = first.beside(Config::named(number.to_string()));
             (engine, OwnClock::new(&mut chance), Lane::new(config, false))

@@ -13,7 +13,6 @@ use crate::engine::{
     SystemEngineClock,
 };
 use crate::pace::config::{Away, Config};
-use crate::pace::hold::Bounds;
 use crate::pace::lanes::Lanes;
 use crate::pace::turn::Turn;
 use crate::pace::turn_request::TurnRequest;
@@ -69,25 +68,10 @@ impl Proxies {
 }
 
 fn config() -> Config {
-    let lane = lane::Config {
-        concurrency: 8,
-        holds: Bounds {
-            backoff_min: Duration::from_secs(10),
-            backoff_max: Duration::from_secs(60),
-        },
-        long_transfer: Duration::from_secs(30),
-        ..Config::off().lane
-    };
+    let lane =
+        lane::Config { concurrency: 8, backoff_min: Duration::from_secs(10), ..Config::off().lane };
     let max_wait = Duration::from_secs(60);
-    Config {
-        mode: PaceMode::Enforce,
-        lane,
-        max_wait,
-        max_waiting: 1000,
-        max_retry_after: Duration::from_secs(1000),
-        max_waiting_per_origin: 100,
-        ..Config::off()
-    }
+    Config { mode: PaceMode::Enforce, lane, max_wait, max_waiting_per_origin: 100, ..Config::off() }
 }
 
 fn origin() -> Origin {

@@ -62,8 +62,7 @@ impl Gate {
                 info.entry.note_allowed(&decision, &known, now);
                 if decision.basis != Basis::RobotsTxtItself {
                     let (path, token) = (target.path_for_rules(), context.agent.token);
-                    let client = || info.client.key();
-                    self.watch.sample_allowed(&target.origin, path, token, known.profile(), client);
+                    self.watch.sample_allowed(&target.origin, path, token, known.profile());
                 }
             }
             Verdict::Disallow => {

@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use courtesy::pace::hold::{Bounds, Cause, Hold, Outcome};
-use courtesy::pace::lane::{
-    Adapt, AdaptFactor, Arrival, Config, Enqueued, HoldScope, Kind, Lane, TurnId, WaiterId,
-};
+use courtesy::pace::hold::{Cause, Hold, Outcome};
+use courtesy::pace::lane::{Arrival, Config, Enqueued, Kind, Lane, TurnId, WaiterId};
 use courtesy::pace::tick::Tick;
 use courtesy::types::ClientKey;
 use courtesy::types::origin::Scheme;
@@ -93,15 +91,7 @@ fn simulate(case: &LaneCase, calls: &[Call]) -> Story {
     let config = Config {
         delay: Duration::from_millis(case.own_delay_ms),
         concurrency: case.concurrency.unwrap_or(8),
-        holds: Bounds {
-            backoff_min: Duration::from_secs(10),
-            backoff_max: Duration::from_secs(600),
-        },
-        hold_scope: HoldScope::Origin,
-        long_transfer: Duration::from_secs(3_600),
-        adapt: Adapt::Off,
-        adapt_factor: AdaptFactor::default(),
-        adapt_max: Duration::ZERO,
+        backoff_min: Duration::from_secs(10),
     };
     let mut lane = Lane::new(config, false);
     if let Some(until) = case.hold_until_ms {

@@ -29,9 +29,9 @@ const RELOADED: [(&str, &str); 6] = [
         "origins",
         "[[origins]]\norigin = \"https://time.example\"\nmode = \"observe\"\nprofile = \"google\"\n",
     ),
-    ("robots.knobs", "[robots.knobs]\nstatus_429 = \"allow\"\n"),
+    ("robots.max_redirects", "[robots]\nmax_redirects = 6\n"),
     ("deny", "[deny]\nstatus = 451\n"),
-    ("outage", "[outage]\nretry_min = \"31s\"\n"),
+    ("pace.backoff_min", "[pace]\nbackoff_min = \"31s\"\n"),
 ];
 
 /// A log as a proxy has written it: with denials, a delay, and a reload for each of [`RELOADED`].

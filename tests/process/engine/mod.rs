@@ -59,7 +59,7 @@ fn on(server: &RedisServer) -> RedisConfig {
 fn settings(socket: &Path) -> String {
     let url = format!("redis+unix://{}", socket.display());
     // A machine of tests may be slow.
-    format!("[engine]\nurl = \"{url}\"\ntimeout = \"5s\"\n[pace]\nadapt = \"off\"\n")
+    format!("[engine]\nurl = \"{url}\"\ntimeout = \"5s\"\n")
 }
 
 fn start(name: &str, config: RedisConfig) -> RedisEngine {

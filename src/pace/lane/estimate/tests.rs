@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::pace::hold::Outcome;
-use crate::pace::lane::{Adapt, Arrival, Config, Enqueued, Kind, LaneLimit};
+use crate::pace::lane::{Arrival, Config, Enqueued, Kind, LaneLimit};
 use crate::types::ClientKey;
 use crate::types::origin::Scheme;
 
@@ -134,14 +134,8 @@ fn a_turn_keeps_its_slot_or_its_part_when_the_engine_goes_or_comes() {
 
 #[test]
 fn a_delay_of_a_group_that_grew_because_the_site_is_slow_is_told_as_adapt() {
-    let adapt_max = 10 * DELAY;
-    for (adapt, latency, by) in [
-        (Adapt::Paced, 1, LaneLimit::SiteDelay),
-        (Adapt::Paced, 30, LaneLimit::Adapt),
-        (Adapt::Off, 30, LaneLimit::SiteDelay),
-    ] {
-        let config = Config { concurrency: 8, adapt, adapt_max, ..crate::pace::Config::off().lane };
-        let mut lane = Lane::new(config, false);
+    for (latency, by) in [(1, LaneLimit::SiteDelay), (30, LaneLimit::Adapt)] {
+        let mut lane = lane(8);
         let turn = granted(&mut lane, at(100));
         lane.record_start(turn, at(100));
         lane.note(turn, Outcome::Good, at(100 + latency), 0.0);
@@ -149,7 +143,7 @@ fn a_delay_of_a_group_that_grew_because_the_site_is_slow_is_told_as_adapt() {
         let now = at(100 + latency);
         let turn = granted(&mut lane, now.max(at(110)));
         lane.record_start(turn, now);
-        assert_eq!(lane.limit(&page(), now), by, "{adapt:?} {latency}");
+        assert_eq!(lane.limit(&page(), now), by, "{latency}");
         let next = lane.add_turn(ClientKey::Proxy, GroupKey::of(page().kind), DELAY, now);
         assert_eq!(lane.delaying_limit(next, now), Some(by));
     }

@@ -31,7 +31,7 @@ use crate::store::{self, Store};
 use crate::types::origin::{Origin, Scheme};
 use crate::types::sanitize::hex;
 use crate::types::timestamp::Timestamp;
-use crate::watch::{Changes, Watch};
+use crate::watch::Watch;
 
 const START: Timestamp = Timestamp::from_millis(1_795_176_000_123);
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -153,7 +153,7 @@ impl Site {
             clock: Arc::clone(&clock) as _,
             metrics: Arc::default(),
             summaries: RobotsSummaryCache::default(),
-            watch: Watch::new(Changes::Off, false),
+            watch: Watch::new(false),
         };
         let origin = Origin::from_authority(Scheme::Http, "example.com").unwrap();
         Self { gate, clock, script, dir, origin }
