@@ -11,7 +11,6 @@ use crate::audit::{Health, Record, StartMode, Writer};
 use crate::ca::CA_REMEDY;
 use crate::config::Settings;
 use crate::egress::EgressState;
-use crate::engine::Engine;
 use crate::pace::{self, Lanes};
 use crate::proxy::{DecisionMetrics, RequestCounts, RequestMetrics};
 use crate::runtime::clock::{Clock, SystemClock};
@@ -62,19 +61,10 @@ pub struct ProxyReport {
 impl EphemeralProxy {
     /// Starts with these settings, its records in `audit_dir`.
     pub fn start(settings: Settings, audit_dir: &Path) -> Result<Self, Failure> {
-        Self::start_with(settings, audit_dir, None)
-    }
-
-    /// The same, as one of those that share `engine`.
-    pub fn start_with(
-        settings: Settings,
-        audit_dir: &Path,
-        engine: Option<Arc<dyn Engine>>,
-    ) -> Result<Self, Failure> {
         let address = [(Ipv4Addr::LOCALHOST, 0).into()];
         let listeners = Listeners::bind(&address).or_exit(Exit::Unavailable)?;
         let own = listeners.addresses();
-        Self::start_on(settings, audit_dir, (listeners, own), engine)
+        Self::start_on(settings, audit_dir, (listeners, own))
     }
 
     /// The same on these listeners. It never connects to the addresses `own`.
@@ -82,7 +72,6 @@ impl EphemeralProxy {
         mut settings: Settings,
         audit_dir: &Path,
         (listeners, own): (Listeners, Vec<SocketAddr>),
-        engine: Option<Arc<dyn Engine>>,
     ) -> Result<Self, Failure> {
         settings.listen.proxy = listeners.addresses();
         settings.listen.transparent.clear();
@@ -96,9 +85,6 @@ impl EphemeralProxy {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut components = build(&settings, own, ca, clock)?;
         components.request_metrics = Arc::new(RequestMetrics::with_origins());
-        if let Some(engine) = engine {
-            components.join(engine);
-        }
         // With an invalid authority each CONNECT of the command would fail.
         if let Some(invalidity) = components.leaves.invalidity() {
             return Err(anyhow::anyhow!("{invalidity}; {CA_REMEDY}")).or_exit(Exit::Configuration);

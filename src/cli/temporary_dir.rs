@@ -21,21 +21,13 @@ pub enum Purpose {
     Clients,
     Demo,
     Doctor,
-    SecondDemo,
     Sealed,
     State,
 }
 
 impl Purpose {
-    const ALL: [Self; 7] = [
-        Self::Bundle,
-        Self::Clients,
-        Self::Demo,
-        Self::Doctor,
-        Self::SecondDemo,
-        Self::Sealed,
-        Self::State,
-    ];
+    const ALL: [Self; 6] =
+        [Self::Bundle, Self::Clients, Self::Demo, Self::Doctor, Self::Sealed, Self::State];
 
     const fn word(self) -> &'static str {
         match self {
@@ -43,7 +35,6 @@ impl Purpose {
             Self::Clients => "clients",
             Self::Demo => "demo",
             Self::Doctor => "doctor",
-            Self::SecondDemo => "demo-two",
             Self::Sealed => "sealed",
             Self::State => "state",
         }
@@ -167,7 +158,7 @@ mod tests {
         }
         let one = TemporaryDir::new_in(all.path(), Purpose::Sealed).unwrap();
         assert!(!left.exists() && others.iter().all(|dir| dir.join("file").exists()));
-        let two = TemporaryDir::new_in(all.path(), Purpose::SecondDemo).unwrap();
+        let two = TemporaryDir::new_in(all.path(), Purpose::Demo).unwrap();
         assert!(one.path().is_dir() && two.path().is_dir(), "those in use stay");
         drop((one, two));
         assert_eq!(fs::read_dir(all.path()).unwrap().count(), 3);

@@ -109,13 +109,6 @@ impl Components {
         Some(Membership::new(self.engine.clone()?, Arc::clone(&self.store)))
     }
 
-    /// Shares an engine with other proxies, in place of one of the settings. To be called before
-    /// the proxy starts, where the settings name none.
-    pub fn join(&mut self, engine: Arc<dyn Engine>) {
-        self.engine = Some(engine);
-        self.share();
-    }
-
     /// Shares robots.txt files and the pace through the engine, if there is one.
     pub(super) fn share(&self) {
         let Some(engine) = &self.engine else { return };

@@ -46,17 +46,9 @@ fn play(stage: &mut Stage<impl Write>) -> io::Result<bool> {
         stage.proxy
     ))?;
     scenes::rules(stage)?;
-    scenes::missing(stage)?;
     scenes::down(stage)?;
-    scenes::slow(stage)?;
-    scenes::moved(stage)?;
-    scenes::huge(stage)?;
-    scenes::page(stage)?;
-    scenes::recovery(stage)?;
     pace::asks_for_time(stage)?;
     pace::has_had_enough(stage)?;
-    pace::page_with_pictures(stage)?;
-    pace::play_cluster(stage)?;
     scenes::play_outage(stage)?;
     record(stage)?;
     stage.report.summary()

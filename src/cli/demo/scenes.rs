@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use Expect::{Denied, Forwarded};
 
-use super::stage::{self, CRAWLER, Expect, Origin, Reply, Stage};
-use crate::store::disk::config::ROBOTS_TXT_BYTES;
+use super::stage::{CRAWLER, Expect, Origin, Reply, Stage};
 
 const BY_RULE: &str = "disallow_rule";
 const UNREACHABLE: &str = "robots_unreachable";
@@ -52,141 +51,26 @@ pub fn rules(stage: &mut Stage<impl Write>) -> io::Result<()> {
     )
 }
 
-/// 404: everything is allowed (RFC 9309 §2.3.1.3).
-pub fn missing(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.report.scene(
-        "No robots.txt",
-        "404 says that there are no rules: all is allowed (RFC 9309 §2.3.1.3).",
-    )?;
-    let open = stage.site("open.example", Reply::new("404 Not Found", "no such file\n"))?;
-    stage.visit(&open, "/anything", Forwarded).map(drop)
-}
-
-/// 503: everything is denied (RFC 9309 §2.3.1.4).
+/// 503: everything is denied (RFC 9309 §2.3.1.4), until the file can be had again.
 pub fn down(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.report.scene(
         "A site that is down",
-        "503 says nothing about the rules, so all is denied until they can be had (§2.3.1.4), and \
-         the crawler hears when to come back.",
+        "503 says nothing about the rules, so all is denied until they can be had (RFC 9309          §2.3.1.4), and the crawler hears when to come back. A site in trouble is not asked for each          request. The proxy's clock is moved by hand here.",
     )?;
     let down = stage.site("down.example", Reply::unavailable().with("Retry-After", "120"))?;
     let answer = stage.visit(&down, "/page", Denied(UNREACHABLE, None))?;
     let wait = answer.field("retry-after").unwrap_or("nothing").to_owned();
-    stage.report.check(
-        wait == "120",
-        "the 403 passes on the site's Retry-After",
-        &format!("{wait} s"),
-        &[],
-    )
-}
-
-/// One fetch for all that wait.
-pub fn slow(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    const CRAWLERS: usize = 20;
-    stage.report.scene(
-        "A slow site, and twenty crawlers at once",
-        "All of them wait for the same fetch of its robots.txt.",
-    )?;
-    let robots =
-        Reply::rules("User-agent: *\nDisallow: /private/\n").after(Duration::from_millis(700));
-    let slow = stage.site("slow.example", robots)?;
-    let proxy = stage.proxy;
-    let visit = |number: usize| stage::get(proxy, &slow.url(&format!("/page/{number}")), CRAWLER);
-    let served = std::thread::scope(|scope| {
-        let visits: Vec<_> =
-            (0..CRAWLERS).map(|number| scope.spawn(move || visit(number))).collect();
-        let answers = visits.into_iter().filter_map(|visit| visit.join().ok()?.ok());
-        answers.filter(|answer| answer.status == 200).count()
-    });
-    let fetches = slow.asked("/robots.txt");
-    stage.report.check(
-        served == CRAWLERS,
-        "pages for",
-        &format!("{served} of {CRAWLERS} crawlers"),
-        &[],
-    )?;
-    stage.report.check(fetches == 1, "robots.txt was asked for", &times(fetches), &[])
-}
-
-/// Redirects of a robots.txt (RFC 9309 §2.3.1.2).
-pub fn moved(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.report.scene(
-        "A robots.txt behind redirects",
-        "Up to five are followed, to other sites too; the rules are those of the site that was \
-         asked (§2.3.1.2), and of no other.",
-    )?;
-    let new = stage.site("new.example", Reply::new("404 Not Found", ""))?;
-    let old = stage
-        .site("old.example", Reply::redirect("301 Moved Permanently", &new.url("/moved.txt")))?;
-    new.answers("/moved.txt", Reply::redirect("302 Found", &new.url("/rules.txt")));
-    new.answers("/rules.txt", Reply::rules("User-agent: *\nDisallow: /archive/\n"));
-    stage
-        .report
-        .show(&["old.example/robots.txt → new.example/moved.txt → new.example/rules.txt".into()])?;
-    let denied = stage.visit(&old, "/archive/1", Denied(BY_RULE, Some(2)))?;
-    let record =
-        denied.field("courtesy-record").and_then(|id| stage.record(id)).unwrap_or_default();
-    let reached = record["robots"]["url_reached"].as_str().unwrap_or("nowhere").to_owned();
-    let holds = reached == new.url("/rules.txt");
-    let reached = stage.named(&reached);
-    stage.report.check(holds, "the record says where the rules were found", &reached, &[])?;
-    stage.visit(&new, "/archive/1", Forwarded).map(drop)
-}
-
-/// The limit of a file (RFC 9309 §2.5).
-pub fn huge(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.report.scene(
-        "A robots.txt without end",
-        "500 KiB are read, as RFC 9309 §2.5 asks at least; the rules beyond are not, and take no memory.",
-    )?;
-    let padding = "# nothing to see here\n";
-    let body = format!(
-        "User-agent: *\nDisallow: /early/\n{}Disallow: /late/\n",
-        padding.repeat(2 * ROBOTS_TXT_BYTES / padding.len())
-    );
-    let huge = stage.site("huge.example", Reply::rules(body))?;
-    stage.visit(&huge, "/early/1", Denied(BY_RULE, Some(2)))?;
-    stage.visit(&huge, "/late/1", Forwarded).map(drop)
-}
-
-/// A file without a rule (RFC 9309 §2.3.1.5).
-pub fn page(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.report.scene(
-        "A page where robots.txt should be",
-        "Nothing in it is a rule, so nothing is disallowed; what is understood counts (§2.3.1.5).",
-    )?;
-    let html =
-        Reply::new("200 OK", "<!doctype html>\n<title>Welcome</title>\n<p>Disallow nothing.</p>\n");
-    let page = stage.site("page.example", html.with("Content-Type", "text/html"))?;
-    stage.visit(&page, "/", Forwarded).map(drop)
-}
-
-/// When a failed fetch is tried again.
-pub fn recovery(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage.report.scene(
-        "A site that comes back",
-        "A failure is remembered for 30 s, then for longer: a site in trouble is not asked for each \
-         request. The proxy's clock is moved by hand here.",
-    )?;
-    let back = stage.site("back.example", Reply::unavailable())?;
-    stage.visit(&back, "/page", Denied(UNREACHABLE, None))?;
-    stage.visit(&back, "/page", Denied(UNREACHABLE, None))?;
-    let fetches = back.asked("/robots.txt");
-    stage.report.check(
-        fetches == 1,
-        "two requests, but robots.txt was asked for",
-        &times(fetches),
-        &[],
-    )?;
-    stage.report.say("30 seconds later the site is up again.")?;
-    back.answers("/robots.txt", Reply::rules("User-agent: *\nDisallow: /private/\n"));
-    stage.later(Duration::from_secs(30));
-    stage.visit(&back, "/page", Forwarded)?;
-    stage.visit(&back, "/private/1", Denied(BY_RULE, Some(2))).map(drop)
-}
-
-fn times(count: u32) -> String {
-    if count == 1 { "once".into() } else { format!("{count} times") }
+    let what = "the 403 passes on the site's Retry-After";
+    stage.report.check(wait == "120", what, &format!("{wait} s"), &[])?;
+    stage.visit(&down, "/page", Denied(UNREACHABLE, None))?;
+    let fetches = down.asked("/robots.txt");
+    let what = "two requests, but robots.txt was asked for";
+    stage.report.check(fetches == 1, what, &format!("{fetches} times"), &[])?;
+    stage.report.say("Two minutes later the site is up again.")?;
+    down.answers("/robots.txt", Reply::rules(RULES));
+    stage.later(Duration::from_mins(2));
+    stage.visit(&down, "/page", Forwarded)?;
+    stage.visit(&down, "/private/1", Denied(BY_RULE, Some(2))).map(drop)
 }
 
 // An outage of a month and a day: moves the proxy's clock a day at a time, and shows the state machine
@@ -279,32 +163,16 @@ fn timeline(stage: &mut Stage<impl Write>, kept: &[Day], never: &[Day]) -> io::R
 }
 
 fn verdicts(stage: &mut Stage<impl Write>, kept: &[Day], never: &[Day]) -> io::Result<()> {
-    let all = |days: &[Day], expected| days.iter().all(|day| *day == expected);
     let (closed, rest) = never.split_at(OPENS);
     let (open, back) = rest.split_at(rest.len() - 1);
-    let report = &mut stage.report;
-    report.check(
-        all(kept, Day::Rules),
-        "kept.example, days 0 to 33: the copy's rules hold throughout",
-        "by rules",
-        &[],
-    )?;
-    report.check(
-        all(closed, Day::Closed),
-        "never.example, days 1 to 30: no rules known, everything denied",
-        "closed",
-        &[],
-    )?;
-    report.check(
-        all(open, Day::Open),
-        "never.example, days 31 and 32: seen unreachable for 30 days, so allowed",
-        "open",
-        &[],
-    )?;
-    report.check(
-        all(back, Day::Rules),
-        "never.example, day 33: the rules are back, and hold",
-        "by rules",
-        &[],
-    )
+    for (days, expected, what, result) in [
+        (kept, Day::Rules, "kept.example, days 0 to 33: the copy's rules hold", "by rules"),
+        (closed, Day::Closed, "never.example, days 1 to 30: no rules known", "closed"),
+        (open, Day::Open, "never.example, days 31 and 32: unreachable for 30 days", "open"),
+        (back, Day::Rules, "never.example, day 33: the rules are back, and hold", "by rules"),
+    ] {
+        let holds = days.iter().all(|day| *day == expected);
+        stage.report.check(holds, what, result, &[])?;
+    }
+    Ok(())
 }

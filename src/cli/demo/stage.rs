@@ -196,13 +196,12 @@ pub struct Reply {
     status: &'static str,
     fields: String,
     body: Vec<u8>,
-    delay: Duration,
 }
 
 impl Reply {
     /// A response with this status line and body, and no headers.
     pub fn new(status: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, fields: String::new(), body: body.into(), delay: Duration::ZERO }
+        Self { status, fields: String::new(), body: body.into() }
     }
 
     /// A robots.txt.
@@ -215,25 +214,14 @@ impl Reply {
         Self::new("503 Service Unavailable", "come back later\n")
     }
 
-    /// A redirect to the URL `to`.
-    pub fn redirect(status: &'static str, to: &str) -> Self {
-        Self::new(status, "").with("Location", to)
-    }
-
     /// The same with one more header.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.fields += &format!("{name}: {value}\r\n");
         self
     }
 
-    /// The same, sent after `delay`.
-    pub const fn after(mut self, delay: Duration) -> Self {
-        self.delay = delay;
-        self
-    }
-
     fn bytes(&self) -> Vec<u8> {
-        let Self { status, fields, body, .. } = self;
+        let Self { status, fields, body } = self;
         let length = body.len();
         let head = format!(
             "HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n"
@@ -253,8 +241,8 @@ pub struct Origin {
 struct Script {
     replies: HashMap<String, Reply>,
     asked: HashMap<String, u32>,
-    /// When its pages were requested, and which.
-    arrivals: Vec<(Instant, String)>,
+    /// When its pages were requested.
+    arrivals: Vec<Instant>,
 }
 
 impl Origin {
@@ -285,14 +273,7 @@ impl Origin {
 
     /// When its pages were requested, in order.
     pub fn arrivals(&self) -> Vec<Instant> {
-        self.arrivals_below("/")
-    }
-
-    /// When those of its pages were requested whose paths begin so, in order.
-    pub fn arrivals_below(&self, path: &str) -> Vec<Instant> {
-        let script = self.script.lock();
-        let below = script.arrivals.iter().filter(|(_, page)| page.starts_with(path));
-        below.map(|(at, _)| *at).collect()
+        self.script.lock().arrivals.clone()
     }
 
     /// How often it has been asked for `path`.
@@ -310,13 +291,12 @@ fn serve(mut stream: TcpStream, script: &Lock<Script>) -> io::Result<()> {
     let reply = {
         let mut script = script.lock();
         if path != "/robots.txt" {
-            script.arrivals.push((now, path.to_owned()));
+            script.arrivals.push(now);
         }
         *script.asked.entry(path.to_owned()).or_default() += 1;
         let page = || Reply::new("200 OK", "a page\n");
         script.replies.get(path).cloned().unwrap_or_else(page)
     };
-    std::thread::sleep(reply.delay);
     stream.write_all(&reply.bytes())
 }
 
@@ -337,22 +317,12 @@ pub struct Answer {
 
 /// Asks `proxy` for `url` as `user_agent`.
 pub fn get(proxy: SocketAddr, url: &str, user_agent: &str) -> io::Result<Answer> {
-    get_with(proxy, url, user_agent, "")
-}
-
-/// The same with other fields, each with its line end.
-pub fn get_with(
-    proxy: SocketAddr,
-    url: &str,
-    user_agent: &str,
-    fields: &str,
-) -> io::Result<Answer> {
     let mut stream = TcpStream::connect(proxy)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let authority = url.split('/').nth(2).unwrap_or_default();
     write!(
         stream,
-        "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {user_agent}\r\n{fields}Connection: close\r\n\r\n"
+        "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {user_agent}\r\nConnection: close\r\n\r\n"
     )?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes)?;

@@ -65,7 +65,7 @@ pub fn run(
     let virtual_addresses = Arc::<VirtualAddresses>::default();
     let listeners = listeners(&mut sealed, &virtual_addresses)?;
     // Its addresses are those of another network: outside they are not the proxy's.
-    let proxy = EphemeralProxy::start_on(settings.clone(), records, (listeners, Vec::new()), None)?;
+    let proxy = EphemeralProxy::start_on(settings.clone(), records, (listeners, Vec::new()))?;
     let refused = Arc::<Lock<RefusedConnections>>::default();
     let records = RelayRecords::new(proxy.recorder(), settings.robots.profile);
     let services = flags.services();
