@@ -9,7 +9,7 @@ use super::environment;
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::ConfigFlags;
 use super::output::{print, quoted};
-use crate::ca::{Authority, CLIENTS, Certificate, Client, LEAF_LIFETIME, Source, print_date};
+use crate::ca::{Authority, Certificate, Client, LEAF_LIFETIME, Source, TABLE, print_date};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::timestamp::Timestamp;
 
@@ -281,7 +281,7 @@ Most of these variables replace the roots of the system. A client that also goes
 /// Runs `courtesy ca install-help`.
 pub fn run_install_help(args: &InstallHelpArgs) -> Result<(), Failure> {
     let clients = match &args.client {
-        None => CLIENTS.iter().collect(),
+        None => TABLE.clients.iter().collect(),
         Some(name) => vec![Client::named(name).ok_or_else(|| unknown(name))?],
     };
     let ca = open_authority(&args.config)?;
@@ -291,7 +291,7 @@ pub fn run_install_help(args: &InstallHelpArgs) -> Result<(), Failure> {
 }
 
 fn unknown(name: &str) -> Failure {
-    let known: Vec<_> = CLIENTS.iter().map(|client| client.names[0]).collect();
+    let known: Vec<_> = TABLE.clients.iter().map(|client| &*client.names[0]).collect();
     let error =
         anyhow::anyhow!("there is no help for \"{name}\"; there is for {}", known.join(", "));
     Failure { exit: Exit::Usage, error }

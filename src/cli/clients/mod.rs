@@ -1,16 +1,12 @@
-//! Sets clients up to use the proxy and to trust its authority, by environment variables. The table
-//! of variables is a pure function of a [`ClientSetup`]; [`set_up`] finds out what it holds on this
+//! Sets clients up to use the proxy and to trust its authority, by environment variables. The
+//! variables are a pure function of a [`ClientSetup`]; [`set_up`] finds out what it holds on this
 //! machine and writes the [`trust_files`]; [`print`] formats variables for shells and programs.
 //!
 //! No variable works for all clients, and some clients follow none: `courtesy doctor` tries them.
 
 pub mod print;
-mod setup;
-#[cfg(test)]
-mod tests;
 mod trust_files;
 mod variables;
-mod write;
 
 use std::fs::Permissions;
 use std::io;
@@ -25,9 +21,8 @@ use crate::ca::Authority;
 use crate::config::Settings;
 use crate::proxy::HttpsMode;
 use crate::runtime::clock::{Clock, SystemClock};
-pub use setup::{ClientSetup, TrustFiles, reachable};
 use trust_files::Inherited;
-pub use variables::{Variable, variables};
+pub use variables::{ClientSetup, TrustFiles, Variable, reachable, variables};
 
 // The client setup of this machine: reads the environment, and writes the files that make clients
 // trust the proxy's certificate authority.

@@ -3,9 +3,8 @@
 
 use std::path::Path;
 
-use super::setup::{ClientSetup, reachable, text};
 use super::trust_files;
-use super::variables::{Variable, names, variables};
+use super::variables::{ClientSetup, Variable, names, reachable, text, variables};
 
 /// For `eval "$(…)"` in bash, zsh and every other shell like sh. The semicolons keep it
 /// correct without the quotes.
@@ -97,7 +96,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::tests::setup;
+    use super::super::variables::tests::setup;
     use super::*;
 
     /// What fish makes of one word within single quotes (its manual, "Quotes").

@@ -4,13 +4,13 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tracing::warn;
 
-use super::setup::{TrustFiles, text};
-use super::write::write_if_changed;
+use super::variables::{TrustFiles, text};
 use crate::ca::pem;
 use crate::cli::environment;
 
@@ -225,6 +225,18 @@ pub fn own(scan_dir: &str) -> Option<PathBuf> {
     scan_dir.rsplit(':').next().filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
+/// Writes `content` in one step, so that no client reads half a file; and only if it differs, so that
+/// the time of the file is that of its last change.
+fn write_if_changed(path: &Path, content: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|old| old == content) {
+        return Ok(());
+    }
+    let fresh = path.with_extension(format!("fresh-{}", std::process::id()));
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o644).open(&fresh)?.write_all(content)?;
+    fs::rename(fresh, path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,5 +332,17 @@ mod tests {
         assert_eq!(http["proxy"], "tcp://127.0.0.1:3128");
         // "a b:c"
         assert_eq!(http["header"], "Proxy-Authorization: Basic YSBiOmM=");
+    }
+
+    #[test]
+    fn an_unchanged_file_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("bundle.pem");
+        write_if_changed(&path, b"one").unwrap();
+        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        write_if_changed(&path, b"one").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
+        write_if_changed(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
     }
 }

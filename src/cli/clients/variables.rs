@@ -1,11 +1,12 @@
-//! The environment variables that set a client up: one table, with the clients that honour each.
+//! The environment variables that set a client up, by the table of clients, and what their values
+//! are made of.
 
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 
-use Kind::{Authority, Bundle, JavaOptions, NoProxy, PhpScanDir, Proxy, Wgetrc, Yes};
-
-use super::setup::{ClientSetup, TrustFiles, reachable, text};
 use super::trust_files;
+use crate::ca::{TABLE, VariableKind, VariableRow};
+use crate::cli::environment;
 
 /// An environment variable to set.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -16,103 +17,35 @@ pub struct Variable {
     pub who: &'static str,
 }
 
-/// The kind of a variable's value.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Proxy,
-    NoProxy,
-    Yes,
-    Authority,
-    Bundle,
-    Wgetrc,
-    JavaOptions,
-    PhpScanDir,
-}
-
-/// Each variable with its kind and the clients that honour it. Proxy variables stand in both cases:
-/// which one a client reads, and which wins, differs between clients.
-const TABLE: [(&str, Kind, &str); 30] = [
-    (
-        "http_proxy",
-        Proxy,
-        "curl and wget, which do not read HTTP_PROXY (a CGI client could set it: httpoxy)",
-    ),
-    ("HTTP_PROXY", Proxy, "Python, Go, Ruby, reqwest, axios, and most others"),
-    ("https_proxy", Proxy, "curl, wget, and all that read HTTPS_PROXY"),
-    (
-        "HTTPS_PROXY",
-        Proxy,
-        "Python, Go, Ruby, reqwest, axios, and most others; the proxy itself speaks HTTP",
-    ),
-    ("all_proxy", Proxy, "curl, Python requests, reqwest"),
-    ("ALL_PROXY", Proxy, "curl, Python requests, reqwest"),
-    ("no_proxy", NoProxy, "all of the above; an inherited list would lead around the proxy"),
-    ("NO_PROXY", NoProxy, "all of the above; an inherited list would lead around the proxy"),
-    ("NODE_USE_ENV_PROXY", Yes, "Node from 22.21 and 24 on; older ones follow no variable"),
-    ("PERL_LWP_ENV_PROXY", Yes, "Perl's LWP; without it, LWP follows no variable"),
-    ("MOJO_PROXY", Yes, "Perl's Mojo::UserAgent; without it, Mojo follows no variable"),
-    (
-        "SSL_CERT_FILE",
-        Bundle,
-        "OpenSSL, Go, Ruby, httpx, aiohttp, urllib, reqwest; replaces the system's",
-    ),
-    ("CURL_CA_BUNDLE", Bundle, "curl, curl_cffi; replaces the system's"),
-    ("REQUESTS_CA_BUNDLE", Bundle, "Python requests; replaces the system's"),
-    ("PIP_CERT", Bundle, "pip; replaces its own"),
-    ("HTTPLIB2_CA_CERTS", Bundle, "Python httplib2; replaces its own"),
-    ("AWS_CA_BUNDLE", Bundle, "AWS tools and SDKs; replaces their own"),
-    ("CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", Bundle, "Google Cloud tools; replaces their own"),
-    ("GIT_SSL_CAINFO", Bundle, "git; replaces the system's"),
-    ("CARGO_HTTP_CAINFO", Bundle, "cargo; replaces the system's"),
-    ("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", Bundle, "gRPC; replaces its own"),
-    ("NIX_SSL_CERT_FILE", Bundle, "programs from Nix; replaces the system's"),
-    ("PERL_LWP_SSL_CA_FILE", Bundle, "Perl's LWP; replaces its own"),
-    ("MOJO_CA_FILE", Bundle, "Perl's Mojo::UserAgent; replaces the system's"),
-    ("NPM_CONFIG_CAFILE", Bundle, "npm; replaces its own, and what an npmrc names"),
-    ("NODE_EXTRA_CA_CERTS", Authority, "Node and Bun; adds to their own"),
-    ("DENO_CERT", Authority, "Deno; adds to its own"),
-    ("WGETRC", Wgetrc, "wget, which trusts what its settings name; yours are in the file, too"),
-    (
-        "PHP_INI_SCAN_DIR",
-        PhpScanDir,
-        "PHP: its streams follow the proxy, its curl and streams trust the bundle",
-    ),
-    (
-        "JAVA_TOOL_OPTIONS",
-        JavaOptions,
-        "every Java virtual machine; Java follows no other variable",
-    ),
-];
-
 /// The variables to set.
 pub fn variables(setup: &ClientSetup) -> Vec<Variable> {
-    let variable = |&(name, kind, who): &(&'static str, Kind, &'static str)| {
-        value(kind, setup).map(|value| Variable { name, value, who })
+    let variable = |row: &'static VariableRow| {
+        value(row.kind, setup).map(|value| Variable { name: &row.name, value, who: &row.who })
     };
-    TABLE.iter().filter_map(variable).collect()
+    TABLE.variables.iter().filter_map(variable).collect()
 }
 
 /// The names of all variables that may be set.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().map(|(name, _, _)| *name)
+    TABLE.variables.iter().map(|row| &*row.name)
 }
 
-fn value(kind: Kind, setup: &ClientSetup) -> Option<String> {
+fn value(kind: VariableKind, setup: &ClientSetup) -> Option<String> {
     let file =
         |choose: fn(&TrustFiles) -> &PathBuf| setup.trust.as_ref().map(|trust| text(choose(trust)));
     match kind {
-        Proxy => {
+        VariableKind::Proxy => {
             let credentials =
                 setup.credentials.as_ref().map(|it| format!("{it}@")).unwrap_or_default();
             Some(format!("http://{credentials}{}", reachable(setup.proxy)))
         }
-        NoProxy => Some(setup.no_proxy.variable()),
-        Yes => Some("1".into()),
-        Authority => file(|trust| &trust.authority),
-        Bundle => file(|trust| &trust.bundle),
-        Wgetrc => file(|trust| &trust.wgetrc),
-        PhpScanDir => Some(setup.php_scan_dir.clone()),
-        JavaOptions => Some(java_options(setup)),
+        VariableKind::NoProxy => Some(setup.no_proxy.variable()),
+        VariableKind::Yes => Some("1".into()),
+        VariableKind::Authority => file(|trust| &trust.authority),
+        VariableKind::Bundle => file(|trust| &trust.bundle),
+        VariableKind::Wgetrc => file(|trust| &trust.wgetrc),
+        VariableKind::PhpScanDir => Some(setup.php_scan_dir.clone()),
+        VariableKind::JavaOptions => Some(java_options(setup)),
     }
 }
 
@@ -140,5 +73,146 @@ fn java_word(option: &str) -> String {
         format!("{quote}{option}{quote}")
     } else {
         option.to_owned()
+    }
+}
+
+/// The proxy that clients are to use, and the authorities that they are to trust.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSetup {
+    /// The address of the proxy's listener.
+    pub proxy: SocketAddr,
+    /// The client's `NAME:PASSWORD`, encoded for a URL.
+    pub credentials: Option<String>,
+    /// Hosts that clients contact directly.
+    pub no_proxy: environment::NoProxy,
+    /// `None` when HTTPS is not intercepted: there is no new authority to trust.
+    pub trust: Option<TrustFiles>,
+    /// Java options that are set already; those for the proxy follow them.
+    pub java_options: String,
+    /// The directories that PHP reads settings from, with the one for the proxy.
+    pub php_scan_dir: String,
+}
+
+/// The files that make clients trust the proxy's certificate authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustFiles {
+    /// The proxy's authority alone, for variables that add to what the client trusts.
+    pub authority: PathBuf,
+    /// The system's authorities and the proxy's, for variables that replace what the client trusts.
+    pub bundle: PathBuf,
+    /// Settings for wget, which takes its authorities from no variable.
+    pub wgetrc: PathBuf,
+    /// A Java trust store; `None` without a `keytool` to make one.
+    pub java: Option<PathBuf>,
+}
+
+/// The address at which clients of this machine reach a listener: loopback for one on all addresses.
+pub fn reachable(listener: SocketAddr) -> SocketAddr {
+    let ip = match listener.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listener.port())
+}
+
+/// A path as text for a variable.
+pub fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn setup(proxy: &str) -> ClientSetup {
+        let file = |name: &str| PathBuf::from("/state/clients").join(name);
+        let trust = TrustFiles {
+            authority: file("ca.pem"),
+            bundle: file("bundle.pem"),
+            wgetrc: file("wgetrc"),
+            java: Some(file("java.truststore")),
+        };
+        ClientSetup {
+            credentials: None,
+            proxy: proxy.parse().unwrap(),
+            no_proxy: environment::NoProxy::default(),
+            trust: Some(trust),
+            java_options: String::new(),
+            php_scan_dir: ":/state/clients/php".into(),
+        }
+    }
+
+    fn value_of(setup: &ClientSetup, name: &str) -> Option<String> {
+        variables(setup)
+            .into_iter()
+            .find(|variable| variable.name == name)
+            .map(|variable| variable.value)
+    }
+
+    #[test]
+    fn a_listener_on_all_addresses_is_reached_on_loopback() {
+        for (listener, url) in [
+            ("127.0.0.1:3128", "http://127.0.0.1:3128"),
+            ("0.0.0.0:3128", "http://127.0.0.1:3128"),
+            ("[::]:3128", "http://[::1]:3128"),
+            ("192.0.2.7:80", "http://192.0.2.7:80"),
+        ] {
+            for name in
+                ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
+            {
+                assert_eq!(value_of(&setup(listener), name).as_deref(), Some(url), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn credentials_stand_before_the_address() {
+        let setup = ClientSetup { credentials: Some("ada:a%3Ab".into()), ..setup("127.0.0.1:3128") };
+        assert_eq!(value_of(&setup, "https_proxy").as_deref(), Some("http://ada:a%3Ab@127.0.0.1:3128"));
+        assert!(!value_of(&setup, "JAVA_TOOL_OPTIONS").unwrap().contains("ada"));
+    }
+
+    #[test]
+    fn no_host_is_left_out_unless_asked_for() {
+        let mut setup = setup("127.0.0.1:3128");
+        setup.no_proxy.proxy_loopback = true;
+        assert_eq!(value_of(&setup, "NO_PROXY").as_deref(), Some("<-loopback>"));
+        assert!(value_of(&setup, "JAVA_TOOL_OPTIONS").unwrap().contains("-Dhttp.nonProxyHosts= "));
+        setup.no_proxy.hosts = "localhost, .internal".into();
+        assert_eq!(value_of(&setup, "no_proxy"), value_of(&setup, "NO_PROXY"));
+        let java = value_of(&setup, "JAVA_TOOL_OPTIONS").unwrap();
+        assert!(java.contains("-Dhttp.nonProxyHosts=localhost|*.internal "), "{java}");
+    }
+
+    #[test]
+    fn variables_name_the_bundle_or_the_authority() {
+        let setup = setup("127.0.0.1:3128");
+        for variable in variables(&setup) {
+            if variable.value.starts_with("/state/") && variable.name != "WGETRC" {
+                let file = if variable.who.contains("adds to") { "ca.pem" } else { "bundle.pem" };
+                assert_eq!(variable.value, format!("/state/clients/{file}"), "{}", variable.name);
+            }
+        }
+    }
+
+    #[test]
+    fn without_interception_no_trust_is_changed() {
+        let setup = ClientSetup { trust: None, ..setup("127.0.0.1:3128") };
+        let trusting =
+            variables(&setup).into_iter().filter(|variable| variable.value.contains("/state/"));
+        // Where PHP finds the proxy, and no more.
+        assert_eq!(trusting.map(|variable| variable.name).collect::<Vec<_>>(), ["PHP_INI_SCAN_DIR"]);
+        assert_eq!(value_of(&setup, "SSL_CERT_FILE"), None);
+    }
+
+    #[test]
+    fn java_keeps_the_options_it_has_and_reads_ours_as_single_words() {
+        let mut setup = setup("127.0.0.1:3128");
+        setup.java_options = "-Xmx1g".into();
+        setup.trust.as_mut().unwrap().java = Some("/my state/java.truststore".into());
+        let java = value_of(&setup, "JAVA_TOOL_OPTIONS").unwrap();
+        assert!(java.starts_with("-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 "), "{java}");
+        assert!(java.contains(" \"-Djavax.net.ssl.trustStore=/my state/java.truststore\" "), "{java}");
     }
 }

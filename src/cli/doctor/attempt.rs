@@ -10,9 +10,9 @@ use tokio::time::timeout;
 
 use super::super::clients::{self, Variable};
 use super::super::exit::Failure;
-use super::clients::{CLIENTS, Client, FILES, SCRATCH};
 use super::finding::Finding;
 use super::trial::{DISALLOWED, Trial};
+use crate::ca::{TABLE, TrialRow};
 use crate::cli::environment::{self, NoProxy};
 use crate::cli::output::human_duration;
 use crate::config::Settings;
@@ -29,15 +29,15 @@ pub fn try_all(
     settings: &Settings,
     names: &[String],
 ) -> Result<Vec<Finding>, Failure> {
-    for (name, program) in FILES {
-        std::fs::write(trial.scratch.path().join(name), program)?;
+    for file in &TABLE.files {
+        std::fs::write(trial.scratch.path().join(&file.name), &file.text)?;
     }
     // The site is on loopback.
     let no_proxy = NoProxy { proxy_loopback: true, ..NoProxy::default() };
     let setup = clients::set_up(trial.proxy.address, no_proxy, settings)?;
     let variables = clients::variables(&setup);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let wanted = |client: &&Client| {
+    let wanted = |client: &&TrialRow| {
         names.is_empty() || names.iter().any(|name| client.name.starts_with(name))
     };
     let pace = settings.pace();
@@ -45,11 +45,11 @@ pub fn try_all(
     let attempt = |client| {
         runtime.block_on(Attempt { client, max_wait, trial, variables: &variables }.finding())
     };
-    Ok(CLIENTS.iter().filter(wanted).map(attempt).collect())
+    Ok(TABLE.trials.iter().filter(wanted).map(attempt).collect())
 }
 
 struct Attempt<'a> {
-    client: &'a Client,
+    client: &'static TrialRow,
     /// `pace.max_wait`, unless no request is held.
     max_wait: Duration,
     trial: &'a Trial,
@@ -58,7 +58,7 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     async fn finding(&self) -> Finding {
-        let name = self.client.name;
+        let name = &*self.client.name;
         let Some(program) = self.program().await else {
             return Finding::untried(name, "not installed");
         };
@@ -99,7 +99,7 @@ impl Attempt<'_> {
 
     /// What does not work with this scheme, if anything.
     async fn trouble(&self, program: &Path, scheme: Scheme) -> Option<Finding> {
-        let Client { name, remedy, .. } = *self.client;
+        let TrialRow { name, remedy, .. } = self.client;
         let word = format!("{}-{}", name.replace(' ', "-"), scheme.as_str());
         let (allowed, disallowed) = (format!("/{word}"), format!("{DISALLOWED}{word}"));
         let outcome = self.fetch(program, &self.trial.site.url(scheme, &allowed)).await;
@@ -113,7 +113,7 @@ impl Attempt<'_> {
     }
 
     fn did_not_come(&self, scheme: Scheme, path: &str, outcome: Result<Output, String>) -> Finding {
-        let Client { remedy, trust, .. } = *self.client;
+        let TrialRow { remedy, trust, .. } = self.client;
         if self.trial.site.visit(path).is_some() {
             return self
                 .fault("goes around the proxy: it does not follow the variables".into(), remedy);
@@ -128,16 +128,16 @@ impl Attempt<'_> {
 
     fn fault(&self, said: String, remedy: &str) -> Finding {
         if self.client.is_known {
-            Finding::known(self.client.name, said + ", as is known of it", remedy)
+            Finding::known(&self.client.name, said + ", as is known of it", remedy)
         } else {
-            Finding::bad(self.client.name, said, remedy)
+            Finding::bad(&self.client.name, said, remedy)
         }
     }
 
     async fn fetch(&self, program: &Path, url: &str) -> Result<Output, String> {
         let scratch = self.trial.scratch.path().to_string_lossy();
         let arguments =
-            self.client.arguments.iter().map(|argument| argument.replace(SCRATCH, &scratch));
+            self.client.arguments.iter().map(|argument| argument.replace("SCRATCH", &scratch));
         self.run(program, arguments.chain([url.to_owned()])).await
     }
 

@@ -3,7 +3,6 @@
 //! engine of the settings.
 
 mod attempt;
-mod clients;
 mod engine;
 mod finding;
 mod machine;
@@ -14,6 +13,7 @@ use clap::Args;
 use super::exit::{Exit, Failure};
 use super::flags::ConfigFlags;
 use super::{environment, logging, output};
+use crate::ca::TABLE;
 use crate::config::{Log, LogLevel};
 use finding::{Finding, State};
 
@@ -27,11 +27,11 @@ Examples:
 
 ✓ it is well · ✗ it is not, and what to do · ! a client that is known not to follow as it comes, and
 what to do · – it could not be tried. Ends with 1 when something is not well (✗). Clients are given
-the variables of `courtesy env` and asked for two pages of a site that lives for the occasion on
-loopback: one that its robots.txt allows and one that it does not.")]
+the variables of `courtesy env` and asked for two pages of a test site on loopback: one that its
+robots.txt allows and one that it does not.")]
 pub struct DoctorArgs {
     /// Try only these clients, as in: curl python node [default: all that are installed]
-    #[arg(value_name = "CLIENT", value_parser = clients::name)]
+    #[arg(value_name = "CLIENT", value_parser = client_name)]
     clients: Vec<String>,
     /// Print the findings as JSON
     #[arg(long)]
@@ -48,6 +48,15 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
     let findings = examine(args, report)?;
     let well = findings.iter().all(|finding| finding.state != State::Bad);
     Ok(if well { Exit::Done } else { Exit::No })
+}
+
+/// A name from the command line: that of a client, or the beginning of one.
+fn client_name(text: &str) -> Result<String, String> {
+    if TABLE.trials.iter().any(|client| client.name.starts_with(text)) {
+        return Ok(text.to_owned());
+    }
+    let names: Vec<_> = TABLE.trials.iter().map(|client| &*client.name).collect();
+    Err(format!("the clients that can be tried are {}", names.join(", ")))
 }
 
 /// One finding after the other. What rests on something that is bad is not tried.

@@ -1,5 +1,5 @@
-//! A proxy for the occasion before a site for the occasion. The settings are the user's where they
-//! are about this machine, and ours where they would change what the trial has to show.
+//! A temporary proxy in front of a test site on loopback. The settings are the user's where they are
+//! about this machine, and ours where they would change what the trial has to show.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -143,7 +143,7 @@ fn settings_for(settings: &Settings, site: &Site, root: PathBuf) -> Settings {
         exemptions: Vec::new(),
         robots: Robots::default(),
         deny: Deny::default(),
-        // Other proxies are not to count one that lives for the occasion.
+        // Other proxies are not to count a temporary one.
         engine: Engine::default(),
         pace: Pace { mode: Some(settings.pace().mode), ..Pace::default() },
         egress: Egress {
@@ -158,8 +158,8 @@ fn settings_for(settings: &Settings, site: &Site, root: PathBuf) -> Settings {
     settings
 }
 
-// A site for the occasion: on loopback, by HTTP and HTTPS, with a robots.txt, and with a memory of
-// what was asked and whether it came through our proxy.
+// A test site on loopback, by HTTP and HTTPS, that records its requests and whether they came through
+// our proxy.
 
 /// A path that the robots.txt of the site disallows.
 pub const DISALLOWED: &str = "/disallowed/";

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::audit::evidence::Kind;
 use crate::audit::{Record, print_time};
-use crate::ca::CLIENTS;
+use crate::ca::TABLE;
 use crate::proxy::denial::{Denial, Recorded};
 use crate::robots::{self, Dialect};
 use crate::types::problem::{OWN_NAME, Problem};
@@ -130,7 +130,7 @@ pub fn own(path: &str, fingerprint: &str) -> (StatusCode, String) {
         );
     }
     let mut clients = String::new();
-    for client in CLIENTS {
+    for client in &TABLE.clients {
         let help = client.help.replace("{file}", "ca.pem");
         let help = help.lines().map(|line| Html(line).to_string()).collect::<Vec<_>>().join("\n");
         let _ = write!(clients, "<dt>{}</dt><dd><pre>{help}</pre></dd>", client.names.join(", "));
