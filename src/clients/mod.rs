@@ -8,6 +8,7 @@
 
 mod admission;
 mod body_memory;
+mod fair_queue;
 pub mod password;
 mod reject_reason;
 mod semaphore;
@@ -25,9 +26,10 @@ use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
 pub use admission::{AdmissionResult, ClientAdmission};
 pub use body_memory::{BodyMemory, MemoryPermit};
+pub use fair_queue::{ClientQueue, FairQueue};
 pub use password::{Hash, Password};
 pub use reject_reason::RejectReason;
-pub use semaphore::{FairQueue, FairSemaphore, SemaphorePermit};
+pub use semaphore::{FairSemaphore, SemaphorePermit};
 pub use users::{Change, User, Users, UsersError, check_name};
 
 /// The settings of admission.

@@ -11,7 +11,6 @@ mod turns;
 use std::time::Duration;
 
 use super::hold::{Hold, Outcome};
-pub use super::queue::WaiterId;
 use super::tick::Tick;
 use crate::types::ClientKey;
 use crate::types::origin::Scheme;
@@ -24,6 +23,10 @@ pub use lane_holds::HoldChange;
 use lane_holds::LaneHolds;
 pub use turns::TurnId;
 use turns::{LaneTurn, LaneTurns, Rate};
+
+/// A waiting request, within its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WaiterId(u64);
 
 /// A request that arrives.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +150,7 @@ impl Lane {
 
     /// Removes a waiter whose client has left, or which has waited for as long as it may.
     pub fn leave(&mut self, client: &ClientKey, waiter: WaiterId) {
-        self.groups.iter_mut().any(|group| group.queue.remove(client, waiter));
+        self.groups.iter_mut().any(|group| group.queue.remove(client, &waiter));
     }
 
     /// The next turn that may be granted at `now`. To be called until it returns `None`.
@@ -159,9 +162,10 @@ impl Lane {
         let limit = self.concurrency(now);
         let (turns, holds, group) = (&self.turns, &self.holds, &mut self.groups[at]);
         let counts = group.key.counts();
-        let (client, waiter) = group.queue.pop(|client| {
+        let may = |client: &ClientKey| {
             (!counts || turns.has_free_concurrency(client, limit)) && holds.until(client) <= now
-        })?;
+        };
+        let (client, waiter) = group.queue.pop(may, |_| false)?;
         group.granted = now;
         let (key, delay) = (group.key.clone(), group.delay());
         let turn = self.add_turn(client, key, delay, now);
@@ -314,7 +318,7 @@ impl Lane {
 
     /// Whether nothing need be remembered of a group at `now`.
     fn is_over(&self, group: &Group, now: Tick) -> bool {
-        group.queue.len() == 0 && !self.is_group_delayed(group, now)
+        group.queue.is_empty() && !self.is_group_delayed(group, now)
     }
 
     /// The group of requests of this kind, if it is remembered.

@@ -45,7 +45,6 @@ pub mod lane;
 mod lane_cell;
 mod lanes;
 mod no_turn;
-mod queue;
 mod shard;
 #[cfg(test)]
 mod simulation;

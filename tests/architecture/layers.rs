@@ -31,10 +31,10 @@ const PURE: &[&str] = &[
     "src/types/",
     "src/robots/",
     "src/policy/",
+    "src/clients/fair_queue.rs",
     "src/pace/hold.rs",
     "src/pace/lane.rs",
     "src/pace/lane/",
-    "src/pace/queue.rs",
     "src/pace/tick.rs",
 ];
 const IMPURE: &[&str] = &[

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::config::Kind;
-use crate::pace::queue::Queue;
+use crate::clients::ClientQueue;
+use crate::pace::lane::WaiterId;
 use crate::pace::tick::Tick;
 use crate::types::origin::Scheme;
 use crate::types::sanitize::sha256_hex;
@@ -75,7 +76,7 @@ pub(super) struct Group {
     /// When it last had a turn: of several groups that are ready, the one with the earliest goes
     /// first.
     pub granted: Tick,
-    pub queue: Queue,
+    pub queue: ClientQueue<WaiterId>,
 }
 
 /// The delay that the site asks of a group, by the robots.txt of each scheme: a lane is that of
@@ -155,7 +156,7 @@ impl Group {
             asked: AskedDelay::default(),
             next: Tick::default(),
             granted: Tick::default(),
-            queue: Queue::default(),
+            queue: ClientQueue::default(),
         }
     }
 }
