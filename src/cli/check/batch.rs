@@ -79,7 +79,7 @@ struct ErrorLine<'a> {
 }
 
 /// Why a line has no result: because of its content, or because nothing can be fetched at all.
-enum Trouble {
+enum LineError {
     Line(String),
     Setup(Failure),
 }
@@ -126,8 +126,8 @@ fn answer(
     };
     match question.answer(defaults, online, library) {
         Ok(slot) => Ok(slot),
-        Err(Trouble::Line(error)) => Ok(error_line(&question.id, &error)),
-        Err(Trouble::Setup(failure)) => Err(failure),
+        Err(LineError::Line(error)) => Ok(error_line(&question.id, &error)),
+        Err(LineError::Setup(failure)) => Err(failure),
     }
 }
 
@@ -137,7 +137,7 @@ impl Question<'_> {
         defaults: &Defaults,
         online: &LazyOnline,
         library: &mut Library,
-    ) -> Result<Slot<()>, Trouble> {
+    ) -> Result<Slot<()>, LineError> {
         let url = self.url().read()?;
         let agent = match &self.agent {
             Some(agent) => Agent::new(agent, self.agent_kind),
@@ -155,10 +155,10 @@ impl Question<'_> {
         }
         let url = url.ok_or_else(|| "there is no url".to_owned())?;
         let id = self.id.clone();
-        let tell =
+        let render =
             move |answer: Answer| rendered(&id, &answer.ruling, answer.pace, Some(&answer.robots));
         let profile = self.profile.or(defaults.profile);
-        Ok(Slot::Pending(online.get().map_err(Trouble::Setup)?.ask(&url, &agent, profile, tell)?))
+        Ok(Slot::Pending(online.get().map_err(LineError::Setup)?.ask(&url, &agent, profile, render)?))
     }
 
     fn pace(
@@ -218,13 +218,13 @@ fn line(value: &impl Serialize) -> Rendered<()> {
     Rendered { text: text + "\n", note: () }
 }
 
-impl From<String> for Trouble {
+impl From<String> for LineError {
     fn from(message: String) -> Self {
         Self::Line(message)
     }
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for LineError {
     fn from(error: io::Error) -> Self {
         Self::Setup(error.into())
     }

@@ -43,16 +43,16 @@ pub fn run(
     }
     let given = args.robots.as_deref().map(|file| Given::read(file, defaults)).transpose()?;
     let form = if args.json { Form::Json } else { Form::Text(Paint::for_stdout()) };
-    let asker = Asker { defaults, online, given, form };
+    let checker = UrlChecker { defaults, online, given, form };
     let mut ordered = OrderedOutput::new(output);
     if let Form::Text(paint) = form {
-        ordered.head(&asker.introduction(paint))?;
+        ordered.head(&checker.agent_note(paint))?;
     }
     if reads_urls {
-        asker.read_list(&mut ordered)?;
+        checker.read_list(&mut ordered)?;
     } else {
         for url in &args.urls {
-            ordered.push(asker.ask(url.as_bytes())?)?;
+            ordered.push(checker.ask(url.as_bytes())?)?;
         }
     }
     ordered.settle()?;
@@ -79,16 +79,16 @@ enum Form {
     Json,
 }
 
-struct Asker<'a> {
+struct UrlChecker<'a> {
     defaults: &'a Defaults,
     online: &'a LazyOnline,
     given: Option<Given>,
     form: Form,
 }
 
-impl Asker<'_> {
+impl UrlChecker<'_> {
     /// The agent, if it is not what was typed.
-    fn introduction(&self, paint: Paint) -> String {
+    fn agent_note(&self, paint: Paint) -> String {
         let agent = &self.defaults.agent;
         if agent.kind() == AgentKind::Token {
             return String::new();
@@ -131,11 +131,11 @@ impl Asker<'_> {
         let form = self.form;
         if let Some(given) = &self.given {
             return Ok(match given.answer(url, agent.token()) {
-                Ok(answer) => Slot::Ready(form.tell(&answer)),
+                Ok(answer) => Slot::Ready(form.render(&answer)),
                 Err(why) => self.refuse(url, &why),
             });
         }
-        let asked = self.online.get()?.ask(url, agent, *profile, move |answer| form.tell(&answer));
+        let asked = self.online.get()?.ask(url, agent, *profile, move |answer| form.render(&answer));
         Ok(asked.map_or_else(|why| self.refuse(url, &why), Slot::Pending))
     }
 
@@ -158,7 +158,7 @@ fn without_comment(line: &[u8]) -> &[u8] {
 }
 
 impl Form {
-    fn tell(self, answer: &Answer) -> Rendered<Note> {
+    fn render(self, answer: &Answer) -> Rendered<Note> {
         let text = match self {
             Self::Text(paint) => explain(answer, paint),
             Self::Json => serde_json::to_string(answer).expect("answers are plain values") + "\n",

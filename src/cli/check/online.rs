@@ -68,14 +68,14 @@ impl Online {
         })
     }
 
-    /// Starts a query; the result of `tell` arrives at the receiver. Fails at once if the query is
+    /// Starts a query; the result of `render` arrives at the receiver. Fails at once if the query is
     /// invalid.
     pub fn ask<T: Send + 'static>(
         &self,
         url: &[u8],
         agent: &Agent,
         profile: Option<ProfileName>,
-        tell: impl FnOnce(Answer) -> T + Send + 'static,
+        render: impl FnOnce(Answer) -> T + Send + 'static,
     ) -> Result<Receiver<T>, String> {
         let (origin, path) = split(url)?;
         agent.identification()?;
@@ -92,7 +92,7 @@ impl Online {
         let (store, rules) = (Arc::clone(&self.store), Arc::clone(&self.rules));
         self.runtime.spawn(async move {
             // The receiver is gone if the output was closed.
-            let _ = sender.send(tell(question.answer(&store, &rules).await));
+            let _ = sender.send(render(question.answer(&store, &rules).await));
         });
         Ok(receiver)
     }

@@ -128,32 +128,19 @@ impl<R: Read> Feed<R> {
     /// The next line, without its end. The last one need not have one.
     pub fn next(&mut self) -> io::Result<Next<'_>> {
         self.line.clear();
-        let mut length = 0;
-        loop {
-            let bytes = match self.reader.fill_buf() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                bytes => bytes?,
-            };
-            if bytes.is_empty() && length == 0 {
-                return Ok(Next::End);
-            }
-            let end = memchr::memchr(b'\n', bytes);
-            let part = &bytes[..end.unwrap_or(bytes.len())];
-            length += part.len();
-            if length <= self.line_max {
-                self.line.extend_from_slice(part);
-            }
-            let taken = end.map_or(bytes.len(), |end| end + 1);
-            self.reader.consume(taken);
-            if end.is_some() || taken == 0 {
-                break;
-            }
+        let most = self.line_max as u64 + 1;
+        if (&mut self.reader).take(most).read_until(b'\n', &mut self.line)? == 0 {
+            return Ok(Next::End);
         }
         let is_first = std::mem::take(&mut self.is_first);
-        if length > self.line_max {
-            return Ok(Next::TooLong);
-        }
-        let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
+        let line = match self.line.strip_suffix(b"\n") {
+            None if self.line.len() > self.line_max => {
+                self.reader.skip_until(b'\n')?;
+                return Ok(Next::TooLong);
+            }
+            line => line.unwrap_or(&self.line),
+        };
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
         Ok(Next::Line(line.strip_prefix(BYTE_ORDER_MARK).filter(|_| is_first).unwrap_or(line)))
     }
 }
