@@ -183,8 +183,7 @@ impl Readiness {
     }
 }
 
-// The least HTTP that can ask something of a process on this machine: to find out who answers, a
-// client with opinions of its own would be in the way.
+// A minimal HTTP client for loopback, which shows whatever answers there as it is.
 
 /// For connecting, and for each read: everything that is asked is on this machine.
 const TIMEOUT: Duration = Duration::from_secs(5);
