@@ -26,9 +26,6 @@ const STORE_SIZE_MIN: u64 = 4 << 20;
 /// Concurrent fetches, each with a connection.
 const FETCHES_MAX: usize = 65_536;
 
-/// Requests that wait for their turn: as many as all clients may have in flight.
-const WAITING_MAX: usize = 1 << 20;
-
 /// Requests that wait for their turn at one origin: to find one that leaves takes time with each.
 const LANE_WAITING_MAX: usize = 65_536;
 

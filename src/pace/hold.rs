@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tick::Tick;
 
-/// Failures in a row count as a request for rest when they weigh so much: five server errors or
+/// Failures in a row begin a hold when they weigh so much: five server errors or
 /// timeouts, or eight connections that are refused or reset.
 const WEIGHT_MAX: u32 = 40;
 const FAILURE_WEIGHT: u32 = WEIGHT_MAX / 5;
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn five_failures_in_a_row_ask_for_a_short_rest() {
+    fn five_failures_in_a_row_begin_a_short_hold() {
         let mut story: Vec<_> = (0..4).map(|turn| (turn, turn + 1, FAILURE, 0)).collect();
         story.extend([(5, 6, FAILURE, 7), (8, 9, FAILURE, 11), (12, 13, Outcome::Ignored, 11)]);
         check(&story);

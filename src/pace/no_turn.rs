@@ -134,7 +134,7 @@ impl fmt::Display for NoTurn {
                     (WaitReason::Address, _) => {
                         f.write_str("requests to the address of the origin are limited for all its origins (pace.address_delay, pace.address_concurrency)")?;
                     }
-                    (WaitReason::Hold, _) => f.write_str("the origin asks for rest")?,
+                    (WaitReason::Hold, _) => f.write_str("the origin is held")?,
                     _ => f.write_str("requests to the origin are a delay apart (pace.delay)")?,
                 }
                 write!(f, ", and {}", too_late(*wait))

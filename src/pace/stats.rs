@@ -77,7 +77,7 @@ impl Counts {
     }
 
     /// The reasons of refusals.
-    pub const REFUSALS: [&'static str; 3] = ["too_long", "resting", "full"];
+    pub const REFUSALS: [&'static str; 3] = ["too_long", "held", "full"];
 }
 
 impl Stats {
@@ -118,11 +118,11 @@ impl Stats {
 
     pub(super) fn totals(&self) -> WaitTotals {
         let waits: Vec<_> = self.waits.iter().map(Histogram::counts).collect();
-        let [too_long, resting, _] = self.refusals.values();
+        let [too_long, held, _] = self.refusals.values();
         WaitTotals {
             held: waits.iter().map(HistogramCounts::count).sum(),
             waited: Duration::from_secs_f64(waits.iter().map(HistogramCounts::sum).sum()),
-            refused: too_long + resting,
+            refused: too_long + held,
         }
     }
 

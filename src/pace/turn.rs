@@ -102,7 +102,7 @@ struct Inner {
     slot: Option<Slot>,
     /// The end of that slot is in the metrics.
     is_slot_noted: bool,
-    /// It is a fetch of robots.txt for one agent: a rest that the response asks for is of that agent.
+    /// It is a fetch of robots.txt for one agent: a hold that the response asks for is of that agent.
     is_for_one_agent: bool,
 }
 
@@ -563,7 +563,7 @@ impl Turn {
         let date = cell.context.clock.date();
         let is_robots_txt = self.0.conditions.role == Role::RobotsTxt;
         let (outcome, limit) = outcome((status, headers), is_robots_txt, date);
-        // A response to one agent concerns no other: the rest is that of its robots.txt.
+        // A response to one agent concerns no other: the hold is that of its robots.txt.
         let (outcome, limit) = match outcome {
             Outcome::RetryLater { .. } if self.0.is_for_one_agent => {
                 (Outcome::Ignored, RateLimit::default())

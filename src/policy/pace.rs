@@ -134,7 +134,7 @@ fn is_of_quota(name: &HeaderName) -> bool {
 
 /// Beyond which time a Retry-After holds; `None`: never with this status. A refusal, an overload
 /// and a failure say when to come back. A redirection says when its target is there, for which a
-/// second is no request for rest. With a 200, 401, 404 or 500 the field is noise.
+/// second asks for no hold. With a 200, 401, 404 or 500 the field is noise.
 const fn retry_after_min(status: StatusCode) -> Option<Duration> {
     match status.as_u16() {
         403 | 413 | 420 | 429 | 502..=504 | 509 | 529 | 530 => Some(Duration::ZERO),

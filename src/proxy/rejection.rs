@@ -113,11 +113,11 @@ impl Rejection {
                     ..500 => StatusCode::TOO_MANY_REQUESTS,
                     _ => StatusCode::SERVICE_UNAVAILABLE,
                 };
-                Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
+                Self::new(Problem::OriginHeld, status, "destination_unavailable", detail)
             }
             NoTurn::OutsideVisitTime { .. } | NoTurn::EngineAway => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                Self::new(Problem::OriginResting, status, "destination_unavailable", detail)
+                Self::new(Problem::OriginHeld, status, "destination_unavailable", detail)
             }
             NoTurn::Full | NoTurn::Stopping => return Self::busy(detail),
         };
@@ -217,7 +217,7 @@ impl Rejection {
 
     /// Whether the request is allowed, and its time has not come.
     pub const fn is_delay(&self) -> bool {
-        matches!(self.problem, Problem::Paced | Problem::OriginResting)
+        matches!(self.problem, Problem::Paced | Problem::OriginHeld)
     }
 
     /// Whether the connection is closed after the response.

@@ -47,7 +47,7 @@ pub enum Problem {
     AuditUnavailable,
     CaNotValid,
     Paced,
-    OriginResting,
+    OriginHeld,
 }
 
 /// A problem type (RFC 9457 §3.1.1), as users read it.
@@ -233,10 +233,10 @@ const ROWS: [ProblemType; 22] = [
                  `pace.max_wait` lets requests wait longer.",
     },
     ProblemType {
-        problem: Problem::OriginResting,
-        name: "origin-resting",
-        title: "The origin asks for rest",
-        meaning: "The origin asked for rest (Retry-After, an exhausted quota, 429 or 503), failed \
+        problem: Problem::OriginHeld,
+        name: "origin-held",
+        title: "The origin is held",
+        meaning: "The origin asked for that (Retry-After, an exhausted quota, 429 or 503), failed \
                   several times in a row, or opens later, and is left alone until then.",
         remedy: "Try again after the time in Retry-After. `courtesy store get` shows why the origin is \
                  left alone.",

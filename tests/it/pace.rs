@@ -144,8 +144,8 @@ fn a_rest_of_one_scheme_is_that_of_the_other_and_not_of_other_ports() {
     let known = proxy.get("http://localhost/");
     assert_eq!(known.status(), 200, "{}", known.text());
     assert_eq!(proxy.https("localhost:443").get("https://localhost/busy").status(), 429);
-    let resting = proxy.exchange("GET", "http://localhost/", "Prefer: wait=1\r\n");
-    resting.assert_error(429, "destination_unavailable");
+    let held = proxy.exchange("GET", "http://localhost/", "Prefer: wait=1\r\n");
+    held.assert_error(429, "destination_unavailable");
     let url = format!("http://localhost:{}/", beside.address().port());
     assert_eq!(proxy.exchange("GET", &url, "Prefer: wait=1\r\n").status(), 200);
     // It outlives the process, whichever scheme is asked for first.
@@ -155,8 +155,8 @@ fn a_rest_of_one_scheme_is_that_of_the_other_and_not_of_other_ports() {
         settings.egress.parent = Some(parent.parse().expect("a parent"));
         settings.egress.connect_ports.push(authority);
     });
-    let resting = proxy.exchange("GET", "http://localhost/", "Prefer: wait=1\r\n");
-    resting.assert_error(429, "destination_unavailable");
+    let held = proxy.exchange("GET", "http://localhost/", "Prefer: wait=1\r\n");
+    held.assert_error(429, "destination_unavailable");
 }
 
 #[test]
@@ -325,10 +325,10 @@ fn nothing_starts_while_an_origin_asks_for_rest() {
     let proxy = Proxy::start();
     let response = proxy.get(&origin.url("/busy"));
     assert_eq!((response.status(), response.text().as_str()), (429, "enough"));
-    let resting = proxy.exchange("GET", &origin.url("/a"), "Prefer: wait=1\r\n");
-    resting.assert_error(429, "destination_unavailable");
-    assert_eq!(resting.json()["type"], "http://courtesy.internal/problems/origin-resting");
-    assert_eq!(resting.field("retry-after"), Some("2"));
+    let held = proxy.exchange("GET", &origin.url("/a"), "Prefer: wait=1\r\n");
+    held.assert_error(429, "destination_unavailable");
+    assert_eq!(held.json()["type"], "http://courtesy.internal/problems/origin-held");
+    assert_eq!(held.field("retry-after"), Some("2"));
     thread::scope(|scope| {
         for path in ["/b", "/c", "/d"] {
             let url = origin.url(path);
@@ -656,17 +656,17 @@ fn p1_what_a_site_asks_for_is_kept_up_to_a_bound() {
 }
 
 #[test]
-fn p3_an_origin_that_asks_for_rest_delays_no_other() {
-    let resting =
+fn p3_an_origin_that_is_held_delays_no_other() {
+    let held =
         Origin::start().on("/", Script::default().send(answer(503, "Retry-After: 60\r\n", "")));
     let slow = Origin::with_robots("User-agent: *\nCrawl-delay: 60\n");
     let (other, proxy) = (Origin::start().on("/", ok("")), Proxy::start());
-    let (proxy, resting, slow) = (&proxy, &resting, &slow);
-    assert_eq!(proxy.get(&resting.url("/")).status(), 503);
+    let (proxy, held, slow) = (&proxy, &held, &slow);
+    assert_eq!(proxy.get(&held.url("/")).status(), 503);
     assert_eq!(proxy.get(&slow.url("/")).status(), 200);
     let mut waiting = Vec::new();
     for number in 0..20 {
-        let origin = if number % 2 == 0 { resting } else { slow };
+        let origin = if number % 2 == 0 { held } else { slow };
         let mut client = proxy.client();
         client.ask("GET", &origin.url("/"), "");
         waiting.push(client);

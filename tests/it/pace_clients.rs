@@ -91,14 +91,14 @@ fn p2_a_polite_client_has_its_share_beside_three_that_are_not() {
     assert!(full >= HOSTILE - WAITING_MAX, "{full} had no room");
 }
 
-/// (name, places, whether the origin has asked for rest before, uploads of each of two clients, an
+/// (name, places, whether the origin has been held before, uploads of each of two clients, an
 /// octet of which comes so often)
 #[test]
 fn p8_uploads_that_their_clients_hold_up_leave_the_site_to_others() {
     let often = Some(Duration::from_millis(200));
     for (name, concurrency, has_rested, uploads, pause) in [
-        ("after a rest, silent", 8, true, [1, 0], None),
-        ("after a rest, dripping", 8, true, [1, 1], often),
+        ("after a hold, silent", 8, true, [1, 0], None),
+        ("after a hold, dripping", 8, true, [1, 1], often),
         ("one place", 1, false, [1, 0], often),
         ("few places, of two clients", 4, false, [3, 3], None),
         ("many uploads", 8, false, [12, 12], often),

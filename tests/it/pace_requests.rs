@@ -181,7 +181,7 @@ fn a_tunnel_that_has_waited_is_decided_on_again() {
 }
 
 #[test]
-fn after_a_rest_one_request_goes_first() {
+fn after_a_hold_one_request_goes_first() {
     let busy = answer(429, "Retry-After: 1\r\n", "");
     let late = Script::default().hold().send(answer(200, "", ""));
     let origin = Origin::start().on("/busy", Script::default().send(busy)).on("/late", late);
@@ -212,8 +212,8 @@ fn failures_in_a_row_are_answered_as_unavailable_until_a_response() {
     for _ in 0..5 {
         assert_eq!(proxy.get(&origin.url("/broken")).status(), 500);
     }
-    let resting = proxy.exchange("GET", &origin.url("/page"), "Prefer: wait=0\r\n");
-    resting.assert_error(503, "destination_unavailable");
+    let held = proxy.exchange("GET", &origin.url("/page"), "Prefer: wait=0\r\n");
+    held.assert_error(503, "destination_unavailable");
     assert_eq!((origin.count("/reset"), origin.count("/page")), (6, 0));
     assert_eq!(proxy.get(&origin.url("/page")).status(), 200, "after a second");
 }
@@ -318,9 +318,9 @@ fn a_robots_txt_is_not_asked_for_while_the_site_rests() {
     });
     assert_eq!(proxy.get(&origin.url("/busy")).status(), 429);
     proxy.clock.advance(Duration::from_secs(6 * 60));
-    let resting = proxy.get(&origin.url("/page"));
-    resting.assert_error(429, "destination_unavailable");
-    assert_eq!(resting.json()["type"], "http://courtesy.internal/problems/origin-resting");
+    let held = proxy.get(&origin.url("/page"));
+    held.assert_error(429, "destination_unavailable");
+    assert_eq!(held.json()["type"], "http://courtesy.internal/problems/origin-held");
     assert_eq!((origin.count("/robots.txt"), origin.count("/page")), (1, 0));
     assert!(proxy.records().is_empty(), "it is no denial");
 }

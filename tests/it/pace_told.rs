@@ -88,9 +88,9 @@ fn a_hold_that_is_short_is_not_blamed_for_a_long_delay() {
     assert!(told.starts_with(why) && told.ends_with("(pace.max_wait)\""), "{told}");
     let after: u64 = refused.field("retry-after").expect("a time").parse().expect("seconds");
     assert!((29..=30).contains(&after), "{after}");
-    let resting = proxy.exchange("GET", &origin.url("/"), "Prefer: wait=0\r\n");
-    resting.assert_error(429, "destination_unavailable");
-    assert_eq!(resting.field("retry-after"), Some("1"));
+    let held = proxy.exchange("GET", &origin.url("/"), "Prefer: wait=0\r\n");
+    held.assert_error(429, "destination_unavailable");
+    assert_eq!(held.field("retry-after"), Some("1"));
 }
 
 #[test]

@@ -338,7 +338,7 @@ fn f29_each_agent_is_shown_the_copy_that_decides_for_it() {
     assert_eq!(records[0]["robots"]["sha256"], digest);
 }
 
-/// A rest that one agent is told for its robots.txt is of that agent.
+/// A hold that one agent is told for its robots.txt is of that agent.
 #[test]
 fn f29_the_rest_of_one_agent_is_no_others() {
     for fields in ["Retry-After: 60\r\n", "RateLimit: \"a\";r=0;t=60\r\n"] {
@@ -347,7 +347,7 @@ fn f29_the_rest_of_one_agent_is_no_others() {
             let proxy = Proxy::start();
             get_as(&proxy, "BadBot/1.0", &origin.url("/open"));
             assert_by_the_file(&proxy, &origin, fields);
-            // One that goes by a copy rests.
+            // One that goes by a copy is held.
             let origin = Origin::with_robots(RULES);
             assert_eq!(get_as(&proxy, "BadBot/1.0", &origin.url("/open")), 200);
             let origin =

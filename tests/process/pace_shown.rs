@@ -133,13 +133,13 @@ fn the_store_shows_a_rest_and_ends_it() {
     let (hold, next) = (of("hold"), of("next_ms").as_u64().expect("a time"));
     assert_eq!((&hold["status"], &hold["cause"]), (&429.into(), &"retry_after".into()));
     // What is left of ten minutes and of one, on a machine that may take its time.
-    assert!((500_000..=600_000).contains(&hold["rest_ms"].as_u64().unwrap()), "{hold}");
+    assert!((500_000..=600_000).contains(&hold["left_ms"].as_u64().unwrap()), "{hold}");
     assert!((1..=60_000).contains(&next), "{next}");
     said(&place, &forget);
     serve.get(&origin.url("/page"));
     assert_eq!((of("hold"), origin.count("/page")), (Value::Null, 0), "the delay stays");
 
-    // The end of a rest outlives a kill, and a rest can be ended while no proxy runs.
+    // The end of a hold outlives a kill, and a hold can be ended while no proxy runs.
     until("it is written", || serve.metric("courtesy_pace_store_writes_total") >= 1);
     serve.stop();
     let other = Origin::start()

@@ -208,7 +208,7 @@ pub struct Totals {
     /// as they are in the chain; the writer counts them. Left out by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
-    /// Requests that got no turn: their wait was too long, or their origin asked for rest.
+    /// Requests that got no turn: their wait was too long, or their origin was held.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resting: u64,
     /// Its number in the chain, from 1.

@@ -158,7 +158,9 @@ impl Question<'_> {
         let render =
             move |answer: Answer| rendered(&id, &answer.ruling, answer.pace, Some(&answer.robots));
         let profile = self.profile.or(defaults.profile);
-        Ok(Slot::Pending(online.get().map_err(LineError::Setup)?.ask(&url, &agent, profile, render)?))
+        Ok(Slot::Pending(
+            online.get().map_err(LineError::Setup)?.ask(&url, &agent, profile, render)?,
+        ))
     }
 
     fn pace(

@@ -135,7 +135,8 @@ impl UrlChecker<'_> {
                 Err(why) => self.refuse(url, &why),
             });
         }
-        let asked = self.online.get()?.ask(url, agent, *profile, move |answer| form.render(&answer));
+        let asked =
+            self.online.get()?.ask(url, agent, *profile, move |answer| form.render(&answer));
         Ok(asked.map_or_else(|why| self.refuse(url, &why), Slot::Pending))
     }
 

@@ -168,8 +168,12 @@ pub(super) mod tests {
 
     #[test]
     fn credentials_stand_before_the_address() {
-        let setup = ClientSetup { credentials: Some("ada:a%3Ab".into()), ..setup("127.0.0.1:3128") };
-        assert_eq!(value_of(&setup, "https_proxy").as_deref(), Some("http://ada:a%3Ab@127.0.0.1:3128"));
+        let setup =
+            ClientSetup { credentials: Some("ada:a%3Ab".into()), ..setup("127.0.0.1:3128") };
+        assert_eq!(
+            value_of(&setup, "https_proxy").as_deref(),
+            Some("http://ada:a%3Ab@127.0.0.1:3128")
+        );
         assert!(!value_of(&setup, "JAVA_TOOL_OPTIONS").unwrap().contains("ada"));
     }
 
@@ -202,7 +206,10 @@ pub(super) mod tests {
         let trusting =
             variables(&setup).into_iter().filter(|variable| variable.value.contains("/state/"));
         // Where PHP finds the proxy, and no more.
-        assert_eq!(trusting.map(|variable| variable.name).collect::<Vec<_>>(), ["PHP_INI_SCAN_DIR"]);
+        assert_eq!(
+            trusting.map(|variable| variable.name).collect::<Vec<_>>(),
+            ["PHP_INI_SCAN_DIR"]
+        );
         assert_eq!(value_of(&setup, "SSL_CERT_FILE"), None);
     }
 
@@ -212,7 +219,13 @@ pub(super) mod tests {
         setup.java_options = "-Xmx1g".into();
         setup.trust.as_mut().unwrap().java = Some("/my state/java.truststore".into());
         let java = value_of(&setup, "JAVA_TOOL_OPTIONS").unwrap();
-        assert!(java.starts_with("-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 "), "{java}");
-        assert!(java.contains(" \"-Djavax.net.ssl.trustStore=/my state/java.truststore\" "), "{java}");
+        assert!(
+            java.starts_with("-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 "),
+            "{java}"
+        );
+        assert!(
+            java.contains(" \"-Djavax.net.ssl.trustStore=/my state/java.truststore\" "),
+            "{java}"
+        );
     }
 }

@@ -233,7 +233,7 @@ fn waited(pace: &Counts) -> Option<String> {
         WaitReason::CrawlDelay => format!("Crawl-delay {delay} s"),
         WaitReason::RequestRate => format!("Request-rate, {delay} s"),
         WaitReason::Exemption => format!("exempted, {delay} s"),
-        WaitReason::Hold => "asked for rest".into(),
+        WaitReason::Hold => "held".into(),
         WaitReason::Delay => "pace.delay".into(),
         WaitReason::Concurrency => "pace.concurrency".into(),
         WaitReason::Adapt => "slow".into(),

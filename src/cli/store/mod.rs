@@ -248,7 +248,7 @@ fn of_hold(hold: &Hold) -> String {
         Cause::RateLimit => "its quota is exhausted (RateLimit)".into(),
         Cause::BackOff => format!("it failed, or answered {}", hold.status),
     };
-    format!("nothing starts for {}: {why}", seconds(hold.rest_ms))
+    format!("nothing starts for {}: {why}", seconds(hold.left_ms))
 }
 
 fn seconds(millis: u64) -> String {

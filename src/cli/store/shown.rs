@@ -84,7 +84,7 @@ pub struct Pace {
 #[derive(Serialize)]
 pub struct Hold {
     /// Milliseconds until its end.
-    pub rest_ms: u64,
+    pub left_ms: u64,
     /// What clients are answered meanwhile.
     pub status: u16,
     pub cause: Cause,
@@ -101,7 +101,7 @@ impl Pace {
 
 impl Hold {
     fn of(hold: KeptHold) -> Self {
-        Self { rest_ms: millis(hold.rest), status: hold.status, cause: hold.cause }
+        Self { left_ms: millis(hold.rest), status: hold.status, cause: hold.cause }
     }
 }
 

@@ -219,7 +219,7 @@ async fn a_request_that_waits_for_its_origin_takes_no_address() {
     let (mut first, mut second) =
         (world.turn("a.example", 1).await, world.turn("a.example", 1).await);
     assert!(world.starts(&mut first, HERE).await);
-    // The second waits for its address, and has a turn there when its origin asks for rest.
+    // The second waits for its address, and has a turn there when its origin is held.
     let (ready, ()) = tokio::join!(
         world.lanes.wait_for_start_time(&mut second, Some(HERE), &world.shutdown),
         async {
@@ -230,7 +230,7 @@ async fn a_request_that_waits_for_its_origin_takes_no_address() {
         }
     );
     assert!(ready.unwrap() >= DELAY / 2);
-    assert!(!world.lanes.try_start(&mut second, Some(HERE)), "its origin rests");
+    assert!(!world.lanes.try_start(&mut second, Some(HERE)), "its origin is held");
     let mut other = world.turn("b.example", 1).await;
     let (mut started, mut begun) = (None, None);
     tokio::join!(
@@ -244,7 +244,7 @@ async fn a_request_that_waits_for_its_origin_takes_no_address() {
             drop(other);
         }
     );
-    assert!(begun.unwrap() < started.unwrap(), "the origin that rests delays no other");
+    assert!(begun.unwrap() < started.unwrap(), "the origin that is held delays no other");
 }
 
 #[tokio::test]

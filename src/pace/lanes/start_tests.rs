@@ -37,7 +37,7 @@ async fn a_request_that_has_waited_for_its_connection_starts_in_no_hold() {
     let (first, mut second) = (turn(&lanes).await, turn(&lanes).await);
     let rest = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("30"))]);
     first.note_response(StatusCode::TOO_MANY_REQUESTS, &rest);
-    assert!(!lanes.try_start(&mut second, None), "its origin rests");
+    assert!(!lanes.try_start(&mut second, None), "its origin is held");
     assert!(!lanes.try_start_immediately(&mut second), "it has waited");
     let no_turn = lanes.wait_for_start_time(&mut second, None, &CancellationToken::new()).await;
     assert!(matches!(no_turn, Err(NoTurn::Held { .. })), "{no_turn:?}");

@@ -30,7 +30,7 @@ use crate::watch::{PacedKey, Watch};
 pub struct PermitPace {
     agent: AgentPace,
     site: Option<Box<RobotsPace>>,
-    /// The agent rests: the fetch of its robots.txt was answered so.
+    /// The agent is held: the fetch of its robots.txt was answered so.
     rest: Option<Box<NoTurn>>,
 }
 

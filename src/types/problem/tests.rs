@@ -7,5 +7,5 @@ fn each_problem_has_the_row_at_its_place_and_a_name_of_its_own() {
         assert_eq!(Problem::named(problem.row().name), Some(problem));
     }
     // The last variant is the last row: none is without one.
-    assert_eq!(Problem::OriginResting as usize + 1, Problem::ALL.len());
+    assert_eq!(Problem::OriginHeld as usize + 1, Problem::ALL.len());
 }

@@ -1,4 +1,4 @@
-//! Killed and restarted between two requests to an origin that asks for a delay, or for rest.
+//! Killed and restarted between two requests to an origin that asks for a delay, or that is held.
 
 use std::time::Duration;
 

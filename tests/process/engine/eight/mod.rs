@@ -26,8 +26,8 @@ const DELAY: Duration = Duration::from_millis(250);
 /// An origin without a delay, which takes this time for a page.
 const SLOW: Ipv4Addr = Ipv4Addr::new(127, 2, 0, 0);
 const SLOW_TIME: Duration = Duration::from_millis(200);
-/// Another one, which asks for a rest.
-const RESTING: Ipv4Addr = Ipv4Addr::new(127, 2, 0, 1);
+/// Another one, which asks to be left alone.
+const HELD: Ipv4Addr = Ipv4Addr::new(127, 2, 0, 1);
 /// `pace.concurrency`.
 const PLACES: usize = 8;
 /// Time between two marks of a proxy at an origin, and what a mark may take.
@@ -51,7 +51,7 @@ fn eight_proxies_keep_one_pace_whatever_happens_to_their_engine() {
     let mut crawlers = Crawlers::default();
     (0..PACED).for_each(|number| world.crawl(&mut crawlers, paced(number), 1));
     world.crawl(&mut crawlers, SLOW, 3);
-    world.crawl(&mut crawlers, RESTING, 1);
+    world.crawl(&mut crawlers, HELD, 1);
     let busy = monotonic();
     world.obeys_holds();
     world.survives_what_loses_no_contact();
@@ -103,7 +103,7 @@ impl World {
 
     /// E4.
     fn obeys_holds(&self) {
-        let rests = self.refuse(RESTING, "Retry-After: 19\r\n");
+        let refused = self.refuse(HELD, "Retry-After: 19\r\n");
         let rest = Duration::from_secs(6);
         let first = self.refuse(paced(0), "Retry-After: 6\r\n");
         run_until(first.at + rest);
@@ -114,10 +114,10 @@ impl World {
             let starts = held.iter().filter(|it| it.proxy == proxy).count();
             assert!(starts <= most, "E4, proxy {proxy}: {starts} starts");
         }
-        let after = Span { from: rests.at + MARKS, until: rests.at + Duration::from_secs(19) };
+        let after = Span { from: refused.at + MARKS, until: refused.at + Duration::from_secs(19) };
         run_until(after.until);
-        let held = self.at(RESTING, after);
-        assert!(held.is_empty(), "E4: {} starts at an origin that rests", held.len());
+        let held = self.at(HELD, after);
+        assert!(held.is_empty(), "E4: {} starts at an origin that is held", held.len());
         let again = || self.at(paced(0), Span::since(first.at + rest)).len();
         until("it is requested again", || again() > 1);
     }

@@ -58,7 +58,7 @@ impl Seen {
             *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(arrival);
             return Page { status: 429, headers, ..Page::FOUND };
         }
-        let is_slow = site == super::SLOW || site == super::RESTING;
+        let is_slow = site == super::SLOW || site == super::HELD;
         Page { after: if is_slow { super::SLOW_TIME } else { Duration::ZERO }, ..Page::FOUND }
     }
 }

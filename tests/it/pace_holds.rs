@@ -1,5 +1,5 @@
-//! What makes an origin rest, over HTTP/1.1 and HTTP/2: each row of the table in the book
-//! (`docs/reference/pace.md`, "Rests"), by what a request right after it is told.
+//! What makes an origin held, over HTTP/1.1 and HTTP/2: each row of the table in the book
+//! (`docs/reference/pace.md`, "Holds"), by what a request right after it is told.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,11 +17,11 @@ use tokio_rustls::server::TlsStream;
 
 use crate::testkit::parties::{Client, H2, Origin, Proxy, Script, answer, tls, until};
 
-/// Beyond every rest, and every memory of failures.
+/// Beyond every hold, and every memory of failures.
 const LATER: Duration = Duration::from_secs(3 * 60 * 60);
 const DATE: (&str, &str) = ("date", "Thu, 01 Jan 2026 00:00:00 GMT");
 
-/// A response, whose habit it is or where it stands, and the rest that it asks for in seconds.
+/// A response, whose habit it is or where it stands, and the hold that it asks for in seconds.
 type Row = (&'static str, u16, &'static [(&'static str, &'static str)], Option<u64>);
 
 const ROWS: &[Row] = &[
@@ -80,28 +80,28 @@ struct Told {
 
 /// Asserts that a row holds; `ask` requests a path without patience.
 #[track_caller]
-fn assert_row((whose, status, fields, rest): &Row, path: &str, ask: impl Fn(&str) -> Told) {
+fn assert_row((whose, status, fields, hold): &Row, path: &str, ask: impl Fn(&str) -> Told) {
     assert_eq!(ask(path).status, *status, "{whose} {status}");
     let told = ask("/after");
-    match rest {
+    match hold {
         None => assert_eq!(told.status, 200, "{whose} {status} {fields:?}"),
-        Some(rest) => {
+        Some(hold) => {
             let held = if *status < 500 { 429 } else { 503 };
             assert_eq!(told.status, held, "{whose} {status} {fields:?}");
             let after = told.retry_after.expect("a time");
-            assert_rest(after, *rest, whose);
+            assert_hold(after, *hold, whose);
         }
     }
 }
 
 /// A back-off has a random tenth, and some of the time is over.
 #[track_caller]
-fn assert_rest(after: u64, rest: u64, what: &str) {
-    assert!((rest / 2..=rest + rest / 10 + 1).contains(&after), "{what}: {after} of {rest}");
+fn assert_hold(after: u64, hold: u64, what: &str) {
+    assert!((hold / 2..=hold + hold / 10 + 1).contains(&after), "{what}: {after} of {hold}");
 }
 
-/// Rests that are longer than a slow machine takes for a request.
-fn with_long_rests(settings: &mut Settings) {
+/// Holds that are longer than a slow machine takes for a request.
+fn with_long_holds(settings: &mut Settings) {
     settings.pace.backoff_min = Duration::from_secs(100);
 }
 
@@ -124,7 +124,7 @@ fn each_row_holds_over_http1() {
         let script = Script::default().send(answer(*status, &fields, ""));
         origin = origin.on(&format!("/{number}"), script);
     }
-    let proxy = Proxy::with(with_long_rests);
+    let proxy = Proxy::with(with_long_holds);
     for (number, row) in ROWS.iter().enumerate() {
         assert_row(row, &format!("/{number}"), |path| impatient(&proxy, &origin.url(path)));
         proxy.clock.advance(LATER);
@@ -153,7 +153,7 @@ fn over_http2(proxy: &Proxy, authority: &str, path: &str) -> Told {
 
 /// By RST_STREAM, also after a part of the response.
 #[test]
-fn an_origin_that_wants_calm_is_not_asked_again_and_rests() {
+fn an_origin_that_wants_calm_is_not_asked_again_and_is_held() {
     let site = Http2Site::start();
     let proxy = site.proxy();
     let authority = site.address.to_string();
@@ -163,9 +163,9 @@ fn an_origin_that_wants_calm_is_not_asked_again_and_rests() {
         let client = proxy.h2(&authority);
         let response = client.head(client.ask(client.request("GET", path)));
         assert_eq!(response.status().as_u16(), status, "{path}");
-        until("the origin rests", || over_http2(&proxy, &authority, "/after").status == 429);
+        until("the origin is held", || over_http2(&proxy, &authority, "/after").status == 429);
         let after = over_http2(&proxy, &authority, "/after").retry_after.expect("a time");
-        assert_rest(after, 100, path);
+        assert_hold(after, 100, path);
         assert_eq!(site.count(path), 1, "{path}");
         proxy.clock.advance(LATER);
     }
@@ -182,12 +182,12 @@ fn an_origin_that_ends_a_connection_for_calm_is_not_asked_again() {
     assert_eq!(site.count("/calm/connection"), 1);
     let told = over_http2(&proxy, &authority, "/");
     assert_eq!(told.status, 429);
-    assert_rest(told.retry_after.expect("a time"), 100, "GOAWAY");
+    assert_hold(told.retry_after.expect("a time"), 100, "GOAWAY");
 }
 
 /// By GOAWAY, of which the origin has seen no stream.
 #[test]
-fn an_origin_that_wants_calm_on_a_connection_is_not_asked_again_and_rests() {
+fn an_origin_that_wants_calm_on_a_connection_is_not_asked_again_and_is_held() {
     let site = Http2Site::that_leaves();
     let proxy = site.proxy();
     let authority = site.address.to_string();
@@ -195,11 +195,11 @@ fn an_origin_that_wants_calm_on_a_connection_is_not_asked_again_and_rests() {
     assert_eq!((told.status, site.count("connections")), (502, 2), "one was for its robots.txt");
     let told = over_http2(&proxy, &authority, "/");
     assert_eq!((told.status, site.count("connections")), (429, 2));
-    assert_rest(told.retry_after.expect("a time"), 100, "GOAWAY");
+    assert_hold(told.retry_after.expect("a time"), 100, "GOAWAY");
 }
 
 #[test]
-fn eight_lost_connections_in_a_row_are_a_rest_and_five_failures() {
+fn eight_lost_connections_in_a_row_are_a_hold_and_five_failures() {
     let origin = Origin::start()
         .on("/reset", Script::default().reset())
         .on("/fail", Script::default().send(answer(500, "", "")));
@@ -216,18 +216,18 @@ fn eight_lost_connections_in_a_row_are_a_rest_and_five_failures() {
             for number in 1..=count {
                 assert_eq!(ask(path).status, status, "{path} {number}");
             }
-            let rests = ask("/");
-            assert_eq!(rests.status, 503, "{path}");
-            assert_rest(rests.retry_after.expect("a time"), 10, path);
+            let held = ask("/");
+            assert_eq!(held.status, 503, "{path}");
+            assert_hold(held.retry_after.expect("a time"), 10, path);
             proxy.clock.advance(LATER);
         }
     }
 }
 
 #[test]
-fn refused_connections_in_a_row_are_a_rest() {
+fn refused_connections_in_a_row_are_a_hold() {
     let origin = Origin::start();
-    let proxy = Proxy::with(with_long_rests);
+    let proxy = Proxy::with(with_long_holds);
     let url = origin.url("/");
     assert_eq!(impatient(&proxy, &url).status, 200);
     drop(origin);
@@ -239,7 +239,7 @@ fn refused_connections_in_a_row_are_a_rest() {
 fn p2_failures_of_one_client_keep_no_other_out_until_that_sees_one_too() {
     let failing = Script::default().send(answer(500, "", ""));
     let origin = Origin::start().on("/fail", failing);
-    let proxy = Proxy::with(with_long_rests);
+    let proxy = Proxy::with(with_long_holds);
     let ask = |client: u8, path: &str| {
         let from = Ipv4Addr::new(127, 0, 0, client);
         told(&mut Client::connect_from(from, proxy.address()), &origin.url(path)).status
@@ -319,7 +319,7 @@ impl Http2Site {
     fn proxy(&self) -> Proxy {
         let port = self.address.port();
         Proxy::with(|settings| {
-            with_long_rests(settings);
+            with_long_holds(settings);
             // A site whose robots.txt cannot be had allows its pages.
             settings.robots.profile = ProfileName::Archival;
             settings.egress.connect_ports.push(port);

@@ -14,8 +14,8 @@ const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 const SWITCH: &str =
     "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
-/// Longer than a connection that has made a request or two does nothing before it is at rest.
-fn rest() {
+/// Longer than a connection that has made a request or two does nothing before it is idle.
+fn be_idle() {
     thread::sleep(HTTP1_STATE_IDLE * 3);
 }
 
@@ -33,13 +33,13 @@ fn both(check: impl Fn(&Origin, &dyn Fn() -> Client)) {
 fn whoever_was_at_rest_is_served_as_before() {
     both(|origin, connect| {
         let mut client = connect();
-        rest();
+        be_idle();
         let page = client.get(&origin.url("/first"));
         assert_eq!((page.status(), page.field("connection")), (200, None));
-        rest();
+        be_idle();
         let denied = client.get(&origin.url("/private/"));
         assert_eq!((denied.status(), denied.field("connection")), (403, None));
-        rest();
+        be_idle();
         let last = client.exchange("GET", &origin.url("/last"), "Connection: close\r\n");
         assert_eq!((last.status(), last.field("connection")), (200, Some("close")));
         client.assert_closed();
@@ -52,15 +52,15 @@ fn an_upload_and_an_upgrade_may_follow_a_rest() {
     let proxy = Proxy::start();
     let mut client = proxy.client();
     assert_eq!(client.get(&origin.url("/")).status(), 200);
-    rest();
+    be_idle();
     client.ask("POST", &origin.url("/upload"), "Content-Length: 4\r\nExpect: 100-continue\r\n");
     assert_eq!(client.read_head().status(), 100);
     assert_eq!(client.send("body").read().status(), 200);
     assert_eq!(origin.received("/upload").body, b"body");
-    rest();
+    be_idle();
     let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
     assert_eq!(client.ask("GET", &origin.url("/socket"), upgrade).read_head().status(), 101);
-    rest();
+    be_idle();
     client.send("hello");
     assert_eq!(client.read_bytes(5), b"hello");
 }
@@ -92,11 +92,11 @@ fn a_head_that_begins_slowly_is_waited_for_while_nothing_else_is() {
     both(|origin, connect| {
         let mut client = connect();
         assert_eq!(client.get(&origin.url("/")).status(), 200);
-        rest();
+        be_idle();
         let whole = request("GET", &origin.url("/slowly"), "");
         let (begun, rest_of_it) = whole.split_at(5);
         client.send(begun);
-        rest();
+        be_idle();
         client.send(rest_of_it);
         assert_eq!(client.read().text(), "this is /slowly\n");
     });
@@ -108,7 +108,7 @@ fn slowloris_a_head_that_takes_too_long_after_a_rest_is_told_so() {
     let proxy = Proxy::with(|settings| settings.limits.header_timeout = Duration::from_millis(500));
     let mut client = proxy.client();
     assert_eq!(client.get(&origin.url("/")).status(), 200);
-    rest();
+    be_idle();
     client.send("GET http");
     client.read().assert_error(408, "http_request_error");
     client.assert_closed();
@@ -119,7 +119,7 @@ fn what_cannot_be_a_request_is_told_so_after_a_rest() {
     both(|origin, connect| {
         let mut client = connect();
         assert_eq!(client.get(&origin.url("/")).status(), 200);
-        rest();
+        be_idle();
         client.send("\0");
         client.read().assert_error(400, "http_request_error");
         client.assert_closed();
@@ -135,7 +135,7 @@ fn a_proxy_that_stops_does_not_wait_for_who_is_at_rest() {
     let (mut client, mut inside) = (proxy.client(), proxy.https(&secure.authority()));
     assert_eq!(client.get(&plain.url("/")).status(), 200);
     assert_eq!(inside.get("/").status(), 200);
-    rest();
+    be_idle();
     let began = monotonic();
     proxy.stop();
     client.assert_closed();
@@ -153,7 +153,7 @@ fn whoever_leaves_while_at_rest_leaves_its_place() {
             client = proxy.client();
             client.get(&plain.url("/")).status() == 200
         });
-        rest();
+        be_idle();
         assert_eq!(proxy.get(&plain.url("/")).status(), 503, "it is still in");
         drop(client);
         let mut inside = proxy.client();
@@ -164,7 +164,7 @@ fn whoever_leaves_while_at_rest_leaves_its_place() {
         let mut inside =
             inside.secured(proxy.trusted(&[]), tls::host(&secure.authority())).expect("TLS");
         assert_eq!(inside.get(&secure.url("/")).status(), 200);
-        rest();
+        be_idle();
         assert_eq!(proxy.get(&plain.url("/")).status(), 503, "it is still in");
         drop(inside);
     }
@@ -179,7 +179,7 @@ fn slowloris_nobody_is_at_rest_for_longer_than_the_idle_timeout() {
     for _ in 0..2 {
         assert_eq!(client.get(&plain.url("/")).status(), 200);
         assert_eq!(inside.get("/").status(), 200);
-        rest();
+        be_idle();
     }
     let began = monotonic();
     assert_eq!(client.get(&plain.url("/")).status(), 200);
@@ -195,7 +195,7 @@ fn whoever_ends_its_side_while_at_rest_is_let_go() {
     both(|origin, connect| {
         let mut client = connect();
         assert_eq!(client.get(&origin.url("/")).status(), 200);
-        rest();
+        be_idle();
         client.finish_sending();
         client.assert_closed();
     });
