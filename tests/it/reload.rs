@@ -126,6 +126,20 @@ fn robots_txt_is_fetched_as_it_is_set_now() {
     assert_eq!(asked_as(&after).as_deref(), Some("Fetcher/2"));
 }
 
+/// The file that an agent was told of its own decides no more: it is fetched as this program alone from now on.
+#[test]
+fn what_one_agent_was_told_decides_no_more_once_fetch_as_is_set() {
+    let open = answer(200, "", "User-agent: *\nAllow: /\n");
+    let origin =
+        Origin::with_robots(RULES).on("ExampleBot /robots.txt", Script::default().send(open));
+    let proxy = Proxy::start();
+    assert_eq!(proxy.get(&origin.url("/private/")).status(), 200);
+    proxy.change(|settings| settings.robots.fetch_as = FetchAs::Text("Fetcher/2".into()));
+    assert_eq!(proxy.get(&origin.url("/private/")).status(), 403);
+    proxy.change(|settings| settings.robots.fetch_as = FetchAs::Agent);
+    assert_eq!(proxy.get(&origin.url("/private/")).status(), 200);
+}
+
 #[test]
 fn https_and_trust_are_treated_as_it_is_set_now() {
     let origin = Origin::secure().robots(RULES);
