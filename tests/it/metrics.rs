@@ -134,7 +134,7 @@ fn a_client_that_does_not_trust_the_ca_is_named_once() {
 #[test]
 fn connections_are_counted_by_their_listener_and_their_protocol() {
     let origin = Origin::start();
-    let address = (std::net::Ipv4Addr::new(127, 0, 0, 2), origin.address().port()).into();
+    let address = (std::net::Ipv4Addr::new(127, 0, 77, 1), origin.address().port()).into();
     let proxy = Proxy::transparent(address, &[&origin], |_| {});
     let metric = |name: &str| metric(&proxy, name);
     let accepted =

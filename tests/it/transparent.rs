@@ -1,6 +1,7 @@
 //! Connections that a client has made to an origin, and that the network has led to the proxy: the
-//! origin is known by `Host` or SNI. The client here connects to 127.0.0.2 at the port of an origin
-//! on 127.0.0.1: it is the name that leads to the origin, not the address.
+//! origin is known by `Host` or SNI. The client here connects to 127.0.77.1 at the port of an origin
+//! on 127.0.0.1: it is the name that leads to the origin, not the address. No client of another test has a
+//! port there.
 
 use courtesy::config::{HttpsMode, MixedHosts, Settings};
 use serde_json::json;
@@ -9,9 +10,9 @@ use crate::testkit::parties::{Client, Origin, Proxy, tls};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 
-/// A proxy to which connections to 127.0.0.2 are led, at the port of `origin`.
+/// A proxy to which connections to 127.0.77.1 are led, at the port of `origin`.
 pub fn before(origin: &Origin, edit: impl FnOnce(&mut Settings)) -> (Proxy, Transparent) {
-    let address = (std::net::Ipv4Addr::new(127, 0, 0, 2), origin.address().port()).into();
+    let address = (std::net::Ipv4Addr::new(127, 0, 77, 1), origin.address().port()).into();
     (Proxy::transparent(address, &[origin], edit), Transparent { address })
 }
 

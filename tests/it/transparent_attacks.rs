@@ -67,7 +67,7 @@ fn a_host_that_is_the_listener_itself_is_a_loop() {
     let origin = Origin::start();
     let (proxy, network) = before(&origin, |_| {});
     let port = origin.address().port();
-    for host in ["127.0.0.2", "[::ffff:127.0.0.2]", "[::ffff:7f00:2]"] {
+    for host in ["127.0.77.1", "[::ffff:127.0.77.1]", "[::ffff:7f00:4d01]"] {
         let request = network.get(&format!("{host}:{port}"), "/");
         network.connect().send(request).read().assert_error(502, "proxy_loop_detected");
     }
@@ -219,10 +219,10 @@ fn a_hello_in_single_bytes_is_read_and_none_without_end_or_name() {
 fn a_mapped_destination_is_the_ipv4_address() {
     let origin = Origin::start();
     let port = origin.address().port();
-    let mapped = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2).to_ipv6_mapped(), port));
+    let mapped = SocketAddr::from((Ipv4Addr::new(127, 0, 77, 1).to_ipv6_mapped(), port));
     let proxy = Proxy::transparent(mapped, &[&origin], |_| {});
     let send = |request: &str| {
-        let mut client = Client::connect((Ipv4Addr::new(127, 0, 0, 2), port).into());
+        let mut client = Client::connect((Ipv4Addr::new(127, 0, 77, 1), port).into());
         client.send(request);
         client
     };
@@ -230,7 +230,7 @@ fn a_mapped_destination_is_the_ipv4_address() {
     loops.read().assert_error(502, "proxy_loop_detected");
     send("SSH-2.0-x\r\n").assert_closed();
     let record = proxy.record();
-    assert_eq!(record["origin"], json!(format!("https://127.0.0.2:{port}")));
+    assert_eq!(record["origin"], json!(format!("https://127.0.77.1:{port}")));
     assert_eq!(record["client"]["address"], "127.0.0.1");
     let request = format!("GET /page HTTP/1.1\r\nHost: {}\r\n\r\n", origin.authority());
     assert_eq!(send(&request).read().status(), 200);
