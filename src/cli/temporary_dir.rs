@@ -11,7 +11,7 @@ use tempfile::TempDir;
 /// How names begin.
 const PREFIX: &str = "courtesy-";
 
-/// How they end; so many letters and digits at random are no name that somebody chose.
+/// How they end: so many letters and digits at random are a name that only this program makes.
 const RANDOM_LETTERS: usize = 26;
 
 /// What a directory is for, as its name says it.
