@@ -1,7 +1,6 @@
 //! Other settings for a running proxy: the next request obeys them, on whatever connection it comes,
 //! and what is under way ends as it began.
 
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use courtesy::config::{FetchAs, HttpsMode, Mode, ProfileName};
