@@ -1,8 +1,8 @@
 //! Bounds that several files of `config` share, with unit and source.
 
-/// Concurrent DNS lookups at most: each occupies a thread until the system's resolver gives up, and
-/// some of the 512 threads of a worker's pool are for files.
-pub const LOOKUPS_MAX: usize = 448;
+/// Concurrent DNS lookups at most: each has a socket for each address family. Under a low limit on open
+/// files there are fewer.
+pub const LOOKUPS_MAX: usize = 256;
 
 /// Concurrent connection attempts to further addresses of a name, beside the first attempt of each
 /// request. Under a low limit on open files: one for so many descriptors, as of DNS lookups.

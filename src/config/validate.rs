@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::diagnostics::{Diagnostic, ReportFn};
-use super::limits::LOOKUPS_MAX;
 use super::settings::Settings;
 use super::values::{print_duration, print_size};
 use crate::engine::{Address, ServerUrl};
@@ -135,7 +134,6 @@ fn check_log(settings: &Settings, report: ReportFn<'_>) {
 fn check_bounds(settings: &Settings, report: ReportFn<'_>) {
     for (key, value, most) in [
         ("robots.max_fetches", settings.robots.max_fetches, FETCHES_MAX),
-        ("egress.max_lookups", settings.egress.max_lookups, LOOKUPS_MAX),
         ("pace.max_waiting_per_origin", settings.pace.max_waiting_per_origin, LANE_WAITING_MAX),
         ("pace.concurrency", settings.pace.concurrency, CONCURRENCY_MAX),
         ("pace.address_concurrency", settings.pace.address_concurrency, CONCURRENCY_MAX),

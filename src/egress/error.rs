@@ -222,17 +222,17 @@ pub fn connect_failure(address: SocketAddr, error: &io::Error) -> Failure {
     }
 }
 
-/// Whether a DNS lookup failed for a shortage on this machine. The system's resolver reports "no
-/// such name" when it has no descriptor to ask with, so this opens some itself.
-pub fn lookup_is_exhausted(error: &io::Error) -> bool {
+/// Whether a DNS lookup failed for a shortage on this machine. The resolver may report another failure
+/// when it has no descriptor to ask with, so this opens some itself.
+pub fn lookup_is_exhausted(error: Option<&io::Error>) -> bool {
     let probe = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
-    is_exhausted(error)
+    error.is_some_and(is_exhausted)
         || std::array::from_fn::<_, PROBES, _>(|_| probe()).iter().any(Result::is_err)
 }
 
 /// Whether it is a shortage of descriptors, memory or buffers. (EADDRNOTAVAIL, a shortage of ports,
 /// also occurs when IPv6 is switched off.)
-fn is_exhausted(error: &io::Error) -> bool {
+pub fn is_exhausted(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS | Errno::AGAIN)
@@ -241,7 +241,7 @@ fn is_exhausted(error: &io::Error) -> bool {
 
 /// Looks for a route to `address`. Sends nothing: connect(2) of a datagram socket only looks up the
 /// route. When there is a route, the error came from a router on the way.
-fn route(address: SocketAddr) -> io::Result<()> {
+pub fn route(address: SocketAddr) -> io::Result<()> {
     let socket = match address {
         SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)),

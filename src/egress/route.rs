@@ -137,6 +137,7 @@ fn remedy(ip: IpAddr, under_run: bool) -> &'static str {
 #[cfg(test)]
 pub(super) mod tests {
     use std::net::Ipv4Addr;
+    use std::pin::Pin;
     use std::time::Duration;
 
     use super::*;
@@ -171,7 +172,12 @@ pub(super) mod tests {
 
     async fn permitted(answer: &[&str], url: &str) -> Result<Vec<String>, Failure> {
         let answer: Vec<IpAddr> = answer.iter().map(|ip| ip.parse().unwrap()).collect();
-        let resolver = Resolver::over(move |_| Ok(answer.clone()), 1, Duration::from_secs(10));
+        let look_up = move |_: &str| {
+            let answer = answer.clone();
+            Box::pin(async move { Ok((answer, Duration::ZERO)) })
+                as Pin<Box<dyn Future<Output = _> + Send>>
+        };
+        let resolver = Resolver::over(look_up, 1, Duration::from_secs(10));
         let origin = split_url(url.as_bytes()).unwrap().0;
         let own = ["8.8.4.4:8080".parse().unwrap()];
         let found = permitted_addresses(

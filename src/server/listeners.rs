@@ -126,7 +126,7 @@ fn bound_listeners(
 /// whose clients have left, and connections that are rejected.
 const DESCRIPTORS_OF_OUR_OWN: usize = 128 + REJECTED_MAX;
 
-/// Descriptors that the system's resolver uses for one look-up: one socket for each family of addresses.
+/// Descriptors of one lookup: one socket for each family of addresses.
 const DESCRIPTORS_PER_LOOKUP: usize = 2;
 
 /// Descriptors for an origin's connection for each client, if there are few.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::clients::Limits;
-use crate::config::limits::ATTEMPTS_BESIDE_MAX;
+use crate::config::limits::{ATTEMPTS_BESIDE_MAX, LOOKUPS_MAX};
 use crate::config::units::{self, bytes};
 use crate::config::values::EngineUrl;
 use crate::egress::{
@@ -38,9 +38,6 @@ pub struct Egress {
     /// How long an unused connection to an origin is kept.
     #[serde(with = "units::duration")]
     pub idle_timeout: Duration,
-    /// Concurrent DNS lookups.
-    #[serde(with = "units::count")]
-    pub max_lookups: usize,
     /// Requests under way to one origin, paced or not: what `pace.concurrency` bounds where requests are
     /// paced, is bounded by this where they are not. No setting; tests lower it.
     #[serde(skip)]
@@ -71,7 +68,6 @@ impl Default for Egress {
             connect_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_mins(1),
             idle_timeout: Duration::from_secs(30),
-            max_lookups: 256,
             max_per_origin: 256,
             connect_ports: vec![80, 443],
             upgrades: vec![Protocol::websocket()],
@@ -92,7 +88,7 @@ impl Egress {
             response_timeout: self.response_timeout,
             body_idle_timeout: limits.body_idle_timeout,
             idle_timeout: self.idle_timeout,
-            max_lookups: self.max_lookups,
+            max_lookups: LOOKUPS_MAX,
             max_attempts_beside: ATTEMPTS_BESIDE_MAX,
             max_header_bytes: bytes(limits.max_header_bytes),
             under_run,

@@ -1,18 +1,29 @@
-//! Resolves host names.
+//! Resolves host names: by the hosts file, then by the name servers of resolv.conf(5).
+//!
+//! Answers are kept for their lifetimes, within bounds; the number of lookups is limited, clients take
+//! turns at them, and each has a timeout. The caller judges the addresses. A lookup ends with the
+//! request that waits for it. A shortage of permits or of descriptors says nothing about a name, and
+//! is not kept.
 
 #[cfg(test)]
 mod resolver_tests;
 
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{
+    NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts, ServerOrderingStrategy,
+};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::system_conf::read_system_conf;
 use lru::LruCache;
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::error::{self, Error, Failure};
@@ -22,59 +33,40 @@ use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::runtime::lock::Lock;
 use crate::runtime::{clock, files};
 
-// Resolves names through the system's resolver. Lookups of one name at one time are shared, their
-// results cached briefly, their number limited, and each has a timeout. The caller judges the
-// addresses.
-//
-// `getaddrinfo` returns no TTL, so every result is cached for the same time: floor and ceiling are
-// one. It cannot be interrupted either. A lookup goes on when no request waits for it any more,
-// holds its permit until it ends, and leaves its result to later requests. So clients take turns
-// at the permits, and some permits are kept from each client. A shortage of permits says nothing
-// about a name, and is not cached.
+/// The least that an answer is kept for: a lifetime of zero does not make each connection ask.
+const DNS_TTL_MIN: Duration = Duration::from_secs(5);
 
-/// How long an answer of the resolver is kept, floor and ceiling in one: getaddrinfo tells no TTL,
-/// so short enough to follow a change, long enough that a crawl does not ask for each connection.
-const DNS_TTL: Duration = Duration::from_secs(30);
+/// The most: what moves is followed within the hour.
+const DNS_TTL_MAX: Duration = Duration::from_hours(1);
 
-/// How long a failed look-up is kept.
-const DNS_NEGATIVE_TTL: Duration = Duration::from_secs(5);
+/// The same for the answer that there is no such name or address (RFC 2308 §5), and the least for other
+/// failures.
+const DNS_NEGATIVE_TTL_MAX: Duration = Duration::from_mins(1);
 
-/// Deadline of one look-up, waiting for a place included.
+/// Deadline of one lookup, and of the wait for a permit before it.
 const DNS_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Names kept by the resolver's cache.
-const DNS_CACHE_ENTRIES: usize = 10_000;
+/// Names kept by the cache.
+const DNS_CACHE_ENTRIES: NonZeroUsize = NonZeroUsize::new(10_000).expect("a bound above zero");
 
-/// A lookup that runs or has ended.
-type Lookup = watch::Receiver<LookupState>;
+/// Addresses used of one answer.
+pub const DNS_ADDRESSES_MAX: usize = 16;
 
-/// The state of a lookup.
-#[derive(Clone, Debug)]
-enum LookupState {
-    /// It waits for a thread.
-    Waiting,
-    Running(Instant),
-    Ended(LookupResult),
-}
+/// The addresses of a name, or why there are none.
+pub type LookupResult = Result<Vec<IpAddr>, Error>;
 
-/// Tenths of the timeout that a lookup must have run for before its name is reported as silent: the
-/// rest was spent in the proxy's own queues.
-const SILENT_TENTHS: u32 = 9;
+/// Addresses, and how long they may be kept.
+type Found = Result<(Vec<IpAddr>, Duration), NetError>;
 
-/// Resolves a name and blocks, perhaps for long.
-type System = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+/// Looks a name up.
+type LookUp = dyn Fn(&str) -> Pin<Box<dyn Future<Output = Found> + Send>> + Send + Sync;
 
 /// Resolves names, for all workers.
 pub struct Resolver {
-    system: Arc<System>,
-    names: Arc<Lock<Names>>,
+    look_up: Box<LookUp>,
+    cache: Lock<LruCache<Box<str>, CacheEntry>>,
     permits: Arc<FairSemaphore>,
     timeout: Duration,
-}
-
-struct Names {
-    cache: LruCache<Box<str>, CacheEntry>,
-    running: HashMap<Box<str>, Lookup>,
 }
 
 struct CacheEntry {
@@ -85,20 +77,22 @@ struct CacheEntry {
 impl Resolver {
     /// A resolver with at most `max` lookups at one time.
     pub fn new(max: usize) -> Self {
-        Self::over(resolve_with_system, max, DNS_TIMEOUT)
+        let look_up = |name: &str| {
+            let name = name.to_owned();
+            Box::pin(async move { look_up(&name).await }) as Pin<Box<dyn Future<Output = _> + Send>>
+        };
+        Self::over(look_up, max, DNS_TIMEOUT)
     }
 
-    /// A resolver over another `system`.
+    /// A resolver that looks names up by `look_up`.
     pub fn over(
-        system: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
+        look_up: impl Fn(&str) -> Pin<Box<dyn Future<Output = Found> + Send>> + Send + Sync + 'static,
         max: usize,
         timeout: Duration,
     ) -> Self {
-        let entries = NonZeroUsize::new(DNS_CACHE_ENTRIES).expect("a bound above zero");
-        let names = Names { cache: LruCache::sparse(entries), running: HashMap::new() };
         Self {
-            system: Arc::new(system),
-            names: Arc::new(Lock::new(names)),
+            look_up: Box::new(look_up),
+            cache: Lock::new(LruCache::sparse(DNS_CACHE_ENTRIES)),
             permits: FairSemaphore::new(max),
             timeout,
         }
@@ -111,98 +105,42 @@ impl Resolver {
 
     /// The addresses of `name`, at least one, looked up in the requester's turn.
     pub async fn resolve(&self, name: &str, requester: Requester<'_>) -> LookupResult {
-        if let Some(resolved) = self.names.lock().cached(name) {
+        if let Some(resolved) = self.cached(name) {
             return resolved;
         }
-        match timeout(self.timeout, self.join_or_start(name, requester)).await {
-            Ok(resolved) => resolved,
-            Err(_) => Err(self.timed_out(name)),
+        let _permit = self.permit(name, requester).await?;
+        // Another request that waited for a permit may have had one earlier.
+        if let Some(resolved) = self.cached(name) {
+            return resolved;
         }
+        let found = timeout(self.timeout, (self.look_up)(name)).await;
+        let (resolved, ttl) = classify(name, found.unwrap_or(Err(NetError::Timeout)));
+        if !matches!(&resolved, Err(error) if error.failure.is_ours()) {
+            let entry = CacheEntry { resolved: resolved.clone(), until: clock::monotonic() + ttl };
+            self.cache.lock().put(name.into(), entry);
+        }
+        resolved
     }
 
-    async fn join_or_start(&self, name: &str, requester: Requester<'_>) -> LookupResult {
-        let running = self.names.lock().running(name);
-        let mut lookup = match running {
-            Some(lookup) => lookup,
-            None => {
-                let permit = self.permit(requester).await;
-                // Another request that waited for a permit may have had one earlier.
-                if let Some(resolved) = self.names.lock().cached(name) {
-                    return resolved;
-                }
-                self.start(name, permit)
-            }
-        };
-        let ended = lookup.wait_for(|state| matches!(state, LookupState::Ended(_))).await;
-        match ended.as_deref() {
-            Ok(LookupState::Ended(resolved)) => resolved.clone(),
-            _ => Err(Error::new(
-                Failure::Exhausted,
-                format!("the lookup of {name} ended without an answer: the proxy is stopping"),
-            )),
-        }
+    fn cached(&self, name: &str) -> Option<LookupResult> {
+        let mut cache = self.cache.lock();
+        let cached = cache.get(name).filter(|cached| clock::monotonic() < cached.until)?;
+        Some(cached.resolved.clone())
     }
 
-    async fn permit(&self, requester: Requester<'_>) -> SemaphorePermit {
-        match self.permits.try_acquire(requester.client_key()) {
-            Some(permit) => permit,
-            None => {
-                requester.note_queued();
-                self.permits.acquire(requester.client_key()).await
-            }
+    async fn permit(&self, name: &str, requester: Requester<'_>) -> Result<SemaphorePermit, Error> {
+        let client = requester.client_key();
+        if let Some(permit) = self.permits.try_acquire(client) {
+            return Ok(permit);
         }
-    }
-
-    /// Starts a lookup of `name`, or joins the one that runs.
-    fn start(&self, name: &str, permit: SemaphorePermit) -> Lookup {
-        let mut names = self.names.lock();
-        if let Some(lookup) = names.running(name) {
-            return lookup;
-        }
-        let (sender, lookup) = watch::channel(LookupState::Waiting);
-        names.running.insert(name.into(), lookup.clone());
-        let system = Arc::clone(&self.system);
-        let names = Arc::clone(&self.names);
-        let name = Box::<str>::from(name);
-        tokio::task::spawn_blocking(move || {
-            let _ = sender.send(LookupState::Running(clock::monotonic()));
-            let resolved = classify(&name, system(&name));
-            names.lock().end(&name, resolved.clone());
-            drop(permit);
-            // Perhaps no request waits any more.
-            let _ = sender.send(LookupState::Ended(resolved));
-        });
-        lookup
-    }
-
-    /// The error when nothing came in time. It is cached if the lookup has run for long enough, so
-    /// that later requests need not wait as long.
-    fn timed_out(&self, name: &str) -> Error {
-        let mut names = self.names.lock();
-        let timeout = self.timeout;
-        let since = names.running(name).and_then(|lookup| lookup.borrow().running_since());
-        let is_silent = since.is_some_and(|since| since.elapsed() >= timeout * SILENT_TENTHS / 10);
-        if !is_silent {
+        requester.note_queued();
+        timeout(self.timeout, self.permits.acquire(client)).await.map_err(|_| {
+            let limit = self.timeout;
             let detail = format!(
-                "too many lookups are under way: that of {name} did not end within {timeout:?} \
-                 (egress.max_lookups)"
+                "too many lookups are under way: that of {name} did not begin within {limit:?}"
             );
-            return Error::new(Failure::Exhausted, detail);
-        }
-        let detail = format!("looking up {name} took longer than {timeout:?}");
-        let error = Error::new(Failure::DnsTimeout, detail);
-        names.store(name, Err(error.clone()));
-        error
-    }
-}
-
-impl LookupState {
-    /// Since when the system's resolver runs.
-    const fn running_since(&self) -> Option<Instant> {
-        match self {
-            Self::Running(since) => Some(*since),
-            Self::Waiting | Self::Ended(_) => None,
-        }
+            Error::new(Failure::Exhausted, detail)
+        })
     }
 }
 
@@ -212,84 +150,79 @@ impl std::fmt::Debug for Resolver {
     }
 }
 
-impl Names {
-    fn cached(&mut self, name: &str) -> Option<LookupResult> {
-        let now = clock::monotonic();
-        self.cache
-            .get(name)
-            .filter(|cached| now < cached.until)
-            .map(|cached| cached.resolved.clone())
-    }
-
-    /// Caches a result, unless it says nothing about the name.
-    fn store(&mut self, name: &str, resolved: LookupResult) {
-        if matches!(&resolved, Err(error) if error.failure.is_ours()) {
-            return;
+/// What was found, with a limited number of addresses, or why there is nothing; and how long that is
+/// kept.
+fn classify(name: &str, found: Found) -> (LookupResult, Duration) {
+    let error = match found {
+        Ok((mut addresses, ttl)) if !addresses.is_empty() => {
+            addresses.truncate(DNS_ADDRESSES_MAX);
+            addresses.dedup();
+            return (Ok(addresses), ttl.clamp(DNS_TTL_MIN, DNS_TTL_MAX));
         }
-        let ttl = if resolved.is_ok() { DNS_TTL } else { DNS_NEGATIVE_TTL };
-        self.cache.put(name.into(), CacheEntry { resolved, until: clock::monotonic() + ttl });
-    }
+        Ok(_) => NetError::Message("it has no address"),
+        Err(error) => error,
+    };
+    let ttl = match &error {
+        NetError::Dns(DnsError::NoRecordsFound(none)) => none.negative_ttl.unwrap_or_default(),
+        _ => 0,
+    };
+    let failure = if error.is_nx_domain() {
+        Failure::NameNotFound
+    } else if error::lookup_is_exhausted(io_error(&error)) {
+        Failure::Exhausted
+    } else if matches!(error, NetError::Timeout) {
+        Failure::DnsTimeout
+    } else {
+        Failure::Dns
+    };
+    let error = Error::new(failure, format!("cannot resolve {name}: {error}"));
+    (Err(error), Duration::from_secs(ttl.into()).clamp(DNS_TTL_MIN, DNS_NEGATIVE_TTL_MAX))
+}
 
-    /// The running lookup of `name`. One that its runtime dropped before it began does not count.
-    fn running(&self, name: &str) -> Option<Lookup> {
-        self.running.get(name).filter(|lookup| lookup.has_changed().is_ok()).cloned()
-    }
-
-    fn end(&mut self, name: &str, resolved: LookupResult) {
-        self.running.remove(name);
-        self.store(name, resolved);
+fn io_error(error: &NetError) -> Option<&io::Error> {
+    match error {
+        NetError::Io(error) => Some(error),
+        _ => None,
     }
 }
 
-/// Addresses used of one answer.
-pub const DNS_ADDRESSES_MAX: usize = 16;
-
-/// The addresses of a name, or why there are none.
-pub type LookupResult = Result<Vec<IpAddr>, Error>;
-
-/// Classifies the system's error, and limits the number of addresses.
-pub fn classify(name: &str, found: io::Result<Vec<IpAddr>>) -> LookupResult {
-    let mut addresses = found.map_err(|error| {
-        let failure = if error::lookup_is_exhausted(&error) {
-            Failure::Exhausted
-        } else if is_not_found(&error) {
-            Failure::NameNotFound
-        } else {
-            Failure::Dns
-        };
-        Error::new(failure, format!("cannot resolve {name}: {error}"))
-    })?;
-    addresses.truncate(DNS_ADDRESSES_MAX);
-    addresses.dedup();
-    if addresses.is_empty() {
-        return Err(Error::new(Failure::Dns, format!("{name} has no address")));
-    }
-    Ok(addresses)
-}
-
-/// Whether it is `EAI_NONAME` of getaddrinfo(3). The standard library keeps only its message: these
-/// are those of glibc and of musl. With any other message the failure is [`Failure::Dns`].
-fn is_not_found(error: &io::Error) -> bool {
-    let message = error.to_string();
-    let known = ["Name or service not known", "Name does not resolve"];
-    known.iter().any(|not_found| message.ends_with(not_found))
-}
-
-/// Asks the system's resolver. A dot at the end marks the name as absolute: it skips the resolver's
-/// search list, so that a public name never becomes a cluster-internal one. Single labels have no
-/// such form, and the machine's own hosts file does not know it.
-pub fn resolve_with_system(name: &str) -> io::Result<Vec<IpAddr>> {
-    let resolve =
-        |name: String| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect());
-    if !name.contains('.') {
-        return resolve(name.to_owned());
-    }
+/// Looks `name` up as the machine is set up at this moment: the files are small, and read only for
+/// names that are not kept. What the hosts file has is not asked for (nsswitch.conf(5): files dns).
+///
+/// A name with a dot is absolute: it skips the search list, so that a public name never becomes a
+/// cluster-internal one.
+async fn look_up(name: &str) -> Found {
     let listed = addresses_of(name);
-    if listed.is_empty() { resolve(format!("{name}.")) } else { Ok(listed) }
+    if !listed.is_empty() {
+        return Ok((listed, Duration::ZERO));
+    }
+    let absolute = if name.contains('.') { format!("{name}.") } else { name.to_owned() };
+    let found = resolver()?.lookup_ip(absolute).await?;
+    let ttl = found.valid_until().saturating_duration_since(clock::monotonic());
+    let mut addresses: Vec<IpAddr> = found.iter().collect();
+    // RFC 6724 §6, rule 1: what this machine has no route to comes last.
+    addresses.sort_by_key(|ip| ip.is_ipv6() && error::route(SocketAddr::new(*ip, 443)).is_err());
+    Ok((addresses, ttl))
 }
 
-// Reads the hosts file (hosts(5)). The system's resolver looks a name up there as it is written,
-// and does not find the absolute form that [`self`] asks for.
+/// A resolver by resolv.conf(5), for the runtime of this thread, which drives its sockets. Without the
+/// file, or a name server in it, it asks this machine.
+fn resolver() -> Result<TokioResolver, NetError> {
+    let (config, options) = match read_system_conf() {
+        Err(error) if io_error(&error).is_some_and(error::is_exhausted) => return Err(error),
+        Err(_) => {
+            let local = NameServerConfig::udp_and_tcp(Ipv4Addr::LOCALHOST.into());
+            (ResolverConfig::from_parts(None, Vec::new(), vec![local]), ResolverOpts::default())
+        }
+        Ok(read) => read,
+    };
+    let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+    let set = builder.options_mut();
+    *set = options;
+    (set.cache_size, set.use_hosts_file) = (0, ResolveHosts::Never);
+    set.server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
+    builder.build()
+}
 
 const FILE: &str = "/etc/hosts";
 
