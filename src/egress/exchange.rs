@@ -77,14 +77,14 @@ pub fn exchange<'a>(
             && is_rejected_head(failed.error(), &progress)
         {
             match box_future(|| read_again(transport, method, waiting())).await {
-                Some(Ok(Some(again))) => waited = Some(again),
-                Some(Ok(None)) => {}
-                Some(Err(fault)) => {
+                ReadAgain::Response(again) => waited = Some(*again),
+                ReadAgain::Nothing => {}
+                ReadAgain::TimedOut => waited = None,
+                ReadAgain::Invalid(fault) => {
                     let error = head_error(&fault);
                     turn.note_failure(error.failure.of_pace());
                     return Err(FailedExchange::without_retry(error, turn));
                 }
-                None => waited = None,
             }
         }
         let response = match waited {
@@ -194,17 +194,20 @@ fn is_rejected_head(error: &hyper::Error, progress: &RequestProgress) -> bool {
     error.is_parse() && progress.is_complete()
 }
 
-/// Reads the head of a response once more that hyper did not take. `None` when the origin did not
-/// send the rest in time; no response if there is nothing to be read again.
-///
-/// # Errors
-///
-/// What is wrong with the head.
-async fn read_again(
-    transport: &mut Transport,
-    method: Method,
-    waiting: Waiting<'_>,
-) -> Option<io::Result<Option<HyperResponse>>> {
+/// What a second reading of a head has brought.
+enum ReadAgain {
+    /// Boxed: it is rare, and large.
+    Response(Box<HyperResponse>),
+    /// There is nothing to be read again.
+    Nothing,
+    /// The origin did not send the rest in time.
+    TimedOut,
+    /// What is wrong with the head.
+    Invalid(io::Error),
+}
+
+/// Reads the head of a response once more that hyper did not take.
+async fn read_again(transport: &mut Transport, method: Method, waiting: Waiting<'_>) -> ReadAgain {
     let Waiting { progress, limit, .. } = waiting;
     let mut timer = LazyTimer::new();
     let again = {
@@ -213,15 +216,15 @@ async fn read_again(
             Poll::Ready(again) => Poll::Ready(Some(again)),
             Poll::Pending => progress.poll_overdue(limit, &mut timer, cx).map(|()| None),
         })
-        .await?
+        .await
     };
     match again {
-        None => Some(Ok(None)),
-        Some(Err(fault)) => Some(Err(fault)),
-        Some(Ok(response)) => {
-            let response = wait(transport, pin!(response), waiting, || {}).await?;
-            Some(Ok(Some(response)))
-        }
+        None => ReadAgain::TimedOut,
+        Some(None) => ReadAgain::Nothing,
+        Some(Some(Err(fault))) => ReadAgain::Invalid(fault),
+        Some(Some(Ok(response))) => wait(transport, pin!(response), waiting, || {})
+            .await
+            .map_or(ReadAgain::TimedOut, |response| ReadAgain::Response(Box::new(response))),
     }
 }
 

@@ -17,7 +17,6 @@ use tracing::{info, warn};
 
 use super::preread::{Rewind, first_bytes};
 use super::sni::{UNRECOGNIZED_NAME, check_intercepted};
-use super::sniff::Protocol;
 use crate::audit::Reason;
 use crate::clients::MemoryPermit;
 use crate::egress::PlaintextStream;
@@ -28,6 +27,7 @@ use crate::proxy::decision::decision_context::OwnedRequestInfo;
 use crate::proxy::destination::Scope;
 use crate::proxy::handle::CurrentProxy;
 use crate::proxy::observe::tls_metrics::{alert, remedy};
+use crate::proxy::protocol::Protocol;
 use crate::proxy::upgrade::PendingSocket;
 use crate::runtime::{box_future, clock};
 use crate::types::origin::{Origin, Scheme};

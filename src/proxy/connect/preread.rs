@@ -7,19 +7,20 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, ReadHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf, ReadHalf};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use super::sni::{ClientHello, Mismatch, Named, check_tunnelled};
-use super::sniff::TunnelStart;
 use super::tunnel::read_ready;
 use crate::egress::PollReadable;
 use crate::proxy::FIRST_REQUEST_GRACE;
 use crate::proxy::connection::connection_state::ConnectionContext;
 use crate::proxy::handle::CurrentProxy;
+use crate::proxy::protocol::TunnelStart;
+use crate::runtime::delegate_io::delegate_write;
 use crate::types::origin::Host;
 
 /// Bytes read at a time.
@@ -204,35 +205,7 @@ impl<S: PollReadable> PollReadable for Rewind<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Rewind<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
+delegate_write!(Rewind);
 
 /// The name in the ClientHello that begins with `first`; `first` gets all that was read.
 pub async fn read_hello(mut stream: &TcpStream, first: &mut Vec<u8>) -> io::Result<Named> {
