@@ -122,7 +122,7 @@ pub fn blobs(known: &OriginRobots) -> Vec<Blob> {
 
 /// A `T` whose record has been written, or has been lost: then the writer logs and counts the loss,
 /// a later record says that one is missing, and the denial stands. Or the disk does not answer, and
-/// its record may be written late: then nobody is told of the denial. Only [`Recorded::write`] makes
+/// its record may be written late: then no response says so. Only [`Recorded::write`] makes
 /// one, and only `decision/enforce.rs` calls it.
 #[derive(Debug)]
 pub struct Recorded<T> {

@@ -66,7 +66,7 @@ fn is_unclear(url: &str) -> bool {
 fn write_log(dir: &File, count: usize, each: usize) -> Expected {
     let clock = ManualClock::starting_at(NOON) as Arc<dyn Clock>;
     let writer = Arc::new(Writer::open(Config::new(dir.to_owned()), clock).unwrap());
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let files = stored::files();
     let blob_store = BlobStore::of(dir);
     let (ours, other) = (Profile::default(), Profile::named("google").unwrap());

@@ -51,7 +51,7 @@ fn closed(dir: &Path, count: u64) {
 }
 
 #[test]
-fn f15_a_file_is_closed_when_it_is_large_and_the_chain_goes_on_over_restarts() {
+fn f15_a_large_file_is_closed_and_the_chain_goes_on_over_restarts() {
     let dir = tempfile::tempdir().unwrap();
     closed(dir.path(), 2);
     let writer = open_with(dir.path(), small).unwrap();

@@ -11,7 +11,7 @@ use super::*;
 type Act<'a> = &'a dyn Fn(&Path);
 
 #[test]
-fn f15_a_directory_that_is_moved_away_is_not_written_on_and_neither_is_another_there() {
+fn f15_a_directory_that_was_moved_is_not_written_on_nor_is_another() {
     let other: Act<'_> = &|dir| fs::create_dir(dir).unwrap();
     let link: Act<'_> = &|dir| {
         let elsewhere = dir.with_extension("elsewhere");

@@ -7,7 +7,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::handle::Written;
-use super::recover::First;
 use crate::audit::evidence::BlobName;
 use crate::audit::record::Node;
 use crate::audit::record::chain::{Content, Head, head_of};
@@ -28,6 +27,14 @@ pub struct ActiveFile {
     whole: u64,
     /// Whether there may be part of a line beyond `whole`.
     torn: bool,
+}
+
+/// The first line of a file: it gives the file its name and its age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First {
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+    pub time: Timestamp,
 }
 
 /// What was found at the end of the file.

@@ -48,7 +48,7 @@ pub enum WriteError {
     #[error("the denial record could not be written: {0}")]
     Io(Arc<io::Error>),
     /// The disk does not answer. Either the record is written late, when it does, or a later `gap`
-    /// counts it; so nobody may be told that there is a denial.
+    /// counts it; so no response may say that there is a denial.
     #[error("the denial record could not be written: {}", no_answer())]
     NoAnswer,
     #[error("the denial record could not be written: the writer has stopped")]

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::active_file::ActiveFile;
+use super::active_file::{ActiveFile, First};
 use super::handle::OpenError;
 use crate::audit::Config;
 use crate::audit::evidence::{BlobName, LineRefs, each_line};
@@ -44,14 +44,6 @@ pub struct Active {
     pub log: Option<LogId>,
     /// What was at its end and has been set aside.
     pub torn: Option<Torn>,
-}
-
-/// The first line of a file: it gives the file its name and its age.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct First {
-    /// Its number in the chain, from 1.
-    pub seq: u64,
-    pub time: Timestamp,
 }
 
 /// Looks at what a writer by these settings would open or make; nothing is made or changed. Whether another

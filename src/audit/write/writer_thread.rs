@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-use super::active_file::{ActiveFile, Batch, Reserve};
+use super::active_file::{ActiveFile, Batch, First, Reserve};
 use super::blob_tracker::{BlobTracker, Kept};
 use super::handle::{
     Done, EVIDENCE_TIMEOUT, Events, ForgetError, Job, NOTICES_WAITING_MAX, Signals, WriteError,
 };
 use super::health::{Loss, Status, WriteFault};
-use super::recover::{Active, First, LogDir};
+use super::recover::{Active, LogDir};
 use crate::audit::evidence::{self, BlobName, EvidenceIndex};
 use crate::audit::record::chain::{Content, Head};
 use crate::audit::record::event::EvidenceLostEvent;
@@ -113,6 +113,7 @@ enum Woken {
 }
 
 impl WriterThread {
+    /// A thread that goes on with `active`, of which the last line is `head`.
     pub fn new(
         config: CurrentConfig,
         clock: Arc<dyn Clock>,

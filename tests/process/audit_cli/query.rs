@@ -163,7 +163,7 @@ fn what_the_writer_writes_is_found() {
     let clock = ManualClock::starting_at(Timestamp::from_millis(NOON));
     let writer =
         Writer::open(audit::Config::new(dir.path().to_owned()), clock as Arc<dyn Clock>).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for n in 1..=3 {
         runtime.block_on(writer.write(record(n), Vec::new())).unwrap();
     }
