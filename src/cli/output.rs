@@ -122,6 +122,23 @@ pub fn seconds(duration: Duration) -> String {
     format!("{} s", digits.trim_end_matches('0'))
 }
 
+/// Breaks text at blanks. A word longer than a line has a line of its own.
+pub fn wrapped(words: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words.split_whitespace() {
+        let line = lines.last_mut().expect("there is one from the start");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
 /// Parses a text, which may have other forms than the `words` that are shown.
 #[derive(Clone, Debug)]
 pub struct KnownWords<T> {

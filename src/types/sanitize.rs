@@ -82,6 +82,16 @@ impl Display for Html<'_> {
     }
 }
 
+/// How templates escape what they show: as [`Html`].
+#[derive(Clone, Copy, Debug)]
+pub struct EscapeHtml;
+
+impl askama::filters::Escaper for EscapeHtml {
+    fn write_escaped_str<W: fmt::Write>(&self, mut dest: W, string: &str) -> fmt::Result {
+        write!(dest, "{}", Html(string))
+    }
+}
+
 /// Truncates at the bound, and appends the length and SHA-256 of the bytes as received.
 fn bounded(mut text: String, bytes: &[u8], bytes_max: usize) -> String {
     if bytes.len() <= bytes_max && text.len() <= bytes_max {

@@ -1,6 +1,6 @@
-//! `courtesy audit report`: the report of a period as text, JSON or HTML.
+//! `courtesy audit report`: the report of a period as JSON or HTML, or its summary as text.
 
-mod html;
+mod page;
 mod sections;
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ missing from the log. That the log is what was written is checked with --verify 
 says so.
 
 Examples:
-  courtesy audit report                                   the whole log, on the terminal
+  courtesy audit report                                   a summary of the whole log, on the terminal
   courtesy audit report --since 7d --origin '*.example.com'
   courtesy audit report --since 2026-10-01 --until 2026-10-31 --output october.html
   courtesy audit report --verify --head heads.txt --output october.html
@@ -81,7 +81,7 @@ pub struct ReportArgs {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
-    /// For people
+    /// A summary, for the terminal
     Text,
     /// For programs
     Json,
@@ -198,7 +198,7 @@ fn write(args: &ReportArgs, report: &Report) -> Result<(), Failure> {
     let text = match args.format.unwrap_or(by_name) {
         Format::Text => text::print(report, paint),
         Format::Json => serde_json::to_string_pretty(report).expect("texts and numbers") + "\n",
-        Format::Html => html::print(report),
+        Format::Html => page::print(report),
     };
     match &args.output {
         None => output::print(text),

@@ -1,11 +1,10 @@
 //! Reports what happens, for people or as JSON Lines, and counts the checks that met expectations.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::cli::output::Paint;
+use crate::cli::output::{Paint, wrapped};
 
 /// The width of the report in columns.
 const WIDTH: usize = 88;
@@ -118,22 +117,6 @@ impl<W: Write> Report<W> {
         }
         self.out.flush()
     }
-}
-
-/// Breaks text at blanks. A word longer than a line has a line of its own.
-fn wrapped(words: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in words.split_whitespace() {
-        let line = lines.last_mut().expect("there is one from the start");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= width {
-            let _ = write!(line, " {word}");
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
-//! The sections of a report, for text and HTML: these only lay them out.
+//! The sections of a report, for the page and the summary: these only lay them out.
 
 mod section;
 mod whole;
 
 use std::time::Duration;
 
-use super::words::{capital, day, fraction, minute, number, plural, status};
+use super::words::{capital, day, minute, number, plural, status};
 use crate::audit::read::report::{
     ClientKey, ExemptionStatus, ExemptionUse, NodeKey, PacedKey, PacedLine, PacedTotals,
     ProfileKey, Report,
 };
 use crate::cli::audit::filters::print_until;
 use crate::cli::output::{human_duration, seconds};
-pub use section::{Column, Kind, Line, Section, Table};
-use section::{agent, foot, origin};
+pub use section::{Kind, Line, Section, Table};
+use section::{agent, bar, foot, origin};
 use whole::{Ranked, decided, forwarded, forwarded_by_agent, missing};
 pub use whole::{column, shown, warning};
 
@@ -34,19 +34,19 @@ pub fn facts(report: &Report) -> Vec<(String, String)> {
 pub fn sections(report: &Report) -> Vec<Section> {
     let ranked = Ranked::of(report);
     let sections = [
-        decided(report),
-        missing(&report.missing),
-        forwarded(report),
+        decided(report).of_summary(),
+        missing(&report.missing).of_summary(),
+        forwarded(report).of_summary(),
         forwarded_by_agent(report),
         ranked.by_reason(report),
-        ranked.by("By origin", "Origin", &report.by_origin, origin),
+        ranked.by("By origin", "Origin", &report.by_origin, origin).of_summary(),
         ranked.by("By agent", "Product token", &report.by_agent, agent),
         ranked.by("By client", "Client", &report.by_client, client),
         by_node(&ranked, report),
-        ranked.by_rule(report),
-        paced(report),
-        unreachable(report),
-        exemptions(report),
+        ranked.by_rule(report).of_summary(),
+        paced(report).of_summary(),
+        unreachable(report).of_summary(),
+        exemptions(report).of_summary(),
         robots_txt(report),
         ranked.by("By profile", "Profile", &report.by_profile, profile),
     ];
@@ -140,7 +140,7 @@ fn unreachable(report: &Report) -> Section {
             row.longest_since.map(minute).unwrap_or_default(),
             number(row.records),
         ];
-        Line { bar: Some(fraction(row.seconds, most)), ..Line::of(cells) }
+        Line { bar: Some(bar(row.seconds, most)), ..Line::of(cells) }
     });
     let columns = [
         ("Origin", Kind::Text),

@@ -1,7 +1,7 @@
 //! A section of a report, and what several of them print.
 
 use crate::audit::read::report::{AgentKey, OriginKey, Top};
-use crate::cli::audit::report::words::{number, plural};
+use crate::cli::audit::report::words::{fraction, number, plural};
 
 /// A part of the report under one heading.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,8 @@ pub struct Section {
     pub table: Table,
     /// A sentence after it.
     pub foot: Option<String>,
+    /// It has a place in the summary, too.
+    pub is_of_summary: bool,
 }
 
 /// The origin of a row.
@@ -72,10 +74,39 @@ pub enum Kind {
 pub struct Line {
     /// One for each column.
     pub cells: Vec<String>,
-    /// The length of its bar, from 0 to 1.
-    pub bar: Option<f64>,
+    /// The length of its bar, from 0 to 100.
+    pub bar: Option<String>,
     /// It needs attention.
     pub is_urgent: bool,
+}
+
+/// The length of the bar of a part; one above zero is visible.
+pub fn bar(part: u64, most: u64) -> String {
+    format!("{:.1}", (fraction(part, most) * 100.0).max(0.5))
+}
+
+impl Section {
+    /// Whether its table needs the width of the page.
+    pub fn is_wide(&self) -> bool {
+        self.table.columns.len() > 4 && !self.table.has_bars()
+    }
+
+    /// The same, with a place in the summary.
+    pub fn of_summary(self) -> Self {
+        Self { is_of_summary: true, ..self }
+    }
+}
+
+impl Kind {
+    /// Its class in the style sheet.
+    pub const fn class(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Word => "word",
+            Self::Number => "number",
+            Self::Digest => "digest",
+        }
+    }
 }
 
 impl Table {

@@ -1,10 +1,10 @@
 //! How much of the whole a report tells: the decisions that leave no record, and the records that are
 //! not there.
 
-use super::section::{Kind, Line, Section, Table, agent, foot, origin};
+use super::section::{Kind, Line, Section, Table, agent, bar, foot, origin};
 use crate::audit::Event;
 use crate::audit::read::report::{Decided, Events, Missing, Report, Row, Top};
-use crate::cli::audit::report::words::{capital, fraction, minute, number, plural, share};
+use crate::cli::audit::report::words::{capital, minute, number, plural, share};
 use crate::cli::output::human_duration;
 
 /// The section of all decisions, allowed ones included, as far as they were counted.
@@ -118,7 +118,7 @@ pub fn missing(missing: &Missing) -> Section {
         notes,
         is_urgent,
         table: Table::of(columns, gaps),
-        foot: None,
+        ..Section::default()
     }
 }
 
@@ -221,7 +221,7 @@ impl Ranked {
         let most = rows.clone().map(|(_, events)| events.all()).max().unwrap_or_default();
         let lines = rows.map(|(name, events)| {
             let cells = std::iter::once(name).chain(self.counts(events));
-            Line { bar: Some(fraction(events.all(), most)), ..Line::of(cells) }
+            Line { bar: Some(bar(events.all(), most)), ..Line::of(cells) }
         });
         Table::of(std::iter::once((what, Kind::Text)).chain(self.columns()), lines)
     }
