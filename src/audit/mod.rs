@@ -146,8 +146,5 @@ pub const FAULTS_DESCRIBED_MAX: usize = 20;
 /// Captures that an archive of evidence is known to have; of more, one may be in it again.
 pub const ARCHIVE_CAPTURES_MAX: usize = 800_000;
 
-/// Bytes of lines in one file of a bundle, before the line that goes beyond it.
-pub const BUNDLE_SEGMENT_BYTES: usize = 4 << 20;
-
-/// Files in a bundle.
+/// Pieces of evidence in a bundle.
 pub const BUNDLE_ENTRIES_MAX: usize = 200_000;

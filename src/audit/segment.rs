@@ -184,7 +184,12 @@ impl Segment {
 impl Lines {
     /// Opens a segment, compressed or not.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let input = Box::new(BufReader::with_capacity(256 << 10, text(File::open(path)?)?));
+        Self::of(File::open(path)?)
+    }
+
+    /// Of an open segment, compressed or not.
+    pub fn of(file: File) -> io::Result<Self> {
+        let input = Box::new(BufReader::with_capacity(256 << 10, text(file)?));
         Ok(Self { input, line: Vec::new(), number: 0, bytes: 0 })
     }
 
@@ -270,11 +275,17 @@ fn read(dir: &Path) -> io::Result<Option<Landmark>> {
     Ok(Some(landmark))
 }
 
+/// The text of a `head.json`.
+pub fn head_text(head: &Head, log: Option<LogId>, time: Timestamp) -> io::Result<Vec<u8>> {
+    let (hash, seq) = (head.hash.clone(), head.seq);
+    let mut text = serde_json::to_vec(&Landmark { hash, log, seq, time })?;
+    text.push(b'\n');
+    Ok(text)
+}
+
 /// Replaces the noted head, atomically.
 pub fn write_head(dir: &Path, head: &Head, log: LogId, time: Timestamp) -> io::Result<()> {
-    let (hash, seq) = (head.hash.clone(), head.seq);
-    let mut text = serde_json::to_vec(&Landmark { hash, log: Some(log), seq, time })?;
-    text.push(b'\n');
+    let text = head_text(head, Some(log), time)?;
     let unfinished = dir.join("head.json.tmp");
     private().write(true).truncate(true).open(&unfinished)?.write_all(&text)?;
     fs::rename(unfinished, dir.join(HEAD_NAME))

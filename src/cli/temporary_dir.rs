@@ -17,7 +17,6 @@ const RANDOM_LETTERS: usize = 26;
 /// What a directory is for, as its name says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    Bundle,
     Clients,
     Demo,
     Doctor,
@@ -26,12 +25,10 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 6] =
-        [Self::Bundle, Self::Clients, Self::Demo, Self::Doctor, Self::Sealed, Self::State];
+    const ALL: [Self; 5] = [Self::Clients, Self::Demo, Self::Doctor, Self::Sealed, Self::State];
 
     const fn word(self) -> &'static str {
         match self {
-            Self::Bundle => "bundle",
             Self::Clients => "clients",
             Self::Demo => "demo",
             Self::Doctor => "doctor",

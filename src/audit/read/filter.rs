@@ -15,7 +15,7 @@ use crate::types::origin::{Origin, Scheme, UrlError, split_url};
 use crate::types::timestamp::Timestamp;
 
 /// The conditions by kind; a kind without any holds.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// From then on.
     pub since: Option<Timestamp>,

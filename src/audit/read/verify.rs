@@ -19,7 +19,7 @@ use crate::types::LogId;
 use chain::Chain;
 use evidence::Checked;
 pub use fault::{At, Fault, Faults, GivenHead, HeadSource, Problem};
-pub use findings::{Findings, Note, Notes, Notices, Unusual};
+pub use findings::{Findings, Note, Notes, Notices, Part, Unusual};
 pub use heads::{HeadState, HeldHead, NotedHead};
 use reader::{Counted, Reader, Times};
 
@@ -47,7 +47,7 @@ pub fn verify(
 
 /// Checks a part of a log: it need not begin with line 1, and heads of lines behind its last are
 /// not held against it.
-pub(super) fn verify_part(
+pub fn verify_part(
     log: &Log,
     heads: &[GivenHead],
     with_evidence: bool,

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::bundle;
-use super::filters::{FilterFlags, ProfileFlag};
+use super::filters::{self, FilterFlags, ProfileFlag};
 use super::form::{Form, Layout, Printer, only_records, record};
 use super::log_source::LogSourceFlags;
+use super::progress::Progress;
 use super::search::{Search, Taken};
-use crate::audit::ARCHIVE_CAPTURES_MAX;
 use crate::audit::evidence::warc::{Info, Packing};
-use crate::audit::read::Log;
 use crate::audit::read::archive::{Archive, Findings};
-use crate::cli::exit::{Exit, Failure};
+use crate::audit::read::bundle::{self, Lacks, WriteError};
+use crate::audit::read::{Filter, Log};
+use crate::audit::{ARCHIVE_CAPTURES_MAX, FAULTS_DESCRIBED_MAX};
+use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::create_private;
 use crate::runtime::clock::{Clock, SystemClock};
 
@@ -33,11 +34,10 @@ compute has an apostrophe before it. WARC has the evidence that the records name
 robots.txt once, requests, answers and file; if FILE ends in .gz, each record of it is compressed by
 itself. A file is made so that only you can read it.
 
-A bundle (a tar file) is a part of the log that courtesy audit verify checks by itself: the lines
-from the first that matches to the last, with their evidence. All lines between are in it, too,
-whether they match or not, for they hold the chain together: choose by time. Notices of the time
-count as matching unless --event or what only records have is asked for. It is of one log. What was
-changed is in it as it is, and said on standard error.
+A bundle (a tar file) is a part of one log, to be handed on: the files that have lines of the time
+that is asked for (--since, --until), whole and as they are stored, their evidence, and head.json.
+Unpacked it is a log that courtesy audit verify --part checks. What was changed is in it as it is,
+and said on standard error.
 
 A record that was changed after being written, so that its text is not what its hash was made of, is
 left out in every other format, and said on standard error. Records are written; what the log says
@@ -71,7 +71,7 @@ enum Format {
     Csv,
     /// The evidence, as a web archive (WARC 1.1)
     Warc,
-    /// Lines and evidence, for courtesy audit verify (tar)
+    /// Files of the log and their evidence, for courtesy audit verify --part (tar)
     Bundle,
 }
 
@@ -82,13 +82,83 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
         Format::Jsonl => export(args, logs, Some(Form::Json)),
         Format::Csv => export(args, logs, Some(Form::Csv)),
         Format::Warc => export(args, logs, None),
-        Format::Bundle => {
-            let filter = args.filters.filter_with(&args.profile);
-            match bundle::export(&logs, &filter, args.output.as_deref()) {
-                Err(failure) if failure.is_broken_pipe() => Ok(Exit::Done),
-                outcome => outcome,
-            }
+        Format::Bundle => match export_bundle(args, &logs) {
+            Err(failure) if failure.is_broken_pipe() => Ok(Exit::Done),
+            outcome => outcome,
+        },
+    }
+}
+
+/// The files of the only log in `logs` that have lines of the time that is asked for.
+fn export_bundle(args: &ExportArgs, logs: &[Log]) -> Result<Exit, Failure> {
+    let filter = args.filters.filter_with(&args.profile);
+    let (since, until) = (filter.since, filter.until);
+    filters::check(since, until)?;
+    let [log] = logs else {
+        let why = "a bundle is of one log, for each has its own chain: give one --dir at a time";
+        return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
+    };
+    if filter != (Filter { since, until, ..Filter::default() }) {
+        let why = "a bundle has whole files of the log: choose them by --since and --until alone";
+        return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
+    }
+    let segments = bundle::find(log, since, until)?;
+    if segments.is_empty() {
+        return Err(anyhow::anyhow!("no line is of that time, so there is nothing to bundle"))
+            .or_exit(Exit::No);
+    }
+    let mut progress = Progress::new();
+    let mut tell = |extent, lines| progress.at(|| extent, lines);
+    let lacks = to_output(args, |output| {
+        Ok(bundle::write(log, &segments, BufWriter::with_capacity(64 << 10, output), &mut tell)?)
+    })?;
+    progress.clear();
+    Ok(say_lacks(&lacks))
+}
+
+/// Reports what does not hold in a bundle that was just written.
+fn say_lacks(Lacks { damaged, evidence }: &Lacks) -> Exit {
+    if *damaged > 0 {
+        let lines = if *damaged == 1 { "1 line is" } else { &format!("{damaged} lines are") };
+        eprintln!(
+            "warning: {lines} damaged or changed; in the bundle, too, the chain does not hold there"
+        );
+    }
+    for name in evidence.iter().take(FAULTS_DESCRIBED_MAX) {
+        eprintln!("warning: evidence is not in the bundle: {name}");
+    }
+    if evidence.len() > FAULTS_DESCRIBED_MAX {
+        let more = evidence.len() - FAULTS_DESCRIBED_MAX;
+        eprintln!("warning: and {more} more; courtesy audit verify counts them all");
+    }
+    if *damaged == 0 && evidence.is_empty() { Exit::Done } else { Exit::No }
+}
+
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Read(error) => error.into(),
+            WriteError::Output(error) => error.into(),
+            WriteError::TooLarge => Self { exit: Exit::Usage, error: error.into() },
+            WriteError::Changed => Self { exit: Exit::InputOutput, error: error.into() },
         }
+    }
+}
+
+/// Writes to the file that is named, which only this user may read, or to standard output.
+fn to_output<T>(
+    args: &ExportArgs,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    match &args.output {
+        None => write(&mut io::stdout().lock()),
+        Some(path) => create_private(path)
+            .map_err(Failure::from)
+            .and_then(|mut file| write(&mut file))
+            .map_err(|Failure { exit, error }| Failure {
+                exit,
+                error: error.context(format!("cannot write {}", path.display())),
+            }),
     }
 }
 
@@ -104,18 +174,7 @@ fn export(args: &ExportArgs, logs: Vec<Log>, form: Option<Form>) -> Result<Exit,
     if form.is_some() {
         search = search.with_notices();
     }
-    let written = match &args.output {
-        None => write(args, form, &dirs, &mut search, io::stdout().lock()),
-        Some(path) => {
-            let file = create_private(path).map_err(Failure::from);
-            file.and_then(|file| write(args, form, &dirs, &mut search, file)).map_err(
-                |Failure { exit, error }| Failure {
-                    exit,
-                    error: error.context(format!("cannot write {}", path.display())),
-                },
-            )
-        }
-    };
+    let written = to_output(args, |output| write(args, form, &dirs, &mut search, output));
     match written {
         Err(failure) if failure.is_broken_pipe() => Ok(Exit::Done),
         Err(failure) => Err(failure),
@@ -131,7 +190,7 @@ fn write(
     form: Option<Form>,
     dirs: &[PathBuf],
     search: &mut Search,
-    output: impl Write,
+    output: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let output = BufWriter::with_capacity(64 << 10, output);
     match form {

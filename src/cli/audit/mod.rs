@@ -1,6 +1,5 @@
 //! `courtesy audit`: search, show, verify and export the log of denials.
 
-mod bundle;
 mod export;
 pub mod filters;
 mod form;

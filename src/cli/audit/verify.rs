@@ -11,14 +11,12 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::bundle;
 use super::form::printable;
 use super::log_source::{LogSourceFlags, Witnesses};
 use super::progress::Progress;
 use crate::audit::Head;
 use crate::audit::read::Log;
-use crate::audit::read::bundle::is_bundle;
-use crate::audit::read::verify::{Findings, GivenHead, verify};
+use crate::audit::read::verify::{Findings, GivenHead, verify, verify_part};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
 use crate::clients::password::NAMED_LIST_BYTES_MAX;
@@ -44,14 +42,13 @@ no log. Each proxy passes on its head with its beats, so an end that was cut off
 others. A head of another log is named, and says nothing of this one. Where there is none of this
 one, the first sentence says so.
 
-A FILE ending in .tar is a bundle (courtesy audit export --format bundle): a part of a log, with its
-evidence. That it begins later than line 1 is no fault; a head of a line before or after it says
-nothing of it. It is unpacked into a private directory among the temporary files (TMPDIR), which is
-removed at the end.
+With --part that the log begins later than line 1 is no fault, and a head of a line before or after
+it says nothing of it: so is a bundle (courtesy audit export --format bundle) checked, where it was
+unpacked.
 
 Examples:
   courtesy audit verify
-  courtesy audit verify november.tar --head heads.txt
+  tar -xf november.tar -C november; courtesy audit verify --part --dir november --head heads.txt
   courtesy audit verify --run last
   courtesy audit verify --engine --dir pod-1/audit --dir pod-2/audit
   courtesy audit verify --head 1234:9f86d081…
@@ -59,11 +56,11 @@ Examples:
   courtesy audit verify --head heads.txt --format json | jq .published
 
 Exit codes: 0 the log holds, under a head or, where none was asked for, in itself · 1 it does not:
-the first fault is printed first, or why it is no bundle · 69 it holds in itself, and no head of
+the first fault is printed first · 69 it holds in itself, and no head of
 this log is there to hold it against (--engine; --head with heads of other logs alone); there is
-no log, the bundle is of a later version, or the engine cannot be reached · 74 it cannot be read")]
+no log, or the engine cannot be reached · 74 it cannot be read")]
 pub struct VerifyArgs {
-    /// Check these files alone, as the log they are together, or one bundle [default: all of the log]
+    /// Check these files alone, as the log they are together [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     /// The log must have this line: its number and its hash, or a file with such heads (may be repeated)
@@ -72,6 +69,9 @@ pub struct VerifyArgs {
     /// The log must have the lines of which the shared engine of the settings has seen the heads
     #[arg(long, conflicts_with = "files")]
     engine: bool,
+    /// It is a part of a log, as of a bundle: it may begin later than line 1
+    #[arg(long)]
+    part: bool,
     /// Leave the evidence alone: check the lines only
     #[arg(long)]
     no_evidence: bool,
@@ -84,9 +84,6 @@ pub struct VerifyArgs {
 /// Runs `courtesy audit verify`.
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
-    if args.files.iter().any(|file| is_bundle(file)) {
-        return check_bundle(args, &heads);
-    }
     let logs = args.place.logs(&args.files)?;
     let witnesses = args.engine.then(|| Witnesses::ask(args.place.settings()?)).transpose()?;
     let against = Against { published: heads, witnesses };
@@ -125,22 +122,10 @@ impl Against {
 fn check(args: &VerifyArgs, log: &Log, against: &Against) -> Result<Findings, Failure> {
     let mut progress = Progress::new();
     let mut tell = |extent, lines| progress.at(|| extent, lines);
+    let verify = if args.part { verify_part } else { verify };
     let mut findings = verify(log, &against.heads_of(log), !args.no_evidence, &mut tell)?;
     findings.is_engine_asked = against.witnesses.is_some();
     Ok(findings)
-}
-
-fn check_bundle(args: &VerifyArgs, heads: &[GivenHead]) -> Result<Exit, Failure> {
-    let [file] = args.files.as_slice() else {
-        return Err(anyhow::anyhow!("a bundle is checked by itself: name one at a time"))
-            .or_exit(Exit::Usage);
-    };
-    let checked = bundle::check(file, heads, !args.no_evidence)?;
-    print(match args.format {
-        Form::Text => checked.text(&text(&checked.findings)),
-        Form::Json => format!("{:#}\n", checked.object(object(&checked.findings))),
-    })?;
-    Ok(exit(&checked.findings))
 }
 
 fn exit(findings: &Findings) -> Exit {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fault::{At, Fault, Faults, GivenHead, Problem};
+use super::findings::Part;
 use super::heads::{Heads, HeldHeads};
 use crate::audit::Head;
 use crate::types::LogId;
@@ -85,6 +86,12 @@ impl Chain {
     /// Of a part of a log.
     pub(super) fn of_part(given: Vec<GivenHead>, noted: Option<Head>) -> Self {
         Self { is_part: true, ..Self::new(given, noted) }
+    }
+
+    /// How it begins, if it is a part.
+    pub(super) fn part(&self) -> Option<Part> {
+        let start = self.start.as_ref().filter(|_| self.is_part)?;
+        Some(Part { first: start.seq, prev: start.prev.clone() })
     }
 
     /// A line that is not trusted. Its own hash is one of `hashes`; unknown if that is empty.

@@ -109,8 +109,6 @@ pub enum Problem {
     OtherEvidence {
         why: String,
     },
-    /// Of a bundle as a whole.
-    Bundle(String),
 }
 
 /// The first faults, and how many there are.
@@ -263,7 +261,6 @@ impl fmt::Display for Problem {
             Self::ChangedEvidence { path, why } => {
                 write!(f, "its evidence was changed: {path}: {why}")
             }
-            Self::Bundle(why) => f.write_str(why),
             Self::OtherEvidence { why } => write!(f, "its evidence does not belong to it: {why}"),
         }
     }

@@ -35,6 +35,8 @@ pub struct Findings {
     pub logs: BTreeSet<LogId>,
     /// The last line; none in an empty log.
     pub head: Option<Head>,
+    /// How it begins, where it was taken for a part of a log.
+    pub part: Option<Part>,
     /// The published heads that were given, in that order.
     pub published: Vec<HeldHead>,
     /// Whether a shared engine was asked for the heads that it has seen.
@@ -43,6 +45,15 @@ pub struct Findings {
     pub witnessed: Vec<HeldHead>,
     /// The head that the proxy notes beside the log.
     pub noted: NotedHead,
+}
+
+/// How a part of a log begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// The number of its first line.
+    pub first: u64,
+    /// The hash of the line before, as its first line names it; none where that is damaged.
+    pub prev: Option<String>,
 }
 
 /// Counts of notices.

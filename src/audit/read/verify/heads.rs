@@ -135,7 +135,8 @@ impl Heads {
             Some(log) if is_known && !lines.is_empty() && !logs.contains(&log) => {
                 HeadState::OtherLog
             }
-            _ => known.state(&lines, is_part),
+            // The head that is noted beside a part is of its last line.
+            _ => known.state(&lines, is_part && known.source != HeadSource::Noted),
         };
         for known in self.0.iter().filter(|known| !self.is_given_too(known)) {
             let (seq, source) = (known.head.seq, known.source);

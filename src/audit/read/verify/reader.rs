@@ -263,6 +263,7 @@ impl Reader {
         self.leave();
         let mut findings = self.findings;
         self.times.end().into_iter().for_each(|note| findings.notes.push(note));
+        findings.part = self.chain.part();
         let (head, held) = self.chain.end(&findings.logs, &mut findings.faults);
         if let Some(noted) = held.noted {
             findings.noted = NotedHead::Read(noted);

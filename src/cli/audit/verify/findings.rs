@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::published;
-use crate::audit::read::verify::{Findings, Notes, Notices};
+use crate::audit::read::verify::{Findings, Notes, Notices, Part};
 use crate::audit::{Head, print_time};
 
 /// For people.
@@ -30,6 +30,13 @@ pub(super) fn text(findings: &Findings) -> String {
     text.push_str(&notes(&findings.notes));
     if let Some(Head { hash, seq }) = &findings.head {
         text.push_str(&format!("\nThe last line is {seq}:{hash}"));
+    }
+    if let (Some(Part { first, prev }), Some(Head { seq, .. })) = (&findings.part, &findings.head) {
+        let before = prev.as_ref().map(|prev| {
+            format!(" What comes before them hangs on {}:{prev}.", first.saturating_sub(1))
+        });
+        let before = before.unwrap_or_default();
+        text.push_str(&format!("\nIt is a part of a log: lines {first} to {seq}.{before}"));
     }
     text.push_str(&published::lines(findings));
     text + "\n"
@@ -129,6 +136,7 @@ pub(super) fn object(findings: &Findings) -> Value {
         "notices": findings.notices,
         "unfinished": findings.unfinished,
         "head": findings.head,
+        "part": findings.part,
         "logs": findings.logs,
         "verdict": findings.verdict(),
         "noted_head": findings.noted,
