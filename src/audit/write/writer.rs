@@ -144,7 +144,7 @@ impl Writer {
             self.status.lose(records, &error.to_string(), self.clock.wall());
             return Err(error);
         }
-        let deadline = tokio::time::Instant::now() + WRITE_TIMEOUT;
+        let deadline = tokio::time::Instant::from_std(monotonic() + WRITE_TIMEOUT);
         let (done, answered) = oneshot::channel();
         match timeout_at(deadline, self.queue.send(job(done))).await {
             Ok(Ok(())) => match timeout_at(deadline, answered).await {
