@@ -2,7 +2,6 @@
 //! by the functions of `parse`, and checks its bounds.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -169,25 +168,6 @@ pub mod count {
             Ok(count) if count > 0 => Ok(count),
             _ => Err(de::Error::custom("expected a whole number of at least 1")),
         }
-    }
-}
-
-/// As [`count`], as `NonZeroUsize`.
-pub mod non_zero {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(
-        count: &NonZeroUsize,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        count::serialize(&count.get(), serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<NonZeroUsize, D::Error> {
-        let count = count::deserialize(deserializer)?;
-        NonZeroUsize::try_from(count).map_err(de::Error::custom)
     }
 }
 
