@@ -58,6 +58,7 @@ pub struct TrialRow {
     pub probe: Vec<String>,
     #[serde(default)]
     pub is_known: bool,
+    /// Its default one for the begin of a response, in seconds; 0: none.
     #[serde(default)]
     pub timeout: u64,
     pub remedy: String,

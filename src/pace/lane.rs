@@ -17,16 +17,13 @@ use crate::types::origin::Scheme;
 pub use config::{Config, Kind, LONG_TRANSFER, Share};
 pub(super) use estimate::LEAD_MAX;
 pub use estimate::{LaneLimit, SlotRequest};
+pub use group::WaiterId;
 use group::{Group, GroupKey};
 pub use kept::CompactLane;
 pub use lane_holds::HoldChange;
 use lane_holds::LaneHolds;
 pub use turns::TurnId;
 use turns::{LaneTurn, LaneTurns, Rate};
-
-/// A waiting request, within its lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WaiterId(u64);
 
 /// A request that arrives.
 #[derive(Clone, Copy, Debug)]

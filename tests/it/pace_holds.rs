@@ -187,7 +187,7 @@ fn an_origin_that_ends_a_connection_for_calm_is_not_asked_again() {
 
 /// By GOAWAY, of which the origin has seen no stream.
 #[test]
-fn an_origin_that_wants_calm_on_a_connection_is_not_asked_again_and_is_held() {
+fn an_origin_that_wants_calm_on_a_connection_is_left_alone() {
     let site = Http2Site::that_leaves();
     let proxy = site.proxy();
     let authority = site.address.to_string();

@@ -22,7 +22,8 @@ use crate::config::Settings;
 use crate::proxy::HttpsMode;
 use crate::runtime::clock::{Clock, SystemClock};
 use trust_files::Inherited;
-pub use variables::{ClientSetup, TrustFiles, Variable, reachable, variables};
+pub use trust_files::TrustFiles;
+pub use variables::{ClientSetup, Variable, reachable, variables};
 
 // The client setup of this machine: reads the environment, and writes the files that make clients
 // trust the proxy's certificate authority.

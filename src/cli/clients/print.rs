@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::trust_files;
-use super::variables::{ClientSetup, Variable, names, reachable, text, variables};
+use super::trust_files::{self, text};
+use super::variables::{ClientSetup, Variable, names, reachable, variables};
 
 /// For `eval "$(…)"` in bash, zsh and every other shell like sh. The semicolons keep it
 /// correct without the quotes.

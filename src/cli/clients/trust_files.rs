@@ -10,9 +10,21 @@ use std::process::{Command, Stdio};
 
 use tracing::warn;
 
-use super::variables::{TrustFiles, text};
 use crate::ca::pem;
 use crate::cli::environment;
+
+/// The files that make clients trust the proxy's certificate authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustFiles {
+    /// The proxy's authority alone, for variables that add to what the client trusts.
+    pub authority: PathBuf,
+    /// The system's authorities and the proxy's, for variables that replace what the client trusts.
+    pub bundle: PathBuf,
+    /// Settings for wget, which takes its authorities from no variable.
+    pub wgetrc: PathBuf,
+    /// A Java trust store; `None` without a `keytool` to make one.
+    pub java: Option<PathBuf>,
+}
 
 /// The settings of the environment that the files are made for.
 #[derive(Clone, Debug, Default)]
@@ -223,6 +235,11 @@ fn php_quoted(text: &str) -> String {
 /// The directory that a value of `PHP_INI_SCAN_DIR` ends in.
 pub fn own(scan_dir: &str) -> Option<PathBuf> {
     scan_dir.rsplit(':').next().filter(|dir| !dir.is_empty()).map(PathBuf::from)
+}
+
+/// A path as text for a variable.
+pub fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 /// Writes `content` in one step, so that no client reads half a file; and only if it differs, so that

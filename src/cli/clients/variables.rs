@@ -2,9 +2,9 @@
 //! are made of.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::trust_files;
+use super::trust_files::{self, TrustFiles, text};
 use crate::ca::{TABLE, VariableKind, VariableRow};
 use crate::cli::environment;
 
@@ -93,19 +93,6 @@ pub struct ClientSetup {
     pub php_scan_dir: String,
 }
 
-/// The files that make clients trust the proxy's certificate authority.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrustFiles {
-    /// The proxy's authority alone, for variables that add to what the client trusts.
-    pub authority: PathBuf,
-    /// The system's authorities and the proxy's, for variables that replace what the client trusts.
-    pub bundle: PathBuf,
-    /// Settings for wget, which takes its authorities from no variable.
-    pub wgetrc: PathBuf,
-    /// A Java trust store; `None` without a `keytool` to make one.
-    pub java: Option<PathBuf>,
-}
-
 /// The address at which clients of this machine reach a listener: loopback for one on all addresses.
 pub fn reachable(listener: SocketAddr) -> SocketAddr {
     let ip = match listener.ip() {
@@ -116,15 +103,11 @@ pub fn reachable(listener: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listener.port())
 }
 
-/// A path as text for a variable.
-pub fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
+    /// A setup for this proxy.
     pub fn setup(proxy: &str) -> ClientSetup {
         let file = |name: &str| PathBuf::from("/state/clients").join(name);
         let trust = TrustFiles {

@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Kind;
 use crate::clients::ClientQueue;
-use crate::pace::lane::WaiterId;
 use crate::pace::tick::Tick;
 use crate::types::origin::Scheme;
 use crate::types::sanitize::sha256_hex;
+
+/// A waiting request, within its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WaiterId(pub(super) u64);
 
 /// Bytes of the name of a group that a lane remembers; a longer name is remembered by its digest.
 const GROUP_NAME_BYTES_MAX: usize = 64;
