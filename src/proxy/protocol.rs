@@ -11,8 +11,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info};
 
-use super::connection::client_io::Timeouts;
-use super::connection::client_socket::{SecuredClient, set_write_timeout};
+use super::connection::client_socket::SecuredClient;
 use super::connection::connection_state::{ConnectionContext, wait_for_drain};
 use super::connection::{body, http2, serve};
 use super::destination::host_of;
@@ -38,11 +37,10 @@ pub async fn serve_client(
     current: CurrentProxy,
     rejection: Option<Rejection>,
 ) {
-    let (metrics, Timeouts { idle, write, .. }) = {
+    let (metrics, idle) = {
         let proxy = current.load();
-        (Arc::clone(&proxy.metrics), proxy.limits.timeouts)
+        (Arc::clone(&proxy.metrics), proxy.limits.timeouts.idle)
     };
-    set_write_timeout(&stream, write);
     metrics.connections.count_accepted(ListenerKind::Proxy);
     let first = tokio::select! {
         // What was sent before the shutdown is served.
@@ -179,56 +177,6 @@ where
     }
 }
 
-/// What a client speaks inside an intercepted CONNECT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    Tls,
-    Http,
-    Other,
-}
-
-impl Protocol {
-    /// By the first byte: a TLS record of a handshake begins with 0x16 (RFC 8446 §5.1), an HTTP
-    /// method with a letter. Other protocols begin with a letter too (`EHLO`, `SSH-2.0`), but their
-    /// first line does not end as a request line does (RFC 9112 §3).
-    pub fn of(first: &[u8]) -> Self {
-        match first {
-            [HANDSHAKE, ..] => Self::Tls,
-            [b'A'..=b'Z' | b'a'..=b'z', ..] => match memchr::memchr(b'\n', first) {
-                Some(end) if memchr::memmem::find(&first[..end], b" HTTP/1.").is_none() => {
-                    Self::Other
-                }
-                _ => Self::Http,
-            },
-            _ => Self::Other,
-        }
-    }
-}
-
-/// The kind of first bytes in a tunnel, as a TLS server may read them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TunnelStart {
-    Tls,
-    /// A ClientHello in the format of SSL 2.0 (RFC 5246 §E.2), which some TLS servers still accept.
-    Ssl2,
-    Other,
-    /// Too few bytes to decide.
-    Incomplete,
-}
-
-impl TunnelStart {
-    /// By the first one to three bytes.
-    pub const fn of(first: &[u8]) -> Self {
-        match first {
-            // A record of a handshake (RFC 8446 §5.1).
-            [HANDSHAKE, ..] => Self::Tls,
-            [0x80..=0xff, _, 0x01, ..] => Self::Ssl2,
-            [] | [0x80..=0xff] | [0x80..=0xff, _] => Self::Incomplete,
-            _ => Self::Other,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,44 +194,6 @@ mod tests {
             (b"\x04\x01", DetectedProtocol::Http1),
         ] {
             assert_eq!(DetectedProtocol::of(first), expected, "{}", first.escape_ascii());
-        }
-    }
-
-    #[test]
-    fn a_client_is_known_by_its_first_line() {
-        assert_eq!(Protocol::of(b"\x16\x03"), Protocol::Tls);
-        for http in ["G", "GET /", "GET / HTTP/1.1\r\nHost: a\r\n"] {
-            assert_eq!(Protocol::of(http.as_bytes()), Protocol::Http, "{http}");
-        }
-        for other in [
-            "\0",
-            "\x15",
-            " ",
-            "\r\n",
-            "\x17",
-            "EHLO x\r\n",
-            "SSH-2.0-x\r\n",
-            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        ] {
-            assert_eq!(Protocol::of(other.as_bytes()), Protocol::Other, "{other:?}");
-        }
-    }
-
-    #[test]
-    fn a_tunnel_is_known_by_its_first_three_bytes() {
-        for (first, expected) in [
-            (&b"\x16"[..], TunnelStart::Tls),
-            (b"\x16\x03\x01\x02\x00", TunnelStart::Tls),
-            (b"\x80\x2e\x01\x03\x01", TunnelStart::Ssl2),
-            (b"\x80\x2e", TunnelStart::Incomplete),
-            (b"\x80", TunnelStart::Incomplete),
-            (b"", TunnelStart::Incomplete),
-            (b"\x80\x2e\x02", TunnelStart::Other),
-            (b"\x17\x03\x03", TunnelStart::Other),
-            (b"GET / HTTP/1.1", TunnelStart::Other),
-            (b"SSH-2.0-x", TunnelStart::Other),
-        ] {
-            assert_eq!(TunnelStart::of(first), expected, "{}", first.escape_ascii());
         }
     }
 }

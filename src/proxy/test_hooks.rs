@@ -5,11 +5,11 @@ use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::request;
 use http::uri::PathAndQuery;
 
+use super::connect::sniff::Protocol;
 use super::connect::{Connect, Https, HttpsMode};
 use super::decision::rules::MixedHosts;
 use super::destination::{Destination, Scope, Target, destination};
 use super::framing::{Framing, FramingStep};
-use super::protocol::Protocol;
 use super::response;
 pub use super::response::Format;
 use crate::types::origin::Origin;

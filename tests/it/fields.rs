@@ -116,7 +116,7 @@ fn c6_via_is_appended_both_ways() {
 }
 
 #[test]
-fn field_names_of_answers_are_kept_and_those_of_requests_are_in_title_case() {
+fn field_names_of_answers_are_kept_those_of_requests_in_title_case() {
     let origin = Origin::start()
         .on("/page", ok_with("X-CamelCase: 1\r\nx-lower: 2\r\nETAG: \"x\"\r\n", "page"));
     let proxy = Proxy::start();

@@ -97,7 +97,7 @@ async fn an_empty_result_is_a_failure_and_a_long_one_is_cut() {
 }
 
 #[tokio::test]
-async fn a_lookup_that_took_too_long_is_kept_as_silent_and_gives_its_permit_back() {
+async fn a_lookup_that_took_too_long_is_kept_and_gives_its_permit_back() {
     let gate = Arc::new(Semaphore::new(0));
     let resolver = silent(&gate, 1, SHORT);
     for _ in 0..2 {

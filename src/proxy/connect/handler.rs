@@ -189,7 +189,6 @@ impl Tunnel {
     /// Moves bytes between a client that has received its 200 and `origin`, which is connected.
     pub async fn run(self, client: PendingSocket, origin: OriginSocket) {
         let Some((first, client)) = client.socket().await else { return };
-        client.set_write_timeout(self.idle.timeout());
         match (client, origin) {
             (ClientSocket::Tcp(client), OriginSocket::Tcp(origin)) => {
                 self.relay(first, client, origin).await;

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 
 use super::preread::{Rewind, first_bytes};
 use super::sni::{UNRECOGNIZED_NAME, check_intercepted};
+use super::sniff::Protocol;
 use crate::audit::Reason;
 use crate::clients::MemoryPermit;
 use crate::egress::PlaintextStream;
@@ -27,7 +28,6 @@ use crate::proxy::decision::decision_context::OwnedRequestInfo;
 use crate::proxy::destination::Scope;
 use crate::proxy::handle::CurrentProxy;
 use crate::proxy::observe::tls_metrics::{alert, remedy};
-use crate::proxy::protocol::Protocol;
 use crate::proxy::upgrade::PendingSocket;
 use crate::runtime::{box_future, clock};
 use crate::types::origin::{Origin, Scheme};
@@ -235,14 +235,14 @@ pub type Stream = Rewind<ClientSocket>;
 pub type Secured = PlaintextStream<Box<TlsStream<Stream>>>;
 
 impl<S: ClientStream> ClientStream for Rewind<S> {
-    fn is_timed_by_system(&self) -> bool {
-        self.get_ref().is_timed_by_system()
+    fn unsent_bytes(&self) -> Option<u32> {
+        self.get_ref().unsent_bytes()
     }
 }
 
 impl ClientStream for Secured {
-    fn is_timed_by_system(&self) -> bool {
-        self.get_ref().get_ref().0.is_timed_by_system()
+    fn unsent_bytes(&self) -> Option<u32> {
+        self.get_ref().get_ref().0.unsent_bytes()
     }
 
     fn has_closing_message(&self) -> bool {

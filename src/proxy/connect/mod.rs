@@ -7,6 +7,7 @@ mod intercept;
 mod preread;
 pub mod redirect_kind;
 pub mod sni;
+pub mod sniff;
 pub mod transparent;
 pub mod tunnel;
 

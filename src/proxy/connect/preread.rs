@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use super::sni::{ClientHello, Mismatch, Named, check_tunnelled};
+use super::sniff::TunnelStart;
 use super::tunnel::read_ready;
 use crate::egress::PollReadable;
 use crate::proxy::FIRST_REQUEST_GRACE;
 use crate::proxy::connection::connection_state::ConnectionContext;
 use crate::proxy::handle::CurrentProxy;
-use crate::proxy::protocol::TunnelStart;
 use crate::runtime::delegate_io::delegate_write;
 use crate::types::origin::Host;
 

@@ -16,10 +16,10 @@ use tracing::debug;
 use super::preread::{NoBytes, Rewind, first_bytes, note_no_hello, read_hello};
 use super::redirect_kind::RedirectKind;
 use super::sni::{ACCESS_DENIED, Named};
+use super::sniff::Protocol;
 use crate::audit::Reason;
 use crate::proxy::LINGER;
 use crate::proxy::connection::body::{self, ActiveRequest};
-use crate::proxy::connection::client_socket::set_write_timeout;
 use crate::proxy::connection::connection_state::ConnectionContext;
 use crate::proxy::connection::serve as serve_http;
 use crate::proxy::decision::decision_context::{OwnedRequestInfo, RequestInfo};
@@ -27,7 +27,6 @@ use crate::proxy::destination::{Scope, host_of};
 use crate::proxy::handle::{CurrentProxy, Proxy};
 use crate::proxy::observe::access_log::AccessEntry;
 use crate::proxy::observe::request_metrics::ClientProtocol;
-use crate::proxy::protocol::Protocol;
 use crate::proxy::rejection::{Refusal, Rejection};
 use crate::proxy::upgrade::{FirstBytes, PendingSocket};
 use crate::runtime::box_future;
@@ -52,11 +51,7 @@ pub async fn serve(
     current: CurrentProxy,
     rejection: Option<Rejection>,
 ) {
-    let (metrics, write_timeout) = {
-        let proxy = current.load();
-        (Arc::clone(&proxy.metrics), proxy.limits.timeouts.write)
-    };
-    set_write_timeout(&stream, write_timeout);
+    let metrics = Arc::clone(&current.load().metrics);
     metrics.connections.count_accepted(redirect.listener_kind());
     let destination = match redirect.original_destination(&stream) {
         Ok(destination) => destination,

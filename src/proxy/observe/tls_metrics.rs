@@ -12,7 +12,7 @@ use rustls::AlertDescription;
 use tracing::warn;
 
 use crate::clients::Client;
-use crate::proxy::protocol::Protocol;
+use crate::proxy::connect::sniff::Protocol;
 use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
 use crate::types::origin::{Origin, Scheme};

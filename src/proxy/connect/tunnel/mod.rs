@@ -55,11 +55,6 @@ impl IdleTimer {
         Self { timeout, shutdown, last_activity, last_sender: AtomicU8::new(Side::Client as u8) }
     }
 
-    /// How long a tunnel may be without data.
-    pub const fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
     /// Starts the timeout again: data was read or written.
     pub fn note_activity(&self) {
         *self.last_activity.lock() = clock::monotonic();

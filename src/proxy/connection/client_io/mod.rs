@@ -18,7 +18,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::client_socket::ClientStream;
+use super::client_socket::{ClientStream, WriteStall};
 use super::connection_state::{CONTINUE, ConnectionState, RequestPhase, TargetForm};
 use crate::clients::{BodyMemory, MemoryPermit, RejectReason};
 use crate::proxy::framing::head::{self, Encoded};
@@ -67,7 +67,7 @@ pub struct ClientIo<S> {
     /// The number of requests when the current phase began.
     requests: usize,
     reading: LazyTimer,
-    writing: LazyTimer,
+    writing: WriteStall,
     heads: Option<LargeHeads>,
     /// The timer of the next probe of a client that has ended its side, and its duration.
     probe: Option<(Pin<Box<Sleep>>, Duration)>,
@@ -107,7 +107,7 @@ impl<S: ClientStream> ClientIo<S> {
             between_messages: true,
             requests: 0,
             reading: LazyTimer::new(),
-            writing: LazyTimer::new(),
+            writing: WriteStall::new(),
             heads: None,
             probe: None,
         }
@@ -496,8 +496,8 @@ impl<S: ClientStream> ClientIo<S> {
         Poll::Ready(())
     }
 
-    /// Passes on the result of a write. A pending one fails when it has waited for the write timeout,
-    /// where the system does not end the connection of a client that reads nothing.
+    /// Passes on the result of a write. A pending one fails when the client has read nothing for
+    /// the write timeout.
     fn watch_write<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -507,11 +507,8 @@ impl<S: ClientStream> ClientIo<S> {
             self.writing.clear();
             return poll;
         }
-        if self.stream.is_timed_by_system() {
-            return Poll::Pending;
-        }
         let limit = self.timeouts.write;
-        ready!(self.writing.poll(limit, cx));
+        ready!(self.writing.poll(&self.stream, limit, cx));
         let reason = format!("the client has read nothing for {limit:?}");
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }

@@ -10,7 +10,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
 use super::*;
 use crate::proxy::{HTTP1_STATE_IDLE, HTTP1_STATE_IDLE_MAX};
 
-impl ClientStream for DuplexStream {}
+/// A stream whose backlog is unknown.
+impl ClientStream for DuplexStream {
+    fn unsent_bytes(&self) -> Option<u32> {
+        None
+    }
+}
 
 /// A connection that accepts `room` bytes before the client has to read.
 fn new_client_io(room: usize) -> (ClientIo<DuplexStream>, Arc<ConnectionState>, DuplexStream) {
@@ -120,6 +125,10 @@ async fn an_idle_hyper_ends_without_closing_the_connection() {
 
 /// A stream that writes a message before it is closed.
 impl ClientStream for BufStream<DuplexStream> {
+    fn unsent_bytes(&self) -> Option<u32> {
+        None
+    }
+
     fn has_closing_message(&self) -> bool {
         true
     }
