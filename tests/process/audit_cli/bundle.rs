@@ -240,8 +240,8 @@ fn what_was_changed_in_a_bundle_is_found_with_courtesy_and_without() {
         (edit(&|all| drop(all.remove(1))), "removed: line 7 is missing"),
         (edit(&|all| drop(all.pop())), "cut off"),
         (edit(&|all| all.push(all[0].clone())), "inserted: there is a line of this number"),
-        (evil, "its evidence was changed: evidence/"),
-        (lacking, "its evidence is missing: evidence/"),
+        (evil, "its evidence was changed: "),
+        (lacking, "its evidence is missing: "),
     ] {
         let (code, text, _) = verify(dir.path(), &[]);
         assert!(code == Some(1) && text.contains(said), "{said}: {text}");
