@@ -33,12 +33,12 @@ missing from the log. That the log is what was written is checked with --verify 
 says so.
 
 Examples:
-  courtesy audit report                                   a summary of the whole log, on the terminal
+  courtesy audit report                               a summary of the whole log, on the terminal
   courtesy audit report --since 7d --origin '*.example.com'
   courtesy audit report --since 2026-10-01 --until 2026-10-31 --output october.html
   courtesy audit report --verify --head heads.txt --output october.html
   courtesy audit report --format json | jq '.unreachable.rows[] | {origin, seconds}'
-  courtesy audit report --run last                        what `courtesy run` just did
+  courtesy audit report --run last                    what `courtesy run` just did
 
 Counts are of records. How many requests were decided in all, allowed ones too, is what the proxy
 notes in its log from time to time. All times are UTC.

@@ -148,7 +148,7 @@ fn the_summary_is_short_and_says_what_matters() {
         "17 records could not be written and are lost.",
         "torn 1 time",
         "http://a.example, denied 48",
-        "line 12, Disallow: /private/",
+        "Disallow: /private/, denied 48, line 12",
         "http://c.example, in all 5 h, outages 1, longest 5 h, 2026-11-20 12:00",
         "legal: contract (OPS-7)",
         "all of it: --output report.html",

@@ -70,12 +70,15 @@ impl Text {
             if section.is_urgent { paint.doubtful(line) } else { line }
         });
         for row in section.table.rows.iter().take(ROWS) {
-            let columns = section.table.columns.iter();
-            let cells = columns.zip(&row.cells).filter(|(column, _)| column.kind != Kind::Digest);
-            let cells = cells.map(|(column, cell)| match column.kind {
-                Kind::Number => format!("{} {cell}", column.title.to_lowercase()),
-                Kind::Text | Kind::Word | Kind::Digest => cell.clone(),
-            });
+            let cells = || section.table.columns.iter().zip(&row.cells);
+            // What it is about first: the end of a long row is cut.
+            let texts =
+                cells().filter(|(column, _)| matches!(column.kind, Kind::Text | Kind::Word));
+            let numbers =
+                cells().filter(|(column, cell)| column.kind == Kind::Number && *cell != "0");
+            let numbers =
+                numbers.map(|(column, cell)| format!("{} {cell}", column.title.to_lowercase()));
+            let cells = texts.map(|(_, cell)| cell.clone()).chain(numbers);
             let row = format!("  {}", cells.collect::<Vec<_>>().join(", "));
             self.line(fit(&row, COLUMNS).trim_end());
         }
