@@ -6,6 +6,7 @@ mod circles;
 mod docs;
 mod imports;
 mod layers;
+mod measures;
 mod readme;
 mod safety_rows;
 mod source;

@@ -45,7 +45,7 @@ pub fn tokens(text: &str) -> Vec<Token> {
     without_tests(&all_tokens(text))
 }
 
-fn all_tokens(text: &str) -> Vec<Token> {
+pub fn all_tokens(text: &str) -> Vec<Token> {
     let chars: Vec<char> = text.chars().collect();
     let mut tokens = Vec::new();
     let (mut at, mut line) = (0, 1);
@@ -121,7 +121,7 @@ fn character_end(chars: &[char], quote: usize) -> usize {
     quote + 1 + name
 }
 
-fn without_tests(tokens: &[Token]) -> Vec<Token> {
+pub fn without_tests(tokens: &[Token]) -> Vec<Token> {
     const TEST: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut kept = Vec::new();
     let mut at = 0;

@@ -112,7 +112,7 @@ fn what_a_parent_answers_says_nothing_of_the_origin() {
         (Speaks::Https, b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "503", false),
         (Speaks::Http, b"HTTP/1.1 200", "broke off", false),
         (Speaks::Http, b"SSH-2.0-x\r\n\r\n", "not HTTP", true),
-        (Speaks::Socks5, &[5, 2, 0, 1, 0, 0, 0, 0, 0, 0], "does not allow", false),
+        (Speaks::Socks5, &[5, 2, 0, 1, 0, 0, 0, 0, 0, 0], "not allowed", false),
         (Speaks::Socks5, &[5, 0, 0], "broke off", false),
         (Speaks::Socks5, b"", "broke off", false),
     ];
