@@ -87,6 +87,23 @@ fn f12_a_full_disk_never_allows_and_what_it_cost_is_recorded() {
     serve.stop();
 }
 
+/// It is tried again, and the first line is still how the proxy was started.
+#[test]
+fn f12_how_the_proxy_was_started_is_written_as_soon_as_the_disk_has_room() {
+    const FULL: &str =
+        "mkdir -p \"$1/audit\"; mount -t tmpfs -o size=64k,mode=700 tmpfs \"$1/audit\"
+        dd if=/dev/zero of=\"$1/audit/ballast\" bs=4k 2>/dev/null || :";
+    let (site, place) = (Site::with_rules(RULES), Place::new(""));
+    let serve = place.serve_on(FULL);
+    assert_eq!(serve.get(&site.url("/private/a")).status, 403, "it is denied all the same");
+    let dir = serve.sees(&place.audit_dir());
+    fs::remove_file(dir.join("ballast")).expect("it is there");
+    until("a record can be written", || serve.get(&site.url("/private/b")).record.is_some());
+    let log = Log::read(&dir);
+    let events: Vec<_> = log.lines.iter().map(|line| line["event"].as_str()).collect();
+    assert_eq!(events[..3], ["started", "gap", "denied"].map(Some), "{events:?}");
+}
+
 /// The end of the process on a full disk: what was lost, records and evidence, is said in the log, which holds.
 #[test]
 fn f12_term_on_a_full_disk_ends_with_74_and_the_log_says_what_it_lacks() {

@@ -159,22 +159,6 @@ fn a_proxy_that_was_killed_shows_in_the_log() {
     );
 }
 
-/// The log cannot be written: it is tried again, and the first line is still how the proxy was started.
-#[test]
-fn how_the_proxy_was_started_is_written_as_soon_as_the_log_can_be() {
-    let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
-    fs::create_dir(dir.path().join("audit")).unwrap();
-    let file = dir.path().join("audit/denials.jsonl");
-    std::os::unix::fs::symlink("/dev/full", &file).unwrap();
-    let served = Served::start(dir.path(), &[]);
-    assert_eq!(served.get(&site.url("/private/a")), 403, "it is denied all the same");
-    fs::remove_file(&file).unwrap();
-    served.signal("HUP");
-    until("the log can be written", || fs::read(&file).is_ok_and(|text| !text.is_empty()));
-    served.terminate();
-    assert_eq!(events(&lines(dir.path())), ["started", "gap", "totals", "stopped"]);
-}
-
 /// Every kind of file that a setting names but users, engine and parents, which have tests of their
 /// own: it is read again when it changes, and the log says which setting names it.
 #[test]
