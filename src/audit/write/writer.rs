@@ -121,7 +121,7 @@ impl Writer {
     /// Writes one record and returns when its line is with the operating system: a process that is
     /// killed afterwards has not lost it. Those of `blobs` that are not stored yet are stored
     /// before the line. After an error the next record is tried as usual. Where the disk does not
-    /// answer within [`WRITE_TIMEOUT`], the line may still be written late, and until it answers no
+    /// answer within `WRITE_TIMEOUT`, the line may still be written late, and until it answers no
     /// other record is taken.
     pub async fn write(&self, record: Record, blobs: Vec<Blob>) -> Result<Written, WriteError> {
         let mut record = Box::new(record);
@@ -242,7 +242,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// The disk does not answer within [`WRITE_TIMEOUT`], or has not answered before: a thread
+    /// The disk does not answer within `WRITE_TIMEOUT`, or has not answered before: a thread
     /// blocked on the disk cannot be ended, and is left behind. Or something could not be written.
     pub fn close(&self) -> Result<(), CloseError> {
         self.close_by(monotonic() + 2 * WRITE_TIMEOUT)
