@@ -149,7 +149,7 @@ fn the_summary_is_short_and_says_what_matters() {
         "torn 1 time",
         "http://a.example, denied 48",
         "Disallow: /private/, denied 48, line 12",
-        "http://c.example, in all 5 h, outages 1, longest 5 h, 2026-11-20 12:00",
+        "http://c.example, 2026-11-20 12:00, in all 5 h, outages 1, longest 5 h",
         "legal: contract (OPS-7)",
         "all of it: --output report.html",
     ] {
