@@ -37,8 +37,7 @@
 //! | [`server`] | listeners, workers, reload, drain |
 //! | [`cli`] | one file or folder for each subcommand; a sealed run in `cli/run/sealed/` |
 //!
-//! A bound that is no setting stands beside its use, or in the `limits.rs` of its folder, with its
-//! unit and its source.
+//! A bound that is no setting stands beside its use, with its unit and its source.
 //!
 //! # The path of one request
 //!

@@ -1,5 +1,6 @@
-//! The limit on exchanges with one origin, paced or not, over all workers, and its fair use: a client that waits gets one in turn with the other clients, however many requests each has
-//! waiting, and no client can have all of them.
+//! The limit on exchanges with one origin, paced or not, over all workers, and its fair use: a client
+//! that waits gets one in turn with the other clients, however many requests each has waiting, and no
+//! client can have all of them.
 
 use tokio::sync::oneshot;
 
