@@ -128,7 +128,13 @@ fn try_prepare(
 fn show(loaded: &Loaded, format: Form) -> Result<(), Failure> {
     let settings = loaded.effective();
     let text = match format {
-        Form::Text => settings.iter().map(|setting| format!("{setting}\n")).collect(),
+        Form::Text => {
+            let file = match &loaded.file {
+                Some(file) => format!("# read from {}\n", file.display()),
+                None => "# read from no file: there is none\n".to_owned(),
+            };
+            file + &settings.iter().map(|setting| format!("{setting}\n")).collect::<String>()
+        }
         Form::Json => {
             serde_json::to_string_pretty(&settings).expect("settings are plain values") + "\n"
         }

@@ -1,16 +1,18 @@
 //! Flags that several subcommands share. Each is another way to write a setting: it becomes an
 //! override, and the configuration checks it like any other value.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 
 use super::environment;
-use super::output::quoted;
+use super::output::{KnownWords, quoted};
 use crate::config::{
-    AdminAddress, Change, InvalidSettings, LoadReport, Loaded, Location, Override, load,
-    load_and_report, locate, parse_proxy,
+    AdminAddress, Change, InvalidSettings, LoadReport, Loaded, Location, Override, ProfileName,
+    SET_FLAG, load, load_and_report, locate, parse_proxy,
 };
 use crate::egress::{METADATA_BLOCKS, PRIVATE_BLOCKS};
 
@@ -18,7 +20,8 @@ use crate::egress::{METADATA_BLOCKS, PRIVATE_BLOCKS};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Configuration")]
 pub struct StateFlags {
-    /// Read the settings from FILE [default: $COURTESY_CONFIG, else /etc/courtesy/config.toml]
+    /// Read the settings from FILE [default: $COURTESY_CONFIG, else courtesy/config.toml in
+    /// $XDG_CONFIG_HOME or ~/.config, else /etc/courtesy/config.toml]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Keep what must survive a restart in DIR [default: $STATE_DIRECTORY, else the XDG state
@@ -33,6 +36,10 @@ pub struct StateFlags {
 pub struct ConfigFlags {
     #[command(flatten)]
     pub state: StateFlags,
+    /// Change a setting, as in --set pace.delay=2s; VALUE is written as in the file, and a text needs no
+    /// quotes (may be repeated)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    pub set: Vec<(String, String)>,
     /// Let private and loopback addresses be reached (adds them to egress.allow)
     #[arg(long)]
     pub allow_private: bool,
@@ -45,6 +52,24 @@ pub struct ConfigFlags {
     /// Its key (PEM; a file that only its owner can read)
     #[arg(long, value_name = "FILE")]
     pub ca_key: Option<String>,
+}
+
+/// The flags for what people change most, each a spelling of `--set`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Configuration")]
+pub struct PolicyFlags {
+    /// Deny nothing and hold nothing, only record what would be (robots.mode = "observe")
+    #[arg(long)]
+    pub observe: bool,
+    /// Leave at least TIME between two requests to an origin, as in 2s (pace.delay)
+    #[arg(long, value_name = "TIME")]
+    pub delay: Option<String>,
+    /// Let a request wait for its turn for at most TIME, as in 5m (pace.max_wait)
+    #[arg(long, value_name = "TIME")]
+    pub max_wait: Option<String>,
+    /// Read robots.txt in this dialect (robots.profile)
+    #[arg(long, value_name = "NAME", value_parser = KnownWords::new(&[ProfileName::WORDS], ProfileName::from_str))]
+    pub profile: Option<ProfileName>,
 }
 
 /// The flags of a listening proxy.
@@ -64,6 +89,8 @@ pub struct ServeFlags {
     /// Let every client that can reach the proxy use it
     #[arg(long)]
     pub open: bool,
+    #[command(flatten)]
+    pub policy: PolicyFlags,
 }
 
 impl StateFlags {
@@ -134,24 +161,21 @@ impl ConfigFlags {
     }
 
     fn overrides(&self) -> Vec<Override> {
-        let mut overrides = Vec::new();
+        // First, so that a flag of its own goes before the same setting by --set.
+        let assigned = self
+            .set
+            .iter()
+            .map(|(key, value)| changed(key.clone(), Change::Assign(value.clone()), SET_FLAG));
+        let mut overrides: Vec<_> = assigned.collect();
         if self.allow_private {
-            let blocks = PRIVATE_BLOCKS.map(str::to_owned).to_vec();
-            overrides.push(Override {
-                key: "egress.allow",
-                change: Change::Add(blocks),
-                flag: "--allow-private",
-            });
-            let metadata = METADATA_BLOCKS.map(str::to_owned).to_vec();
-            overrides.push(Override {
-                key: "egress.deny",
-                change: Change::Add(metadata),
-                flag: "--allow-private",
-            });
+            let add =
+                |blocks: &[&str]| Change::Add(blocks.iter().map(ToString::to_string).collect());
+            overrides.push(changed("egress.allow", add(&PRIVATE_BLOCKS), "--allow-private"));
+            overrides.push(changed("egress.deny", add(&METADATA_BLOCKS), "--allow-private"));
         }
         if !self.extra_root.is_empty() {
             let change = Change::Add(self.extra_root.clone());
-            overrides.push(Override { key: "tls.extra_roots", change, flag: "--extra-root" });
+            overrides.push(changed("tls.extra_roots", change, "--extra-root"));
         }
         if let Some(file) = &self.ca_cert {
             overrides.push(set("https.ca_cert", file, "--ca-cert"));
@@ -168,11 +192,7 @@ impl ServeFlags {
         let mut overrides = Vec::new();
         if !self.listen.is_empty() {
             let addresses = self.listen.iter().map(ToString::to_string).collect();
-            overrides.push(Override {
-                key: "listen.proxy",
-                change: Change::SetList(addresses),
-                flag: "--listen",
-            });
+            overrides.push(changed("listen.proxy", Change::SetList(addresses), "--listen"));
         }
         if let Some(admin) = self.admin {
             overrides.push(set("listen.admin", &admin.to_string(), "--admin"));
@@ -183,12 +203,39 @@ impl ServeFlags {
         if self.open {
             overrides.push(set("clients.open", "true", "--open"));
         }
+        overrides.extend(self.policy.overrides());
         overrides
     }
 }
 
+impl PolicyFlags {
+    /// The settings that they change.
+    pub fn overrides(&self) -> Vec<Override> {
+        let mode = self.observe.then_some("observe");
+        let changes = [
+            ("robots.mode", mode, "--observe"),
+            ("pace.delay", self.delay.as_deref(), "--delay"),
+            ("pace.max_wait", self.max_wait.as_deref(), "--max-wait"),
+            ("robots.profile", self.profile.map(ProfileName::as_str), "--profile"),
+        ];
+        changes.into_iter().filter_map(|(key, text, flag)| Some(set(key, text?, flag))).collect()
+    }
+}
+
 fn set(key: &'static str, text: &str, flag: &'static str) -> Override {
-    Override { key, change: Change::Set(text.to_owned()), flag }
+    changed(key, Change::Set(text.to_owned()), flag)
+}
+
+fn changed(key: impl Into<Cow<'static, str>>, change: Change, flag: &'static str) -> Override {
+    Override { key: key.into(), change, flag }
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+    match parts {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("a setting and its value are wanted, as in pace.delay=2s".into()),
+    }
 }
 
 /// The arguments of `courtesy serve`.

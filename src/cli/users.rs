@@ -37,7 +37,8 @@ pub struct UsersArgs {
     /// The file, when it is not that of clients.users_file
     #[arg(long, value_name = "FILE", global = true)]
     file: Option<PathBuf>,
-    /// Read the settings from FILE [default: $COURTESY_CONFIG, else /etc/courtesy/config.toml]
+    /// Read the settings from FILE [default: $COURTESY_CONFIG, else courtesy/config.toml in
+    /// $XDG_CONFIG_HOME or ~/.config, else /etc/courtesy/config.toml]
     #[arg(long, value_name = "FILE", global = true, conflicts_with = "file")]
     config: Option<PathBuf>,
 }

@@ -1,27 +1,88 @@
 //! Defaults that depend on the host and on the environment of the process.
 
-use std::fs;
+use std::fs::{self, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use config::Value;
+use rustix::process::geteuid;
 
 use super::layers::FILE_VARIABLE;
 use super::validate::BODY_MEMORY_MIN;
 use super::values::print_size;
+use crate::runtime::{NAMED_FILE_BYTES_MAX, files};
 
 const DEFAULT_FILE: &str = "/etc/courtesy/config.toml";
 
-/// The file to read, and what names it; `None` for the default one.
-pub(super) fn named_file<'a>(
-    named: Option<&'a Path>,
-    variables: &'a [(String, String)],
-) -> (&'a Path, Option<String>) {
-    let variable = variables.iter().find(|(name, _)| name == FILE_VARIABLE);
-    match (named, variable) {
-        (Some(path), _) => (path, Some("--config".to_owned())),
-        (None, Some((name, path))) => (Path::new(path), Some(format!("${name}"))),
-        (None, None) => (Path::new(DEFAULT_FILE), None),
+/// The file to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SettingsFile {
+    pub path: PathBuf,
+    /// What names it: then it has to be there.
+    pub by: Option<String>,
+    /// It was found by the home in the environment, which may be another user's.
+    is_of_home: bool,
+}
+
+impl SettingsFile {
+    /// The file that `--config` names, else the one of `$COURTESY_CONFIG`, else the user's own where
+    /// there is one, else the machine's.
+    pub fn find(named: Option<&Path>, variables: &[(String, String)]) -> Self {
+        if let Some(path) = named {
+            return Self::named(path, "--config");
+        }
+        if let Some((name, path)) = variables.iter().find(|(name, _)| name == FILE_VARIABLE) {
+            return Self::named(Path::new(path), &format!("${name}"));
+        }
+        let own = config_home(variables).map(|home| home.join("courtesy/config.toml"));
+        match own.filter(|file| fs::metadata(file).is_ok()) {
+            Some(path) => Self { path, by: None, is_of_home: true },
+            None => Self { path: DEFAULT_FILE.into(), by: None, is_of_home: false },
+        }
     }
+
+    fn named(path: &Path, by: &str) -> Self {
+        Self { path: path.to_owned(), by: Some(by.to_owned()), is_of_home: false }
+    }
+
+    /// Its bytes; `None` where it need not be there and is not.
+    pub fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        let read = files::open(&self.path).and_then(|file| {
+            if self.is_of_home {
+                // Of the open file: the name may be another file's a moment later.
+                check_own(&file.metadata()?)?;
+            }
+            files::read_opened(file, NAMED_FILE_BYTES_MAX)
+        });
+        match read {
+            Err(error) if error.kind() == ErrorKind::NotFound && self.by.is_none() => Ok(None),
+            read => read.map(Some),
+        }
+    }
+}
+
+/// Where a user's settings are (XDG Base Directory Specification): relative paths are ignored.
+fn config_home(variables: &[(String, String)]) -> Option<PathBuf> {
+    let dir = |wanted: &str| {
+        let value = variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+        value.map(PathBuf::from).filter(|dir| dir.is_absolute())
+    };
+    dir("XDG_CONFIG_HOME").or_else(|| Some(dir("HOME")?.join(".config")))
+}
+
+/// What another user can write decides nothing: sudo and su may keep the home of the one who asks.
+fn check_own(file: &Metadata) -> io::Result<()> {
+    let own = geteuid().as_raw();
+    let problem = if file.uid() != own && file.uid() != 0 {
+        format!("it belongs to user {}, and this is user {own}", file.uid())
+    } else if file.mode() & 0o002 != 0 {
+        "every user can write to it".to_owned()
+    } else {
+        return Ok(());
+    };
+    let remedy = "name it with --config if it is to be used";
+    Err(io::Error::new(ErrorKind::PermissionDenied, format!("{problem}; {remedy}")))
 }
 
 /// The default state directory: `$STATE_DIRECTORY` (systemd), else the XDG state directory; `None`

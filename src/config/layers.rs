@@ -2,6 +2,7 @@
 //! variable, a flag. The config crate merges them; this module adds the places, the types of
 //! variables, and diagnostics of unknown variables.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use config::{ConfigError, Map, Source, Value, ValueKind};
@@ -17,11 +18,14 @@ use crate::types::words::nearest;
 pub const FILE_VARIABLE: &str = "COURTESY_CONFIG";
 const PREFIX: &str = "COURTESY__";
 
+/// The flag that names any setting.
+pub const SET_FLAG: &str = "--set";
+
 /// A setting changed on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
     /// Dotted: `listen.proxy`.
-    pub key: &'static str,
+    pub key: Cow<'static, str>,
     pub change: Change,
     /// As written, for diagnostics: `--listen`.
     pub flag: &'static str,
@@ -30,7 +34,10 @@ pub struct Override {
 /// How a flag changes its setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
+    /// To a text, of the setting's own type.
     Set(String),
+    /// To a value as a file has it, of a key that may not exist: `--set KEY=VALUE`.
+    Assign(String),
     SetList(Vec<String>),
     /// Adds to the list of file and environment.
     Add(Vec<String>),
@@ -194,10 +201,13 @@ pub fn from_flag(
     schema: &Schema,
 ) -> Result<Value, Diagnostic> {
     let place = flag.flag.to_owned();
-    let example = schema.at(flag.key).expect("flags name settings that exist");
+    let Some(example) = schema.at(&flag.key) else {
+        return Err(schema.unknown(&flag.key, Some(&place)));
+    };
     match &flag.change {
         Change::Set(text) => typed(example, text, &place)
-            .map_err(|problem| Diagnostic::new(flag.key, Some(&place), problem)),
+            .map_err(|problem| Diagnostic::new(&*flag.key, Some(&place), problem)),
+        Change::Assign(text) => assigned(&flag.key, example, text, schema),
         Change::SetList(items) => Ok(list(items.iter().cloned(), &place)),
         Change::Add(items) => {
             let Some(Value { kind: ValueKind::Array(mut all), .. }) = lower.clone() else {
@@ -208,6 +218,23 @@ pub fn from_flag(
             Ok(Value::new(Some(&format!("{before} and {place}")), all))
         }
     }
+}
+
+/// The value of `--set`: as a file has it, else a text as a variable has it. A setting that is a text
+/// needs no quotes, whatever the text looks like.
+fn assigned(key: &str, example: &Json, text: &str, schema: &Schema) -> Result<Value, Diagnostic> {
+    let place = SET_FLAG.to_owned();
+    let value =
+        DeValue::parse(text).ok().map(|value| value_of(&value, place.clone(), &|_| place.clone()));
+    let is_text = matches!(example, Json::String(_) | Json::Null);
+    let Some(value) = value.filter(|value| !is_text || matches!(value.kind, ValueKind::String(_)))
+    else {
+        return typed(example, text, &place)
+            .map_err(|problem| Diagnostic::new(key, Some(&place), problem));
+    };
+    let mut diagnostics = Vec::new();
+    schema.check_at(key, &value, example, &mut diagnostics);
+    diagnostics.into_iter().next().map_or(Ok(value), Err)
 }
 
 /// The values on the path of a key such as `agents.rules[0].token`, to the last that exists.

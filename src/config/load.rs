@@ -9,12 +9,12 @@ use ipnet::IpNet;
 use serde_json::Value as Json;
 
 use super::diagnostics::{Diagnostic, InvalidSettings};
-use super::host_defaults::{body_memory, named_file, state_dir};
+use super::host_defaults::{SettingsFile, body_memory, state_dir};
 use super::layers::{FileLayer, Override, from_environment, from_flag, place_of, tree_path};
 use super::schema::Schema;
 use super::settings::Settings;
 use super::validate;
-use crate::runtime::{NAMED_FILE_BYTES_MAX, files};
+use crate::runtime::files;
 use crate::types::timestamp::Timestamp;
 
 /// Invalid values reported in one round.
@@ -154,16 +154,17 @@ fn read_file(
     named: Option<&Path>,
     variables: &[(String, String)],
 ) -> Result<(Option<PathBuf>, FileLayer), Diagnostic> {
-    let (path, by) = named_file(named, variables);
-    match files::read_text(path, NAMED_FILE_BYTES_MAX) {
-        Ok(text) => Ok((Some(path.to_owned()), FileLayer::parse(path, &text)?)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && by.is_none() => {
-            Ok((None, FileLayer::default()))
+    let file = SettingsFile::find(named, variables);
+    match file.read().and_then(|bytes| bytes.map(files::text).transpose()) {
+        Ok(Some(text)) => {
+            let layer = FileLayer::parse(&file.path, &text)?;
+            Ok((Some(file.path), layer))
         }
+        Ok(None) => Ok((None, FileLayer::default())),
         Err(error) => {
-            let problem = format!("cannot read {}: {error}", path.display());
+            let problem = format!("cannot read {}: {error}", file.path.display());
             let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied;
-            Err(Diagnostic { is_denied, ..Diagnostic::new("", by.as_deref(), problem) })
+            Err(Diagnostic { is_denied, ..Diagnostic::new("", file.by.as_deref(), problem) })
         }
     }
 }
@@ -183,9 +184,9 @@ fn merge(
             .clone()
             .build()
             .ok()
-            .and_then(|config| tree_path(&config.cache, flag.key).pop().cloned());
+            .and_then(|config| tree_path(&config.cache, &flag.key).pop().cloned());
         match from_flag(flag, lower, schema) {
-            Ok(value) => builder = builder.set_override(flag.key, value).expect("a plain name"),
+            Ok(value) => builder = builder.set_override(&*flag.key, value).expect("a plain name"),
             Err(diagnostic) => diagnostics.push(diagnostic),
         }
     }
@@ -291,6 +292,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Whether a flag of the command line, rather than a file or a variable, sets this setting.
+    pub fn is_flagged(&self, key: &str) -> bool {
+        place_of(&self.merged, key).is_some_and(|place| place.starts_with("--"))
+    }
+
     /// The texts of a list as written, with their places.
     pub(super) fn texts(&self, key: &str) -> Vec<(String, Option<String>)> {
         let Some(Value { kind: ValueKind::Array(items), .. }) = tree_path(&self.merged, key).pop()

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-use super::host_defaults::{named_file, state_dir};
+use super::host_defaults::{SettingsFile, state_dir};
 use super::layers::{FileLayer, variable};
 use super::values::AdminAddress;
-use crate::runtime::{NAMED_FILE_BYTES_MAX, files};
 
 /// The location of a proxy with these settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,13 +27,11 @@ pub fn locate(
     state_dir_flag: Option<&str>,
 ) -> Location {
     let variables: Vec<_> = environment.into_iter().collect();
-    let (path, by) = named_file(named, &variables);
-    let (file, problem) = match files::read(path, NAMED_FILE_BYTES_MAX) {
-        Ok(bytes) => read(path, &String::from_utf8_lossy(&bytes)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && by.is_none() => {
-            (Vec::new(), None)
-        }
-        Err(error) => (Vec::new(), Some(format!("cannot read {}: {error}", path.display()))),
+    let found = SettingsFile::find(named, &variables);
+    let (file, problem) = match found.read() {
+        Ok(Some(bytes)) => read(&found.path, &String::from_utf8_lossy(&bytes)),
+        Ok(None) => (Vec::new(), None),
+        Err(error) => (Vec::new(), Some(format!("cannot read {}: {error}", found.path.display()))),
     };
     let in_file =
         |key: &str| file.iter().find(|(name, _)| *name == key).map(|(_, text)| text.clone());

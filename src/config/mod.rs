@@ -36,7 +36,7 @@ pub use crate::policy::Mode;
 pub use crate::policy::profile::ProfileName;
 pub use crate::proxy::{HttpsMode, MixedHosts};
 pub use diagnostics::{Diagnostic, InvalidSettings};
-pub use layers::{Change, Override};
+pub use layers::{Change, Override, SET_FLAG};
 pub use load::{LoadReport, Loaded, load, load_and_report, load_text};
 pub use locate::{Location, locate};
 pub use rules::{AgentRule, Exemption, OriginRule};

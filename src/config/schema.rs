@@ -58,7 +58,8 @@ impl Schema {
         self.check_at("", tree, &self.0, diagnostics);
     }
 
-    fn check_at(
+    /// The same of the value at `key`, of which `example` is one.
+    pub(super) fn check_at(
         &self,
         key: &str,
         found: &Value,
@@ -92,7 +93,8 @@ impl Schema {
         }
     }
 
-    fn unknown(&self, key: &str, place: Option<&str>) -> Diagnostic {
+    /// What there is to say of a key that is no setting.
+    pub(super) fn unknown(&self, key: &str, place: Option<&str>) -> Diagnostic {
         let hint = self.meant(&without_indices(key)).map(|meant| format!("did you mean {meant}?"));
         Diagnostic::new(key, place, "there is no such setting").with_hint(hint)
     }

@@ -412,7 +412,7 @@ fn variables_of_kubernetes_are_let_be() {
 fn a_flag_goes_before_a_variable_and_a_variable_before_the_file() {
     let file = "workers = 1\n[robots]\nprofile = \"google\"\nmode = \"observe\"\n[egress]\nallow = [\"192.0.2.1\"]";
     let variables = [("COURTESY__WORKERS", "2"), ("COURTESY__ROBOTS__PROFILE", "archival")];
-    let flag = |key, change, flag| Override { key, change, flag };
+    let flag = |key: &'static str, change, flag| Override { key: key.into(), change, flag };
     let flags = vec![
         flag("workers", Change::Set("3".into()), "--workers"),
         flag("egress.allow", Change::Add(vec!["10.0.0.0/8".into()]), "--allow-private"),
@@ -436,6 +436,68 @@ fn a_flag_goes_before_a_variable_and_a_variable_before_the_file() {
     assert_eq!(from("egress.allow"), "courtesy.toml:6 and --allow-private");
     assert_eq!(from("egress.deny"), "default");
     assert_eq!(from("state_dir"), "$HOME");
+}
+
+/// The settings with these `--set`, one after the other.
+fn assigned(assignments: &[(&'static str, &str)]) -> Result<Loaded, String> {
+    let flag = |(key, value): &(&'static str, &str)| Override {
+        key: (*key).into(),
+        change: Change::Assign((*value).to_owned()),
+        flag: SET_FLAG,
+    };
+    let flags = assignments.iter().map(flag).collect();
+    Case { file: "pace = { delay = \"1s\", concurrency = 3 }", variables: &[], flags }.load()
+}
+
+#[test]
+fn a_setting_by_set_is_what_the_file_would_have() {
+    let loaded = assigned(&[
+        ("pace.delay", "2s"),
+        ("robots.profile", "\"google\""),
+        ("workers", "0x3"),
+        ("clients.open", "true"),
+        ("clients.allow", "[\"10.0.0.0/8\", \"192.0.2.7\"]"),
+        ("egress.allow", "10.0.0.0/8,192.0.2.7"),
+        ("admin.token_file", "true"),
+        ("listen.admin", "off"),
+        ("origins", "[{ origin = \"https://example.com\", delay = \"9s\" }]"),
+    ])
+    .unwrap();
+    let settings = &loaded.settings;
+    assert_eq!(settings.pace.delay, std::time::Duration::from_secs(2));
+    assert_eq!((settings.pace.concurrency, settings.workers), (3, Some(3)), "the file's stays");
+    assert_eq!(settings.robots.profile, ProfileName::Google);
+    assert_eq!((settings.clients.allow.len(), settings.egress.allow.len()), (2, 2));
+    assert_eq!(settings.admin.token_file, Some("true".into()), "a text needs no quotes");
+    assert_eq!(settings.origins[0].delay, Some(std::time::Duration::from_secs(9)));
+    assert!(settings.clients.open && loaded.is_flagged("pace.delay"));
+    assert!(!loaded.is_flagged("pace.concurrency") && !loaded.is_flagged("pace.max_wait"));
+    let table = assigned(&[("pace", "{ delay = \"4s\" }")]).unwrap().settings.pace;
+    assert_eq!((table.delay.as_secs(), table.concurrency), (4, 3));
+    let last = assigned(&[("workers", "1"), ("workers", "2")]).unwrap();
+    assert_eq!(last.settings.workers, Some(2));
+}
+
+#[test]
+fn what_set_cannot_mean_is_said_as_of_the_file() {
+    for (key, value, said) in [
+        ("pace.dely", "2s", "there is no such setting; did you mean pace.delay?"),
+        ("pace.delay", "2x", "\"2x\""),
+        ("workers", "many", "expected a whole number, found \"many\""),
+        ("workers", "1.5", "expected a whole number, found the number 1.5"),
+        ("clients.open", "1", "expected true or false, found the number 1"),
+        ("clients.allow", "[1]", "expected a text in quotes"),
+        ("pace", "2s", "is a table; set one of its settings"),
+        ("origins", "https://example.com", "a list of tables can be set in the file only"),
+        ("origins", "[{ delai = 1 }]", "there is no such setting; did you mean origins.delay?"),
+        ("origins[0].delay", "2s", "there is no such setting"),
+        ("", "1", "there is no such setting"),
+        ("pace.", "1", "there is no such setting"),
+    ] {
+        let problem = assigned(&[(key, value)]).unwrap_err();
+        let begins = format!("the configuration cannot be used\n  --set: {key}");
+        assert!(problem.starts_with(&begins) && problem.contains(said), "{key}: {problem}");
+    }
 }
 
 #[test]
@@ -489,6 +551,60 @@ fn a_file_that_was_named_must_be_there() {
     let variable = [("COURTESY_CONFIG".to_owned(), "/nowhere.toml".to_owned())];
     let said = load(None, variable, &[]).unwrap_err().to_string();
     assert!(said.contains("$COURTESY_CONFIG: cannot read /nowhere.toml: "), "{said}");
+}
+
+#[test]
+fn a_user_has_a_file_of_their_own_before_the_machines() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    let write = |dir: &Path, workers: usize| {
+        std::fs::create_dir_all(dir).unwrap();
+        std::fs::write(dir.join("config.toml"), format!("workers = {workers}\n")).unwrap();
+        dir.join("config.toml")
+    };
+    let named = write(&home.path().join("named"), 1);
+    let in_home = write(&home.path().join(".config/courtesy"), 2);
+    let in_config = write(&home.path().join("config/courtesy"), 3);
+    let at = |path: &Path| path.display().to_string();
+    let (of_home, of_config) = (at(home.path()), at(&home.path().join("config")));
+    let read = |flag: Option<&Path>, variables: &[(&str, &str)]| {
+        let state = [("XDG_STATE_HOME", "/state")];
+        let variables = state.iter().chain(variables);
+        let variables = variables.map(|(name, value)| ((*name).into(), (*value).into()));
+        load(flag, variables, &[]).map(|loaded| (loaded.file, loaded.settings.workers))
+    };
+    let all = [("HOME", &*of_home), ("XDG_CONFIG_HOME", &*of_config)];
+    let by_variable = ("COURTESY_CONFIG", &*at(&named));
+    assert_eq!(read(None, &all).unwrap(), (Some(in_config.clone()), Some(3)));
+    assert_eq!(read(None, &all[..1]).unwrap(), (Some(in_home.clone()), Some(2)));
+    assert_eq!(read(None, &[all[0], all[1], by_variable]).unwrap().1, Some(1));
+    assert_eq!(read(Some(&in_home), &all).unwrap().1, Some(2));
+    // A relative path means nothing (XDG); neither do a home without the file, none, or one that is
+    // no directory.
+    for variables in
+        [&[("XDG_CONFIG_HOME", "config"), all[0]][..], &[("XDG_CONFIG_HOME", ""), all[0]]]
+    {
+        assert_eq!(read(None, variables).unwrap().0, Some(in_home.clone()));
+    }
+    for home in [&[][..], &[("HOME", "/dev/null")], &[("HOME", "/nonexistent")], &[("HOME", "")]] {
+        assert_ne!(read(None, home).unwrap().1, Some(2), "{home:?}");
+    }
+    std::fs::set_permissions(&in_home, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let refusal = read(None, &all[..1]).unwrap_err();
+    let expected = format!(
+        "cannot read {}: every user can write to it; name it with --config if it is to be used",
+        in_home.display()
+    );
+    assert!(refusal.0[0].is_denied && refusal.to_string().ends_with(&expected), "{refusal}");
+    assert_eq!(read(Some(&in_home), &all[..1]).unwrap().1, Some(2), "it was named");
+    let problem = locate(None, [("HOME".to_owned(), of_home.clone())], None).problem;
+    assert_eq!(problem, Some(expected));
+    if rustix::process::geteuid().is_root() {
+        let other = rustix::process::Uid::from_raw(65_534);
+        rustix::fs::chown(&in_config, Some(other), None).unwrap();
+        let said = read(None, &all).unwrap_err().to_string();
+        assert!(said.contains("it belongs to user 65534, and this is user 0; name it"), "{said}");
+    }
 }
 
 #[test]

@@ -111,6 +111,59 @@ fn show_says_where_each_value_came_from() {
 }
 
 #[test]
+fn a_flag_changes_any_setting_and_show_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "[pace]\ndelay = \"1s\"\nconcurrency = 3\n");
+    let show = |flags: &[&str]| {
+        let flags = [&["config", "show", "--config", &path], flags].concat();
+        succeeds(&mut courtesy(&flags))
+    };
+    let shown = show(&["--set", "pace.concurrency=5", "--set", "pace.delay=9s", "--delay", "2s"]);
+    assert!(shown.starts_with(&format!("# read from {path}\n")), "{shown}");
+    let has = |shown: &str, setting: &str, from: &str| {
+        let line = shown.lines().find(|line| line.starts_with(setting)).unwrap();
+        assert!(line.ends_with(&format!(" # {from}")), "{line}");
+    };
+    has(&shown, "pace.concurrency = 5 ", "--set");
+    has(&shown, "pace.delay = \"2s\" ", "--delay");
+    let shown = show(&["--observe", "--max-wait", "5m", "--profile", "google"]);
+    has(&shown, "robots.mode = \"observe\" ", "--observe");
+    has(&shown, "pace.max_wait = \"5m\" ", "--max-wait");
+    has(&shown, "robots.profile = \"google\" ", "--profile");
+    has(&shown, "pace.delay = \"1s\" ", &format!("{path}:2"));
+    let wrong = fails(&mut courtesy(&["config", "check", &path, "--set", "pace.dely=1s"]), 78);
+    assert!(wrong.contains("--set: pace.dely: there is no such setting; did you mean"), "{wrong}");
+    let wrong = fails(&mut courtesy(&["run", "--delay", "2", "true"]), 78);
+    assert!(wrong.contains("--delay: pace.delay: "), "{wrong}");
+    for command in ["run", "check", "env", "serve"] {
+        let said = fails(&mut courtesy(&[command, "--set", "pace.delay"]), 2);
+        assert!(said.contains("as in pace.delay=2s"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_in_the_home_is_found_and_named() {
+    let home = tempfile::tempdir().unwrap();
+    let own = home.path().join(".config/courtesy");
+    std::fs::create_dir_all(&own).unwrap();
+    let path = file(&own, "[robots]\nmode = \"observe\"\n");
+    std::fs::rename(path, own.join("config.toml")).unwrap();
+    let path = own.join("config.toml").display().to_string();
+    let with_home = |arguments: &[&str]| {
+        let mut command = courtesy(arguments);
+        command.env("HOME", home.path());
+        command
+    };
+    assert!(succeeds(&mut with_home(&["config", "show"])).contains(&format!(" # {path}:2\n")));
+    assert_eq!(succeeds(&mut with_home(&["config", "check"])), format!("{path}: ok\n"));
+    std::fs::write(own.join("config.toml"), "nonsense = 1\n").unwrap();
+    for command in [&["run", "true"][..], &["check", "http://a.test/"], &["env"], &["serve"]] {
+        let said = fails(&mut with_home(command), 78);
+        assert!(said.contains(&format!("{path}:1: nonsense: ")), "{command:?}: {said}");
+    }
+}
+
+#[test]
 fn show_speaks_json() {
     let shown = succeeds(&mut courtesy(&["config", "show", "--format", "json", "--workers", "3"]));
     let settings: Vec<serde_json::Value> = serde_json::from_str(&shown).unwrap();

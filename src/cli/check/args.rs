@@ -3,16 +3,13 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::error::ErrorKind;
 use clap::{Args, Command};
 use http::HeaderValue;
 use serde::Deserialize;
 
-use crate::cli::flags::ConfigFlags;
-use crate::cli::output::KnownWords;
-use crate::config::ProfileName;
+use crate::cli::flags::{ConfigFlags, PolicyFlags};
 use crate::types::agent::product_token;
 
 /// The arguments of `courtesy check args`.
@@ -38,9 +35,6 @@ pub struct CheckArgs {
     /// Agent: a product token, or a whole User-Agent [default: courtesy's own]
     #[arg(long, value_name = "AGENT")]
     pub agent: Option<String>,
-    /// Read robots.txt in this dialect instead of robots.profile
-    #[arg(long, value_name = "NAME", value_parser = KnownWords::new(&[ProfileName::WORDS], ProfileName::from_str))]
-    pub profile: Option<ProfileName>,
     /// Ask this file (- for standard input) instead of fetching; URLs may be just paths then
     #[arg(long, value_name = "FILE", requires = "urls")]
     pub robots: Option<PathBuf>,
@@ -50,6 +44,8 @@ pub struct CheckArgs {
     /// Answer questions in JSON Lines on standard input
     #[arg(long, conflicts_with_all = ["urls", "robots", "json"])]
     pub batch: bool,
+    #[command(flatten)]
+    pub policy: PolicyFlags,
     #[command(flatten)]
     pub config: ConfigFlags,
 }

@@ -17,10 +17,10 @@ use online::{Defaults, LazyOnline};
 
 /// Runs `courtesy check`.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    let settings = args.config.load(None)?.settings;
+    let settings = args.config.load_with(None, &args.policy.overrides())?.settings;
     let defaults = Defaults {
         agent: args.agent.as_deref().map_or_else(Agent::ours, |agent| Agent::new(agent, None)),
-        profile: args.profile,
+        profile: args.policy.profile,
         configured_profile: settings.robots.profile,
         pace: answer::OperatorPace {
             delay_max: settings.pace.max_crawl_delay,

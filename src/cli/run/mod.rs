@@ -22,7 +22,7 @@ use ulid::Ulid;
 use super::environment::{NoProxyFlags, Rlimits};
 use super::ephemeral_proxy::EphemeralProxy;
 use super::exit::{Exit, Failure, OrExit};
-use super::flags::ConfigFlags;
+use super::flags::{ConfigFlags, PolicyFlags};
 use super::temporary_dir::{self, Purpose, TemporaryDir};
 use super::{clients, logging};
 use crate::admin::parts;
@@ -89,6 +89,8 @@ pub struct RunArgs {
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
+    policy: PolicyFlags,
+    #[command(flatten)]
     config: ConfigFlags,
 }
 
@@ -98,9 +100,11 @@ const WITHOUT_END: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Runs `courtesy run`.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let mut settings = args.config.load(None)?.settings;
+    let loaded = args.config.load_with(None, &args.policy.overrides())?;
+    let is_asked = loaded.is_flagged("pace.max_wait");
+    let mut settings = loaded.settings;
     // A file of all settings says the default, too.
-    if settings.pace.max_wait == Settings::default().pace.max_wait {
+    if !is_asked && settings.pace.max_wait == Settings::default().pace.max_wait {
         settings.pace.max_wait = WITHOUT_END;
     }
     if !args.verbose && settings.log.level != LogLevel::Error {

@@ -226,7 +226,7 @@ impl Sockets {
             .into_iter()
             .chain(transparent)
             .chain(admin)
-            .map(|(key, change)| Override { key, change, flag: VARIABLE })
+            .map(|(key, change)| Override { key: key.into(), change, flag: VARIABLE })
             .collect()
     }
 }

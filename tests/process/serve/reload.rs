@@ -59,6 +59,29 @@ fn f22_invalid_settings_change_nothing_and_are_logged_with_line() {
     );
 }
 
+/// A flag goes before the file at the start, and at each reading.
+#[test]
+fn what_flags_set_stays_when_the_file_is_read_again() {
+    let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
+    let file = dir.path().join("courtesy.toml");
+    fs::write(&file, "[robots]\nmode = \"enforce\"\n[deny]\nstatus = 403\n").unwrap();
+    let flags = ["--config", file.to_str().unwrap(), "--observe", "--set", "pace.concurrency=5"];
+    let served = Served::start(dir.path(), &flags);
+    assert_eq!(served.get(&site.url("/private/")), 200);
+    fs::write(
+        &file,
+        "[robots]\nmode = \"enforce\"\n[deny]\nstatus = 451\n[pace]\nconcurrency = 2\n",
+    )
+    .unwrap();
+    served.signal("HUP");
+    served.wait_for(RELOADS, 1.0);
+    assert_eq!(served.get(&site.url("/private/")), 200, "--observe");
+    let config = served.ask_admin("/config");
+    assert!(config.contains("\"--set\"") && config.contains("451"), "{config}");
+    let said = served.terminate();
+    assert!(said.contains("from now on other settings hold: deny.status\n"), "{said}");
+}
+
 /// An editor, or a `cp`, empties a file before it writes it.
 #[test]
 fn a_file_that_has_become_empty_takes_nothing_back() {
