@@ -6,13 +6,14 @@ use std::time::Duration;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 
-use super::clients::{self, print};
+use super::clients::{self, ClientSetup, print};
 use super::environment::NoProxyFlags;
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::{output, users};
 use crate::clients::check_name;
 use crate::config::Settings;
+use crate::runtime::files;
 
 /// How long `courtesy env` waits for the proxy to take a connection before it says that none listens.
 const PROXY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -85,7 +86,7 @@ pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let serve = ServeFlags { listen: Vec::from_iter(args.listen), ..ServeFlags::default() };
-    let settings = args.config.load(Some(&serve))?.settings;
+    let settings = args.config.load_anywhere(&serve.overrides())?.settings;
     let listener = settings.listen.proxy.iter().find(|address| address.port() != 0);
     let proxy = *listener
         .ok_or_else(|| anyhow!("the port is chosen when the proxy starts: name it with --listen"))
@@ -93,7 +94,7 @@ pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
     if let Some(note) = silence(clients::reachable(proxy)) {
         eprintln!("{note}");
     }
-    let mut setup = clients::set_up(proxy, args.no_proxy.list(), &settings)?;
+    let mut setup = set_up(proxy, args, &settings)?;
     setup.credentials = credentials(args, &settings)?;
     output::print(match args.shell {
         Reader::Bash => print::posix(&setup),
@@ -103,6 +104,30 @@ pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
         Reader::Docker => print::docker(&setup),
     })?;
     Ok(Exit::Done)
+}
+
+/// Where no file can be written, the variables that need none, and a note.
+fn set_up(proxy: SocketAddr, args: &EnvArgs, settings: &Settings) -> Result<ClientSetup, Failure> {
+    let dir = settings.state_dir.join("clients");
+    let is_homeless = settings.state_dir.as_os_str().is_empty();
+    let problem = if is_homeless {
+        "there is no home directory".to_owned()
+    } else {
+        let failure = match clients::set_up(proxy, args.no_proxy.list(), settings) {
+            Ok(setup) => return Ok(setup),
+            Err(failure) => failure,
+        };
+        match files::check_makeable(&dir) {
+            // It is something else that is wrong.
+            Ok(()) => return Err(failure),
+            Err(error) => format!("cannot write to {}: {error}", dir.display()),
+        }
+    };
+    eprintln!(
+        "note: {problem}: the variables by which clients trust the proxy for HTTPS are left out; \
+         --state-dir names another directory"
+    );
+    Ok(clients::without_files(proxy, args.no_proxy.list()))
 }
 
 /// A note when nothing listens at the proxy's address. Standard output is for `eval`.

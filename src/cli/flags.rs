@@ -11,8 +11,8 @@ use clap::Args;
 use super::environment;
 use super::output::{KnownWords, quoted};
 use crate::config::{
-    AdminAddress, Change, InvalidSettings, LoadReport, Loaded, Location, Override, ProfileName,
-    SET_FLAG, load, load_and_report, locate, parse_proxy,
+    AdminAddress, Change, Diagnostic, InvalidSettings, LoadReport, Loaded, Location, Override,
+    ProfileName, SET_FLAG, load, load_and_report, locate, parse_proxy,
 };
 use crate::egress::{METADATA_BLOCKS, PRIVATE_BLOCKS};
 
@@ -149,6 +149,20 @@ impl ConfigFlags {
         self.state.load_with(&overrides)
     }
 
+    /// The same for a command that keeps nothing, or can do without: where there is no home, its state
+    /// directory is empty.
+    pub fn load_anywhere(&self, more: &[Override]) -> Result<Loaded, InvalidSettings> {
+        let overrides = [&self.overrides(), more].concat();
+        let mut report = self.state.load_and_report_with(&overrides);
+        let settings = report.loaded.as_ref().map(|loaded| &loaded.settings);
+        if settings.is_some_and(|settings| settings.state_dir.as_os_str().is_empty()) {
+            // One that is set to nothing has a place, and stays.
+            let is_homeless = |it: &Diagnostic| it.key == "state_dir" && it.place.is_none();
+            report.diagnostics.retain(|diagnostic| !is_homeless(diagnostic));
+        }
+        report.into_result()
+    }
+
     /// As [`Self::load`], continuing after problems.
     pub fn load_and_report(&self, serve: &ServeFlags) -> LoadReport {
         self.state.load_and_report_with(&self.overrides_of(Some(serve)))
@@ -188,7 +202,8 @@ impl ConfigFlags {
 }
 
 impl ServeFlags {
-    fn overrides(&self) -> Vec<Override> {
+    /// The settings that they change.
+    pub fn overrides(&self) -> Vec<Override> {
         let mut overrides = Vec::new();
         if !self.listen.is_empty() {
             let addresses = self.listen.iter().map(ToString::to_string).collect();

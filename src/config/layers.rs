@@ -220,15 +220,18 @@ pub fn from_flag(
     }
 }
 
-/// The value of `--set`: as a file has it, else a text as a variable has it. A setting that is a text
-/// needs no quotes, whatever the text looks like.
+/// The value of `--set`: as a file has it, else a text as a variable has it.
 fn assigned(key: &str, example: &Json, text: &str, schema: &Schema) -> Result<Value, Diagnostic> {
     let place = SET_FLAG.to_owned();
     let value =
         DeValue::parse(text).ok().map(|value| value_of(&value, place.clone(), &|_| place.clone()));
-    let is_text = matches!(example, Json::String(_) | Json::Null);
-    let Some(value) = value.filter(|value| !is_text || matches!(value.kind, ValueKind::String(_)))
-    else {
+    // A number or a word alone is a text, and a list of one, where that is wanted.
+    let is_meant = |value: &Value| match example {
+        Json::String(_) | Json::Null => matches!(value.kind, ValueKind::String(_)),
+        Json::Array(_) => matches!(value.kind, ValueKind::Array(_)),
+        _ => true,
+    };
+    let Some(value) = value.filter(is_meant) else {
         return typed(example, text, &place)
             .map_err(|problem| Diagnostic::new(key, Some(&place), problem));
     };

@@ -458,6 +458,7 @@ fn a_setting_by_set_is_what_the_file_would_have() {
         ("clients.open", "true"),
         ("clients.allow", "[\"10.0.0.0/8\", \"192.0.2.7\"]"),
         ("egress.allow", "10.0.0.0/8,192.0.2.7"),
+        ("listen.proxy", "0"),
         ("admin.token_file", "true"),
         ("listen.admin", "off"),
         ("origins", "[{ origin = \"https://example.com\", delay = \"9s\" }]"),

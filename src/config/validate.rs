@@ -56,10 +56,11 @@ pub fn check(
     check_transparent(settings, &mut report);
     // A port of the system's choice is for those who read it from the log line: a person at a
     // terminal, a test. In a file its port would be unknown to clients.
-    if place("listen.proxy").as_deref() != Some("--listen") {
+    let is_flagged = |key: &str| place(key).is_some_and(|place| place.starts_with("--"));
+    if !is_flagged("listen.proxy") {
         check_ports(settings, &mut report);
     }
-    check_admin(settings, place("listen.admin").as_deref() == Some("--admin"), &mut report);
+    check_admin(settings, is_flagged("listen.admin"), &mut report);
     check_ca(settings, &mut report);
     check_engine(settings, &mut report);
     check_rules(settings, &mut report);

@@ -108,7 +108,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("admin", 1_600),
     ("audit", 8_450),
     ("ca", 900),
-    ("cli", 13_550),
+    ("cli", 13_700),
     ("clients", 1_400),
     ("config", 2_700),
     ("egress", 6_150),

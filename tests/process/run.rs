@@ -162,6 +162,79 @@ fn the_commands_own_options_are_its_own() {
     assert_eq!(run(&[]).code, Some(2));
 }
 
+/// The state directory is open to others, and the user's umask is not.
+#[test]
+fn a_program_that_becomes_another_user_reads_what_a_umask_has_closed() {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root becomes another user");
+    }
+    let state = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(state.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let script = "umask 077; exec \"$0\" run -- setpriv --reuid=65534 --regid=65534 --clear-groups \
+                  sh -c 'cat \"$SSL_CERT_FILE\" \"$CURL_CA_BUNDLE\" \"$WGETRC\" >/dev/null && echo read'";
+    for _ in 0..2 {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_courtesy")]);
+        let ended = end(command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("COURTESY__STATE_DIR", state.path()));
+        assert_eq!(ended.stdout, "read\n", "{}", ended.stderr);
+    }
+    let key = state.path().join("ca/ca.key").metadata().unwrap();
+    assert_eq!(key.permissions().mode() & 0o777, 0o600);
+}
+
+/// A home in which nothing can be written, not even by root, and none.
+#[test]
+fn without_a_place_for_state_nothing_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/", site());
+    let robots = dir.path().join("robots.txt");
+    std::fs::write(&robots, "User-agent: *\nDisallow: /private/\n").unwrap();
+    let robots = robots.to_str().unwrap();
+    for home in [Some("/proc/home"), Some("/dev/null"), None] {
+        let ended = |arguments: &[&str]| {
+            let mut command = courtesy(dir.path(), arguments);
+            command.env_remove("COURTESY__STATE_DIR").env_remove("HOME").current_dir(dir.path());
+            end(command.envs(home.map(|home| ("HOME", home))))
+        };
+        let run = ["run", "--allow-private", "--proxy-loopback", "--"];
+        let script = format!("curl -sS {url} && cat \"$SSL_CERT_FILE\" >/dev/null && echo read");
+        let done = ended(&[&run[..], &["sh", "-c", &script]].concat());
+        assert_eq!((done.code, &*done.stdout), (Some(0), "a page\nread\n"), "{}", done.stderr);
+        assert!(done.stderr.contains("are not kept"), "{home:?}: {}", done.stderr);
+        assert_eq!(ended(&["run", "--allow-private", "--", "false"]).code, Some(1));
+
+        let done = ended(&["check", "--robots", robots, "/private/a"]);
+        assert_eq!((done.code, &*done.stderr), (Some(1), ""), "{}", done.stdout);
+        let done = ended(&["check", "--allow-private", &url]);
+        assert_eq!((done.code, &*done.stderr), (Some(0), ""), "{}", done.stdout);
+
+        let done = ended(&["env"]);
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        assert!(done.stdout.starts_with("export http_proxy="), "{}", done.stdout);
+        assert!(!done.stdout.contains("SSL_CERT_FILE"), "{}", done.stdout);
+        assert!(done.stderr.contains("for HTTPS are left out"), "{}", done.stderr);
+
+        let done = ended(&["doctor", "--set", "listen.proxy=0", "wget"]);
+        assert_eq!(done.code, Some(1), "{}{}", done.stdout, done.stderr);
+        assert!(done.stdout.contains("✗ state directory"), "{}", done.stdout);
+        assert!(done.stdout.contains("✓ wget"), "{}", done.stdout);
+        assert_eq!(done.stdout.matches('✗').count(), 1, "{}", done.stdout);
+
+        // A proxy that stays keeps records, and says where they could be.
+        let done = ended(&["serve", "--listen", "127.0.0.1:0", "--admin", "off"]);
+        assert!(matches!(done.code, Some(74 | 77 | 78)), "{}", done.stderr);
+    }
+    let done =
+        end(courtesy(dir.path(), &["demo"]).env_remove("COURTESY__STATE_DIR").env_remove("HOME"));
+    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "nothing is written where the command is: {left:?}");
+}
+
 #[test]
 fn a_signal_is_passed_on_and_the_command_decides() {
     for name in ["TERM", "HUP", "INT", "QUIT"] {

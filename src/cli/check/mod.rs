@@ -17,7 +17,7 @@ use online::{Defaults, LazyOnline};
 
 /// Runs `courtesy check`.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    let settings = args.config.load_with(None, &args.policy.overrides())?.settings;
+    let settings = args.config.load_anywhere(&args.policy.overrides())?.settings;
     let defaults = Defaults {
         agent: args.agent.as_deref().map_or_else(Agent::ours, |agent| Agent::new(agent, None)),
         profile: args.policy.profile,

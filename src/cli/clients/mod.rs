@@ -46,10 +46,13 @@ pub fn set_up_for_command(
     no_proxy: NoProxy,
     settings: &Settings,
 ) -> Result<(ClientSetup, Option<TemporaryDir>), Failure> {
-    if is_passable(&settings.state_dir) {
-        return Ok((set_up(proxy, no_proxy, settings)?, None));
-    }
     let kept = settings.state_dir.join("clients");
+    if is_passable(&settings.state_dir) {
+        let setup = set_up(proxy, no_proxy.clone(), settings)?;
+        if is_open_to_others(&kept) {
+            return Ok((setup, None));
+        }
+    }
     let files = TemporaryDir::new_passable(Purpose::Clients).or_exit(Exit::InputOutput)?;
     // A store for Java takes a large part of a second to make: the one that is there goes with it.
     trust_files::copy_store(&kept, files.path());
@@ -59,6 +62,18 @@ pub fn set_up_for_command(
         .map_err(|error| not_written(files.path(), &error))
         .or_exit(Exit::InputOutput)?;
     Ok((setup, Some(files)))
+}
+
+/// Whether every user can read what the variables name: not after a umask such as 077.
+fn is_open_to_others(dir: &Path) -> bool {
+    let is_readable = |path: PathBuf| {
+        path.metadata().is_ok_and(|found| {
+            let needed = if found.is_dir() { 0o005 } else { 0o004 };
+            found.permissions().mode() & needed == needed
+        })
+    };
+    let Ok(mut entries) = std::fs::read_dir(dir) else { return false };
+    is_passable(dir) && entries.all(|entry| entry.is_ok_and(|entry| is_readable(entry.path())))
 }
 
 /// Whatever the umask has taken.
@@ -75,6 +90,18 @@ fn open_to_others(dir: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a client needs no file for: nothing of HTTPS where it is intercepted.
+pub fn without_files(proxy: SocketAddr, no_proxy: NoProxy) -> ClientSetup {
+    ClientSetup {
+        proxy,
+        credentials: None,
+        no_proxy,
+        trust: None,
+        java_options: variable("JAVA_TOOL_OPTIONS").unwrap_or_default(),
+        php_scan_dir: String::new(),
+    }
 }
 
 fn set_up_in(

@@ -44,7 +44,9 @@ fn value(kind: VariableKind, setup: &ClientSetup) -> Option<String> {
         VariableKind::Authority => file(|trust| &trust.authority),
         VariableKind::Bundle => file(|trust| &trust.bundle),
         VariableKind::Wgetrc => file(|trust| &trust.wgetrc),
-        VariableKind::PhpScanDir => Some(setup.php_scan_dir.clone()),
+        VariableKind::PhpScanDir => {
+            Some(setup.php_scan_dir.clone()).filter(|dirs| !dirs.is_empty())
+        }
         VariableKind::JavaOptions => Some(java_options(setup)),
     }
 }
@@ -89,7 +91,7 @@ pub struct ClientSetup {
     pub trust: Option<TrustFiles>,
     /// Java options that are set already; those for the proxy follow them.
     pub java_options: String,
-    /// The directories that PHP reads settings from, with the one for the proxy.
+    /// The directories that PHP reads settings from, with the one for the proxy; empty without that.
     pub php_scan_dir: String,
 }
 

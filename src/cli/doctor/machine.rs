@@ -31,7 +31,7 @@ const ASKS_FOR_CREDENTIALS: u16 = 407;
 
 /// Loads the settings: `None` if they cannot be used.
 pub fn configuration(flags: &ConfigFlags) -> (Option<Settings>, Finding) {
-    match flags.load(None) {
+    match flags.load_anywhere(&[]) {
         Ok(loaded) => {
             let mut said = match &loaded.file {
                 Some(file) => format!("{} holds", file.display()),
@@ -134,6 +134,10 @@ pub fn users(settings: &Settings) -> Option<Finding> {
 /// Whether the state directory can be written, tried with a file.
 pub fn state_dir(settings: &Settings) -> Finding {
     let (dir, subject) = (&settings.state_dir, "state directory");
+    let remedy = "make it writable, or choose another: state_dir, --state-dir";
+    if dir.as_os_str().is_empty() {
+        return Finding::bad(subject, "there is no home directory to keep state in", remedy);
+    }
     let file = dir.join(format!("doctor-{}", std::process::id()));
     let written = std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::write(&file, "can this be written?\n"))
@@ -141,7 +145,6 @@ pub fn state_dir(settings: &Settings) -> Finding {
     match written {
         Ok(()) => Finding::well(subject, format!("{} can be written", dir.display())),
         Err(error) => {
-            let remedy = "make it writable, or choose another: state_dir, --state-dir";
             Finding::bad(subject, format!("{} cannot be written: {error}", dir.display()), remedy)
         }
     }

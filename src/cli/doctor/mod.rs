@@ -12,6 +12,7 @@ use clap::Args;
 
 use super::exit::{Exit, Failure};
 use super::flags::ConfigFlags;
+use super::temporary_dir::{Purpose, TemporaryDir};
 use super::{environment, logging, output};
 use crate::ca::TABLE;
 use crate::config::{Log, LogLevel};
@@ -63,7 +64,7 @@ fn client_name(text: &str) -> Result<String, String> {
 fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failure> {
     let (settings, finding) = machine::configuration(&args.config);
     report.add(finding)?;
-    if let Some(settings) = settings {
+    if let Some(mut settings) = settings {
         for finding in machine::listeners(&settings) {
             report.add(finding)?;
         }
@@ -76,9 +77,18 @@ fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failur
         for finding in engine::redirect(&settings) {
             report.add(finding)?;
         }
-        report.add(machine::state_dir(&settings))?;
-        report.add(machine::check_records(&settings))?;
-        report.add(machine::check_store(&settings))?;
+        let finding = machine::state_dir(&settings);
+        let is_unusable = finding.state == State::Bad;
+        report.add(finding)?;
+        if !settings.state_dir.as_os_str().is_empty() {
+            report.add(machine::check_records(&settings))?;
+            report.add(machine::check_store(&settings))?;
+        }
+        // What is tried needs one all the same.
+        let other = is_unusable.then(|| TemporaryDir::new(Purpose::State)).transpose()?;
+        if let Some(other) = &other {
+            other.path().clone_into(&mut settings.state_dir);
+        }
         for finding in engine::engine(&settings) {
             report.add(finding)?;
         }

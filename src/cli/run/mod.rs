@@ -100,7 +100,7 @@ const WITHOUT_END: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Runs `courtesy run`.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let loaded = args.config.load_with(None, &args.policy.overrides())?;
+    let loaded = args.config.load_anywhere(&args.policy.overrides())?;
     let is_asked = loaded.is_flagged("pace.max_wait");
     let mut settings = loaded.settings;
     // A file of all settings says the default, too.
@@ -177,16 +177,20 @@ fn remove_old(settings: &Settings, id: &str, keep: Option<usize>) -> Option<Join
 /// cannot be written, the state is among the temporary files, as long as the run lasts.
 fn run_dir(settings: &mut Settings, id: &str) -> Result<(PathBuf, Option<TemporaryDir>), Failure> {
     let run = |settings: &Settings| settings.state_dir.join("runs").join(id);
-    let Err(error) = create_private(&run(settings)) else {
+    let problem = if settings.state_dir.as_os_str().is_empty() {
+        anyhow::anyhow!("there is no home directory")
+    } else if let Err(error) = create_private(&run(settings)) {
+        not_made(&run(settings), &error)
+    } else {
         return Ok((run(settings).join("audit"), None));
     };
-    let state = TemporaryDir::new(Purpose::State).map_err(|_| not_made(&run(settings), &error));
-    let state = state.or_exit(Exit::InputOutput)?;
-    warn!(
-        "{}: the records of this run, and the authority that its command trusts, are not kept; \
-         --state-dir names another directory",
-        not_made(&run(settings), &error)
+    let said = format!(
+        "{problem}: the records of this run, and the authority that its command trusts, are not kept; \
+         --state-dir names another directory"
     );
+    let state =
+        TemporaryDir::new(Purpose::State).map_err(|_| problem).or_exit(Exit::InputOutput)?;
+    warn!("{said}");
     state.path().clone_into(&mut settings.state_dir);
     create_private(&run(settings))
         .map_err(|error| not_made(&run(settings), &error))
