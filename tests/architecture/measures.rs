@@ -110,7 +110,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("ca", 900),
     ("cli", 13_700),
     ("clients", 1_400),
-    ("config", 2_700),
+    ("config", 2_800),
     ("egress", 6_150),
     ("engine", 4_100),
     ("name_server", 300),

@@ -11,7 +11,7 @@ use courtesy::audit::read::verify::verify;
 use courtesy::config::{Exemption, HttpsMode, OriginRule};
 use courtesy::pace::PaceMode;
 use courtesy::policy::exemption::{OriginPattern, Paths};
-use courtesy::policy::profile::ProfileName;
+use courtesy::policy::profile::{Obedience, Profile, ProfileName};
 use courtesy::runtime::clock::monotonic;
 use courtesy::types::origin::split_url;
 
@@ -657,6 +657,23 @@ fn p1_what_a_site_asks_for_is_kept_up_to_a_bound() {
     }
     let metrics = proxy.admin("/metrics").text();
     assert!(metrics.contains("\ncourtesy_pace_clamped_total 2\n"), "{metrics}");
+}
+
+#[test]
+fn a_day_between_two_requests_is_kept_under_every_profile() {
+    for row in Profile::ALL {
+        let name = row.name;
+        let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 86400\n");
+        let proxy = Proxy::with(|settings| settings.robots.profile = name.parse().expect("a name"));
+        assert_eq!(proxy.get(&origin.url("/")).status(), 200, "{name}");
+        let next = proxy.get(&origin.url("/"));
+        if row.pace.crawl_delay == Obedience::Obey {
+            let after: u64 = next.field("retry-after").expect("a time").parse().expect("seconds");
+            assert!((86_385..=86_400).contains(&after), "{name}: {after}");
+        } else {
+            assert_eq!(next.status(), 200, "{name}");
+        }
+    }
 }
 
 #[test]

@@ -8,8 +8,8 @@ use courtesy::pace::lane::LONG_TRANSFER;
 use courtesy::runtime::clock::monotonic;
 
 use crate::admin::metrics;
-use crate::testkit::parties::{Origin, Proxy, Script, answer, connect, ok_with, until};
-use crate::testkit::spacing::{RESOLUTION, assert_origin_spaced};
+use crate::testkit::parties::{AGENT, H2, Origin, Proxy, Script, answer, connect, ok_with, until};
+use crate::testkit::spacing::{LATENESS, RESOLUTION, assert_origin_spaced};
 
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
 const SWITCH: &str =
@@ -148,6 +148,53 @@ fn streams_of_one_connection_do_not_wait_for_each_other() {
     drop((held, client));
     until("it is gone", || waiting(&proxy) == 0);
     assert_eq!(origin.count("/b"), 0);
+}
+
+#[test]
+fn a_stream_or_a_connection_that_ends_before_its_turn_costs_no_start() {
+    const DELAY: Duration = Duration::from_millis(1200);
+    let robots = "User-agent: *\nCrawl-delay: 1.2\n";
+    let (plain, secure) = (Origin::with_robots(robots), Origin::secure().robots(robots));
+    let proxy = Proxy::before(&[&secure], |_| {});
+    let authority = secure.authority();
+    // In clear, and inside a CONNECT.
+    let clients: [(&Origin, &dyn Fn() -> H2); 2] = [
+        (&plain, &|| H2::in_clear(proxy.client().into_tcp())),
+        (&secure, &|| proxy.h2(&authority)),
+    ];
+    for (origin, connect) in clients {
+        let request = |path: &str| {
+            let request = http::Request::builder().method("GET").uri(origin.url(path));
+            request.header("user-agent", AGENT)
+        };
+        let stays = connect();
+        assert_eq!(stays.answer(stays.ask(request("/first"))).status, 200);
+        for is_stream in [true, false] {
+            // On a busy machine it may leave too late, which shows nothing.
+            loop {
+                let (before, arrivals) = (origin.count("/left"), origin.arrivals());
+                let turn = *arrivals.last().expect("one") + DELAY;
+                let leaves = connect();
+                let left = leaves.ask(request("/left"));
+                let late = || monotonic() > turn - DELAY / 2;
+                until("it waits, or it is late", || waiting(&proxy) == 1 || late());
+                let last = stays.ask(request("/last"));
+                until("both wait, or it is late", || waiting(&proxy) == 2 || late());
+                leaves.reset(left);
+                if !is_stream {
+                    drop(leaves);
+                }
+                let is_in_time = monotonic() < turn - LATENESS;
+                assert_eq!(stays.answer(last).status, 200);
+                let is_sent = origin.count("/left") > before;
+                assert!(!is_sent || !is_in_time, "a turn was spent on a client that had left");
+                if is_in_time {
+                    break;
+                }
+            }
+        }
+        assert_origin_spaced(origin, origin.arrivals().len(), DELAY);
+    }
 }
 
 #[test]

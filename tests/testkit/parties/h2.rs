@@ -126,6 +126,11 @@ impl H2 {
         Stream { body: None, response: self.spawn(request, Feed(feed)) }
     }
 
+    /// Takes a request back: its stream is reset (RFC 9113 §6.4).
+    pub fn reset(&self, stream: Stream) {
+        stream.response.abort();
+    }
+
     /// One exchange.
     #[track_caller]
     pub fn get(&self, path: &str) -> Answer {
