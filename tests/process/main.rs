@@ -22,6 +22,7 @@ mod naive_crawler;
 mod pace_shown;
 mod pages;
 mod parent_variables;
+mod recipes;
 mod replay;
 mod run;
 mod sealed;

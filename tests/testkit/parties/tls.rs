@@ -21,7 +21,8 @@ use super::NOW;
 use super::wire::Stream;
 
 /// What an origin's certificate is for, besides 127.0.0.1.
-pub const NAMES: [&str; 4] = ["localhost", "a.localhost", "b.localhost", "c.localhost"];
+pub const NAMES: [&str; 5] =
+    ["localhost", "a.localhost", "b.localhost", "c.localhost", "example.com"];
 
 /// Who vouches for every origin of this process, and what they all show.
 struct Origins {

@@ -8,6 +8,6 @@ mod site;
 
 pub use crate::testkit::inside;
 pub use answer::answers;
-pub use programs::{apt, node, program, python, with_modules};
+pub use programs::{apt, modules, node, program, python, with_modules};
 pub use run::{DISTRUST, Ended, MAYBE_DISTRUST, Run, assert_denied, end};
 pub use site::{SECRET, Site, WELCOME};

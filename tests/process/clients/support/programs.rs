@@ -38,7 +38,9 @@ pub fn python(module: &str) -> String {
     python.to_string_lossy().into_owned()
 }
 
-fn modules() -> PathBuf {
+/// Where the packages that `tests/setup-node.sh` installs are.
+#[track_caller]
+pub fn modules() -> PathBuf {
     let modules = Path::new(ROOT).join("target/test-node/node_modules");
     let wanted = Path::new(ROOT).join("tests/process/clients/package-lock.json");
     let installed = std::fs::read(Path::new(ROOT).join("target/test-node/installed")).ok();
