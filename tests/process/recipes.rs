@@ -1,4 +1,4 @@
-//! The recipes of the book (docs/guide/recipes), run as printed: the files of a page are written, its
+//! The recipes of the book (docs/guide/recipes) and their page (docs/guide/pace.md), run as printed: the files of a page are written, its
 //! commands run by a shell, and what they print is what the page shows. `example.com` is a site of the
 //! test's own, behind a parent proxy that the settings name.
 
@@ -29,7 +29,7 @@ impl Page {
     /// A block of a program is the file that the last line before it ends with; a block of a console has
     /// commands after "$ ", which go on after a "\".
     fn read(name: &str) -> Self {
-        let path = format!("{}/docs/guide/recipes/{name}.md", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/docs/guide/{name}.md", env!("CARGO_MANIFEST_DIR"));
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let (mut files, mut commands) = (Vec::new(), Vec::<(String, String)>::new());
         let mut before = "";
@@ -41,7 +41,7 @@ impl Page {
             };
             let block: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
             match kind {
-                "text" => {}
+                "text" | "toml" => {}
                 "console" => commands.extend(console(&block)),
                 _ => {
                     let name = before.strip_suffix("`:").and_then(|it| it.rsplit('`').next());
@@ -148,9 +148,8 @@ impl World {
         shell
     }
 
-    /// Runs a page.
     #[track_caller]
-    fn run(&self, name: &str) {
+    fn run_page(&self, name: &str) {
         let page = Page::read(name);
         for (file, text) in &page.files {
             fs::write(self.path("work").join(file), text).expect("a file");
@@ -160,6 +159,12 @@ impl World {
             assert_eq!(&ended.stdout, output, "{command}\n{}", ended.stderr);
             assert_eq!(ended.code, Some(0), "{command}\n{}", ended.stderr);
         }
+    }
+
+    /// Runs a recipe, and looks how the site was asked.
+    #[track_caller]
+    fn run(&self, name: &str) {
+        self.run_page(&format!("recipes/{name}"));
         assert_eq!(self.origin.count("/private/report"), 0);
         let log = self.origin.log();
         let at = |wanted: &dyn Fn(&str) -> bool| -> Vec<_> {
@@ -230,6 +235,15 @@ fn go() {
 #[test]
 fn many_runs() {
     World::new().run("many-runs");
+}
+
+/// The page that the recipes are for.
+#[test]
+fn slow_on_purpose() {
+    let origin = Origin::secure().robots("User-agent: *\nCrawl-delay: 2\n");
+    let world = World::of(origin);
+    world.run_page("pace");
+    assert_origin_spaced(&world.origin, 2, Duration::from_secs(2));
 }
 
 /// Scrapy with 16 requests at a time and its own defaults gets every page of a site that asks for a delay:
