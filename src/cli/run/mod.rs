@@ -184,13 +184,13 @@ fn run_dir(settings: &mut Settings, id: &str) -> Result<(PathBuf, Option<Tempora
     } else {
         return Ok((run(settings).join("audit"), None));
     };
-    let said = format!(
+    let Ok(state) = TemporaryDir::new(Purpose::State) else {
+        return Err(problem).or_exit(Exit::InputOutput);
+    };
+    warn!(
         "{problem}: the records of this run, and the authority that its command trusts, are not kept; \
          --state-dir names another directory"
     );
-    let state =
-        TemporaryDir::new(Purpose::State).map_err(|_| problem).or_exit(Exit::InputOutput)?;
-    warn!("{said}");
     state.path().clone_into(&mut settings.state_dir);
     create_private(&run(settings))
         .map_err(|error| not_made(&run(settings), &error))

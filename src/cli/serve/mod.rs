@@ -5,6 +5,7 @@ mod signals;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use tracing::{info, warn};
@@ -37,14 +38,14 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let Loaded { settings, file, .. } = loaded;
     let ca = reload::ca(&settings);
     let started = clock.wall();
-    let watch = FileWatch::new(reload::files(&settings, file, &ca));
+    let watch = FileWatch::new(reload::files(&settings, file.clone(), &ca));
     let prepared = prepare(&settings, &ca, started)?;
     let (listeners, admin) = listen(sockets, &settings)?;
     let mut own = listeners.addresses();
     own.extend(admin.as_ref().map(Listener::address));
     let components = build_prepared(&settings, prepared, own, ca, Arc::clone(&clock))?;
     components.reloads.hold(in_effect, &[]);
-    log_start(&settings, &components);
+    log_start(&settings, file.as_deref(), &components);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let admin = start_admin(admin, &settings, &components, started)?;
     let run_file = write_run_file(&settings, admin.address());
@@ -89,8 +90,9 @@ fn init_process(loaded: &Loaded, clock: &dyn Clock) -> Option<Level> {
     level
 }
 
-fn log_start(settings: &Settings, components: &Components) {
+fn log_start(settings: &Settings, file: Option<&Path>, components: &Components) {
     info!(
+        config = file.map(|file| display(file.display())),
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = components.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
     );
