@@ -12,7 +12,7 @@ use crate::ca::CA_REMEDY;
 use crate::config::Settings;
 use crate::egress::EgressState;
 use crate::pace::{self, Lanes};
-use crate::proxy::{DecisionMetrics, RequestCounts, RequestMetrics};
+use crate::proxy::{DecisionMetrics, RequestCounts, RequestMetrics, RunObserver};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{Lifecycle, Listeners, Server, build};
 
@@ -60,18 +60,24 @@ pub struct ProxyReport {
 
 impl EphemeralProxy {
     /// Starts with these settings, its records in `audit_dir`.
-    pub fn start(settings: Settings, audit_dir: &Path) -> Result<Self, Failure> {
+    pub fn start(
+        settings: Settings,
+        audit_dir: &Path,
+        observer: Option<&Arc<RunObserver>>,
+    ) -> Result<Self, Failure> {
         let address = [(Ipv4Addr::LOCALHOST, 0).into()];
         let listeners = Listeners::bind(&address).or_exit(Exit::Unavailable)?;
         let own = listeners.addresses();
-        Self::start_on(settings, audit_dir, (listeners, own))
+        Self::start_on(settings, audit_dir, (listeners, own), observer)
     }
 
-    /// The same on these listeners. It never connects to the addresses `own`.
+    /// The same on these listeners. It never connects to the addresses `own`; what it does is told to
+    /// `observer`.
     pub fn start_on(
         mut settings: Settings,
         audit_dir: &Path,
         (listeners, own): (Listeners, Vec<SocketAddr>),
+        observer: Option<&Arc<RunObserver>>,
     ) -> Result<Self, Failure> {
         settings.listen.proxy = listeners.addresses();
         settings.listen.transparent.clear();
@@ -84,7 +90,11 @@ impl EphemeralProxy {
         let ca = settings.ca(environment::credentials_directory().as_deref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut components = build(&settings, own, ca, clock)?;
-        components.request_metrics = Arc::new(RequestMetrics::with_origins());
+        if let Some(observer) = observer {
+            components.request_metrics = Arc::new(RequestMetrics::observed_by(observer.clone()));
+            components.decision_metrics = Arc::new(DecisionMetrics::observed_by(observer.clone()));
+            components.egress.lanes().set_listener(Arc::clone(observer) as _);
+        }
         // With an invalid authority each CONNECT of the command would fail.
         if let Some(invalidity) = components.leaves.invalidity() {
             return Err(anyhow::anyhow!("{invalidity}; {CA_REMEDY}")).or_exit(Exit::Configuration);

@@ -1,16 +1,21 @@
-//! Log lines, to standard error. Colour is for terminals only, and not where NO_COLOR is set.
+//! Log lines, to standard error. Colour is for terminals only, and not where NO_COLOR is set. And the
+//! decisions of a run, which it says itself.
 
+use std::fmt::Debug;
 use std::io::{self, IsTerminal, Write, stderr};
+use std::sync::mpsc::SyncSender;
 
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
-use super::environment;
+use super::output::may_paint;
 use crate::config::{Log, LogFormat, LogLevel};
-use crate::proxy::{ACCESS, EACH_DECISION};
+use crate::proxy::{ACCESS, DECISION_LOG, DecisionEvent, EACH_DECISION, RunEvent};
 
 /// The level of the process's log, which can be changed.
 pub struct Level(reload::Handle<Targets, Registry>);
@@ -41,20 +46,21 @@ fn targets(level: LogLevel) -> Targets {
 
 /// Starts logging for the whole process; a second call changes nothing, and has no say either.
 pub fn init(log: &Log) -> Option<Level> {
-    begin(log.format, targets(log.level))
+    begin(log.format, targets(log.level), None)
 }
 
-/// The same, with a line for each decision that is recorded.
-pub fn init_with_decisions(log: &Log) -> Option<Level> {
-    begin(log.format, targets(log.level).with_target(EACH_DECISION, LevelFilter::INFO))
+/// The same without lines for decisions: each is sent to `decisions`.
+pub fn init_with_decisions(log: &Log, decisions: SyncSender<RunEvent>) -> Option<Level> {
+    let targets = targets(log.level).with_target(DECISION_LOG, LevelFilter::WARN);
+    begin(log.format, targets.with_target(ACCESS, LevelFilter::OFF), Some(Decisions(decisions)))
 }
 
-fn begin(format: LogFormat, targets: Targets) -> Option<Level> {
+fn begin(format: LogFormat, targets: Targets, decisions: Option<Decisions>) -> Option<Level> {
     let (targets, handle) = reload::Layer::new(targets);
     let lines = match format {
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(stderr).boxed(),
         LogFormat::Text => {
-            let colour = stderr().is_terminal() && !environment::is_set("NO_COLOR");
+            let colour = stderr().is_terminal() && may_paint();
             fmt::layer()
                 .with_ansi(colour)
                 .with_target(false)
@@ -63,8 +69,71 @@ fn begin(format: LogFormat, targets: Targets) -> Option<Level> {
         }
     };
     // A failure means that logging has been started before, as tests do.
-    let begun = tracing_subscriber::registry().with(lines.with_filter(targets)).try_init();
+    let of_access = Targets::new().with_target(ACCESS, LevelFilter::INFO);
+    let decisions = decisions.map(|decisions| decisions.with_filter(of_access));
+    let registry = tracing_subscriber::registry().with(lines.with_filter(targets));
+    let begun = registry.with(decisions).try_init();
     begun.is_ok().then_some(Level(handle))
+}
+
+/// Sends the decisions in the lines of the access log; none, where too many wait to be said.
+struct Decisions(SyncSender<RunEvent>);
+
+impl<S: Subscriber> Layer<S> for Decisions {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut line = AccessLine::default();
+        event.record(&mut line);
+        let AccessLine { mut decision, host, port, path } = line;
+        decision.url = match port {
+            80 | 443 => format!("{host}{path}"),
+            port => format!("{host}:{port}{path}"),
+        };
+        let _ = self.0.try_send(RunEvent::Decision(Box::new(decision)));
+    }
+}
+
+/// What a line of the access log says.
+#[derive(Default)]
+struct AccessLine {
+    decision: DecisionEvent,
+    host: String,
+    port: u64,
+    path: String,
+}
+
+impl Visit for AccessLine {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let to = match field.name() {
+            "http.request.method" => &mut self.decision.method,
+            "server.address" => &mut self.host,
+            "url.path" => &mut self.path,
+            "robots.decision" => &mut self.decision.outcome,
+            "robots.reason" => &mut self.decision.reason,
+            "robots.rule.text" => &mut self.decision.rule,
+            "decision.id" => &mut self.decision.record,
+            "politeness.by" => &mut self.decision.by,
+            "error.type" => &mut self.decision.error,
+            _ => return,
+        };
+        value.clone_into(to);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        match field.name() {
+            "server.port" => self.port = value,
+            "http.response.status_code" => self.decision.status = value,
+            "robots.rule.line" => self.decision.line = Some(value),
+            _ => {}
+        }
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        if field.name() == "politeness.wait_ms" {
+            self.decision.wait_ms = Some(value);
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
 /// Writes each event as one line, so that a journal has one entry of it: the lines of a longer message, such as

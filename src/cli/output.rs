@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal, Write, stdout};
+use std::io::{self, IsTerminal, Write, stderr, stdout};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -54,9 +54,14 @@ impl Paint {
     /// No colours.
     pub const OFF: Self = Self { on: false };
 
-    /// Colours if standard output is a terminal and `NO_COLOR` is not set.
+    /// Colours if standard output is a terminal that has them, and `NO_COLOR` is not set.
     pub fn for_stdout() -> Self {
-        Self { on: stdout().is_terminal() && !environment::is_set("NO_COLOR") }
+        Self { on: stdout().is_terminal() && may_paint() }
+    }
+
+    /// The same for standard error.
+    pub fn for_stderr() -> Self {
+        Self { on: stderr().is_terminal() && may_paint() }
     }
 
     /// Green.
@@ -92,6 +97,12 @@ impl Paint {
     fn with(self, code: &str, text: impl Display) -> String {
         if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
+}
+
+/// Whether the environment has nothing against colours.
+pub fn may_paint() -> bool {
+    let is_dumb = environment::variable("TERM").is_some_and(|terminal| terminal == "dumb");
+    !is_dumb && !environment::is_set("NO_COLOR")
 }
 
 /// The largest unit and the next, where there is any of it; nothing finer.

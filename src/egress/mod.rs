@@ -261,10 +261,14 @@ impl Egress {
             Some(idle) => idle,
             None => self.checkout(origin, options, turn).await?,
         };
-        if turn.is_queued() {
+        let was_queued = turn.is_queued();
+        if was_queued {
             permission.look_at_client().await;
         }
         if self.try_start(turn, &connection) {
+            if was_queued {
+                permission.set_waiting(false);
+            }
             return Ok(connection);
         }
         box_future(|| self.wait_and_start(connection, (origin, options), turn, permission)).await
@@ -300,6 +304,7 @@ impl Egress {
         permission: &P,
     ) -> Result<Connection, P::Error> {
         let mut permission_age = Duration::ZERO;
+        permission.set_waiting(true);
         loop {
             let address = self.limited_address(&connection);
             let waited = self.wait_until_ready(address, turn, &mut permission_age, permission);
@@ -312,6 +317,7 @@ impl Egress {
             }
             permission.look_at_client().await;
             if self.try_start(turn, &connection) {
+                permission.set_waiting(false);
                 return Ok(connection);
             }
         }
@@ -383,6 +389,9 @@ pub trait Permission: Sync {
     /// Looks whether the client is still there, immediately before a start that others wait for.
     /// If it has left, the request ends, and this never returns.
     fn look_at_client(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Learns that the request has to wait, or starts now after a wait.
+    fn set_waiting(&self, _is_waiting: bool) {}
 
     /// Triggered when the proxy stops.
     fn shutdown(&self) -> &CancellationToken;

@@ -141,11 +141,14 @@ impl Lanes {
         deadline: Tick,
     ) -> Result<(), NoTurn> {
         let Some(_waits) = self.context.count_waiting() else { return Err(NoTurn::Full) };
+        let limit = request.site_pace.map_or(LaneLimit::Delay, |_| LaneLimit::SiteDelay);
+        let lane_delay = self.config().delay(request.origin);
+        let expected = Waited::of(limit, request.site_pace, lane_delay, Duration::ZERO);
+        let _told = self.context.tell_wait(request.origin, expected);
         tokio::select! {
             biased;
             () = first.cancelled() => Ok(()),
             () = sleep_until(self.context.clock.instant(deadline)) => {
-                let limit = request.site_pace.map_or(LaneLimit::Delay, |_| LaneLimit::SiteDelay);
                 let max_wait = Duration::ZERO;
                 let wait = Duration::from_secs(1);
                 Err(too_long(request, limit, wait, None, (self.now(), max_wait)))
@@ -250,8 +253,13 @@ impl Lanes {
             // What the queue itself takes is no wait.
             return Ok((guard, Waited::of(limit, request.site_pace, lane_delay, Duration::ZERO)));
         }
+        let wait = waiting.expected.since(now);
+        let expected = Waited::of(limit, request.site_pace, lane_delay, wait);
+        let told = self.context.tell_wait(request.origin, expected);
+        let granted = waiting.wait_for_grant(request.shutdown).await?;
+        drop(told);
         // Without a turn it has waited for as long as it may, or a hold has begun that is longer.
-        let Some(guard) = waiting.wait_for_grant(request.shutdown).await? else {
+        let Some(guard) = granted else {
             let end = now + arrival.max_wait;
             return Err(self.too_late(&waiting.cell, request, arrival, end));
         };

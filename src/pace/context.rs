@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::{Away, Config, WAITING_MAX};
 use super::lane::Share;
+use super::listener::{PaceListener, PaceLog};
 use super::stats::Stats;
 use super::tick::Tick;
 use super::timer::{TickClock, Timer};
@@ -31,6 +32,9 @@ pub(super) struct PaceContext {
     pub waiting: AtomicUsize,
     /// A long hold has begun that is not written yet.
     pub has_new_holds: AtomicBool,
+    /// Learns of waits and holds, once it is set; before that they are logged.
+    listener: OnceLock<Arc<dyn PaceListener>>,
+    log: PaceLog,
 }
 
 /// A request that waits outside of all queues.
@@ -56,7 +60,19 @@ impl PaceContext {
             cells: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             has_new_holds: AtomicBool::new(false),
+            listener: OnceLock::new(),
+            log: PaceLog::default(),
         })
+    }
+
+    /// Who learns of waits and holds.
+    pub(super) fn listener(&self) -> &dyn PaceListener {
+        self.listener.get().map_or(&self.log as _, |listener| &**listener)
+    }
+
+    /// Sets who learns of them, unless it is set.
+    pub(super) fn set_listener(&self, listener: Arc<dyn PaceListener>) {
+        let _ = self.listener.set(listener);
     }
 
     /// Counts a request that waits, until the count is dropped; `None`: too many do.

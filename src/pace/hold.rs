@@ -51,6 +51,17 @@ pub enum Cause {
     BackOff,
 }
 
+impl Cause {
+    /// The word in logs and summaries.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RetryAfter => "retry_after",
+            Self::RateLimit => "rate_limit",
+            Self::BackOff => "back_off",
+        }
+    }
+}
+
 /// How a request ended, as far as it concerns the pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -349,12 +349,15 @@ impl Drop for ExchangeWait<'_> {
 pub(super) fn apply_engine_hold(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tick) {
     let Some(engine::Hold { left, status, cause }) = hold else { return };
     let hold = Hold { until: now + left, status, cause: cause.into() };
-    cell.update(now, |state| {
-        if state.lane.hold_for_all(now).is_none_or(|own| own.until < hold.until) {
+    let is_longer = cell.update(now, |state| {
+        let is_longer = state.lane.hold_for_all(now).is_none_or(|own| own.until < hold.until);
+        if is_longer {
             state.lane.set_hold(hold, now);
             LaneCell::drop_late_waiters(state, now);
         }
+        is_longer
     });
+    cell.context.tell_hold(&cell.key, Some(hold).filter(|_| is_longer), now);
 }
 
 /// Reports the cause of a hold of all clients to the engine, and takes up the hold that applies to
@@ -435,7 +438,7 @@ pub(super) struct QueuedRequest<'a, K: Key = Origin> {
     deadline: Tick,
     /// The reason for the wait, and the time at which it is likely to end.
     pub limit: LaneLimit,
-    expected: Tick,
+    pub expected: Tick,
     /// The delay of the lane itself.
     pub lane_delay: Duration,
 }

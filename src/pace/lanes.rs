@@ -23,6 +23,7 @@ use super::hold::RETRY_AFTER_MAX;
 use super::lane::kept::KeptLane;
 use super::lane::{Lane, Share};
 use super::lane_cell::{self, LaneCell, State};
+use super::listener::PaceListener;
 use super::no_turn::NoTurn;
 use super::shard::{Shard, SweepConditions};
 use super::stats::{Counts, WaitTotals};
@@ -76,6 +77,11 @@ impl Lanes {
     /// For commands that send single requests: none waits.
     pub fn off(clock: Arc<dyn Clock>) -> Arc<Self> {
         Self::new(Config::off(), clock)
+    }
+
+    /// Tells `listener` of waits and holds, in place of the log. Only the first call has an effect.
+    pub fn set_listener(&self, listener: Arc<dyn PaceListener>) {
+        self.context.set_listener(listener);
     }
 
     /// Applies other settings. Lanes keep their state.

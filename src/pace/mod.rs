@@ -44,6 +44,7 @@ pub mod hold;
 pub mod lane;
 mod lane_cell;
 mod lanes;
+mod listener;
 mod no_turn;
 mod shard;
 #[cfg(test)]
@@ -63,6 +64,7 @@ pub use hold::RequestFailure;
 pub use lane::group::GroupName;
 pub use lane::kept::{KeptHold, KeptLane};
 pub use lanes::{LaneView, Lanes};
+pub use listener::{HoldBegun, PaceListener, Waiting};
 pub use no_turn::{NoTurn, WaitReason, Waited};
 pub use stats::{Counts, WaitTotals};
 pub use turn::Turn;

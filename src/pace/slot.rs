@@ -126,6 +126,12 @@ impl TurnGuard {
         if now + wait > conditions.deadline {
             return Err(self.no_slot_before_deadline(id, conditions, wait));
         }
+        let expected = {
+            let state = self.cell.state.lock();
+            let limit = state.lane.delaying_limit(id, now).unwrap_or(LaneLimit::Delay);
+            Waited::of(limit, conditions.site_pace, state.lane.lane_delay(now), wait)
+        };
+        let _told = self.cell.context.tell_wait(&self.cell.key, expected);
         sleep_until(clock.instant(now + wait / 2)).await;
         Ok(())
     }

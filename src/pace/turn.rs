@@ -17,7 +17,7 @@ use super::config::KEPT_HOLD_MIN;
 use super::context::PaceContext;
 use super::exchanges::NoExchange;
 use super::hold::{Cause, Hold, Outcome, RETRY_AFTER_MAX, RequestFailure};
-use super::lane::{Arrival, HoldChange, Kind, LEAD_MAX, Lane, TurnId};
+use super::lane::{Arrival, HoldChange, Kind, LEAD_MAX, Lane, LaneLimit, TurnId};
 use super::lane_cell::{self, LaneCell, TurnGuard};
 use super::no_turn::{NoTurn, WaitReason, Waited};
 use super::slot::{CONNECT_LEAD, Slot, StartRule};
@@ -242,7 +242,10 @@ impl Turn {
             {
                 return Err(NoTurn::Held { wait, status, cause });
             }
-            sleep_until(self.0.guard.cell.context.clock.instant(at)).await;
+            let expected = self.0.expected(wait, hold.is_some());
+            let context = &self.0.guard.cell.context;
+            let _told = context.tell_wait(&self.0.origin, expected);
+            sleep_until(context.clock.instant(at)).await;
         }
         self.0.note_waited(since);
         Ok(())
@@ -283,6 +286,16 @@ impl Turn {
 }
 
 impl Inner {
+    /// A wait of that length, with what the start of this turn waits for.
+    fn expected(&self, time: Duration, is_held: bool) -> Waited {
+        let now = self.guard.cell.context.clock.now();
+        let state = self.guard.cell.state.lock();
+        let limit = self.guard.id.filter(|_| !is_held);
+        let limit = limit.and_then(|id| state.lane.delaying_limit(id, now));
+        let limit = limit.unwrap_or(if is_held { LaneLimit::Hold } else { LaneLimit::Delay });
+        Waited::of(limit, self.conditions.site_pace, state.lane.lane_delay(now), time)
+    }
+
     /// Adds the wait since that moment.
     fn note_waited(&mut self, since: Tick) {
         let now = self.guard.cell.context.clock.now();
@@ -364,8 +377,12 @@ impl Inner {
         self.apply(rule);
         if rule != StartRule::WithoutSlot {
             let LaneCell { context, state, .. } = &*self.guard.cell;
-            let near = state.lock().lane.starts_at(id).map(|start| start - CONNECT_LEAD);
-            if let Some(near) = near.filter(|near| *near > context.clock.now()) {
+            let start = state.lock().lane.starts_at(id);
+            let near = start.map(|start| start - CONNECT_LEAD);
+            let now = context.clock.now();
+            if let Some(near) = near.filter(|near| *near > now) {
+                let wait = start.unwrap_or(near).since(now);
+                let _told = context.tell_wait(&self.origin, self.expected(wait, false));
                 sleep_until(context.clock.instant(near)).await;
             }
             self.note_waited(since);
@@ -464,7 +481,13 @@ impl Turn {
         let since = self.now();
         if !self.is_at(address) {
             self.leave_address();
-            self.0.address = addresses.acquire(address, &self.arrival(), shutdown).await?;
+            let (time, delay) = (Duration::ZERO, addresses.delay());
+            let expected = Waited { time, by: WaitReason::Address, line: None, delay };
+            let context = Arc::clone(&self.0.guard.cell.context);
+            let told = context.tell_wait(&self.0.origin, expected);
+            let acquired = addresses.acquire(address, &self.arrival(), shutdown).await;
+            drop(told);
+            self.0.address = acquired?;
         }
         if let Some(at) = self.0.address.as_ref().and_then(TurnGuard::starts_at) {
             // A turn is granted shortly before its start; that of a second sending may be far.
@@ -613,19 +636,22 @@ impl Turn {
     fn note(&self, outcome: Outcome) {
         let Some((cell, id)) = self.in_lane() else { return };
         let (now, jitter) = (cell.context.clock.now(), jitter(outcome));
-        let (change, has_recovered) = cell.update(now, |state| {
+        let (change, hold, has_recovered) = cell.update(now, |state| {
+            let mut begun = None;
             let had_streak = state.lane.has_streak();
             let change = state.lane.note(id, outcome, now, jitter);
             if change != HoldChange::Nothing {
                 cell.count_bytes(state);
                 LaneCell::drop_late_waiters(state, now);
                 let hold = state.lane.hold_at(now);
+                begun = hold;
                 if hold.is_some_and(|hold| hold.until.since(now) >= KEPT_HOLD_MIN) {
                     cell.context.has_new_holds.store(true, Ordering::Relaxed);
                 }
             }
-            (change, had_streak && !state.lane.has_streak())
+            (change, begun, had_streak && !state.lane.has_streak())
         });
+        cell.context.tell_hold(&self.0.origin, hold, now);
         if change == HoldChange::OfAll {
             lane_cell::report_hold(cell, outcome, jitter);
         }

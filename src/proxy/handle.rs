@@ -126,7 +126,16 @@ impl Proxy {
         entry.note_user(&client);
         let scheme = destination.scheme();
         let bytes = body::footprint_of(&request.head, !request.body.is_end_stream(), scheme);
-        active.attach_permit(self.admission.admit_request(&client, bytes)?);
+        match self.admission.admit_request(&client, bytes) {
+            Ok(permit) => active.attach_permit(permit),
+            Err(reason) => {
+                let rejection = Rejection::from(reason);
+                if let Destination::Resource(target) = &destination {
+                    self.metrics.note_rejected(target, &rejection);
+                }
+                return Err(rejection.into());
+            }
+        }
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
@@ -148,7 +157,7 @@ impl Proxy {
         if let Some(response) = self.respond_in_place(&mut request.head, header_set)? {
             return Ok(response);
         }
-        let pending = self.metrics.begin(&target.origin);
+        let pending = self.metrics.begin(Subject::Resource(&target), entry);
         pending.finish(
             self.decide_and_forward(request, header_set, target, &client, context, entry).await,
         )
@@ -348,6 +357,7 @@ impl Proxy {
         info: RequestInfo<'_>,
         (request, wait): (&TurnRequest<'_>, PendingTurn<'_>),
     ) -> Result<Turn, Refusal> {
+        info.entry.set_waiting(true);
         let turn = self.forwarding.egress.lanes().wait_for_turn(request, wait).await;
         let turn = turn.map_err(|no_turn| permit.pace().rejection(&no_turn))?;
         let waited = turn.waited();

@@ -29,6 +29,8 @@ pub struct Rejection {
     pub(super) foreign: Option<ForeignProtocol>,
     /// What the parent proxy did, if that is the reason.
     pub(super) parent: Option<Box<ParentFailure>>,
+    /// Why it did not get its turn, if that is the reason.
+    pub(super) no_turn: Option<Box<NoTurn>>,
 }
 
 impl Rejection {
@@ -46,6 +48,7 @@ impl Rejection {
             retry_after: None,
             foreign: None,
             parent: None,
+            no_turn: None,
         }
     }
 
@@ -121,7 +124,8 @@ impl Rejection {
             }
             NoTurn::Full | NoTurn::Stopping => return Self::busy(detail),
         };
-        Self { retry_after: Some(no_turn.retry_after()), ..rejection }
+        let (retry_after, no_turn) = (Some(no_turn.retry_after()), Some(Box::new(*no_turn)));
+        Self { retry_after, no_turn, ..rejection }
     }
 
     /// Records cannot be written, and nothing is served without them (`audit.on_failure`).

@@ -51,6 +51,7 @@ impl Trial {
         let proxy = EphemeralProxy::start(
             settings_for(settings, &site, root),
             &scratch.path().join("audit"),
+            None,
         )?;
         let schemes = match settings.https().mode {
             HttpsMode::Intercept => vec![Scheme::Http, Scheme::Https],

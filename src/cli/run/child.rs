@@ -52,28 +52,29 @@ impl Running {
     }
 
     /// Waits for the end of the command, and returns the code that a shell would make of it and, if
-    /// they are watched, the connections that it had without the proxy.
-    pub fn wait(self, is_watched: bool) -> Result<(u8, DirectConnections), Failure> {
-        let (status, connections) = self.wait_for_status(is_watched)?;
+    /// `watch` looks for them, the connections that it had without the proxy.
+    pub fn wait(self, watch: Option<Watch>) -> Result<(u8, DirectConnections), Failure> {
+        let (status, connections) = self.wait_for_status(watch)?;
         Ok((code(status), connections))
     }
 
     /// The same, with its status instead of the code.
     pub fn wait_for_status(
         self,
-        is_watched: bool,
+        watch: Option<Watch>,
     ) -> Result<(ExitStatus, DirectConnections), Failure> {
         let Self { runtime, signals, child } = self;
-        Ok(runtime.block_on(wait(child, signals, is_watched))?)
+        Ok(runtime.block_on(wait(child, signals, watch))?)
     }
 }
 
 async fn wait(
     mut child: Child,
     mut signals: Signals,
-    is_watched: bool,
+    watch: Option<Watch>,
 ) -> io::Result<(ExitStatus, DirectConnections)> {
-    let mut watch = Watch::new(child.id().unwrap_or_default());
+    let is_watched = watch.is_some();
+    let mut watch = watch.unwrap_or_default().of(child.id().unwrap_or_default());
     loop {
         tokio::select! {
             status = child.wait() => return Ok((status?, watch.found)),

@@ -7,17 +7,21 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::sleep;
-use tracing::warn;
 
+use crate::proxy::RunEvent;
 use crate::runtime::clock::monotonic;
 use crate::types::sanitize::text;
 
 /// Connections of a command's own, each program and address once, that the summary of its run names.
 const OWN_CONNECTIONS_NAMED_MAX: usize = 5;
+
+/// Programs of which the first such connection is said.
+const PROGRAMS_TOLD_MAX: usize = 64;
 
 /// Connections of a command that are known to have been looked at; then they are forgotten, and those
 /// that are still there counted again.
@@ -48,21 +52,28 @@ pub struct Named {
 }
 
 /// Follows the processes of one command.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Watch {
     root: u32,
     /// The connections that were judged, by the inode of their socket.
     known: HashSet<u64>,
     pub found: DirectConnections,
+    /// Where the first of each program is said, if it is.
+    events: Option<SyncSender<RunEvent>>,
+    told: HashSet<String>,
     interval: Duration,
     cost: Duration,
 }
 
 impl Watch {
+    /// Says to `events` what it finds.
+    pub fn new(events: Option<SyncSender<RunEvent>>) -> Self {
+        Self { events, interval: INTERVAL_FIRST, ..Self::default() }
+    }
+
     /// The command's first process is `root`.
-    pub fn new(root: u32) -> Self {
-        let (known, found) = <(HashSet<_>, DirectConnections)>::default();
-        Self { root, known, found, interval: INTERVAL_FIRST, cost: Duration::ZERO }
+    pub fn of(self, root: u32) -> Self {
+        Self { root, ..self }
     }
 
     /// Waits until the next sample is due.
@@ -84,7 +95,7 @@ impl Watch {
                 if let Some(process) = sockets.get(&connection.inode) {
                     self.known.insert(connection.inode);
                     if connection.is_direct() {
-                        self.note(program(*process), connection.peer);
+                        self.note(program(*process), *process, connection.peer);
                     }
                 }
             }
@@ -92,16 +103,18 @@ impl Watch {
         self.cost = begun.elapsed();
     }
 
-    fn note(&mut self, program: String, address: SocketAddr) {
+    fn note(&mut self, program: String, process: u32, address: SocketAddr) {
         self.found.count += 1;
+        if let Some(events) = &self.events
+            && self.told.len() < PROGRAMS_TOLD_MAX
+            && self.told.insert(program.clone())
+        {
+            let program = program.clone();
+            let _ = events.try_send(RunEvent::Bypass { program, process, address });
+        }
         let named = Named { program, address };
         if self.found.named.len() < OWN_CONNECTIONS_NAMED_MAX && !self.found.named.contains(&named)
         {
-            warn!(
-                program = named.program,
-                address = %named.address,
-                "the command has a connection of its own, which does not come by the proxy"
-            );
             self.found.named.push(named);
         }
     }

@@ -3,8 +3,10 @@
 
 mod child;
 mod direct_connections;
+mod live;
 pub mod sealed;
 mod summary;
+mod words;
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -28,9 +30,12 @@ use super::{clients, logging};
 use crate::admin::parts;
 use crate::audit::{self, is_written};
 use crate::config::{LogLevel, Settings};
+use crate::proxy::MissingFile;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::timestamp::Timestamp;
 use child::RunOutcome;
+use direct_connections::Watch;
+use live::{Live, Manner, ProgressWhen};
 use sealed::SealedFlags;
 use summary::{Form, Summary};
 
@@ -57,6 +62,11 @@ names are answered by it, and everything else is refused and told at the end. Fi
 authorities have the proxy's added, and sockets of services such as D-Bus and Docker are hidden.
 Processes that the command leaves behind end with it. Where namespaces are not allowed, the exit
 code is 69 and the command is not run.
+
+While it runs, what is new is said on standard error, a line each: the first slow-down of a site,
+each time that a site is left alone, the first denial of each rule, the first connection of each
+program that goes around the proxy; on a terminal also, now and then, how many requests wait. With
+--summary json they are JSON, one object a line, the last of them the summary.
 
 Signals are passed on to the command. The exit code is the command's own: 128 plus the number of the
 signal that ended it, 127 when there is no such command, 126 when it cannot be executed.
@@ -85,13 +95,33 @@ pub struct RunArgs {
     /// Keep the records of the last N runs, including this one [default: those of thirty days]
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
-    /// Log each decision as it is made, not only warnings
+    /// Say each decision as it is made, and log more than warnings
     #[arg(long, short)]
     verbose: bool,
+    /// Say nothing while the command runs; the summary stays (--summary)
+    #[arg(long, short, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Whether to say how many requests wait, and for how long: where standard error is a terminal,
+    /// always, or never
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    progress: ProgressWhen,
     #[command(flatten)]
     policy: PolicyFlags,
     #[command(flatten)]
     config: ConfigFlags,
+}
+
+impl RunArgs {
+    /// How the run speaks.
+    fn manner(&self) -> Manner {
+        Manner {
+            form: self.summary,
+            is_quiet: self.quiet,
+            is_verbose: self.verbose,
+            progress: self.progress,
+            flags: self.config.state.again(),
+        }
+    }
 }
 
 /// The longest wait of a request, unless the settings have another than the default: a client of the
@@ -111,10 +141,13 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         // The terminal belongs to the command.
         settings.log.level = LogLevel::Warn;
     }
-    if args.verbose {
-        logging::init_with_decisions(&settings.log)
-    } else {
-        logging::init(&settings.log)
+    let manner = args.manner();
+    let channel = manner.channel();
+    match &channel {
+        Some((decisions, _)) if args.verbose => {
+            logging::init_with_decisions(&settings.log, decisions.clone())
+        }
+        _ => logging::init(&settings.log),
     };
     parts::watch_panics();
     let rlimits = Rlimits::raise();
@@ -126,12 +159,16 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     settings.under_run = true;
     let id = audit::new_id(now);
     let (records, _state) = run_dir(&mut settings, &id)?;
+    let dir = settings.state_dir.join("runs").join(&id);
+    let missing = MissingFile::new(dir.join("missing.tsv"), settings.audit.redact_query);
+    let mut live = Live::begin(manner, channel, missing)?;
     let old = remove_old(&settings, &id, args.keep);
     let RunOutcome { ended, report, sealed } = if args.sealed.sealed {
         let command = (&args.sealed, &args.command[..]);
-        sealed::run(command, args.no_proxy.list(), (settings, &records), &rlimits)?
+        let no_proxy = args.no_proxy.list();
+        sealed::run(command, no_proxy, (settings, &records), &live.observer, &rlimits)?
     } else {
-        run_with_variables(args, &settings, &records, &rlimits)?
+        run_with_variables(args, (&settings, &records), &live, &rlimits)?
     };
     if let Some(old) = old {
         // It removes a limited number of runs, and had the time of the command. A panic was logged.
@@ -139,26 +176,29 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     // When the command did not start, there is nothing to summarize.
     let (code, connections) = ended?;
+    live.end();
     let (flags, no_proxy) = (args.config.state.again(), args.no_proxy.list());
-    say(&Summary { run: id, flags, code, no_proxy, connections, sealed, report }, args)?;
+    let seen = live.observer.report();
+    say(&Summary { run: id, flags, code, no_proxy, connections, sealed, report, seen }, args)?;
     Ok(Exit::Command(code))
 }
 
 /// Runs the command with the variables by which clients use the proxy.
 fn run_with_variables(
     args: &RunArgs,
-    settings: &Settings,
-    records: &Path,
+    (settings, records): (&Settings, &Path),
+    live: &Live,
     rlimits: &Rlimits,
 ) -> Result<RunOutcome, Failure> {
-    let proxy = EphemeralProxy::start(settings.clone(), records)?;
+    let proxy = EphemeralProxy::start(settings.clone(), records, Some(&live.observer))?;
     let (setup, _files) =
         clients::set_up_for_command(proxy.address, args.no_proxy.list(), settings)?;
     let (program, arguments) = args.command.split_first().expect("the command line has one");
     let variables = clients::variables(&setup);
     let mut command = Command::new(program);
     command.args(arguments).envs(variables.iter().map(|it| (it.name, &it.value)));
-    let ended = child::start(command, rlimits).and_then(|running| running.wait(true));
+    let ended = child::start(command, rlimits)
+        .and_then(|running| running.wait(Some(Watch::new(live.events()))));
     Ok(RunOutcome { ended, report: proxy.stop(), sealed: None })
 }
 

@@ -55,10 +55,11 @@ impl Proxy {
             }
             Connect::PortNotAllowed(origin) => {
                 let error = self.gate.deny_port(&origin, info).await;
-                self.metrics.begin(&origin).finish(Err(error.into()))
+                let subject = Subject::Host(&origin);
+                self.metrics.begin(subject, entry).finish(Err(error.into()))
             }
             Connect::Classify(origin, mixed) => {
-                let pending = self.metrics.begin(&origin);
+                let pending = self.metrics.begin(Subject::Host(&origin), entry);
                 let tunnelled =
                     self.tunnel(socket, origin, mixed, (info, &head.headers), context).await;
                 pending
@@ -83,12 +84,14 @@ impl Proxy {
             && let Some(invalidity) = self.leaves.refusal()
         {
             let rejection = Rejection::ca_not_valid(&invalidity);
-            return self.metrics.begin(&origin).finish(Err(rejection.into()));
+            let pending = self.metrics.begin(Subject::Host(&origin), info.entry);
+            return pending.finish(Err(rejection.into()));
         }
         let since = clock::monotonic();
         let egress = &self.forwarding.egress;
         if let Err(error) = self.gate.check_address(&origin, info, egress).await {
-            return self.metrics.begin(&origin).since(since).finish(Err(error.into()));
+            let pending = self.metrics.begin(Subject::Host(&origin), info.entry);
+            return pending.since(since).finish(Err(error.into()));
         }
         let permit = self.admission.reserve_memory(info.client, body::MULTIPLEXED_BYTES)?;
         let inside = context.after_connect(info.client);
@@ -114,6 +117,8 @@ impl Proxy {
         let key = info.client.key();
         let call =
             permit.pace().turn_request(permit.origin(), &key, Some(headers), &context.shutdown);
+        // Until its connection is there it has not started.
+        info.entry.set_waiting(true);
         let turn = self.forwarding.egress.lanes().acquire(&call).await;
         let mut turn = turn.map_err(|no_turn| permit.pace().rejection(&no_turn))?;
         let waited = turn.waited();
@@ -128,6 +133,7 @@ impl Proxy {
         let look = || context.state.look_at_client();
         let connected =
             egress.connect_plain(permit.origin(), requester, &mut turn, shutdown, look).await;
+        info.entry.set_waiting(false);
         turn.waited().iter().for_each(|waited| info.entry.note_waited(waited));
         // What runs inside takes no place.
         drop(turn);

@@ -286,6 +286,15 @@ impl<'a> Subject<'a> {
             Self::Host(origin) => origin,
         }
     }
+
+    /// What is asked for, as records name it: of a host as in the target of a CONNECT.
+    pub fn url(&self) -> String {
+        match self {
+            // To format an address is expensive, so only the origin is formatted.
+            Self::Resource(target) => [&target.origin.to_string(), target.path_in_url()].concat(),
+            Self::Host(origin) => format!("{}:{}", origin.host(), origin.port()),
+        }
+    }
 }
 
 // The summaries of robots.txt states that denials were given lately. To make one for each

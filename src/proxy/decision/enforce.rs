@@ -4,7 +4,7 @@
 
 use std::pin::Pin;
 
-use super::decision_context::{DecisionContext, RequestInfo, Subject};
+use super::decision_context::{DecisionContext, Subject};
 use super::rules::{MixedHosts, Mode, Rules};
 use crate::audit::{Event, Record, Writer};
 use crate::policy::exemption::Exemption;
@@ -49,7 +49,7 @@ impl<'a> Enforcer<'a> {
                     denial.record.event = Event::Tunnelled;
                     let denial = self.record(denial).await;
                     self.check_audit()?;
-                    self.allow_despite_denial(context.info, &denial);
+                    self.allow_despite_denial(context, &denial);
                     Ok(())
                 }
                 (SubjectDenial::Whole(denial) | SubjectDenial::MixedHost(denial), _) => {
@@ -80,10 +80,10 @@ impl<'a> Enforcer<'a> {
     ) -> Pin<Box<impl Future<Output = Result<(), GateError>>>> {
         box_future(move || async move {
             if let Some(exemption) = self.exemption(context) {
-                return self.exempt(context.info, denial, exemption).await;
+                return self.exempt(context, denial, exemption).await;
             }
             if self.is_observed(context) {
-                return self.observe(context.info, denial).await;
+                return self.observe(context, denial).await;
             }
             Err(self.deny(denial).await)
         })
@@ -112,14 +112,14 @@ impl<'a> Enforcer<'a> {
     /// An exemption holds on the condition that its use is recorded.
     async fn exempt(
         self,
-        info: RequestInfo<'_>,
+        context: &DecisionContext<'_>,
         mut denial: Denial,
         exemption: &Exemption,
     ) -> Result<(), GateError> {
         denial.record = exempted(denial.record, exemption);
         let denial = self.record(denial).await;
         if denial.is_in_log() {
-            self.allow_despite_denial(info, &denial);
+            self.allow_despite_denial(context, &denial);
             return Ok(());
         }
         let denial = denial.without_exemption();
@@ -130,19 +130,26 @@ impl<'a> Enforcer<'a> {
 
     /// In observe mode the request is allowed, even if its record is lost, which the writer counts;
     /// unless nothing is served without records (`audit.on_failure`).
-    async fn observe(self, info: RequestInfo<'_>, mut denial: Denial) -> Result<(), GateError> {
+    async fn observe(
+        self,
+        context: &DecisionContext<'_>,
+        mut denial: Denial,
+    ) -> Result<(), GateError> {
         denial.record.event = Event::WouldDeny;
         let denial = self.record(denial).await;
         self.check_audit()?;
-        self.allow_despite_denial(info, &denial);
+        self.allow_despite_denial(context, &denial);
         Ok(())
     }
 
     /// Counts a request that is allowed although it was disallowed, and notes it for the access
     /// log.
-    fn allow_despite_denial(self, info: RequestInfo<'_>, denial: &Recorded<Denial>) {
-        info.entry.note_denial(denial);
+    fn allow_despite_denial(self, context: &DecisionContext<'_>, denial: &Recorded<Denial>) {
+        context.info.entry.note_denial(denial);
         self.count(denial);
+        if let Some(observer) = &self.metrics.observer {
+            observer.note_waived(&denial.record, context.subject.origin());
+        }
     }
 
     /// The exemption that applies to the subject of `context`.

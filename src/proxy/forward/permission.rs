@@ -55,6 +55,10 @@ impl Permission for ForwardPermission<'_> {
         Box::pin(self.side.state.look_at_client())
     }
 
+    fn set_waiting(&self, is_waiting: bool) {
+        self.side.info.entry.set_waiting(is_waiting);
+    }
+
     fn shutdown(&self) -> &CancellationToken {
         self.side.shutdown
     }

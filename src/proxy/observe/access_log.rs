@@ -3,6 +3,7 @@
 //! The query is left out, because it may hold secrets.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use http::header::USER_AGENT;
@@ -36,6 +37,8 @@ pub struct AccessEntry {
     line: Option<Box<Line>>,
     /// How long the request waited for its turn, as far as that is known.
     waited: Lock<Option<Waited>>,
+    /// It waits for its turn, or for its time: it has not started.
+    is_waiting: AtomicBool,
 }
 
 /// What the head of the request says, and the decision on it.
@@ -85,7 +88,7 @@ impl AccessEntry {
     pub fn of(head: &request::Parts, context: &ConnectionContext) -> Self {
         let trace_id = trace_id(&head.headers);
         let line = enabled!(target: ACCESS, Level::INFO).then(|| Box::new(Line::of(head, context)));
-        Self { trace_id, line, waited: Lock::default() }
+        Self { trace_id, line, ..Self::default() }
     }
 
     /// For what follows the response in the same trace, without a line of its own.
@@ -114,6 +117,16 @@ impl AccessEntry {
     /// Notes that the request waited for its turn.
     pub fn note_waited(&self, waited: &Waited) {
         *self.waited.lock() = Some(*waited);
+    }
+
+    /// Notes that the request begins to wait, or has started.
+    pub fn set_waiting(&self, is_waiting: bool) {
+        self.is_waiting.store(is_waiting, Ordering::Relaxed);
+    }
+
+    /// Whether the request has begun to wait, and has not started since.
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Relaxed)
     }
 
     /// How long the request waited for its turn; `None`: it did not.

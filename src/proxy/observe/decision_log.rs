@@ -24,6 +24,9 @@ const DECISION_LINES_SEEN_MAX: usize = 16_384;
 /// The `tracing` target that, if enabled, gives each decision its own line.
 pub const EACH_DECISION: &str = "each_decision";
 
+/// The `tracing` target of the lines otherwise.
+pub const DECISION_LOG: &str = module_path!();
+
 /// Logs decisions of all workers.
 #[derive(Debug, Default)]
 pub struct DecisionLog {

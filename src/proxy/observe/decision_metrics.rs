@@ -2,9 +2,11 @@
 //! the audit log alone does not show whether one request in ten was denied or all of them. And
 //! counts of the errors of egress, which the gate sees first.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::decision_log::DecisionLog;
+use super::run_observer::RunObserver;
 use crate::audit::{Event, Reason};
 use crate::egress::Failure;
 use crate::policy::decision::Basis;
@@ -19,6 +21,8 @@ pub struct DecisionMetrics {
     closed_ports: AtomicU64,
     /// Log lines for some of the decisions.
     pub log: DecisionLog,
+    /// Of a run: learns of requests that are allowed despite a denial.
+    pub observer: Option<Arc<RunObserver>>,
 }
 
 /// The bases on which a request is allowed, as the label `basis` has them.
@@ -55,6 +59,11 @@ pub struct DecisionCounts {
 }
 
 impl DecisionMetrics {
+    /// Metrics of a run.
+    pub fn observed_by(observer: Arc<RunObserver>) -> Self {
+        Self { observer: Some(observer), ..Self::default() }
+    }
+
     /// Counts a request that robots.txt, or the lack of it, allows.
     pub fn count_allowed(&self, basis: &Basis<'_>, path_seen: bool) {
         let basis = match basis {

@@ -3,5 +3,8 @@
 pub mod access_log;
 pub mod decision_log;
 pub mod decision_metrics;
+pub mod missing_file;
 pub mod request_metrics;
+pub mod run_observer;
+pub mod run_tally;
 pub mod tls_metrics;

@@ -1,26 +1,29 @@
 //! Counts of requests, for metrics and for the summary of a run. Each request for a resource is
 //! counted once when it comes and once by how it ends.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::Response;
 use lru::LruCache;
 use tracing::{info, warn};
 
+use super::access_log::AccessEntry;
+use super::run_observer::{ObservedRequest, RunObserver};
 use super::tls_metrics::TlsMetrics;
 use crate::audit::Reason;
 use crate::clients::Client;
-use crate::proxy::ORIGINS_COUNTED_MAX;
 use crate::proxy::connection::body::Body;
+use crate::proxy::decision::decision_context::Subject;
+use crate::proxy::destination::Target;
 use crate::proxy::framing::foreign_protocol::ForeignProtocol;
-use crate::proxy::rejection::Refusal;
+use crate::proxy::rejection::{Refusal, Rejection};
 use crate::runtime::clock;
 use crate::runtime::counters::{Counters, Histogram, HistogramCounts};
 use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
-use crate::types::origin::Origin;
 
 /// Counters of all workers.
 #[derive(Debug, Default)]
@@ -33,8 +36,8 @@ pub struct RequestMetrics {
     upstream: Histogram,
     /// A lock costs little beside the record that each denial waits for.
     denied: Lock<HashMap<Reason, u64>>,
-    /// `None`: distinct origins are not counted, as that takes a lock for each request.
-    origins: Option<Lock<HashSet<Origin>>>,
+    /// `None`: requests are not counted by host, as that takes a lock for each.
+    observer: Option<Arc<RunObserver>>,
     /// Connections of clients.
     pub connections: ConnectionMetrics,
     /// TLS of clients inside a CONNECT.
@@ -67,8 +70,6 @@ pub struct RequestCounts {
     pub failed: u64,
     /// By reason, the most frequent first.
     pub denied: Vec<(Reason, u64)>,
-    /// Distinct origins, up to [`ORIGINS_COUNTED_MAX`].
-    pub origins: usize,
     /// Clients and hosts that were logged because the client does not seem to trust the proxy's
     /// certificate.
     pub distrusting: u64,
@@ -78,6 +79,8 @@ pub struct RequestCounts {
 #[derive(Debug)]
 pub struct PendingRequest<'a> {
     metrics: &'a RequestMetrics,
+    entry: &'a AccessEntry,
+    observed: Option<Box<ObservedRequest>>,
     since: Instant,
     /// When the origin had the whole request.
     sent_at: Option<Instant>,
@@ -109,8 +112,13 @@ impl PendingRequest<'_> {
             Ok((outcome, response)) => {
                 self.answered(response.body().request_sent_at()).end(*outcome);
             }
-            Err(Refusal::Denial(denial)) => self.end(RequestOutcome::Denied(denial.record.reason)),
-            Err(Refusal::Rejection(_)) => drop(self),
+            Err(Refusal::Denial(denial)) => {
+                if let Some(observed) = &self.observed {
+                    observed.note_denied(&denial.record);
+                }
+                self.end(RequestOutcome::Denied(denial.record.reason));
+            }
+            Err(Refusal::Rejection(rejection)) => self.reject(rejection),
         }
         result.map(|(_, response)| response)
     }
@@ -121,9 +129,21 @@ impl PendingRequest<'_> {
         self
     }
 
+    /// It has failed, and its client learns why.
+    fn reject(mut self, rejection: &Rejection) {
+        if let Some(observed) = self.observed.take() {
+            observed.note_rejected(rejection);
+        }
+    }
+
     /// Counts how the request has ended.
     pub fn end(mut self, outcome: RequestOutcome) {
         self.ended = true;
+        if let Some(observed) = self.observed.take()
+            && !matches!(outcome, RequestOutcome::Denied(_))
+        {
+            observed.note_answered(matches!(outcome, RequestOutcome::RobotsCopy));
+        }
         match outcome {
             RequestOutcome::Forwarded => self.metrics.count(Counter::Forwarded),
             RequestOutcome::RobotsCopy => self.metrics.count(Counter::Copies),
@@ -143,26 +163,37 @@ impl Drop for PendingRequest<'_> {
         }
         if !self.ended {
             self.metrics.count(Counter::Failed);
+            if let Some(observed) = &self.observed {
+                observed.note_left(self.entry.is_waiting());
+            }
         }
     }
 }
 
 impl RequestMetrics {
-    /// Metrics that count distinct origins, too.
-    pub fn with_origins() -> Self {
-        Self { origins: Some(Lock::default()), ..Self::default() }
+    /// Metrics of a run, whose requests `observer` observes.
+    pub fn observed_by(observer: Arc<RunObserver>) -> Self {
+        Self { observer: Some(observer), ..Self::default() }
     }
 
-    /// Counts a request for a resource of `origin`.
-    pub fn begin(&self, origin: &Origin) -> PendingRequest<'_> {
+    /// Counts a request for `subject`.
+    pub fn begin<'a>(&'a self, subject: Subject<'_>, entry: &'a AccessEntry) -> PendingRequest<'a> {
         self.count(Counter::Requests);
-        if let Some(origins) = &self.origins {
-            let mut origins = origins.lock();
-            if origins.len() < ORIGINS_COUNTED_MAX && !origins.contains(origin) {
-                origins.insert(origin.clone());
-            }
+        let observed = self.observer.as_ref().map(|observer| {
+            let url = subject.url();
+            Box::new(observer.begin(subject.origin(), url))
+        });
+        let since = clock::monotonic();
+        PendingRequest { metrics: self, entry, observed, since, sent_at: None, ended: false }
+    }
+
+    /// Tells the observer, if there is one, of a request for a resource that is rejected before it
+    /// counts.
+    pub fn note_rejected(&self, target: &Target, rejection: &Rejection) {
+        if let Some(observer) = &self.observer {
+            let url = Subject::Resource(target).url();
+            observer.begin(&target.origin, url).note_rejected(rejection);
         }
-        PendingRequest { metrics: self, since: clock::monotonic(), sent_at: None, ended: false }
     }
 
     fn count(&self, counter: Counter) {
@@ -191,7 +222,6 @@ impl RequestMetrics {
             copies: value(Counter::Copies),
             failed: value(Counter::Failed),
             denied,
-            origins: self.origins.as_ref().map_or(0, |origins| origins.lock().len()),
             distrusting: self.tls.distrusting(),
         }
     }
@@ -337,19 +367,20 @@ impl SilentClientLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::origin::Scheme;
+    use crate::types::origin::{Origin, Scheme};
 
     #[test]
     fn every_request_is_counted_once_by_how_it_ended() {
-        let metrics = RequestMetrics::with_origins();
-        let ask = |host| metrics.begin(&Origin::from_authority(Scheme::Http, host).unwrap());
-        ask("a.example").end(RequestOutcome::Forwarded);
-        ask("b.example").end(RequestOutcome::RobotsCopy);
-        ask("a.example").end(RequestOutcome::Denied(Reason::RobotsUnreachable));
-        drop(ask("a.example"));
-        let _open = ask("a.example");
+        let (metrics, entry) = (RequestMetrics::default(), AccessEntry::default());
+        let origin = Origin::from_authority(Scheme::Http, "a.example").unwrap();
+        let ask = || metrics.begin(Subject::Host(&origin), &entry);
+        ask().end(RequestOutcome::Forwarded);
+        ask().end(RequestOutcome::RobotsCopy);
+        ask().end(RequestOutcome::Denied(Reason::RobotsUnreachable));
+        drop(ask());
+        let _open = ask();
         let counts = metrics.counts();
-        assert_eq!((counts.requests, counts.origins), (5, 2));
+        assert_eq!(counts.requests, 5);
         assert_eq!(
             (counts.forwarded, counts.copies, counts.failed, counts.under_way()),
             (1, 1, 1, 1)

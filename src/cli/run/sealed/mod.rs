@@ -40,7 +40,7 @@ use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::temporary_dir::{Purpose, TemporaryDir};
 use crate::config::Settings;
 use crate::name_server::{NameServer, VirtualAddresses};
-use crate::proxy::RedirectKind;
+use crate::proxy::{RedirectKind, RunObserver};
 use crate::runtime::lock::Lock;
 use crate::server::Listeners;
 use channel::{NotExecuted, Release};
@@ -57,6 +57,7 @@ pub fn run(
     (flags, command): (&SealedFlags, &[OsString]),
     no_proxy: crate::cli::environment::NoProxy,
     (mut settings, records): (Settings, &Path),
+    observer: &Arc<RunObserver>,
     rlimits: &Rlimits,
 ) -> Result<RunOutcome, Failure> {
     let served = flags.served()?;
@@ -65,7 +66,8 @@ pub fn run(
     let virtual_addresses = Arc::<VirtualAddresses>::default();
     let listeners = listeners(&mut sealed, &virtual_addresses)?;
     // Its addresses are those of another network: outside they are not the proxy's.
-    let proxy = EphemeralProxy::start_on(settings.clone(), records, (listeners, Vec::new()))?;
+    let listeners = (listeners, Vec::new());
+    let proxy = EphemeralProxy::start_on(settings.clone(), records, listeners, Some(observer))?;
     let refused = Arc::<Lock<RefusedConnections>>::default();
     let records = RelayRecords::new(proxy.recorder(), settings.robots.profile);
     let services = flags.services();
@@ -84,7 +86,7 @@ pub fn run(
     let (setup, _clients) = clients::set_up_for_command(proxy.address, no_proxy, &settings)?;
     let ended = match sealed.release(&release(&setup, files.path(), flags, reached)?)? {
         Some(failed) => Err(not_started(&command[0], &failed)),
-        None => child.wait_for_status(false).map(|(status, connections)| {
+        None => child.wait_for_status(None).map(|(status, connections)| {
             note_killed(status, sealed.has_processes());
             note_users(status);
             (code(status), connections)
@@ -126,7 +128,7 @@ pub fn attempt() -> Result<Possible, Failure> {
     let (sealed, child) = SealedProcess::start(&SERVED_PORTS, &[], &["true".into()], &rlimits)?;
     let possible = Possible { processes: sealed.has_processes() };
     drop(sealed);
-    child.wait(false)?;
+    child.wait(None)?;
     Ok(possible)
 }
 

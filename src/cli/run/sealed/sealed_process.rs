@@ -62,7 +62,7 @@ impl SealedProcess {
         };
         let mut begun = Self::start_with(&args, rlimits)?;
         if let Err((Refusal { step, kind: RefusalKind::Processes }, child)) = begun {
-            child.wait(false)?;
+            child.wait(None)?;
             info!("no namespace of processes ({step}): what the command leaves behind goes on");
             args.processes = false;
             begun = Self::start_with(&args, rlimits)?;
@@ -70,7 +70,7 @@ impl SealedProcess {
         match begun {
             Ok(begun) => Ok(begun),
             Err((refusal, child)) => {
-                child.wait(false)?;
+                child.wait(None)?;
                 Err(refused(&refusal))
             }
         }
