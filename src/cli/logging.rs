@@ -69,10 +69,15 @@ fn begin(format: LogFormat, targets: Targets, decisions: Option<Decisions>) -> O
         }
     };
     // A failure means that logging has been started before, as tests do.
-    let of_access = Targets::new().with_target(ACCESS, LevelFilter::INFO);
-    let decisions = decisions.map(|decisions| decisions.with_filter(of_access));
     let registry = tracing_subscriber::registry().with(lines.with_filter(targets));
-    let begun = registry.with(decisions).try_init();
+    let begun = match decisions {
+        Some(decisions) => {
+            let access = Targets::new().with_target(ACCESS, LevelFilter::INFO);
+            registry.with(decisions.with_filter(access)).try_init()
+        }
+        // A layer that is none would switch `enabled!` off.
+        None => registry.try_init(),
+    };
     begun.is_ok().then_some(Level(handle))
 }
 

@@ -20,6 +20,7 @@ pub mod logging;
 pub mod output;
 mod redirect;
 mod run;
+mod runs;
 mod serve;
 mod store;
 mod temporary_dir;
@@ -55,6 +56,8 @@ enum Command {
     Health(health::HealthArgs),
     /// Run a command with a proxy of its own for all of its requests
     Run(run::RunArgs),
+    /// List the runs whose records are kept
+    Runs(runs::RunsArgs),
     /// Become the command of a sealed run
     #[command(hide = true)]
     Seal(run::sealed::seal::SealArgs),
@@ -104,6 +107,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Health(args) => health::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Runs(args) => runs::run(&args),
         Command::Seal(args) => run::sealed::seal::run(&args),
         Command::Redirect(args) => redirect::run(&args),
         Command::Env(args) => env::run(&args),

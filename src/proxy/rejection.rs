@@ -122,7 +122,7 @@ impl Rejection {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(Problem::OriginHeld, status, "destination_unavailable", detail)
             }
-            NoTurn::Full | NoTurn::Stopping => return Self::busy(detail),
+            NoTurn::Full | NoTurn::Stopping => Self::busy(detail),
         };
         let (retry_after, no_turn) = (Some(no_turn.retry_after()), Some(Box::new(*no_turn)));
         Self { retry_after, no_turn, ..rejection }

@@ -25,6 +25,7 @@ mod parent_variables;
 mod recipes;
 mod replay;
 mod run;
+mod run_told;
 mod sealed;
 mod sealed_clients;
 mod serve;

@@ -13,7 +13,7 @@ use crate::testkit::parties::Origin;
 
 /// The program with a state directory of its own and a plain environment. What ignores signals around
 /// the tests (nohup, a shell's background) is not to be taken for the user's wish.
-fn courtesy(state_dir: &Path, arguments: &[&str]) -> Command {
+pub fn courtesy(state_dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("/usr/bin/env");
     command
         .args(["--default-signal", env!("CARGO_BIN_EXE_courtesy")])
@@ -27,13 +27,13 @@ fn courtesy(state_dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
 }
 
-fn end(command: &mut Command) -> Ended {
+pub fn end(command: &mut Command) -> Ended {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
     Ended { code: status.code(), stdout, stderr }
@@ -281,7 +281,7 @@ fn requests_go_through_the_proxy_and_are_summed_up() {
 
     let summary: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     let of = |names: &[&str]| names.iter().map(|name| summary[name].clone()).collect::<Vec<_>>();
-    let numbers = of(&["requests", "origins", "forwarded", "denied", "failed", "code"]);
+    let numbers = of(&["requests", "hosts", "forwarded", "denied", "failed", "code"]);
     assert_eq!(numbers, [3, 1, 2, 1, 0, 0], "{summary}");
     assert_eq!(summary["reasons"], json!({ "disallow_rule": 1 }));
     let records = summary["records"]["file"].as_str().unwrap();
@@ -301,20 +301,46 @@ fn requests_go_through_the_proxy_and_are_summed_up() {
 }
 
 #[test]
-fn the_summary_is_one_line_and_the_way_to_the_records() {
+fn the_summary_has_a_line_for_each_fact_and_the_way_to_the_records() {
     let dir = tempfile::tempdir().unwrap();
-    let url = format!("http://{}/private/", site());
-    let ended = end(&mut courtesy(
-        dir.path(),
-        &["run", "--allow-private", "--proxy-loopback", "wget", "-q", "-t1", &url],
-    ));
+    let (site, agent) = (site(), "ExampleBot");
+    let url = format!("http://{site}/private/");
+    let client = ["wget", "-q", "-t1", "-U", agent, &url];
+    let arguments = [&["run", "--allow-private", "--proxy-loopback"], &client[..]].concat();
+    let ended = end(&mut courtesy(dir.path(), &arguments));
     assert_eq!(ended.code, Some(8), "wget says 8 for an error of the server");
     let mut lines = ended.stderr.lines();
-    let expected = "courtesy: 1 request to 1 origin · 0 forwarded · 1 denied (1 by rule)";
-    assert_eq!(lines.next(), Some(expected), "{}", ended.stderr);
-    let hint = "1 record; see them with: courtesy audit query --run ";
-    let run = lines.next().unwrap().trim_start().strip_prefix(hint).unwrap();
+    let said = lines.next().unwrap();
+    let expected = format!(
+        "courtesy: {site}/private/ denied to {agent}: line 2, \"Disallow: /private/\" (courtesy audit show "
+    );
+    let id = said.strip_prefix(&expected).unwrap_or_else(|| panic!("{}", ended.stderr));
+    let id = id.strip_suffix("); more of this rule are counted").unwrap();
+    let title = lines.next().unwrap();
+    assert!(title.starts_with("courtesy: 1 request to 1 host in "), "{title}");
+    assert_eq!(lines.next(), Some("    0 forwarded"));
+    let denied = format!("    1 denied             {site}: 1 by line 2 \"Disallow: /private/\"");
+    assert_eq!(lines.next(), Some(&*denied));
+    let hint = "    1 record             courtesy audit query --run ";
+    let run = lines.next().unwrap().strip_prefix(hint).unwrap();
     assert!(dir.path().join("runs").join(run).join("audit/denials.jsonl").is_file(), "{run}");
+
+    // The record is found whatever run it is of, and what it says of an exemption can be used.
+    let shown = end(&mut courtesy(dir.path(), &["audit", "show", id])).stdout;
+    let (_, table) = shown.split_once("[[exemptions]]").expect("it ends with an exemption");
+    let filled = format!("[[exemptions]]{table}")
+        .replace("by = \"\"", "by = \"Jane Doe\"")
+        .replace("reason = \"\"", "reason = \"agreed\"")
+        .replace("until = \"\"", "until = \"2999-12-31\"");
+    let config = dir.path().join("courtesy.toml");
+    std::fs::write(&config, &filled).unwrap();
+    let config = config.to_str().unwrap();
+    let checked = end(&mut courtesy(dir.path(), &["config", "check", config]));
+    assert_eq!(checked.code, Some(0), "{filled}{}{}", checked.stdout, checked.stderr);
+    let flags = ["run", "--config", config, "--allow-private", "--proxy-loopback"];
+    let ended = end(&mut courtesy(dir.path(), &[&flags, &client[..]].concat()));
+    let exempted = format!("    1 by exemption of Jane Doe until 2999-12-31 ({site})");
+    assert!(ended.stderr.contains(&exempted), "{}", ended.stderr);
 }
 
 /// A service of the command's own, such as the driver of a browser: it is no crawl.

@@ -4,6 +4,7 @@
 mod child;
 mod direct_connections;
 mod live;
+pub mod run_file;
 pub mod sealed;
 mod summary;
 mod words;
@@ -36,6 +37,7 @@ use crate::types::timestamp::Timestamp;
 use child::RunOutcome;
 use direct_connections::Watch;
 use live::{Live, Manner, ProgressWhen};
+use run_file::{OpenRun, RunSums};
 use sealed::SealedFlags;
 use summary::{Form, Summary};
 
@@ -158,27 +160,34 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     settings.limits.drain_timeout = settings.limits.drain_timeout.min(LEFT_BEHIND_MAX);
     settings.under_run = true;
     let id = audit::new_id(now);
-    let (records, _state) = run_dir(&mut settings, &id)?;
-    let dir = settings.state_dir.join("runs").join(&id);
-    let missing = MissingFile::new(dir.join("missing.tsv"), settings.audit.redact_query);
+    let (records, state) = run_dir(&mut settings, &id)?;
+    // What is among the temporary files goes with the run.
+    let dir = records.parent().filter(|_| state.is_none());
+    let missing = dir.map(|dir| dir.join("missing.tsv"));
+    let missing = MissingFile::new(missing, settings.audit.redact_query);
+    let open = dir.and_then(|dir| OpenRun::begin(dir, &id, &args.command, args.sealed.sealed));
     let mut live = Live::begin(manner, channel, missing)?;
     let old = remove_old(&settings, &id, args.keep);
-    let RunOutcome { ended, report, sealed } = if args.sealed.sealed {
+    let outcome = if args.sealed.sealed {
         let command = (&args.sealed, &args.command[..]);
         let no_proxy = args.no_proxy.list();
-        sealed::run(command, no_proxy, (settings, &records), &live.observer, &rlimits)?
+        sealed::run(command, no_proxy, (settings, &records), &live.observer, &rlimits)
     } else {
-        run_with_variables(args, (&settings, &records), &live, &rlimits)?
+        run_with_variables(args, (&settings, &records), &live, &rlimits)
     };
     if let Some(old) = old {
         // It removes a limited number of runs, and had the time of the command. A panic was logged.
         let _ = old.join();
     }
-    // When the command did not start, there is nothing to summarize.
-    let (code, connections) = ended?;
     live.end();
-    let (flags, no_proxy) = (args.config.state.again(), args.no_proxy.list());
     let seen = live.observer.report();
+    let end = |code| open.iter().for_each(|open| open.end(code, RunSums::of(&seen)));
+    let note = |failure: &Failure| end(failure.exit.code());
+    let RunOutcome { ended, report, sealed } = outcome.inspect_err(note)?;
+    // When the command did not start, there is nothing to summarize.
+    let (code, connections) = ended.inspect_err(note)?;
+    end(code);
+    let (flags, no_proxy) = (args.config.state.again(), args.no_proxy.list());
     say(&Summary { run: id, flags, code, no_proxy, connections, sealed, report, seen }, args)?;
     Ok(Exit::Command(code))
 }
@@ -293,7 +302,7 @@ pub fn remove_old_runs(runs: &Path, own: &str, keep: Option<usize>, now: Timesta
 }
 
 /// The names of directories, links not followed.
-fn names(runs: &Path) -> io::Result<Vec<String>> {
+pub fn names(runs: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(runs)? {
         let entry = entry?;
@@ -320,7 +329,7 @@ fn unwanted(names: Vec<String>, own: &str, keep: Option<usize>, now: Timestamp) 
 }
 
 /// When a run began, from its identifier; `None` if the name is none.
-fn begun(name: &str) -> Option<Timestamp> {
+pub fn begun(name: &str) -> Option<Timestamp> {
     let id = Ulid::from_string(name).ok().filter(|id| id.to_string() == name)?;
     let since_epoch = id.datetime().duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some(Timestamp::from_millis(u64::try_from(since_epoch.as_millis()).ok()?))

@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tracing::warn;
@@ -19,7 +19,8 @@ const LINES_MAX: u64 = 100_000;
 /// The file, which is made with its first line.
 #[derive(Debug)]
 pub struct MissingFile {
-    path: PathBuf,
+    /// `None`: they are only counted.
+    path: Option<PathBuf>,
     /// Whether queries are left out, which may hold secrets (`audit.redact_query`).
     without_queries: bool,
     file: Option<File>,
@@ -38,18 +39,20 @@ pub struct MissingCounts {
 
 impl MissingFile {
     /// A file at `path`.
-    pub fn new(path: PathBuf, without_queries: bool) -> Self {
-        let counts = MissingCounts { path: path.clone(), ..MissingCounts::default() };
+    pub fn new(path: Option<PathBuf>, without_queries: bool) -> Self {
+        let counts =
+            MissingCounts { path: path.clone().unwrap_or_default(), ..MissingCounts::default() };
         Self { path, without_queries, file: None, counts }
     }
 
     /// Adds a line. A URL has no tab, no control character and nothing but its own host, path and
     /// query: the proxy takes no user from a URL.
     pub fn note(&mut self, url: &str, why: &str, retry_after: Option<Duration>) {
-        if self.counts.listed >= LINES_MAX || self.counts.more > 0 {
+        let is_full = self.counts.listed >= LINES_MAX || self.counts.more > 0;
+        let Some(path) = self.path.clone().filter(|_| !is_full) else {
             self.counts.more += 1;
             return;
-        }
+        };
         let url = match url.split_once('?') {
             Some((before, _)) if self.without_queries => format!("{before}?…"),
             _ => Record::url(url.as_bytes()),
@@ -57,15 +60,15 @@ impl MissingFile {
         let time = print_time(SystemClock.wall());
         let seconds = retry_after.map(|after| after.as_secs_f64().ceil().to_string());
         let line = format!("{url}\t{time}\t{why}\t{}\n", seconds.unwrap_or_default());
-        self.write(&line);
+        self.write(&path, &line);
     }
 
-    fn write(&mut self, line: &str) {
+    fn write(&mut self, path: &Path, line: &str) {
         let file = match &mut self.file {
             Some(file) => Ok(file),
             none => {
                 let mut options = OpenOptions::new();
-                let opened = options.create(true).append(true).mode(0o600).open(&self.path);
+                let opened = options.create(true).append(true).mode(0o600).open(path);
                 opened.map(|file| none.insert(file))
             }
         };
@@ -73,7 +76,7 @@ impl MissingFile {
             Ok(()) => self.counts.listed += 1,
             Err(error) => {
                 // Said once: from here on they are only counted.
-                let file = self.path.display();
+                let file = path.display();
                 warn!(%file, "what was not retrieved is not listed any more: {error}");
                 self.counts.more += 1;
             }
@@ -105,7 +108,7 @@ mod tests {
     fn each_request_is_a_line_of_four_fields_and_the_file_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("missing.tsv");
-        let mut file = MissingFile::new(path.clone(), false);
+        let mut file = MissingFile::new(Some(path.clone()), false);
         assert!(!path.exists(), "a run that lacks nothing has no file");
         file.note(
             "http://a.example/b?c=\td\n",
@@ -133,7 +136,7 @@ mod tests {
     fn beyond_the_bound_they_are_counted() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("missing.tsv");
-        let mut file = MissingFile::new(path.clone(), true);
+        let mut file = MissingFile::new(Some(path.clone()), true);
         file.note("http://a.example/?token=secret", "too early", None);
         file.counts.listed = LINES_MAX;
         (0..3).for_each(|_| file.note("http://a.example/", "too early", None));
@@ -145,9 +148,11 @@ mod tests {
 
     #[test]
     fn a_directory_that_cannot_be_written_is_counted() {
-        let mut file = MissingFile::new("/proc/none/missing.tsv".into(), false);
-        (0..3).for_each(|_| file.note("http://a.example/", "too early", None));
-        file.finish();
-        assert_eq!((file.counts().listed, file.counts().more), (0, 3));
+        for path in [Some("/proc/none/missing.tsv".into()), None] {
+            let mut file = MissingFile::new(path, false);
+            (0..3).for_each(|_| file.note("http://a.example/", "too early", None));
+            file.finish();
+            assert_eq!((file.counts().listed, file.counts().more), (0, 3));
+        }
     }
 }

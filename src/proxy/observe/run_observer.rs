@@ -373,9 +373,14 @@ impl ObservedRequest {
         self.observer.tell_denial(record);
     }
 
-    /// It has been rejected.
+    /// It has been rejected. One that waits still when the run ends has no client any more: that one
+    /// has closed its end without a word, or has ended with the command.
     pub fn note_rejected(&self, rejection: &Rejection) {
-        self.observer.note_lost(self, Lost::Rejected(rejection));
+        let is_stopped = rejection.no_turn.as_deref() == Some(&NoTurn::Stopping);
+        self.observer.note_lost(
+            self,
+            if is_stopped { Lost::Left { while_waiting: true } } else { Lost::Rejected(rejection) },
+        );
     }
 
     /// Its client has left.

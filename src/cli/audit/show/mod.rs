@@ -227,6 +227,7 @@ fn show(args: &ShowArgs, line: &[u8], log: Log) -> Result<bool, Failure> {
                     .map(|found| file::capture_text("the last attempt, which failed", found, paint))
                     .unwrap_or_default(),
             );
+            text.push_str(&words::exemption(&record, paint));
             text
         }
     })?;

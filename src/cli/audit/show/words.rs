@@ -6,6 +6,7 @@ use crate::audit::{
 };
 use crate::cli::audit::form::printable;
 use crate::cli::output::Paint;
+use crate::policy::exemption::PathPattern;
 
 /// The headline, why, and the fields; each line with its end.
 pub fn of(record: &Record, hash: &str, check: Option<&ChainCheck>, paint: Paint) -> String {
@@ -20,6 +21,38 @@ pub fn of(record: &Record, hash: &str, check: Option<&ChainCheck>, paint: Paint)
         ));
     }
     text
+}
+
+/// The exemption by which the request would be allowed, as the settings take it, with what only its
+/// giver knows left to fill in. Nothing of what cannot be exempted.
+pub fn exemption(record: &Record, paint: Paint) -> String {
+    let is_denial = matches!(record.event, Event::Denied | Event::WouldDeny);
+    if !is_denial || !record.reason.row().can_be_waived {
+        return String::new();
+    }
+    let text = |value: &str| toml::Value::String(value.to_owned()).to_string();
+    let mut lines = vec!["[[exemptions]]".to_owned(), format!("origin = {}", text(&record.origin))];
+    // What a rule disallows is what the site would have to permit; otherwise it is the whole origin.
+    if let Some(rule) = &record.rule {
+        let path = record.url.strip_prefix(&record.origin).unwrap_or_default();
+        let path = path.split('?').next().unwrap_or_default();
+        let Some(found) = [&rule.pattern, path].into_iter().find(|it| is_path(it)) else {
+            return String::new();
+        };
+        lines.push(format!("paths = [{}]", text(found)));
+    }
+    lines.extend(record.agent.as_deref().map(|it| format!("agents = [{}]", text(it))));
+    lines.push("by = \"\"      # who has given the permission".into());
+    lines.push("reason = \"\"  # what for, and where that is written".into());
+    lines.push("until = \"\"   # the last day, as in 2026-12-31".into());
+    let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+    let hint = "with the permission of the site, in the configuration:";
+    format!("\n{}\n\n{lines}", paint.faint(hint))
+}
+
+/// Whether a text of a record, which may be cut or escaped, is a pattern of an exemption, too.
+fn is_path(text: &str) -> bool {
+    text.parse::<PathPattern>().is_ok() && !text.contains(['…', '\\'])
 }
 
 fn headline(record: &Record, paint: Paint) -> String {
@@ -162,6 +195,31 @@ fn robots(robots: &Robots) -> Vec<(&'static str, String)> {
 mod tests {
     use super::*;
     use crate::audit::read::report::tests::log::{NOON, record};
+
+    #[test]
+    fn a_denial_ends_with_its_exemption_where_there_may_be_one() {
+        let mut denied = record(NOON, "http://a.example", Some("ExampleBot"), Reason::DisallowRule);
+        denied.url = "http://a.example/x/y?z=1".into();
+        let of = |pattern: &str, record: &Record| {
+            let read_as = Vec::new();
+            let directive = "Disallow".into();
+            let rule = Rule { line: 2, directive, pattern: pattern.into(), read_as };
+            exemption(&Record { rule: Some(rule), ..record.clone() }, Paint::OFF)
+        };
+        for (pattern, paths) in [
+            ("/x/", "paths = [\"/x/\"]"),
+            ("*.pdf$", "paths = [\"*.pdf$\"]"),
+            ("x", "paths = [\"/x/y\"]"),
+            ("/a…[999 octets, sha256 00]", "paths = [\"/x/y\"]"),
+        ] {
+            let text = of(pattern, &denied);
+            assert!(text.contains(paths) && text.contains("agents = [\"ExampleBot\"]"), "{text}");
+        }
+        denied.event = Event::Exempted;
+        assert_eq!(of("/x/", &denied), "");
+        let undeniable = record(NOON, "http://a.example", None, Reason::AgentRequired);
+        assert_eq!(exemption(&undeniable, Paint::OFF), "");
+    }
 
     #[test]
     fn every_reason_is_explained_without_a_name_in_braces() {

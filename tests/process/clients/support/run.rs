@@ -104,6 +104,7 @@ impl<'a> Run<'a> {
         let mut arguments: Vec<String> = vec!["run".into()];
         arguments.extend(self.options.iter().cloned());
         arguments.extend([
+            "--quiet".into(),
             "--summary=json".into(),
             "--summary-file=summary.json".into(),
             "--".into(),
