@@ -305,7 +305,7 @@ fn the_summary_has_a_line_for_each_fact_and_the_way_to_the_records() {
     let dir = tempfile::tempdir().unwrap();
     let (site, agent) = (site(), "ExampleBot");
     let url = format!("http://{site}/private/");
-    let client = ["wget", "-q", "-t1", "-U", agent, &url];
+    let client = ["wget", "-q", "-t1", "-O", "/dev/null", "-U", agent, &url];
     let arguments = [&["run", "--allow-private", "--proxy-loopback"], &client[..]].concat();
     let ended = end(&mut courtesy(dir.path(), &arguments));
     assert_eq!(ended.code, Some(8), "wget says 8 for an error of the server");

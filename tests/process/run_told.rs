@@ -188,8 +188,10 @@ fn clients_that_leave_while_they_wait_are_listed_and_cost_no_turn() {
     let ended = end(&mut run(dir.path(), &[], &script));
     assert_eq!(origin.arrivals().len(), 1, "{}", ended.stderr);
     let lines = missing(dir.path());
-    let named: Vec<_> = lines.iter().map(|line| (line[0].as_str(), line[2].as_str())).collect();
-    let expected = ["/wget", "/python", "/curl?q=1"].map(|path| origin.url(path));
+    let mut named: Vec<_> = lines.iter().map(|line| (line[0].as_str(), line[2].as_str())).collect();
+    // Those that have closed their end without a word are known when the run ends.
+    named.sort_unstable();
+    let expected = ["/curl?q=1", "/python", "/wget"].map(|path| origin.url(path));
     let expected: Vec<_> =
         expected.iter().map(|url| (url.as_str(), "left while waiting")).collect();
     assert_eq!(named, expected);
@@ -199,11 +201,11 @@ fn clients_that_leave_while_they_wait_are_listed_and_cost_no_turn() {
     let host = origin.authority();
     for line in [
         format!(
-            "    3 left while waiting their own timeout was shorter than the wait ({host}, up to 1 h)"
+            "    3 left while waiting their own timeout was shorter than the wait ({host}, up to "
         ),
         format!("    3 not retrieved      listed in {}", file.display()),
     ] {
-        assert!(ended.stderr.lines().any(|it| it == line), "{line}\n{}", ended.stderr);
+        assert!(ended.stderr.lines().any(|it| it.starts_with(&line)), "{line}\n{}", ended.stderr);
     }
     let runs = fs::read_to_string(run_dir(dir.path()).join("run.json")).unwrap();
     assert!(!runs.contains("s3cret") && runs.contains("curl"), "{runs}");
