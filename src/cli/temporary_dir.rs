@@ -3,7 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 use tempfile::TempDir;
@@ -42,6 +42,10 @@ impl Purpose {
 const REMOVED_MAX: usize = 100;
 const ENTRIES_MAX: usize = 10_000;
 
+/// Where directories are made if they cannot be among the temporary files: a container whose file system
+/// is read-only may have one of these.
+const OTHERS: [&str; 2] = ["/tmp", "/dev/shm"];
+
 /// How often a directory is made again that was removed before it was locked.
 const ATTEMPTS: usize = 5;
 
@@ -60,10 +64,10 @@ impl TemporaryDir {
     ///
     /// It cannot be made.
     pub fn new(purpose: Purpose) -> io::Result<Self> {
-        Self::new_in(&std::env::temp_dir(), purpose)
+        Self::new_in_one_of(std::iter::once(std::env::temp_dir()).chain(others()), purpose)
     }
 
-    /// Makes one through which every user passes to the files that it is open for. It is below `/tmp` where
+    /// Makes one through which every user passes to the files that it is open for. It is elsewhere where
     /// the directory of temporary files is closed to others.
     ///
     /// # Errors
@@ -71,9 +75,21 @@ impl TemporaryDir {
     /// It cannot be made.
     pub fn new_passable(purpose: Purpose) -> io::Result<Self> {
         let all = Some(std::env::temp_dir()).filter(|all| is_passable(all));
-        let dir = Self::new_in(&all.unwrap_or_else(|| "/tmp".into()), purpose)?;
+        let dir = Self::new_in_one_of(all.into_iter().chain(others()), purpose)?;
         fs::set_permissions(dir.path(), Permissions::from_mode(0o711))?;
         Ok(dir)
+    }
+
+    /// Makes one in the first of these where that is possible; else the error is that of the first.
+    fn new_in_one_of(all: impl Iterator<Item = PathBuf>, purpose: Purpose) -> io::Result<Self> {
+        let mut first = None;
+        for all in all {
+            match Self::new_in(&all, purpose) {
+                Ok(dir) => return Ok(dir),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        Err(first.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
     }
 
     fn new_in(all: &Path, purpose: Purpose) -> io::Result<Self> {
@@ -107,7 +123,11 @@ pub fn is_passable(directory: &Path) -> bool {
 
 /// Removes directories of this user whose processes were killed.
 pub fn remove_abandoned() {
-    remove_abandoned_in(&std::env::temp_dir());
+    std::iter::once(std::env::temp_dir()).chain(others()).for_each(|all| remove_abandoned_in(&all));
+}
+
+fn others() -> impl Iterator<Item = PathBuf> {
+    OTHERS.into_iter().map(PathBuf::from)
 }
 
 fn remove_abandoned_in(all: &Path) {

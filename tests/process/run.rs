@@ -194,10 +194,14 @@ fn without_a_place_for_state_nothing_ends() {
     let robots = dir.path().join("robots.txt");
     std::fs::write(&robots, "User-agent: *\nDisallow: /private/\n").unwrap();
     let robots = robots.to_str().unwrap();
-    for home in [Some("/proc/home"), Some("/dev/null"), None] {
+    // The directory of temporary files may be as bad.
+    for (home, temporary) in
+        [(Some("/proc/home"), None), (Some("/dev/null"), Some("/proc/none")), (None, None)]
+    {
         let ended = |arguments: &[&str]| {
             let mut command = courtesy(dir.path(), arguments);
             command.env_remove("COURTESY__STATE_DIR").env_remove("HOME").current_dir(dir.path());
+            command.envs(temporary.map(|dir| ("TMPDIR", dir)));
             end(command.envs(home.map(|home| ("HOME", home))))
         };
         let run = ["run", "--allow-private", "--proxy-loopback", "--"];

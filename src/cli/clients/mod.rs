@@ -53,7 +53,10 @@ pub fn set_up_for_command(
             return Ok((setup, None));
         }
     }
-    let files = TemporaryDir::new_passable(Purpose::Clients).or_exit(Exit::InputOutput)?;
+    let Ok(files) = TemporaryDir::new_passable(Purpose::Clients) else {
+        // Other users cannot read these, which most commands never become.
+        return Ok((set_up(proxy, no_proxy, settings)?, None));
+    };
     // A store for Java takes a large part of a second to make: the one that is there goes with it.
     trust_files::copy_store(&kept, files.path());
     let setup = set_up_in(files.path(), proxy, no_proxy, settings)?;
