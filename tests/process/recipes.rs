@@ -2,6 +2,7 @@
 //! commands run by a shell, and what they print is what the page shows. `example.com` is a site of the
 //! test's own, behind a parent proxy that the settings name.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -294,22 +295,44 @@ class All(scrapy.Spider):
     assert_origin_spaced(&world.origin, PAGES, delay);
 }
 
-/// httpx gives up after 5 s by default. What it gave up is never sent: those that stay have each turn.
+/// httpx gives up after 5 s by default.
 #[test]
 fn no_turn_is_spent_on_a_client_that_has_left() {
+    leaving_clients(
+        "httpx",
+        "with httpx.Client() as client:
+            return client.get(url).status_code
+    except httpx.TimeoutException:",
+    );
+}
+
+#[test]
+#[ignore = "nightly"]
+fn no_turn_is_spent_on_a_client_that_leaves_after_ten_seconds() {
+    leaving_clients(
+        "requests",
+        "return requests.get(url, timeout=10).status_code
+    except requests.exceptions.Timeout:",
+    );
+}
+
+/// 64 threads of a client that gives up. What it gave up is not sent, so that those that stay have each
+/// turn, and is in the list of what is missing.
+#[track_caller]
+fn leaving_clients(module: &str, fetch: &str) {
     const DELAY: Duration = Duration::from_secs(1);
-    let program = r#"
+    let program = format!(
+        r#"
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
+import {module}
 
 
 def fetch(number):
+    url = "https://example.com/%d" % number
     try:
-        with httpx.Client() as client:
-            return client.get("https://example.com/%d" % number).status_code
-    except httpx.TimeoutException:
+        {fetch}
         return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
@@ -317,15 +340,26 @@ with ThreadPoolExecutor(max_workers=64) as pool:
     found = list(pool.map(fetch, range(64)))
 for number, status in enumerate(found):
     print(number, status)
-"#;
+"#
+    );
     let world = World::of(Origin::secure().robots("User-agent: *\nCrawl-delay: 1\n"));
-    let world = world.with_python("httpx");
+    let world = world.with_python(module);
     fs::write(world.path("work/crawl.py"), program).expect("a file");
     let ended = end(&mut world.shell("courtesy run -- python3 crawl.py"));
     let found: Vec<_> = ended.stdout.lines().filter_map(|line| line.split_once(' ')).collect();
     assert_eq!(found.len(), 64, "{ended:#?}");
     let (got, left): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, status)| *status == "200");
     assert!(!got.is_empty() && left.len() > 32, "{ended:#?}");
+    let run = fs::read_dir(world.path("state/runs")).expect("a directory").flatten().next();
+    let missing = run.expect("the run").path().join("missing.tsv");
+    let missing = fs::read_to_string(missing).expect("the list of what is missing");
+    let missing: BTreeSet<_> = missing.lines().filter_map(|line| line.split('\t').next()).collect();
+    for (number, status) in got.iter().chain(&left) {
+        let is_missing = missing.contains(&*format!("https://example.com/{number}"));
+        // The answer of one that was sent may have come as its client left.
+        let is_either = *status != "200" && world.origin.count(&format!("/{number}")) > 0;
+        assert!(is_either || is_missing == (*status != "200"), "{number} {status} {missing:?}");
+    }
     let (now, time) = (monotonic(), clock_gettime(ClockId::Monotonic));
     let time = Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32);
     for request in &world.origin.log().requests {
