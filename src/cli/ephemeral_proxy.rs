@@ -71,8 +71,7 @@ impl EphemeralProxy {
         Self::start_on(settings, audit_dir, (listeners, own), observer)
     }
 
-    /// The same on these listeners. It never connects to the addresses `own`; what it does is told to
-    /// `observer`.
+    /// The same on these listeners, watched by `observer`. It never connects to the addresses `own`.
     pub fn start_on(
         mut settings: Settings,
         audit_dir: &Path,

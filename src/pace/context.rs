@@ -8,8 +8,10 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::config::{Away, Config, WAITING_MAX};
+use super::hold::Hold;
 use super::lane::Share;
-use super::listener::{PaceListener, PaceLog};
+use super::listener::{HoldBegun, PaceListener, PaceLog, Waiting};
+use super::no_turn::Waited;
 use super::stats::Stats;
 use super::tick::Tick;
 use super::timer::{TickClock, Timer};
@@ -17,6 +19,7 @@ use super::visits::Visits;
 use crate::engine::Engine;
 use crate::runtime::clock::Clock;
 use crate::runtime::lock::Lock;
+use crate::types::origin::Origin;
 
 #[derive(Debug)]
 pub(super) struct PaceContext {
@@ -47,6 +50,19 @@ impl Drop for WaitingCount<'_> {
     }
 }
 
+/// A wait that the listener knows of; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct ToldWait<'a> {
+    context: &'a PaceContext,
+    origin: &'a Origin,
+}
+
+impl Drop for ToldWait<'_> {
+    fn drop(&mut self) {
+        self.context.listener().wait_ended(self.origin);
+    }
+}
+
 impl PaceContext {
     pub(super) fn new(config: Config, clock: Arc<dyn Clock>) -> Arc<Self> {
         let clock = TickClock::new(clock);
@@ -63,6 +79,19 @@ impl PaceContext {
             listener: OnceLock::new(),
             log: PaceLog::default(),
         })
+    }
+
+    /// Tells of a wait, until what it returns is dropped.
+    pub(super) fn tell_wait<'a>(&'a self, origin: &'a Origin, expected: Waited) -> ToldWait<'a> {
+        self.listener().wait_began(&Waiting { origin, expected });
+        ToldWait { context: self, origin }
+    }
+
+    /// Tells of a hold.
+    pub(super) fn tell_hold(&self, origin: &Origin, hold: Option<Hold>, now: Tick) {
+        if let Some(hold) = hold {
+            self.listener().hold_began(origin, HoldBegun::of(hold, now));
+        }
     }
 
     /// Who learns of waits and holds.

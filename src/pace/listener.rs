@@ -1,4 +1,4 @@
-//! What is told of the pace while it happens: requests that begin to wait, and holds that begin. A
+//! What a listener learns of the pace while it happens: requests that begin to wait, and holds that begin. A
 //! request that need not wait passes nothing of this.
 
 use std::fmt::Debug;
@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 use tracing::info;
 
-use super::context::PaceContext;
 use super::hold::{Cause, Hold};
 use super::no_turn::{WaitReason, Waited};
 use super::tick::Tick;
@@ -52,49 +51,21 @@ impl HoldBegun {
     }
 }
 
-/// A wait that has been told of, and ends when this is dropped.
-#[derive(Debug)]
-pub(super) struct ToldWait<'a> {
-    context: &'a PaceContext,
-    origin: &'a Origin,
-}
-
-impl PaceContext {
-    /// Tells of a wait, until what it returns is dropped.
-    pub(super) fn tell_wait<'a>(&'a self, origin: &'a Origin, expected: Waited) -> ToldWait<'a> {
-        self.listener().wait_began(&Waiting { origin, expected });
-        ToldWait { context: self, origin }
-    }
-
-    /// Tells of a hold.
-    pub(super) fn tell_hold(&self, origin: &Origin, hold: Option<Hold>, now: Tick) {
-        if let Some(hold) = hold {
-            self.listener().hold_began(origin, HoldBegun::of(hold, now));
-        }
-    }
-}
-
-impl Drop for ToldWait<'_> {
-    fn drop(&mut self) {
-        self.context.listener().wait_ended(self.origin);
-    }
-}
-
 /// Hosts whose lines are remembered.
 const HOSTS_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 /// After so long a host has another line.
 const LINE_INTERVAL: Duration = Duration::from_hours(1);
 
-/// Lines in any such interval of a minute: what clients do not fill the log.
+/// HostLines in any such interval of a minute: what clients do not fill the log.
 const LINES_A_MINUTE: u32 = 60;
 
 /// Logs the first wait at a host, and its first hold, each once an hour; the others are counted.
 #[derive(Debug)]
-pub(super) struct PaceLog(Lock<Lines>);
+pub(super) struct PaceLog(Lock<HostLines>);
 
 #[derive(Debug)]
-struct Lines {
+struct HostLines {
     hosts: LruCache<Origin, [Told; 2]>,
     minute: Option<Instant>,
     lines: u32,
@@ -102,7 +73,7 @@ struct Lines {
 
 /// What a host's line was about.
 #[derive(Clone, Copy, Debug)]
-enum Subject {
+enum Happening {
     Wait,
     Hold,
 }
@@ -117,13 +88,13 @@ struct Told {
 impl Default for PaceLog {
     fn default() -> Self {
         let hosts = LruCache::sparse(HOSTS_MAX);
-        Self(Lock::new(Lines { hosts, minute: None, lines: 0 }))
+        Self(Lock::new(HostLines { hosts, minute: None, lines: 0 }))
     }
 }
 
-impl Lines {
+impl HostLines {
     /// How many there were since the last line, with this one, if it has a line at `now`.
-    fn count(&mut self, origin: &Origin, subject: Subject, now: Instant) -> Option<u64> {
+    fn count(&mut self, origin: &Origin, subject: Happening, now: Instant) -> Option<u64> {
         if self.minute.is_none_or(|minute| now - minute >= Duration::from_mins(1)) {
             (self.minute, self.lines) = (Some(now), 0);
         }
@@ -152,7 +123,7 @@ impl PaceListener for PaceLog {
         if matches!(by, WaitReason::Hold | WaitReason::Concurrency) {
             return;
         }
-        let Some(count) = self.0.lock().count(wait.origin, Subject::Wait, clock::monotonic())
+        let Some(count) = self.0.lock().count(wait.origin, Happening::Wait, clock::monotonic())
         else {
             return;
         };
@@ -165,7 +136,7 @@ impl PaceListener for PaceLog {
     fn wait_ended(&self, _: &Origin) {}
 
     fn hold_began(&self, origin: &Origin, hold: HoldBegun) {
-        let Some(count) = self.0.lock().count(origin, Subject::Hold, clock::monotonic()) else {
+        let Some(count) = self.0.lock().count(origin, Happening::Hold, clock::monotonic()) else {
             return;
         };
         let HoldBegun { length, status, cause } = hold;
@@ -189,12 +160,12 @@ mod tests {
         let mut lines = log.0.lock();
         let start = clock::monotonic();
         let at = |minutes| start + Duration::from_mins(minutes);
-        assert_eq!(lines.count(&http, Subject::Wait, at(0)), Some(1));
-        assert_eq!(lines.count(&http, Subject::Hold, at(0)), Some(1));
-        assert_eq!(lines.count(&https, Subject::Wait, at(1)), None, "it is the same host");
-        assert_eq!(lines.count(&http, Subject::Wait, at(59)), None);
-        assert_eq!(lines.count(&http, Subject::Wait, at(60)), Some(3));
-        assert_eq!(lines.count(&http, Subject::Wait, at(119)), None);
+        assert_eq!(lines.count(&http, Happening::Wait, at(0)), Some(1));
+        assert_eq!(lines.count(&http, Happening::Hold, at(0)), Some(1));
+        assert_eq!(lines.count(&https, Happening::Wait, at(1)), None, "it is the same host");
+        assert_eq!(lines.count(&http, Happening::Wait, at(59)), None);
+        assert_eq!(lines.count(&http, Happening::Wait, at(60)), Some(3));
+        assert_eq!(lines.count(&http, Happening::Wait, at(119)), None);
     }
 
     #[test]
@@ -203,7 +174,7 @@ mod tests {
         let (mut lines, now) = (log.0.lock(), clock::monotonic());
         let mut count = |number: u32, now| {
             let origin = Origin::from_authority(Scheme::Http, &format!("{number}.example"));
-            lines.count(&origin.unwrap(), Subject::Wait, now)
+            lines.count(&origin.unwrap(), Happening::Wait, now)
         };
         assert_eq!((0..10_000).filter_map(|number| count(number, now)).count(), 60);
         assert_eq!(count(9_999, now + Duration::from_mins(1)), Some(2), "it had no line yet");

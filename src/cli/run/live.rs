@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::summary::Form;
-use super::words;
+use super::summary::{self, Form};
 use crate::audit::{Event, print_time};
 use crate::cli::output::Paint;
 use crate::pace::{WaitReason, Waited};
@@ -53,7 +52,7 @@ pub struct Manner {
     pub flags: String,
 }
 
-/// What is said of a run, and what observes it.
+/// The voice of a run, and what observes it.
 #[derive(Debug)]
 pub struct Live {
     pub observer: Arc<RunObserver>,
@@ -61,7 +60,7 @@ pub struct Live {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The channel of what is said; `None` where nothing is.
+/// The channel of events to say; `None` where none is said.
 pub type Channel = Option<(SyncSender<RunEvent>, Receiver<RunEvent>)>;
 
 impl Manner {
@@ -92,7 +91,7 @@ impl Live {
         Ok(Self { observer, events, thread: thread.transpose()? })
     }
 
-    /// Where what is said goes.
+    /// Where events to say go.
     pub fn events(&self) -> Option<SyncSender<RunEvent>> {
         self.events.clone()
     }
@@ -143,7 +142,7 @@ impl Schedule {
     }
 }
 
-/// What is said, and how.
+/// Says events, and the progress.
 struct Speaker {
     manner: Manner,
     has_progress: bool,
@@ -239,7 +238,7 @@ impl Speaker {
             return print_json(event_json(event));
         }
         let text = match event {
-            RunEvent::Hold { host, hold } => words::hold(host, *hold),
+            RunEvent::Hold { host, hold } => summary::hold_words(host, *hold),
             RunEvent::Denied(denial) => denial_text(denial, &self.manner.flags),
             RunEvent::Bypass { program, process, address } => format!(
                 "{program} (pid {process}) went around the proxy to {address}; run --sealed lets \
@@ -278,7 +277,7 @@ const fn is_of_site(by: WaitReason) -> bool {
 }
 
 fn slow_down(host: &str, why: Waited, waiting: usize) -> String {
-    let text = words::slow_down(host, why);
+    let text = summary::slow_down_words(host, why);
     match waiting {
         0 => text,
         1 => format!("{text}; 1 waits"),
@@ -295,7 +294,7 @@ fn denial_text(denial: &DenialEvent, flags: &str) -> String {
     };
     let (why, more) = match &rule.rule {
         Some((line, text)) => (format!("line {line}, \"{text}\""), "rule"),
-        None => (words::reason(rule.reason), "reason"),
+        None => (summary::reason_words(rule.reason), "reason"),
     };
     format!(
         "{url} {verb} to {agent}: {why} (courtesy audit show {record}{flags}); more of this {more} are counted"
@@ -307,12 +306,12 @@ fn progress_text(progress: &Progress) -> String {
     let mut parts = vec![format!("{done} done")];
     if let Some((host, count, last)) = waiting.first() {
         let wait = if *count == 1 { "waits" } else { "wait" };
-        let last = words::about(*last);
+        let last = summary::about(*last);
         let more = match &waiting[1..] {
             [] => String::new(),
             others => {
                 let count: usize = others.iter().map(|(_, count, _)| count).sum();
-                let hosts = words::plural(others.len() as u64, "other host");
+                let hosts = summary::plural(others.len() as u64, "other host");
                 format!(", and {count} for {hosts}")
             }
         };
@@ -341,7 +340,7 @@ fn decision_text(decision: &DecisionEvent, flags: &str) -> String {
         None => text.push_str(&format!(" ({})", reason.replace('_', " "))),
     }
     if let Some(millis) = decision.wait_ms {
-        let waited = words::about(Duration::from_micros((millis * 1e3) as u64));
+        let waited = summary::about(Duration::from_micros((millis * 1e3) as u64));
         text.push_str(&format!(", held {waited} ({})", decision.by.replace('_', " ")));
     }
     text.push_str(&format!(": {status}"));
@@ -356,14 +355,14 @@ fn decision_text(decision: &DecisionEvent, flags: &str) -> String {
 
 fn slow_down_json(host: &str, why: Waited, waiting: usize) -> Value {
     json!({
-        "event": "slow_down", "host": host, "by": why.by, "delay_ms": words::millis(why.delay),
+        "event": "slow_down", "host": host, "by": why.by, "delay_ms": summary::millis(why.delay),
         "line": why.line, "waiting": waiting,
     })
 }
 
 fn progress_json(progress: &Progress) -> Value {
     let waiting = progress.waiting.iter().map(|(host, count, last)| {
-        json!({ "host": host, "requests": count, "last_ms": words::millis(*last) })
+        json!({ "host": host, "requests": count, "last_ms": summary::millis(*last) })
     });
     json!({
         "event": "progress", "done": progress.done, "denied": progress.denied,
@@ -375,7 +374,7 @@ fn event_json(event: &RunEvent) -> Value {
     match event {
         RunEvent::Hold { host, hold } => json!({
             "event": "hold", "host": host, "status": hold.status, "by": hold.cause.as_str(),
-            "ms": words::millis(hold.length),
+            "ms": summary::millis(hold.length),
         }),
         RunEvent::Denied(denial) => json!({
             "event": denial.event.word(), "url": denial.url, "agent": denial.agent,
@@ -422,7 +421,7 @@ mod tests {
         let length = Duration::from_millis(29_998);
         let hold = HoldBegun { length, status: 429, cause: Cause::RetryAfter };
         assert_eq!(
-            words::hold("tired.test", hold),
+            summary::hold_words("tired.test", hold),
             "tired.test asks to be left alone for 30 s (429, Retry-After: 30)"
         );
         let rule = Some((2, "Disallow: /private/".to_owned()));

@@ -4,10 +4,8 @@
 mod child;
 mod direct_connections;
 mod live;
-pub mod run_file;
 pub mod sealed;
 mod summary;
-mod words;
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -15,17 +13,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Args;
 use tokio::process::Command;
 use tracing::warn;
-use ulid::Ulid;
 
 use super::environment::{NoProxyFlags, Rlimits};
 use super::ephemeral_proxy::EphemeralProxy;
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, PolicyFlags};
+use super::runs::{OpenRun, RunSums, begun, names};
 use super::temporary_dir::{self, Purpose, TemporaryDir};
 use super::{clients, logging};
 use crate::admin::parts;
@@ -37,7 +35,6 @@ use crate::types::timestamp::Timestamp;
 use child::RunOutcome;
 use direct_connections::Watch;
 use live::{Live, Manner, ProgressWhen};
-use run_file::{OpenRun, RunSums};
 use sealed::SealedFlags;
 use summary::{Form, Summary};
 
@@ -301,18 +298,6 @@ pub fn remove_old_runs(runs: &Path, own: &str, keep: Option<usize>, now: Timesta
     }
 }
 
-/// The names of directories, links not followed.
-pub fn names(runs: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(runs)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            names.extend(entry.file_name().into_string());
-        }
-    }
-    Ok(names)
-}
-
 /// The names to remove, oldest first: the identifiers sort by time.
 fn unwanted(names: Vec<String>, own: &str, keep: Option<usize>, now: Timestamp) -> Vec<String> {
     let (going, mut runs): (Vec<_>, Vec<_>) =
@@ -326,13 +311,6 @@ fn unwanted(names: Vec<String>, own: &str, keep: Option<usize>, now: Timestamp) 
     let age = if keep.is_some() { RUN_AGE_MIN } else { RUN_KEPT_FOR };
     runs.retain(|name| is_older(name, age));
     going.into_iter().chain(runs).collect()
-}
-
-/// When a run began, from its identifier; `None` if the name is none.
-pub fn begun(name: &str) -> Option<Timestamp> {
-    let id = Ulid::from_string(name).ok().filter(|id| id.to_string() == name)?;
-    let since_epoch = id.datetime().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some(Timestamp::from_millis(u64::try_from(since_epoch.as_millis()).ok()?))
 }
 
 /// Renames the directory before removing it, so that no reader finds half of a run.

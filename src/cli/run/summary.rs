@@ -11,10 +11,11 @@ use serde_json::{Map, Value, json};
 use super::super::ephemeral_proxy::ProxyReport;
 use super::direct_connections::DirectConnections;
 use super::sealed::refused_connections::{RefusedConnections, Report};
-use super::words::{self, millis, plural};
-use crate::audit::print_time;
+use crate::audit::{Reason, print_time};
 use crate::cli::environment::NoProxy;
-use crate::cli::output::{quoted, seconds};
+use crate::cli::output::{human_duration, quoted, seconds};
+use crate::pace::hold::Cause;
+use crate::pace::{HoldBegun, WaitReason, Waited};
 use crate::proxy::{Few, HostTally, ORIGINS_COUNTED_MAX, RuleKey, RunReport};
 use crate::types::timestamp::Timestamp;
 
@@ -116,15 +117,15 @@ impl Summary {
         let early = self.listed(
             |tally| tally.too_early,
             |host, tally| match (tally.slowed, tally.held) {
-                (None, Some((hold, _))) => words::hold(host, hold),
-                (Some(slowed), _) => words::slow_down(host, slowed),
+                (None, Some((hold, _))) => hold_words(host, hold),
+                (Some(slowed), _) => slow_down_words(host, slowed),
                 (None, None) => host.to_owned(),
             },
         );
         add(count(|tally| tally.too_early), "too early", early);
         let left = self.listed(
             |tally| tally.left_waiting,
-            |host, tally| format!("{host}, up to {}", words::about(tally.waits.longest())),
+            |host, tally| format!("{host}, up to {}", about(tally.waits.longest())),
         );
         let left = format!("their own timeout was shorter than the wait ({left})");
         add(count(|tally| tally.left_waiting), "left while waiting", left);
@@ -176,8 +177,8 @@ impl Summary {
             hosts.iter().filter(|(_, tally)| tally.waited() >= WAITED_MIN / 2).collect();
         hosts.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.waited()));
         let each = hosts.into_iter().map(|(host, tally)| {
-            let slowed = tally.slowed.map(words::why);
-            let held = tally.held.map(|(hold, _)| words::why_held(hold));
+            let slowed = tally.slowed.map(why_slow);
+            let held = tally.held.map(|(hold, _)| why_held(hold));
             let why: Vec<_> = slowed.into_iter().chain(held).collect();
             if why.is_empty() { host.clone() } else { format!("{host} ({})", why.join("; ")) }
         });
@@ -387,7 +388,7 @@ fn named(mut each: Vec<String>) -> String {
 fn rules(few: &Few<RuleKey>) -> String {
     let each = few.each.iter().take(RULES_NAMED).map(|(key, count)| match &key.rule {
         Some((line, text)) => format!("{count} by line {line} \"{text}\""),
-        None => format!("{count} {}", words::reason(key.reason)),
+        None => format!("{count} {}", reason_words(key.reason)),
     });
     let mut each: Vec<_> = each.collect();
     let named: u64 = few.each.iter().take(RULES_NAMED).map(|(_, count)| count).sum();
@@ -420,4 +421,108 @@ fn rounded(time: Duration) -> String {
     } else {
         seconds(Duration::from_secs_f64(tenths.round()))
     }
+}
+
+// The words of a run, while it happens and at its end: one way of saying a thing.
+
+/// What a host asks for, or what else makes its requests wait.
+pub fn slow_down_words(host: &str, why: Waited) -> String {
+    let delay = seconds(why.delay);
+    let line = why.line.map(|line| format!(", line {line} of its robots.txt")).unwrap_or_default();
+    match why.by {
+        WaitReason::CrawlDelay => {
+            let value = why.delay.as_secs_f64();
+            format!("{host} asks for {delay} between requests (Crawl-delay: {value}{line})")
+        }
+        WaitReason::RequestRate => {
+            format!("{host} asks for {delay} between requests (Request-rate{line})")
+        }
+        WaitReason::Exemption => format!("requests to {host} are {delay} apart by an exemption"),
+        WaitReason::Delay if why.delay.is_zero() => {
+            format!("requests to {host} wait for their time (pace.delay)")
+        }
+        WaitReason::Delay => {
+            format!("requests to {host} are {delay} apart (pace.delay, or RateLimit)")
+        }
+        WaitReason::Concurrency => {
+            format!("as many requests to {host} are under way as may be (pace.concurrency)")
+        }
+        WaitReason::Adapt => format!("{host} is slow, and gets its requests further apart"),
+        WaitReason::Share => format!(
+            "requests to {host} keep this proxy's share of the pace, as the engine is away \
+             (engine.away)"
+        ),
+        WaitReason::Address => format!(
+            "requests to the address of {host} are limited (pace.address_delay, \
+             pace.address_concurrency)"
+        ),
+        WaitReason::Hold => format!("{host} is left alone for a while"),
+    }
+}
+
+/// That a host is left alone.
+pub fn hold_words(host: &str, hold: HoldBegun) -> String {
+    let (length, status) = (about(hold.length), hold.status);
+    match hold.cause {
+        Cause::RetryAfter => {
+            let asked = hold.length.as_secs_f64().round();
+            format!("{host} asks to be left alone for {length} ({status}, Retry-After: {asked})")
+        }
+        Cause::RateLimit => {
+            format!("{host} gives no more requests for {length} ({status}, RateLimit)")
+        }
+        Cause::BackOff => format!("{host} fails, and is left alone for {length} ({status})"),
+    }
+}
+
+/// Why requests wait, in few words.
+pub fn why_slow(why: Waited) -> String {
+    let delay = seconds(why.delay);
+    match why.by {
+        WaitReason::CrawlDelay => format!("Crawl-delay {}", why.delay.as_secs_f64()),
+        WaitReason::RequestRate => format!("Request-rate, {delay}"),
+        WaitReason::Exemption => format!("{delay} by an exemption"),
+        WaitReason::Delay => "pace.delay".into(),
+        WaitReason::Concurrency => "pace.concurrency".into(),
+        WaitReason::Adapt => "it is slow".into(),
+        WaitReason::Share => "engine away".into(),
+        WaitReason::Address => "pace.address_delay".into(),
+        WaitReason::Hold => "held".into(),
+    }
+}
+
+/// Why a host is left alone, in few words.
+pub fn why_held(hold: HoldBegun) -> String {
+    match hold.cause {
+        Cause::RetryAfter => format!("{}, Retry-After", hold.status),
+        Cause::RateLimit => format!("{}, RateLimit", hold.status),
+        Cause::BackOff => format!("it failed, {}", hold.status),
+    }
+}
+
+/// A reason of denials that is no rule.
+pub fn reason_words(reason: Reason) -> String {
+    match reason {
+        Reason::DisallowRule => "by rule".into(),
+        other => other.word().replace("robots_", "robots.txt_").replace('_', " "),
+    }
+}
+
+/// A time to the second; one below a second to a tenth.
+pub fn about(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 0.95 => format!("{} s", (seconds * 10.0).round() / 10.0),
+        _ => human_duration(time),
+    }
+}
+
+/// `1 record`, `2 records`.
+pub fn plural(count: u64, what: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{end}")
+}
+
+/// Whole milliseconds.
+pub fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,7 +3,6 @@
 pub mod access_log;
 pub mod decision_log;
 pub mod decision_metrics;
-pub mod missing_file;
 pub mod request_metrics;
 pub mod run_observer;
 pub mod run_tally;

@@ -1,8 +1,8 @@
 //! The counts of one run, by host: pure.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::missing_file::MissingCounts;
 use crate::audit::{Reason, Record};
 use crate::pace::{HoldBegun, Waited};
 use crate::types::timestamp::Timestamp;
@@ -81,10 +81,11 @@ impl Waits {
     }
 }
 
-/// Counts by key, of which a few are told apart.
+/// Counts by key, of which only a few are kept apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Few<K> {
     pub each: Vec<(K, u64)>,
+    /// Those of further keys.
     pub more: u64,
 }
 
@@ -147,7 +148,9 @@ impl RuleKey {
 /// The counts of one host, or of one origin.
 #[derive(Clone, Debug, Default)]
 pub struct HostTally {
+    /// Those that came.
     pub requests: u64,
+    /// Answered by the origin, whatever its status.
     pub forwarded: u64,
     /// Requests for a robots.txt that were answered with the copy that decides.
     pub copies: u64,
@@ -201,11 +204,22 @@ impl HostTally {
     }
 }
 
+/// How many requests got nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingCounts {
+    /// In the file.
+    pub listed: u64,
+    /// Beyond its bound, or not written.
+    pub more: u64,
+    pub path: PathBuf,
+}
+
 /// A run under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Requests that were answered.
     pub done: u64,
+    /// Requests that were denied.
     pub denied: u64,
     /// By host: how many wait, and in which time the last is likely to start. The most first.
     pub waiting: Vec<(String, usize, Duration)>,
@@ -214,6 +228,7 @@ pub struct Progress {
 /// A run that has ended.
 #[derive(Clone, Debug, Default)]
 pub struct RunReport {
+    /// From its start to its end.
     pub took: Duration,
     /// The time in which something waited.
     pub waited: Duration,

@@ -210,7 +210,7 @@ mod tests {
             ("/x/", "paths = [\"/x/\"]"),
             ("*.pdf$", "paths = [\"*.pdf$\"]"),
             ("x", "paths = [\"/x/y\"]"),
-            ("/a…[999 octets, sha256 00]", "paths = [\"/x/y\"]"),
+            ("/a…", "paths = [\"/x/y\"]"),
         ] {
             let text = of(pattern, &denied);
             assert!(text.contains(paths) && text.contains("agents = [\"ExampleBot\"]"), "{text}");
