@@ -164,7 +164,12 @@ fn a_report_tells_of_requests_that_waited() {
         Origin::start().on("/busy", Script::default().send(answer(429, "Retry-After: 60\r\n", "")));
     assert_eq!(serve.get(&busy.url("/busy")).status, 429);
     assert_eq!(serve.get(&busy.url("/")).status, 429);
-    serve.stop();
+    let log = serve.stop();
+    for line in
+        ["requests to this host wait for their time", "nothing starts at this host for a while"]
+    {
+        assert_eq!(log.matches(line).count(), 1, "once an hour: {log}");
+    }
     let report = said(&place, "audit report");
     let (_, section) = report.split_once("Requests that waited").expect("a section");
     for part in

@@ -193,7 +193,9 @@ impl RunObserver {
 
     fn tell_denial(&self, record: &Record) {
         let line = record.rule.as_ref().map(|rule| rule.line);
-        if self.is_first((&record.origin, record.event.word(), record.reason.word(), line)) {
+        // The same rule of both schemes of a host is no news.
+        let host = record.origin.split_once("://").map_or(&*record.origin, |(_, host)| host);
+        if self.is_first((host, record.event.word(), record.reason.word(), line)) {
             let url = record.url.split('?').next().unwrap_or_default();
             self.tell(RunEvent::Denied(Box::new(DenialEvent {
                 event: record.event,

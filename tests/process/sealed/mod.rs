@@ -115,11 +115,13 @@ try: urllib.request.urlopen(\"$scheme://site.example/private/python\")
 except urllib.error.HTTPError as error: print(\"refused\", error.code)"
             done
             busybox wget -q -O - http://site.example/page
-            busybox wget -q -O - http://site.example/private/busybox 2>/dev/null || echo refused $?'
+            busybox wget -q -O - http://site.example/private/busybox 2>/dev/null || echo refused $?' 2>&1
         echo "ended $?""#;
     for user in users() {
         let ended = world(user, script);
         ended.has("ended 0");
+        let told = "courtesy: site.example/private/curl denied to curl: line ";
+        assert_eq!(ended.said.matches(told).count(), 1, "{}", ended.said);
         ended.count("the page", 7);
         ended.count("refused 403", 4);
         // That of wget for an error of the server.
