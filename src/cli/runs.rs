@@ -97,7 +97,8 @@ fn to_the_second(time: &str) -> String {
 
 fn sums(sums: &RunSums) -> String {
     let RunSums { requests, forwarded, denied, not_retrieved, .. } = sums;
-    let mut text = format!("  ({requests} requests, {forwarded} forwarded");
+    let end = if *requests == 1 { "" } else { "s" };
+    let mut text = format!("  ({requests} request{end}, {forwarded} forwarded");
     for (count, what) in [(denied, "denied"), (not_retrieved, "not retrieved")] {
         if *count > 0 {
             text.push_str(&format!(", {count} {what}"));
