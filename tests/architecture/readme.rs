@@ -1,5 +1,6 @@
 //! The pages say what the code does: their tables are held against the code they describe.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -11,6 +12,8 @@ use crate::source::{files, root};
 
 const PROBLEMS: &str = include_str!("../../docs/reference/problems.md");
 const RECORD: &str = include_str!("../../docs/reference/audit-record.md");
+
+const PLACES: &str = include_str!("../../docs/develop/where-to-change.md");
 
 /// The pages that name files and tests: those at the root, and those of the book.
 fn pages() -> impl Iterator<Item = (String, String)> {
@@ -123,4 +126,31 @@ fn what_the_pages_name_exists() {
     }
     assert!(missing.is_empty(), "named, and not there:\n{}", missing.join("\n"));
     assert!(count > 100, "{count} paths: the search has failed");
+}
+
+/// A bare name is in the folder of the path before it.
+#[test]
+fn each_row_of_places_names_what_exists_and_once() {
+    let is_path = |span: &&str| {
+        span.contains(['/', '.']) && !span.contains([' ', '*', '[']) && !span.contains("NAME")
+    };
+    let mut count = 0;
+    let mut offences = Vec::new();
+    for row in PLACES.lines().filter(|line| line.starts_with("| ")) {
+        let mut folder = root().to_owned();
+        let mut seen = BTreeSet::new();
+        for span in row.split('`').skip(1).step_by(2).filter(is_path) {
+            let path = if span.contains('/') { root().join(span) } else { folder.join(span) };
+            if !path.exists() {
+                offences.push(format!("{span} is not there"));
+            }
+            folder = if path.is_dir() { path.clone() } else { path.with_file_name("") };
+            if !seen.insert(path) {
+                offences.push(format!("{span} stands twice in one row"));
+            }
+            count += 1;
+        }
+    }
+    assert!(offences.is_empty(), "where-to-change.md:\n{}", offences.join("\n"));
+    assert!(count > 70, "{count} paths: the search has failed");
 }

@@ -1,7 +1,6 @@
 //! The metrics page, in the text format of Prometheus or of OpenMetrics. Names follow Prometheus:
 //! base units, `_total` on counters. No label names an origin, an agent or a path: their number has
-//! no bound. One file here for each part of the program whose counters it prints;
-//! `docs/reference/metrics.md` lists all metrics.
+//! no bound. `docs/reference/metrics.md` lists all metrics.
 
 mod exposition;
 
