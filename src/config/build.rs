@@ -1,5 +1,5 @@
-//! The configuration of each module, made of the settings. Each section builds its own part
-//! (`build/`, `settings/`); the functions here put the parts together.
+//! The configuration of each module, made of the settings. Each section of `settings/`
+//! builds its own part; the functions here put the parts together.
 
 #[cfg(test)]
 mod tests;

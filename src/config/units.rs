@@ -1,5 +1,5 @@
 //! Serde adapters for settings, for `#[serde(with = "units::…")]`: each reads and writes one type
-//! by the functions of `parse`, and checks its bounds.
+//! by the functions of `values`, and checks its bounds.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! Makes a new connection to an origin: the socket, TLS, and HTTP in the version that the origin
-//! has chosen (RFC 7301; RFC 9113 §3.2).
+//! The connection of one exchange: an idle one of HTTP/1.1, a stream of a shared one of HTTP/2, or
+//! a new one. To make one takes the socket, TLS, and HTTP in the version that the origin has chosen
+//! (RFC 7301; RFC 9113 §3.2).
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -165,9 +166,6 @@ async fn handshake_tls(
     };
     Ok(Connection::new(transport, pool, certificate_requested))
 }
-
-// Checks out a connection to an origin for one exchange: an idle one of HTTP/1.1, a stream of a
-// shared one of HTTP/2, or a new one ([`self`]).
 
 /// What the connection of a request must be fit for, and for whom it is made.
 #[derive(Clone, Copy, Debug)]

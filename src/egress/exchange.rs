@@ -1,5 +1,6 @@
 //! One exchange over one connection: sends the request, waits for the head of the response, checks
-//! it, and gives the connection to the body of the response.
+//! it, and gives the connection to the body of the response. [`RetryRule`] says when a request without
+//! a response is sent a second time.
 
 use std::future::poll_fn;
 use std::io;
@@ -331,9 +332,6 @@ fn framing_fault(headers: &HeaderMap) -> Option<&'static str> {
     (!are_numbers).then_some("its Content-Length is no number")
 }
 
-// When a request without a response is sent a second time: the rule (RFC 9110 §9.2.2,
-// RFC 9113 §8.7), the copy that is sent, and the decision.
-
 /// An exchange that brought no response, with what a retry needs.
 #[derive(Debug)]
 pub struct FailedExchange {
@@ -352,7 +350,7 @@ pub struct Retry {
     pub turn: Turn,
 }
 
-/// Whether a failed exchange permits a retry.
+/// Whether a failed exchange permits a retry (RFC 9110 §9.2.2, RFC 9113 §8.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryRule {
     No,

@@ -239,12 +239,12 @@ impl Egress {
     }
 }
 
-// The start of a request over its connection: at once, or after a wait. A connection that waits
-// with its request is idle: the origin may close it meanwhile, and then another takes its place.
-
 impl Egress {
-    /// Checks out a connection to `origin`, and starts the request of `turn` over it. `idle` is a
-    /// connection that has been taken from the pool for it already.
+    /// Checks out a connection to `origin`, and starts the request of `turn` over it, at once or after
+    /// a wait. `idle` is a connection that has been taken from the pool for it already.
+    ///
+    /// A connection that waits with its request is idle: the origin may close it meanwhile, and then
+    /// another takes its place.
     ///
     /// # Errors
     ///
@@ -364,16 +364,14 @@ async fn recheck<P: Permission>(permission: &P, turn: &mut Turn) -> Result<(), P
     }
 }
 
-// The permission of a request: the trait by which egress, after a long wait, asks its caller
-// whether the request is still permitted.
-
 /// How old a permission may be when its request starts; an older one is checked again.
 pub const PERMISSION_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// The result of [`Permission::recheck`].
 pub type RecheckFuture<'a, E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send + 'a>>;
 
-/// The permission of a request, which can be checked again.
+/// The permission of a request: by it egress, after a long wait, asks its caller whether the request
+/// is still permitted.
 pub trait Permission: Sync {
     /// Why a request has no response: a failure of egress, or no permission any more.
     type Error: From<Error>;

@@ -1,4 +1,4 @@
-//! The engine within one process: the default, for tests and for the demo. It computes what the
+//! The engine within one process, for tests. It computes what the
 //! scripts of `redis` do; a property holds the two against each other.
 
 mod cluster;

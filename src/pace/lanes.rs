@@ -1,4 +1,11 @@
-//! The lanes of all origins.
+//! The lanes of all origins. Through them a request starts over its connection: when its time has
+//! come at the origin, and at the address that the connection leads to. They also announce this proxy
+//! at the origins that it requests, so that the proxies there share its concurrency, and learn of
+//! holds.
+//!
+//! The lanes are entered in this order, and a turn at an address never waits for an origin: a request
+//! that has to wait for its origin, or for an engine, gives the turn at the address back within a
+//! second.
 
 #[cfg(test)]
 mod start_tests;
@@ -320,13 +327,6 @@ impl Lanes {
     }
 }
 
-// A request starts over its connection: when its time has come at the origin, and at the address
-// that the connection leads to.
-//
-// The lanes are entered in this order, and a turn at an address never waits for an origin: a
-// request that has to wait for its origin, or for an engine, gives the turn at the address back
-// within a second.
-
 impl Lanes {
     /// Whether starts at addresses have limits. Where they have none, no address need be given.
     pub fn has_address_limits(&self) -> bool {
@@ -404,9 +404,6 @@ impl Lanes {
         self.addresses.limited(address?)
     }
 }
-
-// Announces this proxy at the origins that it requests, so that the proxies there share its
-// concurrency, and learn of holds.
 
 /// Origins that are announced at once; the others follow when these have been.
 const ANNOUNCED_AT_ONCE: usize = 256;

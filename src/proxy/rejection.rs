@@ -1,5 +1,11 @@
-//! A refusal that is no denial: the client sent something wrong, a limit is reached, or something
-//! failed.
+//! Why a request is not forwarded: the words and how they relate.
+//!
+//! - A [`Refusal`] is any response of the proxy in place of the origin's: a [`Rejection`] or a
+//!   [`Denial`].
+//! - A [`Rejection`] is a refusal that is no denial: the client sent something wrong, a limit is
+//!   reached, or something failed. It has no record. One for a limit of the client has a
+//!   [`RejectReason`].
+//! - A [`Denial`] is a refusal by policy. It is refused only as a [`Recorded`] one.
 
 use std::time::Duration;
 
@@ -258,14 +264,6 @@ impl From<RejectReason> for Rejection {
         }
     }
 }
-
-// Why a request is not forwarded: the words and how they relate.
-//
-// - A [`Refusal`] is any response of the proxy in place of the origin's: a [`Rejection`] or a
-//   [`Denial`].
-// - A [`Rejection`] is a refusal because of the protocol, a limit or a failure. It has no record.
-//   One for a limit of the client has a [`RejectReason`].
-// - A [`Denial`] is a refusal by policy. It is refused only as a [`Recorded`] one.
 
 /// Why a request is not forwarded: rejected, or denied by policy.
 pub enum Refusal {

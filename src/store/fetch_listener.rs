@@ -1,4 +1,5 @@
-//! Reports each finished fetch to a listener, which watches how files change.
+//! Reports each finished fetch: to one listener, which watches how files change, and the new entry to
+//! the subscribers of its origin.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -104,10 +105,8 @@ impl ListenerSlot {
     }
 }
 
-// The subscribers to changes of origins. There is one list per origin; each completed fetch costs
-// a subscriber one decision, in its own task.
-
-/// The subscribers of each origin, keyed by the address of their mailbox.
+/// The subscribers to changes of each origin, keyed by the address of their mailbox. Each completed
+/// fetch costs a subscriber one decision, in its own task.
 #[derive(Default)]
 pub(super) struct Subscribers(Lock<HashMap<Origin, HashMap<usize, Arc<Mailbox>>>>);
 

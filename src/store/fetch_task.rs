@@ -1,5 +1,5 @@
 //! The task of one fetch: it reads the disk, asks the engine, and fetches; the first current result
-//! completes the flight (`fetch_completion`).
+//! completes the flight.
 
 use std::sync::{Arc, MutexGuard};
 

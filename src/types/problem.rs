@@ -1,4 +1,6 @@
-//! The problem types (RFC 9457) by URI and by name; `problem_texts` lists them with their texts.
+//! The problem types (RFC 9457), and the texts of their pages in one language: name, title, meaning
+//! and remedy. The responses that the proxy makes itself and the pages behind the `type` URIs show
+//! them; a test compares the table in `docs/reference/problems.md` with them.
 
 #[cfg(test)]
 mod tests;
@@ -18,10 +20,6 @@ impl Problem {
         Self::ALL.into_iter().find(|problem| problem.row().name == name)
     }
 }
-
-// The texts of the problem pages, in one language: the name, title, meaning and remedy of each
-// problem type (RFC 9457). The responses that the proxy makes itself and the pages behind the
-// `type` URIs show them; a test compares the table in `docs/reference/problems.md` with them.
 
 /// Why the proxy responds in place of the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,5 +1,5 @@
-//! A client's connection: HTTP/1 or HTTP/2, read strictly, bounded in time. `state` is what it
-//! shares with the handling of its requests.
+//! A client's connection: HTTP/1 or HTTP/2, read strictly, bounded in time.
+//! `connection_state` is what it shares with the handling of its requests.
 
 pub mod body;
 pub mod client_io;

@@ -1,6 +1,8 @@
-//! Ends a tunnel or an upgraded connection that is no longer permitted. Each change of what is
-//! known of its origin is decided on, by the rules that its request began with; the denial is
-//! recorded. What runs out is asked for again, also where no request needs it.
+//! The second decision on what was permitted before, because what is known of its origin may have
+//! changed meanwhile: on a request that has waited for its turn, and on an open tunnel or upgraded
+//! connection, which ends when it is no longer permitted. The latter is decided on at each change, by
+//! the rules that its request began with; the denial is recorded. What runs out is asked for again,
+//! also where no request needs it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -171,11 +173,8 @@ pub(super) fn subject_denial(
     }
 }
 
-// The second decision on a request that has waited for its turn: what is known of the origin may
-// have changed meanwhile.
-
 impl Gate {
-    /// Decides again on what `permit` is for.
+    /// Decides again on what `permit` is for, when it has waited for its turn.
     ///
     /// # Errors
     ///

@@ -28,7 +28,8 @@ use crate::proxy::{HTTP1_STATE_IDLE, HTTP1_STATE_IDLE_MAX};
 use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::ClientKey;
 
-/// The timeouts of a client's connection.
+/// The timeouts of a client's connection: when it is closed because it idles, because a request head
+/// takes too long, or because the client reads nothing of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// Between two requests.
@@ -218,9 +219,6 @@ impl<S: ClientStream> AsyncWrite for ClientIo<S> {
         Poll::Ready(Ok(()))
     }
 }
-
-// Reads from the client: bytes are checked before hyper has them, and the wait for them is
-// limited by the timeouts.
 
 /// Bytes of a request's content that are read at once, until larger reads are allowed
 /// ([`ConnectionState::content_reads`]). One less than hyper's buffer for them, which doubles
@@ -472,9 +470,6 @@ impl<S: ClientStream> ClientIo<S> {
     }
 }
 
-// The timeouts of a client's connection: when it is closed because it idles, because a request
-// head takes too long, or because the client reads nothing of a response.
-
 impl<S: ClientStream> ClientIo<S> {
     /// Waits for the timeout of the phase, then ends the input. Between requests, hyper is
     /// released sooner than that.
@@ -514,11 +509,6 @@ impl<S: ClientStream> ClientIo<S> {
     }
 }
 
-// Releases hyper while a connection is idle; `Timeouts` closes one that idles too long. hyper's
-// state takes ten kilobytes, and is there only while it has something to do. It is released when
-// no request comes for a moment, by an end of input that is not the connection's, and made again
-// for the next request.
-
 impl<S: ClientStream> ClientIo<S> {
     /// Waits, without hyper, for the next request. False: the input has ended.
     ///
@@ -540,8 +530,9 @@ impl<S: ClientStream> ClientIo<S> {
         self.is_without_hyper
     }
 
-    /// Waits a while for a request, then releases hyper; the rest of the idle timeout is
-    /// waited without it.
+    /// Waits a while for a request, then releases hyper, by an end of input that is not the
+    /// connection's; the rest of the idle timeout is waited without it. hyper's state takes ten
+    /// kilobytes, and is made again for the next request.
     fn poll_hyper_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.timeouts.idle;
         let limit = self.hyper_idle_max().min(idle);
@@ -558,17 +549,15 @@ impl<S: ClientStream> ClientIo<S> {
     }
 }
 
-// Memory for request heads that have not arrived whole. The bytes of an ordinary head are part of
-// what every connection may buffer; for a large one, memory of the requests under way is reserved
-// before it is such a request.
-
 /// Bytes of a head that every connection may buffer. Most heads are a tenth of that.
 const ORDINARY_BYTES: usize = 8 << 10;
 
 /// The buffer of a head doubles when it is full.
 const GROWTH: usize = 2;
 
-/// The memory reserved for the large heads of one connection.
+/// The memory reserved for the large heads of one connection that have not arrived whole. The bytes
+/// of an ordinary head are part of what every connection may buffer; for a large one, memory of the
+/// requests under way is reserved before it is such a request.
 #[derive(Debug)]
 pub struct LargeHeads {
     client: ClientKey,
