@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written_and_removed_at_the_end() {
+    fn a_run_file_is_read_as_written_and_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(RunFile::read(dir.path()).unwrap(), None);
         let written = with_port(3129).write(dir.path()).unwrap();
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn that_of_a_later_process_stays_and_that_of_a_dead_one_is_replaced() {
+    fn a_run_file_stays_for_a_later_process_and_is_replaced_after_a_dead_one() {
         let dir = tempfile::tempdir().unwrap();
         let first = with_port(3129).write(dir.path()).unwrap();
         fs::write(dir.path().join("serve.json.new"), "half of").unwrap();

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_is_ever_printed() {
+    fn debug_hides_password_and_hash() {
         let password = Password::new("open sesame").unwrap();
         let printed = format!("{password:?} {:?}", Hash::of(&password));
         assert_eq!(printed, "Password Hash");

@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_is_refused_with_the_right_form() {
+    fn an_invalid_address_is_refused_with_the_expected_form() {
         for text in [
             "proxy.example:3128",
             "localhost:",

@@ -242,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_opens_just_when_the_rule_says(
+        fn the_breaker_opens_after_3_failures_or_10_of_20(
             results in prop::collection::vec(any::<bool>(), 0..200)
         ) {
             let mut breaker = Breaker::default();

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn making_them_counts() {
+    fn making_readings_uses_up_steps() {
         let path = format!("/{}", "%2525\\;//".repeat(1000));
         assert!(readings(path.as_bytes(), &Dialect::RFC9309, &mut Steps::at_most(50_000)).is_err());
         let mut steps = Steps::of_decision();

@@ -100,7 +100,7 @@ mod section_2_2_3_special_characters {
     }
 
     #[test]
-    fn encoded_they_are_themselves() {
+    fn an_encoded_star_or_dollar_is_literal() {
         let robots = "user-agent: *\ndisallow: /%2A\ndisallow: /b%24\n";
         decides(robots, "/*", (2, Disallow));
         decides(robots, "/a", None);

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_ends_when_it_was_last_said_to_and_never_before() {
+    async fn a_timer_ends_at_its_latest_limit_and_never_before() {
         let mut deadline = LazyTimer::new();
         let mut ask = |limit| {
             let mut cx = Context::from_waker(Waker::noop());
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_ends_also_where_it_was_asked_without_a_budget_first() {
+    async fn a_timer_first_polled_without_task_budget_still_ends() {
         let mut deadline = LazyTimer::new();
         let mut is_first = true;
         let waited = waited(|cx| {

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn nor_does_it_take_all_room_for_evidence() {
+    fn one_client_takes_at_most_half_of_the_evidence_budget() {
         let mut budget = Budget::new(START);
         let large = usize::try_from(CHANGES_EVIDENCE_BYTES_MAX / 16).unwrap();
         let counts = [1, 2].map(|number| taken(&mut budget, &client(number), 16, large));

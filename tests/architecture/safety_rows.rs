@@ -42,7 +42,7 @@ fn shown_by(name: &str) -> Vec<String> {
 }
 
 /// The name of the function that `line` declares, below an attribute that makes it a test.
-fn test_name<'a>(before: &str, line: &'a str) -> Option<&'a str> {
+pub fn test_name<'a>(before: &str, line: &'a str) -> Option<&'a str> {
     let is_test = before.trim_start().starts_with("#[test]") || before.contains("::test");
     let declared = line.trim_start().trim_start_matches("async ").strip_prefix("fn ")?;
     declared.split('(').next().filter(|_| is_test)

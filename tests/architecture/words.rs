@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use crate::safety_rows::test_name;
 use crate::source::{files, root};
 
 const RETIRED: &str = include_str!("retired.txt");
@@ -34,6 +35,41 @@ fn retired_words_become_fewer() {
         }
     }
     assert!(offences.is_empty(), "retired words:\n{}", offences.join("\n"));
+}
+
+/// A test's name begins with what the test is about, so that it says something where it stands alone.
+const NO_SUBJECTS: [&str; 7] = ["nor_", "or_", "so_", "it_", "they_", "neither_", "of_them_"];
+
+#[test]
+fn names_of_tests_begin_with_their_subject() {
+    let mut count = 0;
+    let mut offences = Vec::new();
+    for path in ["src", "tests"].iter().flat_map(|dir| files(&root().join(dir))) {
+        if path.extension().is_none_or(|kind| kind != "rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("text");
+        let lines: Vec<&str> = text.lines().collect();
+        for name in lines.windows(2).filter_map(|pair| test_name(pair[0], pair[1])) {
+            count += 1;
+            if NO_SUBJECTS.iter().any(|word| without_rows(name).starts_with(word)) {
+                offences.push(format!("{}: {name}", path.display()));
+            }
+        }
+    }
+    assert!(offences.is_empty(), "begin without a subject:\n{}", offences.join("\n"));
+    assert!(count > 1000, "{count} tests: the search has failed");
+}
+
+/// A test's name after the rows of the safety checklist that it shows, as `f29_`.
+fn without_rows(name: &str) -> &str {
+    let is_row = |word: &str| {
+        word.strip_prefix(char::is_alphabetic).is_some_and(|number| number.parse::<u8>().is_ok())
+    };
+    match name.split_once('_') {
+        Some((word, rest)) if is_row(word) => without_rows(rest),
+        _ => name,
+    }
 }
 
 fn retired() -> impl Iterator<Item = Retired> {

@@ -33,7 +33,7 @@ fn on_failure_stop_serves_nothing_while_records_cannot_be_written() {
 }
 
 #[test]
-fn denials_go_on_without_their_records_otherwise() {
+fn without_stop_a_full_disk_still_answers_403() {
     let origin = Origin::with_robots(ROBOTS);
     let proxy = Proxy::with(|settings| {
         let dir = settings.audit_dir();

@@ -118,7 +118,7 @@ fn f23_one_client_cannot_deny_others_the_first_contact_with_a_site() {
 
 /// Many addresses together hold all places: each gives up as many as make those of the others equal.
 #[test]
-fn f23_many_clients_together_cannot_either() {
+fn f23_many_clients_cannot_block_first_contacts_of_others() {
     let silent = Silent::start();
     let proxy = Proxy::with(few_places);
     let from =

@@ -134,7 +134,7 @@ fn addresses_of_shared_networks_are_not_spaced() {
 }
 
 #[test]
-fn so_many_requests_are_under_way_to_an_address_and_no_more() {
+fn requests_under_way_to_an_address_are_bounded() {
     let late = || Script::default().hold().send(answer(200, "", "late"));
     let origins = [(); 3].map(|()| Origin::start().on("/late", late()));
     let proxy = Proxy::with(|settings| settings.pace.address_concurrency = 2);

@@ -103,7 +103,7 @@ fn f29_who_asks_first_decides_for_no_other_agent() {
 }
 
 #[test]
-fn f29_nor_does_it_over_a_restart() {
+fn f29_one_agents_answer_decides_for_no_other_after_a_restart() {
     for (case, attacker, origin) in attacks() {
         let proxy = Proxy::start();
         get_as(&proxy, &attacker, &origin.url("/private/"));
@@ -113,7 +113,7 @@ fn f29_nor_does_it_over_a_restart() {
 }
 
 #[test]
-fn f29_nor_when_it_asks_in_the_last_tenth_of_a_copys_time() {
+fn f29_an_agents_refresh_of_a_copy_near_its_end_decides_for_no_other() {
     for (case, attacker, origin) in attacks() {
         let proxy = Proxy::start();
         assert_by_the_file(&proxy, &origin, case);
@@ -127,7 +127,7 @@ fn f29_nor_when_it_asks_in_the_last_tenth_of_a_copys_time() {
 }
 
 #[test]
-fn f29_nor_when_it_asks_for_what_has_run_out() {
+fn f29_an_agents_refresh_of_an_expired_copy_decides_for_no_other() {
     for (case, attacker, origin) in attacks() {
         let proxy = Proxy::start();
         assert_by_the_file(&proxy, &origin, case);

@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn so_are_bytes_that_look_like_lines(
+    fn line_like_bytes_are_parsed_without_panic(
         body in "((user-agent|allow|Disallow|sitemap|x)(:| )[*/$%a-c\u{0}\u{1}\t-]{0,6}[#\r\n\u{feff}]{0,2}){0,12}",
         path in "[/*?%$a-c\u{1}]{0,6}",
     ) {

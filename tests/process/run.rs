@@ -74,7 +74,7 @@ fn answer(mut stream: TcpStream) {
 }
 
 #[test]
-fn it_ends_as_the_command_does() {
+fn run_exits_as_its_command_does() {
     for (script, code) in
         [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)]
     {

@@ -347,7 +347,7 @@ fn lost_records_are_not_counted_and_notices_wait() {
 }
 
 #[test]
-fn so_many_notices_wait_and_no_more() {
+fn notices_that_wait_for_the_writer_are_bounded() {
     let (_log, writer) = failure::away(|_| {});
     // Those that the writer has taken are apart from those that wait for it.
     let most = 3 * crate::audit::write::handle::NOTICES_WAITING_MAX;

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_how_much_how_fast_and_how_long_still() {
+    fn the_progress_line_has_share_rate_and_time_left() {
         let extent = Extent { read: 1 << 30, total: 4 << 30 };
         assert_eq!(
             line(extent, 3_000_000, Duration::from_secs(2)),

@@ -61,7 +61,7 @@ fn what_is_more_than_the_least_leaves_half_for_others() {
 }
 
 #[test]
-fn requests_are_counted_with_it_and_leave_no_entry() {
+fn a_finished_request_leaves_no_entry_in_body_memory() {
     let memory = Arc::new(BodyMemory::new(LIMIT));
     let one = memory.reserve_request(client(1), 0, 1).unwrap();
     assert_eq!(

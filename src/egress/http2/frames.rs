@@ -304,7 +304,7 @@ mod empty_frames_tests {
     }
 
     #[tokio::test]
-    async fn of_a_flood_of_them_the_library_hears() {
+    async fn empty_data_frames_beyond_the_limit_reach_h2() {
         let flood = frame(DATA, 0, b"").repeat(EMPTY_FRAMES_MAX as usize + 7);
         let sent = [frame(4, 0, b""), flood].concat();
         assert_eq!(left(&sent, sent.len()).await.len(), HEAD_BYTES * (1 + 7));

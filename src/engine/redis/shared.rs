@@ -488,7 +488,7 @@ mod tests {
     use crate::runtime::clock::monotonic;
 
     #[test]
-    fn the_oldest_go_first() {
+    fn seen_keys_over_the_limit_drop_the_oldest() {
         let mut keys = SeenKeys::default();
         let mut note = |name: &str, bytes| {
             let over = keys.note(name.as_bytes().to_vec(), bytes, (3, 2000));

@@ -159,7 +159,7 @@ async fn addresses_of_shared_networks_have_no_limits() {
 }
 
 #[tokio::test]
-async fn so_many_requests_are_under_way_at_an_address_and_no_more() {
+async fn requests_under_way_at_an_address_are_bounded() {
     let world = World::new(config(Duration::ZERO, 2));
     let mut turns = Vec::new();
     for (number, must_wait) in [(1, false), (2, false), (3, true)] {

@@ -85,7 +85,7 @@ fn what_would_widen_a_pattern_is_refused() {
 }
 
 #[test]
-fn one_that_is_over_never_applies() {
+fn an_expired_exemption_does_not_apply() {
     let exemptions = Exemptions::new(vec![exemption("https://example.com", &[], &[])]);
     let (origin, path) = split_url(b"https://example.com/").expect("a URL");
     assert!(exemptions.find(&origin, &path, None, UNTIL).is_none());

@@ -143,7 +143,7 @@ async fn what_one_agent_is_told_neither_opens_nor_shuts_the_site_for_another() {
 }
 
 #[tokio::test]
-async fn nor_over_a_restart_nor_as_the_second() {
+async fn a_refusal_to_one_agent_does_not_bind_another_after_a_restart() {
     for (name, answer, own) in refusals() {
         let home = Home::new();
         let house = home.house(vec![]);
@@ -168,7 +168,7 @@ async fn nor_over_a_restart_nor_as_the_second() {
 }
 
 #[tokio::test]
-async fn nor_in_the_last_tenth_of_a_copys_time_nor_after_it() {
+async fn a_refusal_at_a_refresh_does_not_bind_another_agent() {
     for (name, answer, _) in refusals() {
         for time in [LATE, DAY, 3 * DAY] {
             let house = waf(&[("Attacker", answer.clone()), ("", file(RULES))]);

@@ -87,7 +87,7 @@ async fn f23_a_fetch_that_no_request_waits_for_gives_up_its_place_first() {
 }
 
 #[tokio::test]
-async fn f23_it_belongs_to_each_client_that_waits_for_it() {
+async fn f23_a_fetch_belongs_to_each_client_that_waits_for_it() {
     let house = House::with(Config { fetches_max: 2, ..few_places() }, silent(3));
     let (left, shared) = (house.asking("site.example", 1), house.asking("site.example", 2));
     let other = house.asking("other.example", 1);

@@ -28,7 +28,7 @@ async fn a_hundred_callers_cause_one_fetch_and_all_are_answered() {
 }
 
 #[tokio::test]
-async fn it_goes_on_when_the_client_that_caused_it_has_left() {
+async fn a_fetch_goes_on_when_the_client_that_caused_it_has_left() {
     let house = House::new(vec![None]);
     let profile = rfc9309();
     let first = tokio::spawn({
@@ -70,7 +70,7 @@ fn waiters_may_live_on_other_runtimes() {
 }
 
 #[tokio::test]
-async fn eviction_does_not_start_a_second_one() {
+async fn evicting_an_origin_starts_no_second_fetch() {
     let config = Config { entries_max: NonZeroUsize::MIN, ..Config::default() };
     let house = House::with(config, vec![rules(), None, rules(), rules()]);
     let profile = rfc9309();

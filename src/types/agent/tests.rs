@@ -196,7 +196,7 @@ fn a_crawler_that_speaks_a_browsers_words_is_named_after_compatible() {
 }
 
 #[test]
-fn or_before_its_url_or_address_of_mail() {
+fn a_crawler_is_named_before_its_url_or_mail_address() {
     named(&[
         (SAFARI, " (Applebot/0.1; +http://www.apple.com/go/applebot)", "Applebot"),
         (SAFARI, " (Amazonbot/0.1; +https://developer.amazon.com/support/amazonbot)", "Amazonbot"),
@@ -227,7 +227,7 @@ fn or_before_its_url_or_address_of_mail() {
 }
 
 #[test]
-fn or_by_a_crawlers_kind_or_because_no_browser_has_it() {
+fn a_crawler_is_named_by_its_kind_or_a_word_that_no_browser_has() {
     named(&[
         ("Mozilla/5.0 ", "ExampleBot/1.0", "ExampleBot"),
         ("Mozilla/5.0 ", "ExampleBot", "ExampleBot"),

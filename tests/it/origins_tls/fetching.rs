@@ -58,7 +58,7 @@ fn assert_found(fetched: &CompletedFetch, url: &str) {
 }
 
 #[tokio::test]
-async fn it_is_fetched_over_either_version() {
+async fn a_robots_txt_is_fetched_over_either_version_of_http() {
     let authority = Authority::new();
     for (alpn, status_line) in [(BOTH, "HTTP/2 200"), (HTTP1, "HTTP/1.1 200 OK")] {
         let site = site(&authority, alpn).await;

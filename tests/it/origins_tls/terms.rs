@@ -146,7 +146,7 @@ async fn an_exchange_under_way_ends_as_it_began() {
 }
 
 #[tokio::test]
-async fn the_bounds_follow() {
+async fn a_changed_idle_timeout_applies_to_the_pool() {
     let authority = Authority::new();
     let site = mirror(authority.good().config(HTTP1)).await;
     let way_out = WayOut::new(&authority);

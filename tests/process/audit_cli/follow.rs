@@ -73,7 +73,7 @@ fn a_log_that_is_not_there_yet_is_waited_for() {
 }
 
 #[test]
-fn it_ends_when_nobody_reads_although_nothing_more_comes() {
+fn follow_ends_when_its_reader_has_left_although_no_record_comes() {
     let mut log = Log::new();
     log.write([record(0)]);
     let mut following = follow(&log, &[]);

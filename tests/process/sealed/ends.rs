@@ -118,7 +118,7 @@ fn each_reason_why_there_can_be_none_has_its_sentence() {
 }
 
 #[test]
-fn it_ends_as_the_command_does() {
+fn a_sealed_run_exits_as_its_command_does() {
     let script = r#"
         run() { "$COURTESY" run --summary none --sealed -- "$@"; echo "$1 $?"; }
         run true; run false; run /none; run /etc/passwd

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use crate::serve::support::{Served, courtesy, end, exchange, state_dir, status};
 
 #[test]
-fn it_listens_where_the_flag_says() {
+fn the_admin_listener_answers_at_the_address_of_the_flag() {
     let dir = state_dir();
     let served = Served::start(dir.path(), &[]);
     let admin = served.admin.expect("an address in the log");
@@ -20,7 +20,7 @@ fn it_listens_where_the_flag_says() {
 }
 
 #[test]
-fn off_is_off() {
+fn admin_off_opens_no_admin_listener() {
     let dir = state_dir();
     let served = Served::start(dir.path(), &["--admin", "off"]);
     assert_eq!(served.admin, None, "{}", served.said);

@@ -91,7 +91,7 @@ fn f18_without_descriptors_connected_clients_are_served() {
 }
 
 #[test]
-fn it_takes_the_descriptors_it_may_have_and_leaves_no_core() {
+fn serve_raises_its_descriptor_limit_and_allows_no_core_file() {
     let dir = state_dir();
     let served = Served::begin(dir.path(), &[], |command| {
         limited("ulimit -Sn 128; ulimit -Hn 4096", &command)

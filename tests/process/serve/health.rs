@@ -17,7 +17,7 @@ fn health(served: &Served, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn it_ends_with_0_while_the_proxy_is_ready_and_with_69_when_it_is_gone() {
+fn health_exits_with_0_while_the_proxy_is_ready_and_69_when_it_is_gone() {
     let dir = state_dir();
     let served = Served::start(dir.path(), &[]);
     let ready = health(&served, &[]);
