@@ -35,7 +35,7 @@ pub use record::event::{
 };
 pub use record::line_kind::LineKind;
 pub use record::meta_record::{
-    EvidenceLost, EvidenceRefs, Gap, Notice, Pruned, Recorded, Rewound, StartMode, Started,
+    EvidenceLost, EvidenceRefs, Gap, Notice, Pruned, RecordedCounts, Rewound, StartMode, Started,
     Stopped, Torn, Totals,
 };
 pub use record::robots_record::{Robots, SharedRobots};

@@ -16,7 +16,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
 
-use super::LEAF_LIFETIME;
 use super::certificate::{CaError, Certificate, CertificateError, print_date};
 use super::storage::{self, Storage};
 use crate::runtime::crypto_provider;
@@ -25,6 +24,9 @@ use crate::types::timestamp::Timestamp;
 
 /// Former CAs that clients should still trust; more have been rotated away on purpose.
 pub(crate) const CA_PREVIOUS_MAX: usize = 3;
+
+/// Life of a leaf certificate from its making. Another is made after two thirds of it.
+pub const LEAF_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The location of a CA.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,8 +16,7 @@ use rustls::server::ProducesTickets;
 use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use tokio::sync::{OnceCell, Semaphore};
 
-use super::LEAF_LIFETIME;
-use super::authority::{Authority, Source};
+use super::authority::{Authority, LEAF_LIFETIME, Source};
 use super::certificate::{CA_REMEDY, CaError, CertificateError};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::runtime::crypto_provider;

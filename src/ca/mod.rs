@@ -13,12 +13,7 @@ mod storage;
 mod tests;
 mod trust;
 
-use std::time::Duration;
-
-pub use authority::{Authority, Source};
+pub use authority::{Authority, LEAF_LIFETIME, Source};
 pub use certificate::{CA_REMEDY, CaError, Certificate, CertificateError, pem, print_date};
 pub use leaves::{LEAVES_MAX, Leaves, Stats};
 pub use trust::{Client, TABLE, TrialRow, VariableKind, VariableRow};
-
-/// Life of a leaf certificate from its making. Another is made after two thirds of it.
-pub const LEAF_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);

@@ -16,7 +16,7 @@ use time::{Date, OffsetDateTime};
 use crate::egress::AddressBlock;
 use crate::engine::ServerUrl;
 use crate::policy::exemption::OriginPattern;
-use crate::proxy::Protocol;
+use crate::proxy::UpgradeProtocol;
 use crate::types::agent::Token;
 use crate::types::origin::host::Glob;
 use crate::types::origin::{Host, HostPattern, Origin, Scheme, split_url};
@@ -138,7 +138,16 @@ impl FromStr for HostPattern {
     }
 }
 
-serde_as_text!(AdminAddress, Retain, RetainSize, Token, Glob, HostPattern, AddressBlock, Protocol);
+serde_as_text!(
+    AdminAddress,
+    Retain,
+    RetainSize,
+    Token,
+    Glob,
+    HostPattern,
+    AddressBlock,
+    UpgradeProtocol
+);
 
 /// The default port of `listen.proxy`.
 pub const PROXY_PORT: u16 = 3128;

@@ -1,4 +1,5 @@
-//! A connection in use for one exchange: one of HTTP/1.1, or one stream of HTTP/2.
+//! What a request is sent over, before it is sent: a connection of HTTP/1.1, or one stream of HTTP/2.
+//! Once the request is sent it is a `Lease`, which also has the request's turn.
 
 use std::io;
 use std::net::IpAddr;

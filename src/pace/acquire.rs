@@ -14,7 +14,7 @@ use super::lanes::Lanes;
 use super::no_turn::{NoTurn, Waited};
 use super::tick::Tick;
 use super::turn::{Turn, VisitRole, VisitStart};
-use super::turn_request::{TurnRequest, too_long};
+use super::turn_request::{RemainingWait, TurnRequest, too_long};
 use super::visits::{Visit, VisitPlace};
 use crate::robots::OutsideVisitTime;
 use crate::runtime::box_future;
@@ -149,9 +149,8 @@ impl Lanes {
             biased;
             () = first.cancelled() => Ok(()),
             () = sleep_until(self.context.clock.instant(deadline)) => {
-                let max_wait = Duration::ZERO;
-                let wait = Duration::from_secs(1);
-                Err(too_long(request, limit, wait, None, (self.now(), max_wait)))
+                let remaining = RemainingWait { now: self.now(), max_wait: Duration::ZERO };
+                Err(too_long(request, limit, Duration::from_secs(1), None, remaining))
             }
             () = self.context.stopped_before(request.shutdown, deadline) => Err(NoTurn::Stopping),
         }
@@ -243,7 +242,8 @@ impl Lanes {
         });
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
             NotQueued::TooLong { wait, hold, limit } => {
-                too_long(request, limit, wait, hold, (now, arrival.max_wait))
+                let max_wait = arrival.max_wait;
+                too_long(request, limit, wait, hold, RemainingWait { now, max_wait })
             }
             NotQueued::Full => NoTurn::Full,
         })?;
@@ -279,6 +279,6 @@ impl Lanes {
         let wait = state.lane.estimate(arrival, now).max(Duration::from_secs(1));
         let limit = state.lane.limit(arrival, now);
         let hold = state.lane.hold_for(request.client, now);
-        too_long(request, limit, wait, hold, (now, end.since(now)))
+        too_long(request, limit, wait, hold, RemainingWait { now, max_wait: end.since(now) })
     }
 }

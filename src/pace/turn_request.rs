@@ -72,15 +72,23 @@ impl Lanes {
     }
 }
 
-/// At `now` the request may wait for another `max_wait`. If the hold is shorter than that, what is
-/// too long is the queue.
+/// From `now` on the request may wait for at most `max_wait`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemainingWait {
+    pub now: Tick,
+    pub max_wait: Duration,
+}
+
+/// Why the request would wait for longer than it may: for the hold, or, if that is shorter, for the
+/// queue.
 pub(super) fn too_long(
     request: &TurnRequest<'_>,
     limit: LaneLimit,
     wait: Duration,
     hold: Option<Hold>,
-    (now, max_wait): (Tick, Duration),
+    remaining: RemainingWait,
 ) -> NoTurn {
+    let RemainingWait { now, max_wait } = remaining;
     let hold = hold.filter(|hold| hold.until.since(now) > max_wait);
     if let Some(Hold { until, status, cause }) = hold {
         return NoTurn::Held { wait: until.since(now), status, cause };

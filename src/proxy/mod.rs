@@ -47,7 +47,7 @@ pub use observe::run_observer::{DecisionEvent, DenialEvent, MissingFile, RunEven
 pub use observe::run_tally::{Few, HostTally, MissingCounts, Progress, RuleKey, RunReport};
 pub use protocol::serve_client;
 pub use rejection::Rejection;
-pub use upgrade::Protocol;
+pub use upgrade::UpgradeProtocol;
 
 /// How long hyper's state of an idle HTTP/1 connection is kept, for each request that the connection
 /// has made. New state costs a sixth of a request: a client that sends request after request hardly

@@ -5,7 +5,7 @@ use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::request;
 use http::uri::PathAndQuery;
 
-use super::connect::sniff::Protocol;
+use super::connect::sniff::TunnelProtocol;
 use super::connect::{Connect, Https, HttpsMode};
 use super::decision::rules::MixedHosts;
 use super::destination::{Destination, Scope, Target, destination};
@@ -45,10 +45,10 @@ pub fn connect(request: &request::Parts) -> Option<Origin> {
 /// Whether the first bytes inside a CONNECT are taken for TLS (`Some(true)`), for HTTP
 /// (`Some(false)`) or for neither.
 pub fn is_tls(first: &[u8]) -> Option<bool> {
-    match Protocol::of(first) {
-        Protocol::Tls => Some(true),
-        Protocol::Http => Some(false),
-        Protocol::Other => None,
+    match TunnelProtocol::of(first) {
+        TunnelProtocol::Tls => Some(true),
+        TunnelProtocol::Http => Some(false),
+        TunnelProtocol::Other => None,
     }
 }
 

@@ -37,7 +37,11 @@ pub struct RequestedUpgrade {
 
 impl RequestedUpgrade {
     /// Takes the upgrade to one of the `permitted` protocols out of `head`.
-    pub fn take(head: &mut request::Parts, header_set: HeaderSet, permitted: &[Protocol]) -> Self {
+    pub fn take(
+        head: &mut request::Parts,
+        header_set: HeaderSet,
+        permitted: &[UpgradeProtocol],
+    ) -> Self {
         let asks = header_set.has(HeaderSet::UPGRADE) && head.version == Version::HTTP_11;
         let wanted = || wanted_protocol(&head.headers, permitted);
         let protocol = if asks { wanted() } else { None };
@@ -111,9 +115,9 @@ const CARRIERS: [&str; 6] = ["http", "h2", "h3", "tls", "ssl", "spdy"];
 /// A protocol as `Upgrade` names it: a name, or a name and a version. Names are compared in any
 /// case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Protocol(Box<str>);
+pub struct UpgradeProtocol(Box<str>);
 
-impl Protocol {
+impl UpgradeProtocol {
     /// WebSocket (RFC 6455 §11.2).
     pub fn websocket() -> Self {
         Self("websocket".into())
@@ -124,7 +128,7 @@ impl Protocol {
     }
 }
 
-impl FromStr for Protocol {
+impl FromStr for UpgradeProtocol {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -144,7 +148,7 @@ impl FromStr for Protocol {
     }
 }
 
-impl fmt::Display for Protocol {
+impl fmt::Display for UpgradeProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -152,7 +156,7 @@ impl fmt::Display for Protocol {
 
 /// The protocols of `allowed` that a request names in `Upgrade`, if `Connection` has the option,
 /// too (RFC 9110 §7.8). Other protocols are not forwarded.
-pub fn wanted_protocol(headers: &HeaderMap, allowed: &[Protocol]) -> Option<HeaderValue> {
+pub fn wanted_protocol(headers: &HeaderMap, allowed: &[UpgradeProtocol]) -> Option<HeaderValue> {
     if !members(headers, CONNECTION).any(|option| option.eq_ignore_ascii_case(b"upgrade")) {
         return None;
     }
@@ -255,7 +259,7 @@ mod tests {
 
     #[test]
     fn c4_only_listed_protocols_are_requested() {
-        let allowed = [Protocol::websocket(), "foo/1".parse().unwrap()];
+        let allowed = [UpgradeProtocol::websocket(), "foo/1".parse().unwrap()];
         for (upgrade, expected) in [
             ("websocket", Some("websocket")),
             ("WebSocket", Some("WebSocket")),
@@ -308,15 +312,18 @@ mod tests {
     fn protocols_that_carry_http_cannot_be_listed() {
         for protocol in ["websocket", "foo", "IRC/6.9", "tcp"] {
             assert_eq!(
-                protocol.parse::<Protocol>().unwrap().to_string(),
+                protocol.parse::<UpgradeProtocol>().unwrap().to_string(),
                 protocol.to_ascii_lowercase()
             );
         }
         for carrier in ["h2c", "H2C-14", "HTTP/2.0", "https", "TLS/1.0", "tls", "h3", "SPDY/3"] {
-            assert!(carrier.parse::<Protocol>().unwrap_err().contains("carries HTTP"), "{carrier}");
+            assert!(
+                carrier.parse::<UpgradeProtocol>().unwrap_err().contains("carries HTTP"),
+                "{carrier}"
+            );
         }
         for none in ["", "/", "foo/", "/1", "a/b/c", "foo bar", "\"foo\"", "foo,bar"] {
-            assert!(none.parse::<Protocol>().unwrap_err().contains("no protocol"), "{none}");
+            assert!(none.parse::<UpgradeProtocol>().unwrap_err().contains("no protocol"), "{none}");
         }
     }
 }

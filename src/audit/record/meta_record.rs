@@ -207,7 +207,7 @@ pub struct Totals {
     /// The records between the `totals` before this one, or the `started` where that came later, and this one,
     /// as they are in the chain; the writer counts them. Left out by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recorded: Option<Recorded>,
+    pub recorded: Option<RecordedCounts>,
     /// Requests that got no turn: their wait was too long, or their origin was held.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resting: u64,
@@ -225,7 +225,7 @@ pub struct Totals {
 /// How many records of each event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Recorded {
+pub struct RecordedCounts {
     /// Answered with the denial.
     pub denied: u64,
     /// Forwarded under an exemption.
@@ -308,7 +308,7 @@ pub struct Stopped {
     pub why: String,
 }
 
-impl Recorded {
+impl RecordedCounts {
     /// Counts one more.
     pub const fn add(&mut self, event: Event) {
         let count = match event {

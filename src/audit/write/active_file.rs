@@ -10,7 +10,7 @@ use super::handle::Written;
 use crate::audit::evidence::BlobName;
 use crate::audit::record::Node;
 use crate::audit::record::chain::{Content, Head, head_of};
-use crate::audit::record::meta_record::{Notice, Recorded};
+use crate::audit::record::meta_record::{Notice, RecordedCounts};
 use crate::audit::segment::private;
 use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
@@ -269,7 +269,7 @@ pub(super) struct Batch {
     /// Records among the lines.
     pub records: u64,
     /// Records since the last `totals`, these lines included.
-    pub recorded: Recorded,
+    pub recorded: RecordedCounts,
     /// The evidence that they name.
     pub names: Vec<BlobName>,
     /// Of each line, in their order.
@@ -278,7 +278,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// `recorded`: the records since the last `totals` before them.
-    pub fn after(head: &Head, recorded: Recorded, node: Option<Node>, log: LogId) -> Self {
+    pub fn after(head: &Head, recorded: RecordedCounts, node: Option<Node>, log: LogId) -> Self {
         Self {
             node,
             log,

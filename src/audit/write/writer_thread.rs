@@ -19,7 +19,7 @@ use super::recover::{Active, LogDir};
 use crate::audit::evidence::{self, BlobName, EvidenceIndex};
 use crate::audit::record::chain::{Content, Head};
 use crate::audit::record::event::EvidenceLostEvent;
-use crate::audit::record::meta_record::{EvidenceLost, Notice, Recorded};
+use crate::audit::record::meta_record::{EvidenceLost, Notice, RecordedCounts};
 use crate::audit::segment::{closed_name, write_head};
 use crate::audit::{AUDIT_RETRY_INTERVAL, CurrentConfig, RECORDS_WAITING_MAX, ROTATE_AGE, Sync};
 use crate::runtime::clock::{Clock, monotonic};
@@ -71,7 +71,7 @@ pub(super) struct WriterThread {
     ending: Vec<Notice>,
     due: Due,
     /// Records in the file since the last `totals`.
-    recorded: Recorded,
+    recorded: RecordedCounts,
     signals: Arc<Signals>,
     /// Lines that wait for their evidence.
     waiting: Vec<Waiting>,
@@ -144,7 +144,7 @@ impl WriterThread {
             found: active.torn.map(Notice::Torn).into_iter().collect(),
             ending: Vec::new(),
             due: Due::default(),
-            recorded: Recorded::default(),
+            recorded: RecordedCounts::default(),
             signals,
             waiting: Vec::new(),
             checked: None,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::audit::{
-    Changed, ChangesOmitted, Exemption, Notice, Omission, Paced, Record, Recorded, Rewound, Robots,
-    SettingsChanged, Started, Totals, print_time,
+    Changed, ChangesOmitted, Exemption, Notice, Omission, Paced, Record, RecordedCounts, Rewound,
+    Robots, SettingsChanged, Started, Totals, print_time,
 };
 use crate::cli::output::{human_duration, seconds};
 
@@ -111,11 +111,14 @@ fn of_rewinding(rewound: &Rewound) -> String {
 fn of_totals(totals: &Totals) -> String {
     let since = print_time(totals.since);
     let Totals { allowed, denied, .. } = totals;
-    let recorded = totals.recorded.map(|Recorded { denied, exempted, tunnelled, would_deny }| {
-        let count =
-            denied.saturating_add(exempted).saturating_add(tunnelled).saturating_add(would_deny);
-        format!("; {count} records")
-    });
+    let recorded =
+        totals.recorded.map(|RecordedCounts { denied, exempted, tunnelled, would_deny }| {
+            let count = denied
+                .saturating_add(exempted)
+                .saturating_add(tunnelled)
+                .saturating_add(would_deny);
+            format!("; {count} records")
+        });
     let Totals { by_parent, paced, resting, waited_ms, .. } = totals;
     let held = (*paced > 0).then(|| {
         format!("; {paced} held, for {} in all", human_duration(Duration::from_millis(*waited_ms)))

@@ -14,7 +14,7 @@ use crate::egress::{
     ParentResolve, ParentRule, Parents,
 };
 use crate::pace::Away;
-use crate::proxy::Protocol;
+use crate::proxy::UpgradeProtocol;
 use crate::types::origin::HostPattern;
 
 /// `[egress]`.
@@ -45,7 +45,7 @@ pub struct Egress {
     /// The ports of CONNECT.
     pub connect_ports: Vec<u16>,
     /// The protocols that a request may upgrade to (RFC 9110 §7.8).
-    pub upgrades: Vec<Protocol>,
+    pub upgrades: Vec<UpgradeProtocol>,
     /// The parent proxy for hosts that `parents` does not name; absent: connections are direct.
     pub parent: Option<ParentAddress>,
     /// Hosts with another parent, or none; the first that matches.
@@ -70,7 +70,7 @@ impl Default for Egress {
             idle_timeout: Duration::from_secs(30),
             max_per_origin: 256,
             connect_ports: vec![80, 443],
-            upgrades: vec![Protocol::websocket()],
+            upgrades: vec![UpgradeProtocol::websocket()],
             parent: None,
             parents: Vec::new(),
             parent_credentials_file: None,

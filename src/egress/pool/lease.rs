@@ -1,4 +1,5 @@
-//! A connection in use for one exchange, with the turn that permits it.
+//! A [`Connection`](crate::egress::connection::Connection) from the sending of a request to the end of its
+//! response: it has the turn of the request, and gives the connection back to its pool.
 
 use std::sync::Weak;
 

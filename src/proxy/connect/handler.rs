@@ -115,11 +115,11 @@ impl Proxy {
             return Err(permit.pace().rejection(no_turn).into());
         }
         let key = info.client.key();
-        let call =
+        let turn_request =
             permit.pace().turn_request(permit.origin(), &key, Some(headers), &context.shutdown);
         // Until its connection is there it has not started.
         info.entry.set_waiting(true);
-        let turn = self.forwarding.egress.lanes().acquire(&call).await;
+        let turn = self.forwarding.egress.lanes().acquire(&turn_request).await;
         let mut turn = turn.map_err(|no_turn| permit.pace().rejection(&no_turn))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use super::preread::{Rewind, first_bytes};
 use super::sni::{UNRECOGNIZED_NAME, check_intercepted};
-use super::sniff::Protocol;
+use super::sniff::TunnelProtocol;
 use crate::audit::Reason;
 use crate::clients::MemoryPermit;
 use crate::egress::PlaintextStream;
@@ -67,17 +67,17 @@ impl Interception {
         if first.is_empty() {
             first = first_bytes(&mut stream, handshake_timeout, &context.shutdown).await.ok()?;
         }
-        let protocol = Protocol::of(&first);
+        let protocol = TunnelProtocol::of(&first);
         self.current.load().metrics.tls.count_protocol(protocol);
         let stream = Rewind::new(first, stream);
         match protocol {
-            Protocol::Tls => self.accept_tls(stream, &context, handshake_timeout).await,
-            Protocol::Http => {
+            TunnelProtocol::Tls => self.accept_tls(stream, &context, handshake_timeout).await,
+            TunnelProtocol::Http => {
                 let (host, port) = (self.origin.host().clone(), self.origin.port());
                 let plain = Origin::new(Scheme::Http, host, port);
                 Some(Inside::Plain(stream, Arc::new(context.within(plain))))
             }
-            Protocol::Other => {
+            TunnelProtocol::Other => {
                 self.record(Reason::TunnelNotHttp, None).await;
                 None
             }

@@ -2,13 +2,13 @@
 
 /// What a client speaks inside an intercepted CONNECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum TunnelProtocol {
     Tls,
     Http,
     Other,
 }
 
-impl Protocol {
+impl TunnelProtocol {
     /// By the first byte: a TLS record of a handshake begins with 0x16 (RFC 8446 §5.1), an HTTP
     /// method with a letter. Other protocols begin with a letter too (`EHLO`, `SSH-2.0`), but their
     /// first line does not end as a request line does (RFC 9112 §3).
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn a_client_is_known_by_its_first_line() {
-        assert_eq!(Protocol::of(b"\x16\x03"), Protocol::Tls);
+        assert_eq!(TunnelProtocol::of(b"\x16\x03"), TunnelProtocol::Tls);
         for http in ["G", "GET /", "GET / HTTP/1.1\r\nHost: a\r\n"] {
-            assert_eq!(Protocol::of(http.as_bytes()), Protocol::Http, "{http}");
+            assert_eq!(TunnelProtocol::of(http.as_bytes()), TunnelProtocol::Http, "{http}");
         }
         for other in [
             "\0",
@@ -70,7 +70,7 @@ mod tests {
             "SSH-2.0-x\r\n",
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         ] {
-            assert_eq!(Protocol::of(other.as_bytes()), Protocol::Other, "{other:?}");
+            assert_eq!(TunnelProtocol::of(other.as_bytes()), TunnelProtocol::Other, "{other:?}");
         }
     }
 

@@ -16,7 +16,7 @@ use tracing::debug;
 use super::preread::{NoBytes, Rewind, first_bytes, note_no_hello, read_hello};
 use super::redirect_kind::RedirectKind;
 use super::sni::{ACCESS_DENIED, Named};
-use super::sniff::Protocol;
+use super::sniff::TunnelProtocol;
 use crate::audit::Reason;
 use crate::proxy::LINGER;
 use crate::proxy::connection::body::{self, ActiveRequest};
@@ -71,17 +71,17 @@ pub async fn serve(
     }
     drop(metrics);
     let Ok(first) = first else { return };
-    match Protocol::of(&first) {
-        Protocol::Http => arrival.serve_plain(first, rejection).await,
-        Protocol::Tls if rejection.is_none() => {
+    match TunnelProtocol::of(&first) {
+        TunnelProtocol::Http => arrival.serve_plain(first, rejection).await,
+        TunnelProtocol::Tls if rejection.is_none() => {
             box_future(|| arrival.serve_tls(first)).await;
         }
-        Protocol::Tls => alert(&mut arrival.stream).await,
-        Protocol::Other if rejection.is_none() => {
+        TunnelProtocol::Tls => alert(&mut arrival.stream).await,
+        TunnelProtocol::Other if rejection.is_none() => {
             box_future(|| arrival.record_other()).await;
         }
         // A client that is not served writes no records either.
-        Protocol::Other => {}
+        TunnelProtocol::Other => {}
     }
 }
 
@@ -146,21 +146,21 @@ impl Arrival {
         };
         let info = OwnedRequestInfo::from(info);
         let proxy = current.load_full();
-        proxy.metrics.tls.count_protocol(Protocol::Other);
+        proxy.metrics.tls.count_protocol(TunnelProtocol::Other);
         proxy.gate.record_inside(&origin, &info, Reason::TunnelNotHttp, None).await;
     }
 }
 
 /// The protocol of the first bytes, as it is counted.
 fn counted(first: Option<&[u8]>) -> ClientProtocol {
-    match first.map(Protocol::of) {
+    match first.map(TunnelProtocol::of) {
         None => ClientProtocol::None,
-        Some(Protocol::Http) => ClientProtocol::Http1,
-        Some(Protocol::Tls) => ClientProtocol::Tls,
-        Some(Protocol::Other) if first.is_some_and(|first| first.starts_with(b"PRI ")) => {
+        Some(TunnelProtocol::Http) => ClientProtocol::Http1,
+        Some(TunnelProtocol::Tls) => ClientProtocol::Tls,
+        Some(TunnelProtocol::Other) if first.is_some_and(|first| first.starts_with(b"PRI ")) => {
             ClientProtocol::Http2
         }
-        Some(Protocol::Other) => ClientProtocol::Other,
+        Some(TunnelProtocol::Other) => ClientProtocol::Other,
     }
 }
 

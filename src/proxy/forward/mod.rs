@@ -28,7 +28,7 @@ use super::decision::revocation::Revocation;
 use super::destination::Target;
 use super::hop_by_hop::{self, HeaderSet, Via};
 use super::response;
-use super::upgrade::{self, Protocol, RequestedUpgrade};
+use super::upgrade::{self, RequestedUpgrade, UpgradeProtocol};
 use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::{
     self, Egress, Error, Failure, InformationalListener, RequestBody, RequestProgress, Requester,
@@ -55,7 +55,7 @@ pub struct Forwarding {
     /// so that nothing has the token, and none has to be passed on.
     pub loop_token: Option<LoopToken>,
     /// Protocols that a request may upgrade to.
-    pub upgrades: Arc<[Protocol]>,
+    pub upgrades: Arc<[UpgradeProtocol]>,
     /// Between two pieces of a client's body.
     pub body_idle_timeout: Duration,
     /// Without data in either direction of an upgraded connection.

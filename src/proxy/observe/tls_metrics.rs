@@ -12,7 +12,7 @@ use rustls::AlertDescription;
 use tracing::warn;
 
 use crate::clients::Client;
-use crate::proxy::connect::sniff::Protocol;
+use crate::proxy::connect::sniff::TunnelProtocol;
 use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
 use crate::types::origin::{Origin, Scheme};
@@ -42,11 +42,11 @@ const ALERTS: [&str; 7] = [
 
 impl TlsMetrics {
     /// Counts the protocol of one CONNECT.
-    pub fn count_protocol(&self, protocol: Protocol) {
+    pub fn count_protocol(&self, protocol: TunnelProtocol) {
         let place = match protocol {
-            Protocol::Tls => 0,
-            Protocol::Http => 1,
-            Protocol::Other => 2,
+            TunnelProtocol::Tls => 0,
+            TunnelProtocol::Http => 1,
+            TunnelProtocol::Other => 2,
         };
         self.protocols[place].fetch_add(1, Ordering::Relaxed);
     }

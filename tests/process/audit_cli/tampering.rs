@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use courtesy::audit::{
-    HEAD_NAME, Notice, Record, Recorded, StartMode, Started, StartedEvent, Stopped, StoppedEvent,
-    Totals, TotalsEvent,
+    HEAD_NAME, Notice, Record, RecordedCounts, StartMode, Started, StartedEvent, Stopped,
+    StoppedEvent, Totals, TotalsEvent,
 };
 use courtesy::types::sanitize::sha256_hex;
 use courtesy::types::timestamp::Timestamp;
@@ -347,7 +347,7 @@ fn totals(denied: u64, would_deny: u64) -> Notice {
         node: None,
         paced: 0,
         prev: String::new(),
-        recorded: Some(Recorded { denied, exempted: 0, tunnelled: 0, would_deny }),
+        recorded: Some(RecordedCounts { denied, exempted: 0, tunnelled: 0, would_deny }),
         resting: 0,
         seq: 0,
         since: Timestamp::from_millis(NOON),

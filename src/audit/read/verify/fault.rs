@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use crate::audit::{Event, FAULTS_DESCRIBED_MAX, Head, LineError, Recorded};
+use crate::audit::{Event, FAULTS_DESCRIBED_MAX, Head, LineError, RecordedCounts};
 use crate::types::LogId;
 
 /// The place of a line, by file and not by its number in the chain.
@@ -64,8 +64,8 @@ pub enum Problem {
     },
     /// Totals that are not those of the records before them.
     OtherTotals {
-        said: Recorded,
-        counted: Recorded,
+        said: RecordedCounts,
+        counted: RecordedCounts,
     },
     /// The number in the file's name is not that of its first line.
     OtherName {
@@ -276,7 +276,7 @@ const fn known(source: HeadSource) -> &'static str {
 }
 
 /// The counts that differ: `2 denied where there are 3`.
-fn difference(said: &Recorded, counted: &Recorded) -> String {
+fn difference(said: &RecordedCounts, counted: &RecordedCounts) -> String {
     let each = [Event::Denied, Event::WouldDeny, Event::Exempted, Event::Tunnelled];
     let each = each.into_iter().map(|event| (event, said.of(event), counted.of(event)));
     let other = each.filter(|(_, said, counted)| said != counted);

@@ -17,7 +17,7 @@ use super::heads::NotedHead;
 use crate::audit::read::{Line, Rest, ScanError};
 use crate::audit::{
     AnyLine, BlobName, Content, EvidenceIndex, EvidenceRefs, Head, LineError, LineKind, Notice,
-    Record, Recorded, Rewound, checked_hash, segment, split,
+    Record, RecordedCounts, Rewound, checked_hash, segment, split,
 };
 use crate::types::timestamp::Timestamp;
 
@@ -400,7 +400,7 @@ fn is_sorted(value: &Value) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     /// None: not all lines since then are known, or there was no such line.
-    recorded: Option<Recorded>,
+    recorded: Option<RecordedCounts>,
     /// The number of the last line.
     seq: u64,
 }
@@ -419,13 +419,13 @@ impl Counted {
                 None
             }
             Content::Notice(Notice::Totals(totals)) => {
-                let counted = self.recorded.replace(Recorded::default());
+                let counted = self.recorded.replace(RecordedCounts::default());
                 let (said, counted) = (totals.recorded?, counted?);
                 (said != counted).then_some(Problem::OtherTotals { said, counted })
             }
             // A process counts from its start, and counts no more when it has stopped.
             Content::Notice(Notice::Started(_)) => {
-                self.recorded = Some(Recorded::default());
+                self.recorded = Some(RecordedCounts::default());
                 None
             }
             Content::Notice(Notice::Stopped(_)) => {
