@@ -41,10 +41,12 @@ pub use record::meta_record::{
 pub use record::robots_record::{Robots, SharedRobots};
 pub use record::time::{parse as parse_time, print as print_time};
 pub use segment::{FILE_NAME, HEAD_NAME, read_head, read_log_id};
-pub use write::handle::{CloseError, ForgetError, OpenError, WriteError, WriterHandle, Written};
 pub use write::health::Health;
 pub use write::recover::{check, is_written};
 pub use write::writer::Writer;
+pub use write::writer_handle::{
+    CloseError, ForgetError, OpenError, WriteError, WriterHandle, Written,
+};
 
 /// The settings of the log.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::client_share::Requester;
 use super::config::{ConfigSnapshot, Revalidation};
 use super::connection::{Connection, Transport};
 use super::error::{Error, Failure};
@@ -21,7 +22,6 @@ use super::origin_socket::OriginSocket;
 use super::parent::{Fault, Forwarder, Parent, ParentScheme, ParentTarget};
 use super::policy::Prohibition;
 use super::pool::Pool;
-use super::requester::Requester;
 use super::route::Route;
 use super::state::EgressState;
 use super::tls::{PlaintextStream, TlsConnection, Versions};

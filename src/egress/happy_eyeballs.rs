@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::client_share::Requester;
 use super::error::{self, Error, Failure};
-use super::requester::Requester;
 use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::runtime::clock;
 

@@ -7,6 +7,7 @@
 
 mod body;
 pub mod boxed_request;
+mod client_share;
 pub mod config;
 mod connection;
 mod dial;
@@ -21,7 +22,6 @@ mod origin_socket;
 mod parent;
 mod policy;
 mod pool;
-mod requester;
 mod route;
 mod state;
 mod tls;
@@ -43,6 +43,7 @@ pub use body::{
     Via,
 };
 use boxed_request::BoxedRequest;
+pub use client_share::{QueueWait, Requester};
 pub use config::{Config, ConfigSnapshot, Stats};
 use connection::Connection;
 use dial::{DialOptions, Dialer};
@@ -57,7 +58,6 @@ pub use policy::{
     AddressBlock, AddressPolicy, HostRules, METADATA_BLOCKS, PRIVATE_BLOCKS, Prohibition,
 };
 use pool::Pool;
-pub use requester::{QueueWait, Requester};
 pub use state::EgressState;
 use tls::Versions;
 pub use tls::{

@@ -5,13 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::client_share::Requester;
 use super::config::ConfigSnapshot;
 use super::dns::Resolver;
 use super::error::{Error, Failure};
 use super::origin_socket::OriginSocket;
 use super::parent::Parent;
 use super::policy::{Prohibition, is_private};
-use super::requester::Requester;
 use crate::runtime::clock;
 use crate::types::origin::{Host, Origin};
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::WAITING_MAX;
 use super::context::PaceContext;
-use super::exchanges::{Exchanges, NewExchanges, NoExchange};
+use super::exchange_limit::{Exchanges, NewExchanges, NoExchange};
 use super::hold::{BACKOFF_MAX, Cause, Hold, Outcome, first_backoff};
 use super::lane::{Arrival, Enqueued, Lane, LaneLimit, TurnId, WaiterId};
 use super::no_turn::NoTurn;

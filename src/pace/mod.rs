@@ -39,7 +39,7 @@ mod addresses;
 mod conditions;
 pub mod config;
 mod context;
-mod exchanges;
+mod exchange_limit;
 pub mod hold;
 pub mod lane;
 mod lane_cell;
@@ -59,7 +59,7 @@ mod visits;
 
 pub use acquire::{PendingTurn, TryAcquire};
 pub use config::{AddressLimits, Away, Config, OriginPace, PaceMode};
-pub use exchanges::NoExchange;
+pub use exchange_limit::NoExchange;
 pub use hold::RequestFailure;
 pub use lane::group::GroupName;
 pub use lane::kept::{KeptHold, KeptLane};

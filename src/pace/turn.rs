@@ -15,7 +15,7 @@ use super::addresses::Addresses;
 use super::conditions::{Role, TurnConditions};
 use super::config::KEPT_HOLD_MIN;
 use super::context::PaceContext;
-use super::exchanges::NoExchange;
+use super::exchange_limit::NoExchange;
 use super::hold::{Cause, Hold, Outcome, RETRY_AFTER_MAX, RequestFailure};
 use super::lane::{Arrival, HoldChange, Kind, LEAD_MAX, Lane, LaneLimit, TurnId};
 use super::lane_cell::{self, LaneCell, TurnGuard};

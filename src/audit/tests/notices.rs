@@ -350,7 +350,7 @@ fn lost_records_are_not_counted_and_notices_wait() {
 fn notices_that_wait_for_the_writer_are_bounded() {
     let (_log, writer) = failure::away(|_| {});
     // Those that the writer has taken are apart from those that wait for it.
-    let most = 3 * crate::audit::write::handle::NOTICES_WAITING_MAX;
+    let most = 3 * crate::audit::write::writer_handle::NOTICES_WAITING_MAX;
     let taken = (0..10 * most).filter(|_| writer.queue_notice(totals())).count();
     assert!(taken < most, "{taken}");
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::handle::Written;
+use super::writer_handle::Written;
 use crate::audit::evidence::BlobName;
 use crate::audit::record::Node;
 use crate::audit::record::chain::{Content, Head, head_of};

@@ -6,7 +6,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::handle::{WriteError, no_answer};
+use super::writer_handle::{WriteError, no_answer};
 use crate::audit::OnFailure;
 use crate::audit::record::chain::Head;
 use crate::audit::record::event::GapEvent;

@@ -3,9 +3,9 @@
 
 pub mod active_file;
 mod blob_tracker;
-pub mod handle;
 pub mod health;
 pub mod recover;
 mod retention;
 pub mod writer;
+pub mod writer_handle;
 mod writer_thread;

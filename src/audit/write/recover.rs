@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::active_file::{ActiveFile, First};
-use super::handle::OpenError;
+use super::writer_handle::OpenError;
 use crate::audit::Config;
 use crate::audit::evidence::{BlobName, LineRefs, each_line};
 use crate::audit::record::chain::{Head, head_of, split};

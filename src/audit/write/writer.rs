@@ -14,13 +14,13 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout_at;
 
-use super::handle::{
-    CloseError, Done, Events, Job, NOTICES_WAITING_MAX, OpenError, Signals, WRITE_TIMEOUT,
-    WriteError, WriterHandle, Written,
-};
 use super::health::{Health, Status};
 use super::recover::{LogDir, find_head, find_log, open_active};
 use super::retention::Retention;
+use super::writer_handle::{
+    CloseError, Done, Events, Job, NOTICES_WAITING_MAX, OpenError, Signals, WRITE_TIMEOUT,
+    WriteError, WriterHandle, Written,
+};
 use super::writer_thread::WriterThread;
 use crate::audit::evidence::Blob;
 use crate::audit::record::denial_record::Record;

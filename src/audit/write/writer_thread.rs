@@ -11,11 +11,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::active_file::{ActiveFile, Batch, First, Reserve};
 use super::blob_tracker::{BlobTracker, Kept};
-use super::handle::{
-    Done, EVIDENCE_TIMEOUT, Events, ForgetError, Job, NOTICES_WAITING_MAX, Signals, WriteError,
-};
 use super::health::{Loss, Status, WriteFault};
 use super::recover::{Active, LogDir};
+use super::writer_handle::{
+    Done, EVIDENCE_TIMEOUT, Events, ForgetError, Job, NOTICES_WAITING_MAX, Signals, WriteError,
+};
 use crate::audit::evidence::{self, BlobName, EvidenceIndex};
 use crate::audit::record::chain::{Content, Head};
 use crate::audit::record::event::EvidenceLostEvent;

@@ -26,8 +26,8 @@ use hickory_resolver::system_conf::read_system_conf;
 use lru::LruCache;
 use tokio::time::timeout;
 
+use super::client_share::Requester;
 use super::error::{self, Error, Failure};
-use super::requester::Requester;
 use crate::clients::password::NAMED_LIST_BYTES_MAX;
 use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::runtime::lock::Lock;

@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use super::active_file;
-use super::handle::{Closing, ForgetError, WriterHandle};
+use super::writer_handle::{Closing, ForgetError, WriterHandle};
 use crate::audit::CurrentConfig;
 use crate::audit::evidence::{BlobName, EvidenceIndex, each_line};
 use crate::audit::record::event::PrunedEvent;

@@ -250,7 +250,7 @@ fn code(status: WaitStatus) -> u8 {
 
 // The process between the proxy and the namespace of processes: a process enters such a namespace
 // with its children alone (pid_namespaces(7)), so this one makes it, starts the first process in it
-// ([`init`](self)), passes signals on, and ends as that one does.
+// (`run_init`), passes signals on, and ends as that one does.
 
 /// Runs it to its end.
 pub fn run_supervisor(args: &SealArgs) -> Result<Exit, Failure> {
