@@ -1,4 +1,5 @@
-//! What every part that does I/O stands on: clock, timers, locks, counters, histograms, files.
+//! What every part that does I/O stands on: clock, timers, locks, counters, histograms, files, and the
+//! TLS cryptography.
 
 pub mod clock;
 pub mod counters;
@@ -19,10 +20,10 @@ pub fn box_future<F: Future>(build: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::into_pin(Box::write(Box::new_uninit(), build()))
 }
 
-// The TLS cryptography, one provider for both sides: what is offered to origins is what clients
-// may choose from. The provider is selected only here, so that no feature flag of a dependency can
-// change it.
-
+/// The TLS cryptography, one provider for both sides: what is offered to origins is what clients may
+/// choose from. The provider is selected only here, so that no feature flag of a dependency can change
+/// it.
+///
 /// The provider's key exchange groups in their default order: the hybrid with ML-KEM first. Of the
 /// cipher suites the one with SHA-256 goes first, as in browsers: a handshake is mostly key
 /// derivation, and processors have instructions for SHA-256, but none for SHA-384.

@@ -25,11 +25,9 @@ use trust_files::Inherited;
 pub use trust_files::TrustFiles;
 pub use variables::{ClientSetup, Variable, reachable, variables};
 
-// The client setup of this machine: reads the environment, and writes the files that make clients
-// trust the proxy's certificate authority.
-
-/// Writes the files, and makes the authority if there is none yet: clients may be set up before the
-/// proxy is started.
+/// The client setup of this machine: reads the environment, and writes the files that make clients
+/// trust the proxy's certificate authority. Makes the authority if there is none yet: clients may be
+/// set up before the proxy is started.
 pub fn set_up(
     proxy: SocketAddr,
     no_proxy: NoProxy,

@@ -1,4 +1,8 @@
-//! Which hosts and addresses egress may contact.
+//! Which hosts and addresses egress may contact. By default only global unicast addresses: every
+//! special-purpose block of the IANA registries is refused, and so is the name `localhost`.
+//! `egress.allow` opens blocks; `egress.deny` closes more, and wins. The address itself is judged,
+//! after DNS resolution. Hosts are permitted by the operator's lists, which hold names as requests
+//! have them.
 
 #[cfg(test)]
 mod address_tests;
@@ -12,10 +16,6 @@ use ipnet::IpNet;
 
 use super::error::{Error, Failure};
 use crate::types::origin::{Host, HostPattern};
-
-// Which addresses may be contacted. By default only global unicast: every special-purpose block
-// of the IANA registries is refused, and so is the name `localhost`. `egress.allow` opens blocks;
-// `egress.deny` closes more, and wins. The address itself is judged, after DNS resolution.
 
 /// The blocks refused by default and why, most specific first where blocks nest (IANA IPv4 and
 /// IPv6 Special-Purpose Address Registries, RFC 6890, RFC 9637, RFC 9780; the cloud's internal
@@ -280,9 +280,6 @@ impl fmt::Display for AddressBlock {
         }
     }
 }
-
-// Which hosts may be contacted, by the operator's lists. The lists hold names as requests have
-// them; the addresses of a permitted name are judged besides.
 
 /// `egress.allow_hosts` and `egress.deny_hosts`.
 #[derive(Clone, Debug, Default)]

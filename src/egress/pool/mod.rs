@@ -1,4 +1,6 @@
-//! Connections kept between exchanges.
+//! One worker's connections to origins, kept between exchanges: idle ones of HTTP/1.1, shared ones of
+//! HTTP/2. Each worker has a pool of its own, because the runtime that opened a connection drives its
+//! socket.
 
 mod lease;
 
@@ -17,10 +19,6 @@ use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
 pub use lease::Lease;
-
-// One worker's connections to origins, kept for the next request: idle ones of HTTP/1.1, shared
-// ones of HTTP/2. Each worker has a pool of its own, because the runtime that opened a connection
-// drives its socket.
 
 /// The kept connections of one worker.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! TLS to origins.
+//! TLS to origins: the client configurations, and the handshake, which chooses the version of HTTP.
+//! Certificates are verified, except for hosts that the operator listed.
 
 mod error;
 mod stream;
@@ -33,9 +34,6 @@ use error::handshake_error;
 pub use error::{alert_received, client_certificate, tls_error};
 pub use stream::{PlaintextStream, PollReadable};
 use verifier::{NoCertificate, Unverified, Verifier};
-
-// TLS to origins: the client configurations, and the handshake, which chooses the version of HTTP.
-// Certificates are verified, except for hosts that the operator listed.
 
 /// TLS sessions remembered for resumption, over all origins (RFC 8446 §2.2).
 const TLS_SESSIONS_MAX: usize = 1024;

@@ -1,4 +1,5 @@
-//! What a connection needs of the proxy that it serves.
+//! What a connection needs of the proxy that it serves, and the response to one request of a client,
+//! over HTTP/1 or HTTP/2: the service makes it; here it gets what belongs to the connection.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -44,9 +45,6 @@ pub trait Service: Clone + Send + Sync + 'static {
     /// Logs that `client` does not speak HTTP.
     fn log_foreign_protocol(&self, client: &Client, protocol: ForeignProtocol);
 }
-
-// The response to one request of a client, over HTTP/1 or HTTP/2: the service makes it; here it
-// gets what belongs to the connection.
 
 /// Responds to one request by `service`; with `rejection`, by that.
 pub async fn respond_to(

@@ -1,4 +1,6 @@
-//! Responses that the proxy makes itself.
+//! Every response that the proxy makes itself: denials, errors, the cached robots.txt, the proxy's own
+//! pages. Each error is a problem (RFC 9457) with a `Proxy-Status` (RFC 9209), as JSON, HTML or text by
+//! `Accept`.
 
 mod page;
 
@@ -27,10 +29,6 @@ use crate::egress::ParentFailure;
 use crate::pace::Waited;
 use crate::policy::access::Snapshot;
 use crate::types::problem::{Problem, ProblemType};
-
-// Every response that the proxy makes itself: denials, errors, the cached robots.txt, the proxy's
-// own pages. Each error is a problem (RFC 9457) with a `Proxy-Status` (RFC 9209), as JSON, HTML or
-// text by `Accept`.
 
 /// The authentication scheme (RFC 7617 §2, §2.1; RFC 9110 §15.5.8).
 const CHALLENGE: &str = "Basic realm=\"courtesy\", charset=\"UTF-8\"";
