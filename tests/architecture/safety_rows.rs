@@ -19,7 +19,7 @@ type Tests = BTreeMap<String, BTreeSet<String>>;
 fn rows() -> Vec<String> {
     let numbers =
         PARTS.iter().flat_map(|(part, count)| (1..=*count).map(move |row| format!("{part}{row}")));
-    numbers.chain(["H2".to_owned()]).collect()
+    numbers.chain(["F29", "H2"].map(str::to_owned)).collect()
 }
 
 fn sources(dir: &Path) -> Vec<PathBuf> {
