@@ -57,7 +57,7 @@ const HOSTS_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 /// After so long a host has another line.
 const LINE_INTERVAL: Duration = Duration::from_hours(1);
 
-/// HostLines in any such interval of a minute: what clients do not fill the log.
+/// Lines of all hosts in a minute: clients that ask for ever new hosts do not fill the log.
 const LINES_A_MINUTE: u32 = 60;
 
 /// Logs the first wait at a host, and its first hold, each once an hour; the others are counted.
