@@ -135,13 +135,14 @@ pub fn from_environment(
 }
 
 /// Whether a variable can only be meant for this program. Kubernetes sets variables of its own for
-/// a service called "courtesy"; those are ignored.
+/// a service called "courtesy", and `courtesy env` one for clients; those are ignored.
 fn is_ours(name: &str) -> bool {
     let of_kubernetes = name == "COURTESY_PORT"
         || name.starts_with("COURTESY_PORT_")
         || name.starts_with("COURTESY_SERVICE_HOST")
         || name.starts_with("COURTESY_SERVICE_PORT");
-    name.starts_with("COURTESY_") && name != FILE_VARIABLE && !of_kubernetes
+    let of_clients = name == "COURTESY_PROXY";
+    name.starts_with("COURTESY_") && name != FILE_VARIABLE && !of_kubernetes && !of_clients
 }
 
 fn unread(name: &str, schema: &Schema) -> Diagnostic {

@@ -402,9 +402,12 @@ fn everything_wrong_is_said_at_once() {
 }
 
 #[test]
-fn variables_of_kubernetes_are_let_be() {
-    let variables =
-        [("COURTESY_PORT", "tcp://10.0.0.1:3128"), ("COURTESY_SERVICE_HOST", "10.0.0.1")];
+fn variables_of_kubernetes_and_of_clients_are_let_be() {
+    let variables = [
+        ("COURTESY_PORT", "tcp://10.0.0.1:3128"),
+        ("COURTESY_SERVICE_HOST", "10.0.0.1"),
+        ("COURTESY_PROXY", "http://127.0.0.1:3128"),
+    ];
     assert!(Case { file: "", variables: &variables, flags: vec![] }.load().is_ok());
 }
 
