@@ -7,7 +7,7 @@ from support import COURTESY, ROOT, Case, read
 # Named by the table of places, and not there yet.
 PLACES_TO_COME = ["src/cli/NAME.rs", "src/pace/"]
 
-PAGES = [page for folder in [".", "packaging/try", "systemd"] for page in (ROOT / folder).glob("*.md")]
+PAGES = [page for folder in [".", "packaging/try", "systemd", "integrations/*"] for page in ROOT.glob(f"{folder}/*.md")]
 PAGES += (ROOT / "docs").rglob("*.md")
 
 

@@ -194,12 +194,15 @@ impl World {
     }
 }
 
+/// Twice, with the add-on and without it, with a 429 for the first alone.
 #[test]
 fn scrapy() {
     let world = World::new();
-    world.program("scrapy", &format!("{} -m scrapy", python("scrapy")));
+    let addon = concat!(env!("CARGO_MANIFEST_DIR"), "/integrations/scrapy/src");
+    let scrapy = format!("env PYTHONPATH={addon} {} -m scrapy", python("scrapy"));
+    world.program("scrapy", &scrapy);
     world.run("scrapy");
-    assert_eq!(world.origin.arrivals().len(), 5);
+    assert_eq!(world.origin.arrivals().len(), 5 + 4);
 }
 
 /// Three clients, one after the other, with a 429 for the first alone.
