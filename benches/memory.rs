@@ -13,15 +13,15 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use courtesy::audit::evidence::{Answer, Body, CaptureRecord};
 use courtesy::clients::Client;
+use courtesy::engine::{self, LocalConfig, LocalEngine};
 use courtesy::policy::access::{AccessResult, CompletedFetch, Freshness, Snapshot};
 use courtesy::policy::profile::Profile;
 use courtesy::runtime::clock::{Clock, ManualClock, monotonic};
-use courtesy::store::disk::{self, Disk};
+use courtesy::store::disk::Disk;
 use courtesy::store::fetch::{FetchRequest, FetchRobots, NotSent};
 use courtesy::store::{Config, Store};
 use courtesy::types::origin::{Origin, Scheme};
@@ -43,9 +43,6 @@ const MIB: usize = 1024 * 1024;
 const LINES: usize = 10;
 /// Origins that are asked about again, of each kind.
 const ASKED_AGAIN: usize = 2_000;
-/// Longer than the disk takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 fn main() {
     let arguments: Vec<usize> =
         std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
@@ -87,12 +84,16 @@ fn find_again(full: &Asker, origins: usize, clock: &Arc<ManualClock>) {
     println!("{:>10}{:>10}{:>14}{:>14}", "found", "origins", "median us", "mean us");
     full.time("in memory", (0..origins).rev().take(ASKED_AGAIN));
     let dir = TempDir::new().expect("a directory");
-    let disk = disk::Config::new(dir.path().join(disk::FILE_NAME));
-    let disk = Disk::open(disk, Arc::clone(clock) as _).expect("not in use");
+    let file = LocalConfig {
+        state_dir: dir.path().to_owned(),
+        size_max: 1 << 30,
+        clock: Arc::clone(clock) as _,
+    };
+    let file = Arc::new(LocalEngine::new(engine::Config::named("bench"), file));
     let config = Config { entries_max: NonZeroUsize::MIN, ..Config::default() };
-    let forgetful = Asker::new(config, clock, Some(disk));
+    let forgetful = Asker::new(config, clock, Some(Disk(Arc::clone(&file))));
     (0..ASKED_AGAIN).for_each(|number| forgetful.ask(number));
-    assert!(forgetful.store.disk().is_some_and(|disk| disk.flush(PATIENCE)), "it is written");
+    forgetful.runtime.block_on(file.flush()).expect("it is written");
     forgetful.time("on disk", 0..ASKED_AGAIN);
     assert_eq!(
         [origins, ASKED_AGAIN],

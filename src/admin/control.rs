@@ -28,7 +28,7 @@ use super::listener;
 use super::parts::{CONTROL_TIMEOUT, MonitoredParts};
 use crate::pace::Lanes;
 use crate::runtime::files;
-use crate::store::disk::{Disk, Each, Offline, OpenError, Stats};
+use crate::store::disk::{Each, Offline, OpenError, Stats};
 use crate::store::{Report, Store};
 use crate::types::origin::{Origin, split_url};
 
@@ -44,6 +44,13 @@ pub enum Question {
     StoreForget { origin: String },
     /// What is kept of each origin. An item for each.
     StoreExport,
+}
+
+impl Question {
+    /// Whether it is about one origin, of which nothing is known where there is no store.
+    pub const fn is_of_origin(&self) -> bool {
+        matches!(self, Self::StoreGet { .. } | Self::StoreForget { .. })
+    }
 }
 
 /// What takes the items of an answer.
@@ -65,11 +72,6 @@ pub enum ControlError {
     Origin { origin: String, why: String },
     #[error("nothing is kept on the disk (store.enabled is false)")]
     Disabled,
-    #[error(
-        "another courtesy uses {} and cannot be asked: it could not make its control socket, as its log says",
-        .0.display()
-    )]
-    Silent(PathBuf),
     #[error("cannot ask the running proxy")]
     Io(#[from] io::Error),
     #[error("the running proxy answers: {0}")]
@@ -156,7 +158,7 @@ pub struct Running {
 impl StoreAdmin for Running {
     /// The amount of stored data.
     fn stats(&self) -> Result<Stats, ControlError> {
-        Ok(disk(&self.store)?.stats()?)
+        Ok(file(&self.store)?.stats()?)
     }
 
     /// What is stored of `origin`.
@@ -176,12 +178,16 @@ impl StoreAdmin for Running {
     }
 
     fn export(&self, each: Each<'_>) -> Result<u64, ControlError> {
-        exported(disk(&self.store)?.export(each))
+        exported(file(&self.store)?.export(each))
     }
 }
 
-fn disk(store: &Store) -> Result<&Disk, ControlError> {
-    store.disk().ok_or(ControlError::Disabled)
+/// The file, once all that was known before is in it.
+fn file(store: &Store) -> Result<Offline, ControlError> {
+    let disk = store.disk().ok_or(ControlError::Disabled)?;
+    // Without it, it has what it has.
+    let _ = Handle::current().block_on(disk.0.flush());
+    disk.open().map_err(OpenError::from)?.ok_or(ControlError::Disabled)
 }
 
 impl StoreAdmin for Offline {

@@ -85,7 +85,8 @@ impl EphemeralProxy {
         settings.clients.allow.clear();
         settings.clients.users_file = None;
         settings.audit.dir = Some(audit_dir.to_owned());
-        settings.store.enabled = false;
+        // A run shares what the machine knows; what is tried elsewhere is no business of others.
+        settings.store.enabled &= settings.under_run;
         let ca = settings.ca(environment::credentials_directory().as_deref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut components = build(&settings, own, ca, clock)?;

@@ -10,6 +10,7 @@ use crate::ca::CaError;
 use crate::clients::UsersError;
 use crate::config::InvalidSettings;
 use crate::egress::RootsError;
+use crate::engine::LocalFileError;
 use crate::server::{self, SetupError, SetupErrors};
 use crate::store::disk;
 
@@ -153,11 +154,13 @@ impl From<ScanError> for Failure {
 impl From<&disk::OpenError> for Exit {
     fn from(error: &disk::OpenError) -> Self {
         match error {
-            disk::OpenError::Locked(_)
-            | disk::OpenError::Missing(_)
-            | disk::OpenError::Newer { .. }
-            | disk::OpenError::Failing(_) => Self::Unavailable,
-            disk::OpenError::Damaged { .. } | disk::OpenError::Io { .. } => Self::InputOutput,
+            disk::OpenError::Missing(_)
+            | disk::OpenError::File(LocalFileError::Newer(_) | LocalFileError::Network(_)) => {
+                Self::Unavailable
+            }
+            disk::OpenError::File(LocalFileError::Io { .. } | LocalFileError::Sql { .. }) => {
+                Self::InputOutput
+            }
         }
     }
 }
@@ -219,7 +222,6 @@ impl From<&SetupError> for Exit {
         match error {
             SetupError::Audit(error) => error.into(),
             SetupError::Ca(error) => error.into(),
-            SetupError::Store(error) => error.into(),
             SetupError::Users(error) => error.into(),
             SetupError::Token(error) => error.into(),
             SetupError::Roots(error) => error.into(),

@@ -40,16 +40,6 @@ impl Settings {
         self.robots.store()
     }
 
-    /// The store on disk, if it is enabled.
-    pub fn disk(&self) -> Option<store::disk::Config> {
-        self.store.build(&self.state_dir, self.store_pending_max())
-    }
-
-    /// Bytes of the write queue to the store, in proportion to the memory of the store.
-    pub fn store_pending_max(&self) -> usize {
-        self.robots.store_pending_max()
-    }
-
     /// The directory of the denial records.
     pub fn audit_dir(&self) -> PathBuf {
         self.audit.dir(&self.state_dir)

@@ -790,7 +790,7 @@ fn what_is_remembered_by_default_fits_in_the_memory_of_the_unit() {
     let bounds = [
         ("limits.body_memory, by the unit", MEMORY_MAX / 4),
         ("robots.cache_size", Settings::default().robots.cache_size),
-        ("what waits for the disk", bytes(crate::store::disk::config::STORE_PENDING_BYTES_MAX)),
+        ("what waits for the disk", bytes(crate::engine::KEPT_WAITING_BYTES_MAX)),
         ("the cache of the database", 16 << 20),
         ("samples of allowed requests", 32 << 20),
         ("the pace of origins", bytes(crate::pace::config::LANES_BYTES_MAX)),

@@ -35,11 +35,11 @@ pub enum ErrorKind {
     /// `OOM`: the server's memory is full.
     #[error("out of memory")]
     Memory,
-    /// `MISCONF`: the server cannot write its data to disk.
-    #[error("server cannot persist")]
+    /// `MISCONF`: the server cannot write its data to disk. Or this machine's file cannot be used.
+    #[error("data cannot be written")]
     Persistence,
     /// `BUSY`: a script of another program runs for too long.
-    #[error("server busy")]
+    #[error("busy")]
     Busy,
     /// `READONLY`, or the role of a replica.
     #[error("server is a replica")]

@@ -1,9 +1,6 @@
 //! The engine within one process, for tests. It computes what the
 //! scripts of `redis` do; a property holds the two against each other.
 
-mod cluster;
-mod lane;
-
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +12,9 @@ use lru::LruCache;
 use super::clock::{EngineClock, Micros, micros};
 use super::error::{Error, ErrorKind};
 use super::format::{self, FORMAT};
+use super::lane::{SlotsRequestMicros, StoredHold};
 use super::members::{Heartbeat, LogHead, Members, NamedHeads, in_order};
+use super::site::{Cluster, HeartbeatRequest, PresenceTimes, Site};
 use super::stats::Stats;
 use super::{
     Config, Engine, FileDigest, Hold, HoldLength, HoldRequest, KEPT, KNOWN_BYTES_MAX, LEASE,
@@ -24,8 +23,6 @@ use super::{
 };
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
-use cluster::{Cluster, HeartbeatRequest, PresenceTimes, Site};
-use lane::{SlotsRequestMicros, StoredHold};
 
 /// One proxy's handle on a state that proxies of the same process share.
 #[derive(Debug)]

@@ -12,9 +12,12 @@
 mod clock;
 mod error;
 pub mod format;
+mod lane;
+mod local;
 mod members;
 mod memory;
 pub mod redis;
+mod site;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -33,6 +36,10 @@ pub use clock::{
 };
 pub use error::{Breaker, Error, ErrorKind};
 pub use format::{SealKey, SealKeyError};
+pub use local::{
+    KEPT_WAITING_BYTES_MAX, KnownOrigin, LaneAhead, LocalConfig, LocalEngine, LocalFile,
+    LocalFileError, LocalHealth,
+};
 pub use members::{Heartbeat, LogHead, Members, NamedHeads};
 pub use memory::MemoryEngine;
 pub use redis::{
@@ -95,8 +102,17 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// The head of this proxy's audit log, for the heartbeats to come.
     fn set_head(&self, head: LogHead);
 
+    /// Has the holds told that other processes begin, as soon as they are seen, and those that last where
+    /// this one asks for an origin. An engine that is asked for them ([`Self::announce_presence`]) tells none.
+    fn on_hold(&self, _: HoldListener) {}
+
     /// Whether the engine can be reached, and what was last seen of it. Does not wait.
     fn status(&self) -> Status;
+
+    /// How long a slot of a lane with this delay is to last, where slots are reserved so far ahead.
+    fn slack(&self, _delay: Duration, horizon: Duration) -> Duration {
+        slack(self.status().round_trip, horizon)
+    }
 
     /// The counters of this handle.
     fn stats(&self) -> &Stats;
@@ -300,6 +316,9 @@ pub struct Status {
     pub clock_offset: Option<i64>,
     /// The server may forget what it should keep (its `maxmemory-policy` is not `noeviction`).
     pub may_evict: bool,
+    /// It is the file of this machine. A paced start asks again until its turn as long as it is up: what
+    /// one operation did not do, the next one will, and there is nobody whose share could be kept instead.
+    pub is_local: bool,
     /// The server's kind and version.
     pub server: Option<String>,
 }
@@ -352,6 +371,22 @@ const LENGTH_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// A length in microseconds.
 fn bounded_micros(length: Duration) -> Micros {
     micros(length.min(LENGTH_MAX))
+}
+
+/// Is told the lane, its hold, and whether this process is about to send requests there.
+pub struct HoldListener(Box<dyn Fn(&Origin, Hold, bool) + Send + Sync>);
+
+impl HoldListener {
+    /// A listener that calls `tell`; it must not wait.
+    pub fn new(tell: impl Fn(&Origin, Hold, bool) + Send + Sync + 'static) -> Self {
+        Self(Box::new(tell))
+    }
+}
+
+impl fmt::Debug for HoldListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HoldListener")
+    }
 }
 
 /// The result of an operation, to be awaited; it borrows nothing.

@@ -378,11 +378,7 @@ pub(super) fn report_hold(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
         Outcome::ConnectionLost => (back_off(first_backoff(503, backoff_min)), 503, Cause::BackOff),
         Outcome::Good | Outcome::Ignored => return,
     };
-    let cause = match cause {
-        Cause::RetryAfter => HoldCause::RetryAfter,
-        Cause::RateLimit => HoldCause::RateLimit,
-        Cause::BackOff => HoldCause::BackOff,
-    };
+    let cause = HoldCause::from(cause);
     let cell = Arc::clone(cell);
     spawn(async move {
         let request = HoldRequest { origin: &cell.key, length, status, cause };
@@ -414,6 +410,16 @@ pub(super) fn end_hold(cell: &Arc<LaneCell>) {
 fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(task);
+    }
+}
+
+impl From<Cause> for HoldCause {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::RetryAfter => Self::RetryAfter,
+            Cause::RateLimit => Self::RateLimit,
+            Cause::BackOff => Self::BackOff,
+        }
     }
 }
 

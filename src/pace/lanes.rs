@@ -36,7 +36,7 @@ use super::shard::{Shard, SweepConditions};
 use super::stats::{Counts, WaitTotals};
 use super::tick::Tick;
 use super::turn::Turn;
-use crate::engine::Engine;
+use crate::engine::{self, Engine};
 use crate::runtime::clock::Clock;
 use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
@@ -417,6 +417,18 @@ impl Lanes {
         self.context.peers.set(engine);
         // It may be away from the start.
         self.update_share();
+    }
+
+    /// Takes up a hold that another process has begun, where this one sends requests, or is about to.
+    pub fn take_up_hold(&self, lane: &Origin, hold: engine::Hold, is_used: bool) {
+        let cell = if is_used {
+            Some(self.with_lane(lane, &ClientKey::Proxy, |cell, _| Arc::clone(cell)))
+        } else {
+            self.shard(lane).lock().get(lane).cloned()
+        };
+        if let Some(cell) = cell {
+            lane_cell::apply_engine_hold(&cell, Some(hold), self.now());
+        }
     }
 
     /// Brings this proxy's share of the pace up to date.

@@ -167,7 +167,7 @@ impl TurnGuard {
         let sent = clock.now();
         let request = cell.state.lock().lane.slot_request(id, sent)?;
         let horizon = deadline.since(sent).min(engine::HORIZON_MAX);
-        let slack = engine::slack(engine.status().round_trip, horizon);
+        let slack = engine.slack(request.lane_delay.max(request.site_delay), horizon);
         let losses = engine.stats().losses();
         let reserved = engine.reserve_slots(SlotsRequest {
             origin: &cell.key,
@@ -262,8 +262,11 @@ impl TurnGuard {
     ) -> Result<WithoutEngine, NoTurn> {
         let context = &self.cell.context;
         let (peers, config) = (&context.peers, context.config.load());
-        let is_up = peers.engine().is_some_and(|engine| engine.status().is_up);
-        let now = context.clock.now();
+        let status = peers.engine().map(|engine| engine.status()).unwrap_or_default();
+        let (is_up, now) = (status.is_up, context.clock.now());
+        if status.is_up && status.is_local && now < deadline {
+            return Ok(WithoutEngine::WaitUntil(now + AWAY_RETRY));
+        }
         if config.away == Away::Stop {
             let goes_on = is_up && now < deadline;
             return if goes_on {

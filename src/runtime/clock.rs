@@ -2,20 +2,21 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderValue;
 use rustix::time::{ClockId, clock_gettime};
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
-use serde::{Deserialize, Serialize};
 
 use crate::types::timestamp::Timestamp;
 
 /// Where Linux names the boot (random(4)).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// By how much a time namespace shifts its clocks.
+const TIME_OFFSETS: &str = "/proc/self/timens_offsets";
 
 /// A trait, so that tests can advance thirty days at once.
 pub trait Clock: fmt::Debug + Send + Sync {
@@ -121,20 +122,42 @@ pub fn monotonic_micros() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000 + below_second
 }
 
-/// How long the machine has been up. Another date does not change it, nor does a new process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Uptime {
-    /// The boot from which it counts.
-    pub boot: String,
-    /// Since that boot.
-    pub time: Duration,
+/// The time since the boot, which no date moves, and which goes on while the machine sleeps.
+#[derive(Clone, Debug)]
+pub struct Boottime {
+    /// The boot; `None` where the system does not name it.
+    pub boot: Option<String>,
+    /// Microseconds, by the machine's own count: a container may have been given another
+    /// (time_namespaces(7)).
+    pub micros: u64,
 }
 
-/// The uptime; `None` where the system does not name its boots.
-pub fn uptime() -> Option<Uptime> {
-    let boot = std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned();
-    let time = Duration::try_from(clock_gettime(ClockId::Boottime)).ok()?;
-    (!boot.is_empty()).then_some(Uptime { boot, time })
+impl Boottime {
+    /// The time now.
+    pub fn now() -> Self {
+        static BOOT: OnceLock<(Option<String>, i64)> = OnceLock::new();
+        let (boot, shift) = BOOT.get_or_init(|| {
+            let boot = std::fs::read_to_string(BOOT_ID).ok();
+            let boot = boot.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
+            let offsets = std::fs::read_to_string(TIME_OFFSETS).unwrap_or_default();
+            (boot, boottime_shift(&offsets))
+        });
+        let time = clock_gettime(ClockId::Boottime);
+        let micros = time.tv_sec * 1_000_000 + time.tv_nsec / 1000 - shift;
+        Self { boot: boot.clone(), micros: micros.max(0).unsigned_abs() }
+    }
+}
+
+/// How far the clock of this time namespace is ahead of the machine's, in microseconds.
+fn boottime_shift(offsets: &str) -> i64 {
+    let shift = |line: &str| {
+        let mut words = line.split_whitespace();
+        let is_boottime = matches!(words.next(), Some("boottime" | "7"));
+        let seconds: i64 = words.next()?.parse().ok()?;
+        let nanos: i64 = words.next()?.parse().ok()?;
+        is_boottime.then_some(seconds * 1_000_000 + nanos / 1000)
+    };
+    offsets.lines().find_map(shift).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,22 +10,22 @@ use arc_swap::ArcSwap;
 
 use super::engine::{self, Membership};
 use super::lifecycle::Lifecycle;
+use super::listeners;
 use super::prepare::{self, Prepared, SetupError, SetupErrors, prepare};
 use super::witness::Witness;
-use super::{listeners, pace_keeper};
 use crate::admin::{MonitoredParts, Reloads, Token};
 use crate::audit::Writer;
 use crate::ca::{self, LEAVES_MAX, Leaves};
 use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, ConfigSnapshot, Egress, Parents, Tls};
-use crate::engine::{Engine, RedisConfig, RedisEngine};
+use crate::engine::{Engine, HoldListener, LocalEngine, RedisConfig, RedisEngine};
 use crate::pace::Lanes;
 use crate::proxy::{
     DecisionMetrics, Forwarding, Gate, ListenerTls, Pipes, Proxy, RequestMetrics,
     RobotsSummaryCache, TunnelEnds, Via,
 };
-use crate::runtime::clock::{Clock, SystemClock, uptime};
+use crate::runtime::clock::{Clock, SystemClock};
 use crate::runtime::crypto_provider;
 use crate::runtime::lock::Lock;
 use crate::store::Store;
@@ -69,6 +69,10 @@ pub struct Components {
     pub(super) engine: Option<Arc<dyn Engine>>,
     /// The same, as the settings name it.
     pub(super) redis: Option<Arc<RedisEngine>>,
+    /// What the processes of the state directory share, and what is kept beside the engine.
+    pub(super) local: Option<Arc<LocalEngine>>,
+    /// How many proxies shared the engine when the process before this one ended.
+    members_before: usize,
     /// The mark by which this process finds itself in `Via`.
     pub(super) mark: String,
     /// By which it recognises what a parent proxy sends back.
@@ -104,16 +108,23 @@ impl Components {
         Some(Witness::new(Arc::clone(&self.audit), engine, Arc::clone(&self.clock)))
     }
 
-    /// The members of the engine and the store that keeps their count, if there is an engine.
+    /// The members of the engine and the file that keeps their count, if there is an engine.
     pub(super) fn membership(&self) -> Option<Membership> {
-        Some(Membership::new(self.engine.clone()?, Arc::clone(&self.store)))
+        Some(Membership::new(self.engine.clone()?, self.local.clone()?, self.members_before))
     }
 
-    /// Shares robots.txt files and the pace through the engine, if there is one.
+    /// Shares robots.txt files and the pace through the engine, or else through the file.
     pub(super) fn share(&self) {
-        let Some(engine) = &self.engine else { return };
-        self.store.set_engine(Arc::clone(engine));
-        self.egress.lanes().set_engine(Arc::clone(engine));
+        if let Some(local) = &self.local {
+            let lanes = Arc::downgrade(self.egress.lanes());
+            local.on_hold(HoldListener::new(move |lane, hold, is_used| {
+                lanes.upgrade().iter().for_each(|lanes| lanes.take_up_hold(lane, hold, is_used));
+            }));
+        }
+        let local = || self.local.clone().map(|local| local as Arc<dyn Engine>);
+        let Some(engine) = self.engine.clone().or_else(local) else { return };
+        self.store.set_engine(Arc::clone(&engine));
+        self.egress.lanes().set_engine(engine);
     }
 
     /// The settings in effect.
@@ -234,16 +245,17 @@ pub fn build_prepared(
     let token = Token::default();
     token.change(secret);
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
-    let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
-    if !settings.under_run {
-        take_up_pace(egress.lanes(), disk.as_ref(), &*clock);
-    }
-    let store = build_store(settings, &egress, &clock, disk);
+    let local = settings.store.enabled.then(|| Arc::new(engine::local(settings, &clock)));
+    // Without a server the file decides on each start.
+    let kept = client.as_ref().and(local.as_ref()).and_then(|local| local.begin_lanes());
+    let (lanes, is_whole, members_before) = kept.unwrap_or((Vec::new(), client.is_none(), 0));
+    let lanes = lanes.into_iter().map(|ahead| (ahead.lane.clone(), ahead.into()));
+    egress.lanes().restore(lanes.collect(), is_whole);
+    let store = build_store(settings, &egress, &clock, local.clone().map(Disk));
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
     let watch = watch(settings, &store);
     let leaves = Leaves::open(ca, Arc::clone(&clock), LEAVES_MAX)?;
-    let members = store.disk().map_or(0, Disk::members);
-    let redis = client.map(|client| engine::start(settings, client, members, &clock));
+    let redis = client.map(|client| engine::start(settings, client, members_before, &clock));
     let redis = redis.transpose().map_err(SetupError::from)?;
     let components = Components {
         workers: settings.workers.unwrap_or_else(cores),
@@ -268,6 +280,8 @@ pub fn build_prepared(
         loop_token,
         engine: redis.clone().map(|engine| engine as Arc<dyn Engine>),
         redis,
+        local,
+        members_before,
     };
     components.share();
     Ok(components)
@@ -278,13 +292,6 @@ fn watch(settings: &Settings, store: &Store) -> Arc<Watch> {
     let watch = Watch::new(settings.audit.redact_query);
     store.set_listener(Arc::clone(&watch) as _);
     watch
-}
-
-/// Takes up the pace of origins as the process before this one has left it on `disk`.
-fn take_up_pace(lanes: &Lanes, disk: Option<&Disk>, clock: &dyn Clock) {
-    let kept = disk.and_then(Disk::begin_pace).unwrap_or_default();
-    let is_whole = kept.is_whole;
-    lanes.restore(pace_keeper::taken_up(kept, (clock.wall(), uptime())), is_whole);
 }
 
 /// Random: two proxies in a chain must not mistake each other for a loop.

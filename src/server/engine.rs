@@ -9,14 +9,12 @@ use tracing::info;
 
 use crate::config::{self, Settings, parse_servers};
 use crate::engine::{
-    self, Address, Engine, Password, RedisConfig, RedisEngine, SealKey, SealKeyError, ServerUrl,
-    TlsConfigError, tls_config,
+    self, Address, Engine, LocalConfig, LocalEngine, Password, RedisConfig, RedisEngine, SealKey,
+    SealKeyError, ServerUrl, TlsConfigError, tls_config,
 };
 use crate::pace::hold::RETRY_AFTER_MAX;
 use crate::runtime::clock::Clock;
 use crate::runtime::files::{self, Found};
-use crate::store::Store;
-use crate::store::disk::Disk;
 
 /// Random letters at the end of a name.
 const LETTERS: usize = 4;
@@ -111,16 +109,30 @@ pub(super) fn start(
     let name = settings.engine.name.clone().unwrap_or_else(|| own_name(settings));
     let servers: Vec<_> = client.addresses.iter().map(ToString::to_string).collect();
     info!(name, servers = servers.join(","), "proxies with the same engine act as one");
-    let config = engine::Config {
+    let config = engine::Config { members_before, ..config(settings, name) };
+    let engine = RedisEngine::start(config, client, Arc::clone(clock));
+    engine.map(Arc::new).map_err(EngineError::Thread)
+}
+
+/// The engine of the machine, which the processes of a state directory share.
+pub(super) fn local(settings: &Settings, clock: &Arc<dyn Clock>) -> LocalEngine {
+    let file = LocalConfig {
+        state_dir: settings.state_dir.clone(),
+        size_max: settings.store.max_size,
+        clock: Arc::clone(clock),
+    };
+    LocalEngine::new(config(settings, settings.node().to_string()), file)
+}
+
+/// What every kind of engine has to know, for a process of this name.
+fn config(settings: &Settings, name: String) -> engine::Config {
+    engine::Config {
         settings: shared_settings(settings),
-        members_before,
         hold_max: RETRY_AFTER_MAX,
         file_max: usize::try_from(settings.robots.max_size).unwrap_or(usize::MAX),
         process: format!("{:x}", ulid::Ulid::new().random() & 0xffff_ffff),
         ..engine::Config::named(name)
-    };
-    let engine = RedisEngine::start(config, client, Arc::clone(clock));
-    engine.map(Arc::new).map_err(EngineError::Thread)
+    }
 }
 
 /// The settings that name files of which `now` has other contents than `before`.
@@ -199,31 +211,29 @@ fn file_error(setting: &'static str, file: &Path, reason: String) -> EngineError
 // Keeps how many proxies share the engine, over a restart: one that starts while the engine is
 // away takes its share of the pace.
 
-/// The engine, and the store that keeps the number of its members.
+/// The engine, and the file that keeps the number of its members.
 #[derive(Debug)]
 pub(super) struct Membership {
     engine: Arc<dyn Engine>,
-    store: Arc<Store>,
-    /// What is on the disk.
+    file: Arc<LocalEngine>,
+    /// What is in the file.
     kept: usize,
 }
 
 impl Membership {
-    /// Of a process that has begun with what the store has. The engine may have been reached since:
-    /// its status says nothing of the disk.
-    pub(super) fn new(engine: Arc<dyn Engine>, store: Arc<Store>) -> Self {
-        let kept = store.disk().map_or(0, Disk::members);
-        Self { engine, store, kept }
+    /// Of a process that has begun with the number `kept` of the file. The engine may have been reached
+    /// since: its status says nothing of the file.
+    pub(super) const fn new(engine: Arc<dyn Engine>, file: Arc<LocalEngine>, kept: usize) -> Self {
+        Self { engine, file, kept }
     }
 
     /// Writes the largest count of the last ten minutes of contact, where that has changed.
     pub(super) fn keep(&mut self) {
-        let (status, disk) = (self.engine.status(), self.store.disk());
-        let Some(disk) = disk.filter(|_| status.was_reached && status.members != self.kept) else {
-            return;
-        };
-        disk.keep_members(status.members);
-        self.kept = status.members;
+        let status = self.engine.status();
+        if status.was_reached && status.members != self.kept {
+            self.file.keep_members(status.members);
+            self.kept = status.members;
+        }
     }
 }
 
@@ -254,13 +264,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_kept_is_compared_with_the_disk_and_not_with_the_engine() {
+    async fn what_is_kept_is_compared_with_the_file_and_not_with_the_engine() {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings { state_dir: dir.path().to_owned(), ..Settings::default() };
-        let ca = settings.ca(None);
-        let components =
-            crate::server::build(&settings, vec![], ca, Arc::new(SystemClock)).unwrap();
-        let store = Arc::clone(&components.store);
+        let file = || Arc::new(local(&settings, &(Arc::new(SystemClock) as Arc<dyn Clock>)));
         // It joins a cluster that is complete, and has reached it before this begins.
         let first =
             MemoryEngine::new(Config::named("a"), ManualEngineClock::starting_at(1_000_000));
@@ -269,8 +276,8 @@ mod tests {
             engine.heartbeat().await.unwrap();
         }
         assert_eq!(third.status().members, 3);
-        let mut membership = Membership::new(Arc::new(third), Arc::clone(&store));
-        membership.keep();
-        assert_eq!(store.disk().unwrap().members(), 3);
+        Membership::new(Arc::new(third), file(), 0).keep();
+        let (_, _, members) = file().begin_lanes().expect("the file can be used");
+        assert_eq!(members, 3);
     }
 }

@@ -1,5 +1,6 @@
-//! Keeps the pace of origins beyond a restart: long holds when they begin, and all that lies ahead
-//! at an end in order. Keeps the pace and the log in touch with the shared engine meanwhile.
+//! Keeps the pace and the log in touch with the shared engine; and, where that is a server, the pace in
+//! the file of the state directory as well: long holds when they begin, and all that lies ahead at an
+//! end in order, for a start while the server is away.
 
 use std::io;
 use std::sync::Arc;
@@ -11,17 +12,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::Membership;
 use super::witness::Witness;
-use crate::pace::{KeptLane, Lanes};
-use crate::runtime::clock::{Clock, Uptime, monotonic, uptime};
+use crate::engine::LocalEngine;
+use crate::pace::Lanes;
+use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
-use crate::store::Store;
-use crate::store::disk::config::STORE_CLOSE_TIMEOUT;
-use crate::store::disk::{KeptPace, KeptRow};
-use crate::types::origin::Origin;
-use crate::types::timestamp::Timestamp;
 
 /// How often holds that have begun are written.
 const HOLDS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the end waits for the file.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The thread that writes the holds.
 #[derive(Debug)]
@@ -33,9 +33,8 @@ pub struct PaceKeeper {
 
 #[derive(Debug)]
 struct Kept {
-    store: Arc<Store>,
+    file: Option<Arc<LocalEngine>>,
     lanes: Arc<Lanes>,
-    clock: Arc<dyn Clock>,
     witness: Option<Arc<Witness>>,
     membership: Option<Membership>,
 }
@@ -43,17 +42,10 @@ struct Kept {
 impl PaceKeeper {
     /// Starts the thread.
     pub fn start(
-        (store, lanes): (&Arc<Store>, &Arc<Lanes>),
-        clock: &Arc<dyn Clock>,
+        (file, lanes): (Option<&Arc<LocalEngine>>, &Arc<Lanes>),
         (witness, membership): (Option<Arc<Witness>>, Option<Membership>),
     ) -> io::Result<Self> {
-        let mut kept = Kept {
-            store: Arc::clone(store),
-            lanes: Arc::clone(lanes),
-            clock: Arc::clone(clock),
-            witness,
-            membership,
-        };
+        let mut kept = Kept { file: file.cloned(), lanes: Arc::clone(lanes), witness, membership };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();
         let (ended, (sender, written)) = (end.clone(), channel());
@@ -78,40 +70,22 @@ impl PaceKeeper {
         Ok(Self { end, written: Lock::new(written) })
     }
 
-    /// Writes all that lies ahead; called when nothing starts any more. A disk that hangs is waited
-    /// for no longer than the store waits, and not beyond `deadline`.
+    /// Writes all that lies ahead; called when nothing starts any more. A disk that hangs is waited for
+    /// no longer than [`END_TIMEOUT`], and not beyond `deadline`.
     pub fn end(&mut self, deadline: Instant) {
         self.end.cancel();
-        let left = deadline.saturating_duration_since(monotonic()).min(STORE_CLOSE_TIMEOUT);
+        let left = deadline.saturating_duration_since(monotonic()).min(END_TIMEOUT);
         let _ = self.written.lock().recv_timeout(left);
     }
 }
 
 impl Kept {
+    /// Keeps the pace in the file, where that does not decide on it.
     fn keep(&self, is_end: bool) {
-        let Some(disk) = self.store.disk() else { return };
-        let (at, uptime) = (self.clock.wall(), uptime());
+        let Some(file) = self.file.as_ref().filter(|_| self.membership.is_some()) else { return };
         let (lanes, is_whole) = self.lanes.kept(is_end);
-        let row = |lane| KeptRow { at, uptime: uptime.clone(), lane };
-        let rows: Vec<_> = lanes.into_iter().map(|(origin, lane)| (origin, row(lane))).collect();
-        disk.keep_pace(&rows, is_end && is_whole);
+        let lanes = lanes.into_iter().map(|(lane, kept)| kept.ahead(lane));
+        file.keep_lanes(lanes.collect(), is_end && is_whole);
         self.lanes.note_write();
     }
-}
-
-/// The lanes that the process before has left, as they are at `now`.
-pub fn taken_up(
-    kept: KeptPace,
-    (now, uptime): (Timestamp, Option<Uptime>),
-) -> Vec<(Origin, KeptLane)> {
-    let lane = |row: KeptRow| {
-        // By the date only after a boot: it may have been set. Nothing is later than it was when it
-        // was written, whatever that says.
-        let since = match (row.uptime, &uptime) {
-            (Some(then), Some(now)) if then.boot == now.boot => now.time.saturating_sub(then.time),
-            _ => now.since(row.at),
-        };
-        row.lane.after(since)
-    };
-    kept.rows.into_iter().map(|(origin, row)| (origin, lane(row))).collect()
 }

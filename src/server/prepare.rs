@@ -13,7 +13,6 @@ use crate::config::Settings;
 use crate::egress::{self, ParentCredentialsError, Parents, RootsError, Tls};
 use crate::engine::RedisConfig;
 use crate::proxy::{ListenerTls, ListenerTlsError};
-use crate::store::disk;
 use crate::types::timestamp::Timestamp;
 
 /// The contents of the files.
@@ -44,8 +43,6 @@ pub enum SetupError {
     Roots(#[from] RootsError),
     #[error(transparent)]
     Audit(#[from] OpenError),
-    #[error(transparent)]
-    Store(#[from] disk::OpenError),
     #[error(transparent)]
     Ca(#[from] CaError),
     #[error(transparent)]
@@ -132,7 +129,6 @@ impl SetupError {
         match self {
             Self::Roots(_) => &["tls.extra_roots", "tls.roots"],
             Self::Audit(_) => &["audit.dir", "state_dir"],
-            Self::Store(_) => &["state_dir"],
             Self::Ca(_) => &["https.ca_cert", "https.ca_key", "state_dir"],
             Self::Users(_) => &["clients.users_file"],
             Self::Token(_) => &["admin.token_file"],

@@ -23,6 +23,7 @@ use super::worker::Worker;
 use crate::ca;
 use crate::config::Settings;
 use crate::runtime::clock::monotonic;
+use crate::store::disk::Disk;
 use crate::watch::Watching;
 
 /// Workers that accept connections, for themselves and for others. The system wakes all of them for
@@ -149,9 +150,8 @@ fn start_pace_keeper(
     components: &Components,
     witness: Option<Arc<Witness>>,
 ) -> io::Result<PaceKeeper> {
-    let of_pace = (&components.store, components.egress.lanes());
-    let of_engine = (witness, components.membership());
-    PaceKeeper::start(of_pace, &components.clock, of_engine)
+    let of_pace = (components.local.as_ref(), components.egress.lanes());
+    PaceKeeper::start(of_pace, (witness, components.membership()))
 }
 
 /// Accepts on the first workers, each for one copy of the listeners. Each prefers itself.
@@ -220,8 +220,8 @@ impl Server {
             running.change(engine);
         }
         components.store.change(settings.store(), components.fetcher(&settings));
-        if let Some(disk) = components.store.disk() {
-            disk.resize(settings.store.max_size, settings.store_pending_max());
+        if let Some(Disk(file)) = components.store.disk() {
+            file.resize(settings.store.max_size);
         }
         let users = components.admission.change(clients);
         components.admission.memory().change(settings.body_memory());

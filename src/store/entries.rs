@@ -18,7 +18,6 @@ use crate::policy::access::{AccessResult, CompletedFetch, Snapshot};
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};
 use crate::runtime::lock::Lock;
-use crate::types::ClientKey;
 use crate::types::origin::Origin;
 
 /// The entries of the store.
@@ -70,17 +69,13 @@ impl Entries {
         self: &Arc<Self>,
         origin: &Origin,
         profile: &Arc<Profile>,
-        client: &ClientKey,
     ) -> Option<Arc<Entry>> {
         let forgets = self.lock().forgets;
         let (entries, profile) = (Arc::clone(self), Arc::clone(profile));
-        let restore = move |found| match found {
-            Found::Queued(entry) => Some(entries.builder.derive_for(&profile, entry)),
-            Found::Stored(persisted, blobs) => {
-                entries.builder.restore_for(&profile, *persisted, blobs)
-            }
-        };
-        let (entry, is_new) = self.disk.as_ref()?.find(origin, client, restore).await?;
+        let Found { token, persisted, blobs } = self.disk.as_ref()?.find(origin).await?;
+        let restore = move || entries.builder.restore_for(&profile, persisted, blobs);
+        let (entry, is_new) = self.background.run(restore).await??;
+        let entry = Arc::new(Entry { token, ..Entry::clone(&entry) });
         let mut state = self.lock();
         // An operator may have had this origin forgotten meanwhile.
         if state.forgets == forgets {
@@ -112,26 +107,18 @@ impl Entries {
     /// What is known of `origin`, in memory or on disk.
     pub(super) async fn report(&self, origin: &Origin) -> Option<Report> {
         let in_memory = self.lock().memory.peek(origin).cloned();
-        let (persisted, blobs) = match in_memory {
-            Some(entry) => entry.persist(),
-            None => {
-                let read = |found| {
-                    Some(match found {
-                        Found::Queued(entry) => entry.persist(),
-                        Found::Stored(persisted, blobs) => (*persisted, blobs),
-                    })
-                };
-                self.disk.as_ref()?.find(origin, &ClientKey::Proxy, read).await?
-            }
-        };
-        Some(Report::new(origin.to_string(), persisted, &blobs))
+        if let Some(entry) = in_memory {
+            let (persisted, blobs) = entry.persist();
+            return Some(Report::new(origin.to_string(), persisted, &blobs));
+        }
+        Some(self.disk.as_ref()?.find(origin).await?.report(origin))
     }
 
     /// Removes `origin` from memory and disk; `also` runs under the same lock.
     pub(super) fn forget(&self, origin: &Origin, also: impl FnOnce()) {
         let mut state = self.lock();
         if let Some(disk) = &self.disk {
-            disk.forget(origin);
+            disk.0.forget(origin);
         }
         state.memory.remove(origin);
         state.forgets += 1;

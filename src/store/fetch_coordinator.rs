@@ -152,28 +152,27 @@ impl FetchCoordinator {
     pub(super) async fn publish(&self, lease: Lease, entry: &Entry, client: &ClientKey) {
         let files = entry.answers().filter_map(Answer::snapshot);
         let bytes = files.map(|snapshot| snapshot.body.len()).sum();
-        if lease.is_new && !self.new_origins.take(client, bytes, monotonic()) {
+        // The file of this machine has it already, and forgets the oldest.
+        let is_local = lease.engine.status().is_local;
+        if is_local || lease.is_new && !self.new_origins.take(client, bytes, monotonic()) {
             return lease.release().await;
         }
         lease.publish(entry).await;
     }
 
-    /// What the proxies know of `origin` together; `None`: no engine is set.
+    /// What the proxies know of `origin` together; `None`: no server is set.
     pub(super) async fn report(&self, origin: &Origin) -> Option<EngineReport> {
         let request =
             LookupRequest { origin, have: LeaseToken::default(), may_fetch: false, is_used: false };
-        Some(match self.engine.get()?.lookup(request).await {
+        let engine = self.engine.get().filter(|engine| !engine.status().is_local)?;
+        Some(match engine.lookup(request).await {
             Ok(LookupResponse { outcome, presence }) => {
                 let known = match outcome {
                     LookupOutcome::Newer { value, .. } => PublishedEntry::read(&value),
                     _ => None,
                 };
                 let known = known.map(|entry| entry.known).filter(|it| *it != Persisted::default());
-                let hold = presence.hold.map(|hold| KeptHold {
-                    rest: hold.left,
-                    status: hold.status,
-                    cause: hold.cause.into(),
-                });
+                let hold = presence.hold.map(KeptHold::from);
                 EngineReport { fault: None, known, proxies: presence.proxies, hold }
             }
             Err(fault) => EngineReport { fault: Some(fault.to_string()), ..Default::default() },
@@ -182,7 +181,8 @@ impl FetchCoordinator {
 
     /// Lets all proxies forget `origin`. Whether that worked.
     pub(super) async fn forget(&self, origin: &Origin) -> bool {
-        let Some(engine) = self.engine.get() else { return true };
+        let engine = self.engine.get().filter(|engine| !engine.status().is_local);
+        let Some(engine) = engine else { return true };
         let mut have = LeaseToken::default();
         for _ in 0..=DAMAGED_MAX {
             let request = LookupRequest { origin, have, may_fetch: true, is_used: false };

@@ -51,14 +51,13 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 
 use crate::clients::{Client, FairSemaphore};
-use crate::engine::Engine;
+use crate::engine::{Engine, LocalHealth};
 use crate::policy::profile::Profile;
 use crate::runtime::clock::{self, Clock, monotonic};
 use crate::types::origin::Origin;
 use counters::Counters;
 pub use counters::{EngineReport, Report, Stats};
 use disk::Disk;
-pub use disk::Health;
 use entries::Entries;
 use fetch::FetchRobots;
 use fetch_coordinator::{FetchCoordinator, StoreCore};
@@ -224,21 +223,16 @@ impl Store {
     }
 
     /// The health of the disk.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> LocalHealth {
         self.disk().map(Disk::health).unwrap_or_default()
     }
 
-    /// Flushes the write queue, and closes the file so that another process may open it.
-    pub fn close(&self) {
-        if let Some(disk) = self.disk() {
-            disk.close();
-        }
-    }
-
-    /// The same, waiting for the disk no longer than until `deadline`.
+    /// Writes what waits to be written to the file, and closes that; waits for it until `deadline`, and
+    /// five seconds at most.
     pub fn close_by(&self, deadline: Instant) {
-        if let Some(disk) = self.disk() {
-            disk.close_within(deadline.saturating_duration_since(monotonic()));
+        if let Some(Disk(file)) = self.disk() {
+            let left = deadline.saturating_duration_since(monotonic());
+            file.close_within(left.min(CLOSE_TIMEOUT));
         }
     }
 }
@@ -251,6 +245,9 @@ impl fmt::Debug for Store {
             .finish_non_exhaustive()
     }
 }
+
+/// How long the end of the process waits for the file.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The bounds of the store.
 #[derive(Clone, Debug)]

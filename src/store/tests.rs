@@ -27,6 +27,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::egress::{self, Failure};
+use crate::engine::{self, LocalConfig, LocalEngine, LocalFile};
 use crate::policy::access::{
     AccessResult, Capture, Cause, CompletedFetch, Freshness, NetworkFailure, Snapshot,
 };
@@ -40,8 +41,6 @@ const START: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
 /// Longer than anything takes that ends at all.
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-const TICK: Duration = Duration::from_millis(10);
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -107,7 +106,7 @@ struct House {
     origins: Arc<Origins>,
     clock: Arc<ManualClock>,
     config: Config,
-    disk: Option<disk::Config>,
+    home: Option<LocalConfig>,
 }
 
 impl House {
@@ -121,7 +120,7 @@ impl House {
 
     fn build(
         config: Config,
-        disk: Option<disk::Config>,
+        home: Option<LocalConfig>,
         clock: Arc<ManualClock>,
         script: Vec<Option<Answer>>,
     ) -> Self {
@@ -132,11 +131,14 @@ impl House {
             held: Mutex::default(),
             clock: Arc::clone(&clock),
         });
-        let open = |config: &disk::Config| Disk::open(config.clone(), Arc::clone(&clock) as _);
-        let opened = disk.as_ref().map(open).transpose().expect("not in use");
+        let open = |home: &LocalConfig| {
+            let file = LocalConfig { clock: Arc::clone(&clock) as _, ..home.clone() };
+            Disk(Arc::new(LocalEngine::new(engine::Config::named("store"), file)))
+        };
+        let opened = home.as_ref().map(open);
         let fetcher = Arc::clone(&origins) as Arc<dyn FetchRobots>;
         let store = Store::new(config.clone(), fetcher, Arc::clone(&clock) as _, opened);
-        Self { store, origins, clock, config, disk }
+        Self { store, origins, clock, config, home }
     }
 
     /// Ends, and begins again with what is on the disk.
@@ -147,8 +149,32 @@ impl House {
 
     /// The same, with a clock that shows something else by then.
     fn restart_at(self, now: Timestamp, script: Vec<Option<Answer>>) -> Self {
-        self.store.close();
-        Self::build(self.config, self.disk, ManualClock::starting_at(now), script)
+        self.close();
+        Self::build(self.config, self.home, ManualClock::starting_at(now), script)
+    }
+
+    fn close(&self) {
+        self.store.close_by(monotonic() + TIMEOUT);
+    }
+
+    fn disk(&self) -> &Disk {
+        self.store.disk().expect("a file")
+    }
+
+    /// Waits until all is in the file.
+    async fn flush(&self) {
+        self.disk().0.flush().await.expect("it is written");
+    }
+
+    /// The origins in the file.
+    fn kept(&self) -> u64 {
+        self.disk()
+            .open()
+            .expect("it can be read")
+            .expect("a file")
+            .stats()
+            .expect("it can be read")
+            .entries
     }
 
     async fn verdict(&self, host: &str, profile: &Arc<Profile>) -> &'static str {
@@ -191,25 +217,20 @@ impl House {
     }
 }
 
-/// Where a store on the disk is; it goes with the last who holds it.
-struct Home {
-    dir: Arc<TempDir>,
-    below: &'static str,
-    retry: Duration,
-}
+/// A state directory; it goes with the last who holds it.
+struct Home(Arc<TempDir>);
 
 impl Home {
     fn new() -> Self {
-        let dir = Arc::new(TempDir::new().expect("a directory"));
-        Self { dir, below: disk::FILE_NAME, retry: TIMEOUT }
+        Self(Arc::new(TempDir::new().expect("a directory")))
     }
 
     fn path(&self) -> &Path {
-        self.dir.path()
+        self.0.path()
     }
 
     fn file(&self) -> PathBuf {
-        self.path().join(self.below)
+        LocalFile::path(self.path())
     }
 
     fn house(&self, script: Vec<Option<Answer>>) -> House {
@@ -217,14 +238,18 @@ impl Home {
     }
 
     fn house_with(&self, config: Config, script: Vec<Option<Answer>>) -> House {
-        let disk = disk::Config { retry: self.retry, ..disk::Config::new(self.file()) };
-        House::build(config, Some(disk), ManualClock::starting_at(START), script)
+        House::build(config, Some(self.config()), ManualClock::starting_at(START), script)
     }
 
     /// With this bound of the file.
     fn house_of(&self, size_max: u64, script: Vec<Option<Answer>>) -> House {
-        let disk = disk::Config { size_max, ..disk::Config::new(self.file()) };
-        House::build(Config::default(), Some(disk), ManualClock::starting_at(START), script)
+        let home = LocalConfig { size_max, ..self.config() };
+        House::build(Config::default(), Some(home), ManualClock::starting_at(START), script)
+    }
+
+    fn config(&self) -> LocalConfig {
+        let clock = ManualClock::starting_at(START);
+        LocalConfig { state_dir: self.path().to_owned(), size_max: 1 << 30, clock }
     }
 }
 

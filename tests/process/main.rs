@@ -18,6 +18,7 @@ mod durability;
 mod engine;
 mod evidence;
 mod faults;
+mod machine;
 mod naive_crawler;
 mod pace_shown;
 mod pages;

@@ -140,7 +140,7 @@ fn the_store_shows_a_rest_and_ends_it() {
     assert_eq!((of("hold"), origin.count("/page")), (Value::Null, 0), "the delay stays");
 
     // The end of a hold outlives a kill, and a hold can be ended while no proxy runs.
-    until("it is written", || serve.metric("courtesy_pace_store_writes_total") >= 1);
+    until("it is written", || place.holds() == 0);
     serve.stop();
     let other = Origin::start()
         .on("/busy", Script::default().send(answer(503, "Retry-After: 600\r\n", "")));
@@ -192,7 +192,7 @@ fn a_report_tells_of_requests_that_waited() {
 }
 
 #[test]
-fn each_run_begins_clean_and_sums_up_its_waits() {
+fn a_run_goes_on_with_the_pace_of_the_one_before_and_sums_up_its_waits() {
     let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 1\n");
     let place = Place::new("");
     let run = |paths: &[&str]| -> Value {
@@ -211,8 +211,10 @@ fn each_run_begins_clean_and_sums_up_its_waits() {
     assert_eq!((&longest["by"], &longest["delay_ms"]), (&"crawl_delay".into(), &1000.into()));
     assert_eq!(longest["origin"], origin.url(""));
     let second = run(&["/c"]);
-    assert_eq!((&second["waited_ms"], &second["longest_wait"]), (&0.into(), &Value::Null));
+    let waited = second["waited_ms"].as_u64().expect("a time");
+    // The turn of one delay, and another one where a busy machine misses it.
+    assert!(waited <= 2000 + LATENESS.as_millis() as u64, "{second}");
     let arrivals = origin.arrivals();
-    assert!(arrivals[1] - arrivals[0] + LATENESS >= Duration::from_secs(1));
     assert_eq!(arrivals.len(), 3);
+    assert!(arrivals[2] - arrivals[0] + LATENESS >= Duration::from_secs(2));
 }

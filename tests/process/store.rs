@@ -201,11 +201,12 @@ fn a_full_disk_costs_only_the_memory_beyond_the_process() {
 #[test]
 fn a_damaged_store_is_moved_aside_and_said() {
     let (site, dir) = (Site::start(100), tempfile::tempdir().unwrap());
-    let file = dir.path().join("store.redb");
-    std::fs::write(&file, "this was no database").unwrap();
+    let folder = dir.path().join("state");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("state.db"), "this was no database").unwrap();
     let served = Served::start(dir.path());
     assert_eq!(served.get(&site.url(1, "/private/")), 403);
     let said = served.stop("TERM");
-    assert!(said.contains("was damaged") && said.contains("store.redb.damaged-"), "{said}");
-    assert!(std::fs::read(&file).unwrap().starts_with(b"redb"));
+    assert!(said.contains("was damaged") && said.contains("state.damaged-"), "{said}");
+    assert!(std::fs::read(folder.join("state.db")).unwrap().starts_with(b"SQLite format 3"));
 }

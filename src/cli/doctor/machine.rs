@@ -18,6 +18,7 @@ use crate::cli::store::size;
 use crate::cli::{environment, health, temporary_dir};
 use crate::clients::Users;
 use crate::config::Settings;
+use crate::engine::LocalFile;
 use crate::proxy::OWN_NAME;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::runtime::crypto_provider;
@@ -223,19 +224,17 @@ const VERIFY: &str = "courtesy audit verify says what is missing";
 /// Whether the store can be used.
 pub fn check_store(settings: &Settings) -> Finding {
     let subject = "store of what is known of origins";
-    let Some(config) = settings.disk() else {
+    if !settings.store.enabled {
         return Finding::well(subject, "off (store.enabled): a restart forgets");
-    };
-    let path = config.path.display();
-    match Offline::open(&config.path).and_then(|file| file.stats()) {
+    }
+    let path = LocalFile::path(&settings.state_dir);
+    let path = path.display();
+    match Offline::open(&settings.state_dir).and_then(|file| file.stats()) {
         Ok(Stats { entries, file_bytes, .. }) => {
             let said = format!("{path}, {}, origins: {entries}", size(file_bytes));
             with_room(subject, said, &settings.state_dir)
         }
         Err(OpenError::Missing(_)) => Finding::well(subject, format!("none at {path} yet")),
-        Err(OpenError::Locked(_)) => {
-            Finding::well(subject, format!("{path} is in use by a running courtesy"))
-        }
         Err(error) => {
             let remedy = "without it nothing is denied less, but a restart forgets";
             Finding::bad(subject, error.to_string(), remedy)

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
+use tracing::warn;
 
 use super::exit::{Exit, Failure};
 use super::flags::StateFlags;
@@ -18,7 +19,7 @@ use crate::audit::parse_time;
 use crate::pace::hold::Cause;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::store::Report;
-use crate::store::disk::{FILE_NAME, Offline, OpenError, Stats};
+use crate::store::disk::{Offline, OpenError, Stats};
 use crate::types::origin::{Origin, Scheme, split_url};
 use crate::types::timestamp::Timestamp;
 pub use shown::size;
@@ -32,8 +33,8 @@ Examples:
   courtesy store forget https://example.com     its robots.txt is fetched again at the next request
   courtesy store export | jq -r 'select(.states[].state == \"unreachable\").origin'
 
-They work beside `courtesy serve` and without it. The store is store.redb in the state directory;
-how large it may become is store.max_size.")]
+They work beside running proxies and without any. The store is state/state.db in the state
+directory, a file of SQLite; how large it may become is store.max_size.")]
 pub struct StoreArgs {
     #[command(subcommand)]
     command: Command,
@@ -53,10 +54,7 @@ Examples:
   courtesy store export | jq -r '[.origin, .states[].state] | @tsv'
   courtesy store export | jq -r 'select(.failed).origin'          who did not answer last")]
     Export(PlainArgs),
-    /// Give back to the system what the file does not need; the proxy must not run
-    #[command(after_help = "\
-Ends with 69 while a proxy uses the store: it compacts the file itself when it starts, if that is
-worth it.")]
+    /// Give back to the system what the file does not need
     Compact(PlainArgs),
 }
 
@@ -127,7 +125,7 @@ fn export(args: &PlainArgs) -> Result<Exit, Failure> {
 }
 
 fn compact(args: &PlainArgs) -> Result<Exit, Failure> {
-    let (before, after) = Holder::of(&args.config)?.compact()?;
+    let (before, after) = Holder::of(&args.config)?.open()?.compact()?;
     print(format!("{} before, {} now.\n", shown::size(before), shown::size(after)))?;
     Ok(Exit::Done)
 }
@@ -343,13 +341,11 @@ fn stats_text(stats: &Stats) -> String {
         stats.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
     let states = if states.is_empty() { "none".into() } else { states.join(" · ") };
     format!(
-        "origins      {}\nstates       {states}\nfiles        {}, with captures\nkept         {}\n\
-         on disk      {}\nversion      {}\n",
+        "origins      {}\nstates       {states}\nfiles        {}\nkept         {}\non disk      {}\n",
         stats.entries,
-        stats.blobs,
+        stats.files,
         size(stats.bytes),
-        size(stats.file_bytes),
-        stats.schema
+        size(stats.file_bytes)
     )
 }
 
@@ -365,7 +361,7 @@ pub fn origin(text: &str) -> Result<Origin, String> {
     }
 }
 
-/// The proxy that uses the store or, without one, the file of the store itself.
+/// The proxy that serves this state directory or, without one, the file itself.
 pub struct Holder {
     state_dir: PathBuf,
 }
@@ -382,7 +378,10 @@ impl Holder {
             Some(end) => Ok(end),
             None => match self.open() {
                 Ok(file) => answer_question(question, &file, tell),
-                Err(OpenError::Locked(path)) => Err(ControlError::Silent(path)),
+                Err(OpenError::Missing(path)) if question.is_of_origin() => {
+                    warn!("there is no store at {} yet", path.display());
+                    Ok(End::default())
+                }
                 Err(error) => Err(error.into()),
             },
         }
@@ -398,24 +397,8 @@ impl Holder {
         Ok(items.pop().map(serde_json::from_value).transpose()?)
     }
 
-    /// Bytes of the file before and after.
-    pub fn compact(&self) -> Result<(u64, u64), Failure> {
-        let mut file = self.open().map_err(|error| match error {
-            OpenError::Locked(path) => Failure {
-                exit: Exit::Unavailable,
-                error: anyhow::anyhow!(
-                    "a running proxy uses {}: stop it first. It compacts the file itself when it starts, if \
-                     that is worth it",
-                    path.display()
-                ),
-            },
-            error => error.into(),
-        })?;
-        Ok(file.compact()?)
-    }
-
     fn open(&self) -> Result<Offline, OpenError> {
-        Offline::open(&self.state_dir.join(FILE_NAME))
+        Offline::open(&self.state_dir)
     }
 }
 

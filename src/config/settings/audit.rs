@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{self, OnFailure, Sync};
 use crate::config::units;
 use crate::config::values::{NodeName, Retain, RetainSize};
-use crate::store::disk;
 
 const MIB: u64 = 1 << 20;
 
@@ -71,7 +70,7 @@ impl Audit {
     }
 }
 
-/// `[store]`: the store on disk.
+/// `[store]`: the file of the state directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
@@ -84,16 +83,5 @@ pub struct Store {
 impl Default for Store {
     fn default() -> Self {
         Self { enabled: true, max_size: 1024 * MIB }
-    }
-}
-
-impl Store {
-    /// The store on disk, if it is enabled. `pending_max` are the bytes of its write queue.
-    pub fn build(&self, state_dir: &Path, pending_max: usize) -> Option<disk::Config> {
-        self.enabled.then(|| disk::Config {
-            size_max: self.max_size,
-            pending_max,
-            ..disk::Config::new(state_dir.join(disk::FILE_NAME))
-        })
     }
 }

@@ -11,10 +11,7 @@ use crate::config::values::{ContactUrl, FetchAs};
 use crate::policy::Mode;
 use crate::policy::profile::{Profile, ProfileName};
 use crate::store;
-use crate::store::disk::config::{
-    ROBOTS_TXT_BYTES, STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN,
-};
-use crate::store::fetch::{self, FetchIdentity};
+use crate::store::fetch::{self, FetchIdentity, ROBOTS_TXT_BYTES};
 
 /// The time between the end of a fetch's timeout and the answer to the requests that wait for it.
 const FETCH_GRACE: Duration = Duration::from_millis(500);
@@ -101,11 +98,6 @@ impl Robots {
             busy_wait: defaults.busy_wait.min(self.fetch_timeout),
             ..defaults
         }
-    }
-
-    /// Bytes of the write queue to the store, in proportion to the memory of the store.
-    pub fn store_pending_max(&self) -> usize {
-        bytes(self.cache_size / 4).clamp(STORE_PENDING_BYTES_MIN, STORE_PENDING_BYTES_MAX)
     }
 }
 

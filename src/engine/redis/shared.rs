@@ -312,6 +312,7 @@ impl Shared {
             round_trip: Duration::from_micros(self.round_trip.load(Ordering::Relaxed)),
             clock_offset: seen.offset,
             may_evict: seen.may_evict,
+            is_local: false,
             server: seen.server.clone(),
         }
     }

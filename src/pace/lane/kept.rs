@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::config::Config;
 use super::group::{AskedDelay, Group, GroupKey, GroupName};
 use super::{Lane, LaneHolds, Share};
+use crate::engine::{self, LaneAhead};
 use crate::pace::hold::{Cause, Hold};
 use crate::pace::tick::Tick;
+use crate::types::origin::Origin;
 
 /// The times of a lane that lie ahead, from now on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +37,33 @@ impl KeptHold {
     }
 }
 
+impl From<engine::Hold> for KeptHold {
+    fn from(hold: engine::Hold) -> Self {
+        Self { rest: hold.left, status: hold.status, cause: hold.cause.into() }
+    }
+}
+
+impl From<LaneAhead> for KeptLane {
+    fn from(ahead: LaneAhead) -> Self {
+        let groups = ahead.groups.into_iter();
+        let groups = groups.map(|(name, next)| (name.into_boxed_str().into(), next));
+        let hold = ahead.hold.map(KeptHold::from);
+        Self { next: ahead.next, groups: groups.collect(), hold }
+    }
+}
+
 impl KeptLane {
+    /// As the file keeps it.
+    pub fn ahead(self, lane: Origin) -> LaneAhead {
+        let groups = self.groups.into_iter().map(|(name, next)| (name.to_string(), next));
+        let hold = self.hold.map(|KeptHold { rest, status, cause }| engine::Hold {
+            left: rest,
+            status,
+            cause: cause.into(),
+        });
+        LaneAhead { lane, next: self.next, groups: groups.collect(), hold }
+    }
+
     /// The longest time of it.
     pub fn length(&self) -> Duration {
         let hold = self.hold.map_or(Duration::ZERO, |hold| hold.rest);

@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::egress::{self, QueueWait};
 use crate::policy::access::CompletedFetch;
-use crate::store::disk::config::ROBOTS_TXT_BYTES;
 use crate::types::ClientKey;
 use crate::types::agent::is_token;
 use crate::types::origin::Origin;
+
+/// Bytes of a robots.txt that are read: the default, and the least that RFC 9309 §2.5 permits.
+pub const ROBOTS_TXT_BYTES: usize = 500 * 1024;
 
 /// The interface that tests replace.
 pub trait FetchRobots: Send + Sync + 'static {

@@ -42,7 +42,8 @@ use crate::types::timestamp::Timestamp;
 use decode::{Decoded, Decoder, Undecodable, Wanted};
 use failure::unsent;
 pub use fetch_request::{
-    Config, FetchIdentity, FetchRequest, FetchRobots, NotSent, Progress, Validators,
+    Config, FetchIdentity, FetchRequest, FetchRobots, NotSent, Progress, ROBOTS_TXT_BYTES,
+    Validators,
 };
 use head::{Source, freshness};
 use redirect::{Chain, Hop};

@@ -1,24 +1,15 @@
-//! A file that is damaged, newer, older, in use, or cannot be written.
+//! A file that is damaged, newer, or cannot be written.
 
 use proptest::prelude::*;
-use redb::{Database, ReadableDatabase};
+use rusqlite::Connection;
 
-use super::super::disk::{Found, OpenError};
 use super::*;
-use crate::types::ClientKey;
 
-/// What the disk has of `origin`, as JSON.
+/// What the file has of `origin`, as JSON.
 async fn kept(disk: &Disk, origin: &Origin) -> Option<String> {
-    let print = |found| {
-        Some(match found {
-            Found::Queued(_) => "waiting".to_owned(),
-            Found::Stored(persisted, blobs) => {
-                assert!(blobs.len() <= persisted.digests().len());
-                serde_json::to_string(&persisted).expect("plain values")
-            }
-        })
-    };
-    disk.find(origin, &ClientKey::Proxy, print).await
+    let found = disk.find(origin).await?;
+    assert!(found.blobs.len() <= found.persisted.digests().len());
+    Some(serde_json::to_string(&found.persisted).expect("plain values"))
 }
 
 /// A store with files, failures and captures, closed; and what it holds.
@@ -34,14 +25,17 @@ async fn specimen(home: &Home) -> Vec<(Origin, String)> {
         house.ask(&format!("{number}.example"), &rfc9309()).await;
         origins.push(origin(&format!("{number}.example")));
     }
-    let disk = house.store.disk().expect("a disk");
-    assert!(disk.flush(TIMEOUT));
+    let disk = house.disk();
     let mut all = Vec::new();
     for origin in origins {
         let json = kept(disk, &origin).await.expect("it was written");
         all.push((origin, json));
     }
-    house.store.close();
+    house.close();
+    // All of it is in one file then, as a copy would have it.
+    let connection = Connection::open(home.file()).expect("a database");
+    let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+    connection.query_row(checkpoint, [], |_| Ok(())).expect("it is written");
     all
 }
 
@@ -53,13 +47,19 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 /// Whatever stands in the file: what it tells is what was written, and it can be written to.
 async fn tells_no_lies(home: &Home, written: &[(Origin, String)]) -> Result<(), TestCaseError> {
     let house = home.house(vec![rules()]);
-    let disk = house.store.disk().expect("a disk");
+    let disk = house.disk();
     for (origin, json) in written {
         let found = kept(disk, origin).await;
         prop_assert!(found.as_ref().is_none_or(|found| found == json), "{origin}: {found:?}");
     }
     prop_assert_eq!(house.ask("new.example", &rfc9309()).await, "rules");
-    prop_assert!(disk.flush(TIMEOUT), "{:?}", disk.health());
+    // An operation that finds the damage fails, and the next one has a new file.
+    let end = monotonic() + TIMEOUT;
+    while disk.0.flush().await.is_err() {
+        prop_assert!(monotonic() < end, "{:?}", disk.health());
+        tokio::task::yield_now().await;
+    }
+    house.close();
     Ok(())
 }
 
@@ -86,13 +86,17 @@ async fn an_outage_cannot_be_made_longer_than_it_was() {
     let home = Home::new();
     let house = home.house(vec![status(503)]);
     house.ask("example.com", &rfc9309()).await;
-    house.store.close();
+    house.close();
     let since = |moment: Timestamp| format!("\"since\":{}", moment.millis());
     let (from, to) =
         (since(START), since(Timestamp::from_millis(START.millis() - 40 * 86_400_000)));
-    assert!(disk::fixture::edit(&home.file(), "https://example.com", &from, &to).expect("a store"));
+    let connection = Connection::open(home.file()).expect("a database");
+    let edit = "UPDATE origin SET known = CAST(replace(CAST(known AS TEXT), ?1, ?2) AS BLOB)";
+    assert_eq!(connection.execute(edit, [&from, &to]).expect("a row"), 1);
+    drop(connection);
     let house = house.restart(vec![status(503)]);
     assert_eq!(house.verdict("example.com", &rfc9309()).await, "disallow");
+    house.flush().await;
     assert_eq!((house.fetches(), house.store.health().broken), (1, 1), "asked, not believed");
     let house = house.restart(vec![]);
     assert_eq!(house.ask("example.com", &rfc9309()).await, "unreachable");
@@ -100,68 +104,43 @@ async fn an_outage_cannot_be_made_longer_than_it_was() {
 }
 
 #[test]
-fn a_file_that_is_cut_or_is_none_is_moved_aside() {
+fn a_file_that_is_cut_or_is_none_is_set_aside_with_its_folder() {
     let home = Home::new();
     let written = run(specimen(&home));
     let whole = std::fs::read(home.file()).expect("the file");
-    for wrong in
+    for (case, wrong) in
         [&whole[..whole.len() / 2], &whole[..100], &whole[..1], b"not a database, but a letter"]
+            .into_iter()
+            .enumerate()
     {
+        for log in ["state.db-wal", "state.db-shm"] {
+            let _ = std::fs::remove_file(home.file().with_file_name(log));
+        }
         std::fs::write(home.file(), wrong).expect("the file");
         run(tells_no_lies(&home, &written)).expect("nothing is believed");
-        let names: Vec<_> = std::fs::read_dir(home.path())
-            .expect("the directory")
-            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-            .filter(|name| name.starts_with("store.redb.damaged-"))
-            .collect();
-        assert_eq!(names.len(), 1, "the last one is kept: {names:?}");
-        assert_eq!(std::fs::read(home.path().join(&names[0])).expect("it"), wrong);
+        let aside = std::fs::read_dir(home.path()).expect("the directory");
+        let aside = aside
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.to_string_lossy().contains("/state.damaged-"));
+        assert!(aside.count() > 0, "case {case}");
     }
 }
 
 #[tokio::test]
 async fn a_newer_file_is_left_alone_and_done_without() {
-    const META: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("meta");
     let home = Home::new();
     specimen(&home).await;
-    let set = |database: &Database| -> Result<(), redb::Error> {
-        let transaction = database.begin_write()?;
-        transaction.open_table(META)?.insert("schema", 1000)?;
-        Ok(transaction.commit()?)
-    };
-    set(&Database::open(home.file()).expect("a database")).expect("written");
+    let connection = Connection::open(home.file()).expect("a database");
+    connection.pragma_update(None, "user_version", 1000).expect("it is written");
+    drop(connection);
     let house = home.house(vec![rules()]);
     assert_eq!(house.ask("0.example", &rfc9309()).await, "rules", "from the origin");
-    let failing = house.store.health().failing.expect("it says so");
-    assert!(failing.contains("newer") && failing.contains("1000"), "{failing}");
-    house.store.close();
-    let database = Database::open(home.file()).expect("it is where it was");
-    let meta = database.begin_read().expect("a transaction").open_table(META).expect("a table");
-    assert_eq!(meta.get("schema").expect("read").map(|it| it.value()), Some(1000));
-}
-
-#[tokio::test]
-async fn an_older_file_is_brought_up_to_date() {
-    let home = Home::new();
-    let written = specimen(&home).await;
-    let old = disk::fixture::version_0(&home.file()).expect("a file of version 0");
-    assert_eq!(old, 40);
-    let house = home.house(vec![]);
-    for (origin, json) in &written {
-        let disk = house.store.disk().expect("a disk");
-        assert_eq!(kept(disk, origin).await.as_ref(), Some(json), "{:?}", disk.health());
-    }
-    assert_eq!(house.verdict("0.example", &rfc9309()).await, "allow");
-}
-
-#[tokio::test]
-async fn a_file_in_use_is_refused_by_name() {
-    let home = Home::new();
-    let _house = home.house(vec![]);
-    let again = Disk::open(disk::Config::new(home.file()), ManualClock::starting_at(START) as _);
-    let Err(error @ OpenError::Locked(_)) = again else { panic!("{again:?}") };
-    assert!(error.to_string().contains("another courtesy process uses"), "{error}");
-    assert!(matches!(disk::Offline::open(&home.file()), Err(OpenError::Locked(_))));
+    let error = house.disk().0.flush().await.expect_err("it cannot be used");
+    assert!(error.to_string().contains("newer"), "{error}");
+    house.close();
+    let connection = Connection::open(home.file()).expect("it is where it was");
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    assert_eq!(version.expect("a number"), 1000);
 }
 
 #[tokio::test]
@@ -169,44 +148,29 @@ async fn without_a_directory_memory_serves_until_there_is_one() {
     let home = Home::new();
     let wrong = home.path().join("state");
     std::fs::write(&wrong, "a file where a directory should be").expect("a file");
-    let inner = Home { dir: Arc::clone(&home.dir), below: "state/store.redb", retry: TICK };
-    let house = inner.house(vec![rules()]);
+    let house = home.house(vec![rules(), rules()]);
     assert_eq!(house.ask("example.com", &rfc9309()).await, "rules");
-    let health = house.store.health();
-    assert!(health.failing.is_some() && health.errors > 0 && health.pending == 1, "{health:?}");
+    assert!(house.store.health().errors > 0, "{:?}", house.store.health());
     std::fs::remove_file(&wrong).expect("removed");
-    let deadline = crate::runtime::clock::monotonic() + TIMEOUT;
-    while house.store.health().entries == 0 {
-        assert!(crate::runtime::clock::monotonic() < deadline, "{:?}", house.store.health());
-        std::thread::yield_now();
+    let end = monotonic() + TIMEOUT;
+    while house.disk().0.flush().await.is_err() {
+        assert!(monotonic() < end, "{:?}", house.store.health());
     }
     assert_eq!(house.store.health().failing, None);
+    house.ask("example.org", &rfc9309()).await;
     let house = house.restart(vec![]);
-    assert_eq!(house.verdict("example.com", &rfc9309()).await, "rules");
+    assert_eq!(house.verdict("example.org", &rfc9309()).await, "rules");
 }
 
 #[tokio::test]
-async fn what_waits_for_a_file_that_does_not_come_is_bounded() {
+async fn what_waits_for_the_file_is_bounded_in_bytes() {
     let home = Home::new();
-    std::fs::write(home.path().join("state"), "").expect("a file");
-    let inner = Home { dir: Arc::clone(&home.dir), below: "state/store.redb", retry: TIMEOUT };
-    // Small enough that their number is the bound that is reached, and not their bytes.
-    let house = inner.house(vec![status(404)]);
-    house.ask("example.com", &rfc9309()).await;
-    let entry = house
-        .store
-        .core
-        .entries
-        .lock()
-        .memory
-        .peek(&origin("example.com"))
-        .cloned()
-        .expect("it is known");
-    let (max, disk) =
-        (crate::store::disk::shared::STORE_PENDING_MAX, house.store.disk().expect("a disk"));
-    for number in 0..max + 10 {
-        disk.put(&origin(&format!("{number}.example")), &entry);
-    }
+    let house = home.house(vec![]);
+    let (host, max) = (origin("example.com"), engine::KEPT_WAITING_BYTES_MAX);
+    let nothing = || (Vec::new(), Vec::new());
+    house.disk().0.keep(&host, engine::LeaseToken(0), max + 1, nothing);
+    house.disk().0.keep(&host, engine::LeaseToken(0), max, nothing);
+    house.flush().await;
     let health = house.store.health();
-    assert_eq!((health.pending, health.dropped), (max as u64, 11));
+    assert_eq!((health.dropped, health.writes), (1, 1));
 }

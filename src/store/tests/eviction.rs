@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use super::*;
-use crate::types::ClientKey;
 
 /// Room for some ten entries with a file of [`page`].
 const TIGHT: usize = 400_000;
@@ -201,14 +200,14 @@ async fn an_origin_larger_than_the_memory_is_used_and_kept_on_disk() {
 async fn an_origin_forgotten_while_it_is_loaded_stays_forgotten() {
     let home = Home::new();
     let house = evicted(&home, vec![]).await;
-    assert!(house.store.disk().expect("a disk").flush(TIMEOUT));
+    house.flush().await;
     let entries = Arc::clone(&house.store.core.entries);
     let google = named("google");
     // The read begins on the blocking pool, and its result is to be taken after the origin is
     // forgotten: of several reads one is not over at once.
     for number in 0..10 {
         let origin = origin(&host(number));
-        let load = entries.load(&origin, &google, &ClientKey::Proxy);
+        let load = entries.load(&origin, &google);
         tokio::pin!(load);
         let polled = |cx: &mut Context<'_>| Poll::Ready(load.as_mut().poll(cx).is_pending());
         if poll_fn(polled).await {

@@ -67,7 +67,7 @@ fn a_reachable_admin_listener_asks_for_a_token_that_can_change() {
     let file = dir.path().join("admin.token");
     write_private(&file, "the-first-of-the-tokens\n");
     // What is degraded has a reason, and only whoever has the token is told it.
-    fs::create_dir(dir.path().join("store.redb")).unwrap();
+    fs::write(dir.path().join("state"), "no directory").unwrap();
     let with_token = |mut command: Command| {
         command.env("COURTESY__ADMIN__TOKEN_FILE", &file);
         command

@@ -119,9 +119,7 @@ fn the_store_is_counted() {
             .starts_with("origins      2\nstates       2 rules\n")
     );
     assert_eq!(done(&served.beside(&["store", "export"])).lines().count(), 2);
-    let refused = served.beside(&["store", "compact"]);
-    assert_eq!(refused.code, Some(69), "{refused:?}");
-    assert!(refused.stderr.contains("stop it first"), "{}", refused.stderr);
+    assert!(done(&served.beside(&["store", "compact"])).contains(" now."));
     served.terminate();
     assert!(done(&offline(dir.path(), &["store", "compact"])).contains(" now."));
     assert_eq!(json(&offline(dir.path(), &stats))["entries"], 2);
@@ -179,9 +177,7 @@ fn a_proxy_in_a_directory_of_a_long_name_serves_without_the_socket() {
     let served = Served::start(&long, &[]);
     assert!(served.said.contains("choose a shorter state_dir"), "{}", served.said);
     assert_eq!(served.get(&site.url("/")), 200);
-    let ended = served.beside(&["store", "get", &site.origin]);
-    assert_eq!(ended.code, Some(69), "{ended:?}");
-    assert!(ended.stderr.contains("cannot be asked"), "{}", ended.stderr);
+    done(&served.beside(&["store", "get", &site.origin]));
     served.terminate();
     done(&offline(&long, &["store", "get", &site.origin]));
 }

@@ -45,7 +45,14 @@ impl Place {
 
     /// The database of what is known of origins.
     pub fn store(&self) -> PathBuf {
-        self.state_dir().join("store.redb")
+        self.state_dir().join("state/state.db")
+    }
+
+    /// How many hosts are held, or were within a day.
+    pub fn holds(&self) -> u64 {
+        let database = rusqlite::Connection::open(self.store()).expect("a database");
+        let count = "SELECT count(*) FROM hold WHERE until > 0";
+        database.query_row(count, [], |row| row.get(0)).expect("a number")
     }
 
     pub fn log(&self) -> Log {

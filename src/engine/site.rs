@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::lane::{Lane, REST};
 use crate::engine::clock::{Micros, micros};
+use crate::engine::lane::{Lane, REST};
 use crate::engine::members::{
     Heartbeat, LogHead, MISSED_MAX, NUMBER_MAX, against, heartbeat_interval,
 };
@@ -137,6 +137,13 @@ pub(super) struct Value {
     pub token: LeaseToken,
     pub value: Bytes,
     expires: Micros,
+}
+
+impl Value {
+    /// A value that is kept as long as there is room.
+    pub(super) const fn lasting(token: LeaseToken, value: Bytes) -> Self {
+        Self { token, value, expires: Micros::MAX }
+    }
 }
 
 /// The last lease, which may be over: its token counts on.

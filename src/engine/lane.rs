@@ -33,7 +33,7 @@ pub(super) struct Lane {
 }
 
 /// Nothing starts before `next`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reservation {
     pub next: Micros,
     /// How far ahead `next` can be: horizon, delay and slack as they were when it was reserved. If
@@ -42,7 +42,7 @@ pub(super) struct Reservation {
 }
 
 /// Until then nothing starts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoredHold {
     pub until: Micros,
     /// The HTTP status that clients get meanwhile.
