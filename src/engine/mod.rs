@@ -317,7 +317,7 @@ pub struct Status {
     /// The server may forget what it should keep (its `maxmemory-policy` is not `noeviction`).
     pub may_evict: bool,
     /// It is the file of this machine. A paced start asks again until its turn as long as it is up: what
-    /// one operation did not do, the next one will, and there is nobody whose share could be kept instead.
+    /// one operation did not do, the next one will, and no other proxy's share could be kept instead.
     pub is_local: bool,
     /// The server's kind and version.
     pub server: Option<String>,
@@ -373,7 +373,7 @@ fn bounded_micros(length: Duration) -> Micros {
     micros(length.min(LENGTH_MAX))
 }
 
-/// Is told the lane, its hold, and whether this process is about to send requests there.
+/// Receives the lane, its hold, and whether this process is about to send requests there.
 pub struct HoldListener(Box<dyn Fn(&Origin, Hold, bool) + Send + Sync>);
 
 impl HoldListener {
