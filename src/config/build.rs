@@ -17,7 +17,7 @@ use crate::policy::exemption::{self, Exemptions};
 use crate::policy::profile::{Profile, ProfileName};
 use crate::store::{self, fetch};
 use crate::types::origin::Origin;
-use crate::{audit, ca, egress, pace, proxy};
+use crate::{audit, ca, egress, engine, pace, proxy};
 
 impl Settings {
     /// How a robots.txt is fetched.
@@ -38,6 +38,12 @@ impl Settings {
     /// The bounds of the store.
     pub fn store(&self) -> store::Config {
         self.robots.store()
+    }
+
+    /// The directory of the file that processes share; the state directory where there is no other.
+    pub fn shared_state_dir(&self) -> PathBuf {
+        let dir = self.shared_dir.clone().or_else(|| engine::shared_dir(&self.state_dir));
+        dir.unwrap_or_else(|| self.state_dir.clone())
     }
 
     /// The directory of the denial records.

@@ -55,6 +55,10 @@ pub struct Settings {
     /// setting of files.
     #[serde(skip)]
     pub under_run: bool,
+    /// Where what the processes of the machine share is, if not in the state directory: that of a run may
+    /// be a temporary one. Not a setting of files.
+    #[serde(skip)]
+    pub shared_dir: Option<PathBuf>,
 }
 
 impl Settings {

@@ -2,26 +2,23 @@
 //! which each of them opens at the first request that needs it. There is nothing to start, and a
 //! process that is killed leaves nothing to clean.
 //!
-//! Nobody waits on the file: a thread of its own works on it, and callers wait for its response for a
+//! No caller waits on the file: a thread of its own works on it, and callers wait for its response for a
 //! bounded time. (A process that is stopped in the middle of its transaction holds up the others, and
 //! of 3,350 stops at random points 20 made a read or an open take ten seconds, which no pragma bounds.)
 
+mod command_file;
 mod file;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod thread;
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{
-    Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel,
-};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
-use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -36,44 +33,26 @@ use super::{
     LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
     ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, ready,
 };
-use crate::runtime::clock::{Clock, monotonic};
+use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
-use file::StateFile;
-pub use file::{LocalFile, LocalFileError};
+pub use command_file::LocalFile;
+pub use file::{LocalFileError, shared_dir};
 use rows::Rows;
 pub use rows::{KnownOrigin, LaneAhead};
+use thread::{FileCounts, Job, Shared, Thread};
+pub use thread::{LocalConfig, LocalHealth};
 
-/// Operations that wait for the thread; further ones fail at once.
-const JOBS_MAX: usize = 4096;
-/// Operations of one transaction: others wait for the file meanwhile.
-const BATCH_MAX: usize = 16;
 /// Bytes of the entries that wait to be written: robots.txt files of the largest kind, some dozens.
 /// A client that has more of them fetched than the disk takes makes the process no larger.
 pub const KEPT_WAITING_BYTES_MAX: usize = 64 << 20;
 /// How long a response is waited for.
 const RESPONSE_MAX: Duration = Duration::from_secs(1);
-/// Without the file for so long, a process goes on alone, and asks again each [`PROBE`].
-const ALONE_AFTER: Duration = Duration::from_secs(1);
-const PROBE: Duration = Duration::from_millis(500);
-/// How often that is said at most.
-const TOLD_AGAIN: Duration = Duration::from_secs(60);
 /// How long a slot lasts: this part of the delay, and so many round trips at least, within bounds.
 const SLACK_PART: u32 = 200;
 const ROUND_TRIPS: u32 = 4;
 const SLACK_MIN: Duration = Duration::from_millis(2);
 const SLACK_MAX: Duration = Duration::from_millis(40);
-
-/// How often the file is looked at for what other processes have written.
-const LOOK: Duration = Duration::from_millis(100);
-/// A process that has asked nothing for so long looks at nothing: longer than the time between two
-/// announcements at an origin that it uses.
-const IDLE: Duration = Duration::from_secs(20);
-/// How often the clock and the process are marked as seen.
-const MARK: Duration = Duration::from_secs(1);
-/// Above that the log is emptied, and above the second its readers are waited for.
-const LOG_BYTES: u64 = 1 << 20;
-const LOG_BYTES_MAX: u64 = 16 << 20;
 
 /// A process's handle on the file of its state directory.
 #[derive(Debug)]
@@ -97,89 +76,6 @@ enum ThreadState {
     Closed,
 }
 
-/// Where the file is, and its bound.
-#[derive(Clone, Debug)]
-pub struct LocalConfig {
-    pub state_dir: PathBuf,
-    /// Bytes; the origins that were not used for longest go first (`store.max_size`).
-    pub size_max: u64,
-    /// How far it was advanced by hand, the file's time is, too.
-    pub clock: Arc<dyn Clock>,
-}
-
-/// What the thread tells the handle.
-#[derive(Debug)]
-struct Shared {
-    stats: Stats,
-    members: Lock<Members>,
-    health: Lock<Connectivity>,
-    listener: OnceLock<HoldListener>,
-    path: PathBuf,
-    /// Bytes of the file at most (`store.max_size`).
-    size_max: AtomicU64,
-    counts: FileCounts,
-    /// Bytes of the entries that wait to be written.
-    waiting_bytes: AtomicUsize,
-}
-
-/// What operators see of the file.
-#[derive(Debug, Default)]
-struct FileCounts {
-    used_bytes: AtomicU64,
-    file_bytes: AtomicU64,
-    writes: AtomicU64,
-    dropped: AtomicU64,
-    evicted: AtomicU64,
-    broken: AtomicU64,
-    loads: AtomicU64,
-    load_hits: AtomicU64,
-}
-
-/// The state of the file, for metrics and readiness.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct LocalHealth {
-    /// Whether there is a file (`store.enabled`).
-    pub enabled: bool,
-    /// Why it cannot be used at present.
-    pub failing: Option<String>,
-    /// Bytes of what is kept.
-    pub bytes: u64,
-    /// Bytes of the file, free pages included.
-    pub file_bytes: u64,
-    /// Origins written by this process.
-    pub writes: u64,
-    /// Origins that were not written, because too many waited or the file could not be used.
-    pub dropped: u64,
-    /// Origins evicted by this process to keep the file within its bound.
-    pub evicted: u64,
-    /// Rows of origins that were not what had been written.
-    pub broken: u64,
-    /// Operations that have failed.
-    pub errors: u64,
-    /// Lookups of origins that are not in memory.
-    pub loads: u64,
-    /// Those that found the origin.
-    pub load_hits: u64,
-}
-
-/// Whether the file responds.
-#[derive(Debug, Default)]
-struct Connectivity {
-    /// Since when each operation has failed.
-    failing: Option<(Instant, Error)>,
-    /// When the last probe of a process alone was sent.
-    probed: Option<Instant>,
-    was_reached: bool,
-    /// When it was last said that the file cannot be used.
-    told: Option<Instant>,
-    /// The mean of late.
-    round_trip: Duration,
-}
-
-/// An operation, and what sends its response when the transaction is committed, or is not.
-type Job = Box<dyn FnOnce(Result<&Rows<'_>, &Error>) -> Reply + Send>;
-type Reply = Box<dyn FnOnce(Option<&Error>) + Send>;
-
 impl LocalEngine {
     /// A handle; the file is opened by the first operation.
     pub fn new(config: Config, file: LocalConfig) -> Self {
@@ -188,7 +84,7 @@ impl LocalEngine {
             members: Lock::new(Members::new(config.members_before)),
             health: Lock::default(),
             listener: OnceLock::new(),
-            path: LocalFile::path(&file.state_dir),
+            path: file::path(&file.state_dir),
             size_max: AtomicU64::new(file.size_max),
             counts: FileCounts::default(),
             waiting_bytes: AtomicUsize::new(0),
@@ -335,7 +231,7 @@ impl LocalEngine {
         let sent = monotonic();
         let (sender, response) = oneshot::channel();
         self.submit(operation, work, move |result| {
-            // Nobody may wait any more.
+            // Its caller may have left.
             let _ = sender.send(result);
         });
         let shared = Arc::clone(&self.shared);
@@ -360,6 +256,19 @@ impl LocalEngine {
             let _ = sender.send(result);
         });
         response.recv_timeout(RESPONSE_MAX).ok()?.ok()
+    }
+
+    fn start(&self) -> ThreadState {
+        let (config, shared) = (self.config.clone(), Arc::clone(&self.shared));
+        match Thread::start(config, self.file.clone(), shared) {
+            Ok((jobs, ended)) => ThreadState::Running { jobs, ended },
+            Err(error) => {
+                tracing::error!(
+                    "there is no thread for the file, and this process goes on alone: {error}"
+                );
+                ThreadState::Closed
+            }
+        }
     }
 
     /// Has `work` run in a transaction, and `reply` called when that is committed, or has failed.
@@ -391,7 +300,7 @@ impl LocalEngine {
         });
         let mut thread = self.thread.lock();
         if matches!(*thread, ThreadState::NotStarted) {
-            *thread = Thread::start(self.config.clone(), self);
+            *thread = self.start();
         }
         let refused = match &*thread {
             ThreadState::Running { jobs, .. } => jobs.try_send(job).err(),
@@ -436,78 +345,6 @@ impl PresenceOf {
             (listener.0)(&origin.lane(), hold, true);
         }
         Ok(presence)
-    }
-}
-
-impl Shared {
-    /// Refuses at once while the process is alone, but for a probe.
-    fn may_ask(&self, now: Instant) -> Result<(), Error> {
-        let mut health = self.health.lock();
-        let Some((since, error)) = &health.failing else { return Ok(()) };
-        let is_due = health.probed.is_none_or(|probed| now - probed >= PROBE);
-        if now - *since < ALONE_AFTER {
-            return Ok(());
-        }
-        if !is_due {
-            return Err(ErrorKind::Broken.with(error.to_string()));
-        }
-        health.probed = Some(now);
-        Ok(())
-    }
-
-    fn note(&self, operation: Operation, sent: Instant, result: Result<(), &Error>) {
-        let now = monotonic();
-        let mut health = self.health.lock();
-        match result {
-            Ok(()) => {
-                self.stats.note_time(operation, now - sent);
-                if let Some((since, _)) =
-                    health.failing.take().filter(|(since, _)| now - *since >= ALONE_AFTER)
-                {
-                    self.stats.note_away(now - since);
-                    tracing::info!("{} can be used again", self.path.display());
-                }
-                health.probed = None;
-                health.round_trip = (7 * health.round_trip + (now - sent)) / 8;
-                health.was_reached = true;
-            }
-            Err(error) => {
-                self.stats.note_error(error.kind);
-                tracing::debug!(%error, operation = operation.word(), "an operation on the file has failed");
-                // What is not written is fetched again: a full disk ends no pace that can be kept.
-                let is_pace = !matches!(operation, Operation::Publish | Operation::PutFile);
-                if is_pace {
-                    let since = health.failing.as_ref().map_or(sent, |(since, _)| *since);
-                    // Others may be slow; what else is wrong lasts.
-                    let lasts = error.kind == ErrorKind::Persistence;
-                    let since = if lasts { since.min(now - ALONE_AFTER) } else { since };
-                    if !health.is_alone(now) && now - since >= ALONE_AFTER {
-                        self.stats.note_broken();
-                    }
-                    health.failing = Some((since, error.clone()));
-                }
-                let is_told = error.kind == ErrorKind::Persistence || health.is_alone(now);
-                if is_told && health.told.is_none_or(|told| now - told >= TOLD_AGAIN) {
-                    health.told = Some(now);
-                    tracing::error!(
-                        "{} cannot be used ({error}); origins are stored in memory only, and this process keeps \
-                         the pace alone",
-                        self.path.display()
-                    );
-                }
-            }
-        }
-    }
-
-    /// The file was damaged, and another one is in its place.
-    fn note_replaced(&self) {
-        self.health.lock().failing = None;
-    }
-}
-
-impl Connectivity {
-    fn is_alone(&self, now: Instant) -> bool {
-        self.failing.as_ref().is_some_and(|(since, _)| now - *since >= ALONE_AFTER)
     }
 }
 
@@ -676,226 +513,5 @@ impl Engine for LocalEngine {
 
     fn stats(&self) -> &Stats {
         &self.shared.stats
-    }
-}
-
-/// The thread that works on the file.
-struct Thread {
-    config: Config,
-    file_config: LocalConfig,
-    shared: Arc<Shared>,
-    file: Option<StateFile>,
-    /// What was seen of the file: other processes' commits change its version.
-    version: i64,
-    /// The last hold that was told.
-    seq: u64,
-    looked: Option<Instant>,
-    marked: Option<Instant>,
-    asked: Instant,
-}
-
-impl Thread {
-    fn start(config: Config, engine: &LocalEngine) -> ThreadState {
-        let (jobs, received) = sync_channel(JOBS_MAX);
-        let (end, ended): (Sender<()>, _) = channel();
-        let thread = Self {
-            config,
-            file_config: engine.file.clone(),
-            shared: Arc::clone(&engine.shared),
-            file: None,
-            version: 0,
-            seq: 0,
-            looked: None,
-            marked: None,
-            asked: monotonic(),
-        };
-        let run = move || {
-            let _end = end;
-            thread.run(&received);
-        };
-        match std::thread::Builder::new().name("state".into()).spawn(run) {
-            Ok(_) => ThreadState::Running { jobs, ended },
-            Err(error) => {
-                tracing::error!(%error, "there is no thread for what this machine knows: this process goes on alone");
-                ThreadState::Closed
-            }
-        }
-    }
-
-    fn run(mut self, jobs: &Receiver<Job>) {
-        loop {
-            let is_idle = monotonic() - self.asked > IDLE;
-            let job = if is_idle {
-                jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                jobs.recv_timeout(LOOK)
-            };
-            match job {
-                Ok(job) => {
-                    self.asked = monotonic();
-                    let others = jobs.try_iter().take(BATCH_MAX - 1);
-                    self.work(std::iter::once(job).chain(others).collect());
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.finish(),
-            }
-            self.look();
-        }
-    }
-
-    /// Runs operations in one transaction, and sends their responses.
-    fn work(&mut self, jobs: Vec<Job>) {
-        let jobs = match self.open() {
-            Ok(()) => jobs,
-            Err(error) => return fail(jobs, &error),
-        };
-        let Some(file) = &self.file else { return };
-        let mut waiting = Some(jobs);
-        let result = (|| {
-            let tx = begin(&file.connection)?;
-            let rows = Rows::new(&tx, &*self.file_config.clock)?;
-            let jobs = waiting.take().unwrap_or_default();
-            let replies: Vec<_> = jobs.into_iter().map(|job| job(Ok(&rows))).collect();
-            let is_damaged = rows.is_damaged();
-            if rows.broken() > 0 {
-                self.shared.counts.broken.fetch_add(rows.broken(), Ordering::Relaxed);
-                let path = self.shared.path.display();
-                tracing::warn!("a row of {path} is not what was written: it counts for nothing");
-            }
-            let failed = tx.commit().err();
-            let fault = failed.as_ref().map(file::fault);
-            replies.into_iter().for_each(|reply| reply(fault.as_ref()));
-            Ok(is_damaged || failed.as_ref().is_some_and(file::is_damage))
-        })();
-        let is_damaged = result.unwrap_or_else(|error: rusqlite::Error| {
-            fail(waiting.take().unwrap_or_default(), &file::fault(&error));
-            file::is_damage(&error)
-        });
-        if is_damaged && let Some(file) = self.file.take() {
-            match file.replaced(&self.file_config.state_dir) {
-                Ok(file) => {
-                    self.file = Some(file);
-                    self.shared.note_replaced();
-                }
-                Err(error) => tracing::error!("{error}"),
-            }
-        }
-    }
-
-    fn open(&mut self) -> Result<(), Error> {
-        if self.file.as_ref().is_some_and(|file| !file.is_in_place()) {
-            self.file = None;
-        }
-        if self.file.is_none() {
-            let file = StateFile::open(&self.file_config.state_dir)?;
-            self.seq = rows::last_seq(&file.connection).unwrap_or_default();
-            self.file = Some(file);
-        }
-        Ok(())
-    }
-
-    /// Tells the holds that other processes have begun, marks the time, and keeps the file small.
-    fn look(&mut self) {
-        let Some(file) = &self.file else { return };
-        if self.looked.is_some_and(|looked| monotonic() - looked < LOOK) {
-            return;
-        }
-        self.looked = Some(monotonic());
-        if !file.is_in_place() {
-            self.file = None;
-            return;
-        }
-        let version = file.connection.pragma_query_value(None, "data_version", |row| row.get(0));
-        if let Ok(version) = version
-            && version != self.version
-        {
-            self.version = version;
-            self.tell();
-        }
-        self.mark();
-        self.keep_small();
-    }
-
-    fn tell(&mut self) {
-        let (Some(file), Some(listener)) = (&self.file, self.shared.listener.get()) else { return };
-        let hold_max = bounded_micros(self.config.hold_max);
-        let clock = &*self.file_config.clock;
-        let Ok(holds) = rows::holds_since(&file.connection, self.seq, clock, hold_max) else {
-            return;
-        };
-        for (seq, lane, hold) in holds {
-            self.seq = self.seq.max(seq);
-            (listener.0)(&lane, hold, false);
-        }
-    }
-
-    fn mark(&mut self) {
-        let now = monotonic();
-        if self.marked.is_some_and(|marked| now - marked < MARK) {
-            return;
-        }
-        self.marked = Some(now);
-        let (process, shared) = (self.config.member(), Arc::clone(&self.shared));
-        self.work(vec![Box::new(move |rows| {
-            if let Ok(rows) = rows
-                && let Ok(heartbeat) = rows.heartbeat(&process)
-            {
-                shared.members.lock().note(heartbeat, Duration::from_micros(rows.now));
-            }
-            Box::new(|_| {})
-        })]);
-    }
-
-    /// Errors wait for the next time: the file is used all the same.
-    fn keep_small(&self) {
-        let Some(file) = &self.file else { return };
-        let (used, all) = file.bytes().unwrap_or_default();
-        let counts = &self.shared.counts;
-        counts.used_bytes.store(used, Ordering::Relaxed);
-        counts.file_bytes.store(all, Ordering::Relaxed);
-        if used > self.shared.size_max.load(Ordering::Relaxed)
-            && let Ok(evicted) = rows::forget_oldest(&file.connection)
-        {
-            counts.evicted.fetch_add(evicted, Ordering::Relaxed);
-        }
-        match file.log_bytes() {
-            0..=LOG_BYTES => {}
-            bytes => {
-                let kind = if bytes > LOG_BYTES_MAX { "RESTART" } else { "PASSIVE" };
-                let _ = file.connection.query_row(
-                    &format!("PRAGMA wal_checkpoint({kind})"),
-                    [],
-                    |_| Ok(()),
-                );
-            }
-        }
-    }
-
-    /// Leaves nothing in the file that only this process meant.
-    fn finish(&mut self) {
-        let Some(file) = &self.file else { return };
-        let _ = rows::forget_process(&file.connection, &self.config.member());
-        if file.log_bytes() > LOG_BYTES {
-            let _ = file.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        }
-    }
-}
-
-/// Begins a transaction, however busy others are, as long as its operations are waited for: what is
-/// refused would start by this process's own count.
-fn begin(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
-    let end = monotonic() + RESPONSE_MAX;
-    loop {
-        let begun = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
-        let is_busy = |error: &rusqlite::Error| file::fault(error).kind == ErrorKind::Busy;
-        if monotonic() >= end || !begun.as_ref().is_err_and(is_busy) {
-            return begun;
-        }
-    }
-}
-
-fn fail(jobs: Vec<Job>, error: &Error) {
-    for job in jobs {
-        job(Err(error))(None);
     }
 }

@@ -38,7 +38,7 @@ pub use error::{Breaker, Error, ErrorKind};
 pub use format::{SealKey, SealKeyError};
 pub use local::{
     KEPT_WAITING_BYTES_MAX, KnownOrigin, LaneAhead, LocalConfig, LocalEngine, LocalFile,
-    LocalFileError, LocalHealth,
+    LocalFileError, LocalHealth, shared_dir,
 };
 pub use members::{Heartbeat, LogHead, Members, NamedHeads};
 pub use memory::MemoryEngine;
@@ -317,7 +317,7 @@ pub struct Status {
     /// The server may forget what it should keep (its `maxmemory-policy` is not `noeviction`).
     pub may_evict: bool,
     /// It is the file of this machine. A paced start asks again until its turn as long as it is up: what
-    /// one operation did not do, the next one will, and no other proxy's share could be kept instead.
+    /// one operation did not do, the next one will, and no other's share could be kept instead.
     pub is_local: bool,
     /// The server's kind and version.
     pub server: Option<String>,
@@ -374,7 +374,10 @@ fn bounded_micros(length: Duration) -> Micros {
 }
 
 /// Receives the lane, its hold, and whether this process is about to send requests there.
-pub struct HoldListener(Box<dyn Fn(&Origin, Hold, bool) + Send + Sync>);
+type TellHold = dyn Fn(&Origin, Hold, bool) + Send + Sync;
+
+/// Is called with each hold.
+pub struct HoldListener(Box<TellHold>);
 
 impl HoldListener {
     /// A listener that calls `tell`; it must not wait.

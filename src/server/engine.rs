@@ -117,7 +117,7 @@ pub(super) fn start(
 /// The engine of the machine, which the processes of a state directory share.
 pub(super) fn local(settings: &Settings, clock: &Arc<dyn Clock>) -> LocalEngine {
     let file = LocalConfig {
-        state_dir: settings.state_dir.clone(),
+        state_dir: settings.shared_state_dir(),
         size_max: settings.store.max_size,
         clock: Arc::clone(clock),
     };

@@ -23,7 +23,7 @@ const LONGEST_MAX: usize = 550;
 const SETTINGS_MAX: usize = 95;
 
 /// Crates that are locked, those of tests among them.
-const CRATES_MAX: usize = 360;
+const CRATES_MAX: usize = 365;
 
 /// Names of types that stand in more than one file.
 const SHARED_NAMES_MAX: usize = 160;
@@ -96,7 +96,6 @@ const APART: &[(&str, &str, &str)] = &[
     ("Proxy", "proxy/connect/handler.rs", "CONNECT: 200 lines beside the path of a request"),
     ("Proxy", "proxy/connect/transparent.rs", "connections without a CONNECT"),
     ("Gate", "proxy/decision/revocation.rs", "a second decision on what is open"),
-    ("Shared", "store/disk/mod.rs", "the thread that writes, beside what starts it"),
     ("Validators", "store/fetch/mod.rs", "judges a response, which a request does not know"),
     ("StoreCore", "store/fetch_task.rs", "the task of a fetch, which is all of that file"),
     ("Answer", "store/persisted.rs", "what is written of it, beside how it is read"),
@@ -112,7 +111,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("clients", 1_400),
     ("config", 2_800),
     ("egress", 6_150),
-    ("engine", 4_100),
+    ("engine", 5_750),
     ("name_server", 300),
     ("pace", 5_050),
     ("policy", 2_150),
@@ -120,7 +119,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("robots", 2_500),
     ("runtime", 500),
     ("server", 1_750),
-    ("store", 5_850),
+    ("store", 4_750),
     ("types", 1_350),
     ("watch", 1_000),
 ];

@@ -6,8 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::testkit::parties::{Origin, Script, answer, until};
-use crate::testkit::processes::{Place, scale};
+use crate::testkit::processes::{Place, Serve, scale};
 use crate::testkit::spacing::assert_origin_spaced;
 
 const DELAY: Duration = Duration::from_millis(300);
@@ -166,4 +168,45 @@ fn only_its_owner_reads_what_a_machine_knows() {
         let mode = fs::metadata(place.state_dir().join(name)).expect(name).permissions().mode();
         assert_eq!(mode & 0o077, 0, "{name}: {mode:o}");
     }
+}
+
+/// In a home that cannot be written, as a container's: the runtime directory of the user is shared.
+#[test]
+fn runs_whose_state_cannot_be_written_share_the_runtime_directory() {
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 3600\n");
+    let (place, runtime) = (Place::new("[pace]\nmax_wait = \"1s\""), tempfile::tempdir().unwrap());
+    fs::set_permissions(runtime.path(), PermissionsExt::from_mode(0o700)).unwrap();
+    let fetch = |number: usize| {
+        let mut run = run(&place, &origin.url(&format!("/{number}")));
+        run.env("XDG_RUNTIME_DIR", runtime.path()).env("COURTESY__STATE_DIR", "/proc/state");
+        shown(run.spawn().expect("it starts")).0
+    };
+    assert_eq!([0, 1].map(fetch), [200, 429]);
+    assert_eq!((origin.arrivals().len(), origin.count("/robots.txt")), (1, 1));
+    assert!(runtime.path().join("courtesy/state/state.db").exists());
+}
+
+/// A process that is stopped in the middle of a transaction holds the lock of the file.
+#[test]
+fn a_process_that_is_stopped_holds_up_no_other() {
+    let (origin, place) = (site(), Place::new(""));
+    let known = Origin::start();
+    let mut beside = place.command("serve --allow-private");
+    beside.env("COURTESY__AUDIT__DIR", place.path().join("other"));
+    let (stopped, other) = (place.serve(), Serve::start(beside));
+    assert_eq!(other.get(&known.url("/")).status, 200);
+    for round in 0..scale("COURTESY_TEST_STOPS", 10) {
+        let pid = Pid::from_raw(stopped.id().cast_signed()).expect("a process");
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| stopped.get(&origin.url(&format!("/a/{round}"))).status);
+            kill_process(pid, Signal::STOP).expect("it is there");
+            // One that it knows asks the file nothing, and one that is paced is never early.
+            assert_eq!(other.get(&known.url("/")).status, 200);
+            assert_eq!(other.get(&origin.url(&format!("/b/{round}"))).status, 200);
+            kill_process(pid, Signal::CONT).expect("it is there");
+            assert_eq!(asked.join().expect("an answer"), 200);
+        });
+    }
+    let count = origin.arrivals().len();
+    assert_origin_spaced(&origin, count, DELAY);
 }

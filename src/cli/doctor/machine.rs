@@ -227,9 +227,10 @@ pub fn check_store(settings: &Settings) -> Finding {
     if !settings.store.enabled {
         return Finding::well(subject, "off (store.enabled): a restart forgets");
     }
-    let path = LocalFile::path(&settings.state_dir);
+    let dir = settings.shared_state_dir();
+    let path = LocalFile::path(&dir);
     let path = path.display();
-    match Offline::open(&settings.state_dir).and_then(|file| file.stats()) {
+    match Offline::open(&dir).and_then(|file| file.stats()) {
         Ok(Stats { entries, file_bytes, .. }) => {
             let said = format!("{path}, {}, origins: {entries}", size(file_bytes));
             with_room(subject, said, &settings.state_dir)

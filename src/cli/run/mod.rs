@@ -29,6 +29,7 @@ use super::{clients, logging};
 use crate::admin::parts;
 use crate::audit::{self, is_written};
 use crate::config::{LogLevel, Settings};
+use crate::engine;
 use crate::proxy::MissingFile;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::timestamp::Timestamp;
@@ -237,6 +238,7 @@ fn run_dir(settings: &mut Settings, id: &str) -> Result<(PathBuf, Option<Tempora
         "{problem}: the records of this run, and the authority that its command trusts, are not kept; \
          --state-dir names another directory"
     );
+    settings.shared_dir = engine::shared_dir(&settings.state_dir);
     state.path().clone_into(&mut settings.state_dir);
     create_private(&run(settings))
         .map_err(|error| not_made(&run(settings), &error))

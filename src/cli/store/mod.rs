@@ -364,12 +364,14 @@ pub fn origin(text: &str) -> Result<Origin, String> {
 /// The proxy that serves this state directory or, without one, the file itself.
 pub struct Holder {
     state_dir: PathBuf,
+    shared_dir: PathBuf,
 }
 
 impl Holder {
     /// The holder of the store in the configured state directory.
     pub fn of(config: &StateFlags) -> Result<Self, Failure> {
-        Ok(Self { state_dir: config.load()?.settings.state_dir })
+        let settings = config.load()?.settings;
+        Ok(Self { shared_dir: settings.shared_state_dir(), state_dir: settings.state_dir })
     }
 
     /// Passes on each item of the response.
@@ -398,7 +400,7 @@ impl Holder {
     }
 
     fn open(&self) -> Result<Offline, OpenError> {
-        Offline::open(&self.state_dir)
+        Offline::open(&self.shared_dir)
     }
 }
 

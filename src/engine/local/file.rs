@@ -11,14 +11,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior,
 };
-use rustix::fs::{FlockOperation, flock, statfs};
+use rustix::fs::{Access, FlockOperation, access, flock, statfs};
 
-use super::rows::{self, KnownOrigin, LaneAhead, Rows};
 use crate::engine::clock::Micros;
 use crate::engine::error::{Error, ErrorKind};
-use crate::engine::{FileDigest, LeaseToken};
-use crate::runtime::clock::{Boottime, Clock, SystemClock};
-use crate::types::origin::Origin;
+use crate::runtime::clock::{Boottime, Clock, SystemClock, monotonic};
 
 /// The folder of the file within a state directory. Everything of a file of SQLite (its log, its
 /// index) is moved together, or rows of an old file come up in a new one.
@@ -29,7 +26,9 @@ const LOG: &str = "state.db-wal";
 const LOCK: &str = "state.lock";
 /// `user_version` of the tables below.
 const FORMAT: i64 = 1;
-/// How long another process's transaction is waited for, by sleeps of a random length: with
+/// How long a transaction is tried to begin: as long as its operations are waited for.
+const BEGIN_MAX: Duration = Duration::from_secs(1);
+/// How long another process's transaction is waited for at once, by sleeps of a random length: with
 /// SQLite's own, which double, ten times as many transactions wait for 8 ms.
 const BUSY_TRIES: i32 = 90;
 const BUSY_SLEEP_MICROS: std::ops::Range<u64> = 100..1000;
@@ -136,7 +135,7 @@ impl StateFile {
         Self::begin_anew(state_dir, "an operation has failed by it", is_damaged)
     }
 
-    /// Sets the folder aside, with all that is in it, if it still `is_damaged` once nobody else does so,
+    /// Sets the folder aside, with all that is in it, if it still `is_damaged` once no other process does so,
     /// and begins a new one.
     fn begin_anew(
         state_dir: &Path,
@@ -177,6 +176,10 @@ impl StateFile {
         Ok(file)
     }
 
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.join(FILE)
+    }
+
     /// Whether its path still leads to it.
     pub(super) fn is_in_place(&self) -> bool {
         identity(&self.folder.join(FILE)).is_ok_and(|identity| identity == self.identity)
@@ -214,124 +217,21 @@ impl StateFile {
     }
 }
 
-/// The file, for a command: beside running processes or without one.
-#[derive(Debug)]
-pub struct LocalFile(StateFile);
+/// Where the file of a state directory is.
+pub(super) fn path(state_dir: &Path) -> PathBuf {
+    state_dir.join(FOLDER).join(FILE)
+}
 
-impl LocalFile {
-    /// The file of `state_dir`; `None`: there is none.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be used.
-    pub fn open(state_dir: &Path) -> Result<Option<Self>, LocalFileError> {
-        let folder = state_dir.join(FOLDER);
-        if !folder.join(FILE).exists() {
-            return Ok(None);
+/// Begins a transaction, however busy others are, as long as its operations are waited for: what is
+/// refused would start by this process's own count.
+pub(super) fn begin(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
+    let end = monotonic() + BEGIN_MAX;
+    loop {
+        let begun = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
+        let is_busy = |error: &rusqlite::Error| fault(error).kind == ErrorKind::Busy;
+        if monotonic() >= end || !begun.as_ref().is_err_and(is_busy) {
+            return begun;
         }
-        StateFile::open(state_dir).map(|file| Some(Self(file)))
-    }
-
-    /// Where the file of a state directory is.
-    pub fn path(state_dir: &Path) -> PathBuf {
-        state_dir.join(FOLDER).join(FILE)
-    }
-
-    /// What it has of an origin, as [`super::LocalEngine::known`].
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be read.
-    pub fn known(
-        &self,
-        origin: &Origin,
-        files: fn(&[u8]) -> Option<Vec<FileDigest>>,
-    ) -> Result<Option<KnownOrigin>, LocalFileError> {
-        self.with_rows(|rows| rows.known(origin, files))
-    }
-
-    /// What lies ahead of the lane of an origin.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be read.
-    pub fn lane(&self, origin: &Origin) -> Result<LaneAhead, LocalFileError> {
-        self.with_rows(|rows| rows.lane_ahead(origin.lane().into_owned()))
-    }
-
-    /// Removes what is known of an origin, and ends its hold; whether there was anything.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be written.
-    pub fn forget(&self, origin: &Origin) -> Result<bool, LocalFileError> {
-        self.with_rows(|rows| rows.forget(origin))
-    }
-
-    /// Calls `each` for every origin with its value, as long as that returns true; how many rows are
-    /// not what was written.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be read.
-    pub fn for_each(
-        &self,
-        each: impl FnMut(&str, LeaseToken, &[u8]) -> bool,
-    ) -> Result<u64, LocalFileError> {
-        rows::for_each(&self.0.connection, each).map_err(|error| self.fault(error))
-    }
-
-    /// Origins, and files that they name.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be read.
-    pub fn counts(&self) -> Result<(u64, u64), LocalFileError> {
-        let count = |sql| self.0.connection.query_row(sql, [], |row| row.get::<_, u64>(0));
-        let counts =
-            || Ok((count("SELECT count(*) FROM origin")?, count("SELECT count(*) FROM file")?));
-        counts().map_err(|error| self.fault(error))
-    }
-
-    /// Bytes of what is kept, and of the file with its free pages.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be read.
-    pub fn bytes(&self) -> Result<(u64, u64), LocalFileError> {
-        self.0.bytes().map_err(|error| self.fault(error))
-    }
-
-    /// Gives free pages back to the system, and empties the log.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be written.
-    pub fn compact(&self) -> Result<(), LocalFileError> {
-        let compact = || {
-            // Stepped to its end: once executed it frees one page.
-            let mut vacuum = self.0.connection.prepare("PRAGMA incremental_vacuum")?;
-            let mut rows = vacuum.query([])?;
-            while rows.next()?.is_some() {}
-            self.0.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        };
-        compact().map_err(|error| self.fault(error))
-    }
-
-    fn with_rows<T>(
-        &self,
-        work: impl FnOnce(&Rows<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, LocalFileError> {
-        let run = || {
-            let tx = super::begin(&self.0.connection)?;
-            let result = work(&Rows::new(&tx, &SystemClock)?)?;
-            tx.commit().map(|()| result)
-        };
-        run().map_err(|error| self.fault(error))
-    }
-
-    fn fault(&self, error: rusqlite::Error) -> LocalFileError {
-        LocalFileError::Sql { source: error, path: self.0.folder.join(FILE) }
     }
 }
 
@@ -437,6 +337,29 @@ fn fill(path: &Path, epoch: Micros) -> Result<(), LocalFileError> {
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let metadata = fs::metadata(path)?;
     Ok((metadata.dev(), metadata.ino()))
+}
+
+/// The directory that the processes of a state directory share: itself or, where it cannot be written or
+/// is on a network file system, `courtesy` in the runtime directory of this user. `None`: there is none.
+pub fn shared_dir(state_dir: &Path) -> Option<PathBuf> {
+    if is_usable(state_dir) {
+        return Some(state_dir.to_owned());
+    }
+    let runtime = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
+    let metadata = fs::metadata(&runtime).ok()?;
+    // One that others may write to could hold a file of theirs.
+    let is_own =
+        metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0;
+    let dir = runtime.join("courtesy");
+    (runtime.is_absolute() && is_own && is_usable(&dir)).then_some(dir)
+}
+
+/// Whether a directory, which is made if need be, is of this machine and can be written.
+fn is_usable(dir: &Path) -> bool {
+    let is_made = DirBuilder::new().recursive(true).mode(0o700).create(dir).is_ok();
+    is_made
+        && access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+        && !is_network(dir).unwrap_or(true)
 }
 
 /// File systems of other machines, by their numbers (statfs(2)): two machines have two memories of

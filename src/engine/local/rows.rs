@@ -24,7 +24,7 @@ use crate::types::origin::{Origin, split_url};
 const GROUP: &str = "g:";
 /// Rows that are forgotten at once: others wait meanwhile.
 const FORGOTTEN_AT_ONCE: u32 = 32;
-/// Holds that are told at once.
+/// Holds that one look reports.
 const TOLD_AT_ONCE: u32 = 1024;
 
 /// A transaction.
@@ -110,10 +110,7 @@ impl<'a> Rows<'a> {
             Ok(Lease { token: LeaseToken(row.get(0)?), until: row.get(1)?, holder: row.get(2)? })
         })?;
         let value = |(token, _, known)| Value::lasting(LeaseToken(token), Bytes::from(known));
-        let mut site = Site::default();
-        site.known = known.map(value);
-        site.lease = lease;
-        Ok(site)
+        Ok(Site { known: known.map(value), lease, ..Site::default() })
     }
 
     fn put_lease(&self, name: &str, lease: Option<&Lease>) -> Result<()> {
@@ -302,8 +299,7 @@ impl<'a> Rows<'a> {
         act: impl FnOnce(&mut Lane, Micros) -> T,
     ) -> Result<T> {
         let host = lane.to_string();
-        let mut state = Lane::default();
-        state.own = self.reservation(&host, "")?;
+        let mut state = Lane { own: self.reservation(&host, "")?, ..Lane::default() };
         let group_name = group.map(|group| format!("{GROUP}{group}"));
         if let (Some(group), Some(name)) = (group, &group_name) {
             let reserved = self.reservation(&host, name)?;

@@ -88,7 +88,7 @@ async fn one_process_fetches_and_the_others_have_what_it_found() {
         is_used: true,
     };
     let LookupOutcome::Lease(token) = one.lookup(request()).await.unwrap().outcome else {
-        panic!("nobody else has asked");
+        panic!("no other has asked");
     };
     let waits = other.lookup(request()).await.unwrap().outcome;
     assert!(matches!(waits, LookupOutcome::Wait(_)), "{waits:?}");
