@@ -49,7 +49,7 @@ pub const KEPT_WAITING_BYTES_MAX: usize = 64 << 20;
 /// How long a response is waited for.
 const RESPONSE_MAX: Duration = Duration::from_secs(1);
 /// How long a slot lasts: this part of the delay, and so many round trips at least, within bounds.
-const SLACK_PART: u32 = 200;
+const SLACK_PART: u32 = 50;
 const ROUND_TRIPS: u32 = 4;
 const SLACK_MIN: Duration = Duration::from_millis(2);
 const SLACK_MAX: Duration = Duration::from_millis(40);

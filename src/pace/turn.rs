@@ -33,8 +33,8 @@ use crate::types::timestamp::Timestamp;
 /// A turn at an address is kept for at most so long while its request waits for something else.
 const ADDRESS_KEPT_MAX: Duration = Duration::from_secs(1);
 
-/// A shorter wait is not reported.
-const WAIT_NOTICEABLE: Duration = Duration::from_millis(1);
+/// A shorter wait is not reported: that for its slot, at the file or the engine, is no wait for a site.
+const WAIT_NOTICEABLE: Duration = Duration::from_millis(50);
 
 /// The right to one start. Dropped before its start, it has cost nothing; dropped after, the
 /// request does not count any more.

@@ -29,9 +29,6 @@ const BUSY_DELAY: Duration = Duration::from_secs(1);
 /// How often it is looked whether something waits, for the line of progress.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Milliseconds of a wait that a decision is said to be held for.
-const HELD_MIN_MS: f64 = 50.0;
-
 /// A time without waits that ends the account of one.
 const QUIET: Duration = Duration::from_secs(5);
 
@@ -342,8 +339,7 @@ fn decision_text(decision: &DecisionEvent, flags: &str) -> String {
         None if reason.is_empty() => {}
         None => text.push_str(&format!(" ({})", reason.replace('_', " "))),
     }
-    // What the reservation of a slot takes is no wait.
-    if let Some(millis) = decision.wait_ms.filter(|millis| *millis >= HELD_MIN_MS) {
+    if let Some(millis) = decision.wait_ms {
         let waited = summary::about(Duration::from_micros((millis * 1e3) as u64));
         text.push_str(&format!(", held {waited} ({})", decision.by.replace('_', " ")));
     }
