@@ -42,7 +42,10 @@ impl Settings {
 
     /// The directory of the file that processes share; the state directory where there is no other.
     pub fn shared_state_dir(&self) -> PathBuf {
-        let dir = self.shared_dir.clone().or_else(|| engine::shared_dir(&self.state_dir));
+        let dir = self
+            .shared_dir
+            .clone()
+            .or_else(|| engine::shared_dir(&self.state_dir, self.runtime_dir.as_deref()));
         dir.unwrap_or_else(|| self.state_dir.clone())
     }
 

@@ -71,6 +71,12 @@ fn config_home(variables: &[(String, String)]) -> Option<PathBuf> {
     dir("XDG_CONFIG_HOME").or_else(|| Some(dir("HOME")?.join(".config")))
 }
 
+/// The directory for what lasts until the machine is shut down (XDG Base Directory Specification).
+pub(super) fn runtime_dir(variables: &[(String, String)]) -> Option<PathBuf> {
+    let value = variables.iter().find(|(name, _)| name == "XDG_RUNTIME_DIR")?;
+    Some(PathBuf::from(&value.1)).filter(|dir| dir.is_absolute())
+}
+
 /// What another user can write decides nothing: sudo and su may keep the home of the one who asks.
 fn check_own(file: &Metadata) -> io::Result<()> {
     let own = geteuid().as_raw();

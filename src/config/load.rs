@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use serde_json::Value as Json;
 
 use super::diagnostics::{Diagnostic, InvalidSettings};
-use super::host_defaults::{SettingsFile, body_memory, state_dir};
+use super::host_defaults::{SettingsFile, body_memory, runtime_dir, state_dir};
 use super::layers::{FileLayer, Override, from_environment, from_flag, place_of, tree_path};
 use super::schema::Schema;
 use super::settings::Settings;
@@ -103,9 +103,10 @@ fn from_layers(
         lowest = lowest.set_default("limits.body_memory", size).expect("a plain name");
     }
     let mut merged = merge(lowest, from_variables, flags, &schema, &mut diagnostics);
-    let Some(settings) = settings(&mut merged, &schema, &mut diagnostics) else {
+    let Some(mut settings) = settings(&mut merged, &schema, &mut diagnostics) else {
         return LoadReport { loaded: None, diagnostics };
     };
+    settings.runtime_dir = runtime_dir(variables);
     let mut together = Vec::new();
     validate::check(&settings, |key| place_of(&merged, key), &mut together);
     // What was put in the place of a fault has been reported already.

@@ -59,6 +59,10 @@ pub struct Settings {
     /// be a temporary one. Not a setting of files.
     #[serde(skip)]
     pub shared_dir: Option<PathBuf>,
+    /// This user's directory for what lasts until the machine is shut down (`$XDG_RUNTIME_DIR`). Not a
+    /// setting of files.
+    #[serde(skip)]
+    pub runtime_dir: Option<PathBuf>,
 }
 
 impl Settings {

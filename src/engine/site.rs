@@ -155,6 +155,11 @@ pub(super) struct Lease {
 }
 
 impl Site {
+    /// With what is known, and the lease.
+    pub(super) fn of(known: Option<Value>, lease: Option<Lease>) -> Self {
+        Self { known, lease, ..Self::default() }
+    }
+
     /// What is known beyond `have`, or which proxy fetches.
     pub(super) fn lookup(
         &mut self,

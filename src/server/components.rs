@@ -120,6 +120,10 @@ impl Components {
             local.on_hold(HoldListener::new(move |lane, hold, is_used| {
                 lanes.upgrade().iter().for_each(|lanes| lanes.take_up_hold(lane, hold, is_used));
             }));
+            if !self.settings().under_run {
+                // One that stays says at its start that the file cannot be used.
+                drop(local.flush());
+            }
         }
         let local = || self.local.clone().map(|local| local as Arc<dyn Engine>);
         let Some(engine) = self.engine.clone().or_else(local) else { return };

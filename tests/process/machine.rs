@@ -140,7 +140,8 @@ fn a_file_that_cannot_be_used_ends_no_request() {
         fs::create_dir_all(place.state_dir()).expect("a folder");
         fs::write(place.state_dir().join("state"), "").expect("a file");
     };
-    let cases: [(&str, &dyn Fn(&Place), bool); 3] = [
+    type Spoil<'a> = &'a dyn Fn(&Place);
+    let cases: [(&str, Spoil<'_>, bool); 3] = [
         ("random octets", &octets, true),
         ("a newer format", &newer, false),
         ("a file in place of the folder", &no_folder, false),

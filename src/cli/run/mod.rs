@@ -238,7 +238,7 @@ fn run_dir(settings: &mut Settings, id: &str) -> Result<(PathBuf, Option<Tempora
         "{problem}: the records of this run, and the authority that its command trusts, are not kept; \
          --state-dir names another directory"
     );
-    settings.shared_dir = engine::shared_dir(&settings.state_dir);
+    settings.shared_dir = engine::shared_dir(&settings.state_dir, settings.runtime_dir.as_deref());
     state.path().clone_into(&mut settings.state_dir);
     create_private(&run(settings))
         .map_err(|error| not_made(&run(settings), &error))

@@ -117,7 +117,7 @@ impl LocalFile {
     ) -> Result<T, LocalFileError> {
         let run = || {
             let tx = begin(&self.0.connection)?;
-            let result = work(&Rows::new(&tx, &SystemClock)?)?;
+            let result = work(&Rows::new(&tx, &SystemClock, "")?)?;
             tx.commit().map(|()| result)
         };
         run().map_err(|error| self.fault(error))

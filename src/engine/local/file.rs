@@ -43,7 +43,8 @@ const TABLES: &str = "
         reach INTEGER NOT NULL, PRIMARY KEY (host, name)) STRICT, WITHOUT ROWID;
     CREATE INDEX lane_next ON lane (next);
     CREATE TABLE hold (host TEXT PRIMARY KEY, until INTEGER NOT NULL, status INTEGER NOT NULL,
-        cause TEXT NOT NULL, streak INTEGER NOT NULL, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+        cause TEXT NOT NULL, streak INTEGER NOT NULL, seq INTEGER NOT NULL,
+        process TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE INDEX hold_seq ON hold (seq);
     CREATE TABLE lease (origin TEXT PRIMARY KEY, token INTEGER NOT NULL, ends INTEGER NOT NULL,
         holder TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -340,18 +341,18 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// The directory that the processes of a state directory share: itself or, where it cannot be written or
-/// is on a network file system, `courtesy` in the runtime directory of this user. `None`: there is none.
-pub fn shared_dir(state_dir: &Path) -> Option<PathBuf> {
+/// is on a network file system, `courtesy` in the `runtime` directory of this user. `None`: there is none.
+pub fn shared_dir(state_dir: &Path, runtime: Option<&Path>) -> Option<PathBuf> {
     if is_usable(state_dir) {
         return Some(state_dir.to_owned());
     }
-    let runtime = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
-    let metadata = fs::metadata(&runtime).ok()?;
+    let runtime = runtime?;
+    let metadata = fs::metadata(runtime).ok()?;
     // One that others may write to could hold a file of theirs.
     let is_own =
         metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0;
     let dir = runtime.join("courtesy");
-    (runtime.is_absolute() && is_own && is_usable(&dir)).then_some(dir)
+    (is_own && is_usable(&dir)).then_some(dir)
 }
 
 /// Whether a directory, which is made if need be, is of this machine and can be written.

@@ -30,6 +30,8 @@ const TOLD_AT_ONCE: u32 = 1024;
 /// A transaction.
 pub(super) struct Rows<'a> {
     tx: &'a Connection,
+    /// The process whose operations these are; none is that of a command.
+    process: &'a str,
     /// The time of the file.
     pub now: Micros,
     /// When its data began; 0 unless something was lost before.
@@ -59,10 +61,10 @@ pub struct LaneAhead {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn new(tx: &'a Connection, clock: &dyn Clock) -> Result<Self> {
+    pub(super) fn new(tx: &'a Connection, clock: &dyn Clock, process: &'a str) -> Result<Self> {
         let (now, epoch) = file::now(tx)?;
         let now = now + micros(clock.advanced());
-        Ok(Self { tx, now, epoch, is_damaged: Cell::new(false), broken: Cell::new(0) })
+        Ok(Self { tx, process, now, epoch, is_damaged: Cell::new(false), broken: Cell::new(0) })
     }
 
     /// Notes what an operation has failed by.
@@ -110,7 +112,7 @@ impl<'a> Rows<'a> {
             Ok(Lease { token: LeaseToken(row.get(0)?), until: row.get(1)?, holder: row.get(2)? })
         })?;
         let value = |(token, _, known)| Value::lasting(LeaseToken(token), Bytes::from(known));
-        Ok(Site { known: known.map(value), lease, ..Site::default() })
+        Ok(Site::of(known.map(value), lease))
     }
 
     fn put_lease(&self, name: &str, lease: Option<&Lease>) -> Result<()> {
@@ -355,8 +357,8 @@ impl<'a> Rows<'a> {
         };
         self.execute(
             "INSERT OR REPLACE INTO hold
-             VALUES (?1, ?2, ?3, ?4, ?5, (SELECT ifnull(max(seq), 0) + 1 FROM hold))",
-            params![host, until, status, cause.word(), streak],
+             VALUES (?1, ?2, ?3, ?4, ?5, (SELECT ifnull(max(seq), 0) + 1 FROM hold), ?6)",
+            params![host, until, status, cause.word(), streak, self.process],
         )?;
         Ok(())
     }
@@ -469,18 +471,19 @@ pub(super) fn last_seq(connection: &Connection) -> Result<u64> {
     connection.query_row("SELECT ifnull(max(seq), 0) FROM hold", [], |row| row.get(0))
 }
 
-/// The holds that were set after that of a number, with theirs.
+/// The holds that others than `process` have set after that of a number, with theirs.
 pub(super) fn holds_since(
     connection: &Connection,
-    seq: u64,
+    (seq, process): (u64, &str),
     clock: &dyn Clock,
     hold_max: Micros,
 ) -> Result<Vec<(u64, Origin, Hold)>> {
     let now = file::now(connection)?.0 + micros(clock.advanced());
     let mut holds = connection.prepare_cached(
-        "SELECT seq, host, until, status, cause FROM hold WHERE seq > ?1 AND until > ?2 ORDER BY seq LIMIT ?3",
+        "SELECT seq, host, until, status, cause FROM hold
+         WHERE seq > ?1 AND until > ?2 AND process <> ?3 ORDER BY seq LIMIT ?4",
     )?;
-    let rows = holds.query_map(params![seq, now, TOLD_AT_ONCE], |row| {
+    let rows = holds.query_map(params![seq, now, process, TOLD_AT_ONCE], |row| {
         let (host, until, cause): (String, Micros, String) =
             (row.get(1)?, row.get(2)?, row.get(4)?);
         let left = Duration::from_micros((until.saturating_sub(now)).min(hold_max));

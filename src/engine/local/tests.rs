@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use tempfile::TempDir;
 
+use super::file::StateFile;
 use super::*;
 use crate::engine::LookupOutcome;
 use crate::runtime::clock::ManualClock;

@@ -196,6 +196,8 @@ impl Connectivity {
 /// The thread that works on the file.
 pub(super) struct Thread {
     config: Config,
+    /// How this process is known among those of the file.
+    process: String,
     file_config: LocalConfig,
     shared: Arc<Shared>,
     file: Option<StateFile>,
@@ -218,6 +220,7 @@ impl Thread {
         let (jobs, received) = sync_channel(JOBS_MAX);
         let (end, ended): (Sender<()>, _) = channel();
         let thread = Self {
+            process: config.member(),
             config,
             file_config,
             shared,
@@ -267,7 +270,7 @@ impl Thread {
         let mut waiting = Some(jobs);
         let result = (|| {
             let tx = begin(&file.connection)?;
-            let rows = Rows::new(&tx, &*self.file_config.clock)?;
+            let rows = Rows::new(&tx, &*self.file_config.clock, &self.process)?;
             let jobs = waiting.take().unwrap_or_default();
             let replies: Vec<_> = jobs.into_iter().map(|job| job(Ok(&rows))).collect();
             let is_damaged = rows.is_damaged();
@@ -334,7 +337,9 @@ impl Thread {
         let (Some(file), Some(listener)) = (&self.file, self.shared.listener.get()) else { return };
         let hold_max = bounded_micros(self.config.hold_max);
         let clock = &*self.file_config.clock;
-        let Ok(holds) = rows::holds_since(&file.connection, self.seq, clock, hold_max) else {
+        let Ok(holds) =
+            rows::holds_since(&file.connection, (self.seq, &self.process), clock, hold_max)
+        else {
             return;
         };
         for (seq, lane, hold) in holds {
