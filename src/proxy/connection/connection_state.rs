@@ -78,6 +78,8 @@ pub struct ConnectionState {
     may_leave_unread: AtomicBool,
     /// The client has ended its side, and waits for a response all the same, or has left.
     is_half_closed: AtomicBool,
+    /// One that has ended its side has taken what it was sent since: it listens on.
+    listens_on: AtomicBool,
     target_form: NextTargetForm,
     interim: InterimQueue,
     is_output_blocked: AtomicBool,
@@ -227,7 +229,8 @@ impl ConnectionState {
         for _ in 0..2 {
             tokio::task::yield_now().await;
         }
-        if !self.is_half_closed.load(Ordering::Acquire) {
+        let is_half_closed = self.is_half_closed.load(Ordering::Acquire);
+        if !is_half_closed || self.listens_on.load(Ordering::Acquire) {
             return;
         }
         // It may want the response still (RFC 9112 §9.6). The system of one that has left answers
@@ -236,6 +239,8 @@ impl ConnectionState {
             self.interim.push(CONTINUE);
             sleep(LEFT_RESET).await;
         }
+        // Once is enough: this takes longer than a slot lasts, and another slot would be missed again.
+        self.listens_on.store(true, Ordering::Release);
     }
 
     /// How much of a request's content may be read at once.
