@@ -22,7 +22,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::clock::Micros;
+use super::clock::{Micros, micros};
 use super::error::{Error, ErrorKind};
 use super::format;
 use super::lane::{SlotsRequestMicros, StoredHold};
@@ -413,16 +413,21 @@ impl Engine for LocalEngine {
     fn set_hold(&self, request: HoldRequest<'_>) -> Pending<Hold> {
         let HoldRequest { origin, length, status, cause } = request;
         let (lane, hold_max) = (origin.lane().into_owned(), bounded_micros(self.config.hold_max));
+        // A hold counts from the response that asked for it, however late the file has it.
+        let clock = Arc::clone(&self.file.clock);
+        let asked = monotonic() + clock.advanced();
         self.call(Operation::SetHold, move |rows| {
             rows.with_lane(&lane, None, |lane, now| {
+                let late = (monotonic() + clock.advanced()).saturating_duration_since(asked);
+                let begun = now.saturating_sub(micros(late));
                 match length {
                     HoldLength::For(length) => {
-                        let until = now + bounded_micros(length);
+                        let until = begun + bounded_micros(length);
                         lane.hold_for(StoredHold { until, status, cause }, now, hold_max);
                     }
                     HoldLength::BackOff { first, max, jitter } => {
                         let length = (bounded_micros(first), bounded_micros(max), jitter);
-                        lane.back_off(length, (status, cause), now, hold_max);
+                        lane.back_off(length, (status, cause), begun, hold_max);
                     }
                 }
                 let none = Hold { left: Duration::ZERO, status, cause };

@@ -152,7 +152,7 @@ impl Lanes {
                 let remaining = RemainingWait { now: self.now(), max_wait: Duration::ZERO };
                 Err(too_long(request, limit, Duration::from_secs(1), None, remaining))
             }
-            () = self.context.stopped_before(request.shutdown, deadline) => Err(NoTurn::Stopping),
+            () = self.context.stopped_before(request.shutdown, || deadline) => Err(NoTurn::Stopping),
         }
     }
 
@@ -171,7 +171,7 @@ impl Lanes {
             granted.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))?;
         let mut turn = Turn::granted(request.origin, guard, conditions, visit, Some(waited));
         if conditions.role == Role::PageQueued && self.context.peers.engine().is_some() {
-            self.reserve_if_shared(&mut turn, request, deadline).await?;
+            self.reserve_if_shared(&mut turn, request).await?;
         }
         Ok(turn)
     }
@@ -183,7 +183,6 @@ impl Lanes {
         &self,
         turn: &mut Turn,
         request: &TurnRequest<'_>,
-        deadline: Tick,
     ) -> Result<(), NoTurn> {
         let reserved = if self.context.peers.refuses_while_away(self.config().away) {
             Err(NoTurn::EngineAway)
@@ -191,10 +190,11 @@ impl Lanes {
             turn.reserve_later();
             Ok(())
         } else {
+            let start = turn.start_expected();
             tokio::select! {
                 biased;
                 reserved = turn.reserve_slot() => reserved,
-                () = self.context.stopped_before(request.shutdown, deadline) => Err(NoTurn::Stopping),
+                () = self.context.stopped_before(request.shutdown, start) => Err(NoTurn::Stopping),
             }
         };
         reserved.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))

@@ -113,11 +113,15 @@ impl PaceContext {
         Some(WaitingCount(self))
     }
 
-    /// Returns when the proxy stops, if that is too early for a start at `expected`.
-    pub(super) async fn stopped_before(&self, shutdown: &CancellationToken, expected: Tick) {
+    /// Returns when the proxy stops, if that is too early for the start that is expected then.
+    pub(super) async fn stopped_before(
+        &self,
+        shutdown: &CancellationToken,
+        expected: impl FnOnce() -> Tick,
+    ) {
         shutdown.cancelled().await;
         let end = self.clock.now() + self.config.load().drain_timeout;
-        if expected <= end {
+        if expected() <= end {
             sleep_until(self.clock.instant(end)).await;
         }
     }

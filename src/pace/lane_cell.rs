@@ -345,12 +345,19 @@ impl Drop for ExchangeWait<'_> {
     }
 }
 
-/// Holds the origin as the engine says.
-pub(super) fn apply_engine_hold(cell: &Arc<LaneCell>, hold: Option<engine::Hold>, now: Tick) {
+/// Holds the origin as the engine has said, some time between the two ticks, if that is longer than
+/// what is known here. Late rather than early: the time that is left counts from `received`.
+pub(super) fn apply_engine_hold(
+    cell: &Arc<LaneCell>,
+    hold: Option<engine::Hold>,
+    (sent, received): (Tick, Tick),
+) {
     let Some(engine::Hold { left, status, cause }) = hold else { return };
-    let hold = Hold { until: now + left, status, cause: cause.into() };
+    let hold = Hold { until: received + left, status, cause: cause.into() };
+    let now = cell.context.clock.now();
     let is_longer = cell.update(now, |state| {
-        let is_longer = state.lane.hold_for_all(now).is_none_or(|own| own.until < hold.until);
+        let own = state.lane.hold_for_all(now).map_or(now, |own| own.until);
+        let is_longer = own < sent + left;
         if is_longer {
             state.lane.set_hold(hold, now);
             LaneCell::drop_late_waiters(state, now);
@@ -363,7 +370,7 @@ pub(super) fn apply_engine_hold(cell: &Arc<LaneCell>, hold: Option<engine::Hold>
 /// Reports the cause of a hold of all clients to the engine, and takes up the hold that applies to
 /// all, in a task of its own: no request waits for it.
 pub(super) fn report_hold(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
-    let Some(engine) = cell.context.peers.engine().cloned() else { return };
+    let Some(engine) = cell.context.peers.engine() else { return };
     let backoff_min = cell.context.config.load().lane.backoff_min;
     let back_off = |first: Duration| HoldLength::BackOff {
         first,
@@ -378,12 +385,14 @@ pub(super) fn report_hold(cell: &Arc<LaneCell>, outcome: Outcome, jitter: f64) {
         Outcome::ConnectionLost => (back_off(first_backoff(503, backoff_min)), 503, Cause::BackOff),
         Outcome::Good | Outcome::Ignored => return,
     };
-    let cause = HoldCause::from(cause);
+    // Submitted here, not in the task: the engine counts the hold from now.
+    let sent = cell.context.clock.now();
+    let request = HoldRequest { origin: &cell.key, length, status, cause: cause.into() };
+    let call = engine.set_hold(request);
     let cell = Arc::clone(cell);
     spawn(async move {
-        let request = HoldRequest { origin: &cell.key, length, status, cause };
-        if let Ok(hold) = engine.set_hold(request).await {
-            apply_engine_hold(&cell, Some(hold), cell.context.clock.now());
+        if let Ok(hold) = call.await {
+            apply_engine_hold(&cell, Some(hold), (sent, cell.context.clock.now()));
         }
     });
 }
@@ -525,7 +534,7 @@ impl<K: Key> QueuedRequest<'_, K> {
             biased;
             granted = &mut self.grant => Ok(granted.ok()),
             () = sleep_until(context.clock.instant(self.deadline)) => Ok(None),
-            () = context.stopped_before(shutdown, self.expected) => Err(NoTurn::Stopping),
+            () = context.stopped_before(shutdown, || self.expected) => Err(NoTurn::Stopping),
         }
     }
 }

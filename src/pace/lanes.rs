@@ -427,7 +427,8 @@ impl Lanes {
             self.shard(lane).lock().get(lane).cloned()
         };
         if let Some(cell) = cell {
-            lane_cell::apply_engine_hold(&cell, Some(hold), self.now());
+            let now = self.now();
+            lane_cell::apply_engine_hold(&cell, Some(hold), (now, now));
         }
     }
 
@@ -472,7 +473,7 @@ async fn announce(engine: &Arc<dyn Engine>, cells: &[Arc<LaneCell>]) {
             cell.update(now, |state| {
                 state.lane.set_share(Share { proxies, ..cell.context.peers.share() });
             });
-            lane_cell::apply_engine_hold(cell, presence.hold, now);
+            lane_cell::apply_engine_hold(cell, presence.hold, (now, now));
         }
     }
 }

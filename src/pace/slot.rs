@@ -181,7 +181,7 @@ impl TurnGuard {
         });
         let Ok(reserved) = reserved.await else { return Some(ReserveAttempt::EngineAway) };
         let received = clock.now();
-        lane_cell::apply_engine_hold(cell, reserved.hold, received);
+        lane_cell::apply_engine_hold(cell, reserved.hold, (sent, received));
         // No engine gives a slot later than the horizon, names a next one before that, or lets this
         // proxy start before it would by itself: what says so is not believed, and this proxy keeps
         // its share of the pace.

@@ -260,6 +260,15 @@ impl Turn {
         Some((at, state.lane.hold_of(id, now)))
     }
 
+    /// When it is expected to start at its origin, as far as that is known when it is asked.
+    pub(super) fn start_expected(&self) -> impl FnOnce() -> Tick + use<> {
+        let (cell, id) = (Arc::clone(&self.0.guard.cell), self.0.guard.id);
+        move || {
+            let start = id.and_then(|id| cell.state.lock().lane.starts_at(id));
+            start.unwrap_or_default()
+        }
+    }
+
     fn now(&self) -> Tick {
         self.0.guard.cell.context.clock.now()
     }

@@ -113,7 +113,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("egress", 6_150),
     ("engine", 5_750),
     ("name_server", 300),
-    ("pace", 5_050),
+    ("pace", 5_100),
     ("policy", 2_150),
     ("proxy", 9_000),
     ("robots", 2_500),
