@@ -100,6 +100,7 @@ fn slots_request(origin: &Origin, count: u8) -> SlotsRequest<'_> {
         horizon: Duration::from_secs(120),
         count,
         left: Duration::ZERO,
+        missed: None,
     }
 }
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::engine::clock::Micros;
-use crate::engine::{Hold, HoldCause};
+use crate::engine::clock::{Micros, micros};
+use crate::engine::{GivenSlot, Hold, HoldCause};
 
 /// A next start is forgotten so long after it has passed.
 pub(super) const REST: Micros = 60 * 1_000_000;
@@ -63,6 +63,8 @@ pub(super) struct SlotsRequestMicros<'a> {
     pub count: u8,
     /// Where there is no reservation, a start may have been as late as this.
     pub known_since: Micros,
+    /// The slot that this request has missed, if it is to be given again.
+    pub missed: Option<GivenSlot>,
 }
 
 /// Slots, and the next one beyond the horizon, from now.
@@ -70,6 +72,8 @@ pub(super) struct SlotsRequestMicros<'a> {
 pub(super) struct Slots {
     pub slots: Vec<Micros>,
     pub beyond: Option<Micros>,
+    /// When the last one begins.
+    pub last: Option<Micros>,
 }
 
 impl Lane {
@@ -88,6 +92,10 @@ impl Lane {
         };
         let mut own = known(self.own.as_ref(), ask.own);
         let mut group = known(self.groups.get(ask.group), ask.asked);
+        // Nothing starts before `missed.at` by what was reserved before it.
+        if let Some(missed) = ask.missed.filter(|missed| missed.is_last(ask, own, group)) {
+            (own, group) = (missed.at, missed.at);
+        }
         let held_until = self.hold_at(now, hold_max).map_or(now, |hold| now + micros_left(hold));
         let earliest = held_until.max(now + ask.left);
         let mut slots = Slots::default();
@@ -98,6 +106,7 @@ impl Lane {
                 break;
             }
             slots.slots.push(slot - now);
+            slots.last = Some(slot);
             own = if ask.own > 0 { slot + ask.own + ask.slack } else { own };
             group = if ask.asked > 0 { slot + ask.asked + ask.slack } else { group };
         }
@@ -176,6 +185,16 @@ impl Lane {
     }
 }
 
+impl GivenSlot {
+    /// Whether nothing was reserved behind it, by the next starts of the lane and of the group.
+    fn is_last(&self, ask: &SlotsRequestMicros<'_>, own: Micros, group: Micros) -> bool {
+        let is_behind = |delay: Micros, next: Micros| {
+            delay > 0 && next != self.at.saturating_add(delay).saturating_add(micros(self.slack))
+        };
+        !is_behind(ask.own, own) && !is_behind(ask.asked, group)
+    }
+}
+
 impl Reservation {
     /// The next start. One further ahead than it can have been is left by a clock that has gone
     /// back.
@@ -198,5 +217,5 @@ impl Default for Lane {
 }
 
 fn micros_left(hold: Hold) -> Micros {
-    crate::engine::clock::micros(hold.left)
+    micros(hold.left)
 }

@@ -29,9 +29,9 @@ use super::lane::{SlotsRequestMicros, StoredHold};
 use super::members::{Heartbeat, LogHead, Members, NamedHeads};
 use super::stats::{Operation, Stats};
 use super::{
-    Config, Engine, FileDigest, Hold, HoldLength, HoldListener, HoldRequest, KNOWN_BYTES_MAX,
-    LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
-    ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, ready,
+    Config, Engine, FileDigest, GivenSlot, Hold, HoldLength, HoldListener, HoldRequest,
+    KNOWN_BYTES_MAX, LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome,
+    PublishRequest, ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, ready,
 };
 use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
@@ -395,7 +395,9 @@ impl Engine for LocalEngine {
             left: bounded_micros(request.left),
             count: request.count.clamp(1, SLOTS_MAX),
             known_since: 0,
+            missed: request.missed,
         };
+        let slack = request.slack;
         let hold_max = bounded_micros(self.config.hold_max);
         self.call(Operation::ReserveSlots, move |rows| {
             let ask = SlotsRequestMicros { group: &group, known_since: rows.epoch, ..ask };
@@ -405,6 +407,7 @@ impl Engine for LocalEngine {
                     slots: slots.slots.into_iter().map(Duration::from_micros).collect(),
                     beyond: slots.beyond.map(Duration::from_micros),
                     hold: lane.hold_at(now, hold_max),
+                    given: slots.last.map(|at| GivenSlot { at, slack }),
                 }
             })
         })

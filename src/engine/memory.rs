@@ -186,6 +186,7 @@ impl Engine for MemoryEngine {
             left: bounded_micros(request.left),
             count: request.count.clamp(1, SLOTS_MAX),
             known_since,
+            missed: None,
         };
         ready(self.with_lane(request.origin, |site, now| {
             let slots = site.lane.reserve_slots(&ask, now, hold_max);
@@ -193,6 +194,7 @@ impl Engine for MemoryEngine {
                 slots: slots.slots.into_iter().map(Duration::from_micros).collect(),
                 beyond: slots.beyond.map(Duration::from_micros),
                 hold: site.lane.hold_at(now, hold_max),
+                given: None,
             }
         }))
     }

@@ -201,6 +201,17 @@ pub struct SlotsRequest<'a> {
     pub count: u8,
     /// The longest of the delays and holds that this proxy keeps itself, from now.
     pub left: Duration,
+    /// The slot that the request has missed. Where nothing was reserved behind it, an engine may give
+    /// that time again: else a machine that is busy for longer than a slot lasts loses a whole delay.
+    pub missed: Option<GivenSlot>,
+}
+
+/// A slot as its engine knows it, to be given back if it is missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenSlot {
+    /// When it began, in microseconds of the engine's clock.
+    pub at: u64,
+    pub slack: Duration,
 }
 
 /// What was reserved.
@@ -214,6 +225,8 @@ pub struct ReservedSlots {
     pub beyond: Option<Duration>,
     /// The hold of the origin. Slots begin after it.
     pub hold: Option<Hold>,
+    /// The last of the slots, by an engine that takes it back.
+    pub given: Option<GivenSlot>,
 }
 
 /// Holds all starts at an origin.

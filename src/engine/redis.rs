@@ -461,6 +461,7 @@ impl RedisEngine {
             horizon: Duration::from_secs(1),
             count: 1,
             left: Duration::ZERO,
+            missed: None,
         };
         faults.note(Operation::ReserveSlots, self.reserve_slots(request).await);
         let (length, cause) = (HoldLength::For(INSTANT), HoldCause::RetryAfter);

@@ -75,6 +75,7 @@ impl Three {
             horizon: seconds(120),
             count: 1,
             left: Duration::ZERO,
+            missed: None,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::lane::{LaneLimit, Share, TurnId};
 use super::lane_cell::{self, TurnGuard};
 use super::no_turn::{NoTurn, WaitReason, Waited};
 use super::tick::Tick;
-use crate::engine::{self, Engine, ErrorKind, SlotOutcome, SlotsRequest};
+use crate::engine::{self, Engine, ErrorKind, GivenSlot, SlotOutcome, SlotsRequest};
 
 /// The time before the slot of a turn at which its connection is made.
 pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
@@ -28,11 +28,13 @@ pub(super) struct Slot {
     end: Tick,
     /// How often the engine had lost its data before.
     losses: u64,
+    /// As its engine knows it, where that takes it back.
+    given: Option<GivenSlot>,
 }
 
 impl Slot {
     /// None yet: one is to be reserved before the start.
-    pub(super) const TO_RESERVE: Self = Self { end: Tick::from_micros(0), losses: 0 };
+    pub(super) const TO_RESERVE: Self = Self { end: Tick::from_micros(0), losses: 0, given: None };
 
     /// Whether a turn that has not started may not start any more: the slot is over, or the engine
     /// has lost its data, and may have given the time to others.
@@ -64,12 +66,12 @@ enum ReserveAttempt {
     /// The next slot is so far ahead.
     Beyond(Duration),
     /// The engine has responded too late: without a slot other proxies may start as well.
-    TooLate,
+    TooLate(Option<GivenSlot>),
 }
 
 impl TurnGuard {
-    /// Reserves a slot at the engine for the turn, which does not start before it; without the
-    /// engine it falls back to this proxy's share.
+    /// Reserves a slot at the engine for the turn, which does not start before it, in the place of
+    /// one that it has `missed`; without the engine it falls back to this proxy's share.
     ///
     /// # Errors
     ///
@@ -78,12 +80,14 @@ impl TurnGuard {
         &self,
         id: TurnId,
         conditions: &TurnConditions,
+        missed: Option<Slot>,
     ) -> Result<StartRule, NoTurn> {
+        let mut missed = missed.and_then(|slot| slot.given);
         let (context, deadline) = (&self.cell.context, conditions.deadline);
         let Some(engine) = context.peers.engine() else { return Ok(StartRule::WithoutSlot) };
         let mut away_since = None;
         loop {
-            let Some(attempt) = self.try_reserve(engine, id, deadline).await else {
+            let Some(attempt) = self.try_reserve(engine, id, deadline, missed).await else {
                 return Ok(StartRule::WithoutSlot);
             };
             match attempt {
@@ -97,7 +101,8 @@ impl TurnGuard {
                 ReserveAttempt::Beyond(wait) => {
                     self.wait_beyond_horizon(id, conditions, wait).await?;
                 }
-                ReserveAttempt::TooLate => {
+                ReserveAttempt::TooLate(given) => {
+                    missed = given;
                     engine.stats().note_slot(SlotOutcome::Missed);
                     if context.clock.now() >= deadline {
                         let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
@@ -162,6 +167,7 @@ impl TurnGuard {
         engine: &Arc<dyn Engine>,
         id: TurnId,
         deadline: Tick,
+        missed: Option<GivenSlot>,
     ) -> Option<ReserveAttempt> {
         let (cell, clock) = (&self.cell, &self.cell.context.clock);
         let sent = clock.now();
@@ -178,6 +184,7 @@ impl TurnGuard {
             horizon,
             count: 1,
             left: request.left,
+            missed,
         });
         let Ok(reserved) = reserved.await else { return Some(ReserveAttempt::EngineAway) };
         let received = clock.now();
@@ -205,9 +212,10 @@ impl TurnGuard {
         };
         let from_start = |tick: Tick| tick.since(Tick::default());
         let window = engine::start_window(from_start(sent), from_start(received), *slot, slack);
-        let Some((begin, end)) = window else { return Some(ReserveAttempt::TooLate) };
+        let given = reserved.given;
+        let Some((begin, end)) = window else { return Some(ReserveAttempt::TooLate(given)) };
         cell.state.lock().lane.fix_start_at(id, Tick::after(begin));
-        Some(ReserveAttempt::Slot(Slot { end: Tick::after(end), losses }))
+        Some(ReserveAttempt::Slot(Slot { end: Tick::after(end), losses, given }))
     }
 }
 

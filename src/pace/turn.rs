@@ -355,8 +355,8 @@ impl Turn {
         };
         self.0.note_slot(SlotOutcome::Missed);
         let rule = {
-            let Inner { guard, address, conditions, .. } = &mut *self.0;
-            let mut reserved = pin!(guard.reserve_at_engine(id, conditions));
+            let Inner { guard, address, conditions, slot, .. } = &mut *self.0;
+            let mut reserved = pin!(guard.reserve_at_engine(id, conditions, *slot));
             tokio::select! {
                 biased;
                 end = &mut reserved => end?,
@@ -382,7 +382,7 @@ impl Inner {
     async fn reserve_slot(&mut self) -> Result<(), NoTurn> {
         let Some(id) = self.guard.id else { return Ok(()) };
         let since = self.guard.cell.context.clock.now();
-        let rule = self.guard.reserve_at_engine(id, &self.conditions).await?;
+        let rule = self.guard.reserve_at_engine(id, &self.conditions, None).await?;
         self.apply(rule);
         if rule != StartRule::WithoutSlot {
             let LaneCell { context, state, .. } = &*self.guard.cell;

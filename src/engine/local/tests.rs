@@ -41,6 +41,14 @@ fn site(name: &str) -> Origin {
 }
 
 async fn slot(engine: &LocalEngine, origin: &Origin) -> Duration {
+    reserve(engine, origin, None).await.slots[0]
+}
+
+async fn reserve(
+    engine: &LocalEngine,
+    origin: &Origin,
+    missed: Option<GivenSlot>,
+) -> ReservedSlots {
     let request = SlotsRequest {
         origin,
         group: "examplebot",
@@ -50,8 +58,31 @@ async fn slot(engine: &LocalEngine, origin: &Origin) -> Duration {
         horizon: Duration::from_secs(600),
         count: 1,
         left: Duration::ZERO,
+        missed,
     };
-    engine.reserve_slots(request).await.expect("the file is there").slots[0]
+    engine.reserve_slots(request).await.expect("the file is there")
+}
+
+#[tokio::test]
+async fn a_slot_that_was_missed_is_given_again_unless_another_is_behind_it() {
+    let machine = Machine::new();
+    let (one, other) = (machine.process("a"), machine.process("b"));
+    let origin = site("one.example");
+    slot(&one, &origin).await;
+    let missed = reserve(&one, &origin, None).await;
+    machine.clock.advance(DELAY + Duration::from_secs(3));
+    let again = reserve(&one, &origin, missed.given).await;
+    assert_eq!(again.slots, [Duration::ZERO], "nothing has started since");
+    // What starts now is a delay before what comes next.
+    assert!(slot(&other, &origin).await > DELAY);
+    machine.clock.advance(2 * DELAY);
+    // The other one's is behind it.
+    let behind = reserve(&one, &origin, again.given).await;
+    let next = slot(&other, &origin).await;
+    assert!(next >= behind.slots[0] + DELAY, "{behind:?} {next:?}");
+    for given in [missed.given, again.given] {
+        assert!(reserve(&one, &origin, given).await.slots[0] >= next + DELAY);
+    }
 }
 
 #[tokio::test]

@@ -518,7 +518,7 @@ mod tests {
         let promises = Promises::default();
         let (key, now) = (b"pace".to_vec(), monotonic());
         assert_eq!(promises.of(&key, "*", now).unwrap(), [None, None]);
-        let slots = ReservedSlots { slots: vec![5 * SECOND], beyond: None, hold: None };
+        let slots = ReservedSlots { slots: vec![5 * SECOND], ..ReservedSlots::default() };
         promises.note((key.clone(), "*".to_owned()), [Duration::ZERO, 10 * SECOND], &slots, now);
         // Fifteen seconds, less what clocks differ.
         assert_eq!(promises.of(&key, "*", now).unwrap(), [None, Some(14_997_000)]);

@@ -147,7 +147,7 @@ pub(super) fn reserved_slots(
     while let Some(slot) = parts.value() {
         slots.push(Duration::from_micros(call::number(&slot)?));
     }
-    Some((ReservedSlots { slots, beyond, hold }, missing))
+    Some((ReservedSlots { slots, beyond, hold, given: None }, missing))
 }
 
 /// The hold that applies.

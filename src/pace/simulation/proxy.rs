@@ -144,6 +144,7 @@ impl Proxy {
             horizon: HORIZON_MAX,
             count: 1,
             left: request.left,
+            missed: None,
         }));
         let received = truth + chance.way();
         let reserved = reserved.ok().filter(|_| received <= sent + TIMEOUT && !chance.one_in(200));

@@ -477,7 +477,7 @@ async fn lying(says: ReservedSlots, proxies: usize) -> (Arc<Lanes>, Arc<Lying>) 
 
 #[tokio::test]
 async fn a_slot_before_the_delay_that_is_known_here_hastens_nothing() {
-    let now = ReservedSlots { slots: vec![Duration::ZERO], beyond: None, hold: None };
+    let now = ReservedSlots { slots: vec![Duration::ZERO], ..ReservedSlots::default() };
     let (lanes, _) = lying(now, 3).await;
     start(&lanes).await;
     let mut before = monotonic();
@@ -492,7 +492,7 @@ async fn a_slot_before_the_delay_that_is_known_here_hastens_nothing() {
 #[tokio::test]
 async fn a_slot_that_never_comes_is_not_believed_and_nothing_spins() {
     let never =
-        ReservedSlots { slots: vec![Duration::from_micros(u64::MAX)], beyond: None, hold: None };
+        ReservedSlots { slots: vec![Duration::from_micros(u64::MAX)], ..ReservedSlots::default() };
     let (lanes, engine) = lying(never, 1).await;
     for _ in 0..3 {
         start(&lanes).await;

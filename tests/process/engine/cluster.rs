@@ -95,6 +95,7 @@ fn move_slot(nodes: &[RedisServer], engine: &RedisEngine) {
         horizon: 100 * second,
         count: 1,
         left: Duration::ZERO,
+        missed: None,
     }));
     let moving = wait(engine.announce_presence(origin)).err().map(|error| error.kind);
     assert!(moving.is_none_or(|kind| kind == ErrorKind::Moving), "{moving:?}");

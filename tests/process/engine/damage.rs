@@ -69,6 +69,7 @@ fn check_pace(engine: &RedisEngine, origin: &Origin) {
         horizon: HORIZON,
         count: 2,
         left: Duration::ZERO,
+        missed: None,
     };
     let reserved = get(engine.reserve_slots(request));
     let days = Duration::from_secs(3 * 24 * 60 * 60);
@@ -199,6 +200,7 @@ fn groups_that_were_once_used_are_forgotten_on_a_server_too() {
             horizon: HORIZON,
             count: 1,
             left: Duration::ZERO,
+            missed: None,
         };
         get(engine.reserve_slots(request));
         clock.advance(Duration::from_secs(10));

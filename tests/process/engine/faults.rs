@@ -101,6 +101,7 @@ fn the_rights_that_are_documented_suffice() {
             horizon: 100 * second,
             count: 1,
             left: Duration::ZERO,
+            missed: None,
         }));
     }
     get(engine.put_file([0; 32], bytes::Bytes::new()));
@@ -250,6 +251,7 @@ fn a_server_that_was_killed_and_comes_back_empty_has_lost_its_data() {
         horizon: 1000 * second,
         count: 1,
         left: Duration::ZERO,
+        missed: None,
     };
     let epoch = engine.status().epoch;
     get(engine.reserve_slots(request));

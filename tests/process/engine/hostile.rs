@@ -223,6 +223,7 @@ fn slots<'a>(origin: &'a courtesy::types::origin::Origin, left: Duration) -> Slo
         horizon: Duration::from_secs(120),
         count: 1,
         left,
+        missed: None,
     }
 }
 

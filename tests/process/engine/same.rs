@@ -278,6 +278,7 @@ fn slots_request_of<'a>(origin: &'a Origin, step: &Step) -> SlotsRequest<'a> {
         horizon: micros(*horizon),
         count: *count,
         left: micros(*left),
+        missed: None,
     }
 }
 
