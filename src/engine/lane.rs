@@ -76,6 +76,16 @@ pub(super) struct Slots {
     pub last: Option<Micros>,
 }
 
+impl SlotsRequestMicros<'_> {
+    /// Whether nothing was reserved behind a slot, by the next starts of the lane and of the group.
+    fn is_last(&self, slot: &GivenSlot, own: Micros, group: Micros) -> bool {
+        let is_next = |delay: Micros, next: Micros| {
+            delay == 0 || next == slot.at.saturating_add(delay).saturating_add(micros(slot.slack))
+        };
+        is_next(self.own, own) && is_next(self.asked, group)
+    }
+}
+
 impl Lane {
     pub(super) fn reserve_slots(
         &mut self,
@@ -93,7 +103,7 @@ impl Lane {
         let mut own = known(self.own.as_ref(), ask.own);
         let mut group = known(self.groups.get(ask.group), ask.asked);
         // Nothing starts before `missed.at` by what was reserved before it.
-        if let Some(missed) = ask.missed.filter(|missed| missed.is_last(ask, own, group)) {
+        if let Some(missed) = ask.missed.filter(|missed| ask.is_last(missed, own, group)) {
             (own, group) = (missed.at, missed.at);
         }
         let held_until = self.hold_at(now, hold_max).map_or(now, |hold| now + micros_left(hold));
@@ -182,16 +192,6 @@ impl Lane {
         let was_held = self.hold.take().is_some_and(|hold| hold.until > now);
         self.streak = 0;
         was_held
-    }
-}
-
-impl GivenSlot {
-    /// Whether nothing was reserved behind it, by the next starts of the lane and of the group.
-    fn is_last(&self, ask: &SlotsRequestMicros<'_>, own: Micros, group: Micros) -> bool {
-        let is_behind = |delay: Micros, next: Micros| {
-            delay > 0 && next != self.at.saturating_add(delay).saturating_add(micros(self.slack))
-        };
-        !is_behind(ask.own, own) && !is_behind(ask.asked, group)
     }
 }
 

@@ -211,6 +211,7 @@ pub struct SlotsRequest<'a> {
 pub struct GivenSlot {
     /// When it began, in microseconds of the engine's clock.
     pub at: u64,
+    /// How long it lasted.
     pub slack: Duration,
 }
 

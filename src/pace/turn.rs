@@ -263,10 +263,7 @@ impl Turn {
     /// When it is expected to start at its origin, as far as that is known when it is asked.
     pub(super) fn start_expected(&self) -> impl FnOnce() -> Tick + use<> {
         let (cell, id) = (Arc::clone(&self.0.guard.cell), self.0.guard.id);
-        move || {
-            let start = id.and_then(|id| cell.state.lock().lane.starts_at(id));
-            start.unwrap_or_default()
-        }
+        move || id.and_then(|id| cell.state.lock().lane.starts_at(id)).unwrap_or_default()
     }
 
     fn now(&self) -> Tick {
@@ -492,8 +489,7 @@ impl Turn {
             self.leave_address();
             let (time, delay) = (Duration::ZERO, addresses.delay());
             let expected = Waited { time, by: WaitReason::Address, line: None, delay };
-            let context = Arc::clone(&self.0.guard.cell.context);
-            let told = context.tell_wait(&self.0.origin, expected);
+            let told = self.0.guard.cell.context.tell_wait(&self.0.origin, expected);
             let acquired = addresses.acquire(address, &self.arrival(), shutdown).await;
             drop(told);
             self.0.address = acquired?;
