@@ -8,10 +8,16 @@ from support import COURTESY, ROOT, Case, read, tool
 
 # Writes its arguments beside the program that it makes.
 CARGO = """#!/bin/sh
-out=$8/$6/shipped
+out=$8/${6%.2.17}/shipped
 mkdir -p "$out"
 printf '%s\\n' "$*" "$CARGO_ENCODED_RUSTFLAGS" >"$out/courtesy"
 echo 'what cargo says'
+"""
+
+# Says what symbols the program asks for.
+READELF = """#!/bin/sh
+echo "Name: GLIBC_2.2.5"
+echo "Name: GLIBC_${NEWEST-2.17}"
 """
 
 # As packaging/record leaves its directory.
@@ -30,7 +36,8 @@ class Compile(Case):
         (self.root / "src").mkdir()
         for name in ["Cargo.toml", "Cargo.lock"]:
             shutil.copy(ROOT / name, self.root)
-        for path, text in [(self.directory / "cargo", CARGO), (self.root / "packaging/record", RECORD)]:
+        for path, text in [(self.directory / "cargo", CARGO), (self.root / "packaging/record", RECORD),
+                           (self.directory / "cargo-zigbuild", ""), (self.directory / "readelf", READELF)]:
             path.write_text(text)
             path.chmod(0o755)
         self.recording = self.root / "target/recording"
@@ -65,6 +72,18 @@ class Compile(Case):
         self.assertEqual(flags, [""])
         self.assertFalse(recorded)
         self.assertFalse(self.recording.exists())
+
+    def test_portable_links_against_an_old_c_library(self):
+        program, words, flags, recorded = self.compile("--portable")
+        self.assertEqual(str(program), "target/portable/courtesy")
+        self.assertRegex(words, r"^zigbuild --profile shipped --locked --target \S+-linux-gnu\.2\.17 ")
+        self.assertIn(f"-Cprofile-use={self.recording}/courtesy.profdata", flags)
+        self.assertTrue(recorded)
+        self.assertEqual(self.compile("--no-profile", "--portable")[2], [""])
+
+    def test_portable_is_held_against_what_it_asks_for(self):
+        with self.assertRaisesRegex(AssertionError, "needs glibc 2.34, which is newer than 2.17"):
+            self.compile("--portable", "--no-profile", NEWEST="2.34")
 
     def test_it_keeps_the_flags_of_the_environment(self):
         given = ["--remap-path-prefix=/a=b", "-Copt-level=2"]
