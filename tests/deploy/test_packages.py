@@ -39,12 +39,12 @@ class Packages(Case):
         self.assertIn(f'org.opencontainers.image.licenses="{licence}"', read("Dockerfile"))
         for name in ["LICENSE-MIT", "LICENSE-APACHE"]:
             self.assertTrue((ROOT / name).exists())
-            for script in ["packaging/build", "Dockerfile", "README.md"]:
+            for script in ["packaging/common", "packaging/wheel", "packaging/npm", "Dockerfile", "README.md"]:
                 self.assertIn(name, read(script))
 
     def test_their_scripts_are_sound(self):
-        shells = ("build compile licences named-by record debian/postinst debian/prerm debian/postrm "
-                  "try/machine try/image try/inside/units")
+        shells = ("build common compile glibc licences named-by npm record release tarball wheel debian/postinst "
+                  "debian/prerm debian/postrm try/all try/machine try/image try/inside/units")
         # What they take from try/common it does not see, and "a && b || fail" is meant.
         ignored = "SC1091,SC2154,SC2015"
         self.succeed("shellcheck", "-e", ignored, *(ROOT / "packaging" / it for it in shells.split()))
@@ -84,7 +84,7 @@ class Packages(Case):
         """A panic still names its file and line; a debug build has no size to hold."""
         self.assertEqual(cargo()["profile"]["release"]["strip"], "symbols")
         self.assertEqual(cargo()["profile"]["shipped"]["inherits"], "release")
-        shipped = [ROOT / "target/shipped/courtesy", ROOT / "target/packages/tree/usr/bin/courtesy"]
+        shipped = [ROOT / f"target/{it}/courtesy" for it in ["shipped", "portable", "packages/tree/usr/bin"]]
         found = [program for program in shipped if program.exists()]
         if not found:
             self.skipTest("nothing is shipped from here: packaging/compile or packaging/build")
