@@ -6,8 +6,8 @@ import subprocess
 
 from support import ROOT, Case, cargo, read, tool
 
-# Of the program, in bytes: 14 MB with the engine's client and the console to come.
-SIZE_MAX = 14_000_000
+# Of the program, in bytes, so that it does not grow unseen: docs/develop/decisions/025-size-of-the-program.md.
+SIZE_MAX = 27_000_000
 
 
 class Packages(Case):
@@ -43,7 +43,7 @@ class Packages(Case):
                 self.assertIn(name, read(script))
 
     def test_their_scripts_are_sound(self):
-        shells = ("build common compile glibc licences named-by npm record release tarball wheel debian/postinst "
+        shells = ("build common compile glibc integrations licences named-by npm record release tarball wheel debian/postinst "
                   "debian/prerm debian/postrm try/all try/machine try/image try/inside/units")
         # What they take from try/common it does not see, and "a && b || fail" is meant.
         ignored = "SC1091,SC2154,SC2015"

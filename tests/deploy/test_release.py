@@ -125,6 +125,7 @@ class Workflows(Case):
         self.assertGreater(len(commands), 3, table)
         workflow, release = read(".github/workflows/release.yml"), read("packaging/release")
         loop = re.search(r"for script in ([a-z ]+); do", release)[1].split()
+        loop += re.findall(r"^packaging/([a-z]+) >", release, re.MULTILINE)
         for command in commands:
             program = command.split()[0]
             if program.startswith("packaging/"):
