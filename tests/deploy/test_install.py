@@ -200,3 +200,4 @@ class Portable(Case):
         versions = {tuple(map(int, word[len("GLIBC_"):].split("."))) for word in told.split() if word.startswith("GLIBC_")}
         self.assertLessEqual(max(versions), (2, 17))
         self.assertEqual(self.succeed(ROOT / "packaging/glibc", program), "2.17\n")
+        self.assertNotIn(b"/.cargo/registry/", program.read_bytes())

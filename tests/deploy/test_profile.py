@@ -79,7 +79,8 @@ class Compile(Case):
         self.assertRegex(words, r"^zigbuild --profile shipped --locked --target \S+-linux-gnu\.2\.17 ")
         self.assertIn(f"-Cprofile-use={self.recording}/courtesy.profdata", flags)
         self.assertTrue(recorded)
-        self.assertEqual(self.compile("--no-profile", "--portable")[2], [""])
+        flags = self.compile("--no-profile", "--portable", CARGO_HOME="/home/a/cargo")[2]
+        self.assertEqual(flags, [f"--remap-path-prefix={self.root}=.", "--remap-path-prefix=/home/a/cargo=cargo"])
 
     def test_portable_is_held_against_what_it_asks_for(self):
         with self.assertRaisesRegex(AssertionError, "needs glibc 2.34, which is newer than 2.17"):
