@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -141,9 +143,10 @@ class PutOff(Case):
         self.assertEqual((crawled.failed, crawled.reason), ([], "finished"))
         self.assertEqual(len(site.starts()), 5)
 
+    @nightly
     def test_what_is_put_off_takes_no_place_in_the_downloader(self) -> None:
         held, other = self.site(), self.site()
-        held.scripts["/first"] = [(429, {"Retry-After": "4"})]
+        held.scripts["/first"] = [(429, {"Retry-After": "15"})]
         urls = [f"{held.url}/first", *(f"{held.url}/{number}" for number in range(6))]
         urls += [f"{other.url}/{number}" for number in range(6)]
         crawled = self.crawl(
@@ -264,6 +267,43 @@ class Proxies(Case):
         crawled = self.crawl([f"{plain.url}/"], self.own(COURTESY_PROXY=proxy))
         self.assertIn("asks for a user: COURTESY_PROXY=http://NAME:PASSWORD@HOST:PORT", crawled.log)
         self.assertEqual(plain.asked("/"), 1)
+
+    @nightly
+    def test_two_crawls_of_one_process_have_a_proxy_each(self) -> None:
+        sites, roots = [], b""
+        for _ in range(2):
+            sites.append(self.site(ROBOTS, certificate=certificate(self.directory)))
+            roots += (self.directory / "site.pem").read_bytes()
+        (self.directory / "all.pem").write_bytes(roots)
+        self.spider([], {})
+        program = """
+import sys
+from scrapy.crawler import AsyncCrawlerProcess
+from spider import Test
+process = AsyncCrawlerProcess({"LOG_LEVEL": "INFO"})
+for name, settings in %r:
+    process.crawl(type(name, (Test,), {"name": name, "custom_settings": settings, "got": [], "failed": [],
+                                       "start_urls": [settings["URL"], settings["URL"] + "private/1"]}))
+process.start()
+"""
+        crawls = []
+        for number, site in enumerate(sites):
+            # Each has a state of its own, and so a certificate authority.
+            own = self.own(
+                "--state-dir", str(self.directory / f"state{number}"), "--extra-root", str(self.directory / "all.pem"),
+                "--set", f"egress.connect_ports=[{site.port}]", URL=f"{site.url}/",
+            )
+            crawls.append((f"of{number}", own))
+        (self.directory / "two.py").write_text(program % crawls)
+        ended = subprocess.run(
+            [sys.executable, "two.py"], cwd=self.directory, capture_output=True, text=True, timeout=120,
+            env=self.environment(),
+        )
+        told = [json.loads(line) for line in ended.stdout.splitlines()]
+        self.assertEqual(sorted(it["got"] for it in told), sorted([[f"{site.url}/", 200]] for site in sites), ended.stderr)
+        self.assertEqual([it["stats"][DENIED] for it in told], [1, 1], ended.stderr)
+        self.assertNotIn("SSL_CERT_FILE is set", ended.stderr)
+        self.assert_no_proxy_is_left()
 
     def test_without_a_proxy_nothing_is_crawled_and_the_reason_is_said(self) -> None:
         site = self.site()

@@ -185,7 +185,8 @@ class RefusalMiddleware:
             slot.concurrency = min(most, slot.concurrency + 1)
             return
         stats = self._crawler.stats
-        stats.set_value("courtesy/waited_seconds", stats.get_value("courtesy/waited_seconds", 0.0) + seconds)
+        waits = stats.get_value("courtesy/waited_seconds", 0.0) + seconds
+        stats.set_value("courtesy/waited_seconds", round(waits, 3))
         self._longest[key] = max(seconds, self._longest.pop(key, 0.0))
         if len(self._longest) > MOST_HOSTS:
             del self._longest[next(iter(self._longest))]

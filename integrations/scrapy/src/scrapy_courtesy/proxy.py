@@ -115,11 +115,15 @@ class Program:
     """A running ``courtesy run``: its proxy is on a port of its own, and its records are those of a run."""
 
     def __init__(self, program: str, arguments: Sequence[str]) -> None:
-        # The proxy of another crawl is none of its settings.
-        environment = {name: value for name, value in os.environ.items() if name != "COURTESY_PROXY"}
+        environment = dict(os.environ)
+        # What leads clients to a proxy is not for the proxy.
+        if _trusted and environment.get("SSL_CERT_FILE") == str(_trusted):
+            environment.pop("SSL_CERT_FILE")
+            environment |= _replaced
         try:
             self._process = subprocess.Popen(
-                [program, "run", *arguments, "--", "sh", "-c", STAY],
+                # The add-on leaves out no host, and so not those on loopback.
+                [program, "run", "--proxy-loopback", *arguments, "--", "sh", "-c", STAY],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -168,6 +172,8 @@ class Program:
 
 
 _trusted: Path | None = None
+# What was in the place of its name before.
+_replaced: dict[str, str] = {}
 _trusting = threading.Lock()
 
 
@@ -188,6 +194,7 @@ def trust(authority: bytes) -> None:
                 bundle.write(roots + b"\n")
             _trusted = Path(name)
             atexit.register(_trusted.unlink, missing_ok=True)
+            _replaced.update({it: os.environ[it] for it in ("SSL_CERT_FILE",) if it in os.environ})
             os.environ["SSL_CERT_FILE"] = name
         if authority not in _trusted.read_bytes():
             with _trusted.open("ab") as bundle:
