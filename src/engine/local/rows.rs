@@ -357,8 +357,9 @@ impl<'a> Rows<'a> {
         };
         self.execute(
             "INSERT OR REPLACE INTO hold
-             VALUES (?1, ?2, ?3, ?4, ?5, (SELECT ifnull(max(seq), 0) + 1 FROM hold), ?6)",
-            params![host, until, status, cause.word(), streak, self.process],
+             VALUES (?1, ?2, ?3, ?4, ?5, max(?7, (SELECT ifnull(max(seq), 0) + 1 FROM hold)), ?6)",
+            // Later than that of a hold that is not there any more, too, which others have seen.
+            params![host, until, status, cause.word(), streak, self.process, self.now],
         )?;
         Ok(())
     }
