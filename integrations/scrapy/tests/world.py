@@ -159,6 +159,8 @@ class Case(unittest.TestCase):
             # The system's take longer to read than most tests.
             "COURTESY__TLS__ROOTS": "bundled",
             "PYTHONDONTWRITEBYTECODE": "1",
+            # Of one that is killed a file stays.
+            "TMPDIR": str(self.directory),
             **more,
         }
 
