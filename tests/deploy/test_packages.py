@@ -16,6 +16,8 @@ class Packages(Case):
         deb = {source: target for source, target, _ in metadata["deb"]["assets"]}
         rpm = {it["source"]: it["dest"] for it in metadata["generate-rpm"]["assets"]}
         self.assertEqual(set(deb), set(rpm))
+        # dpkg-shlibdeps would ask for the C library of the machine that builds.
+        self.assertEqual(metadata["deb"]["depends"], "libc6 (>= 2.17), ca-certificates, procps")
         self.assertEqual(metadata["deb"]["suggests"], "redis-server | valkey-server")
         for source in ["systemd/courtesy.service", "systemd/courtesy.socket"]:
             self.assertTrue(rpm[source].startswith("/usr/lib/systemd/system/"))
