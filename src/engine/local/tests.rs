@@ -196,7 +196,7 @@ async fn a_hold_is_told_to_the_other_processes_and_known_by_those_that_begin() {
     assert!(held.left > Duration::from_secs(50), "{held:?}");
     let lane = origin.lane().into_owned();
     assert_eq!(told.recv_timeout(Duration::from_secs(30)), Ok((lane.clone(), 429, false)));
-    // One that follows the last of all is told, too.
+    // So is one that follows the last of all.
     assert!(one.end_hold(&origin).await.unwrap());
     one.set_hold(hold).await.unwrap();
     assert_eq!(told.recv_timeout(Duration::from_secs(30)), Ok((lane, 429, false)));
