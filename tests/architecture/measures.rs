@@ -115,7 +115,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("name_server", 300),
     ("pace", 5_120),
     ("policy", 2_150),
-    ("proxy", 9_000),
+    ("proxy", 9_050),
     ("robots", 2_500),
     ("runtime", 520),
     ("server", 1_750),

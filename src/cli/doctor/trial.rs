@@ -87,11 +87,7 @@ impl Trial {
             DELAY.as_secs_f64(),
             distance.as_millis()
         );
-        if distance < DELAY {
-            self.fault("pace", &said)
-        } else {
-            Finding::well("pace", said)
-        }
+        if distance < DELAY { self.fault("pace", &said) } else { Finding::well("pace", said) }
     }
 
     fn fault(&self, subject: &str, said: &str) -> Finding {

@@ -3,9 +3,9 @@
 //! not retrieved. A proxy that serves has none of it.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -367,6 +367,7 @@ pub struct ObservedRequest {
 impl ObservedRequest {
     /// It has been answered: by its origin, or with the copy of a robots.txt.
     pub fn note_answered(&self, by_copy: bool) {
+        self.observer.missing.lock().note_retrieved(&self.url);
         let mut state = self.observer.state.lock();
         state.done += 1;
         let tally = state.tally(&self.origin);
@@ -415,6 +416,11 @@ pub struct MissingFile {
     /// Whether queries are left out, which may hold secrets (`audit.redact_query`).
     without_queries: bool,
     file: Option<File>,
+    /// A digest of the URL of each line, of eight bytes.
+    lines: Vec<u64>,
+    /// Whether it was retrieved later: crawlers ask again.
+    retrieved: HashMap<u64, bool>,
+    hasher: RandomState,
     counts: MissingCounts,
 }
 
@@ -423,7 +429,8 @@ impl MissingFile {
     pub fn new(path: Option<PathBuf>, without_queries: bool) -> Self {
         let counts =
             MissingCounts { path: path.clone().unwrap_or_default(), ..MissingCounts::default() };
-        Self { path, without_queries, file: None, counts }
+        let (lines, retrieved, hasher) = (Vec::new(), HashMap::new(), RandomState::new());
+        Self { path, without_queries, file: None, lines, retrieved, hasher, counts }
     }
 
     /// Adds a line. A URL has no tab, no control character and nothing but its own host, path and
@@ -434,6 +441,7 @@ impl MissingFile {
             self.counts.more += 1;
             return;
         };
+        let digest = self.hasher.hash_one(url);
         let url = match url.split_once('?') {
             Some((before, _)) if self.without_queries => format!("{before}?…"),
             _ => Record::url(url.as_bytes()),
@@ -441,10 +449,24 @@ impl MissingFile {
         let time = print_time(SystemClock.wall());
         let seconds = retry_after.map(|after| after.as_secs_f64().ceil().to_string());
         let line = format!("{url}\t{time}\t{why}\t{}\n", seconds.unwrap_or_default());
-        self.write(&path, &line);
+        if self.write(&path, &line) {
+            self.lines.push(digest);
+            self.retrieved.insert(digest, false);
+        }
     }
 
-    fn write(&mut self, path: &Path, line: &str) {
+    /// A URL has been retrieved: its lines go when the file ends.
+    fn note_retrieved(&mut self, url: &str) {
+        if self.lines.is_empty() {
+            return;
+        }
+        if let Some(is_retrieved) = self.retrieved.get_mut(&self.hasher.hash_one(url)) {
+            *is_retrieved = true;
+        }
+    }
+
+    /// Whether the line could be written.
+    fn write(&mut self, path: &Path, line: &str) -> bool {
         let file = match &mut self.file {
             Some(file) => Ok(file),
             none => {
@@ -453,7 +475,8 @@ impl MissingFile {
                 opened.map(|file| none.insert(file))
             }
         };
-        match file.and_then(|file| file.write_all(line.as_bytes())) {
+        let written = file.and_then(|file| file.write_all(line.as_bytes()));
+        match &written {
             Ok(()) => self.counts.listed += 1,
             Err(error) => {
                 // Said once: from here on they are only counted.
@@ -462,15 +485,46 @@ impl MissingFile {
                 self.counts.more += 1;
             }
         }
+        written.is_ok()
     }
 
-    /// Ends the file with the number of those that are not in it, if there are any.
+    /// Ends the file: without what was retrieved later, and with the number of those that are not in it.
     pub fn finish(&mut self) {
+        if let Some(path) =
+            self.path.clone().filter(|_| self.retrieved.values().any(|is_retrieved| *is_retrieved))
+            && let Err(error) = self.drop_retrieved(&path)
+        {
+            warn!(file = %path.display(), "what was retrieved later stays in the list: {error}");
+        }
         if let Some(mut file) = self.file.take()
             && self.counts.more > 0
         {
             let _ = writeln!(file, "# and {} more", self.counts.more);
         }
+    }
+
+    /// Writes the file anew beside the former, which stays until it is whole.
+    fn drop_retrieved(&mut self, path: &Path) -> io::Result<()> {
+        let text = fs::read_to_string(path)?;
+        let is_kept = |(_, digest): &(&str, &u64)| !self.retrieved[*digest];
+        let kept: Vec<_> = text
+            .split_inclusive('\n')
+            .zip(&self.lines)
+            .filter(is_kept)
+            .map(|(line, _)| line)
+            .collect();
+        self.counts.listed = kept.len() as u64;
+        if kept.is_empty() {
+            self.file = None;
+            return fs::remove_file(path);
+        }
+        let anew = path.with_extension("new");
+        let mut options = OpenOptions::new();
+        let mut file = options.create_new(true).append(true).mode(0o600).open(&anew)?;
+        file.write_all(kept.concat().as_bytes())?;
+        fs::rename(&anew, path)?;
+        self.file = Some(file);
+        Ok(())
     }
 
     /// How many there are.
@@ -511,6 +565,38 @@ mod tests {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         file.finish();
         assert_eq!((file.counts().listed, file.counts().more), (2, 0));
+    }
+
+    #[test]
+    fn what_is_retrieved_later_is_not_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("missing.tsv");
+        let mut file = MissingFile::new(Some(path.clone()), true);
+        for url in ["http://a.example/?1", "http://a.example/?2", "http://a.example/3"] {
+            file.note(url, "too early", None);
+        }
+        file.note_retrieved("http://a.example/?2");
+        file.note_retrieved("http://a.example/3");
+        file.note_retrieved("http://a.example/4");
+        // It was wanted once more.
+        file.note("http://a.example/3", "left while waiting", None);
+        file.finish();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let urls: Vec<_> = text.lines().map(|line| line.split('\t').next().unwrap()).collect();
+        assert_eq!(
+            urls,
+            ["http://a.example/?…", "http://a.example/3", "http://a.example/3"],
+            "{text}"
+        );
+        assert_eq!(file.counts().listed, 3);
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+
+        let path = dir.path().join("none.tsv");
+        let mut none = MissingFile::new(Some(path.clone()), false);
+        none.note("http://a.example/", "too early", None);
+        none.note_retrieved("http://a.example/");
+        none.finish();
+        assert!(none.counts().listed == 0 && !path.exists());
     }
 
     #[test]
