@@ -30,22 +30,24 @@ RUN [ "$PROFILE" = no ] || { \
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
 COPY vendor vendor
+COPY crates/robots/Cargo.toml crates/robots/
 COPY packaging/compile packaging/named-by packaging/
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
-    mkdir src benches \
+    mkdir -p src benches crates/robots/src \
     && echo 'fn main() {}' >src/main.rs \
     && sed -n '/^\[\[bench\]\]$/{n;s|name = "\(.*\)"|benches/\1.rs|p}' Cargo.toml >benches/all \
-    && xargs touch src/lib.rs <benches/all \
+    && xargs touch src/lib.rs crates/robots/src/lib.rs <benches/all \
     && { [ "$PROFILE" != no ] || packaging/compile --no-profile; }
 
 COPY config config
+COPY crates crates
 COPY src src
 COPY packaging/licences packaging/record packaging/train packaging/
 COPY benches/proxy benches/proxy
 COPY tests/conformance tests/conformance
 # The sources may be older than their stand-ins.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
-    touch src/lib.rs src/main.rs \
+    touch src/lib.rs src/main.rs crates/robots/src/lib.rs \
     && if [ "$PROFILE" = no ]; then packaging/compile --no-profile; else packaging/compile; fi \
     && packaging/licences >licences.txt \
     && mkdir -p state/clients \

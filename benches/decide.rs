@@ -7,8 +7,7 @@ mod hostile;
 
 use std::hint::black_box;
 
-use courtesy::policy::decision::{Verdict, by_rules};
-use courtesy::robots::{Dialect, RobotsTxt};
+use courtesy::robots::{Dialect, RobotsTxt, Verdict};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
 use files::{TOKEN, real};
@@ -48,7 +47,7 @@ fn decisions(c: &mut Criterion) {
 fn decision(c: &mut Criterion, name: &str, robots: &str, path: &str) {
     let robots = parse(robots);
     c.bench_function(&format!("decide: {name}"), |b| {
-        b.iter(|| by_rules(&robots, black_box(Some(TOKEN)), black_box(path.as_bytes())).verdict);
+        b.iter(|| robots.decide(black_box(Some(TOKEN)), black_box(path.as_bytes())).verdict);
     });
 }
 
@@ -60,7 +59,7 @@ fn real_decisions(c: &mut Criterion) {
     for (file, robots) in files.iter().zip(&parsed) {
         for agent in &file.agents {
             for (path, is_allowed) in file.paths.iter().zip(&agent.answers) {
-                let verdict = by_rules(robots, Some(&agent.token), path.as_bytes()).verdict;
+                let verdict = robots.decide(Some(&agent.token), path.as_bytes()).verdict;
                 assert_eq!(
                     verdict == Verdict::Allow,
                     *is_allowed,
@@ -77,7 +76,7 @@ fn real_decisions(c: &mut Criterion) {
         let next = || questions.next().expect("there is always another one");
         b.iter_batched(
             next,
-            |(robots, token, path)| by_rules(robots, Some(token), path.as_bytes()).verdict,
+            |(robots, token, path)| robots.decide(Some(token), path.as_bytes()).verdict,
             BatchSize::SmallInput,
         );
     });

@@ -19,8 +19,8 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`types`] | origin, agent token, timestamp, glob, the problem types with their texts, text made fit to show |
-//! | [`robots`] | a robots.txt: parse, patterns, groups, the most specific rule. Names nothing outside itself |
-//! | [`policy`] | profiles (dialects as one table of knobs), the state machine of RFC 9309, decisions with their basis, exemptions, the table of reasons |
+//! | [`robots`] | a crate of its own, `crates/robots`: a robots.txt, its groups and patterns, the most specific rule; profiles (dialects as one table of knobs), what a fetch without a file means |
+//! | [`policy`] | the state machine of RFC 9309, decisions with their basis, exemptions, the table of reasons; the names of profiles and what records say of one |
 //! | [`runtime`] | clock (the only reader of it), timers, locks, counters, histograms, files, secret files, TLS cryptography |
 //! | [`engine`] | what several proxies share: an engine in memory, or a Redis or Valkey server |
 //! | [`clients`] | admission of clients: addresses, users and passwords, limits per client, memory of bodies |
@@ -92,7 +92,7 @@ pub mod name_server;
 pub mod pace;
 pub mod policy;
 pub mod proxy;
-pub mod robots;
+pub use courtesy_robots as robots;
 pub mod runtime;
 pub mod server;
 pub mod store;

@@ -4,8 +4,7 @@ use std::any::Any;
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
-use courtesy::policy::decision::{Verdict, by_group, by_rules};
-use courtesy::robots::{Dialect, RobotsTxt};
+use courtesy::robots::{Dialect, RobotsTxt, Verdict};
 use robotstxt::{DefaultMatcher, RobotsParseHandler, parse_robotstxt};
 
 /// Which engine.
@@ -63,15 +62,14 @@ impl Engine {
             Self::Courtesy => {
                 let robots = RobotsTxt::parse(text.as_bytes(), &dialect());
                 repeated(move |path| {
-                    by_rules(&robots, Some(black_box(token)), path.as_bytes()).verdict
-                        == Verdict::Allow
+                    robots.decide(Some(black_box(token)), path.as_bytes()).verdict == Verdict::Allow
                 })
             }
             Self::CourtesyOfGroup => {
                 let robots = RobotsTxt::parse(text.as_bytes(), &dialect());
                 Box::new(move |path, times| {
                     let group = black_box(robots.group(Some(token)));
-                    let decide = |path: &str| by_group(&robots, group, path.as_bytes()).verdict;
+                    let decide = |path: &str| robots.decide_in(group, path.as_bytes()).verdict;
                     repeat(path, times, |path| decide(path) == Verdict::Allow)
                 })
             }

@@ -14,6 +14,8 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 
+pub use crate::robots::Freshness;
+use crate::robots::{FetchFailure, Meaning, Profile};
 use crate::types::timestamp::Timestamp;
 
 /// A fetch of robots.txt that has ended, whatever its result.
@@ -87,17 +89,6 @@ pub struct Snapshot {
     pub last_modified: Option<HeaderValue>,
     /// Of the fetch that returned the file.
     pub capture: Capture,
-}
-
-/// The freshness of a response (RFC 9309 §2.4, RFC 9111 §5.2 and §5.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Freshness {
-    /// `max-age` of Cache-Control.
-    pub max_age: Option<Duration>,
-    /// `Expires`, relative to the response's own `Date`.
-    pub expires_in: Option<Duration>,
-    /// `no-store` or `no-cache`: revalidate as soon as the profile's minimum permits.
-    pub no_cache: bool,
 }
 
 impl CompletedFetch {
@@ -249,6 +240,19 @@ impl Cause {
             Self::RedirectWithoutLocation { .. } => "redirect_without_location",
             Self::Failed { failure, .. } => failure.word(),
         }
+    }
+
+    /// What it means under `profile`.
+    pub const fn meaning(&self, profile: &Profile) -> Meaning {
+        profile.meanings.of(match self {
+            // No profile reads what a parent proxy does as a word of the origin.
+            Self::Failed { failure: NetworkFailure::Parent, .. } => return Meaning::Unreachable,
+            Self::Failed { .. } => FetchFailure::Network,
+            Self::Status { code, .. } => FetchFailure::Status(*code),
+            Self::TooManyRedirects { .. } => FetchFailure::TooManyRedirects,
+            Self::RedirectLoop => FetchFailure::RedirectLoop,
+            Self::RedirectWithoutLocation { .. } => FetchFailure::RedirectWithoutLocation,
+        })
     }
 
     /// Whether the origin states that it has no robots.txt (RFC 9110 §15.5.5, §15.5.11).

@@ -32,7 +32,7 @@ impl<'a> Stand<'a> {
         Some(match state {
             RobotsState::Unknown => return None,
             RobotsState::Successful { copy, .. } => Self::Rules(copy),
-            RobotsState::Unavailable { cause, copy, .. } => match profile.meaning(cause) {
+            RobotsState::Unavailable { cause, copy, .. } => match cause.meaning(profile) {
                 Meaning::Unavailable => Self::NoFile,
                 Meaning::Forbidden | Meaning::Unreachable => Self::Closed(copy.as_ref()),
             },

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use sfv::{BareItem, Dictionary, FieldType, Item, List, ListEntry, Parser};
 
 use super::profile::{Obedience, Profile};
-use crate::robots::{DelayRecord, Group, Obeyed, OutsideVisitTime, RobotsTxt, TimeOfDay};
+use crate::robots::{DelayRecord, Group, OutsideVisitTime, RobotsTxt, TimeOfDay};
 use crate::types::http_time;
 use crate::types::timestamp::Timestamp;
 
@@ -87,12 +87,7 @@ pub fn site_pace(
     delay_max: Duration,
     now: Timestamp,
 ) -> Option<SitePace> {
-    let knobs = &profile.pace;
-    let obeyed = Obeyed {
-        crawl_delay: knobs.crawl_delay == Obedience::Obey,
-        request_rate: knobs.request_rate == Obedience::Obey,
-    };
-    let asked = robots.pace(group).delay(obeyed, time_of_day(now))?;
+    let asked = robots.pace(group).delay(profile.pace.obeyed(), time_of_day(now))?;
     Some(SitePace {
         delay: asked.delay.min(delay_max),
         asked: asked.delay,

@@ -7,6 +7,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::decision::Basis;
+use crate::robots;
 use crate::types::problem::Problem;
 
 /// Why a request was denied, or would have been. The order is that of the reports.
@@ -222,10 +223,8 @@ impl Reason {
         match basis {
             Basis::Unavailable(_) => Self::RobotsAccessDenied,
             Basis::Unreachable(_) | Basis::LongUnreachable(_) => Self::RobotsUnreachable,
-            Basis::TooManySteps { .. } => Self::Undecided,
-            Basis::Rule { .. } | Basis::RobotsTxtItself | Basis::NoGroup | Basis::NoRule { .. } => {
-                Self::DisallowRule
-            }
+            Basis::Rules(robots::Basis::TooManySteps { .. }) => Self::Undecided,
+            Basis::Rules(_) => Self::DisallowRule,
         }
     }
 

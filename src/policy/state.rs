@@ -10,10 +10,10 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::CLOCK_SET_BACK_MAX;
 use super::access::{AccessResult, Cause, Freshness, Snapshot};
-use super::profile::{Access, Meaning, Outage, OutageCopy, Profile};
-use super::{CLOCK_SET_BACK_MAX, RETRY_AFTER_MAX};
-use crate::robots::RobotsTxt;
+use super::profile::{Meaning, Outage, Profile};
+use crate::robots::{FailedTries, InOutage, RETRY_AFTER_MAX, RobotsTxt};
 use crate::types::timestamp::Timestamp;
 
 /// The state of an origin's robots.txt.
@@ -130,9 +130,6 @@ impl RobotsState {
 // What follows from a state at a time: rules, everything allowed, everything disallowed, or a
 // fetch that is due first.
 
-/// Failed tries without which no outage has been observed, however long ago it began.
-const OUTAGE_TRIES_MIN: u32 = 3;
-
 /// What an origin's state says at a given time.
 #[derive(Clone, Copy, Debug)]
 pub enum PolicyStatus<'a> {
@@ -195,7 +192,7 @@ impl RobotsState {
                     lasting: now.since(*at),
                     next_try: *fresh_until,
                 };
-                PolicyStatus::Current(match profile.meaning(cause) {
+                PolicyStatus::Current(match cause.meaning(profile) {
                     Meaning::Unavailable => Policy::AllowAll(absence),
                     Meaning::Forbidden | Meaning::Unreachable => Policy::DisallowAll(absence),
                 })
@@ -207,30 +204,28 @@ impl RobotsState {
 
 impl Unreachable {
     fn policy(&self, rule: &Outage, now: Timestamp) -> Policy<'_> {
-        // Compared with the last attempt, not with now: the outage was observed only that far.
-        let observed = self.tried.since(self.since);
-        let is_long = self.failures >= OUTAGE_TRIES_MIN && observed >= rule.after_time;
-        let copy = self.copy.as_ref().filter(|_| rule.copy == OutageCopy::Use);
+        let copy = self.copy.as_ref().filter(|_| rule.uses_copy());
         // The parent failed, maybe not the origin: what the profile allows in an outage does not apply.
-        if self.cause.is_of_parent() {
-            let absence = self.absence(AbsenceKind::Unreachable, now);
-            return copy.map_or(Policy::DisallowAll(absence), Policy::Rules);
+        let applies = match copy {
+            Some(_) if self.cause.is_of_parent() => InOutage::Copy,
+            None if self.cause.is_of_parent() => InOutage::Disallow { long: false },
+            copy => rule.applies(&self.failed_tries(), copy.is_some(), self.site_up),
+        };
+        let absence = |long| {
+            let kind = if long { AbsenceKind::LongUnreachable } else { AbsenceKind::Unreachable };
+            self.absence(kind, now)
+        };
+        match (applies, copy) {
+            (InOutage::Copy, Some(copy)) => Policy::Rules(copy),
+            (InOutage::Copy, None) => Policy::DisallowAll(absence(false)),
+            (InOutage::Allow { long }, _) => Policy::AllowAll(absence(long)),
+            (InOutage::Disallow { long }, _) => Policy::DisallowAll(absence(long)),
         }
-        if observed < rule.pause {
-            return Policy::DisallowAll(self.absence(AbsenceKind::Unreachable, now));
-        }
-        if is_long && (copy.is_none() || rule.after_drops_copy) {
-            let absence = self.absence(AbsenceKind::LongUnreachable, now);
-            let opens = rule.after == Access::Allow && (self.site_up || !rule.after_needs_site_up);
-            return if opens { Policy::AllowAll(absence) } else { Policy::DisallowAll(absence) };
-        }
-        match (copy, rule.without_copy) {
-            (Some(copy), _) => Policy::Rules(copy),
-            (None, Access::Allow) => Policy::AllowAll(self.absence(AbsenceKind::Unreachable, now)),
-            (None, Access::Disallow) => {
-                Policy::DisallowAll(self.absence(AbsenceKind::Unreachable, now))
-            }
-        }
+    }
+
+    const fn failed_tries(&self) -> FailedTries {
+        let (since, last) = (self.since.millis(), self.tried.millis());
+        FailedTries { since, last, count: self.failures }
     }
 
     fn absence(&self, kind: AbsenceKind, now: Timestamp) -> Absence<'_> {
@@ -243,10 +238,6 @@ impl Unreachable {
         }
     }
 }
-
-/// The longest gap between two failed tries that still counts as one outage observed: who did not
-/// look for longer does not know that the file was unreachable all the time (RFC 9309 §2.3.1.4).
-const OUTAGE_GAP_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
 
 /// The first and the longest wait before a file is fetched again that a parent proxy did not get: those of
 /// the back-off of a parent.
@@ -307,7 +298,7 @@ impl RobotsState {
     }
 
     fn without(&self, profile: &Profile, cause: &Cause, circumstances: &Circumstances) -> Self {
-        match profile.meaning(cause) {
+        match cause.meaning(profile) {
             Meaning::Unavailable | Meaning::Forbidden => {
                 self.unavailable(profile, cause, circumstances.now)
             }
@@ -338,26 +329,21 @@ impl RobotsState {
     ) -> Unreachable {
         let now = circumstances.now;
         // The failures of a parent proxy are no part of an outage of the origin.
-        let is_same_kind = |outage: &Unreachable| {
-            outage.cause.is_of_parent() == cause.is_of_parent()
-                && now.since(outage.tried) <= OUTAGE_GAP_MAX
-        };
-        let (since, failures) = match self {
-            Self::Unreachable(outage) if is_same_kind(outage) => {
-                (outage.since.min(now), outage.failures.saturating_add(1))
-            }
-            _ => (now, 1),
-        };
+        let before = self
+            .outage()
+            .filter(|outage| outage.cause.is_of_parent() == cause.is_of_parent())
+            .map(Unreachable::failed_tries);
+        let FailedTries { since, count: failures, .. } = FailedTries::after(before, now.millis());
         let (retry_min, retry_max) = if cause.is_of_parent() {
             PARENT_RETRY
         } else {
             (profile.outage.retry_min, profile.outage.retry_max)
         };
         let rule = Outage { retry_min, retry_max, ..profile.outage };
-        let wait = retry_wait(&rule, failures, cause.retry_after(), circumstances.jitter);
+        let wait = rule.retry_wait(failures, cause.retry_after(), circumstances.jitter);
         Unreachable {
             cause: cause.clone(),
-            since,
+            since: Timestamp::from_millis(since),
             tried: now,
             failures,
             next_try: now.plus(wait),
@@ -365,18 +351,6 @@ impl RobotsState {
             site_up: circumstances.site_up,
         }
     }
-}
-
-/// Failures are cached briefly, with growing intervals, or for as long as the origin requested.
-fn retry_wait(rule: &Outage, failures: u32, asked: Option<Duration>, jitter: f64) -> Duration {
-    if let Some(asked) = asked {
-        return asked.min(RETRY_AFTER_MAX).max(rule.retry_min);
-    }
-    let doublings = failures.saturating_sub(1).min(31);
-    let wait = rule.retry_min.saturating_mul(1 << doublings).min(rule.retry_max);
-    // Up to a quarter earlier, never later than the bound. Timestamps count milliseconds.
-    let early = if jitter > 0.0 { (wait / 4).mul_f64(jitter.min(1.0)) } else { Duration::ZERO };
-    wait.saturating_sub(early).max(Duration::from_millis(1))
 }
 
 impl RobotsState {
@@ -391,7 +365,7 @@ impl RobotsState {
                 copy.confirmed_at == *at && (*at..=at.plus(longest)).contains(fresh_until)
             }
             Self::Unavailable { cause, at, fresh_until, .. } => {
-                profile.meaning(cause) != Meaning::Unreachable
+                cause.meaning(profile) != Meaning::Unreachable
                     && (*at..=at.plus(lifetimes.unavailable)).contains(fresh_until)
             }
             Self::Unreachable(outage) => outage.is_possible(profile),
@@ -418,7 +392,7 @@ impl Unreachable {
     fn is_possible(&self, profile: &Profile) -> bool {
         let rule = &profile.outage;
         let longest = rule.retry_max.max(rule.retry_min).max(RETRY_AFTER_MAX);
-        profile.meaning(&self.cause) == Meaning::Unreachable
+        self.cause.meaning(profile) == Meaning::Unreachable
             && self.failures >= 1
             && self.since <= self.tried
             && (self.tried..=self.tried.plus(longest)).contains(&self.next_try)

@@ -135,7 +135,7 @@ pub struct Failed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PersistedState {
     pub profile: Fingerprint,
-    /// [`profile::Meanings::word`]: profiles with equal meanings observe the same outages.
+    /// [`profile::word_of`]: profiles with equal meanings observe the same outages.
     pub meanings: String,
     /// [`RobotsState::word`].
     pub state: String,
@@ -206,7 +206,11 @@ impl Persisted {
 impl Fingerprint {
     /// What is stored of `profile`.
     pub fn of(profile: &Profile) -> Self {
-        Self { name: profile.name.into(), version: profile::VERSION, settings: profile.changes() }
+        Self {
+            name: profile.name.into(),
+            version: profile::VERSION,
+            settings: profile::changes(profile),
+        }
     }
 }
 
@@ -215,7 +219,7 @@ impl PersistedState {
     pub(super) fn of(state: &RobotsState, profile: &Profile) -> Option<Self> {
         Some(Self {
             profile: Fingerprint::of(profile),
-            meanings: profile.meanings.word(),
+            meanings: profile::word_of(&profile.meanings),
             state: state.word().into(),
             since: state.since()?,
             next_try: state.next_try()?,
@@ -474,7 +478,7 @@ impl Answer {
             let Some(outage) = outage_as_kept(heirless, last) else { continue };
             for (profile, _) in profiles.iter().zip(&found).filter(|(_, at)| at.is_none()) {
                 let is_there = states.iter().any(|(_, known)| known == profile);
-                if profile.meanings.word() == heirless.meanings && !is_there {
+                if profile::word_of(&profile.meanings) == heirless.meanings && !is_there {
                     let state = self.derive(profile, Some(&outage), making);
                     states.push((Arc::new(state), Arc::clone(profile)));
                 }

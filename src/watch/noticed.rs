@@ -43,7 +43,7 @@ impl Answer {
         match state {
             RobotsState::Successful { copy, .. } => Some(Self::File(copy.snapshot.sha256)),
             RobotsState::Unavailable { cause, .. } => {
-                (profile.meaning(cause) == Meaning::Unavailable).then_some(Self::NoFile)
+                (cause.meaning(profile) == Meaning::Unavailable).then_some(Self::NoFile)
             }
             RobotsState::Unknown | RobotsState::Unreachable(_) => None,
         }

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use crate::source::{files, root};
+use crate::source::{files, root, sources};
 
 /// Functions whose meaning is the same everywhere.
 const UNDERSTOOD: [&str; 2] = ["serialize", "deserialize"];
@@ -41,7 +41,7 @@ fn documented(
     left_out: &[&str],
 ) -> (usize, Vec<(String, String)>) {
     let (mut found, mut undocumented) = (0, Vec::new());
-    for path in files(&root().join("src")) {
+    for (_, path) in sources() {
         let within = path.strip_prefix(root()).expect("a path of ours");
         let is_test =
             within.components().any(|part| part.as_os_str().to_string_lossy().ends_with("tests"));
@@ -98,7 +98,7 @@ const NAME_CHARS_MAX: usize = 70;
 #[test]
 fn names_of_functions_are_short() {
     let mut offences = Vec::new();
-    for path in ["src", "tests"].iter().flat_map(|dir| files(&root().join(dir))) {
+    for path in ["src", "crates", "tests"].iter().flat_map(|dir| files(&root().join(dir))) {
         if path.extension().is_none_or(|kind| kind != "rs") {
             continue;
         }

@@ -64,7 +64,6 @@ impl Library {
     pub fn read(src: &Path) -> Self {
         let mut library = Self { modules: Vec::new() };
         library.add(src, "lib.rs".to_owned(), src, 0);
-        assert!(library.modules.len() > 100, "the source was not found");
         library
     }
 

@@ -7,6 +7,7 @@ mod docs;
 mod imports;
 mod layers;
 mod measures;
+mod packages;
 mod readme;
 mod safety_rows;
 mod source;

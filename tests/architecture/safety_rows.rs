@@ -52,7 +52,7 @@ pub fn test_name<'a>(before: &str, line: &'a str) -> Option<&'a str> {
 fn in_the_source() -> Tests {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut tests = Tests::new();
-    for file in [sources(&root.join("src")), sources(&root.join("tests"))].concat() {
+    for file in ["src", "crates", "tests"].map(|dir| sources(&root.join(dir))).concat() {
         let place = file.strip_prefix(root).expect("below the root").display().to_string();
         let text = fs::read_to_string(&file).expect("text");
         let lines: Vec<&str> = text.lines().collect();

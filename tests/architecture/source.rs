@@ -28,6 +28,20 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Every file of `src/` and of the crates beside it, by its path within, `robots/lib.rs` for one of
+/// `crates/robots/src/`.
+pub fn sources() -> Vec<(String, PathBuf)> {
+    let of = |dir: &str, prefix: &str| -> Vec<(String, PathBuf)> {
+        let dir = root().join(dir);
+        let named = |file: PathBuf| {
+            let within = file.strip_prefix(&dir).expect("below it").display();
+            (format!("{prefix}{within}"), file)
+        };
+        files(&dir).into_iter().map(named).collect()
+    };
+    [of("src", ""), of("crates/robots/src", "robots/")].concat()
+}
+
 /// Every file below a directory or, where `dir` is a file, just that; in order.
 pub fn files(dir: &Path) -> Vec<PathBuf> {
     if dir.is_file() {

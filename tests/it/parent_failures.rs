@@ -7,7 +7,7 @@ use courtesy::audit::read::replay::{Replay, Replayed};
 use courtesy::audit::read::verify::verify;
 use courtesy::config::{HttpsMode, Settings};
 use courtesy::egress::{ParentHttp, ParentResolve};
-use courtesy::policy::profile::Profile;
+use courtesy::policy::profile;
 use courtesy::runtime::clock::monotonic;
 
 use crate::evidence::capture;
@@ -84,7 +84,7 @@ fn a_denial_for_a_failed_parent_is_decided_alike_again() {
     assert_eq!((failure.via, failure.parent_status), (Some(parent.url()), Some(403)));
     let record = serde_json::from_value(proxy.record()).expect("a record");
     let mut replay = Replay::recorded(&proxy.audit_dir(), |name, version, changes| {
-        Profile::recorded(name, version, changes)
+        profile::recorded(name, version, changes)
     });
     assert_eq!(replay.again(&record), Replayed::Same);
     let verified = verify(&Log::Dir(proxy.audit_dir()), &[], true, &mut |_, _| {});

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use courtesy::audit::read::replay::{Replay, Replayed};
 use courtesy::config::ProfileName;
-use courtesy::policy::profile::Profile;
+use courtesy::policy::profile;
 use serde_json::{Value, json};
 
 use crate::testkit::parties::{AGENT, Client, Origin, Proxy};
@@ -105,7 +105,7 @@ fn a4_every_profile_judges_what_is_sent_and_decides_the_records_again() {
         let records = proxy.records();
         assert!(records.len() >= 4, "{profile:?}: {records:#?}");
         let make =
-            |name: &str, version: u32, changes: &_| Profile::recorded(name, version, changes);
+            |name: &str, version: u32, changes: &_| profile::recorded(name, version, changes);
         let mut replay = Replay::recorded(&proxy.audit_dir(), make);
         for record in records.iter().filter(|record| record.get("url_as_received").is_some()) {
             let again = replay.again(&serde_json::from_value(record.clone()).expect("a record"));

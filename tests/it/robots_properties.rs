@@ -1,7 +1,6 @@
 //! The engine against naive readings of the same rules, on generated files and paths.
 
-use courtesy::policy::decision::{Verdict, by_rules};
-use courtesy::robots::{Dialect, Directive, Path, RobotsTxt, STEPS_MAX, Steps};
+use courtesy::robots::{Dialect, Directive, Path, RobotsTxt, STEPS_MAX, Steps, Verdict};
 use proptest::prelude::*;
 
 use crate::properties::naive::{self, Rule};
@@ -197,7 +196,7 @@ fn l7_what_takes_too_many_steps_is_denied_and_says_so() {
         .find(|shape| shape.name == "short words")
         .expect("it is there");
     let robots = RobotsTxt::parse(shape.file.as_bytes(), &Dialect::RFC9309);
-    let decision = by_rules(&robots, None, shape.path.as_bytes());
+    let decision = robots.decide(None, shape.path.as_bytes());
     assert_eq!(decision.verdict, Verdict::Disallow);
     assert_eq!(decision.basis.word(), "undecided");
     let expected = "the rules of the group \"*\" (line 1) take too many steps for this URL";

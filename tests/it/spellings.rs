@@ -4,7 +4,7 @@ use std::process::Command;
 
 use courtesy::audit::read::replay::{Replay, Replayed};
 use courtesy::config::ProfileName;
-use courtesy::policy::profile::Profile;
+use courtesy::policy::profile;
 
 use crate::testkit::parties::{Origin, Proxy};
 
@@ -59,7 +59,7 @@ fn a14_in_all_readings_what_a_server_may_mend_is_judged_as_mended() {
 /// The records are decided again from their evidence, and say how the path was read.
 #[track_caller]
 fn is_proved(proxy: &Proxy, records: &[serde_json::Value]) {
-    let make = |name: &str, version: u32, changes: &_| Profile::recorded(name, version, changes);
+    let make = |name: &str, version: u32, changes: &_| profile::recorded(name, version, changes);
     let mut replay = Replay::recorded(&proxy.audit_dir(), make);
     for record in records {
         let record = serde_json::from_value(record.clone()).expect("a record");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use courtesy::audit::read::replay::{Replay, Replayed};
 use courtesy::config::{Mode, Settings};
-use courtesy::policy::profile::Profile;
+use courtesy::policy::profile;
 
 use crate::testkit::hostile::{self, Shape};
 use crate::testkit::parties::{Origin, Proxy};
@@ -70,7 +70,7 @@ fn l7_what_was_undecided_for_too_many_steps_is_so_again() {
     );
     let record = serde_json::from_value(proxy.record()).expect("a record");
     let mut replay = Replay::recorded(&proxy.audit_dir(), |name, version, changes| {
-        Profile::recorded(name, version, changes)
+        profile::recorded(name, version, changes)
     });
     assert_eq!(replay.again(&record), Replayed::Same);
     let dir = tempfile::tempdir().expect("a directory");

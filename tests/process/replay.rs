@@ -11,7 +11,7 @@ use courtesy::audit::{
     AgentSource, Client, Config, Event, Group, Profile as Named, Reason, Record, Robots,
     RobotsStatus, Rule, Writer,
 };
-use courtesy::policy::decision::{Basis, Decision, Verdict, by_rules};
+use courtesy::policy::decision::{Decision, Verdict};
 use courtesy::policy::profile::Profile;
 use courtesy::robots::{self, Directive, Path, RobotsTxt, path_of_url};
 use courtesy::runtime::clock::{Clock, ManualClock};
@@ -36,10 +36,15 @@ struct Expected {
 
 impl Expected {
     /// Adds a record of `decision` to what `group`, of another reading of the file, says of `path`.
-    fn count(&mut self, decision: &Decision<'_>, group: Option<robots::Group<'_>>, path: &str) {
+    fn count(
+        &mut self,
+        decision: &robots::Decision<'_>,
+        group: Option<robots::Group<'_>>,
+        path: &str,
+    ) {
         let dialect = Profile::named("google").unwrap().dialect;
         let rule = group.and_then(|group| group.rule_for(&Path::new(path.as_bytes(), &dialect)));
-        let Basis::Rule { rule: was, group: named } = decision.basis else {
+        let robots::Basis::Rule { rule: was, group: named } = decision.basis else {
             panic!("{decision:?}")
         };
         match (group, rule) {
@@ -84,7 +89,7 @@ fn write_log(dir: &File, count: usize, each: usize) -> Expected {
             matrix.agents.iter().flat_map(|agent| matrix.urls.iter().map(move |url| (agent, url)))
         {
             let path = path_of_url(url.as_bytes());
-            let decision = by_rules(&robots, Some(agent), &path);
+            let decision = robots.decide(Some(agent), &path);
             // The proxy sends no other bytes than these, and a record keeps them as they are.
             let is_plain = path.iter().all(|byte| matches!(byte, 0x21..=0x7e));
             if decision.verdict != Verdict::Disallow
@@ -137,7 +142,7 @@ fn blobs(body: &[u8]) -> Vec<Blob> {
     vec![file, Blob { sha256: capture.sha256, kind: Kind::Capture, content: capture.json }]
 }
 
-fn record(agent: &str, path: &str, decision: &Decision<'_>, blobs: &[Blob]) -> Record {
+fn record(agent: &str, path: &str, decision: &robots::Decision<'_>, blobs: &[Blob]) -> Record {
     let robots_url = format!("{ORIGIN}/robots.txt");
     let robots = Robots {
         asked_as: None,

@@ -352,7 +352,7 @@ fn replayed_state(
             fresh_until: next_try,
         });
     };
-    Ok(match profile.meaning(&cause) {
+    Ok(match cause.meaning(profile) {
         Meaning::Unavailable | Meaning::Forbidden => {
             let serves = |copy: &RobotsCopy| {
                 tried < copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable)

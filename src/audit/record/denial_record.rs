@@ -144,7 +144,7 @@ impl Profile {
     pub fn of(profile: &profile::Profile) -> Self {
         Self {
             name: profile.name.to_owned(),
-            settings: profile.changes(),
+            settings: profile::changes(profile),
             version: profile::VERSION,
         }
     }

@@ -17,7 +17,7 @@ use crate::audit::{Content, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, KnownWords};
 use crate::config::ProfileName;
-use crate::policy::profile::{Profile, VERSION};
+use crate::policy::profile::{self, Profile, VERSION};
 
 /// The arguments of `courtesy audit replay`.
 #[derive(Args, Debug)]
@@ -69,7 +69,7 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
             Profile::named(name.as_str()).expect("the names are those of the table"),
         ),
         None => Replay::recorded(&dirs[0], |name, version, changes| {
-            Profile::recorded(name, version, changes)
+            profile::recorded(name, version, changes)
         }),
     };
     let mut replay = dirs[1..].iter().fold(replay, |replay, dir| replay.and(dir));

@@ -107,7 +107,9 @@ impl Ruling {
     pub fn of(decision: &Decision<'_>) -> Self {
         let rule = decision.basis.rule();
         let cause = match &decision.basis {
-            basis @ decision::Basis::TooManySteps { .. } => Some(basis.to_string()),
+            basis @ decision::Basis::Rules(robots::Basis::TooManySteps { .. }) => {
+                Some(basis.to_string())
+            }
             basis => basis.absence().map(|absence| absence.cause.to_string()),
         };
         let outcome = match (decision.verdict, decision.basis) {
@@ -116,7 +118,7 @@ impl Ruling {
                 _,
                 decision::Basis::Unreachable(_)
                 | decision::Basis::LongUnreachable(_)
-                | decision::Basis::TooManySteps { .. },
+                | decision::Basis::Rules(robots::Basis::TooManySteps { .. }),
             ) => Outcome::Undecided,
             (Verdict::Disallow, _) => Outcome::Disallow,
         };

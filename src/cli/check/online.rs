@@ -18,7 +18,7 @@ use crate::audit::Record;
 use crate::cli::exit::Failure;
 use crate::clients::Client;
 use crate::config::{ProfileName, Settings};
-use crate::policy::decision::{by_rules, decide};
+use crate::policy::decision::decide;
 use crate::policy::profile::Profile;
 use crate::policy::state::Policy;
 use crate::proxy::{Https, Mode, Rules};
@@ -297,5 +297,5 @@ fn dialect(profile: ProfileName) -> Dialect {
 
 /// The decision of the file for a URL, or for a path and query.
 pub fn ruling(rules: &RobotsTxt, token: Option<&str>, url: &[u8]) -> Ruling {
-    Ruling::of(&by_rules(rules, token, &path_of_url(url)))
+    Ruling::of(&rules.decide(token, &path_of_url(url)).into())
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::super::access::{AccessResult, Capture, Cause, Freshness, NetworkFailure, Snapshot};
-use super::super::decision::{Verdict, by_rules};
+use super::super::decision::Verdict;
 use super::super::state::Circumstances;
 use super::*;
 use crate::robots::Dialect;
@@ -270,7 +270,7 @@ proptest! {
         let is_of_seen = change.agents.iter().any(|agent| agent == "*" || agent == "ExampleBot");
         for token in [None, Some("ExampleBot"), Some("unnamed")] {
             for path in ["/", "/a", "/b", "/a/b", "/a/b/c", "/ab", "/c/b"] {
-                let verdict = |rules| by_rules(rules, token, path.as_bytes()).verdict;
+                let verdict = |rules: &RobotsTxt| rules.decide(token, path.as_bytes()).verdict;
                 let step = (verdict(&before), verdict(&after));
                 if change.kind == Kind::Cosmetic || !is_of_seen {
                     prop_assert_eq!(step.0, step.1, "{} {:?}", path, change);

@@ -22,6 +22,7 @@ use crate::policy::state::{Policy, RobotsState};
 use crate::proxy::destination::Target;
 use crate::proxy::observe::decision_metrics::DecisionMetrics;
 use crate::proxy::rejection::GateError;
+use crate::robots;
 use crate::runtime::box_future;
 use crate::runtime::clock::Clock;
 use crate::store::{OriginRobots, Store, Undecided};
@@ -60,7 +61,7 @@ impl Gate {
             Verdict::Allow => {
                 self.metrics.count_allowed(&decision.basis, true);
                 info.entry.note_allowed(&decision, &known, now);
-                if decision.basis != Basis::RobotsTxtItself {
+                if decision.basis != Basis::Rules(robots::Basis::RobotsTxtItself) {
                     let (path, token) = (target.path_for_rules(), context.agent.token);
                     self.watch.sample_allowed(&target.origin, path, token, known.profile());
                 }
@@ -208,7 +209,7 @@ impl Gate {
         now: Timestamp,
     ) -> Option<Grant> {
         let Policy::Rules(copy) = policy else { return None };
-        let is_served = decision.basis == Basis::RobotsTxtItself
+        let is_served = decision.basis == Basis::Rules(robots::Basis::RobotsTxtItself)
             && matches!(*method, Method::GET | Method::HEAD);
         is_served.then(|| Grant::RobotsTxt {
             snapshot: Arc::clone(&copy.snapshot),

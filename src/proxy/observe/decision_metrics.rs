@@ -10,6 +10,7 @@ use super::run_observer::RunObserver;
 use crate::audit::{Event, Reason};
 use crate::egress::Failure;
 use crate::policy::decision::Basis;
+use crate::robots;
 use crate::runtime::counters::Counters;
 
 /// Counters of all workers.
@@ -67,15 +68,15 @@ impl DecisionMetrics {
     /// Counts a request that robots.txt, or the lack of it, allows.
     pub fn count_allowed(&self, basis: &Basis<'_>, path_seen: bool) {
         let basis = match basis {
-            Basis::RobotsTxtItself => 0,
-            Basis::NoGroup => 1,
-            Basis::NoRule { .. } => 2,
-            Basis::Rule { .. } => 3,
+            Basis::Rules(robots::Basis::RobotsTxtItself) => 0,
+            Basis::Rules(robots::Basis::NoGroup) => 1,
+            Basis::Rules(robots::Basis::NoRule { .. }) => 2,
+            Basis::Rules(robots::Basis::Rule { .. }) => 3,
             Basis::Unavailable(_) => 4,
             Basis::Unreachable(_) => 5,
             Basis::LongUnreachable(_) => 6,
             // Never the basis of an allowed request.
-            Basis::TooManySteps { .. } => return,
+            Basis::Rules(robots::Basis::TooManySteps { .. }) => return,
         };
         self.table.add(of_allowed(basis, path_seen), 1);
     }
@@ -215,8 +216,8 @@ mod tests {
     #[test]
     fn what_is_allowed_is_told_by_its_basis() {
         let decisions = DecisionMetrics::default();
-        decisions.count_allowed(&Basis::NoGroup, false);
-        decisions.count_allowed(&Basis::RobotsTxtItself, true);
+        decisions.count_allowed(&Basis::Rules(robots::Basis::NoGroup), false);
+        decisions.count_allowed(&Basis::Rules(robots::Basis::RobotsTxtItself), true);
         let counted: Vec<_> = decisions.by_basis().filter(|(_, _, count)| *count > 0).collect();
         assert_eq!(counted, [("allow", "robots_txt_itself", 1), ("allow", "no_group", 1)]);
         assert_eq!(

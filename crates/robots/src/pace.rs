@@ -1,6 +1,5 @@
 //! What a file asks of the pace of a crawler: Crawl-delay, Request-rate and Visit-time. No standard
-//! defines these records (RFC 9309 §2.2.4 permits them); `docs/reference/pace.md` lists how they
-//! are read.
+//! defines these records (RFC 9309 §2.2.4 permits them).
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +11,9 @@ use super::select::Naming;
 /// A record that asks for time between two requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayRecord {
+    /// `Crawl-delay: 10`: so many seconds.
     CrawlDelay,
+    /// `Request-rate: 1/10m`: so many requests in so much time, at some hours perhaps.
     RequestRate,
 }
 
@@ -31,6 +32,7 @@ impl DelayRecord {
 pub struct GroupDelay {
     /// The time between two requests.
     pub delay: Duration,
+    /// The record that asks for it.
     pub record: DelayRecord,
     /// 1-based.
     pub line: u32,
@@ -48,7 +50,9 @@ pub struct OutsideVisitTime {
 /// Which records of a file are obeyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Obeyed {
+    /// `Crawl-delay`.
     pub crawl_delay: bool,
+    /// `Request-rate`.
     pub request_rate: bool,
 }
 

@@ -355,7 +355,7 @@ const fn marks(bytes: u64, before: u64) -> u64 {
 #[cfg(test)]
 mod marks_tests {
     use super::*;
-    use crate::robots::head;
+    use crate::head;
 
     #[test]
     fn what_asks_for_a_second_look_is_seen_wherever_it_stands() {

@@ -1,6 +1,7 @@
 //! One rule: as callers see it, its meaning, and as it is stored.
 
 use std::cmp::Reverse;
+use std::fmt;
 
 use super::arena::{Arena, Span};
 use super::dialect::Precedence;
@@ -15,6 +16,16 @@ pub enum Directive {
     Allow,
     /// `disallow`
     Disallow,
+}
+
+/// The key as RFC 9309 writes it: `Allow` or `Disallow`.
+impl fmt::Display for Directive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allow => "Allow",
+            Self::Disallow => "Disallow",
+        })
+    }
 }
 
 /// A rule of the file.

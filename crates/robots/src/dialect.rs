@@ -3,6 +3,8 @@
 //! Every published reading of the format is one row of the same knobs. No code in this module
 //! checks for a dialect by name; it checks a knob, so that a new reading is a new row.
 
+use super::words::words;
+
 /// One row of knobs: how a robots.txt is read and matched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dialect {
@@ -124,14 +126,15 @@ pub enum Percent {
     RulesOnly,
 }
 
-/// In which spellings a path is compared with the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Spellings {
-    /// As written (RFC 9309 §2.2.2).
-    AsWritten,
-    /// Also as servers that normalise paths may read it ([`Reading`](super::Reading)): disallowed
-    /// if any reading is.
-    AllReadings,
+words! {
+    /// In which spellings a path is compared with the rules.
+    pub enum Spellings {
+        /// As written (RFC 9309 §2.2.2).
+        AsWritten = "as_written",
+        /// Also as servers that normalise paths may read it ([`Reading`](super::Reading)):
+        /// disallowed if any reading is.
+        AllReadings = "all_readings",
+    }
 }
 
 /// The part of a URL that is compared with path patterns.

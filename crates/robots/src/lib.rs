@@ -1,23 +1,9 @@
-//! Parses a robots.txt, selects the group of a crawler, and finds the rule for a path (RFC 9309
-//! §2.2).
-//!
-//! Everything here is pure and total: it reads no clock, does no I/O, never fails and never panics,
-//! whatever bytes it is given. Parsing takes time in proportion to the file; a search for the
-//! deciding rule counts its [`Steps`], so that the caller can bound them. How the texts of
-//! different years are read and matched is a [`Dialect`]. The module uses nothing outside itself,
-//! as if it were a crate.
-//!
-//! ```
-//! use courtesy::robots::{Dialect, Directive, Path, RobotsTxt};
-//!
-//! let dialect = &Dialect::RFC9309;
-//! let robots = RobotsTxt::parse(b"user-agent: zebra\ndisallow: /stripes/\n", dialect);
-//! let group = robots.group(Some("Zebra")).expect("the file names zebra");
-//! let rule = group.rule_for(&Path::new(b"/stripes/1?black", dialect)).expect("a rule matches");
-//! assert_eq!((rule.line, rule.directive), (2, Directive::Disallow));
-//! ```
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod arena;
+mod decision;
 mod dialect;
 mod group;
 mod head;
@@ -25,19 +11,23 @@ mod lines;
 mod lookup;
 mod needles;
 mod notes;
+mod outage;
 mod pace;
 mod parse;
 mod path;
 mod pattern;
 mod pattern_rules;
+mod profile;
 mod readings;
 mod rule;
 mod ruleset;
 mod select;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use arena::{STEPS_MAX, Steps, StepsExceeded};
+pub use decision::{Basis, Decision, SelectedGroup, Verdict};
 pub use dialect::{
     AgentName, Compared, ControlBytes, Dialect, Keys, Percent, Precedence, Several, Spellings,
 };
@@ -45,11 +35,17 @@ use group::Parsed;
 pub use group::{Group, WholeSite};
 pub use lines::lines;
 pub use notes::{IgnoredBecause, IgnoredLine, Record};
+pub use outage::{FailedTries, InOutage, RETRY_AFTER_MAX};
 pub use pace::{DelayRecord, GroupDelay, Obeyed, OutsideVisitTime, Pace, TimeOfDay};
 use parse::parse;
 pub use path::{Path, path_of_url};
+pub use profile::{
+    Access, FetchFailure, Freshness, Lifetimes, Meaning, Meanings, Obedience, Outage, OutageCopy,
+    PaceKnobs, Profile,
+};
 pub use readings::Reading;
 pub use rule::{Directive, Meant, Rule};
+pub use words::UnknownWord;
 
 /// A parsed robots.txt, as one dialect reads it. Owns what it keeps of the file.
 #[derive(Debug)]
@@ -94,6 +90,12 @@ impl RobotsTxt {
     /// The records other than rules, by line.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         self.0.notes.records(&self.0.arena)
+    }
+
+    /// The values of its `Sitemap` records, in their order. They belong to no group (RFC 9309
+    /// §2.2.4), and are as written: a reader of them resolves and checks URLs.
+    pub fn sitemaps(&self) -> impl Iterator<Item = &[u8]> {
+        self.records().filter(|record| record.key == "sitemap").map(|record| record.value)
     }
 
     /// The first of the lines without effect, by line.
