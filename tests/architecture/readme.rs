@@ -95,7 +95,7 @@ fn what_the_pages_name_exists() {
         let is_name = |path: &&str| !path.contains(['*', '{', '…']) && !path.contains("NAME");
         for path in paths.filter(is_name) {
             let path = path.trim_start_matches("../");
-            if ["src/", "tests/", ".ci/"].iter().any(|head| path.starts_with(head)) {
+            if ["src/", "crates/", "tests/", ".ci/"].iter().any(|head| path.starts_with(head)) {
                 if !root.join(path).exists() {
                     missing.push(format!("{page}: {path}"));
                 }

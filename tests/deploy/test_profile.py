@@ -34,8 +34,9 @@ class Compile(Case):
         self.root = self.directory / "a checkout"
         shutil.copytree(ROOT / "packaging", self.root / "packaging")
         (self.root / "src").mkdir()
-        for name in ["Cargo.toml", "Cargo.lock"]:
-            shutil.copy(ROOT / name, self.root)
+        (self.root / "crates/robots").mkdir(parents=True)
+        for name in ["Cargo.toml", "Cargo.lock", "crates/robots/Cargo.toml"]:
+            shutil.copy(ROOT / name, self.root / name)
         for path, text in [(self.directory / "cargo", CARGO), (self.root / "packaging/record", RECORD),
                            (self.directory / "cargo-zigbuild", ""), (self.directory / "readelf", READELF)]:
             path.write_text(text)

@@ -11,7 +11,7 @@ use courtesy::audit::{
     AgentSource, Client, Config, Event, Group, Profile as Named, Reason, Record, Robots,
     RobotsStatus, Rule, Writer,
 };
-use courtesy::policy::decision::{Decision, Verdict};
+use courtesy::policy::decision::{Basis, Verdict};
 use courtesy::policy::profile::Profile;
 use courtesy::robots::{self, Directive, Path, RobotsTxt, path_of_url};
 use courtesy::runtime::clock::{Clock, ManualClock};
@@ -183,7 +183,7 @@ fn record(agent: &str, path: &str, decision: &robots::Decision<'_>, blobs: &[Blo
             settings: BTreeMap::new(),
             version: courtesy::policy::profile::VERSION,
         },
-        reason: Reason::of(&decision.basis),
+        reason: Reason::of(&Basis::Rules(decision.basis)),
         robots: Some(robots.into()),
         rule: decision.basis.rule().map(Rule::of),
         seq: 0,
