@@ -22,8 +22,8 @@ const LONGEST_MAX: usize = 550;
 /// Settings: one needs two deployments that differ in it.
 const SETTINGS_MAX: usize = 95;
 
-/// Crates that are locked, those of tests among them.
-const CRATES_MAX: usize = 365;
+/// Crates that are locked, those of tests among them, those of this repository not.
+const CRATES_MAX: usize = 363;
 
 /// Names of types that stand in more than one file.
 const SHARED_NAMES_MAX: usize = 160;
@@ -114,9 +114,9 @@ const BUDGETS: &[(&str, usize)] = &[
     ("engine", 5_800),
     ("name_server", 300),
     ("pace", 5_120),
-    ("policy", 2_150),
+    ("policy", 1_725),
     ("proxy", 9_050),
-    ("robots", 2_500),
+    ("robots", 3_110),
     ("runtime", 520),
     ("server", 1_750),
     ("store", 4_750),
@@ -205,7 +205,7 @@ fn settings_and_crates_are_few() {
         let is_setting = line.split_once(" = ").is_some_and(|(name, _)| is_name(name));
         settings += usize::from(is_setting && !is_list);
     }
-    let crates = text("Cargo.lock").matches("[[package]]").count();
+    let crates = text("Cargo.lock").matches("\nsource = ").count();
     println!("{settings} settings, {crates} crates");
     assert!(settings <= SETTINGS_MAX, "{settings} settings; at most {SETTINGS_MAX}");
     assert!(crates <= CRATES_MAX, "{crates} crates; at most {CRATES_MAX}");

@@ -3,9 +3,8 @@
 
 use std::fmt;
 
-use super::RobotsTxt;
 use super::arena::{Steps, StepsExceeded};
-use super::dialect::Spellings;
+use super::dialect::{Dialect, Spellings};
 use super::group::Group;
 use super::path::Path;
 use super::rule::{Directive, Rule};
@@ -65,74 +64,49 @@ pub struct SelectedGroup<'a> {
     pub line: u32,
 }
 
-impl RobotsTxt {
-    /// Whether the crawler with the product token `token` may request `path_and_query`, as the
-    /// dialect of this file reads it. Takes at most [`STEPS_MAX`](super::STEPS_MAX) steps.
-    ///
-    /// A crawler without a token (`None`) follows the group `*`. [`path_of_url`](super::path_of_url)
-    /// gives path and query of a URL.
-    ///
-    /// ```
-    /// use courtesy_robots::{Dialect, RobotsTxt, Verdict};
-    ///
-    /// let file = b"User-agent: *\nDisallow: /private/\nAllow: /private/open\n";
-    /// let robots = RobotsTxt::parse(file, &Dialect::RFC9309);
-    /// let decision = robots.decide(Some("ExampleBot"), b"/private/a");
-    /// assert_eq!(decision.verdict, Verdict::Disallow);
-    /// assert_eq!(
-    ///     decision.basis.to_string(),
-    ///     r#"line 2, "Disallow: /private/", of the group "*" (line 1)"#
-    /// );
-    /// ```
-    #[inline]
-    pub fn decide(&self, token: Option<&str>, path_and_query: &[u8]) -> Decision<'_> {
-        self.decide_in(self.group(token), path_and_query)
+/// The decision of the file that `group` is of on a path; see `RobotsTxt::decide`.
+#[inline(always)]
+pub(super) fn decide<'a>(
+    dialect: &Dialect,
+    group: Option<Group<'a>>,
+    path_and_query: &[u8],
+) -> Decision<'a> {
+    let path = Path::new(path_and_query, dialect);
+    if dialect.robots_txt_always_allowed && path.is_robots_txt() {
+        return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
     }
-
-    /// The same for a caller that has looked the group of its crawler up before
-    /// ([`RobotsTxt::group`]).
-    #[inline(always)]
-    pub fn decide_in<'a>(
-        &'a self,
-        group: Option<Group<'a>>,
-        path_and_query: &[u8],
-    ) -> Decision<'a> {
-        let path = Path::new(path_and_query, self.dialect());
-        if self.dialect().robots_txt_always_allowed && path.is_robots_txt() {
-            return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
-        }
-        match group {
-            None => Decision { verdict: Verdict::Allow, basis: Basis::NoGroup },
-            Some(group) => {
-                let steps = &mut Steps::of_decision();
-                let decision = by_rule(group, group.rule_within(&path, steps));
-                match self.dialect().spellings {
-                    Spellings::AllReadings if decision.verdict == Verdict::Allow => {
-                        by_readings(group, path_and_query, steps).unwrap_or(decision)
-                    }
-                    _ => decision,
+    match group {
+        None => Decision { verdict: Verdict::Allow, basis: Basis::NoGroup },
+        Some(group) => {
+            let steps = &mut Steps::of_decision();
+            let decision = by_rule(group, group.rule_within(&path, steps));
+            match dialect.spellings {
+                Spellings::AllReadings if decision.verdict == Verdict::Allow => {
+                    by_readings(group, path_and_query, steps).unwrap_or(decision)
                 }
+                _ => decision,
             }
         }
     }
+}
 
-    /// The decision for every path that begins with `begin`; `None` if it depends on the rest. See
-    /// [`Group::rule_for_beginning`] for the restrictions on `begin`.
-    pub fn decide_beginning(&self, token: Option<&str>, begin: &[u8]) -> Option<Decision<'_>> {
-        let Some(group) = self.group(token) else {
-            return Some(Decision { verdict: Verdict::Allow, basis: Basis::NoGroup });
-        };
-        let dialect = self.dialect();
-        let decision = by_rule(group, Ok(group.rule_for_beginning(&Path::new(begin, dialect))?));
-        if dialect.spellings == Spellings::AsWritten || decision.verdict == Verdict::Disallow {
-            return Some(decision);
-        }
-        let foresee =
-            |path: &Path<'_>, _: &mut Steps| group.rule_for_beginning(path).ok_or(Unforeseen);
-        let steps = &mut Steps::of_decision();
-        let rule = group.disallowed_in_any_reading(begin, steps, foresee).ok()?;
-        Some(rule.map_or(decision, |rule| by_rule(group, Ok(Some(rule)))))
+/// The same for every path that begins with `begin`; see `RobotsTxt::decide_beginning`.
+pub(super) fn decide_beginning<'a>(
+    dialect: &Dialect,
+    group: Option<Group<'a>>,
+    begin: &[u8],
+) -> Option<Decision<'a>> {
+    let Some(group) = group else {
+        return Some(Decision { verdict: Verdict::Allow, basis: Basis::NoGroup });
+    };
+    let decision = by_rule(group, Ok(group.rule_for_beginning(&Path::new(begin, dialect))?));
+    if dialect.spellings == Spellings::AsWritten || decision.verdict == Verdict::Disallow {
+        return Some(decision);
     }
+    let foresee = |path: &Path<'_>, _: &mut Steps| group.rule_for_beginning(path).ok_or(Unforeseen);
+    let steps = &mut Steps::of_decision();
+    let rule = group.disallowed_in_any_reading(begin, steps, foresee).ok()?;
+    Some(rule.map_or(decision, |rule| by_rule(group, Ok(Some(rule)))))
 }
 
 /// It depends on the rest of the path.

@@ -24,28 +24,26 @@ mod ruleset;
 mod select;
 #[cfg(test)]
 mod tests;
-mod words;
 
 pub use arena::{STEPS_MAX, Steps, StepsExceeded};
 pub use decision::{Basis, Decision, SelectedGroup, Verdict};
 pub use dialect::{
     AgentName, Compared, ControlBytes, Dialect, Keys, Percent, Precedence, Several, Spellings,
+    UnknownWord,
 };
 use group::Parsed;
 pub use group::{Group, WholeSite};
 pub use lines::lines;
 pub use notes::{IgnoredBecause, IgnoredLine, Record};
-pub use outage::{FailedTries, InOutage, RETRY_AFTER_MAX};
+pub use outage::{Access, FailedTries, InOutage, Outage, OutageCopy, RETRY_AFTER_MAX};
 pub use pace::{DelayRecord, GroupDelay, Obeyed, OutsideVisitTime, Pace, TimeOfDay};
 use parse::parse;
 pub use path::{Path, path_of_url};
 pub use profile::{
-    Access, FetchFailure, Freshness, Lifetimes, Meaning, Meanings, Obedience, Outage, OutageCopy,
-    PaceKnobs, Profile,
+    FetchFailure, Freshness, Lifetimes, Meaning, Meanings, Obedience, PaceKnobs, Profile,
 };
 pub use readings::Reading;
 pub use rule::{Directive, Meant, Rule};
-pub use words::UnknownWord;
 
 /// A parsed robots.txt, as one dialect reads it. Owns what it keeps of the file.
 #[derive(Debug)]
@@ -69,6 +67,46 @@ impl RobotsTxt {
     pub fn group(&self, token: Option<&str>) -> Option<Group<'_>> {
         let token = token.map(str::as_bytes);
         Group::new(&self.0, self.0.namings.applying(token, &self.0.dialect))
+    }
+
+    /// Whether the crawler with the product token `token` may request `path_and_query`, as the
+    /// dialect of this file reads it. Takes at most [`STEPS_MAX`] steps.
+    ///
+    /// A crawler without a token (`None`) follows the group `*`. [`path_of_url`] gives path and query
+    /// of a URL.
+    ///
+    /// ```
+    /// use courtesy_robots::{Dialect, RobotsTxt, Verdict};
+    ///
+    /// let file = b"User-agent: *\nDisallow: /private/\nAllow: /private/open\n";
+    /// let robots = RobotsTxt::parse(file, &Dialect::RFC9309);
+    /// let decision = robots.decide(Some("ExampleBot"), b"/private/a");
+    /// assert_eq!(decision.verdict, Verdict::Disallow);
+    /// assert_eq!(
+    ///     decision.basis.to_string(),
+    ///     r#"line 2, "Disallow: /private/", of the group "*" (line 1)"#
+    /// );
+    /// ```
+    #[inline]
+    pub fn decide(&self, token: Option<&str>, path_and_query: &[u8]) -> Decision<'_> {
+        self.decide_in(self.group(token), path_and_query)
+    }
+
+    /// The same for a caller that has looked up the group of its crawler before
+    /// ([`RobotsTxt::group`]).
+    #[inline(always)]
+    pub fn decide_in<'a>(
+        &'a self,
+        group: Option<Group<'a>>,
+        path_and_query: &[u8],
+    ) -> Decision<'a> {
+        decision::decide(self.dialect(), group, path_and_query)
+    }
+
+    /// The decision for every path that begins with `begin`; `None` if it depends on the rest. See
+    /// [`Group::rule_for_beginning`] for the restrictions on `begin`.
+    pub fn decide_beginning(&self, token: Option<&str>, begin: &[u8]) -> Option<Decision<'_>> {
+        decision::decide_beginning(self.dialect(), self.group(token), begin)
     }
 
     /// What the file asks of the pace of the crawlers of `group`, or of those without one.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::profile::{Access, Outage, OutageCopy};
+use super::dialect::words;
 
 /// The longest Retry-After that is honoured (RFC 9110 §10.2.3): a slip of the pen must not shut a
 /// site out for a year.
@@ -82,6 +82,29 @@ pub enum InOutage {
     },
 }
 
+/// What applies while the file is unreachable, and when to retry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// From the first failure, disallow everything for this long, whatever else is set.
+    pub pause: Duration,
+    /// Whether the last good copy is used.
+    pub copy: OutageCopy,
+    /// What applies without a copy.
+    pub without_copy: Access,
+    /// What applies once the outage has been observed for `after_time`.
+    pub after: Access,
+    /// How long the outage must have been observed before `after` applies.
+    pub after_time: Duration,
+    /// Whether `after` also ends the use of a copy.
+    pub after_drops_copy: bool,
+    /// Whether `after = Allow` requires that the site's pages respond.
+    pub after_needs_site_up: bool,
+    /// The wait before the first retry; it doubles.
+    pub retry_min: Duration,
+    /// The longest wait before a retry.
+    pub retry_max: Duration,
+}
+
 impl Outage {
     /// What applies after these failed tries. `has_copy` is whether there is a good copy, `site_up`
     /// whether the site's pages responded when its robots.txt last did not; only some profiles ask
@@ -140,5 +163,23 @@ impl Outage {
         // Up to a quarter earlier, never later than the bound. Times count milliseconds.
         let early = if jitter > 0.0 { (wait / 4).mul_f64(jitter.min(1.0)) } else { Duration::ZERO };
         wait.saturating_sub(early).max(Duration::from_millis(1))
+    }
+}
+
+words! {
+    /// Whether the last good copy is used while the file is unreachable (RFC 9309 §2.3.1.4).
+    pub enum OutageCopy {
+        /// Its rules apply.
+        Use = "use",
+        /// Everything is disallowed until robots.txt is reachable again: the strictest reading.
+        Disallow = "disallow",
+    }
+
+    /// Whether everything is allowed or nothing.
+    pub enum Access {
+        /// Everything is allowed.
+        Allow = "allow",
+        /// Everything is disallowed.
+        Disallow = "disallow",
     }
 }

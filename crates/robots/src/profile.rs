@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use super::dialect::{Dialect, Spellings};
+use super::dialect::{Dialect, Spellings, words};
+use super::outage::{Access, Outage, OutageCopy};
 use super::pace::Obeyed;
-use super::words::words;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -86,29 +86,6 @@ pub struct Lifetimes {
     /// After a 4xx, a good copy may be used up to this age (draft-rep-00 §2.3.1.3); zero: it is
     /// dropped.
     pub copy_after_unavailable: Duration,
-}
-
-/// What applies while the file is unreachable, and when to retry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outage {
-    /// From the first failure, disallow everything for this long, whatever else is set.
-    pub pause: Duration,
-    /// Whether the last good copy is used.
-    pub copy: OutageCopy,
-    /// What applies without a copy.
-    pub without_copy: Access,
-    /// What applies once the outage has been observed for `after_time`.
-    pub after: Access,
-    /// How long the outage must have been observed before `after` applies.
-    pub after_time: Duration,
-    /// Whether `after` also ends the use of a copy.
-    pub after_drops_copy: bool,
-    /// Whether `after = Allow` requires that the site's pages respond.
-    pub after_needs_site_up: bool,
-    /// The wait before the first retry; it doubles.
-    pub retry_min: Duration,
-    /// The longest wait before a retry.
-    pub retry_max: Duration,
 }
 
 impl Profile {
@@ -387,27 +364,11 @@ words! {
         Unreachable = "unreachable",
     }
 
-    /// Whether the last good copy is used while the file is unreachable (RFC 9309 §2.3.1.4).
-    pub enum OutageCopy {
-        /// Its rules apply.
-        Use = "use",
-        /// Everything is disallowed until robots.txt is reachable again: the strictest reading.
-        Disallow = "disallow",
-    }
-
     /// Whether a record that no standard defines is obeyed.
     pub enum Obedience {
         /// It is.
         Obey = "obey",
         /// It is not.
         Ignore = "ignore",
-    }
-
-    /// Whether everything is allowed or nothing.
-    pub enum Access {
-        /// Everything is allowed.
-        Allow = "allow",
-        /// Everything is disallowed.
-        Disallow = "disallow",
     }
 }
