@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A process that has asked nothing for so long looks at nothing: longer than the time between two
 /// announcements at an origin that it uses.
 const IDLE: Duration = Duration::from_secs(20);
-/// How often the clock and the process are marked as seen.
+/// How often the clock and the process are marked as seen, and the file is kept small.
 const MARK: Duration = Duration::from_secs(1);
 /// Above that the log is emptied, and above the second its readers are waited for.
 const LOG_BYTES: u64 = 1 << 20;
@@ -329,8 +329,12 @@ impl Thread {
             self.version = version;
             self.tell();
         }
-        self.mark();
-        self.keep_small();
+        let now = monotonic();
+        if self.marked.is_none_or(|marked| now - marked >= MARK) {
+            self.marked = Some(now);
+            self.mark();
+            self.keep_small();
+        }
     }
 
     fn tell(&mut self) {
@@ -349,11 +353,6 @@ impl Thread {
     }
 
     fn mark(&mut self) {
-        let now = monotonic();
-        if self.marked.is_some_and(|marked| now - marked < MARK) {
-            return;
-        }
-        self.marked = Some(now);
         let (process, shared) = (self.config.member(), Arc::clone(&self.shared));
         self.work(vec![Box::new(move |rows| {
             if let Ok(rows) = rows
