@@ -33,7 +33,8 @@ class Image(Case):
                 continue
             for source in argument.split()[:-1]:
                 self.assertTrue((ROOT / source).exists(), source)
-                self.assertTrue(any(fnmatch.fnmatch(source, it) for it in kept), f"{source} is ignored")
+                is_kept = any(fnmatch.fnmatch(source, it) or source.startswith(f"{it}/") for it in kept)
+                self.assertTrue(is_kept, f"{source} is ignored")
 
     def test_it_fits_the_manifest(self):
         package = cargo()["package"]
