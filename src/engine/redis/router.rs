@@ -134,6 +134,8 @@ impl Router {
         let map = self.map.load();
         let key = job.call.keys.first().map_or(&[][..], |key| key);
         let Some(node) = map.node_of(key) else {
+            // The node that named the others may not have known all of them yet.
+            self.refresh.notify_one();
             return Err(ErrorKind::Broken.with("no node has the slot"));
         };
         node.send(job).map_err(|refused| refused.error)
