@@ -105,8 +105,7 @@ impl TurnGuard {
                     missed = given;
                     engine.stats().note_slot(SlotOutcome::Missed);
                     if context.clock.now() >= deadline {
-                        let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
-                        return Err(NoTurn::TooLong { wait: LATE_RETRY, by, line, delay });
+                        return Err(self.no_slot_before_deadline(id, conditions, LATE_RETRY));
                     }
                 }
             }
