@@ -27,8 +27,11 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A process that has asked nothing for so long looks at nothing: longer than the time between two
 /// announcements at an origin that it uses.
 const IDLE: Duration = Duration::from_secs(20);
-/// How often the clock and the process are marked as seen, and the file is kept small.
+/// How often the clock and the process are marked as seen.
 const MARK: Duration = Duration::from_secs(1);
+/// Times that the oldest origins are evicted in one look, each in a transaction of its own: faster than
+/// robots.txt files can be fetched and written.
+const EVICTIONS_MAX: usize = 32;
 /// Above that the log is emptied, and above the second its readers are waited for.
 const LOG_BYTES: u64 = 1 << 20;
 const LOG_BYTES_MAX: u64 = 16 << 20;
@@ -329,12 +332,8 @@ impl Thread {
             self.version = version;
             self.tell();
         }
-        let now = monotonic();
-        if self.marked.is_none_or(|marked| now - marked >= MARK) {
-            self.marked = Some(now);
-            self.mark();
-            self.keep_small();
-        }
+        self.mark();
+        self.keep_small();
     }
 
     fn tell(&mut self) {
@@ -353,7 +352,12 @@ impl Thread {
     }
 
     fn mark(&mut self) {
-        let (process, shared) = (self.config.member(), Arc::clone(&self.shared));
+        let now = monotonic();
+        if self.marked.is_some_and(|marked| now - marked < MARK) {
+            return;
+        }
+        self.marked = Some(now);
+        let (process, shared) = (self.process.clone(), Arc::clone(&self.shared));
         self.work(vec![Box::new(move |rows| {
             if let Ok(rows) = rows
                 && let Ok(heartbeat) = rows.heartbeat(&process)
@@ -367,13 +371,15 @@ impl Thread {
     /// Errors wait for the next time: the file is used all the same.
     fn keep_small(&self) {
         let Some(file) = &self.file else { return };
-        let (used, all) = file.bytes().unwrap_or_default();
         let counts = &self.shared.counts;
-        counts.used_bytes.store(used, Ordering::Relaxed);
-        counts.file_bytes.store(all, Ordering::Relaxed);
-        if used > self.shared.size_max.load(Ordering::Relaxed)
-            && let Ok(evicted) = rows::forget_oldest(&file.connection)
-        {
+        for _ in 0..EVICTIONS_MAX {
+            let (used, all) = file.bytes().unwrap_or_default();
+            counts.used_bytes.store(used, Ordering::Relaxed);
+            counts.file_bytes.store(all, Ordering::Relaxed);
+            if used <= self.shared.size_max.load(Ordering::Relaxed) {
+                break;
+            }
+            let Ok(evicted) = rows::forget_oldest(&file.connection) else { break };
             counts.evicted.fetch_add(evicted, Ordering::Relaxed);
         }
         match file.log_bytes() {
@@ -392,7 +398,7 @@ impl Thread {
     /// Leaves nothing in the file that only this process meant.
     fn finish(&mut self) {
         let Some(file) = &self.file else { return };
-        let _ = rows::forget_process(&file.connection, &self.config.member());
+        let _ = rows::forget_process(&file.connection, &self.process);
         if file.log_bytes() > LOG_BYTES {
             let _ = file.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         }
