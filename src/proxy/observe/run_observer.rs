@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -503,27 +503,29 @@ impl MissingFile {
         }
     }
 
-    /// Writes the file anew beside the former, which stays until it is whole.
+    /// Writes the file anew beside the former, which stays until it is whole; line by line, since all of
+    /// them may be large.
     fn drop_retrieved(&mut self, path: &Path) -> io::Result<()> {
-        let text = fs::read_to_string(path)?;
-        let is_kept = |(_, digest): &(&str, &u64)| !self.retrieved[*digest];
-        let kept: Vec<_> = text
-            .split_inclusive('\n')
-            .zip(&self.lines)
-            .filter(is_kept)
-            .map(|(line, _)| line)
-            .collect();
-        self.counts.listed = kept.len() as u64;
-        if kept.is_empty() {
-            self.file = None;
-            return fs::remove_file(path);
-        }
         let anew = path.with_extension("new");
         let mut options = OpenOptions::new();
         let mut file = options.create_new(true).append(true).mode(0o600).open(&anew)?;
-        file.write_all(kept.concat().as_bytes())?;
+        let mut to = BufWriter::new(&mut file);
+        let lines = BufReader::new(File::open(path)?).lines();
+        for (line, _) in lines.zip(&self.lines).filter(|(_, digest)| !self.retrieved[*digest]) {
+            writeln!(to, "{}", line?)?;
+        }
+        to.flush()?;
+        drop(to);
         fs::rename(&anew, path)?;
         self.file = Some(file);
+        // What stays is the file's from here on.
+        self.lines.retain(|digest| !self.retrieved[digest]);
+        self.retrieved.retain(|_, is_retrieved| !*is_retrieved);
+        self.counts.listed = self.lines.len() as u64;
+        if self.lines.is_empty() {
+            self.file = None;
+            fs::remove_file(path)?;
+        }
         Ok(())
     }
 
