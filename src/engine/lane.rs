@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::engine::clock::{Micros, micros};
-use crate::engine::{GivenSlot, Hold, HoldCause};
+use crate::engine::{
+    GivenSlot, Hold, HoldCause, HoldLength, HoldRequest, SLOTS_MAX, SlotsRequest, bounded_micros,
+};
 
 /// A next start is forgotten so long after it has passed.
 pub(super) const REST: Micros = 60 * 1_000_000;
@@ -76,7 +78,22 @@ pub(super) struct Slots {
     pub last: Option<Micros>,
 }
 
-impl SlotsRequestMicros<'_> {
+impl<'a> SlotsRequestMicros<'a> {
+    /// Of a request for slots of `group`, as it is stored.
+    pub(super) fn of(request: &SlotsRequest<'_>, group: &'a str, known_since: Micros) -> Self {
+        Self {
+            group,
+            own: bounded_micros(request.lane_delay),
+            asked: bounded_micros(request.site_delay),
+            slack: bounded_micros(request.slack),
+            horizon: bounded_micros(request.horizon),
+            left: bounded_micros(request.left),
+            count: request.count.clamp(1, SLOTS_MAX),
+            known_since,
+            missed: request.missed,
+        }
+    }
+
     /// Whether nothing was reserved behind a slot, by the next starts of the lane and of the group.
     fn is_last(&self, slot: &GivenSlot, own: Micros, group: Micros) -> bool {
         let is_next = |delay: Micros, next: Micros| {
@@ -149,6 +166,29 @@ impl Lane {
         Some(Hold { left, status: hold.status, cause: hold.cause })
     }
 
+    /// Holds as a site has asked for, or has failed, at `begun`; the hold that applies at `now`.
+    pub(super) fn set_hold(
+        &mut self,
+        request: &HoldRequest<'_>,
+        begun: Micros,
+        now: Micros,
+        hold_max: Micros,
+    ) -> Hold {
+        let HoldRequest { length, status, cause, .. } = *request;
+        match length {
+            HoldLength::For(length) => {
+                let until = begun + bounded_micros(length);
+                self.hold_for(StoredHold { until, status, cause }, now, hold_max);
+            }
+            HoldLength::BackOff { first, max, jitter } => {
+                let length = (bounded_micros(first), bounded_micros(max), jitter);
+                self.back_off(length, (status, cause), begun, hold_max);
+            }
+        }
+        let none = Hold { left: Duration::ZERO, status, cause };
+        self.hold_at(now, hold_max).unwrap_or(none)
+    }
+
     /// Holds for `length`, unless a longer hold applies.
     pub(super) fn hold_for(&mut self, hold: StoredHold, now: Micros, hold_max: Micros) {
         let present = self.hold_at(now, hold_max).map_or(0, |hold| now + micros_left(hold));
@@ -160,7 +200,7 @@ impl Lane {
     }
 
     /// Holds after a failure; `jitter` is in parts of a thousand.
-    pub(super) fn back_off(
+    fn back_off(
         &mut self,
         (first, max, jitter): (Micros, Micros, u16),
         (status, cause): (u16, HoldCause),

@@ -25,13 +25,13 @@ use tokio::time::timeout;
 use super::clock::{Micros, micros};
 use super::error::{Error, ErrorKind};
 use super::format;
-use super::lane::{SlotsRequestMicros, StoredHold};
+use super::lane::SlotsRequestMicros;
 use super::members::{Heartbeat, LogHead, Members, NamedHeads};
 use super::stats::{Operation, Stats};
 use super::{
-    Config, Engine, FileDigest, GivenSlot, Hold, HoldLength, HoldListener, HoldRequest,
-    KNOWN_BYTES_MAX, LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome,
-    PublishRequest, ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, ready,
+    Config, Engine, FileDigest, GivenSlot, Hold, HoldListener, HoldRequest, KNOWN_BYTES_MAX,
+    LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
+    ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
 };
 use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
@@ -386,17 +386,7 @@ impl Engine for LocalEngine {
     fn reserve_slots(&self, request: SlotsRequest<'_>) -> Pending<ReservedSlots> {
         let lane = request.origin.lane().into_owned();
         let group = format::group_name(request.group).into_owned();
-        let ask = SlotsRequestMicros {
-            group: "",
-            own: bounded_micros(request.lane_delay),
-            asked: bounded_micros(request.site_delay),
-            slack: bounded_micros(request.slack),
-            horizon: bounded_micros(request.horizon),
-            left: bounded_micros(request.left),
-            count: request.count.clamp(1, SLOTS_MAX),
-            known_since: 0,
-            missed: request.missed,
-        };
+        let ask = SlotsRequestMicros::of(&request, "", 0);
         let slack = request.slack;
         let hold_max = bounded_micros(self.config.hold_max);
         self.call(Operation::ReserveSlots, move |rows| {
@@ -414,27 +404,17 @@ impl Engine for LocalEngine {
     }
 
     fn set_hold(&self, request: HoldRequest<'_>) -> Pending<Hold> {
-        let HoldRequest { origin, length, status, cause } = request;
-        let (lane, hold_max) = (origin.lane().into_owned(), bounded_micros(self.config.hold_max));
+        let (origin, hold_max) = (request.origin.clone(), bounded_micros(self.config.hold_max));
+        let HoldRequest { length, status, cause, .. } = request;
         // A hold counts from the response that asked for it, however late the file has it.
         let clock = Arc::clone(&self.file.clock);
         let asked = monotonic() + clock.advanced();
         self.call(Operation::SetHold, move |rows| {
-            rows.with_lane(&lane, None, |lane, now| {
+            rows.with_lane(&origin.lane(), None, |lane, now| {
                 let late = (monotonic() + clock.advanced()).saturating_duration_since(asked);
                 let begun = now.saturating_sub(micros(late));
-                match length {
-                    HoldLength::For(length) => {
-                        let until = begun + bounded_micros(length);
-                        lane.hold_for(StoredHold { until, status, cause }, now, hold_max);
-                    }
-                    HoldLength::BackOff { first, max, jitter } => {
-                        let length = (bounded_micros(first), bounded_micros(max), jitter);
-                        lane.back_off(length, (status, cause), begun, hold_max);
-                    }
-                }
-                let none = Hold { left: Duration::ZERO, status, cause };
-                lane.hold_at(now, hold_max).unwrap_or(none)
+                let request = HoldRequest { origin: &origin, length, status, cause };
+                lane.set_hold(&request, begun, now, hold_max)
             })
         })
     }

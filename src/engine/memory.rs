@@ -12,14 +12,14 @@ use lru::LruCache;
 use super::clock::{EngineClock, Micros, micros};
 use super::error::{Error, ErrorKind};
 use super::format::{self, FORMAT};
-use super::lane::{SlotsRequestMicros, StoredHold};
+use super::lane::SlotsRequestMicros;
 use super::members::{Heartbeat, LogHead, Members, NamedHeads, in_order};
 use super::site::{Cluster, HeartbeatRequest, PresenceTimes, Site};
 use super::stats::Stats;
 use super::{
-    Config, Engine, FileDigest, Hold, HoldLength, HoldRequest, KEPT, KNOWN_BYTES_MAX, LEASE,
-    LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
-    ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, ready,
+    Config, Engine, FileDigest, Hold, HoldRequest, KEPT, KNOWN_BYTES_MAX, LEASE, LeaseToken,
+    LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
+    ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
 };
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
@@ -177,17 +177,7 @@ impl Engine for MemoryEngine {
     fn reserve_slots(&self, request: SlotsRequest<'_>) -> Pending<ReservedSlots> {
         let (known_since, hold_max) = (self.members.lock().known_since(), self.hold_max());
         let group = format::group_name(request.group);
-        let ask = SlotsRequestMicros {
-            group: &group,
-            own: bounded_micros(request.lane_delay),
-            asked: bounded_micros(request.site_delay),
-            slack: bounded_micros(request.slack),
-            horizon: bounded_micros(request.horizon),
-            left: bounded_micros(request.left),
-            count: request.count.clamp(1, SLOTS_MAX),
-            known_since,
-            missed: None,
-        };
+        let ask = SlotsRequestMicros::of(&request, &group, known_since);
         ready(self.with_lane(request.origin, |site, now| {
             let slots = site.lane.reserve_slots(&ask, now, hold_max);
             ReservedSlots {
@@ -200,22 +190,9 @@ impl Engine for MemoryEngine {
     }
 
     fn set_hold(&self, request: HoldRequest<'_>) -> Pending<Hold> {
-        let HoldRequest { origin, length, status, cause } = request;
         let hold_max = self.hold_max();
-        ready(self.with_lane(origin, |site, now| {
-            let lane = &mut site.lane;
-            match length {
-                HoldLength::For(length) => {
-                    let until = now + bounded_micros(length);
-                    lane.hold_for(StoredHold { until, status, cause }, now, hold_max);
-                }
-                HoldLength::BackOff { first, max, jitter } => {
-                    let length = (bounded_micros(first), bounded_micros(max), jitter);
-                    lane.back_off(length, (status, cause), now, hold_max);
-                }
-            }
-            let none = Hold { left: Duration::ZERO, status, cause };
-            lane.hold_at(now, hold_max).unwrap_or(none)
+        ready(self.with_lane(request.origin, |site, now| {
+            site.lane.set_hold(&request, now, now, hold_max)
         }))
     }
 

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::file::StateFile;
 use super::*;
-use crate::engine::LookupOutcome;
+use crate::engine::{HoldLength, LookupOutcome};
 use crate::runtime::clock::ManualClock;
 use crate::types::origin::Scheme;
 use crate::types::timestamp::Timestamp;
