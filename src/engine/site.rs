@@ -1,4 +1,6 @@
-//! What is shared of the proxies themselves. `scripts/heartbeat.lua` computes the same.
+//! What is shared of the proxies themselves, and of one origin. `scripts/heartbeat.lua`, `lookup.lua`,
+//! `publish.lua`, `renew_lease.lua` and `announce_presence.lua` compute the same; but that what was
+//! asked for once lives a day on a server: here the number of origins is bounded.
 
 use std::collections::BTreeMap;
 
@@ -107,10 +109,6 @@ impl Cluster {
         }
     }
 }
-
-// What is shared of one origin. `scripts/lookup.lua`, `publish.lua`, `renew_lease.lua` and
-// `announce_presence.lua` compute the same; but that what was asked for once lives a day on a
-// server: here the number of origins is bounded.
 
 /// The times that matter where proxies are at an origin.
 #[derive(Clone, Copy, Debug)]

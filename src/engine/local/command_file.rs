@@ -102,11 +102,8 @@ impl LocalFile {
     /// Why it cannot be written.
     pub fn compact(&self) -> Result<(), LocalFileError> {
         let compact = || {
-            // Stepped to its end: once executed it frees one page.
-            let mut vacuum = self.0.connection.prepare("PRAGMA incremental_vacuum")?;
-            let mut rows = vacuum.query([])?;
-            while rows.next()?.is_some() {}
-            self.0.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            self.0.vacuum(0)?;
+            self.0.checkpoint("TRUNCATE")
         };
         compact().map_err(|error| self.fault(error))
     }

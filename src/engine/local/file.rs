@@ -199,6 +199,20 @@ impl StateFile {
         Ok(((pages - number("freelist_count")?) * size, pages * size))
     }
 
+    /// Gives so many free pages back to the system at most; 0: all.
+    pub(super) fn vacuum(&self, pages: u32) -> rusqlite::Result<()> {
+        // Stepped to its end: once executed it frees one page.
+        let mut vacuum = self.connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+        let mut rows = vacuum.query([])?;
+        while rows.next()?.is_some() {}
+        Ok(())
+    }
+
+    /// Copies the log into the file: `PASSIVE` as far as no reader is in the way, `RESTART` and `TRUNCATE` all of it.
+    pub(super) fn checkpoint(&self, kind: &str) -> rusqlite::Result<()> {
+        self.connection.query_row(&format!("PRAGMA wal_checkpoint({kind})"), [], |_| Ok(()))
+    }
+
     /// Sets the clock, unless it goes on.
     fn set_clock(&self) -> rusqlite::Result<()> {
         let tx = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;

@@ -525,10 +525,6 @@ pub(super) fn forget_oldest(connection: &Connection) -> Result<u64> {
         "DELETE FROM origin WHERE rowid IN (SELECT rowid FROM origin ORDER BY changed LIMIT ?1)",
     )?;
     forget("DELETE FROM file WHERE rowid IN (SELECT rowid FROM file ORDER BY used LIMIT ?1)")?;
-    // Stepped to its end: once executed it frees one page.
-    let mut vacuum = connection.prepare("PRAGMA incremental_vacuum(64)")?;
-    let mut rows = vacuum.query([])?;
-    while rows.next()?.is_some() {}
     Ok(origins as u64)
 }
 

@@ -379,18 +379,20 @@ impl Thread {
             if used <= self.shared.size_max.load(Ordering::Relaxed) {
                 break;
             }
-            let Ok(evicted) = rows::forget_oldest(&file.connection) else { break };
+            let evicted = rows::forget_oldest(&file.connection);
+            let Ok(evicted) = evicted.and_then(|evicted| file.vacuum(64).map(|()| evicted)) else {
+                break;
+            };
             counts.evicted.fetch_add(evicted, Ordering::Relaxed);
+            if evicted == 0 {
+                break;
+            }
         }
         match file.log_bytes() {
             0..=LOG_BYTES => {}
             bytes => {
                 let kind = if bytes > LOG_BYTES_MAX { "RESTART" } else { "PASSIVE" };
-                let _ = file.connection.query_row(
-                    &format!("PRAGMA wal_checkpoint({kind})"),
-                    [],
-                    |_| Ok(()),
-                );
+                let _ = file.checkpoint(kind);
             }
         }
     }
@@ -400,7 +402,7 @@ impl Thread {
         let Some(file) = &self.file else { return };
         let _ = rows::forget_process(&file.connection, &self.process);
         if file.log_bytes() > LOG_BYTES {
-            let _ = file.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            let _ = file.checkpoint("PASSIVE");
         }
     }
 }
