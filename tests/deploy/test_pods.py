@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import urllib.error
 import urllib.request
@@ -122,16 +123,39 @@ class Pods(Case):
             self.assertIn(f'"{address}"', served.said())
         self.assertEqual(served.end(), 0)
 
-    def test_a_sidecar_of_a_cluster_reaches_the_engine_with_the_rights_of_its_secret(self):
-        rights = (KUBERNETES / "overlays/cluster/rights").read_text().strip()
-        self.assertIn(rights.split("script|load")[0].split("-@all ")[1], read("docs/operate/cluster.md").replace("\n", " "))
+    def test_the_metrics_of_a_sidecar_are_for_who_has_the_token(self):
+        variables = next(it["data"] for it in render(KUBERNETES / "monitoring/sidecar") if it["kind"] == "ConfigMap")
+        for overlay in ["sidecar", "cluster", "transparent"]:
+            volumes = next(pod(it)["volumes"] for it in self.rendered[overlay] if it["kind"] == "Job")
+            (volume,) = (it for it in volumes if it["name"] == "admin")
+            proxy = self.container(overlay, "courtesy")
+            self.assertIn({"name": "admin", "mountPath": "/run/credentials", "readOnly": True}, proxy["volumeMounts"])
+        credentials = self.directory / "credentials"
+        credentials.mkdir()
+        (credentials / "admin.token").write_text("a-token-of-the-operator")
+        self.give(credentials / "admin.token", volume["secret"]["defaultMode"])
+        proxy = self.container("sidecar", "courtesy")
+        proxy["env"] = [{"name": name, "value": value} for name, value in variables.items()]
+        served = self.serve(proxy)
+        self.assertIn("0.0.0.0:", served.address("health and metrics"))
+        self.probe(proxy)
+        self.assertEqual(status(f"http://{self.admin}/metrics"), 401)
+        self.assertEqual(status(f"http://{self.admin}/metrics", "a-token-of-the-operator"), 200)
+        self.assertEqual(served.end(), 0)
+
+    def engine(self):
+        """The engine of the manifests, at a socket, with the users of the page."""
+        rights = (KUBERNETES / "engine/rights").read_text().strip()
         of_engine = self.directory / "engine"
         of_engine.mkdir()
-        (of_engine / "users.acl").write_text(f"user default off\nuser courtesy on >the-password {rights}\n")
+        page = read("docs/operate/kubernetes.md")
+        lines = re.findall(r'^\$ echo "(user .*)" >+users\.acl$', page, re.MULTILINE)
+        self.assertEqual(len(lines), 3)
+        users = "\n".join(lines).replace("$password", "the-password")
+        users = users.replace("$(cat deploy/kubernetes/engine/rights)", rights)
+        self.assertNotIn("$", users)
+        (of_engine / "users.acl").write_text(users + "\n")
         (of_engine / "password").write_text("the-password")
-        volumes = next(pod(it)["volumes"] for it in self.rendered["cluster"] if it["kind"] == "Job")
-        (volume,) = (it for it in volumes if it["name"] == "engine")
-        self.give(of_engine / "password", volume["secret"]["defaultMode"])
         arguments = [it.replace("/run/engine", str(of_engine)) for it in self.container("cluster", "valkey")["args"]]
         arguments[arguments.index("--dir") + 1] = str(of_engine)
         socket = self.directory / "engine.sock"
@@ -139,22 +163,91 @@ class Pods(Case):
         command = [tool("redis-server"), *arguments, "--port", "0", "--unixsocket", socket, "--unixsocketperm", "777"]
         engine = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL)
         self.addCleanup(engine.wait, DEADLINE)
-        self.addCleanup(engine.terminate)
+        self.addCleanup(engine.kill)
         until("the engine listens", socket.exists)
-        trust, proxy = self.container("cluster", "trust"), self.container("cluster", "courtesy")
+        return engine, socket
+
+    def engine_probe(self, kind):
+        """The exit of a probe of the engine, or None where the kubelet would end it for its time."""
+        probe = self.container("cluster", "valkey")[kind]
+        program, *arguments = probe["exec"]["command"]
+        self.assertEqual(program, "valkey-cli")
+        command = [tool("redis-cli"), "-s", self.directory / "engine.sock", *arguments]
+        try:
+            return subprocess.run(command, capture_output=True, timeout=probe["timeoutSeconds"]).returncode
+        except subprocess.TimeoutExpired:
+            return None
+
+    def test_the_engine_is_asked_whether_it_answers_not_whether_its_port_is_open(self):
+        engine, socket = self.engine()
+        page = read("docs/operate/engine-server.md")
+        for kind in ["startupProbe", "readinessProbe", "livenessProbe"]:
+            self.assertEqual(self.engine_probe(kind), 0, kind)
+            words = self.container("cluster", "valkey")[kind]["exec"]["command"]
+            self.assertIn("`" + " ".join(it for it in words if it != "--no-auth-warning") + "`", page)
+        # One that answers with an error is not ready, and lives.
+        password = ["--user", "courtesy", "--pass", "the-password", "--no-auth-warning"]
+        client = subprocess.Popen(
+            [tool("redis-cli"), "-s", socket, *password, "EVAL", "while true do end", "0"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.addCleanup(client.wait, DEADLINE)
+        self.addCleanup(client.kill)
+        until("a script takes too long", lambda: self.engine_probe("readinessProbe") == 1)
+        self.assertEqual(self.engine_probe("livenessProbe"), 0)
+        # One that hangs is neither, though its port accepts.
+        engine.send_signal(signal.SIGSTOP)
+        self.assertIsNone(self.engine_probe("readinessProbe"))
+        self.assertIsNone(self.engine_probe("livenessProbe"))
+
+    def of_engine(self, overlay, socket):
+        """The environment of a proxy of an overlay, with the engine at its socket, and its password as mounted."""
+        volumes = next(pod(it)["volumes"] for it in self.rendered[overlay] if self.has_proxy(it))
+        (volume,) = (it for it in volumes if it["name"] == "engine")
+        password = self.directory / "engine/password"
+        self.give(password, volume["secret"]["defaultMode"])
+        given = self.environment(self.container(overlay, "courtesy"))
+        self.assertEqual(given["COURTESY__ENGINE__NAME"], "{metadata.name}")
+        given["COURTESY__ENGINE__NAME"] = "pod-of-this-name"
+        given["COURTESY__ENGINE__URL"] = f"redis+unix://{socket}"
+        given["COURTESY__ENGINE__PASSWORD_FILE"] = str(password)
+        return given
+
+    def has_proxy(self, resource):
+        return "courtesy" in [it["name"] for it in containers(resource)]
+
+    def test_a_sidecar_of_a_cluster_reaches_the_engine_with_the_rights_of_its_secret(self):
+        rights = (KUBERNETES / "engine/rights").read_text().strip()
+        page = read("docs/operate/cluster.md").replace("\n", " ")
+        self.assertIn(rights.split("script|load")[0].split("-@all ")[1], page)
+        _, socket = self.engine()
+        trust = self.container("cluster", "trust")
         self.run_as(trust, *trust["args"])
-        of_proxy = self.environment(proxy) | {
-            "COURTESY__ENGINE__URL": f"redis+unix://{socket}",
-            "COURTESY__ENGINE__PASSWORD_FILE": str(of_engine / "password"),
-        }
         command = [self.courtesy, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-        served = Served(self, of_proxy, command=command, **self.as_nobody)
+        served = Served(self, self.of_engine("cluster", socket), command=command, **self.as_nobody)
         until("the engine is reached", lambda: "\ncourtesy_engine_up 1\n" in served.metrics())
         # Requests that share what they find leave no fault of rights.
         self.assertIn('courtesy_engine_errors_total{kind="permission"} 0', served.metrics())
         self.assertIn("\ncourtesy_engine_may_evict 0\n", served.metrics())
 
-    def test_the_shared_proxy_starts_by_its_secrets(self):
+    def test_a_gateway_is_ready_once_it_has_reached_the_engine(self):
+        engine, socket = self.engine()
+        engine.send_signal(signal.SIGSTOP)
+        self.credentials()
+        proxy = self.container("gateway-ha", "courtesy")
+        given = self.of_engine("gateway-ha", socket)
+        command = [self.courtesy, *proxy["args"], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        served = Served(self, given, command=command, **self.as_nobody)
+        self.admin = served.address("health and metrics")
+        self.assertEqual(status(f"http://{self.admin}/readyz"), 503)
+        engine.send_signal(signal.SIGCONT)
+        until("it is ready", lambda: status(f"http://{self.admin}/readyz") == 200)
+        self.probe(proxy)
+        self.assertEqual(served.end(), 0)
+
+    def credentials(self):
+        """The Secrets of a gateway, as they are mounted."""
         credentials = self.directory / "credentials"
         credentials.mkdir()
         self.succeed(
@@ -163,11 +256,14 @@ class Pods(Case):
             *["-out", credentials / "ca.crt", "-keyout", credentials / "ca.key"],
         )
         (credentials / "admin.token").write_text("a-token-of-the-operator")
-        proxy = self.container("shared", "courtesy")
         volumes = next(pod(it)["volumes"] for it in self.rendered["shared"] if it["kind"] == "StatefulSet")
         (volume,) = (it for it in volumes if "projected" in it)
         for file in credentials.iterdir():
             self.give(file, volume["projected"]["defaultMode"])
+
+    def test_the_shared_proxy_starts_by_its_secrets(self):
+        self.credentials()
+        proxy = self.container("shared", "courtesy")
         served = self.serve(proxy)
         self.assertIn("CN=Ours", served.said())
         self.assertFalse((self.directory / "state/ca").exists())
