@@ -36,9 +36,9 @@ def tool(name):
     return found
 
 
-def until(what, seen):
+def until(what, seen, within=DEADLINE):
     """Waits until `seen` holds, for what tells of no change by itself."""
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + within
     while not seen():
         if time.monotonic() > end:
             raise AssertionError(f"it did not happen: {what}")
@@ -70,7 +70,9 @@ class Served:
     """`courtesy serve` with this environment, and what it has said on standard error so far."""
 
     def __init__(self, case, environment, arguments=(), command=None, **others):
-        self.log = case.directory / "log"
+        handle, log = tempfile.mkstemp(prefix="log-", dir=case.directory)
+        os.close(handle)
+        self.log = pathlib.Path(log)
         command = command or [COURTESY, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", *arguments]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
