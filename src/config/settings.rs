@@ -126,8 +126,13 @@ impl Settings {
         keep("admin.token_file", replace(&mut self.admin.token_file, &running.admin.token_file));
         keep("audit.dir", replace(&mut self.audit.dir, &running.audit.dir));
         keep("store.enabled", replace(&mut self.store.enabled, &running.store.enabled));
+        if self.engine.is_set() != running.engine.is_set() {
+            keep("engine.url", replace(&mut self.engine.url, &running.engine.url));
+            keep("engine.url_file", replace(&mut self.engine.url_file, &running.engine.url_file));
+        }
         keep("engine.prefix", replace(&mut self.engine.prefix, &running.engine.prefix));
         keep("engine.name", replace(&mut self.engine.name, &running.engine.name));
+        keep("engine.required", replace(&mut self.engine.required, &running.engine.required));
         keep("log.format", replace(&mut self.log.format, &running.log.format));
         kept
     }
@@ -161,11 +166,12 @@ mod tests {
         other.admin.token_file = Some("/token".into());
         other.audit.dir = Some("/log".into());
         other.store.enabled = false;
+        other.engine.url_file = Some("/engine.url".into());
         other.log.format = LogFormat::Json;
         let changed = running.differences(&other);
         let kept = other.keep_restart_required(&running);
         let apart_from_mode: Vec<_> = changed.iter().filter(|key| *key != "robots.mode").collect();
-        assert_eq!(kept.len(), 8, "{kept:?}");
+        assert_eq!(kept.len(), 9, "{kept:?}");
         assert!(
             kept.iter().all(|key| apart_from_mode.iter().any(|it| it == key)),
             "{apart_from_mode:?}"

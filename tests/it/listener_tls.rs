@@ -70,9 +70,13 @@ fn the_operators_certificate_is_served_and_read_again() {
         client.is_ok_and(|mut client| client.get(&origin.url("/open")).status() == 200)
     };
     assert!(served(&first) && !served(&proxy.leaves.authority().bundle()));
+    let trusted = tls::trusting(&first, &["http/1.1"]);
+    let mut kept = proxy.client().secured(trusted, "127.0.0.1").expect("a handshake");
+    assert_eq!(kept.get(&origin.url("/open")).status(), 200);
     let mut second = String::new();
     proxy.change(|settings| second = write_certificate(&settings.state_dir));
     assert!(served(&second) && !served(&first));
+    assert_eq!(kept.get(&origin.url("/open")).status(), 200, "what was connected stays so");
     let refused = proxy.try_change(|settings| {
         let key = settings.listen.tls_key.as_ref().expect("a key");
         fs::set_permissions(key, fs::Permissions::from_mode(0o644)).expect("a mode");

@@ -144,6 +144,13 @@ pub struct Engine {
     pub seal_key_file: Option<PathBuf>,
 }
 
+impl Engine {
+    /// Whether there is one.
+    pub const fn is_set(&self) -> bool {
+        self.url.is_some() || self.url_file.is_some()
+    }
+}
+
 impl Default for Engine {
     fn default() -> Self {
         Self {
