@@ -9,6 +9,7 @@ use super::environment;
 use super::exit::{Exit, Failure};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::output::{Form, print};
+use super::serve::replica_notice;
 use crate::ca::CA_REMEDY;
 use crate::config::{DEFAULT_FILE, LoadReport, Loaded, Settings};
 use crate::runtime::clock::{Clock, SystemClock};
@@ -102,6 +103,7 @@ fn check(report: LoadReport, settings_only: bool) -> Result<(), Failure> {
         None => "no file, only defaults and environment".into(),
     };
     let mut notices = loaded.notices(now);
+    notices.extend(replica_notice(&loaded.settings));
     notices
         .extend(invalidity.map(|it| format!("HTTPS will not be intercepted: {it}; {CA_REMEDY}")));
     let notices: String = notices.iter().map(|notice| format!("note: {notice}\n")).collect();

@@ -74,7 +74,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
 /// Begins to log, raises the limits of the process, and logs what the settings and the environment
 /// give cause to.
 fn init_process(loaded: &Loaded, clock: &dyn Clock) -> Option<Level> {
-    let notices = loaded.notices(clock.wall());
+    let notices = loaded.notices(clock.wall()).into_iter().chain(replica_notice(&loaded.settings));
     let level = logging::init(&loaded.settings.log);
     parts::watch_panics();
     Rlimits::raise();
@@ -96,7 +96,6 @@ fn log_start(settings: &Settings, file: Option<&Path>, components: &Components) 
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = components.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
     );
-    warn_without_engine(settings);
 }
 
 /// Starts the admin listener and the control socket, without which the proxy serves, too.
@@ -218,20 +217,32 @@ const HASH_BYTES: std::ops::RangeInclusive<usize> = 6..=10;
 /// Of the part that differs.
 const RANDOM_BYTES: usize = 5;
 
-/// Warns in the log where a pod looks replicated and no engine is set: each proxy would have a pace
-/// of its own.
-pub fn warn_without_engine(settings: &Settings) {
-    let is_set = settings.engine.url.is_some() || settings.engine.url_file.is_some();
-    if is_set || !environment::is_set("KUBERNETES_SERVICE_HOST") {
-        return;
+/// What a pod gives cause to warn of that looks replicated: without an engine each has a pace of its own,
+/// and by one name for all of them two live ones look like one.
+pub fn replica_notice(settings: &Settings) -> Option<String> {
+    let host = environment::variable("HOSTNAME").filter(|host| is_of_several(host))?;
+    if !environment::is_set("KUBERNETES_SERVICE_HOST") {
+        return None;
     }
-    if let Some(host) = environment::variable("HOSTNAME").filter(|host| is_of_several(host)) {
-        warn!(
-            host,
-            "this pod looks like one of several, and no shared engine is set (engine.url): each \
-             keeps a pace of its own, so a site gets as many times the pace as there are pods"
+    let engine = &settings.engine;
+    if !engine.is_set() {
+        return Some(
+            "this pod looks like one of several, and no shared engine is set (engine.url): each keeps \
+             a pace of its own, so a site gets as many times the pace as there are pods"
+                .into(),
         );
     }
+    let name = engine.name.as_deref().filter(|name| !is_of_pod(name, &host))?;
+    Some(format!(
+        "this pod looks like one of several, and all have the engine.name {name} if their template or \
+         ConfigMap sets it: leave it out, or take the pod's own (metadata.name)"
+    ))
+}
+
+/// Whether a name is that of this pod alone: it has the pod's in it, or what tells it from the others.
+fn is_of_pod(name: &str, host: &str) -> bool {
+    let last = host.rfind('-').map(|at| &host[at..]);
+    name.contains(host) || last.is_some_and(|last| name.ends_with(last))
 }
 
 /// Whether a host is named as a pod of a Deployment (`NAME-HASH-RANDOM`) or of a StatefulSet
@@ -270,6 +281,22 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_of_several(host), is_so, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_all_pods_have_is_told_from_that_of_one() {
+        for (name, host, is_so) in [
+            ("crawler", "courtesy-0", false),
+            ("courtesy", "courtesy-0", false),
+            ("courtesy-0", "courtesy-0", true),
+            ("eu/courtesy-0.crawl", "courtesy-0", true),
+            ("proxy-0", "courtesy-0", true),
+            ("proxy-0", "courtesy-1", false),
+            ("crawler-6d4cf56db6", "courtesy-6d4cf56db6-x7k2p", false),
+            ("crawler-x7k2p", "courtesy-6d4cf56db6-x7k2p", true),
+        ] {
+            assert_eq!(is_of_pod(name, host), is_so, "{name} in {host}");
         }
     }
 }

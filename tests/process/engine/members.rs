@@ -1,5 +1,7 @@
 //! How many proxies there are, over a restart.
 
+use std::process::Command;
+
 use courtesy::runtime::clock::monotonic;
 
 use super::*;
@@ -46,19 +48,38 @@ fn a_proxy_that_starts_without_the_engine_takes_its_part_of_the_pace() {
 }
 
 #[test]
-fn a_pod_that_looks_replicated_warns_where_no_engine_is_set() {
+fn a_pod_that_looks_replicated_warns_of_no_engine_and_of_one_name_for_all() {
     let server = RedisServer::start(&[]);
-    let (alone, shared) = (Place::new(""), place(&server));
-    for (place, host, warns) in [
-        (&alone, "courtesy-6d4cf56db6-x7k2p", true),
-        (&alone, "courtesy-1", true),
-        (&alone, "crawler.example.com", false),
-        (&shared, "courtesy-6d4cf56db6-x7k2p", false),
+    let named = format!(
+        "[engine]\nurl = \"redis+unix://{}\"\nname = \"crawler-0\"\n",
+        server.socket().display()
+    );
+    let (alone, shared, named) = (Place::new(""), place(&server), Place::new(&named));
+    let (no_engine, one_name) =
+        (Some("no shared engine is set"), Some("all have the engine.name crawler-0 if"));
+    for (place, host, warning) in [
+        (&alone, "courtesy-6d4cf56db6-x7k2p", no_engine),
+        (&alone, "courtesy-1", no_engine),
+        (&alone, "crawler.example.com", None),
+        (&shared, "courtesy-6d4cf56db6-x7k2p", None),
+        (&named, "courtesy-6d4cf56db6-x7k2p", one_name),
+        (&named, "courtesy-1", one_name),
+        (&named, "courtesy-0", None),
+        (&named, "crawler.example.com", None),
     ] {
-        let mut command = place.command("serve");
-        command.env("KUBERNETES_SERVICE_HOST", "10.0.0.1").env("HOSTNAME", host);
-        let said = Serve::start(command).stop();
-        assert_eq!(said.contains("this pod looks like one of several"), warns, "{host}: {said}");
+        let in_pod = |mut command: Command| {
+            command.env("KUBERNETES_SERVICE_HOST", "10.0.0.1").env("HOSTNAME", host);
+            command
+        };
+        let said = Serve::start(in_pod(place.command("serve"))).stop();
+        let checked = in_pod(place.command("config")).arg("check").output().expect("it runs");
+        assert!(checked.status.success(), "{checked:?}");
+        let noted = String::from_utf8_lossy(&checked.stdout);
+        for said in [&*said, &*noted] {
+            let is_warned = said.contains("this pod looks like one of several");
+            assert_eq!(is_warned, warning.is_some(), "{host}: {said}");
+            assert!(warning.is_none_or(|warning| said.contains(warning)), "{host}: {said}");
+        }
     }
 }
 
