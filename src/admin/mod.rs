@@ -87,7 +87,7 @@ impl Admin {
         self.address
     }
 
-    /// From now on the proxy takes no more requests, and is not ready for any.
+    /// From now on the proxy should be sent no more requests, and is not ready for any.
     pub fn note_draining(&self) {
         self.parts.draining.store(true, Ordering::Relaxed);
     }

@@ -42,7 +42,7 @@ pub struct MonitoredParts {
     pub clock: Arc<dyn Clock>,
     /// When the process began.
     pub started: Timestamp,
-    /// The proxy takes no more requests.
+    /// The proxy should be sent no more requests.
     pub draining: AtomicBool,
 }
 

@@ -82,7 +82,7 @@ fn is_verbose(uri: &Uri) -> bool {
 /// Each part, what trouble with it makes of the whole, and the trouble where there is some.
 fn looked_at(parts: &MonitoredParts) -> [(&'static str, Status, Option<String>); 7] {
     let draining = parts.draining.load(Ordering::Relaxed);
-    let stopping = || "the proxy is stopping, and takes no more requests".to_owned();
+    let stopping = || "the proxy is stopping: send it no more requests".to_owned();
     let in_memory = |error| format!("origins are stored in memory only: {error}");
     let former = |error| format!("the settings in effect are those before: {error}");
     let no_https = |invalidity| {

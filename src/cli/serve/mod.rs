@@ -7,7 +7,9 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::environment::{self, Rlimits};
@@ -58,9 +60,12 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let reloader =
         Reloader { args, overrides, clock, components, server: &server, level, watch, waiting };
     let signal = runtime.block_on(run_until_stopped(&mut signals, reloader));
+    signals::notify_stopping();
+    admin.note_draining();
+    runtime.block_on(delay_drain(signal, components.settings().limits.drain_delay));
     watchdog.abort();
     let witness = server.witness();
-    let closed = drain(signal, server, &admin, components);
+    let closed = drain(signal, server, components);
     if let Some(witness) = witness.filter(|_| !matches!(closed, Err(CloseError::NoAnswer))) {
         runtime.block_on(witness.send_last());
     }
@@ -124,19 +129,20 @@ fn start_server(listeners: Listeners, components: &Components) -> Result<Server,
     Ok(server)
 }
 
+/// Serves as before while those who send clients here learn that the proxy is not ready any more.
+async fn delay_drain(signal: &str, delay: Duration) {
+    if !delay.is_zero() {
+        info!("{signal}: not ready any more; clients are served as before for {delay:?}");
+        sleep(delay).await;
+    }
+}
+
 /// Finishes the requests under way, and closes the log.
-fn drain(
-    signal: &str,
-    server: Server,
-    admin: &Admin,
-    components: &Components,
-) -> Result<(), CloseError> {
+fn drain(signal: &str, server: Server, components: &Components) -> Result<(), CloseError> {
     info!(
         "{signal}: finishing the requests under way, at most {:?}",
         components.settings().limits.drain_timeout
     );
-    signals::notify_stopping();
-    admin.note_draining();
     let deadline = server.stop();
     components.lifecycle.stopped(signal);
     components.audit.close_by(deadline)

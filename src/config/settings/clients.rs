@@ -91,7 +91,10 @@ pub struct Limits {
     /// Between two requests of a client's connection.
     #[serde(with = "units::duration")]
     pub idle_timeout: Duration,
-    /// For the requests in progress at shutdown.
+    /// At shutdown, how long clients are still accepted while the proxy is not ready any more.
+    #[serde(with = "units::delay")]
+    pub drain_delay: Duration,
+    /// For the requests in progress at shutdown, after that.
     #[serde(with = "units::duration")]
     pub drain_timeout: Duration,
 }
@@ -106,6 +109,7 @@ impl Default for Limits {
             body_idle_timeout: Duration::from_mins(1),
             tunnel_idle_timeout: Duration::from_mins(5),
             idle_timeout: Duration::from_mins(1),
+            drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(25),
         }
     }

@@ -206,3 +206,22 @@ fn readiness_ends_before_the_drain_and_a_second_signal_ends_at_once() {
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("SIGTERM: finishing the requests under way"), "{said}");
 }
+
+#[test]
+fn clients_are_served_before_the_drain_for_as_long_as_is_set() {
+    let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
+    let served = Served::start(dir.path(), &["--set", "limits.drain_delay=1h"]);
+    served.signal("TERM");
+    until("it is not ready", || status(&served.ask_admin("/readyz")) == 503);
+    assert_eq!(served.beside(&["health"]).code, Some(1));
+    assert_eq!(served.get(&site.url("/")), 200, "a new connection");
+    assert_eq!(served.get(&site.url("/private/")), 403);
+    served.signal("TERM");
+    let (code, said) = served.wait();
+    assert_eq!(code, Some(130), "a second signal waits for nothing: {said}");
+    assert!(!said.contains("finishing the requests"), "{said}");
+
+    let said = Served::start(dir.path(), &["--set", "limits.drain_delay=10ms"]).terminate();
+    let (before, after) = said.split_once("clients are served as before for 10ms").expect(&said);
+    assert!(!before.contains("finishing") && after.contains("finishing the requests"), "{said}");
+}
