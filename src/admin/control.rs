@@ -1,5 +1,5 @@
 //! The control socket: how a command of the same user asks the running proxy for what only that can
-//! do, because the store is open in one process at a time. One question a connection, a line of JSON;
+//! do: tell what it has in memory, and read its settings again. One question a connection, a line of JSON;
 //! the answer is lines of JSON, the last of which says how it ended, so that a cut one is not taken
 //! for a whole one. No public interface: both ends are of one version.
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -34,22 +34,34 @@ use crate::types::origin::{Origin, split_url};
 
 /// What can be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Question {
-    /// How much the store has. One item.
-    StoreStats,
-    /// What is known of an origin. One item, or none.
-    StoreGet { origin: String },
-    /// To forget an origin. One item: whether anything was known.
-    StoreForget { origin: String },
-    /// What is kept of each origin. An item for each.
-    StoreExport,
+    Store(StoreQuestion),
+    /// To read the settings again. One item: what came of it.
+    Reload,
 }
 
-impl Question {
+/// Where what came of a reload is to be told; sent to the thread that reloads, it asks for one.
+pub type ReloadReply = oneshot::Sender<Value>;
+
+/// What can be asked of the store, without a running proxy, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum StoreQuestion {
+    /// How much it has. One item.
+    Stats,
+    /// What is known of an origin. One item, or none.
+    Get { origin: String },
+    /// To forget an origin. One item: whether anything was known.
+    Forget { origin: String },
+    /// What is kept of each origin. An item for each.
+    Export,
+}
+
+impl StoreQuestion {
     /// Whether it is about one origin, of which nothing is known where there is no store.
     pub const fn is_of_origin(&self) -> bool {
-        matches!(self, Self::StoreGet { .. } | Self::StoreForget { .. })
+        matches!(self, Self::Get { .. } | Self::Forget { .. })
     }
 }
 
@@ -74,6 +86,8 @@ pub enum ControlError {
     Disabled,
     #[error("cannot ask the running proxy")]
     Io(#[from] io::Error),
+    #[error("the proxy stops")]
+    Stopping,
     #[error("the running proxy answers: {0}")]
     Failed(String),
     /// The two are of different versions.
@@ -113,19 +127,19 @@ pub trait StoreAdmin {
 
 /// Answers `question` item by item.
 pub fn answer_question(
-    question: &Question,
+    question: &StoreQuestion,
     store: &dyn StoreAdmin,
     tell: Tell<'_>,
 ) -> Result<End, ControlError> {
     match question {
-        Question::StoreStats => item(store.stats()?, tell)?,
-        Question::StoreGet { origin } => {
+        StoreQuestion::Stats => item(store.stats()?, tell)?,
+        StoreQuestion::Get { origin } => {
             if let Some(report) = store.get(&parse(origin)?)? {
                 item(report, tell)?;
             }
         }
-        Question::StoreForget { origin } => item(store.forget(&parse(origin)?)?, tell)?,
-        Question::StoreExport => {
+        StoreQuestion::Forget { origin } => item(store.forget(&parse(origin)?)?, tell)?,
+        StoreQuestion::Export => {
             let broken = store.export(&mut |report| tell(serde_json::to_value(report)?))?;
             return Ok(End { broken });
         }
@@ -152,6 +166,24 @@ fn exported(exported: Result<io::Result<u64>, OpenError>) -> Result<u64, Control
 pub struct Running {
     pub store: Arc<Store>,
     pub lanes: Arc<Lanes>,
+    reloads: mpsc::Sender<ReloadReply>,
+}
+
+impl Running {
+    fn answer(&self, question: &Question, tell: Tell<'_>) -> Result<End, ControlError> {
+        match question {
+            Question::Store(question) => return answer_question(question, self, tell),
+            Question::Reload => item(self.reload().ok_or(ControlError::Stopping)?, tell)?,
+        }
+        Ok(End::default())
+    }
+
+    /// Waits until the settings have been read; `None`: they are not any more.
+    fn reload(&self) -> Option<Value> {
+        let (reply, report) = oneshot::channel();
+        self.reloads.blocking_send(reply).ok()?;
+        report.blocking_recv().ok()
+    }
 }
 
 /// It is asked on a thread that may wait.
@@ -225,6 +257,7 @@ const PATH_BYTES_MAX: usize = 107;
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
+    reloads: mpsc::Sender<ReloadReply>,
 }
 
 /// Why commands cannot ask this proxy.
@@ -237,8 +270,9 @@ pub enum SocketError {
 }
 
 impl Socket {
-    /// Makes the socket, for this user alone. That of a process that has died is replaced.
-    pub fn bind(state_dir: &Path) -> Result<Self, SocketError> {
+    /// Makes the socket, for this user alone. That of a process that has died is replaced. Who receives
+    /// from `reloads` reads the settings again.
+    pub fn bind(state_dir: &Path, reloads: mpsc::Sender<ReloadReply>) -> Result<Self, SocketError> {
         let path = control_socket_path(state_dir);
         if path.as_os_str().as_bytes().len() > PATH_BYTES_MAX {
             return Err(SocketError::TooLong(path));
@@ -250,7 +284,7 @@ impl Socket {
             Ok(listener)
         });
         match bound {
-            Ok(listener) => Ok(Self { listener, path }),
+            Ok(listener) => Ok(Self { listener, path, reloads }),
             Err(source) => Err(SocketError::Io { path, source }),
         }
     }
@@ -297,10 +331,11 @@ pub(crate) async fn serve_control(
     let converse = |(stream, place)| {
         // Not the rest of what is parts: a conversation may outlive it.
         let lanes = Arc::clone(parts.egress.lanes());
-        let store = Running { store: Arc::clone(&parts.store), lanes };
+        let store = Arc::clone(&parts.store);
+        let running = Running { store, lanes, reloads: socket.reloads.clone() };
         let stop = stop.clone();
         tasks.spawn(async move {
-            if let Err(error) = converse(stream, store, stop).await {
+            if let Err(error) = converse(stream, running, stop).await {
                 debug!("a conversation by the control socket ended: {error}");
             }
             drop(place);
@@ -311,7 +346,7 @@ pub(crate) async fn serve_control(
 
 async fn converse(
     mut stream: tokio::net::UnixStream,
-    store: Running,
+    running: Running,
     stop: CancellationToken,
 ) -> io::Result<()> {
     // Between the making of the socket and its permissions is a moment.
@@ -327,7 +362,7 @@ async fn converse(
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(CONTROL_TIMEOUT))?;
-    spawn_blocking(move || reply(&stream, &question, &store, &stop)).await?
+    spawn_blocking(move || reply(&stream, &question, &running, &stop)).await?
 }
 
 async fn hear(stream: &mut tokio::net::UnixStream) -> io::Result<String> {
@@ -339,7 +374,7 @@ async fn hear(stream: &mut tokio::net::UnixStream) -> io::Result<String> {
 fn reply(
     stream: &UnixStream,
     question: &str,
-    store: &Running,
+    running: &Running,
     stop: &CancellationToken,
 ) -> io::Result<()> {
     let mut out = BufWriter::new(stream);
@@ -350,7 +385,7 @@ fn reply(
         write_line(&mut out, &Line::Item(item))
     };
     let end = match serde_json::from_str(question) {
-        Ok(question) => match answer_question(&question, store, &mut tell) {
+        Ok(question) => match running.answer(&question, &mut tell) {
             Ok(end) => Line::End(end),
             Err(error) => Line::Failed(error.to_string()),
         },

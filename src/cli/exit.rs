@@ -1,5 +1,6 @@
 //! The exit codes of commands: those of sysexits.h where it has one.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use crate::admin::control::ControlError;
@@ -33,7 +34,7 @@ pub enum Exit {
     Permission,
     /// The configuration cannot be used.
     Configuration,
-    /// `run`: the exit code of the command.
+    /// `run`: the exit code of the command; `reload`: that of a `serve` with the same settings.
     Command(u8),
 }
 
@@ -48,7 +49,7 @@ impl Failure {
     /// Whether the reader of the output has closed it.
     pub fn is_broken_pipe(&self) -> bool {
         let error = self.error.downcast_ref::<std::io::Error>();
-        error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
     }
 
     /// The remedy if this user may not read or write a file, or bind a port.
@@ -88,7 +89,7 @@ impl Exit {
     /// The exit code of an I/O error.
     fn of_io(error: &std::io::Error) -> Self {
         match error.kind() {
-            std::io::ErrorKind::PermissionDenied => Self::Permission,
+            ErrorKind::PermissionDenied => Self::Permission,
             _ => Self::InputOutput,
         }
     }
@@ -170,6 +171,9 @@ impl From<ControlError> for Failure {
         match error {
             ControlError::Store(error) => error.into(),
             ControlError::Tell(error) => error.into(),
+            ControlError::Io(ref denied) if denied.kind() == ErrorKind::PermissionDenied => {
+                Self { exit: Exit::Permission, error: error.into() }
+            }
             other => Self { exit: Exit::Unavailable, error: other.into() },
         }
     }
@@ -211,7 +215,7 @@ impl From<&TokenError> for Exit {
 impl From<&RootsError> for Exit {
     fn from(error: &RootsError) -> Self {
         match error.kind {
-            Some(std::io::ErrorKind::PermissionDenied) => Self::Permission,
+            Some(ErrorKind::PermissionDenied) => Self::Permission,
             _ => Self::Configuration,
         }
     }
@@ -243,7 +247,7 @@ impl From<SetupErrors> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         let exit = match error.kind() {
-            std::io::ErrorKind::AddrInUse => Exit::Unavailable,
+            ErrorKind::AddrInUse => Exit::Unavailable,
             _ => Exit::of_io(&error),
         };
         Self { exit, error: error.into() }

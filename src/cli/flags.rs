@@ -264,13 +264,14 @@ Examples:
   curl http://127.0.0.1:3129/metrics                its metrics; /readyz, /config and more are there
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
-requests under way finish (limits.drain_timeout); a second one ends at once.
+requests under way finish (limits.drain_delay, limits.drain_timeout); a second one ends at once.
 
-HUP, or a change of the configuration file, of https.ca_cert and ca_key or of tls.extra_roots,
-applies the new settings, from the next request on; invalid ones are refused as a whole, and the log
-names them. state_dir, workers, listen, admin.token_file, audit.dir, store.enabled and log.format
-need a restart. HUP alone takes up a CA that `courtesy ca rotate` has made. The log of denials is
-rotated by the proxy itself (audit.rotate_size, audit.retain), and by nothing else.
+`courtesy reload`, HUP, or a change of the configuration file or of a file that it names applies
+the new settings, from the next request on; invalid ones are refused as a whole, and the log names
+them. state_dir, workers, listen, admin.token_file, audit.dir, store.enabled, log.format, and of
+the engine its name, its prefix and whether there is one need a restart. A CA that `courtesy ca
+rotate` has made is taken up by `courtesy reload` or HUP alone. The log of denials is rotated by
+the proxy itself (audit.rotate_size, audit.retain), and by nothing else.
 
 Sockets of systemd (Sockets=) are served instead of listen.proxy, and the one with
 FileDescriptorName=admin instead of listen.admin: a restart refuses no connection. With

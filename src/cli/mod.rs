@@ -54,6 +54,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Report whether the running proxy is ready
     Health(health::HealthArgs),
+    /// Have the running proxy read its settings again, and tell what came of it
+    Reload(serve::reload::ReloadArgs),
     /// Run a command with a proxy of its own for all of its requests
     Run(run::RunArgs),
     /// List the runs whose records are kept
@@ -106,6 +108,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
         Command::Health(args) => health::run(&args),
+        Command::Reload(args) => serve::reload::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Seal(args) => run::sealed::seal::run(&args),

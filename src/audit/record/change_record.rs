@@ -168,6 +168,8 @@ pub struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReloadTrigger {
+    /// `courtesy reload`.
+    Command,
     /// A file that is watched has changed.
     File,
     /// SIGHUP.
@@ -177,6 +179,7 @@ pub enum ReloadTrigger {
 impl fmt::Display for ReloadTrigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Command => "courtesy reload",
             Self::File => "a file has changed",
             Self::Hup => "SIGHUP",
         })

@@ -1,6 +1,6 @@
 //! `courtesy serve`: runs the proxy until a signal stops it.
 
-mod reload;
+pub mod reload;
 mod signals;
 
 use std::io::ErrorKind;
@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -16,14 +17,13 @@ use super::environment::{self, Rlimits};
 use super::exit::{Exit, Failure, OrExit};
 pub use super::flags::ServeArgs;
 use super::logging::{self, Level};
-use crate::admin::control::{self, Socket};
+use crate::admin::control::{self, ReloadReply, Socket};
 use crate::admin::{Admin, Listener, RunFile, parts};
 use crate::audit::{CloseError, ReloadTrigger, StartMode};
 use crate::config::{Loaded, Settings};
 use crate::proxy::RedirectKind;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{self, Components, Listeners, Server, build_prepared, prepare};
-use crate::types::timestamp::Timestamp;
 use reload::{FileWatch, Reloader, log_ca};
 use signals::{SignalAction, Signals, Sockets};
 
@@ -49,7 +49,13 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     components.reloads.hold(in_effect, &[]);
     log_start(&settings, file.as_deref(), &components);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let admin = start_admin(admin, &settings, &components, started)?;
+    let (reloads, asked) = mpsc::channel(1);
+    let socket = Socket::bind(&settings.state_dir, reloads)
+        .inspect_err(|error| {
+            warn!("`courtesy reload` and `courtesy store` cannot ask this proxy: {error}");
+        })
+        .ok();
+    let admin = Admin::start(admin, socket, components.monitored_parts(started))?;
     let run_file = write_run_file(&settings, admin.address());
     // From the first connection on, a signal drains.
     signals.note_serving();
@@ -59,7 +65,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let (clock, components, waiting) = (&*clock, &components, Vec::new());
     let reloader =
         Reloader { args, overrides, clock, components, server: &server, level, watch, waiting };
-    let signal = runtime.block_on(run_until_stopped(&mut signals, reloader));
+    let signal = runtime.block_on(run_until_stopped(&mut signals, asked, reloader));
     signals::notify_stopping();
     admin.note_draining();
     runtime.block_on(delay_drain(signal, components.settings().limits.drain_delay));
@@ -101,19 +107,6 @@ fn log_start(settings: &Settings, file: Option<&Path>, components: &Components) 
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = components.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
     );
-}
-
-/// Starts the admin listener and the control socket, without which the proxy serves, too.
-fn start_admin(
-    listener: Option<Listener>,
-    settings: &Settings,
-    components: &Components,
-    started: Timestamp,
-) -> Result<Admin, Failure> {
-    let socket = Socket::bind(&settings.state_dir)
-        .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))
-        .ok();
-    Ok(Admin::start(listener, socket, components.monitored_parts(started))?)
 }
 
 /// Records the start, and serves clients.
@@ -182,22 +175,28 @@ fn not_bound(kind: ErrorKind, error: impl Into<anyhow::Error>) -> Failure {
     Failure { exit, error: error.into() }
 }
 
-/// Reloads the settings on a signal or when a file has changed; returns the name of the signal that
-/// stops the proxy.
-async fn run_until_stopped(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str {
+/// Reloads the settings on a signal, when a command asks for it, or when a file has changed; returns the
+/// name of the signal that stops the proxy.
+async fn run_until_stopped(
+    signals: &mut Signals,
+    mut asked: mpsc::Receiver<ReloadReply>,
+    mut reloader: Reloader<'_>,
+) -> &'static str {
     loop {
-        let action = tokio::select! {
-            action = signals.next() => Some(action),
-            () = reloader.watch.changed() => None,
+        let (why, reply) = tokio::select! {
+            action = signals.next() => match action {
+                SignalAction::Stop(name) => return name,
+                SignalAction::Reload => (ReloadTrigger::Hup, None),
+            },
+            Some(reply) = asked.recv() => (ReloadTrigger::Command, Some(reply)),
+            () = reloader.watch.changed() => (ReloadTrigger::File, None),
         };
-        match action {
-            Some(SignalAction::Stop(name)) => return name,
-            Some(SignalAction::Reload) => {
-                reloader.watch.settled().await;
-                reloader.reload(ReloadTrigger::Hup);
-            }
-            None => reloader.reload(ReloadTrigger::File),
+        if why != ReloadTrigger::File {
+            reloader.watch.settled().await;
         }
+        let report = reloader.reload(why);
+        // Who asked may have left.
+        drop(reply.map(|reply| reply.send(report)));
     }
 }
 

@@ -1,21 +1,28 @@
 //! Reloads the settings from the same file, environment and flags as at the start: all of them or
-//! none. If they are not valid, every fault is logged, and the former settings stay in effect.
+//! none. If they are not valid, every fault is logged, and the former settings stay in effect. What came of it
+//! is printed by `courtesy reload`, which is here, too.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::anyhow;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use super::signals;
+use crate::admin::control::{Question, ask_control};
 use crate::audit::ReloadTrigger;
 use crate::ca::{Leaves, Source};
 use crate::cli::environment;
 use crate::cli::exit::{Exit, Failure, OrExit};
-use crate::cli::flags::ServeArgs;
+use crate::cli::flags::{ServeArgs, StateFlags};
 use crate::cli::logging::Level;
+use crate::cli::output::print;
 use crate::config::{Loaded, Override, Settings};
 use crate::runtime::clock::Clock;
 use crate::server::{Components, Server};
@@ -35,25 +42,28 @@ pub struct Reloader<'a> {
 }
 
 impl Reloader<'_> {
-    /// Applies the present settings.
-    pub fn reload(&mut self, why: ReloadTrigger) {
+    /// Applies the present settings; returns what came of it, for `courtesy reload`.
+    pub fn reload(&mut self, why: ReloadTrigger) -> Value {
         signals::notify_reloading();
         self.watch.note_reading();
-        match self.try_reload(why) {
-            Ok(()) => {
+        let report = match self.try_reload(why) {
+            Ok(applied) => {
                 self.components.reloads.succeeded(self.clock.wall());
                 signals::notify_ready();
+                ReloadReport::Applied(applied)
             }
             Err(failure) => {
-                let failure = format!("{:#}", failure.error);
+                let (exit, failure) = (failure.exit.code(), format!("{:#}", failure.error));
                 error!("{why}: the settings stay as they were: {failure}");
                 signals::ready_as_before(&failure);
-                self.components.reloads.failed(failure);
+                self.components.reloads.failed(failure.clone());
+                ReloadReport::Refused { exit, why: failure }
             }
-        }
+        };
+        serde_json::to_value(report).expect("names and texts")
     }
 
-    fn try_reload(&mut self, why: ReloadTrigger) -> Result<(), Failure> {
+    fn try_reload(&mut self, why: ReloadTrigger) -> Result<AppliedSettings, Failure> {
         let loaded = self.args.load(&self.overrides)?;
         let in_effect = loaded.effective();
         let notices = loaded.notices(self.clock.wall());
@@ -66,13 +76,13 @@ impl Reloader<'_> {
         // Whether they can be used or not: what is wrong will be corrected in these files.
         self.watch.follow(files(&settings, file, &ca));
         let changed = running.differences(&settings);
-        for notice in notices {
+        for notice in &notices {
             warn!("{notice}");
         }
         let level = settings.log.level;
         // A rotation of our own CA waits until the operator confirms that clients trust the new
         // one.
-        let is_asked = why == ReloadTrigger::Hup || !matches!(ca, Source::Own(_));
+        let is_asked = why != ReloadTrigger::File || !matches!(ca, Source::Own(_));
         let ca = (is_asked || ca != self.components.leaves.source()).then_some(ca);
         let others = self.server.reload(settings, ca).map_err(Failure::from)?;
         self.components.reloads.hold(in_effect, &waiting);
@@ -81,10 +91,14 @@ impl Reloader<'_> {
         if let Some(current) = &self.level {
             current.change(level);
         }
-        match (changed.as_slice(), others.contents.as_slice()) {
-            ([], []) => info!("{why}: the settings are the same"),
-            ([], keys) => info!("{why}: from now on other contents hold: {}", keys.join(", ")),
-            (changed, _) => info!("{why}: from now on other settings hold: {}", changed.join(", ")),
+        if changed.is_empty() && others.contents.is_empty() {
+            info!("{why}: the settings are the same");
+        }
+        if !changed.is_empty() {
+            info!("{why}: from now on other settings hold: {}", changed.join(", "));
+        }
+        if !others.contents.is_empty() {
+            info!("{why}: from now on other contents hold: {}", others.contents.join(", "));
         }
         if others.ca {
             log_ca(&self.components.leaves, "another CA signs from now on");
@@ -92,8 +106,10 @@ impl Reloader<'_> {
         if waiting != self.waiting && !waiting.is_empty() {
             warn!("{} needs a restart, and stays as it was until then", waiting.join(", "));
         }
-        self.waiting = waiting;
-        Ok(())
+        self.waiting.clone_from(&waiting);
+        let names = |keys: Vec<&'static str>| keys.into_iter().map(str::to_owned).collect();
+        let (contents, waiting) = (names(others.contents), names(waiting));
+        Ok(AppliedSettings { settings: changed, contents, waiting, notices })
     }
 }
 
@@ -103,10 +119,8 @@ fn refuse_empty(file: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let file = file.display();
-    Err(anyhow::anyhow!(
-        "{file} is empty; to have all settings at their defaults, write a comment into it"
-    ))
-    .or_exit(Exit::Configuration)
+    Err(anyhow!("{file} is empty; to have all settings at their defaults, write a comment into it"))
+        .or_exit(Exit::Configuration)
 }
 
 /// The location of the CA by these settings.
@@ -231,6 +245,113 @@ fn identity(file: &Path) -> Identity {
         modified: (metadata.mtime(), metadata.mtime_nsec()),
         changed: (metadata.ctime(), metadata.ctime_nsec()),
     })
+}
+
+// `courtesy reload`, the command, and what the proxy answers to it. It does not load the settings itself: what
+// is wrong with them the proxy says, by its own variables and flags.
+
+/// What a reload did, as `courtesy reload` prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ReloadReport {
+    /// What was read is in effect, but for what needs a restart.
+    Applied(AppliedSettings),
+    /// The settings stay as they were; `exit` is the exit code of a `courtesy serve` with those that were
+    /// read.
+    Refused { exit: u8, why: String },
+}
+
+/// What is different since a reload, by the names of settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct AppliedSettings {
+    /// Settings with another value.
+    settings: Vec<String>,
+    /// Settings whose file has another content.
+    contents: Vec<String>,
+    /// Settings whose other value needs a restart.
+    waiting: Vec<String>,
+    /// What deserves a warning.
+    notices: Vec<String>,
+}
+
+impl AppliedSettings {
+    fn lines(&self) -> String {
+        let Self { settings, contents, waiting, notices } = self;
+        let mut lines: Vec<_> = notices.iter().map(|notice| format!("note: {notice}")).collect();
+        if settings.is_empty() && contents.is_empty() && waiting.is_empty() {
+            lines.push("the settings are the same".into());
+        }
+        for (what, keys) in [
+            ("other settings hold", settings),
+            ("other contents hold", contents),
+            ("needs a restart, and stays as it was until then", waiting),
+        ] {
+            if !keys.is_empty() {
+                lines.push(format!("{what}: {}", keys.join(", ")));
+            }
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+/// The arguments of `courtesy reload`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy reload
+  courtesy reload --state-dir /var/lib/courtesy || journalctl -u courtesy -n 20
+  docker exec courtesy courtesy reload
+  kubectl exec POD -c courtesy -- courtesy reload
+
+The proxy that runs with this state directory reads its file, its variables and flags and the
+files that they name, as on SIGHUP, and uses them from the next request on: all of them or none.
+What is under way ends as it began. Changed files are read without it within two seconds; it is
+for who wants to know what came of that, and for a CA that `courtesy ca rotate` has made, by which
+the proxy signs only when it is asked to.
+
+Prints which settings, and the contents of which files, are others now, and what needs a restart.
+Ends with 0, also where nothing has changed. Where the settings stay as they were, it prints why,
+and ends with the code that `courtesy serve` would end with: 78 for settings and what they name, 77
+for permissions, 74 for input and output. Ends with 69 where no proxy runs with this state
+directory, or it is stopping, and with 77 where this is neither the user of the proxy nor root.")]
+pub struct ReloadArgs {
+    #[command(flatten)]
+    config: StateFlags,
+}
+
+/// Runs `courtesy reload`.
+pub fn run(args: &ReloadArgs) -> Result<Exit, Failure> {
+    let found = args.config.locate();
+    for dir in &found.state_dirs {
+        let mut report = None;
+        let asked = ask_control(dir, &Question::Reload, &mut |item| {
+            report = Some(serde_json::from_value(item)?);
+            Ok(())
+        })?;
+        match (asked, report) {
+            (None, _) => {}
+            (Some(_), Some(ReloadReport::Applied(applied))) => {
+                print(applied.lines())?;
+                return Ok(Exit::Done);
+            }
+            (Some(_), Some(ReloadReport::Refused { exit, why })) => {
+                let why = anyhow!("the settings stay as they were: {why}");
+                return Err(why).or_exit(Exit::Command(exit));
+            }
+            (Some(_), None) => {
+                let why = anyhow!("the running proxy does not say what came of it");
+                return Err(why).or_exit(Exit::Unavailable);
+            }
+        }
+    }
+    let dirs: Vec<_> = found.state_dirs.iter().map(|dir| dir.display().to_string()).collect();
+    let mut why = match dirs.as_slice() {
+        [] => "there is no home directory to look for a state directory in".to_owned(),
+        dirs => format!("no proxy runs with the state directory {}", dirs.join(" or ")),
+    };
+    why.extend(found.problem.map(|it| format!("; not all settings could be read: {it}")));
+    let remedy = "start it with `courtesy serve`, or give --state-dir as it was started with";
+    Err(anyhow!("{why}; {remedy}")).or_exit(Exit::Unavailable)
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use tracing::warn;
 use super::exit::{Exit, Failure};
 use super::flags::StateFlags;
 use super::output::{Form, Paint, human_duration, print};
-use crate::admin::control::{ControlError, End, Question, Tell, answer_question, ask_control};
+use crate::admin::control::{
+    ControlError, End, Question, StoreQuestion, Tell, answer_question, ask_control,
+};
 use crate::audit::parse_time;
 use crate::pace::hold::Cause;
 use crate::runtime::clock::{Clock, SystemClock};
@@ -93,7 +95,7 @@ pub fn run(args: StoreArgs) -> Result<Exit, Failure> {
 fn forget(args: &OriginArgs) -> Result<Exit, Failure> {
     let origin = args.origin.to_string();
     let was_known =
-        Holder::of(&args.config)?.one(&Question::StoreForget { origin: origin.clone() })?;
+        Holder::of(&args.config)?.one(&StoreQuestion::Forget { origin: origin.clone() })?;
     if was_known == Some(true) {
         print(format!(
             "{origin} is forgotten; its robots.txt is fetched again at the next request.\n"
@@ -107,7 +109,7 @@ fn forget(args: &OriginArgs) -> Result<Exit, Failure> {
 
 fn export(args: &PlainArgs) -> Result<Exit, Failure> {
     let mut output = BufWriter::new(io::stdout().lock());
-    let exported = Holder::of(&args.config)?.ask(&Question::StoreExport, &mut |item| {
+    let exported = Holder::of(&args.config)?.ask(&StoreQuestion::Export, &mut |item| {
         let report: Report = serde_json::from_value(item)?;
         serde_json::to_writer(&mut output, &Shown::of(report))?;
         output.write_all(b"\n")
@@ -154,7 +156,7 @@ pub struct GetArgs {
 /// Runs `courtesy store get`.
 pub fn run_get(args: &GetArgs) -> Result<Exit, Failure> {
     let origin = args.origin.to_string();
-    let report = Holder::of(&args.config)?.one(&Question::StoreGet { origin: origin.clone() })?;
+    let report = Holder::of(&args.config)?.one(&StoreQuestion::Get { origin: origin.clone() })?;
     match (report.map(Shown::of), args.format) {
         (None, Form::Json) => print("null\n")?,
         (None, Form::Text) => print(format!("Nothing is known of {origin}.\n"))?,
@@ -322,7 +324,7 @@ pub struct StatsArgs {
 
 /// Runs `courtesy store stats`.
 pub fn run_stats(args: &StatsArgs) -> Result<Exit, Failure> {
-    let stats: Option<Stats> = Holder::of(&args.config)?.one(&Question::StoreStats)?;
+    let stats: Option<Stats> = Holder::of(&args.config)?.one(&StoreQuestion::Stats)?;
     let Some(stats) = stats else { return Ok(Exit::No) };
     match args.format {
         Form::Json => {
@@ -375,8 +377,8 @@ impl Holder {
     }
 
     /// Passes on each item of the response.
-    pub fn ask(&self, question: &Question, tell: Tell<'_>) -> Result<End, ControlError> {
-        match ask_control(&self.state_dir, question, tell)? {
+    pub fn ask(&self, question: &StoreQuestion, tell: Tell<'_>) -> Result<End, ControlError> {
+        match ask_control(&self.state_dir, &Question::Store(question.clone()), tell)? {
             Some(end) => Ok(end),
             None => match self.open() {
                 Ok(file) => answer_question(question, &file, tell),
@@ -390,7 +392,10 @@ impl Holder {
     }
 
     /// The only item of the response, if there is one.
-    pub fn one<T: DeserializeOwned>(&self, question: &Question) -> Result<Option<T>, ControlError> {
+    pub fn one<T: DeserializeOwned>(
+        &self,
+        question: &StoreQuestion,
+    ) -> Result<Option<T>, ControlError> {
         let mut items = Vec::new();
         self.ask(question, &mut |item| {
             items.push(item);

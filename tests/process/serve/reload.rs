@@ -207,6 +207,82 @@ fn readiness_ends_before_the_drain_and_a_second_signal_ends_at_once() {
     assert!(said.contains("SIGTERM: finishing the requests under way"), "{said}");
 }
 
+/// Whether the watch of the files or the command comes first is a matter of luck, but for the CA.
+#[test]
+fn a_command_reloads_and_tells_what_came_of_it() {
+    let dir = state_dir();
+    let file = dir.path().join("courtesy.toml");
+    let write = |text: &str| fs::write(&file, text).unwrap();
+    write("[deny]\nstatus = 403\n");
+    let served = serve(dir.path(), &file);
+    let reload = || served.beside(&["reload"]);
+    let same = reload();
+    assert_eq!((same.code, same.stdout.as_str()), (Some(0), "the settings are the same\n"));
+
+    let mut turn = 0;
+    until("the command is the first to read a change", || {
+        turn += 1;
+        write(&format!("[deny]\nstatus = {}\n", 410 + turn % 2));
+        let reloaded = reload();
+        assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+        reloaded.stdout == "other settings hold: deny.status\n"
+    });
+
+    write("workers = 7\n[robots]\nmode = \"obsrve\"\nmax_sze = \"1MiB\"\n");
+    let refused = reload();
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(78), ""), "{refused:?}");
+    for part in [
+        "error: the settings stay as they were: ",
+        &format!("\n  {}:3: robots.mode", file.display()),
+        &format!("\n  {}:4: robots.max_sze", file.display()),
+    ] {
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+    assert!(served.ask_admin("/readyz").contains("\"part\":\"config\""));
+
+    write(
+        "workers = 7\n[[exemptions]]\norigin = \"https://example.com\"\nby = \"me\"\n\
+           reason = \"mine\"\nuntil = \"2001-01-01\"\n",
+    );
+    let waits = reload();
+    assert_eq!(waits.code, Some(0), "{waits:?}");
+    let words = "needs a restart, and stays as it was until then: workers\n";
+    assert!(waits.stdout.ends_with(words), "{waits:?}");
+    assert!(waits.stdout.starts_with("note: the exemption for https://example.com"), "{waits:?}");
+
+    assert_eq!(served.beside(&["ca", "rotate"]).code, Some(0));
+    let rotated = reload();
+    assert!(rotated.stdout.starts_with("note: ") && rotated.code == Some(0), "{rotated:?}");
+    assert!(rotated.stdout.contains("\nother contents hold: https.ca_cert\n"), "{rotated:?}");
+    let said = served.terminate();
+    assert!(
+        said.contains("courtesy reload: from now on other settings hold: deny.status\n"),
+        "{said}"
+    );
+    assert!(said.contains("another CA signs from now on"), "{said}");
+    let shown = end(&mut courtesy(dir.path(), &["audit", "query", "--event", "settings"]));
+    assert!(shown.stdout.contains("\"who\":\"command\""), "{shown:?}");
+}
+
+#[test]
+fn where_no_proxy_runs_there_is_nothing_to_reload() {
+    let dir = state_dir();
+    let serve = || Served::start(dir.path(), &[]);
+    let reload = || end(&mut courtesy(dir.path(), &["reload"]));
+    let nobody =
+        format!("error: no proxy runs with the state directory {}; ", dir.path().display());
+    let none = reload();
+    assert_eq!(none.code, Some(69), "{none:?}");
+    assert!(none.stderr.starts_with(&nobody) && none.stderr.contains("--state-dir"), "{none:?}");
+    // What a dead one leaves is none either.
+    serve().kill();
+    let dead = reload();
+    assert!(dead.code == Some(69) && dead.stderr.starts_with(&nobody), "{dead:?}");
+    let served = serve();
+    assert_eq!(reload().code, Some(0));
+    served.terminate();
+}
+
 #[test]
 fn clients_are_served_before_the_drain_for_as_long_as_is_set() {
     let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
@@ -216,6 +292,8 @@ fn clients_are_served_before_the_drain_for_as_long_as_is_set() {
     assert_eq!(served.beside(&["health"]).code, Some(1));
     assert_eq!(served.get(&site.url("/")), 200, "a new connection");
     assert_eq!(served.get(&site.url("/private/")), 403);
+    let late = served.beside(&["reload"]);
+    assert!(late.code == Some(69) && late.stderr.contains("the proxy stops"), "{late:?}");
     served.signal("TERM");
     let (code, said) = served.wait();
     assert_eq!(code, Some(130), "a second signal waits for nothing: {said}");

@@ -165,7 +165,11 @@ fn what_is_no_socket_is_left_alone() {
     let dir = state_dir();
     std::fs::write(dir.path().join("control.sock"), "mine").unwrap();
     let served = Served::start(dir.path(), &[]);
-    assert!(served.said.contains("`courtesy store` cannot ask this proxy: "), "{}", served.said);
+    assert!(
+        served.said.contains("`courtesy reload` and `courtesy store` cannot ask this proxy: "),
+        "{}",
+        served.said
+    );
     served.terminate();
     assert_eq!(std::fs::read_to_string(dir.path().join("control.sock")).unwrap(), "mine");
 }
