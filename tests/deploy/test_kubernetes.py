@@ -326,9 +326,10 @@ class Manifests(Case):
         for term in apart:
             self.assertTrue(selects(term["podAffinityTerm"]["labelSelector"], labels))
         # The listener is open while Services still lead clients to it; then it drains (25 s).
-        delay = self.container("gateway-ha", "StatefulSet", "courtesy", "courtesy")["lifecycle"]["preStop"]["sleep"]
-        self.assertGreaterEqual(delay["seconds"], 5)
-        self.assertGreater(pod(gateway)["terminationGracePeriodSeconds"], delay["seconds"] + 25 + 10)
+        given = environment(self.container("gateway-ha", "StatefulSet", "courtesy", "courtesy"))
+        delay = int(given["COURTESY__LIMITS__DRAIN_DELAY"].removesuffix("s"))
+        self.assertGreaterEqual(delay, 5)
+        self.assertGreater(pod(gateway)["terminationGracePeriodSeconds"], delay + 25 + 10)
 
     def test_the_pods_of_gateways_have_a_headless_service(self):
         gateway = self.find("gateway-ha", "StatefulSet", "courtesy")
@@ -344,7 +345,9 @@ class Manifests(Case):
     def test_a_gateway_is_the_shared_proxy_with_the_engine_of_a_cluster(self):
         proxy, one = (self.container(it, "StatefulSet", "courtesy", "courtesy") for it in ["gateway-ha", "shared"])
         sidecar = self.container("cluster", "Job", "crawler", "courtesy")
-        self.assertEqual(environment(proxy), environment(one) | environment(sidecar))
+        given = environment(proxy)
+        del given["COURTESY__LIMITS__DRAIN_DELAY"]
+        self.assertEqual(given, environment(one) | environment(sidecar))
         kept = one.keys() - {"env", "volumeMounts"}
         self.assertEqual({name: proxy.get(name) for name in kept}, {name: one[name] for name in kept})
         of_engine = [it for it in proxy["volumeMounts"] if it not in one["volumeMounts"]]

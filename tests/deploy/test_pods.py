@@ -237,6 +237,8 @@ class Pods(Case):
         self.credentials()
         proxy = self.container("gateway-ha", "courtesy")
         given = self.of_engine("gateway-ha", socket)
+        self.assertEqual(given["COURTESY__LIMITS__DRAIN_DELAY"], "10s")
+        given["COURTESY__LIMITS__DRAIN_DELAY"] = "0s"
         command = [self.courtesy, *proxy["args"], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
         served = Served(self, given, command=command, **self.as_nobody)
         self.admin = served.address("health and metrics")
