@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::serve::support::{Served, Site, courtesy, end, state_dir, until};
+use crate::serve::support::{Served, Site, courtesy, end, exchange, state_dir, until};
 
 const ROBOTS_TXT: &str = "User-agent: *\nDisallow: /private/\n";
 
@@ -203,6 +203,22 @@ fn files_that_settings_name_are_followed_and_the_log_says_which() {
         until(key, || noticed().len() > turn);
         assert_eq!(noticed()[turn], serde_json::json!([key]));
     }
+    // What cannot be used changes nothing, not even the token, and readiness names each file.
+    let readiness = || {
+        let token = "Authorization: Bearer the-token-of-turn-4";
+        exchange(
+            served.admin.unwrap(),
+            &format!("GET /readyz HTTP/1.1\r\nHost: localhost\r\n{token}"),
+        )
+    };
+    let names = ["proxy.pem", "ca.pem", "root.pem", "token"];
+    let former = names.map(|name| fs::read_to_string(at(name)).unwrap());
+    names.iter().for_each(|name| write_private(name, "nonsense"));
+    let is_named = |name: &&str| readiness().contains(at(name).to_str().unwrap());
+    until("each is named", || names.iter().all(is_named));
+    names.iter().zip(&former).for_each(|(name, former)| write_private(name, former));
+    until("all is as before", || readiness().contains("\"status\":\"ready\""));
+    assert_eq!(noticed().len(), keys.len(), "nothing has changed");
     let said = served.terminate();
     for key in keys {
         let line = format!("a file has changed: from now on other contents hold: {key}\n");
