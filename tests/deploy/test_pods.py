@@ -231,22 +231,48 @@ class Pods(Case):
         self.assertIn('courtesy_engine_errors_total{kind="permission"} 0', served.metrics())
         self.assertIn("\ncourtesy_engine_may_evict 0\n", served.metrics())
 
+    def gateway(self, name, socket):
+        """A proxy of gateway-ha, as a pod of that name with a claim of its own."""
+        state = self.directory / name
+        for directory in [state, state / "clients"]:
+            directory.mkdir(exist_ok=True)
+            self.give(directory, 0o2770)
+        given = self.of_engine("gateway-ha", socket)
+        self.assertEqual(given["COURTESY__LIMITS__DRAIN_DELAY"], "10s")
+        given |= {"COURTESY__LIMITS__DRAIN_DELAY": "0s", "COURTESY__ENGINE__NAME": name, "STATE_DIRECTORY": str(state)}
+        command = [self.courtesy, *self.container("gateway-ha", "courtesy")["args"]]
+        command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        served = Served(self, given, command=command, **self.as_nobody)
+        served.admin = served.address("health and metrics")
+        return served
+
     def test_a_gateway_is_ready_once_it_has_reached_the_engine(self):
         engine, socket = self.engine()
         engine.send_signal(signal.SIGSTOP)
         self.credentials()
-        proxy = self.container("gateway-ha", "courtesy")
-        given = self.of_engine("gateway-ha", socket)
-        self.assertEqual(given["COURTESY__LIMITS__DRAIN_DELAY"], "10s")
-        given["COURTESY__LIMITS__DRAIN_DELAY"] = "0s"
-        command = [self.courtesy, *proxy["args"], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-        served = Served(self, given, command=command, **self.as_nobody)
-        self.admin = served.address("health and metrics")
-        self.assertEqual(status(f"http://{self.admin}/readyz"), 503)
+        served = self.gateway("courtesy-0", socket)
+        self.assertEqual(status(f"http://{served.admin}/readyz"), 503)
         engine.send_signal(signal.SIGCONT)
-        until("it is ready", lambda: status(f"http://{self.admin}/readyz") == 200)
-        self.probe(proxy)
+        until("it is ready", lambda: status(f"http://{served.admin}/readyz") == 200)
         self.assertEqual(served.end(), 0)
+
+    def test_three_gateways_are_three_proxies_and_a_new_pod_takes_the_place_of_the_one_before(self):
+        _, socket = self.engine()
+        self.credentials()
+        owner = next(it for it in self.rendered["gateway-ha"] if it["kind"] == "StatefulSet" and self.has_proxy(it))
+        pods = [self.gateway(f"courtesy-{number}", socket) for number in range(owner["spec"]["replicas"])]
+        ask = lambda served, path: answer(f"http://{served.admin}/{path}", "a-token-of-the-operator")
+        for served in pods:
+            until("it counts three", lambda: "\ncourtesy_engine_members 3\n" in ask(served, "metrics")[1])
+            code, said = ask(served, "readyz")
+            self.assertEqual((code, "degraded" in said), (200, False), said)
+        pods[2].process.kill()
+        pods[2].process.wait()
+        pods[2] = self.gateway("courtesy-2", socket)
+        for served in pods:
+            until("it is ready", lambda: ask(served, "readyz")[0] == 200)
+            self.assertIn("\ncourtesy_engine_members 3\n", ask(served, "metrics")[1])
+            self.assertEqual(served.end(), 0)
 
     def credentials(self):
         """The Secrets of a gateway, as they are mounted."""
@@ -275,9 +301,14 @@ class Pods(Case):
 
 
 def status(url, token=None):
+    return answer(url, token)[0]
+
+
+def answer(url, token=None):
+    """Its status and body."""
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=DEADLINE) as answer:
-            return answer.status
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=DEADLINE) as found:
+            return found.status, found.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code
+        return error.code, error.read().decode()
