@@ -68,7 +68,7 @@ fn rotate(args: &RotateArgs) -> Result<(), Failure> {
          {old} stays trusted until {until}, when it expires, or until you end the overlap.\n\
          \n\
          1. Give both to every client:   courtesy ca export --out courtesy-ca.pem\n\
-         2. Then let the proxy sign with the new one: reload it (courtesy reload, SIGHUP)\n   \
+         2. Then let the proxy sign with the new one: reload it (courtesy reload, systemctl reload courtesy, SIGHUP)\n   \
             or restart it. Until then a running proxy signs with the old one.\n\
          3. When all that is done:       courtesy ca rotate --finish\n",
         old = old.subject(),

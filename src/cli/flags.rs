@@ -268,10 +268,10 @@ requests under way finish (limits.drain_delay, limits.drain_timeout); a second o
 
 `courtesy reload`, HUP, or a change of the configuration file or of a file that it names applies
 the new settings, from the next request on; invalid ones are refused as a whole, and the log names
-them. state_dir, workers, listen, admin.token_file, audit.dir, store.enabled, log.format, and of
-the engine its name, its prefix and whether there is one need a restart. A CA that `courtesy ca
-rotate` has made is taken up by `courtesy reload` or HUP alone. The log of denials is rotated by
-the proxy itself (audit.rotate_size, audit.retain), and by nothing else.
+them. state_dir, workers, the addresses of listen, admin.token_file, audit.dir, store.enabled,
+log.format, engine.name, prefix and required, and whether there is an engine, need a restart. A CA
+that `courtesy ca rotate` has made is taken up by `courtesy reload` or HUP alone. The log of
+denials is rotated by the proxy itself (audit.rotate_size, audit.retain), and by nothing else.
 
 Sockets of systemd (Sockets=) are served instead of listen.proxy, and the one with
 FileDescriptorName=admin instead of listen.admin: a restart refuses no connection. With
