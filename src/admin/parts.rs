@@ -37,6 +37,8 @@ pub struct MonitoredParts {
     pub engine: Option<Arc<dyn Engine>>,
     /// The proxy is not ready before the engine has been reached.
     pub is_engine_required: bool,
+    /// Whether requests with a delay wait for its part of the pace while the engine is away.
+    pub keeps_share: bool,
     /// The token that requests need.
     pub token: Arc<Token>,
     pub clock: Arc<dyn Clock>,

@@ -122,12 +122,24 @@ fn parents(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
 fn engine(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
     let Some(engine) = &parts.engine else { return ("engine", Status::Ready, None) };
     let seen = engine.status();
-    let is_missing = parts.is_engine_required && !seen.was_reached;
+    // Without a rank nothing with a delay is started.
+    let needs_engine = parts.is_engine_required || parts.keeps_share && seen.rank.is_none();
+    let is_missing = needs_engine && !seen.was_reached;
     let worst = if is_missing { Status::NotReady } else { Status::Degraded };
     let fault = seen.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
     let problem = if !seen.is_up {
-        let members = seen.members;
-        Some(format!("the shared engine is away, and this proxy is one of {members}: {fault}"))
+        Some(match seen.rank {
+            Some(rank) => {
+                let (number, width) = (rank.rank + 1, rank.width());
+                format!(
+                    "the shared engine is away, and this proxy keeps part {number} of {width} of the pace: {fault}"
+                )
+            }
+            None => format!(
+                "the shared engine has not been reached, and nothing with a delay is sent before \
+                 (engine.share would say how many proxies there are): {fault}"
+            ),
+        })
     } else if seen.may_evict {
         Some("the shared engine may forget holds and outages: set its maxmemory-policy to noeviction".into())
     } else if seen
@@ -140,10 +152,17 @@ fn engine(parts: &MonitoredParts) -> (&'static str, Status, Option<String>) {
             "another live proxy has the name {name}, too: give each its own engine.name, or leave it out"
         ))
     } else if seen.has_other_settings() {
-        Some(
-            "most proxies of the engine have other settings (robots, origins, pace, exemptions)"
-                .into(),
-        )
+        let (same, all) = (seen.same_settings, seen.members);
+        Some(format!(
+            "of {all} proxies of the engine {} have other settings (robots, origins, pace, exemptions)",
+            all - same
+        ))
+    } else if let (1.., width) = seen.missing {
+        let missing = seen.missing.0;
+        Some(format!(
+            "proxies of the engine are missing: their cells ({missing} of {width}) are left free for \
+             ten minutes from when they were seen last"
+        ))
     } else {
         None
     };

@@ -18,6 +18,9 @@ pub enum ErrorKind {
     Broken,
     #[error("no response in time")]
     Timeout,
+    /// `LATE`: the engine had the command when its caller had left, or its clock was set.
+    #[error("too late")]
+    Late,
     /// Not asked: too many requests wait already.
     #[error("too many requests wait")]
     Full,
@@ -68,6 +71,9 @@ pub enum ErrorKind {
     /// Another program has removed what this proxy had written.
     #[error("entries were removed")]
     Removed,
+    /// Proxies are missing that may start at any time.
+    #[error("proxies are missing")]
+    Missing,
     /// A response that no script of this program makes.
     #[error("unexpected response")]
     Protocol,
@@ -78,9 +84,10 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order of [`Self::index`].
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Broken,
         Self::Timeout,
+        Self::Late,
         Self::Full,
         Self::Connection,
         Self::Tls,
@@ -98,6 +105,7 @@ impl ErrorKind {
         Self::Sentinel,
         Self::Settings,
         Self::Removed,
+        Self::Missing,
         Self::Protocol,
         Self::TooLarge,
     ];
@@ -107,6 +115,7 @@ impl ErrorKind {
         match self {
             Self::Broken => "broken",
             Self::Timeout => "timeout",
+            Self::Late => "late",
             Self::Full => "full",
             Self::Connection => "connection",
             Self::Tls => "tls",
@@ -124,6 +133,7 @@ impl ErrorKind {
             Self::Sentinel => "sentinel",
             Self::Settings => "settings",
             Self::Removed => "removed",
+            Self::Missing => "missing",
             Self::Protocol => "protocol",
             Self::TooLarge => "too_large",
         }
@@ -146,9 +156,9 @@ const IN_A_ROW: u32 = 3;
 const RECENT: u32 = 20;
 /// The first pause, and the longest. While there are few proxies.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The most proxies that come back in a second: the pause is this part of a second for each.
-const PER_SECOND: u32 = 100;
+const PER_SECOND: u32 = 2000;
 
 /// Counts results; open, nothing is sent until its pause is over. Then one probe decides.
 #[derive(Debug, Default)]
@@ -176,8 +186,8 @@ impl Breaker {
     }
 
     /// Opens. The pause is from half to all (`jitter`, from 0 to 1) of one second, doubled with
-    /// each pause in a row up to thirty, or of a hundredth of a second for each of the `members`
-    /// if that is longer.
+    /// each pause in a row up to two, or of half a millisecond for each of the `members` if that is
+    /// longer.
     pub fn open(&mut self, members: usize, jitter: f64) -> Duration {
         let doubled = PAUSE_MIN.saturating_mul(2_u32.saturating_pow(self.pauses)).min(PAUSE_MAX);
         let members = u32::try_from(members).unwrap_or(u32::MAX);
@@ -223,11 +233,11 @@ mod tests {
     #[test]
     fn pauses_double_until_it_was_well_for_twenty_results() {
         let mut breaker = Breaker::default();
-        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+        for seconds in [1, 2, 2] {
             assert_eq!(breaker.open(1, 1.0), Duration::from_secs(seconds));
         }
         (0..19).for_each(|_| assert!(!breaker.note(true)));
-        assert_eq!(breaker.open(1, 1.0), Duration::from_secs(30));
+        assert_eq!(breaker.open(1, 1.0), Duration::from_secs(2));
         (0..20).for_each(|_| assert!(!breaker.note(true)));
         assert_eq!(breaker.open(1, 1.0), Duration::from_secs(1));
     }
@@ -235,9 +245,9 @@ mod tests {
     #[test]
     fn many_proxies_do_not_come_back_at_once() {
         let pause = |members, jitter| Breaker::default().open(members, jitter);
-        assert_eq!(pause(10_000, 1.0), Duration::from_secs(100));
-        assert_eq!(pause(10_000, 0.0), Duration::from_secs(50));
-        assert!(pause(usize::MAX, 0.0) > Duration::from_secs(10_000_000), "no overflow");
+        assert_eq!(pause(10_000, 1.0), Duration::from_secs(5));
+        assert_eq!(pause(10_000, 0.0), Duration::from_millis(2500));
+        assert!(pause(usize::MAX, 0.0) > Duration::from_secs(1_000_000), "no overflow");
     }
 
     proptest! {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::engine::cells::{CellTimes, MissingRanks};
 use crate::engine::clock::{Micros, micros};
 use crate::engine::{
     GivenSlot, Hold, HoldCause, HoldLength, HoldRequest, SLOTS_MAX, SlotsRequest, bounded_micros,
@@ -61,8 +62,10 @@ pub(super) struct SlotsRequestMicros<'a> {
     pub slack: Micros,
     pub horizon: Micros,
     pub left: Micros,
-    /// The slots that are requested.
+    /// The slots that are requested; 0: nothing starts before what is left.
     pub count: u8,
+    /// The length of a cell.
+    pub cell: Micros,
     /// Where there is no reservation, a start may have been as late as this.
     pub known_since: Micros,
     /// The slot that this request has missed, if it is to be given again.
@@ -88,7 +91,8 @@ impl<'a> SlotsRequestMicros<'a> {
             slack: bounded_micros(request.slack),
             horizon: bounded_micros(request.horizon),
             left: bounded_micros(request.left),
-            count: request.count.clamp(1, SLOTS_MAX),
+            count: request.count.min(SLOTS_MAX),
+            cell: CellTimes::of(request.cell_delay).length(),
             known_since,
             missed: request.missed,
         }
@@ -104,9 +108,11 @@ impl<'a> SlotsRequestMicros<'a> {
 }
 
 impl Lane {
+    /// Reserves slots; those of cells, where proxies are missing, whose cells are left free.
     pub(super) fn reserve_slots(
         &mut self,
         ask: &SlotsRequestMicros<'_>,
+        missing: Option<&MissingRanks>,
         now: Micros,
         hold_max: Micros,
     ) -> Slots {
@@ -128,6 +134,8 @@ impl Lane {
         let mut slots = Slots::default();
         for _ in 0..ask.count {
             let slot = earliest.max(own).max(group);
+            let slot = missing.map_or(Some(slot), |missing| missing.next_free(ask.cell, slot));
+            let slot = slot.unwrap_or(now + ask.horizon + 1);
             if slot > now + ask.horizon {
                 slots.beyond = Some(slot - now);
                 break;
@@ -137,7 +145,10 @@ impl Lane {
             own = if ask.own > 0 { slot + ask.own + ask.slack } else { own };
             group = if ask.asked > 0 { slot + ask.asked + ask.slack } else { group };
         }
-        if !slots.slots.is_empty() {
+        if ask.count == 0 {
+            (own, group) = (own.max(earliest), group.max(earliest));
+        }
+        if ask.count == 0 || !slots.slots.is_empty() {
             self.reserve(ask, own, group, now);
         }
         slots

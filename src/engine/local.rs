@@ -22,6 +22,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::cells::Standing;
 use super::clock::{Micros, micros};
 use super::error::{Error, ErrorKind};
 use super::format;
@@ -30,8 +31,8 @@ use super::members::{Heartbeat, LogHead, Members, NamedHeads};
 use super::stats::{Operation, Stats};
 use super::{
     Config, Engine, FileDigest, GivenSlot, Hold, HoldListener, HoldRequest, KNOWN_BYTES_MAX,
-    LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
-    ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
+    KeptRank, LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome,
+    PublishRequest, ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
 };
 use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
@@ -81,7 +82,7 @@ impl LocalEngine {
     pub fn new(config: Config, file: LocalConfig) -> Self {
         let shared = Shared {
             stats: Stats::default(),
-            members: Lock::new(Members::new(config.members_before)),
+            members: Lock::new(Members::new(Standing::default())),
             health: Lock::default(),
             listener: OnceLock::new(),
             path: file::path(&file.state_dir),
@@ -151,9 +152,9 @@ impl LocalEngine {
         self.call(Operation::Heartbeat, |_| Ok(()))
     }
 
-    /// What the processes before have left of the pace, and how many proxies shared a server then; to be
-    /// called once, where a server is the engine. Blocks for a second at most.
-    pub fn begin_lanes(&self) -> Option<(Vec<LaneAhead>, bool, usize)> {
+    /// What the processes before have left of the pace, and their rank among the proxies that shared a
+    /// server; to be called once, where a server is the engine. Blocks for a second at most.
+    pub fn begin_lanes(&self) -> Option<(Vec<LaneAhead>, bool, Option<KeptRank>)> {
         self.block_on(|rows| rows.begin_lanes())
     }
 
@@ -163,9 +164,10 @@ impl LocalEngine {
         self.block_on(move |rows| rows.keep_lanes(&lanes, is_whole));
     }
 
-    /// Keeps how many proxies share a server. Blocks for a second at most.
-    pub fn keep_members(&self, members: usize) {
-        self.block_on(move |rows| rows.keep_members(members));
+    /// Keeps the rank among the proxies that share a server; `None`: it was given back. Blocks for a
+    /// second at most.
+    pub fn keep_rank(&self, kept: Option<KeptRank>) {
+        self.block_on(move |rows| rows.keep_rank(kept));
     }
 
     /// Applies another bound of the file, in bytes.
@@ -392,7 +394,7 @@ impl Engine for LocalEngine {
         self.call(Operation::ReserveSlots, move |rows| {
             let ask = SlotsRequestMicros { group: &group, known_since: rows.epoch, ..ask };
             rows.with_lane(&lane, Some(&group), |lane, now| {
-                let slots = lane.reserve_slots(&ask, now, hold_max);
+                let slots = lane.reserve_slots(&ask, None, now, hold_max);
                 ReservedSlots {
                     slots: slots.slots.into_iter().map(Duration::from_micros).collect(),
                     beyond: slots.beyond.map(Duration::from_micros),
@@ -445,7 +447,8 @@ impl Engine for LocalEngine {
         let (process, shared) = (self.config.member(), Arc::clone(&self.shared));
         self.call(Operation::Heartbeat, move |rows| {
             let heartbeat = rows.heartbeat(&process)?;
-            shared.members.lock().note(heartbeat, Duration::from_micros(rows.now));
+            let now = Duration::from_micros(rows.now);
+            shared.members.lock().note(heartbeat.clone(), (now, now), false);
             Ok(heartbeat)
         })
     }
@@ -480,8 +483,7 @@ impl Engine for LocalEngine {
             is_up: !health.is_alone(now),
             was_reached: health.was_reached,
             last_error: health.failing.as_ref().map(|(_, error)| error.clone()),
-            members: members.largest(),
-            present: members.last().members,
+            members: members.last().members,
             same_settings: members.last().members,
             epoch: members.epoch(),
             presence_interval: members.presence_interval(),

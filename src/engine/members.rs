@@ -1,30 +1,34 @@
 //! The proxies that share an engine, as their heartbeats show them, and the loss of the engine's
 //! data.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock::Micros;
+use super::GivenSlot;
+use super::cells::{AwayStart, MissingRanks, Rank, Standing};
+use super::clock::{Micros, micros};
+use super::error::{Error, ErrorKind};
 use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
 
 /// Time between two heartbeats of a proxy, while there are few: [`Members::heartbeat_interval`].
-const HEARTBEAT_INTERVAL_MIN: Duration = Duration::from_secs(5);
+const HEARTBEAT_INTERVAL_MIN: Duration = Duration::from_millis(500);
+/// Heartbeats a second that all proxies together send at most.
+const HEARTBEATS_PER_SECOND_MAX: u32 = 1000;
 /// Time between two announcements that a proxy sends requests to an origin, while there are few:
 /// [`Members::presence_interval`].
 const PRESENCE_INTERVAL_MIN: Duration = Duration::from_secs(15);
-/// Heartbeats a second that all proxies together send at most; and announcements of one origin.
-const HEARTBEATS_PER_SECOND_MAX: u32 = 200;
+/// Announcements of one origin a second that all proxies together send at most.
+const ANNOUNCEMENTS_PER_SECOND_MAX: u32 = 200;
 /// A proxy that has not been seen for so many intervals is gone.
 pub(super) const MISSED_MAX: u64 = 3;
 /// More proxies than these are not believed: a program that writes to the server could else make
 /// heartbeats rare, and the share of each nothing.
 pub(super) const MEMBERS_MAX: usize = 10_000;
-/// The time of contact of which the largest count of members applies.
-const WINDOW: Duration = Duration::from_secs(10 * 60);
 
 /// What a heartbeat returns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Proxies that live, this one included.
     pub members: usize,
@@ -38,36 +42,39 @@ pub struct Heartbeat {
     pub epoch: Micros,
     /// Whether another process with the name of this proxy lives.
     pub has_namesake: bool,
+    /// This proxy's rank; `None`: there are too many, or there are no ranks.
+    pub rank: Option<Rank>,
+    /// The proxies that are missing.
+    pub missing: Option<Arc<MissingRanks>>,
 }
 
-/// What has been seen of the members. Time is that of contact with the engine, passed in as a
-/// duration since any fixed moment.
+/// What has been seen of the members. Times are own, passed in as a duration since any fixed moment.
 #[derive(Debug)]
 pub struct Members {
-    /// Counts by the time of contact at which each was seen: the last, and of those before it what
-    /// is larger.
-    counts: VecDeque<(Duration, usize)>,
-    /// How long the engine was in contact.
-    contact: Duration,
-    noted: Option<Duration>,
     last: Heartbeat,
+    pub(super) standing: Standing,
     /// The run of the server in each place.
     runs: HashMap<String, String>,
     epoch: Option<Micros>,
     known_since: Micros,
 }
 
+/// What a heartbeat says of its proxy's rank, as far as that is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RankClaim {
+    pub rank: Option<Rank>,
+    /// When the data began that the rank is of.
+    pub epoch: Option<Micros>,
+    /// This proxy may start without the engine.
+    pub is_alone: bool,
+}
+
 impl Members {
-    /// No contact yet; there were `before` members when the last process ended, if that is not 0.
-    pub fn new(before: usize) -> Self {
+    /// No contact yet; `standing`: what the process before has left.
+    pub(super) fn new(standing: Standing) -> Self {
         Self {
-            counts: (before > 0)
-                .then_some((Duration::ZERO, before.min(MEMBERS_MAX)))
-                .into_iter()
-                .collect(),
-            contact: Duration::ZERO,
-            noted: None,
             last: Heartbeat { members: 1, ..Heartbeat::default() },
+            standing,
             runs: HashMap::new(),
             epoch: None,
             known_since: 0,
@@ -90,42 +97,36 @@ impl Members {
         self.known_since = self.known_since.max(now);
     }
 
-    /// Notes a heartbeat at time `at`. Returns whether data was lost since the heartbeat before.
-    pub fn note(&mut self, mut heartbeat: Heartbeat, at: Duration) -> bool {
+    /// What a heartbeat that is sent now says of the rank.
+    pub(super) fn claim(&mut self, own: Duration) -> RankClaim {
+        let is_alone = self.standing.says_alone(own, self.heartbeat_interval());
+        RankClaim { rank: self.standing.rank(), epoch: self.epoch, is_alone }
+    }
+
+    /// Notes the response to a heartbeat that was sent at the first of the times, and what it said of
+    /// this proxy. Returns whether data was lost since the heartbeat before.
+    pub(super) fn note(
+        &mut self,
+        mut heartbeat: Heartbeat,
+        times: (Duration, Duration),
+        said_alone: bool,
+    ) -> bool {
         heartbeat.members = heartbeat.members.clamp(1, MEMBERS_MAX);
         heartbeat.same_settings = heartbeat.same_settings.min(heartbeat.members);
-        let longest = 2 * heartbeat_interval(heartbeat.members);
-        let since = self.noted.map_or(Duration::ZERO, |noted| at.saturating_sub(noted));
-        self.contact += since.min(longest);
-        self.noted = Some(at);
-        self.last = heartbeat;
-        self.push(heartbeat.members);
+        let seen = (heartbeat.rank, heartbeat.missing.clone(), heartbeat.now);
+        self.standing.note(times, said_alone, seen);
         let is_lost = self.epoch.is_some_and(|epoch| epoch != heartbeat.epoch);
         // Nothing is known of what started before the data began.
         self.known_since =
             if is_lost { heartbeat.now } else { self.known_since.max(heartbeat.epoch) };
         self.epoch = Some(heartbeat.epoch);
+        self.last = heartbeat;
         is_lost
     }
 
-    fn push(&mut self, count: usize) {
-        while self.counts.back().is_some_and(|(_, smaller)| *smaller <= count) {
-            self.counts.pop_back();
-        }
-        self.counts.push_back((self.contact, count));
-        while self.counts.front().is_some_and(|(seen, _)| *seen + WINDOW < self.contact) {
-            self.counts.pop_front();
-        }
-    }
-
-    /// The largest count of the last ten minutes of contact; at least 1.
-    pub fn largest(&self) -> usize {
-        self.counts.front().map_or(1, |(_, count)| (*count).max(1))
-    }
-
     /// The last heartbeat.
-    pub const fn last(&self) -> Heartbeat {
-        self.last
+    pub const fn last(&self) -> &Heartbeat {
+        &self.last
     }
 
     /// When the engine's data began; none before the first heartbeat.
@@ -146,18 +147,68 @@ impl Members {
 
     /// The time between two announcements that this proxy sends requests to an origin.
     pub fn presence_interval(&self) -> Duration {
-        spread(self.last.members, PRESENCE_INTERVAL_MIN)
+        let least = PRESENCE_INTERVAL_MIN;
+        spread(self.last.members, ANNOUNCEMENTS_PER_SECOND_MAX, least)
+    }
+
+    /// When a request may start without the engine: see [`Standing::away_start`].
+    pub(super) fn away_start(
+        &mut self,
+        own: Duration,
+        (delay, earliest, since): (Duration, Duration, Duration),
+    ) -> AwayStart {
+        let interval = self.heartbeat_interval();
+        let (earliest, since) = (own + earliest, own.saturating_sub(since));
+        self.standing.away_start(own, interval, (delay, earliest, since))
+    }
+
+    /// Whether a start in the slot is allowed at this moment.
+    pub(super) fn permits(&self, own: Duration, slot: &GivenSlot, delay: Duration) -> bool {
+        let times = (slot.at, slot.at + micros(slot.slack));
+        self.standing.permits(own, self.heartbeat_interval(), times, delay)
+    }
+
+    /// Notes a start in an own cell: see [`Standing::start_alone`].
+    pub(super) fn start_alone(&mut self, own: Duration) -> bool {
+        let interval = self.heartbeat_interval();
+        self.standing.start_alone(own, interval)
+    }
+
+    /// See [`Standing::has_to_tell`].
+    pub(super) fn has_to_tell(&self, own: Duration) -> bool {
+        self.standing.has_to_tell(own, self.heartbeat_interval())
+    }
+
+    /// The cells that are left free, and of how many.
+    pub(super) fn missing(&self) -> (u32, u32) {
+        self.standing.missing().map_or((0, 1), MissingRanks::count)
+    }
+
+    /// The missing proxies whose cells are left free by what is reserved at this moment.
+    ///
+    /// # Errors
+    ///
+    /// It is not known which are missing, because heartbeats fail; or one is that may start at any time,
+    /// since it had not heard of the others.
+    pub(super) fn view(&self, own: Duration) -> Result<Option<Arc<MissingRanks>>, Error> {
+        let view = self.standing.view(own, self.heartbeat_interval());
+        let missing =
+            view.ok_or_else(|| ErrorKind::Timeout.with("no heartbeat was answered lately"))?;
+        if missing.as_ref().is_some_and(|missing| missing.is_all()) {
+            return Err(ErrorKind::Missing.with("no part of the pace is free"));
+        }
+        Ok(missing)
     }
 }
 
 /// The time between two heartbeats of each of so many proxies.
 pub(super) fn heartbeat_interval(members: usize) -> Duration {
-    spread(members, HEARTBEAT_INTERVAL_MIN)
+    spread(members, HEARTBEATS_PER_SECOND_MAX, HEARTBEAT_INTERVAL_MIN)
 }
 
-fn spread(members: usize, least: Duration) -> Duration {
+fn spread(members: usize, per_second: u32, least: Duration) -> Duration {
     let members = u32::try_from(members).unwrap_or(u32::MAX);
-    (Duration::from_secs(members.into()) / HEARTBEATS_PER_SECOND_MAX).max(least)
+    (Duration::from_secs(members.into()) / per_second).max(least)
 }
 
 /// The last line of an audit log.
@@ -215,8 +266,6 @@ pub(super) fn in_order(mut heads: NamedHeads) -> NamedHeads {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     const fn seconds(seconds: u64) -> Duration {
@@ -224,80 +273,44 @@ mod tests {
     }
 
     fn heartbeat(members: usize, now: Micros, epoch: Micros) -> Heartbeat {
-        Heartbeat { members, same_settings: members, format: 1, now, epoch, has_namesake: false }
+        let same_settings = members;
+        Heartbeat { members, same_settings, format: 1, now, epoch, ..Heartbeat::default() }
+    }
+
+    fn note(members: &mut Members, heartbeat: Heartbeat, at: Duration) -> bool {
+        members.note(heartbeat, (at, at), false)
     }
 
     #[test]
     fn many_proxies_send_fewer_heartbeats() {
+        let ms = Duration::from_millis;
         for (count, heartbeats, marks) in
-            [(0, 5, 15), (1000, 5, 15), (2000, 10, 15), (10_000, 50, 50)]
+            [(0, ms(500), 15), (500, ms(500), 15), (2000, ms(2000), 15), (10_000, ms(10_000), 50)]
         {
-            let mut members = Members::new(0);
-            members.note(heartbeat(count, 1, 1), seconds(0));
+            let mut members = Members::new(Standing::default());
+            note(&mut members, heartbeat(count, 1, 1), seconds(0));
             assert_eq!(
                 (members.heartbeat_interval(), members.presence_interval()),
-                (seconds(heartbeats), seconds(marks))
+                (heartbeats, seconds(marks))
             );
         }
     }
 
     #[test]
-    fn the_largest_count_of_ten_minutes_of_contact_applies() {
-        let mut members = Members::new(0);
-        assert_eq!(members.largest(), 1, "never in contact");
-        // Time, count, largest.
-        let story = [(0, 3, 3), (5, 8, 8), (10, 4, 8), (600, 4, 8)];
-        for (at, count, largest) in story {
-            members.note(heartbeat(count, 1, 1), seconds(at));
-            assert_eq!(members.largest(), largest, "at {at} s");
-        }
-        // The ten minutes without a heartbeat were not contact. From here on there are heartbeats.
-        for step in 0..118 {
-            members.note(heartbeat(2, 1, 1), seconds(10_000 + 5 * step));
-            let largest = if step < 116 { 8 } else { 4 };
-            assert_eq!(members.largest(), largest, "step {step}");
-        }
-    }
-
-    #[test]
-    fn the_count_before_a_restart_applies_for_ten_minutes() {
-        let mut members = Members::new(12);
-        assert_eq!(members.largest(), 12);
-        for step in 0..=121 {
-            members.note(heartbeat(3, 1, 1), seconds(5 * step));
-            assert_eq!(members.largest(), if step <= 120 { 12 } else { 3 }, "step {step}");
-        }
-    }
-
-    #[test]
     fn another_epoch_or_another_run_is_a_loss() {
-        let mut members = Members::new(0);
+        let mut members = Members::new(Standing::default());
         assert!(!members.note_run("primary", "a", 90));
-        assert!(!members.note(heartbeat(1, 100, 70), seconds(0)));
+        assert!(!note(&mut members, heartbeat(1, 100, 70), seconds(0)));
         assert_eq!(members.known_since(), 70, "what was before the data began is not known");
         assert!(!members.note_run("primary", "a", 150), "the same run");
-        assert!(!members.note(heartbeat(1, 200, 70), seconds(5)));
+        assert!(!note(&mut members, heartbeat(1, 200, 70), seconds(5)));
         assert_eq!(members.known_since(), 70);
-        assert!(members.note(heartbeat(1, 300, 290), seconds(10)), "another epoch");
+        assert!(note(&mut members, heartbeat(1, 300, 290), seconds(10)), "another epoch");
         assert_eq!((members.known_since(), members.epoch()), (300, Some(290)));
         assert!(members.note_run("primary", "b", 400), "another run");
         assert_eq!(members.known_since(), 400);
         assert!(!members.note_run("another node", "c", 450));
-        assert!(!members.note(heartbeat(1, 500, 290), seconds(20)));
+        assert!(!note(&mut members, heartbeat(1, 500, 290), seconds(20)));
         assert_eq!(members.known_since(), 400);
-    }
-
-    proptest! {
-        #[test]
-        fn the_largest_count_is_that_of_all_counts_in_the_window(
-            counts in prop::collection::vec(1_usize..100, 1..300)
-        ) {
-            let mut members = Members::new(0);
-            for (step, count) in counts.iter().enumerate() {
-                members.note(heartbeat(*count, 1, 1), seconds(5 * step as u64));
-                let first = step.saturating_sub(120);
-                prop_assert_eq!(members.largest(), *counts[first..=step].iter().max().unwrap());
-            }
-        }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lru::LruCache;
 
+use super::cells::Standing;
 use super::clock::{EngineClock, Micros, micros};
 use super::error::{Error, ErrorKind};
 use super::format::{self, FORMAT};
@@ -17,9 +18,9 @@ use super::members::{Heartbeat, LogHead, Members, NamedHeads, in_order};
 use super::site::{Cluster, HeartbeatRequest, PresenceTimes, Site};
 use super::stats::Stats;
 use super::{
-    Config, Engine, FileDigest, Hold, HoldRequest, KEPT, KNOWN_BYTES_MAX, LEASE, LeaseToken,
-    LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
-    ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
+    AwayStart, Config, Engine, FileDigest, GivenSlot, Hold, HoldRequest, KEPT, KNOWN_BYTES_MAX,
+    LEASE, LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome,
+    PublishRequest, ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
 };
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
@@ -29,13 +30,15 @@ use crate::types::origin::Origin;
 pub struct MemoryEngine {
     shared: Arc<Shared>,
     config: Config,
-    members: Lock<Members>,
+    /// The clock of this proxy.
+    own: Arc<dyn EngineClock>,
+    members: Arc<Lock<Members>>,
     head: Lock<Option<LogHead>>,
     is_away: AtomicBool,
     has_beaten: AtomicBool,
     /// The number of operations that are to fail, though the engine counts as up.
     failures: AtomicUsize,
-    stats: Stats,
+    stats: Arc<Stats>,
 }
 
 #[derive(Debug)]
@@ -58,16 +61,29 @@ impl MemoryEngine {
     }
 
     fn on(shared: Arc<Shared>, config: Config) -> Self {
+        let own = Arc::clone(&shared.clock);
         Self {
             shared,
-            members: Lock::new(Members::new(config.members_before)),
+            members: Arc::new(Lock::new(Members::new(Standing::default()))),
             config,
+            own,
             head: Lock::default(),
             is_away: AtomicBool::new(false),
             has_beaten: AtomicBool::new(false),
             failures: AtomicUsize::new(0),
-            stats: Stats::default(),
+            stats: Arc::default(),
         }
+    }
+
+    /// With another clock than the engine's.
+    #[must_use]
+    pub fn with_own_clock(self, own: Arc<dyn EngineClock>) -> Self {
+        Self { own, ..self }
+    }
+
+    /// The time by the clock of this proxy.
+    fn own_time(&self) -> Duration {
+        Duration::from_micros(self.own.now())
     }
 
     /// Takes the engine away from this proxy, or gives it back.
@@ -175,16 +191,26 @@ impl Engine for MemoryEngine {
     }
 
     fn reserve_slots(&self, request: SlotsRequest<'_>) -> Pending<ReservedSlots> {
+        let view = self.members.lock().view(self.own_time());
+        let missing = match view {
+            Ok(missing) => missing,
+            // Without a heartbeat no other has a rank either.
+            Err(_) if !self.has_beaten.load(Ordering::SeqCst) => None,
+            Err(error) => {
+                self.stats.note_error(error.kind);
+                return ready(Err(error));
+            }
+        };
         let (known_since, hold_max) = (self.members.lock().known_since(), self.hold_max());
         let group = format::group_name(request.group);
         let ask = SlotsRequestMicros::of(&request, &group, known_since);
         ready(self.with_lane(request.origin, |site, now| {
-            let slots = site.lane.reserve_slots(&ask, now, hold_max);
+            let slots = site.lane.reserve_slots(&ask, missing.as_deref(), now, hold_max);
             ReservedSlots {
                 slots: slots.slots.into_iter().map(Duration::from_micros).collect(),
                 beyond: slots.beyond.map(Duration::from_micros),
                 hold: site.lane.hold_at(now, hold_max),
-                given: None,
+                given: slots.last.map(|at| GivenSlot { at, slack: request.slack }),
             }
         }))
     }
@@ -212,6 +238,8 @@ impl Engine for MemoryEngine {
         if let Err(error) = self.check() {
             return ready(Err(error));
         }
+        let sent = self.own_time();
+        let claim = self.members.lock().claim(sent);
         let request = HeartbeatRequest {
             proxy: &self.config.name,
             process: &self.config.process,
@@ -219,13 +247,49 @@ impl Engine for MemoryEngine {
             format: FORMAT,
             settings: self.config.settings_word(),
             head: *self.head.lock(),
+            claim,
         };
         let now = self.now();
         let heartbeat = self.shared.state.lock().cluster.heartbeat(&request, now);
-        if self.members.lock().note(heartbeat, Duration::from_micros(now)) {
-            self.stats.note_lost();
-        }
-        ready(Ok(heartbeat))
+        let (members, stats, own) =
+            (Arc::clone(&self.members), Arc::clone(&self.stats), Arc::clone(&self.own));
+        // A response that is lost says nothing: it counts when it is awaited.
+        Box::pin(async move {
+            let times = (sent, Duration::from_micros(own.now()));
+            if members.lock().note(heartbeat.clone(), times, claim.is_alone) {
+                stats.note_lost();
+            }
+            Ok(heartbeat)
+        })
+    }
+
+    fn leave(&self) -> Pending<()> {
+        let leave = || {
+            self.shared.state.lock().cluster.leave(&self.config.name, &self.config.process);
+        };
+        ready(self.check().map(|()| leave()))
+    }
+
+    fn away_start(&self, delay: Duration, earliest: Duration, failing: Duration) -> AwayStart {
+        self.members.lock().away_start(self.own_time(), (delay, earliest, failing))
+    }
+
+    fn permits(&self, slot: &GivenSlot, delay: Duration) -> bool {
+        // Without a heartbeat no other has a rank either.
+        !self.has_beaten.load(Ordering::SeqCst)
+            || self.members.lock().permits(self.own_time(), slot, delay)
+    }
+
+    fn start_alone(&self) -> bool {
+        self.members.lock().start_alone(self.own_time())
+    }
+
+    fn has_to_tell(&self) -> bool {
+        self.members.lock().has_to_tell(self.own_time())
+    }
+
+    fn end_alone(&self) {
+        self.members.lock().standing.end_alone();
     }
 
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {
@@ -256,8 +320,9 @@ impl Engine for MemoryEngine {
             is_up,
             was_reached: true,
             last_error: (!is_up).then(|| ErrorKind::Broken.with("taken away")),
-            members: members.largest(),
-            present: members.last().members,
+            members: members.last().members,
+            rank: members.standing.rank(),
+            missing: members.missing(),
             namesake: members.last().has_namesake.then(|| self.config.name.clone()),
             same_settings: members.last().same_settings,
             epoch: members.epoch(),

@@ -9,6 +9,7 @@
 //! On an [`Error`] of any kind the caller goes on with what it has, as if the engine were away;
 //! [`Status::is_up`] says whether it is.
 
+mod cells;
 mod clock;
 mod error;
 pub mod format;
@@ -30,6 +31,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::types::origin::Origin;
+pub use cells::{AwayStart, MissingRanks, Rank};
 use clock::micros;
 pub use clock::{
     EngineClock, HORIZON_MAX, ManualEngineClock, Micros, SystemEngineClock, slack, start_window,
@@ -89,6 +91,37 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Marks that this proxy lives. A [`RedisEngine`] sends it by itself.
     fn heartbeat(&self) -> Pending<Heartbeat>;
 
+    /// Takes this proxy from the members, and gives its rank back: it starts nothing more.
+    fn leave(&self) -> Pending<()> {
+        ready(Ok(()))
+    }
+
+    /// When a request to an origin with this delay may start without the engine, not before `earliest`
+    /// from now. Operations have failed for so long: where heartbeats have not, they say so from then on.
+    fn away_start(&self, _delay: Duration, _earliest: Duration, _failing: Duration) -> AwayStart {
+        AwayStart::Alone
+    }
+
+    /// Whether a start is allowed in a slot at this moment: it is known which proxies are missing, and
+    /// none of them may start close to it.
+    fn permits(&self, _slot: &GivenSlot, _delay: Duration) -> bool {
+        true
+    }
+
+    /// Notes a start in a cell of this proxy, without the engine; whether it is still allowed.
+    fn start_alone(&self) -> bool {
+        true
+    }
+
+    /// Whether the engine responds again, and is to be told what was started without it, by
+    /// [`Self::reserve_slots`] of no slots, before [`Self::end_alone`].
+    fn has_to_tell(&self) -> bool {
+        false
+    }
+
+    /// Notes that the engine knows of all that was started without it.
+    fn end_alone(&self) {}
+
     /// A shared file. Its content has the digest; anything else is as absent.
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>>;
 
@@ -136,8 +169,8 @@ pub struct Config {
     pub hold_max: Duration,
     /// The largest file that is shared, in bytes (`robots.max_size`).
     pub file_max: usize,
-    /// How many proxies there were when the process before ended; 0 if that is not known.
-    pub members_before: usize,
+    /// What the process before has left of its rank.
+    pub rank_before: Option<KeptRank>,
 }
 
 impl Config {
@@ -151,7 +184,7 @@ impl Config {
             settings: [0; 32],
             hold_max: Duration::from_secs(60 * 60),
             file_max: 500 * 1024,
-            members_before: 0,
+            rank_before: None,
         }
     }
 
@@ -173,6 +206,16 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// A rank that outlives its process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptRank {
+    /// The name that it was given to.
+    pub name: String,
+    pub rank: Rank,
+    /// How far the engine's clock was ahead of this machine's, in microseconds.
+    pub clock_offset: i64,
 }
 
 /// By what a process is known among the members.
@@ -197,16 +240,19 @@ pub struct SlotsRequest<'a> {
     pub slack: Duration,
     /// A slot later than that is not reserved.
     pub horizon: Duration,
-    /// How many slots at most, up to [`SLOTS_MAX`].
+    /// How many slots at most, up to [`SLOTS_MAX`]; 0: none, but nothing starts before what is left.
     pub count: u8,
+    /// The delay whose cells proxies keep that do not see each other: as all of them know it, without
+    /// what one adds because the site is slow.
+    pub cell_delay: Duration,
     /// The longest of the delays and holds that this proxy keeps itself, from now.
     pub left: Duration,
-    /// The slot that the request has missed. Where nothing was reserved behind it, an engine may give
-    /// that time again: else a machine that is busy for longer than a slot lasts loses a whole delay.
+    /// The slot that the request has missed. Where nothing was reserved behind it, that time is given
+    /// again: else a machine that is busy for longer than a slot lasts loses a whole delay.
     pub missed: Option<GivenSlot>,
 }
 
-/// A slot as its engine knows it, to be given back if it is missed.
+/// A slot as its engine knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenSlot {
     /// When it began, in microseconds of the engine's clock.
@@ -226,7 +272,7 @@ pub struct ReservedSlots {
     pub beyond: Option<Duration>,
     /// The hold of the origin. Slots begin after it.
     pub hold: Option<Hold>,
-    /// The last of the slots, by an engine that takes it back.
+    /// The last of the slots.
     pub given: Option<GivenSlot>,
 }
 
@@ -310,12 +356,14 @@ pub struct Status {
     pub was_reached: bool,
     /// Why it is not up; or, until the next heartbeat, the last error of one that is.
     pub last_error: Option<Error>,
-    /// How many proxies there are: the largest count of the last ten minutes of contact; at least
-    /// 1.
-    /// While the engine is away, each takes this share of the pace.
+    /// How many proxies lived at the last heartbeat; at least 1.
     pub members: usize,
-    /// How many proxies lived at the last heartbeat.
-    pub present: usize,
+    /// This proxy's rank among them.
+    pub rank: Option<Rank>,
+    /// The cells that are left free because their proxies are missing, and of how many.
+    pub missing: (u32, u32),
+    /// By how much the reading of the engine's clock may be off.
+    pub clock_error: Option<Duration>,
     /// How many of those have the same shared settings.
     pub same_settings: usize,
     /// The name of this proxy, if another live process has the same.
@@ -338,10 +386,9 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether most of the proxies that live now have other shared settings than this one. Those
-    /// that have gone have none, though they count in [`Self::members`] for a while.
+    /// Whether half of the proxies that live now, or more, have other shared settings than this one.
     pub const fn has_other_settings(&self) -> bool {
-        2 * self.same_settings < self.present
+        self.same_settings < self.members && 2 * self.same_settings <= self.members
     }
 }
 

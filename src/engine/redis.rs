@@ -24,15 +24,16 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::cells::CellTimes;
 use super::clock::micros;
 use super::error::{Error, ErrorKind};
 use super::members::{Heartbeat, NamedHeads};
 use super::stats::{Operation, Stats};
 use super::{
-    Config, Engine, FILE_KEPT_ONCE, FileDigest, Hold, HoldCause, HoldLength, HoldRequest, KEPT,
-    KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LeaseToken, LogHead, LookupOutcome, LookupRequest,
-    LookupResponse, Pending, Presence, PublishOutcome, PublishRequest, ReservedSlots, SLOTS_MAX,
-    SlotsRequest, Status, bounded_micros, format, has_digest, ready,
+    AwayStart, Config, Engine, FILE_KEPT_ONCE, FileDigest, GivenSlot, Hold, HoldCause, HoldLength,
+    HoldRequest, KEPT, KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LeaseToken, LogHead, LookupOutcome,
+    LookupRequest, LookupResponse, MissingRanks, Pending, Presence, PublishOutcome, PublishRequest,
+    ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, format, has_digest, ready,
 };
 use crate::runtime::clock::{Clock, monotonic};
 use crate::types::origin::{Origin, Scheme};
@@ -78,6 +79,11 @@ impl RedisEngine {
         }
         self.shared.redis.store(Arc::new(redis));
         self.shared.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// The name of this proxy.
+    pub fn name(&self) -> &str {
+        &self.shared.config.name
     }
 
     /// Waits until all nodes can be reached.
@@ -193,11 +199,20 @@ impl Engine for RedisEngine {
                 return ready(Err(error));
             }
         };
-        let (call, losses) = (self.slots_call(request, promised), self.shared.stats.losses());
+        let missing = match self.shared.view() {
+            Ok(missing) => missing,
+            Err(error) => {
+                self.shared.note_error(&error);
+                return ready(Err(error));
+            }
+        };
+        let call = self.slots_call(request, promised, missing.as_deref());
+        let losses = self.shared.stats.losses();
         let (shared, hold_max) = (Arc::clone(&self.shared), self.shared.config.hold_max);
         let delays = [request.lane_delay, request.site_delay];
         let group = request.group.to_owned();
-        let reserved = self.run(call, move |reply| values::reserved_slots(reply, hold_max));
+        let slack = request.slack;
+        let reserved = self.run(call, move |reply| values::reserved_slots(reply, slack, hold_max));
         Box::pin(async move {
             let (slots, missing) = reserved.await?;
             // What the request was on its way may be missing.
@@ -234,7 +249,34 @@ impl Engine for RedisEngine {
 
     fn heartbeat(&self) -> Pending<Heartbeat> {
         let shared = Arc::clone(&self.shared);
-        self.run(self.shared.heartbeat_call(), move |reply| shared.note_heartbeat(reply))
+        let (call, sent) = self.shared.heartbeat_call();
+        self.run(call, move |reply| shared.note_heartbeat(reply, sent))
+    }
+
+    fn leave(&self) -> Pending<()> {
+        self.run(self.shared.leave_call(), |reply| values::condition(reply).map(drop))
+    }
+
+    fn away_start(&self, delay: Duration, earliest: Duration, failing: Duration) -> AwayStart {
+        let own = self.shared.own_time();
+        self.shared.members.lock().away_start(own, (delay, earliest, failing))
+    }
+
+    fn permits(&self, slot: &GivenSlot, delay: Duration) -> bool {
+        self.shared.permits(slot, delay)
+    }
+
+    fn start_alone(&self) -> bool {
+        let own = self.shared.own_time();
+        self.shared.members.lock().start_alone(own)
+    }
+
+    fn has_to_tell(&self) -> bool {
+        self.shared.members.lock().has_to_tell(self.shared.own_time())
+    }
+
+    fn end_alone(&self) {
+        self.shared.members.lock().standing.end_alone();
     }
 
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {
@@ -354,22 +396,33 @@ impl RedisEngine {
     }
 
     /// `promised`: the next starts, from now, of the lane and of the group, as they were reserved.
-    fn slots_call(&self, request: SlotsRequest<'_>, promised: [Option<i64>; 2]) -> Call {
+    fn slots_call(
+        &self,
+        request: SlotsRequest<'_>,
+        promised: [Option<i64>; 2],
+        missing: Option<&MissingRanks>,
+    ) -> Call {
         let [own, group] = promised
             .map(|micros| micros.map_or_else(Vec::new, |micros| micros.to_string().into_bytes()));
         let length = |length| decimal(bounded_micros(length));
+        let missed = request.missed;
         let arguments = vec![
             format::group_name(request.group).into_owned().into_bytes(),
             length(request.lane_delay),
             length(request.site_delay),
             length(request.slack),
             length(request.horizon),
-            decimal(request.count.clamp(1, SLOTS_MAX).into()),
+            decimal(request.count.min(SLOTS_MAX).into()),
             length(request.left),
             decimal(self.shared.members.lock().known_since()),
             self.hold_max(),
             own,
             group,
+            missed.map_or_else(Vec::new, |slot| decimal(slot.at)),
+            missed.map_or_else(Vec::new, |slot| decimal(micros(slot.slack))),
+            decimal(CellTimes::of(request.cell_delay).length()),
+            missing.map_or_else(Vec::new, |missing| decimal(missing.width().into())),
+            missing.map_or_else(Vec::new, |missing| missing.bits().to_vec()),
         ];
         let keys = vec![self.shared.keys.of_lane(request.origin, "pace")];
         Call::script(Operation::ReserveSlots, Script::ReserveSlots, keys, arguments)
@@ -459,6 +512,7 @@ impl RedisEngine {
             site_delay: INSTANT,
             slack: INSTANT,
             horizon: Duration::from_secs(1),
+            cell_delay: Duration::ZERO,
             count: 1,
             left: Duration::ZERO,
             missed: None,
@@ -477,7 +531,7 @@ impl RedisEngine {
         let own = ["known", "lease"].map(|name| keys.of(site, name));
         let of_lane = ["pace", "presence"].map(|name| keys.of_lane(site, name));
         let of_site = own.into_iter().chain(of_lane);
-        let of_all = ["members", "about", "epoch", "heads"].map(|name| keys.cluster(name));
+        let of_all = Shared::CLUSTER_KEYS.map(|name| keys.cluster(name));
         let file = keys.file(&Sha256::digest(CONTENT).into());
         for key in of_site.into_iter().chain(of_all).chain([file]) {
             let call = Call::command(Operation::ReleaseLease, "DEL", key, Vec::new());

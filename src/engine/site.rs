@@ -2,14 +2,16 @@
 //! `publish.lua`, `renew_lease.lua` and `announce_presence.lua` compute the same; but that what was
 //! asked for once lives a day on a server: here the number of origins is bounded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::engine::cells::{MissingRanks, RANK_KEPT, RANKS_MAX, Rank, width_of};
 use crate::engine::clock::{Micros, micros};
 use crate::engine::lane::{Lane, REST};
 use crate::engine::members::{
-    Heartbeat, LogHead, MISSED_MAX, NUMBER_MAX, against, heartbeat_interval,
+    Heartbeat, LogHead, MISSED_MAX, NUMBER_MAX, RankClaim, against, heartbeat_interval,
 };
 use crate::engine::{AHEAD_MAX, LEASE, LeaseToken, LookupOutcome, PublishOutcome, member};
 
@@ -27,8 +29,126 @@ pub(super) struct Cluster {
     pub epoch: Option<Micros>,
     /// The head of each log, or what contradicts it, with its proxy, and when it was noted.
     pub heads: BTreeMap<String, (Micros, String, LogHead)>,
-    /// The process of each name that beat last, and when.
-    processes: BTreeMap<String, (String, Micros)>,
+    /// The process of each name that beat last, and when; another that may live, and whether it was seen
+    /// to.
+    processes: BTreeMap<String, (String, Option<(String, bool)>, Micros)>,
+    ranks: Ranks,
+}
+
+/// The ranks of the proxies. What is under a name that begins with `?` was given before data was lost,
+/// and nobody has claimed it since.
+#[derive(Debug, Default)]
+struct Ranks {
+    ranks: BTreeMap<String, u32>,
+    /// When each was seen last: for longer than among the members.
+    seen: BTreeMap<String, Micros>,
+    /// The width that each knows.
+    widths: BTreeMap<String, u32>,
+    alone: BTreeSet<String>,
+    /// The missing ones as they were computed last, and until when that counts.
+    missing: (Micros, Option<Arc<MissingRanks>>),
+}
+
+/// How long a rank is kept for a proxy that is missing.
+const HELD: Micros = RANK_KEPT.as_micros() as Micros;
+
+impl Ranks {
+    fn remove(&mut self, member: &str) {
+        self.ranks.remove(member);
+        self.seen.remove(member);
+        self.widths.remove(member);
+        self.alone.remove(member);
+    }
+
+    /// Whether the member has not been seen lately.
+    fn is_silent(&self, member: &str, missed: Micros, now: Micros) -> bool {
+        self.seen.get(member).is_none_or(|seen| *seen < now.saturating_sub(missed))
+    }
+
+    fn forget(&mut self, now: Micros) {
+        let held = now.saturating_sub(HELD)..=now + HELD;
+        let over = self.seen.iter().filter(|(_, seen)| !held.contains(seen));
+        let over: Vec<_> = over.map(|(member, _)| member.clone()).collect();
+        over.iter().for_each(|member| self.remove(member));
+    }
+
+    fn highest(&self) -> Option<u32> {
+        self.ranks.values().max().copied()
+    }
+
+    /// Gives a rank to `own`, unless it has one.
+    fn give(
+        &mut self,
+        own: &str,
+        claim: &RankClaim,
+        epoch: Micros,
+        (missed, now): (Micros, Micros),
+    ) {
+        if let (Some(claimed), Some(of)) = (claim.rank, claim.epoch)
+            && of != epoch
+        {
+            let first = self.highest().map_or(0, |highest| highest + 1);
+            for rank in first..=claimed.highest.min(RANKS_MAX - 1) {
+                if rank != claimed.rank {
+                    let name = format!("?{rank}");
+                    self.seen.insert(name.clone(), now.saturating_sub(missed + 1));
+                    self.ranks.insert(name, rank);
+                }
+            }
+        }
+        if self.ranks.contains_key(own) {
+            return;
+        }
+        if let Some(claimed) = claim.rank.map(|claimed| claimed.rank) {
+            self.remove(&format!("?{claimed}"));
+        }
+        let taken: BTreeSet<_> = self.ranks.values().copied().collect();
+        let is_free = |rank: &u32| !taken.contains(rank);
+        let claimed = claim.rank.map(|claimed| claimed.rank).filter(is_free);
+        let lowest = (0..).find(is_free).unwrap_or(RANKS_MAX);
+        let rank = claimed.unwrap_or(lowest);
+        if rank < RANKS_MAX {
+            self.ranks.insert(own.to_owned(), rank);
+        }
+    }
+
+    /// The rank of `own`, and the missing proxies.
+    fn heartbeat(
+        &mut self,
+        own: &str,
+        claim: &RankClaim,
+        epoch: Micros,
+        (missed, now): (Micros, Micros),
+    ) -> (Option<Rank>, Option<Arc<MissingRanks>>) {
+        self.forget(now);
+        self.give(own, claim, epoch, (missed, now));
+        self.seen.insert(own.to_owned(), now);
+        match claim.is_alone {
+            true => drop(self.alone.insert(own.to_owned())),
+            false => drop(self.alone.remove(own)),
+        }
+        let highest = self.highest().unwrap_or(0);
+        let width = width_of(highest);
+        let known = claim.rank.map_or(width, |claimed| claimed.width().min(width));
+        self.widths.insert(own.to_owned(), known);
+        let rank = self.ranks.get(own).copied().map(|rank| {
+            let is_other = |(member, width): &(&String, &u32)| **width <= rank && *member != own;
+            let is_settled = self.widths.iter().find(is_other).is_none();
+            Rank { rank, highest, is_settled }
+        });
+        if now >= self.missing.0 || self.missing.0 > now + missed {
+            let silent = self.ranks.keys();
+            let silent = silent.filter(|member| {
+                self.alone.contains(*member) || self.is_silent(member, missed, now)
+            });
+            let ranks = silent.map(|member| {
+                (self.ranks[member], self.widths.get(member).copied().unwrap_or(width))
+            });
+            let ranks: Vec<_> = ranks.collect();
+            self.missing = (now + missed / MISSED_MAX, MissingRanks::of(&ranks, width));
+        }
+        (rank, self.missing.1.clone())
+    }
 }
 
 /// What one proxy says of itself.
@@ -44,6 +164,7 @@ pub(super) struct HeartbeatRequest<'a> {
     /// The digest of its shared settings, shortened.
     pub settings: u32,
     pub head: Option<LogHead>,
+    pub claim: RankClaim,
 }
 
 impl Cluster {
@@ -66,9 +187,10 @@ impl Cluster {
         let missed = MISSED_MAX * micros(heartbeat_interval(self.members.len()));
         let seen = now.saturating_sub(missed)..=now + missed;
         self.members.retain(|_, at| seen.contains(at));
-        let has_namesake = self.note_process(request, seen.clone(), now);
+        let has_namesake = self.note_process(request, missed, now);
         let own = member(request.proxy, request.process);
         self.members.insert(own.clone(), now);
+        let (rank, missing) = self.ranks.heartbeat(&own, &request.claim, epoch, (missed, now));
         self.about.insert(own, (request.format, request.settings));
         self.about.retain(|proxy, _| self.members.contains_key(proxy));
         if let Some(head) = request.head {
@@ -84,28 +206,55 @@ impl Cluster {
             now,
             epoch,
             has_namesake,
+            rank,
+            missing,
         }
     }
 
-    /// Whether another process of the name lives; one that begins takes the place of the one before.
+    /// Whether another process of the name lives. One that is silent has ended: its place, and its rank,
+    /// are this one's.
     fn note_process(
         &mut self,
         request: &HeartbeatRequest<'_>,
-        seen: std::ops::RangeInclusive<Micros>,
+        missed: Micros,
         now: Micros,
     ) -> bool {
         let HeartbeatRequest { proxy, process, is_first, .. } = *request;
         if process.is_empty() {
             return false;
         }
-        let before = self.processes.insert(proxy.to_owned(), (process.to_owned(), now));
-        let other = before.filter(|(other, at)| other != process && seen.contains(at));
-        match other {
-            Some((other, _)) if is_first => {
-                self.members.remove(&member(proxy, &other));
-                false
+        let last = self.processes.get(proxy).filter(|(.., at)| *at + HELD >= now).cloned();
+        let other = match last {
+            Some((last, other, _)) if last == process => other,
+            Some((last, ..)) => Some((last, !is_first)),
+            None => None,
+        };
+        let other = other.filter(|(other, _)| {
+            let (own, other) = (member(proxy, process), member(proxy, other));
+            let is_live = !self.ranks.is_silent(&other, missed, now);
+            if !is_live {
+                let rank = self.ranks.ranks.get(&other).copied();
+                self.members.remove(&other);
+                self.ranks.remove(&other);
+                if let Some(rank) = rank.filter(|_| !self.ranks.ranks.contains_key(&own)) {
+                    self.ranks.ranks.insert(own, rank);
+                }
             }
-            other => other.is_some(),
+            is_live
+        });
+        let has_namesake = other.as_ref().is_some_and(|(_, is_seen)| *is_seen);
+        self.processes.insert(proxy.to_owned(), (process.to_owned(), other, now));
+        has_namesake
+    }
+
+    /// Forgets a proxy that ends.
+    pub(super) fn leave(&mut self, proxy: &str, process: &str) {
+        let own = member(proxy, process);
+        self.members.remove(&own);
+        self.about.remove(&own);
+        self.ranks.remove(&own);
+        if self.processes.get(proxy).is_some_and(|(last, ..)| last == process) {
+            self.processes.remove(proxy);
         }
     }
 }

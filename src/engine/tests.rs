@@ -51,6 +51,14 @@ impl Three {
         Self { clock, a, b, c, site }
     }
 
+    /// The heartbeats of these, for so long.
+    fn beat_for(&self, length: Duration, engines: &[&MemoryEngine]) {
+        for _ in 0..length.as_millis() / 500 {
+            self.clock.advance(ms(500));
+            engines.iter().for_each(|engine| drop(now(engine.heartbeat())));
+        }
+    }
+
     fn lookup(&self, engine: &MemoryEngine, have: LeaseToken) -> LookupOutcome {
         let request = LookupRequest { origin: &self.site, have, may_fetch: true, is_used: false };
         now(engine.lookup(request)).outcome
@@ -71,6 +79,7 @@ impl Three {
             group: "examplebot",
             lane_delay: Duration::ZERO,
             site_delay: seconds(10),
+            cell_delay: seconds(10),
             slack: ms(100),
             horizon: seconds(120),
             count: 1,

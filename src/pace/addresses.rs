@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::ADDRESS_LANES_BYTES_MAX;
 use super::context::PaceContext;
-use super::lane::{Arrival, Lane, Share};
+use super::lane::{Arrival, Lane};
 use super::lane_cell::{Grants, LaneCell, NotQueued, QueuedRequest, State, TurnGuard, send_grants};
 use super::no_turn::{NoTurn, WaitReason};
 use super::shard::{Shard, SweepConditions};
@@ -166,11 +166,8 @@ impl Addresses {
             return Arc::clone(cell);
         }
         let config = self.context.config.load().address_lane();
-        let conditions = SweepConditions {
-            now: self.context.clock.now(),
-            share: Share::ALONE,
-            bytes_max: ADDRESS_LANES_BYTES_MAX,
-        };
+        let conditions =
+            SweepConditions { now: self.context.clock.now(), bytes_max: ADDRESS_LANES_BYTES_MAX };
         if let Some((lanes, _)) = shard.sweep(&conditions) {
             self.context.stats.note_forgotten(lanes);
         }

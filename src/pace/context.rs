@@ -128,7 +128,7 @@ impl PaceContext {
 }
 
 // The engine through which several proxies share the pace of origins, and this proxy's part of the
-// pace while it is away.
+// requests under way while it is away.
 
 /// The engine, once it is set, and this proxy's part while it is away.
 #[derive(Debug)]
@@ -159,26 +159,16 @@ impl Peers {
         *self.share.lock()
     }
 
-    /// The factor of the delays of a proxy that cannot reach the engine.
-    pub(super) fn delay_factor(&self, config: &Config) -> u32 {
-        let members = self.engine.get().map_or(1, |engine| engine.status().members);
-        match config.away {
-            Away::Share => u32::try_from(members).unwrap_or(u32::MAX).max(1),
-            Away::Alone | Away::Stop => 1,
-        }
-    }
-
     /// Brings the part of this proxy up to date with what is known of the engine. Returns it if it
     /// has changed.
-    pub(super) fn update(&self, config: &Config, now: Tick) -> Option<Share> {
-        let is_up = self.engine.get()?.status().is_up;
-        let delay_factor = if is_up { 1 } else { self.delay_factor(config) };
+    pub(super) fn update(&self, away: Away) -> Option<Share> {
+        let status = self.engine.get()?.status();
+        let rank = status.rank.filter(|_| !status.is_up && away == Away::Share);
         let mut share = self.share.lock();
-        if share.delay_factor == delay_factor {
+        if share.rank == rank {
             return None;
         }
-        let since = if share.delay_factor == 1 { now } else { share.since };
-        *share = Share::away(delay_factor, since);
+        *share = Share { rank, ..Share::ALONE };
         Some(*share)
     }
 

@@ -157,7 +157,9 @@ impl Lane {
         // Of several, the one whose last turn was longest ago.
         let at = ready.map(|(_, at)| at).min_by_key(|at| self.groups[*at].granted)?;
         let limit = self.concurrency(now);
+        let own = self.lane_delay(now);
         let (turns, holds, group) = (&self.turns, &self.holds, &mut self.groups[at]);
+        let limit = limit.max(usize::from(group.key.is_page() && group.is_delayed(own)));
         let counts = group.key.counts();
         let may = |client: &ClientKey| {
             (!counts || turns.has_free_concurrency(client, limit)) && holds.until(client) <= now
@@ -220,7 +222,7 @@ impl Lane {
     /// Whether nothing need be remembered at `now`.
     pub fn is_idle(&self, now: Tick) -> bool {
         self.turns.0.is_empty()
-            && !self.is_lane_delayed(now)
+            && self.next <= now
             && self.holds.is_over(now)
             && self.rate.is_over(now)
             && self.groups.iter().all(|group| self.is_over(group, now))
@@ -250,9 +252,8 @@ impl Lane {
 
     /// The requests that may be under way.
     fn concurrency(&self, now: Tick) -> usize {
-        let parts = self.share.proxies.max(self.share.delay_factor) as usize;
-        self.rate
-            .concurrency(self.concurrency_ramp.min((self.config.concurrency / parts).max(1)), now)
+        let ramp = self.concurrency_ramp.min(self.share.of(self.config.concurrency));
+        self.rate.concurrency(ramp, now)
     }
 
     fn add_turn(&mut self, client: ClientKey, key: GroupKey, delay: Duration, now: Tick) -> TurnId {
@@ -297,6 +298,8 @@ impl Lane {
                 && (is_taken
                     || !group.delay().is_zero() && self.turns.unstarted(Some(&group.key)) > 0);
             let counts = group.key.counts();
+            // A request with a delay waits for the cells of this proxy, where it has no part.
+            let limit = limit.max(usize::from(group.key.is_page() && group.is_delayed(own)));
             let may =
                 |client: &&ClientKey| !counts || self.turns.has_free_concurrency(client, limit);
             let clients = group.queue.clients().filter(|_| !is_taken).filter(may);
@@ -315,7 +318,7 @@ impl Lane {
 
     /// Whether nothing need be remembered of a group at `now`.
     fn is_over(&self, group: &Group, now: Tick) -> bool {
-        group.queue.is_empty() && !self.is_group_delayed(group, now)
+        group.queue.is_empty() && group.next <= now
     }
 
     /// The group of requests of this kind, if it is remembered.

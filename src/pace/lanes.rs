@@ -36,7 +36,7 @@ use super::shard::{Shard, SweepConditions};
 use super::stats::{Counts, WaitTotals};
 use super::tick::Tick;
 use super::turn::Turn;
-use crate::engine::{self, Engine};
+use crate::engine::{self, Engine, Pending, ReservedSlots, SlotsRequest};
 use crate::runtime::clock::Clock;
 use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
@@ -208,7 +208,7 @@ impl Lanes {
                 (client.clone(), Lane::new(lane_config, history_lost))
             }
         };
-        lane.set_share(conditions.share);
+        lane.set_share(self.context.peers.share());
         shard.insert(origin.clone(), (owner, lane), max_exchanges, &self.context)
     }
 
@@ -234,11 +234,7 @@ impl Lanes {
 
     fn conditions(&self) -> SweepConditions {
         let config = self.context.config.load();
-        SweepConditions {
-            now: self.now(),
-            share: self.context.peers.share(),
-            bytes_max: config.lanes_bytes_max / SHARDS,
-        }
+        SweepConditions { now: self.now(), bytes_max: config.lanes_bytes_max / SHARDS }
     }
 
     fn shard(&self, origin: &Origin) -> &Lock<Shard> {
@@ -291,10 +287,9 @@ impl Lanes {
         let now = self.now();
         let mut counts = self.context.stats.counts();
         counts.waiting = self.context.waiting.load(Ordering::Relaxed);
-        let share = self.context.peers.share();
         for shard in &self.shards {
             for (_, _, lane) in shard.lock().unused() {
-                counts.lanes += usize::from(!lane.is_over(now, share));
+                counts.lanes += usize::from(!lane.is_over(now));
                 counts.holds += usize::from(lane.hold_at(now).is_some());
             }
         }
@@ -432,10 +427,10 @@ impl Lanes {
         }
     }
 
-    /// Brings this proxy's share of the pace up to date.
+    /// Brings this proxy's share up to date.
     fn update_share(&self) {
         let now = self.now();
-        let Some(share) = self.context.peers.update(&self.context.config.load(), now) else {
+        let Some(share) = self.context.peers.update(self.context.config.load().away) else {
             return;
         };
         for cell in self.all() {
@@ -446,11 +441,14 @@ impl Lanes {
         }
     }
 
-    /// Brings this proxy's share of the pace up to date, and announces it where it sends requests.
-    /// To be called each second, where there is an engine.
+    /// Brings this proxy's share up to date, tells the engine what was started without it, and announces
+    /// this proxy where it sends requests. To be called each second, where there is an engine.
     pub async fn sync(&self) {
         let Some(engine) = self.context.peers.engine() else { return };
         self.update_share();
+        if engine.has_to_tell() {
+            self.tell_starts(engine).await;
+        }
         let (now, status) = (self.now(), engine.status());
         if status.is_up {
             let interval = status.presence_interval.max(PRESENCE_INTERVAL_MIN);
@@ -459,6 +457,48 @@ impl Lanes {
             announce(engine, &due).await;
         }
     }
+}
+
+impl Lanes {
+    /// Tells the engine how long after this proxy's starts nothing may start, and ends its time alone:
+    /// from then on others use its cells. If the engine goes again meanwhile, that time goes on.
+    async fn tell_starts(&self, engine: &Arc<dyn Engine>) {
+        let (lanes, _) = self.kept(true);
+        for lanes in lanes.chunks(ANNOUNCED_AT_ONCE) {
+            let calls: Vec<_> = lanes.iter().flat_map(|it| raise(engine, it)).collect();
+            for call in calls {
+                if call.await.is_err() {
+                    return;
+                }
+            }
+        }
+        engine.end_alone();
+    }
+}
+
+/// The operations that move the next starts of a lane at the engine forward.
+fn raise(
+    engine: &Arc<dyn Engine>,
+    (origin, lane): &(Origin, KeptLane),
+) -> Vec<Pending<ReservedSlots>> {
+    let ask = |group: &str, lane_delay: Duration, site_delay: Duration| {
+        engine.reserve_slots(SlotsRequest {
+            origin,
+            group,
+            lane_delay,
+            site_delay,
+            cell_delay: lane_delay.max(site_delay),
+            slack: Duration::ZERO,
+            horizon: engine::HORIZON_MAX,
+            count: 0,
+            left: lane_delay.max(site_delay),
+            missed: None,
+        })
+    };
+    let of_lane = (!lane.next.is_zero()).then(|| ask("", lane.next, Duration::ZERO));
+    let groups = lane.groups.iter().filter(|(_, next)| !next.is_zero());
+    let groups = groups.map(|(group, next)| ask(group, Duration::ZERO, *next));
+    of_lane.into_iter().chain(groups).collect()
 }
 
 /// Announces this proxy at the origins of `cells`, and applies what the engine says of them.

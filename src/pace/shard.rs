@@ -8,7 +8,7 @@ use foldhash::HashMap;
 
 use super::config::fair_share;
 use super::context::PaceContext;
-use super::lane::{CompactLane, Lane, Share};
+use super::lane::{CompactLane, Lane};
 use super::lane_cell::{Key, LaneCell};
 use super::tick::Tick;
 use crate::types::ClientKey;
@@ -47,7 +47,6 @@ struct UnusedLane {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SweepConditions {
     pub now: Tick,
-    pub share: Share,
     /// The memory that the lanes of the shard may take.
     pub bytes_max: usize,
 }
@@ -262,7 +261,7 @@ impl Owned {
 }
 
 fn is_over(lane: &CompactLane, conditions: &SweepConditions) -> bool {
-    lane.is_over(conditions.now, conditions.share)
+    lane.is_over(conditions.now)
 }
 
 /// The memory of a lane that is not in use, with its place in a table, which is empty by half.
@@ -294,7 +293,7 @@ mod tests {
     }
 
     fn conditions(now: Tick, bytes_max: usize) -> SweepConditions {
-        SweepConditions { now, share: Share::ALONE, bytes_max }
+        SweepConditions { now, bytes_max }
     }
 
     /// Lanes that come one after another, under a bound.

@@ -65,8 +65,14 @@ struct OwnClock {
 }
 
 impl OwnClock {
+    /// As crystals are.
     fn new(chance: &mut Chance) -> Self {
-        let rate = i64::try_from(chance.below(100)).expect("a small number") - 50;
+        Self::with_rate(chance, 50)
+    }
+
+    /// One that differs by up to so many millionths.
+    fn with_rate(chance: &mut Chance, most: i64) -> Self {
+        let rate = i64::try_from(chance.below(2 * most as u64)).expect("a small number") - most;
         Self { offset: SECOND + chance.below(1000 * SECOND), rate }
     }
 

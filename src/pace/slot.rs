@@ -10,11 +10,11 @@ use tokio::time::sleep_until;
 
 use super::conditions::TurnConditions;
 use super::config::Away;
-use super::lane::{LaneLimit, Share, TurnId};
+use super::lane::{LaneLimit, TurnId};
 use super::lane_cell::{self, TurnGuard};
 use super::no_turn::{NoTurn, WaitReason, Waited};
 use super::tick::Tick;
-use crate::engine::{self, Engine, ErrorKind, GivenSlot, SlotOutcome, SlotsRequest};
+use crate::engine::{self, AwayStart, Engine, ErrorKind, GivenSlot, SlotOutcome, SlotsRequest};
 
 /// The time before the slot of a turn at which its connection is made.
 pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
@@ -26,25 +26,64 @@ const LATE_RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     end: Tick,
-    /// How often the engine had lost its data before.
-    losses: u64,
-    /// As its engine knows it, where that takes it back.
-    given: Option<GivenSlot>,
+    kind: SlotKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SlotKind {
+    /// None yet: one is to be reserved before the start.
+    ToReserve,
+    Reserved {
+        /// How often the engine had lost its data before.
+        losses: u64,
+        /// As its engine knows it.
+        given: Option<GivenSlot>,
+        /// The delay whose cells are left free where proxies are missing.
+        cell_delay: Duration,
+    },
+    /// In a cell of this proxy, without the engine.
+    Cell,
 }
 
 impl Slot {
     /// None yet: one is to be reserved before the start.
-    pub(super) const TO_RESERVE: Self = Self { end: Tick::from_micros(0), losses: 0, given: None };
+    pub(super) const TO_RESERVE: Self =
+        Self { end: Tick::from_micros(0), kind: SlotKind::ToReserve };
 
-    /// Whether a turn that has not started may not start any more: the slot is over, or the engine
-    /// has lost its data, and may have given the time to others.
+    /// Whether a turn that has not started may not start any more: the slot is over; or the engine has
+    /// lost its data, and may have given the time to others; or a proxy that may start close to it is
+    /// missing, or this one may be.
     pub(super) fn is_over(&self, now: Tick, engine: Option<&Arc<dyn Engine>>) -> bool {
-        self.end <= now || engine.is_some_and(|engine| engine.stats().losses() != self.losses)
+        let is_taken = |engine: &Arc<dyn Engine>| match &self.kind {
+            SlotKind::ToReserve | SlotKind::Cell => false,
+            SlotKind::Reserved { losses, given, cell_delay } => {
+                engine.stats().losses() != *losses
+                    || given.is_some_and(|given| !engine.permits(&given, *cell_delay))
+            }
+        };
+        self.end <= now || engine.is_some_and(is_taken)
     }
 
-    /// Whether it has been reserved.
-    pub(super) fn is_reserved(&self) -> bool {
-        self.end > Self::TO_RESERVE.end
+    /// Notes that the turn starts now; whether it may. In a cell it may not once the engine responds.
+    pub(super) fn try_start(&self, engine: Option<&Arc<dyn Engine>>) -> bool {
+        self.kind != SlotKind::Cell || engine.is_some_and(|engine| engine.start_alone())
+    }
+
+    /// Whether the engine has given it.
+    pub(super) const fn is_reserved(&self) -> bool {
+        matches!(self.kind, SlotKind::Reserved { .. })
+    }
+
+    /// Whether it is a cell of this proxy.
+    pub(super) fn is_cell(&self) -> bool {
+        self.kind == SlotKind::Cell
+    }
+
+    const fn given(&self) -> Option<GivenSlot> {
+        match self.kind {
+            SlotKind::Reserved { given, .. } => given,
+            SlotKind::ToReserve | SlotKind::Cell => None,
+        }
     }
 }
 
@@ -55,8 +94,6 @@ pub(super) enum StartRule {
     /// the pace then (`engine.away = "alone"`).
     WithoutSlot,
     Slot(Slot),
-    /// The engine is away: the turn starts by this proxy's share of the pace.
-    FallbackShare,
 }
 
 /// What became of a request for a slot.
@@ -71,7 +108,7 @@ enum ReserveAttempt {
 
 impl TurnGuard {
     /// Reserves a slot at the engine for the turn, which does not start before it, in the place of
-    /// one that it has `missed`; without the engine it falls back to this proxy's share.
+    /// one that it has `missed`; without the engine it is a cell of this proxy.
     ///
     /// # Errors
     ///
@@ -82,7 +119,7 @@ impl TurnGuard {
         conditions: &TurnConditions,
         missed: Option<Slot>,
     ) -> Result<StartRule, NoTurn> {
-        let mut missed = missed.and_then(|slot| slot.given);
+        let mut missed = missed.and_then(|slot| slot.given());
         let (context, deadline) = (&self.cell.context, conditions.deadline);
         let Some(engine) = context.peers.engine() else { return Ok(StartRule::WithoutSlot) };
         let mut away_since = None;
@@ -179,6 +216,7 @@ impl TurnGuard {
             group: &request.group,
             lane_delay: request.lane_delay,
             site_delay: request.site_delay,
+            cell_delay: request.cell_delay,
             slack,
             horizon,
             count: 1,
@@ -214,20 +252,22 @@ impl TurnGuard {
         let given = reserved.given;
         let Some((begin, end)) = window else { return Some(ReserveAttempt::TooLate(given)) };
         cell.state.lock().lane.fix_start_at(id, Tick::after(begin));
-        Some(ReserveAttempt::Slot(Slot { end: Tick::after(end), losses, given }))
+        let kind = SlotKind::Reserved { losses, given, cell_delay: request.cell_delay };
+        Some(ReserveAttempt::Slot(Slot { end: Tick::after(end), kind }))
     }
 }
 
-// When a turn starts for which the engine has no slot, because it is away: by this proxy's share
-// of the pace, its fallback.
+// When a turn starts for which the engine has no slot, because it is away: in a cell of this proxy.
 
-/// When the engine is asked again while a turn waits for its start by the share.
+/// When the engine is asked again while a turn waits for its cell.
 const AWAY_RETRY: Duration = Duration::from_millis(250);
+/// A proxy that has no rank waits so long for the engine.
+const FIRST_CONTACT_MAX: Duration = Duration::from_secs(2);
 
 /// What a turn does without the engine.
 enum WithoutEngine {
     Start(StartRule),
-    /// Its start by the share comes then; until that the engine is asked again.
+    /// Its start comes then, or not before then; until that the engine is asked again.
     WaitUntil(Tick),
 }
 
@@ -255,8 +295,8 @@ impl TurnGuard {
         Ok(None)
     }
 
-    /// Decides when a turn starts for which the engine has no slot since that moment: by this
-    /// proxy's share of the pace, also where a single operation has failed.
+    /// Decides when a turn starts for which the engine has no slot since that moment, also where a
+    /// single operation has failed.
     ///
     /// # Errors
     ///
@@ -268,38 +308,43 @@ impl TurnGuard {
         deadline: Tick,
     ) -> Result<WithoutEngine, NoTurn> {
         let context = &self.cell.context;
-        let (peers, config) = (&context.peers, context.config.load());
-        let status = peers.engine().map(|engine| engine.status()).unwrap_or_default();
-        let (is_up, now) = (status.is_up, context.clock.now());
-        if status.is_up && status.is_local && now < deadline {
+        let Some(engine) = context.peers.engine() else {
+            return Ok(WithoutEngine::Start(StartRule::WithoutSlot));
+        };
+        let (status, now) = (engine.status(), context.clock.now());
+        let goes_on = status.is_up && now < deadline;
+        if status.is_local && goes_on {
             return Ok(WithoutEngine::WaitUntil(now + AWAY_RETRY));
         }
-        if config.away == Away::Stop {
-            let goes_on = is_up && now < deadline;
-            return if goes_on {
-                Ok(WithoutEngine::WaitUntil(now + AWAY_RETRY))
-            } else {
-                Err(NoTurn::EngineAway)
-            };
-        }
         let mut state = self.cell.state.lock();
-        let known = state.lane.share();
-        let share = if known.delay_factor > 1 {
-            known
-        } else {
-            Share::away(peers.delay_factor(&config), since)
+        let request = state.lane.slot_request(id, now);
+        let (Some(request), Some(at)) = (request, state.lane.starts_unfixed(id)) else {
+            return Ok(WithoutEngine::Start(StartRule::WithoutSlot));
         };
-        let rule =
-            if share.delay_factor > 1 { StartRule::FallbackShare } else { StartRule::WithoutSlot };
-        let Some(at) = state.lane.starts_at_with(id, share) else {
-            return Ok(WithoutEngine::Start(rule));
+        let start = match context.config.load().away {
+            Away::Stop if goes_on => return Ok(WithoutEngine::WaitUntil(now + AWAY_RETRY)),
+            Away::Stop => return Err(NoTurn::EngineAway),
+            Away::Alone => AwayStart::Alone,
+            Away::Share => engine.away_start(request.cell_delay, at.since(now), now.since(since)),
         };
-        if at <= now + CONNECT_LEAD {
-            state.lane.fix_start_with(id, share);
+        let (at, rule) = match start {
+            AwayStart::Alone => (at, Some(StartRule::WithoutSlot)),
+            AwayStart::Within(begin, end) => {
+                let slot = Slot { end: now + end, kind: SlotKind::Cell };
+                (now + begin, Some(StartRule::Slot(slot)))
+            }
+            AwayStart::NotBefore(length) => (now + length, None),
+            AwayStart::Never if now < deadline && now.since(since) < FIRST_CONTACT_MAX => {
+                (now + AWAY_RETRY, None)
+            }
+            AwayStart::Never => return Err(NoTurn::EngineAway),
+        };
+        if let Some(rule) = rule.filter(|_| at <= now + CONNECT_LEAD) {
+            state.lane.fix_start_at(id, at);
             return Ok(WithoutEngine::Start(rule));
         }
         // An engine that has failed once may respond in time for a slot.
-        if at > deadline && (!is_up || now >= deadline) {
+        if at > deadline && !goes_on {
             let (wait, by) = (at.since(now), WaitReason::Share);
             return Err(NoTurn::TooLong { wait, by, line: None, delay: Duration::ZERO });
         }

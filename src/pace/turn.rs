@@ -210,13 +210,19 @@ impl Turn {
         let counted_as_started = std::mem::take(&mut self.0.counted_as_started);
         let Some((cell, id)) = self.in_lane() else { return true };
         let now = cell.context.clock.now();
+        let slot = self.0.slot;
+        let mut may_start = true;
         let has_started = !self.0.needs_slot(now) && {
             let mut state = cell.state.lock();
             if counted_as_started {
                 state.lane.rearm(id);
             }
-            state.lane.start(id, now).is_ok()
+            may_start = slot.is_none_or(|slot| slot.try_start(cell.context.peers.engine()));
+            may_start && state.lane.start(id, now).is_ok()
         };
+        if !may_start {
+            self.0.slot = Some(Slot::TO_RESERVE);
+        }
         if has_started {
             self.0.note_start();
             self.0.note_slot(SlotOutcome::Used);
@@ -401,9 +407,10 @@ impl Inner {
         self.is_slot_noted = false;
         self.slot = match rule {
             StartRule::Slot(slot) => Some(slot),
-            StartRule::WithoutSlot | StartRule::FallbackShare => None,
+            StartRule::WithoutSlot => None,
         };
-        if let Some(waited) = self.waited.as_mut().filter(|_| rule == StartRule::FallbackShare) {
+        let is_cell = self.slot.is_some_and(|slot| slot.is_cell());
+        if let Some(waited) = self.waited.as_mut().filter(|_| is_cell) {
             let (by, line, delay) = (WaitReason::Share, None, Duration::ZERO);
             *waited = Waited { by, line, delay, ..*waited };
         }

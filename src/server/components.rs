@@ -19,8 +19,8 @@ use crate::ca::{self, LEAVES_MAX, Leaves};
 use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, ConfigSnapshot, Egress, Parents, Tls};
-use crate::engine::{Engine, HoldListener, LocalEngine, RedisConfig, RedisEngine};
-use crate::pace::Lanes;
+use crate::engine::{Engine, HoldListener, KeptRank, LocalEngine, RedisConfig, RedisEngine};
+use crate::pace::{Away, Lanes};
 use crate::proxy::{
     DecisionMetrics, Forwarding, Gate, ListenerTls, Pipes, Proxy, RequestMetrics,
     RobotsSummaryCache, TunnelEnds, Via,
@@ -71,8 +71,8 @@ pub struct Components {
     pub(super) redis: Option<Arc<RedisEngine>>,
     /// What the processes of the state directory share, and what is kept beside the engine.
     pub(super) local: Option<Arc<LocalEngine>>,
-    /// How many proxies shared the engine when the process before this one ended.
-    members_before: usize,
+    /// The rank that the process before this one has left.
+    rank_before: Option<KeptRank>,
     /// The mark by which this process finds itself in `Via`.
     pub(super) mark: String,
     /// By which it recognises what a parent proxy sends back.
@@ -94,6 +94,7 @@ impl Components {
             admission: Arc::clone(&self.admission),
             engine: self.engine.clone(),
             is_engine_required: self.settings().engine.required,
+            keeps_share: self.settings().engine.away == Away::Share,
             token: Arc::clone(&self.token),
             clock: Arc::clone(&self.clock),
             started,
@@ -108,9 +109,12 @@ impl Components {
         Some(Witness::new(Arc::clone(&self.audit), engine, Arc::clone(&self.clock)))
     }
 
-    /// The members of the engine and the file that keeps their count, if there is an engine.
+    /// This proxy among those of the engine and the file that keeps its rank, if there is an engine.
     pub(super) fn membership(&self) -> Option<Membership> {
-        Some(Membership::new(self.engine.clone()?, self.local.clone()?, self.members_before))
+        let (engine, name) = (self.engine.clone()?, self.redis.as_ref()?.name().to_owned());
+        // Several runs of one state directory are proxies of their own.
+        let file = self.local.clone().filter(|_| !self.settings().under_run);
+        Some(Membership::new(engine, name, file, self.rank_before.clone()))
     }
 
     /// Shares robots.txt files and the pace through the engine, or else through the file.
@@ -252,14 +256,15 @@ pub fn build_prepared(
     let local = settings.store.enabled.then(|| Arc::new(engine::local(settings, &clock)));
     // Without a server the file decides on each start.
     let kept = client.as_ref().and(local.as_ref()).and_then(|local| local.begin_lanes());
-    let (lanes, is_whole, members_before) = kept.unwrap_or((Vec::new(), client.is_none(), 0));
+    let (lanes, is_whole, rank_before) = kept.unwrap_or((Vec::new(), client.is_none(), None));
+    let rank_before = rank_before.filter(|_| !settings.under_run);
     let lanes = lanes.into_iter().map(|ahead| (ahead.lane.clone(), ahead.into()));
     egress.lanes().restore(lanes.collect(), is_whole);
     let store = build_store(settings, &egress, &clock, local.clone().map(Disk));
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
     let watch = watch(settings, &store);
     let leaves = Leaves::open(ca, Arc::clone(&clock), LEAVES_MAX)?;
-    let redis = client.map(|client| engine::start(settings, client, members_before, &clock));
+    let redis = client.map(|client| engine::start(settings, client, rank_before.clone(), &clock));
     let redis = redis.transpose().map_err(SetupError::from)?;
     let components = Components {
         workers: settings.workers.unwrap_or_else(cores),
@@ -285,7 +290,7 @@ pub fn build_prepared(
         engine: redis.clone().map(|engine| engine as Arc<dyn Engine>),
         redis,
         local,
-        members_before,
+        rank_before,
     };
     components.share();
     Ok(components)

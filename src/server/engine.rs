@@ -9,8 +9,8 @@ use tracing::info;
 
 use crate::config::{self, Settings, parse_servers};
 use crate::engine::{
-    self, Address, Engine, LocalConfig, LocalEngine, Password, RedisConfig, RedisEngine, SealKey,
-    SealKeyError, ServerUrl, TlsConfigError, tls_config,
+    self, Address, Engine, KeptRank, LocalConfig, LocalEngine, Password, Rank, RedisConfig,
+    RedisEngine, SealKey, SealKeyError, ServerUrl, TlsConfigError, tls_config,
 };
 use crate::pace::hold::RETRY_AFTER_MAX;
 use crate::runtime::clock::Clock;
@@ -98,18 +98,22 @@ pub fn observer(
     engine.map(Arc::new).map(Some).map_err(EngineError::Thread)
 }
 
-/// Starts the engine of `client`; `members_before`: how many shared it when the process before
-/// ended, 0 if that is not known.
+/// Starts the engine of `client`; `rank_before`: what the process before has left of its rank. Without it,
+/// of so many proxies as `engine.share` says, it is one of any rank.
 pub(super) fn start(
     settings: &Settings,
     client: RedisConfig,
-    members_before: usize,
+    rank_before: Option<KeptRank>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<RedisEngine>, EngineError> {
-    let name = settings.engine.name.clone().unwrap_or_else(|| own_name(settings));
+    let rank_before = rank_before.or_else(|| any_rank(settings.engine.share));
+    // A process after a crash has the name of the one before, and takes over its rank.
+    let kept = rank_before.as_ref().map(|kept| kept.name.clone());
+    let kept = kept.filter(|name| is_name_of(name, settings.node().as_str()));
+    let name = settings.engine.name.clone().or(kept).unwrap_or_else(|| own_name(settings));
     let servers: Vec<_> = client.addresses.iter().map(ToString::to_string).collect();
     info!(name, servers = servers.join(","), "proxies with the same engine act as one");
-    let config = engine::Config { members_before, ..config(settings, name) };
+    let config = engine::Config { rank_before, ..config(settings, name) };
     let engine = RedisEngine::start(config, client, Arc::clone(clock));
     engine.map(Arc::new).map_err(EngineError::Thread)
 }
@@ -208,32 +212,70 @@ fn file_error(setting: &'static str, file: &Path, reason: String) -> EngineError
     EngineError::File { setting, path: file.display().to_string(), reason }
 }
 
-// Keeps how many proxies share the engine, over a restart: one that starts while the engine is
-// away takes its share of the pace.
+/// A rank among so many proxies, of which nothing else is known; 0: none.
+fn any_rank(proxies: u32) -> Option<KeptRank> {
+    let highest = proxies.checked_sub(1)?;
+    let rank = Rank { rank: fastrand::u32(..=highest), highest, is_settled: true };
+    Some(KeptRank { name: String::new(), rank, clock_offset: 0 })
+}
 
-/// The engine, and the file that keeps the number of its members.
+// This proxy among those that share the engine. Its rank is kept over a restart: one that starts while
+// the engine is away goes on in its cells.
+
+/// The engine, and the file that keeps the rank.
 #[derive(Debug)]
 pub(super) struct Membership {
     engine: Arc<dyn Engine>,
-    file: Arc<LocalEngine>,
+    file: Option<Arc<LocalEngine>>,
+    name: String,
     /// What is in the file.
-    kept: usize,
+    kept: Option<KeptRank>,
 }
 
+/// Another distance between the clocks is worth a write.
+const OFFSET_NOTICEABLE: u64 = 5000;
+
 impl Membership {
-    /// Of a process that has begun with the number `kept` of the file. The engine may have been reached
-    /// since: its status says nothing of the file.
-    pub(super) const fn new(engine: Arc<dyn Engine>, file: Arc<LocalEngine>, kept: usize) -> Self {
-        Self { engine, file, kept }
+    /// Of a process that has begun with `kept` of the file. The engine may have been reached since: its
+    /// status says nothing of the file.
+    pub(super) const fn new(
+        engine: Arc<dyn Engine>,
+        name: String,
+        file: Option<Arc<LocalEngine>>,
+        kept: Option<KeptRank>,
+    ) -> Self {
+        Self { engine, file, name, kept }
     }
 
-    /// Writes the largest count of the last ten minutes of contact, where that has changed.
+    /// Writes the rank, where it has changed.
     pub(super) fn keep(&mut self) {
         let status = self.engine.status();
-        if status.was_reached && status.members != self.kept {
-            self.file.keep_members(status.members);
-            self.kept = status.members;
+        let Some(rank) = status.rank.filter(|_| status.was_reached) else { return };
+        let clock_offset = status.clock_offset.unwrap_or_default();
+        let kept = KeptRank { name: self.name.clone(), rank, clock_offset };
+        let is_other = self.kept.as_ref().is_none_or(|it| {
+            it.rank != kept.rank || it.clock_offset.abs_diff(kept.clock_offset) > OFFSET_NOTICEABLE
+        });
+        if is_other {
+            self.write(Some(kept));
         }
+    }
+
+    /// Gives the rank back: this proxy starts nothing more. Where the engine is away, the process after
+    /// it goes on with the rank.
+    pub(super) async fn leave(&mut self) {
+        if self.engine.status().is_up {
+            // Once it is given back, another may have it.
+            self.write(None);
+            let _ = self.engine.leave().await;
+        }
+    }
+
+    fn write(&mut self, kept: Option<KeptRank>) {
+        if let Some(file) = &self.file {
+            file.keep_rank(kept.clone());
+        }
+        self.kept = kept;
     }
 }
 
@@ -276,8 +318,9 @@ mod tests {
             engine.heartbeat().await.unwrap();
         }
         assert_eq!(third.status().members, 3);
-        Membership::new(Arc::new(third), file(), 0).keep();
-        let (_, _, members) = file().begin_lanes().expect("the file can be used");
-        assert_eq!(members, 3);
+        Membership::new(Arc::new(third), "c".to_owned(), Some(file()), None).keep();
+        let (_, _, rank) = file().begin_lanes().expect("the file can be used");
+        let rank = rank.expect("a rank").rank;
+        assert_eq!((rank.rank, rank.width()), (2, 4));
     }
 }

@@ -20,6 +20,9 @@ use crate::runtime::lock::Lock;
 /// How often holds that have begun are written.
 const HOLDS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the end waits for the engine.
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// How long the end waits for the file.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -64,6 +67,11 @@ impl PaceKeeper {
             }
             kept.membership.iter_mut().for_each(Membership::keep);
             kept.keep(true);
+            if let Some(membership) = &mut kept.membership {
+                let left = runtime.block_on(timeout(LEAVE_TIMEOUT, membership.leave()));
+                // It is missed for ten minutes then.
+                drop(left);
+            }
             drop(sender);
         };
         std::thread::Builder::new().name("pace-keeper".into()).spawn(run)?;

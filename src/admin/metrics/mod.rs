@@ -163,8 +163,17 @@ fn add_engine(page: &mut Exposition, parts: &MonitoredParts) {
     let (status, counts) = (engine.status(), engine.stats().counts());
     let help = "Whether the shared engine can be reached";
     page.gauge("courtesy_engine_up", help, u64::from(status.is_up));
-    let help = "Proxies that share the engine, the most of the last ten minutes";
+    let help = "Proxies that share the engine, at the last heartbeat";
     page.gauge("courtesy_engine_members", help, status.members as u64);
+    let help = "Parts of the pace that are left free, because their proxies are missing";
+    page.gauge("courtesy_engine_missing", help, status.missing.0.into());
+    let help = "Which part of the pace is this proxy's own without the engine, from 1; 0: none";
+    page.gauge("courtesy_engine_part", help, status.rank.map_or(0, |it| u64::from(it.rank) + 1));
+    let help = "Whether half of the proxies or more have other settings";
+    page.gauge("courtesy_engine_settings_differ", help, u64::from(status.has_other_settings()));
+    let help = "By how much the reading of the engine's clock may be off";
+    let error = status.clock_error.unwrap_or_default().as_secs_f64();
+    page.seconds("courtesy_engine_clock_error", help, error);
     let help = "When the data of the engine began, in seconds since 1970";
     let epoch = Timestamp::from_millis(status.epoch.unwrap_or_default() / 1000);
     page.date("courtesy_engine_epoch_timestamp", help, epoch);

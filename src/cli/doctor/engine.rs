@@ -112,7 +112,11 @@ fn clock(status: &Status) -> Finding {
 /// What to do about an error of this kind.
 const fn remedy(kind: ErrorKind) -> &'static str {
     match kind {
-        ErrorKind::Connection | ErrorKind::Timeout | ErrorKind::Broken | ErrorKind::Full => {
+        ErrorKind::Connection
+        | ErrorKind::Timeout
+        | ErrorKind::Late
+        | ErrorKind::Broken
+        | ErrorKind::Full => {
             "start the server, or name the right one: engine.url; nothing on the way may drop its \
              port"
         }
@@ -143,6 +147,7 @@ const fn remedy(kind: ErrorKind) -> &'static str {
             "engine.url must name sentinels, and engine.sentinel a primary of theirs"
         }
         ErrorKind::Settings => "change the setting of [engine] that is named there",
+        ErrorKind::Missing => "start the proxies that are missing, or wait ten minutes",
         ErrorKind::Removed => "give each program on the server its own engine.prefix, by its ACL",
         ErrorKind::WrongType | ErrorKind::Protocol | ErrorKind::TooLarge => {
             "engine.url must name a Redis or Valkey server, without a proxy in between"

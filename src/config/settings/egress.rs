@@ -136,6 +136,9 @@ pub struct Engine {
     /// The longest time of an operation.
     #[serde(with = "units::duration")]
     pub timeout: Duration,
+    /// How many proxies there are, for one that starts while the engine is away and knows no rank; 0: it
+    /// starts nothing with a delay before it has reached the engine.
+    pub share: u32,
     /// Whether the proxy is not ready before the engine has been reached.
     pub required: bool,
     /// What the pace is while the engine is away.
@@ -167,6 +170,7 @@ impl Default for Engine {
             timeout: Duration::from_millis(50),
             required: false,
             away: Away::Share,
+            share: 0,
             seal_key_file: None,
         }
     }

@@ -54,8 +54,8 @@ const TABLES: &str = "
         boot TEXT NOT NULL, seen INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE clock (boot TEXT NOT NULL, offset INTEGER NOT NULL, seen INTEGER NOT NULL,
         epoch INTEGER NOT NULL) STRICT;
-    CREATE TABLE left (members INTEGER NOT NULL, is_whole INTEGER NOT NULL) STRICT;
-    INSERT INTO left VALUES (0, 1);
+    CREATE TABLE left (is_whole INTEGER NOT NULL) STRICT;
+    INSERT INTO left VALUES (1);
 ";
 
 /// An open file.

@@ -11,11 +11,11 @@ use super::file;
 use crate::engine::clock::{Micros, micros};
 use crate::engine::format::FORMAT;
 use crate::engine::lane::{Lane, REST, Reservation, StoredHold};
-use crate::engine::members::{Heartbeat, MISSED_MAX, heartbeat_interval};
+use crate::engine::members::Heartbeat;
 use crate::engine::site::{Lease, Site, Value};
 use crate::engine::{
-    FileDigest, Hold, HoldCause, LeaseToken, LookupOutcome, Presence, PublishOutcome,
-    bounded_micros, has_digest,
+    FileDigest, Hold, HoldCause, KeptRank, LeaseToken, LookupOutcome, Presence, PublishOutcome,
+    Rank, bounded_micros, has_digest,
 };
 use crate::runtime::clock::Clock;
 use crate::types::origin::{Origin, split_url};
@@ -24,6 +24,11 @@ use crate::types::origin::{Origin, split_url};
 const GROUP: &str = "g:";
 /// Rows that are forgotten at once: others wait meanwhile.
 const FORGOTTEN_AT_ONCE: u32 = 32;
+/// A process that has not been seen for so long is gone.
+const SILENT: Micros = 15 * 1_000_000;
+const RANK_TABLE: &str = "CREATE TABLE IF NOT EXISTS rank (rank INTEGER NOT NULL,
+    highest INTEGER NOT NULL, is_settled INTEGER NOT NULL, offset INTEGER NOT NULL,
+    name TEXT NOT NULL) STRICT";
 /// Holds that one look reports.
 const TOLD_AT_ONCE: u32 = 1024;
 
@@ -222,12 +227,16 @@ impl<'a> Rows<'a> {
         Ok(LaneAhead { lane, next, groups, hold })
     }
 
-    /// All lanes with a time ahead, whether they are all there is to know, and how many proxies shared a
-    /// server. They are not whole from then on.
-    pub(super) fn begin_lanes(&self) -> Result<(Vec<LaneAhead>, bool, usize)> {
-        let (members, is_whole) =
-            self.tx.query_row("SELECT members, is_whole FROM left", [], |row| {
-                Ok((row.get(0)?, row.get(1)?))
+    /// All lanes with a time ahead, whether they are all there is to know, and the rank among the proxies
+    /// that shared a server. The lanes are not whole from then on.
+    pub(super) fn begin_lanes(&self) -> Result<(Vec<LaneAhead>, bool, Option<KeptRank>)> {
+        let is_whole = self.tx.query_row("SELECT is_whole FROM left", [], |row| row.get(0))?;
+        self.execute(RANK_TABLE, [])?;
+        let rank =
+            self.find("SELECT rank, highest, is_settled, offset, name FROM rank", [], |row| {
+                let rank =
+                    Rank { rank: row.get(0)?, highest: row.get(1)?, is_settled: row.get(2)? };
+                Ok(KeptRank { rank, clock_offset: row.get(3)?, name: row.get(4)? })
             })?;
         self.execute("UPDATE left SET is_whole = 0", [])?;
         let mut hosts = self.tx.prepare_cached(
@@ -240,7 +249,7 @@ impl<'a> Rows<'a> {
                 lanes.push(self.lane_ahead(lane)?);
             }
         }
-        Ok((lanes, is_whole, members))
+        Ok((lanes, is_whole, rank))
     }
 
     /// Moves lanes forward to these times.
@@ -271,8 +280,15 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    pub(super) fn keep_members(&self, members: usize) -> Result<()> {
-        self.execute("UPDATE left SET members = ?1", [members])?;
+    /// Keeps the rank among the proxies that share a server; `None`: it was given back.
+    pub(super) fn keep_rank(&self, kept: Option<KeptRank>) -> Result<()> {
+        self.execute(RANK_TABLE, [])?;
+        self.execute("DELETE FROM rank", [])?;
+        if let Some(KeptRank { name, rank, clock_offset }) = kept {
+            let Rank { rank, highest, is_settled } = rank;
+            let values = params![rank, highest, is_settled, clock_offset, name];
+            self.execute("INSERT INTO rank VALUES (?1, ?2, ?3, ?4, ?5)", values)?;
+        }
         Ok(())
     }
 
@@ -397,11 +413,10 @@ impl<'a> Rows<'a> {
         let count = |tx: &Self| -> Result<usize> {
             Ok(tx.find("SELECT count(*) FROM process", [], |row| row.get(0))?.unwrap_or_default())
         };
-        let missed = MISSED_MAX * micros(heartbeat_interval(count(self)?));
         let boot = crate::runtime::clock::Boottime::now().boot.unwrap_or_default();
         self.execute(
             "DELETE FROM process WHERE seen < ?1 OR seen > ?2",
-            [self.now.saturating_sub(missed), self.now + missed],
+            [self.now.saturating_sub(SILENT), self.now + SILENT],
         )?;
         self.execute(
             "INSERT OR REPLACE INTO process VALUES (?1, ?2, '', ?3, ?4)",
@@ -417,7 +432,7 @@ impl<'a> Rows<'a> {
             format: FORMAT,
             now: self.now,
             epoch: self.epoch,
-            has_namesake: false,
+            ..Heartbeat::default()
         })
     }
 

@@ -54,6 +54,7 @@ async fn reserve(
         group: "examplebot",
         lane_delay: Duration::ZERO,
         site_delay: DELAY,
+        cell_delay: DELAY,
         slack: Duration::from_millis(50),
         horizon: Duration::from_secs(600),
         count: 1,

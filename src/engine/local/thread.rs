@@ -362,7 +362,8 @@ impl Thread {
             if let Ok(rows) = rows
                 && let Ok(heartbeat) = rows.heartbeat(&process)
             {
-                shared.members.lock().note(heartbeat, Duration::from_micros(rows.now));
+                let now = Duration::from_micros(rows.now);
+                shared.members.lock().note(heartbeat, (now, now), false);
             }
             Box::new(|_| {})
         })]);

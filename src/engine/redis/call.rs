@@ -99,6 +99,7 @@ pub enum Script {
     GetFile,
     PutFile,
     Forget,
+    Leave,
 }
 
 /// Goes before each script.
@@ -106,7 +107,7 @@ const COMMON: &str = include_str!("../scripts/common.lua");
 
 impl Script {
     /// All scripts, in the order of [`Self::index`].
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Lookup,
         Self::Publish,
         Self::RenewLease,
@@ -118,6 +119,7 @@ impl Script {
         Self::GetFile,
         Self::PutFile,
         Self::Forget,
+        Self::Leave,
     ];
 
     /// The place in [`Self::ALL`].
@@ -139,6 +141,7 @@ impl Script {
             Self::GetFile => include_str!("../scripts/get_file.lua"),
             Self::PutFile => include_str!("../scripts/put_file.lua"),
             Self::Forget => include_str!("../scripts/forget.lua"),
+            Self::Leave => include_str!("../scripts/leave.lua"),
         };
         [COMMON, "\n", script].concat()
     }

@@ -137,10 +137,14 @@ async fn heartbeats(shared: &Shared) {
             () = sleep(interval) => {}
             () = shared.heartbeat.notified() => {}
         }
-        let Ok(reply) = shared.send(shared.heartbeat_call()) else { continue };
+        let (call, sent) = shared.heartbeat_call();
+        let Ok(reply) = shared.send(call) else { continue };
         match reply.await {
-            Ok(Ok(reply)) => drop(shared.note_heartbeat(reply)),
-            Ok(Err(error)) => shared.note_error(&error),
+            Ok(Ok(reply)) => drop(shared.note_heartbeat(reply, sent)),
+            Ok(Err(error)) => {
+                shared.note_heartbeat_error(&error);
+                shared.note_error(&error);
+            }
             Err(_) => {}
         }
     }

@@ -398,7 +398,8 @@ impl AsyncWrite for Replies {
 const DETAIL_BYTES_MAX: usize = 300;
 
 /// The first words of errors, and what they mean. Before Redis 7 a script's error has them within.
-const CODES: [(&str, ErrorKind); 16] = [
+const CODES: [(&str, ErrorKind); 17] = [
+    ("LATE", ErrorKind::Late),
     ("NOAUTH", ErrorKind::Authentication),
     ("WRONGPASS", ErrorKind::Authentication),
     ("NOPERM", ErrorKind::Permission),

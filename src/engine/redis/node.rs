@@ -145,7 +145,7 @@ impl Node {
         if self.inbox.address.is_some() {
             self.shared.router.refresh.notify_one();
         }
-        let members = self.shared.members.lock().largest();
+        let members = self.shared.members.lock().last().members;
         self.breaker.open(members, fastrand::f64())
     }
 }
@@ -204,13 +204,13 @@ async fn open_probed(shared: &Shared, address: Option<&Address>) -> Result<Optio
         let place = address.map(Address::to_string).unwrap_or_default();
         shared.note_server(&place, &opened.info);
         if address.is_none() && shared.config.is_member {
-            let heartbeat = shared.with_time(shared.heartbeat_call());
-            let reply = opened
-                .connection
-                .call(&heartbeat, false)
-                .await
-                .map_err(|error| opened.connection.error_of(&error))?;
-            let heartbeat = shared.note_heartbeat(reply);
+            let (heartbeat, sent) = shared.heartbeat_call();
+            let reply = opened.connection.call(&heartbeat, false).await.map_err(|error| {
+                let error = opened.connection.error_of(&error);
+                shared.note_heartbeat_error(&error);
+                error
+            })?;
+            let heartbeat = shared.note_heartbeat(reply, sent);
             heartbeat.ok_or_else(|| ErrorKind::Protocol.with("heartbeat"))?;
         }
         Ok(Some(opened))

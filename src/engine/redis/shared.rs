@@ -13,16 +13,20 @@ use super::call::{Act, Call, Job, Parts, Script, boolean, decimal};
 use super::connection::ServerInfo;
 use super::router::Router;
 use super::settings::RedisConfig;
+use crate::engine::cells::{ClockReading, MissingRanks, RANKS_MAX, Rank, Standing};
 use crate::engine::clock::Micros;
 use crate::engine::error::{Error, ErrorKind};
 use crate::engine::format::{FORMAT, Keys};
 use crate::engine::members::{Heartbeat, LogHead, Members};
 use crate::engine::stats::{Operation, Stats};
-use crate::engine::{Config, FILE_KEPT_ONCE, ReservedSlots, Status, bounded_micros};
+use crate::engine::{Config, FILE_KEPT_ONCE, GivenSlot, ReservedSlots, Status, bounded_micros};
 use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
 use crate::types::sanitize::hex;
 
+/// A command that comes so much later than its caller waits does nothing. Nodes of a cluster may have
+/// clocks that differ.
+const LATE: Duration = Duration::from_secs(1);
 /// A new round trip counts so much in the mean.
 const ROUND_TRIP_PART: u64 = 8;
 
@@ -52,6 +56,14 @@ pub(super) struct Shared {
     round_trip: AtomicU64,
 }
 
+/// A heartbeat under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentHeartbeat {
+    /// By this process's own clock.
+    at: Duration,
+    said_alone: bool,
+}
+
 /// What was last seen of the servers.
 #[derive(Debug, Default)]
 struct Seen {
@@ -68,11 +80,20 @@ struct Seen {
 }
 
 impl Shared {
+    /// The keys of what concerns all origins, in the order in which a heartbeat names them.
+    pub(super) const CLUSTER_KEYS: [&'static str; 9] =
+        ["members", "about", "epoch", "heads", "ranks", "seen", "widths", "alone", "missing"];
+
     pub(super) fn new(config: Config, redis: RedisConfig, wall: Arc<dyn Clock>) -> Self {
         let start = monotonic();
+        let standing = config.rank_before.as_ref().map_or_else(Standing::default, |kept| {
+            let shown = (wall.wall().millis() * 1000).saturating_add_signed(kept.clock_offset);
+            let reading = ClockReading::new(Duration::ZERO, Duration::ZERO, shown);
+            Standing::kept(kept.rank, reading)
+        });
         Self {
             keys: Keys::new(&redis.prefix),
-            members: Lock::new(Members::new(config.members_before)),
+            members: Lock::new(Members::new(standing)),
             config,
             redis: ArcSwap::from_pointee(redis),
             stats: Stats::default(),
@@ -91,29 +112,53 @@ impl Shared {
         }
     }
 
+    /// The time of this process by its own clock, since its start; in tests that of theirs.
+    pub(super) fn own_time(&self) -> Duration {
+        match &self.redis.load().clock {
+            Some(clock) => Duration::from_micros(clock.now()),
+            None => monotonic() - self.start,
+        }
+    }
+
     /// Sends a call; the reply comes by the receiver.
     pub(super) fn send(
         &self,
         call: Call,
     ) -> Result<oneshot::Receiver<Result<Value, Error>>, Error> {
         let (reply, receiver) = oneshot::channel();
-        let deadline = monotonic() + self.redis.load().timeout;
-        let call = self.with_time(call);
+        let timeout = self.redis.load().timeout;
+        let deadline = monotonic() + timeout;
+        let call = match call.act {
+            Act::Script(Script::Heartbeat) => call,
+            _ => self.with_times(call, timeout + LATE),
+        };
         self.router.send(Job { call, reply, deadline, redirects: 0, is_asking: false })?;
         Ok(receiver)
     }
 
-    /// The last argument of a script: nothing, but in tests.
-    pub(super) fn with_time(&self, mut call: Call) -> Call {
+    /// The last arguments of a script: until when it is wanted, and nothing; in tests, the time.
+    fn with_times(&self, mut call: Call, wanted: Duration) -> Call {
         if let Act::Script(_) = call.act {
             let clock = self.redis.load().clock.clone();
+            let until = match clock {
+                Some(_) => None,
+                None => self.members.lock().standing.engine_time(self.own_time() + wanted),
+            };
+            call.arguments.push(until.map_or_else(Vec::new, decimal));
             call.arguments.push(clock.map_or_else(Vec::new, |clock| decimal(clock.now())));
         }
         call
     }
 
-    pub(super) fn heartbeat_call(&self) -> Call {
+    /// A heartbeat, and what is to be known of it when its reply comes.
+    pub(super) fn heartbeat_call(&self) -> (Call, SentHeartbeat) {
         let head = *self.head.lock();
+        let own = self.own_time();
+        let (claim, interval) = {
+            let mut members = self.members.lock();
+            (members.claim(own), members.heartbeat_interval())
+        };
+        let number = |number: Option<u64>| number.map_or_else(Vec::new, decimal);
         let arguments = vec![
             self.config.name.clone().into_bytes(),
             decimal(FORMAT.into()),
@@ -123,10 +168,27 @@ impl Shared {
             boolean(!self.has_beaten.load(Ordering::Relaxed)),
             head.map_or_else(Vec::new, |head| head.place(&self.config.name).into_bytes()),
             decimal(head.is_some_and(|head| head.contradicts).into()),
+            number(claim.rank.map(|rank| rank.rank.into())),
+            number(claim.rank.map(|rank| rank.highest.into())),
+            number(claim.epoch),
+            boolean(claim.is_alone),
         ];
-        let keys = ["members", "about", "epoch", "heads"].map(|name| self.keys.cluster(name));
-        let keys = keys.into_iter().chain([self.keys.name(&self.config.name)]).collect();
-        Call::script(Operation::Heartbeat, Script::Heartbeat, keys, arguments)
+        let keys = Self::CLUSTER_KEYS.into_iter().map(|name| self.keys.cluster(name));
+        let keys = keys.chain([self.keys.name(&self.config.name)]).collect();
+        let call = Call::script(Operation::Heartbeat, Script::Heartbeat, keys, arguments);
+        // One that is carried out later would say that this proxy is there when it may start by itself.
+        let call = self.with_times(call, interval);
+        (call, SentHeartbeat { at: own, said_alone: claim.is_alone })
+    }
+
+    /// The command that takes this proxy from the members.
+    pub(super) fn leave_call(&self) -> Call {
+        let names = ["members", "about", "ranks", "seen", "widths", "alone"];
+        let keys = names.into_iter().map(|name| self.keys.cluster(name));
+        let keys = keys.chain([self.keys.name(&self.config.name)]).collect();
+        let Config { name, process, .. } = &self.config;
+        let arguments = vec![name.clone().into_bytes(), process.clone().into_bytes()];
+        Call::script(Operation::Heartbeat, Script::Leave, keys, arguments)
     }
 
     fn head_text(&self, head: LogHead) -> String {
@@ -136,19 +198,33 @@ impl Shared {
     }
 
     /// Takes the reply to a heartbeat.
-    pub(super) fn note_heartbeat(&self, reply: Value) -> Option<Heartbeat> {
+    pub(super) fn note_heartbeat(&self, reply: Value, sent: SentHeartbeat) -> Option<Heartbeat> {
         let mut parts = Parts::of(reply)?;
-        let heartbeat = Heartbeat {
+        let mut heartbeat = Heartbeat {
             members: parts.count()?,
             same_settings: parts.count()?,
             format: u8::try_from(parts.number()?).ok()?,
             now: parts.number()?,
             epoch: parts.number()?,
             has_namesake: parts.number() == Some(1),
+            ..Heartbeat::default()
         };
+        let below = |number: Option<u64>| {
+            number
+                .and_then(|number| u32::try_from(number).ok())
+                .filter(|number| *number < RANKS_MAX)
+        };
+        let (rank, highest) = (below(parts.number()), below(parts.number()));
+        let is_settled = parts.number() == Some(1);
+        if let (Some(rank), Some(highest)) = (rank, highest) {
+            heartbeat.rank = Some(Rank { rank, highest: highest.max(rank), is_settled });
+        }
+        heartbeat.missing = MissingRanks::parse(&parts.bytes()?);
         self.has_beaten.store(true, Ordering::Relaxed);
         self.note_namesake(heartbeat.has_namesake);
-        if self.members.lock().note(heartbeat, monotonic() - self.start) {
+        let times = (sent.at, self.own_time());
+        let is_lost = self.members.lock().note(heartbeat.clone(), times, sent.said_alone);
+        if is_lost {
             self.note_loss("its data began anew");
         }
         self.note_time(heartbeat.now, Duration::ZERO);
@@ -156,6 +232,13 @@ impl Shared {
             self.seen.lock().last_error = None;
         }
         Some(heartbeat)
+    }
+
+    /// Notes that a server has refused a heartbeat: as too late, if its clock was set.
+    pub(super) fn note_heartbeat_error(&self, error: &Error) {
+        if error.kind == ErrorKind::Late {
+            self.members.lock().standing.note_late();
+        }
     }
 
     /// Notes what was shared under a new key; for it, what was shared long before may have to go.
@@ -194,6 +277,30 @@ impl Shared {
                 "another live proxy has the same name: give each its own engine.name, or leave it out"
             );
         }
+    }
+
+    /// The missing proxies whose cells a reservation at this moment leaves free.
+    ///
+    /// # Errors
+    ///
+    /// Heartbeats fail: it is not known which are missing.
+    pub(super) fn view(&self) -> Result<Option<Arc<MissingRanks>>, Error> {
+        if self.is_without_heartbeats() {
+            Ok(None)
+        } else {
+            self.members.lock().view(self.own_time())
+        }
+    }
+
+    /// Whether a start is allowed in a slot at this moment.
+    pub(super) fn permits(&self, slot: &GivenSlot, delay: Duration) -> bool {
+        self.is_without_heartbeats() || self.members.lock().permits(self.own_time(), slot, delay)
+    }
+
+    /// A command that only reads; or a test that gives the time and sends none.
+    fn is_without_heartbeats(&self) -> bool {
+        !self.config.is_member
+            || self.redis.load().clock.is_some() && !self.has_beaten.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_head(&self, head: LogHead) {
@@ -303,8 +410,10 @@ impl Shared {
             is_up: self.router.is_up(),
             was_reached: seen.was_reached,
             last_error: seen.last_error.clone(),
-            members: members.largest(),
-            present: members.last().members,
+            members: members.last().members,
+            rank: members.standing.rank(),
+            missing: members.missing(),
+            clock_error: members.standing.clock_error(self.own_time()),
             same_settings: members.last().same_settings,
             namesake: seen.has_namesake.then(|| self.config.name.clone()),
             epoch: members.epoch(),

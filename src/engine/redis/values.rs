@@ -7,12 +7,13 @@ use redis::Value;
 
 use super::call::{self, Call, Parts, decimal};
 use super::shared::Shared;
+use crate::engine::clock::micros;
 use crate::engine::error::{Error, ErrorKind};
 use crate::engine::members::{LogHead, MEMBERS_MAX, NamedHeads, in_order};
 use crate::engine::stats::Operation;
 use crate::engine::{
-    Hold, HoldCause, KNOWN_BYTES_MAX, LEASE, LeaseToken, LookupOutcome, LookupResponse, Presence,
-    PublishOutcome, ReservedSlots, format,
+    GivenSlot, Hold, HoldCause, KNOWN_BYTES_MAX, LEASE, LeaseToken, LookupOutcome, LookupResponse,
+    Presence, PublishOutcome, ReservedSlots, format,
 };
 use crate::types::LogId;
 use crate::types::sanitize::digest;
@@ -134,6 +135,7 @@ pub(super) fn publish_outcome(reply: Value) -> Option<(PublishOutcome, bool)> {
 /// Slots, and by how much the starts that this proxy has reserved are missing.
 pub(super) fn reserved_slots(
     reply: Value,
+    slack: Duration,
     hold_max: Duration,
 ) -> Option<(ReservedSlots, Duration)> {
     let mut parts = Parts::of(reply)?;
@@ -143,11 +145,14 @@ pub(super) fn reserved_slots(
     };
     let missing = Duration::from_micros(missing);
     let hold = read_hold(&mut parts, hold_max)?.filter(|hold| !hold.left.is_zero());
+    let now = parts.number()?;
     let mut slots = Vec::new();
     while let Some(slot) = parts.value() {
         slots.push(Duration::from_micros(call::number(&slot)?));
     }
-    Some((ReservedSlots { slots, beyond, hold, given: None }, missing))
+    let last = slots.last().map(|slot| now.saturating_add(micros(*slot)));
+    let given = last.map(|at| GivenSlot { at, slack });
+    Some((ReservedSlots { slots, beyond, hold, given }, missing))
 }
 
 /// The hold that applies.

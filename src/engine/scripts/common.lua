@@ -18,11 +18,17 @@ local function digits(value)
   return string.format('%.0f', value)
 end
 
--- The last argument is empty, but in tests: then it is the time.
+-- The last argument is empty, but in tests: then it is the time. The one before it is empty, or until
+-- when the caller waits: what comes later does nothing, since nobody would use it.
 local now = number(ARGV[#ARGV])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
+end
+
+local wanted_until = number(ARGV[#ARGV - 1])
+if wanted_until and now > wanted_until then
+  return redis.error_reply('LATE the command came after its caller had left')
 end
 
 local function read(command, key, ...)

@@ -2,9 +2,11 @@
 -- ARGV group, delay of the lane, delay of the site, slack, horizon, how many, left, time since when
 --      starts are known, longest hold, when the next start of the lane and that of the group are
 --      at the earliest by what the caller has reserved before (from now, also negative; or empty),
---      time
+--      begin and slack of a slot that it has missed, or nothing twice, length of a cell, width and bits
+--      of the ranks whose cells are left free, or nothing, until when, time
+-- With how many = 0, nothing starts before what is left.
 -- Returns next slot beyond the horizon, or -1, or if what the caller has reserved is missing, -1 less
---      by how much; hold, status, cause; then the slots from now
+--      by how much; hold, status, cause, now; then the slots from now
 
 local lane_delay, site_delay, slack = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local horizon, known_since = tonumber(ARGV[5]), math.min(tonumber(ARGV[8]), now)
@@ -33,10 +35,35 @@ local function missing(at, promised)
   promised = tonumber(promised)
   return promised and math.max(now + promised - at, 0) or 0
 end
+-- Nothing starts before a slot that was missed by what was reserved before it; where nothing was
+-- reserved behind it, that time is given again.
+local missed, missed_slack = number(ARGV[12]), number(ARGV[13])
+local function is_next(delay, at)
+  return delay == 0 or at == missed + delay + missed_slack
+end
+local is_given_again = missed and missed_slack and is_next(lane_delay, own) and is_next(site_delay, group)
 local gone = math.max(missing(own, ARGV[10]), missing(group, ARGV[11]))
-local reply = { -1, left, status, cause }
-for _ = 1, tonumber(ARGV[6]) do
-  local slot = math.max(earliest, own, group)
+if is_given_again then own, group = missed, missed end
+
+-- While proxies are missing, slots are the begins of cells, but theirs.
+local cell, width, bits = tonumber(ARGV[14]), number(ARGV[15]), ARGV[16]
+local function is_left_free(at)
+  local rank = at % width
+  local octet = string.byte(bits, math.floor(rank / 8) + 1) or 0
+  return math.floor(octet / 2 ^ (rank % 8)) % 2 == 1
+end
+local function slot_from(at)
+  if not width then return at end
+  local first = math.ceil(at / cell)
+  for number = first, first + width - 1 do
+    if not is_left_free(number) then return number * cell end
+  end
+end
+
+local count = tonumber(ARGV[6])
+local reply = { -1, left, status, cause, digits(now) }
+for _ = 1, count do
+  local slot = slot_from(math.max(earliest, own, group)) or now + horizon + 1
   if slot > now + horizon then
     reply[1] = slot - now
     break
@@ -66,7 +93,8 @@ local function reserve(field, at, delay)
   keep(KEYS[1], at - now + REST)
 end
 
-if #reply > 4 then
+if count == 0 then own, group = math.max(own, earliest), math.max(group, earliest) end
+if count == 0 or #reply > 5 then
   reserve('n', own, lane_delay)
   reserve(group_field, group, site_delay)
   if site_delay > 0 and not stored[2] then sweep() end

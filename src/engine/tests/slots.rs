@@ -97,9 +97,9 @@ fn a_proxy_that_comes_after_a_loss_waits_from_the_beginning_of_the_data() {
     let three = Three::new();
     three.a.lose();
     now(three.a.heartbeat());
-    three.clock.advance(seconds(4));
+    three.clock.advance(seconds(1));
     now(three.c.heartbeat());
-    assert_eq!(three.reserve_slots(&three.c, 1).slots, [seconds(6)]);
+    assert_eq!(three.reserve_slots(&three.c, 1).slots, [seconds(9)]);
     let three = Three::new();
     now(three.a.heartbeat());
     assert_eq!(three.reserve_slots(&three.a, 1).slots, [seconds(0)], "data from the beginning");

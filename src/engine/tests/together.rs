@@ -26,11 +26,10 @@ fn a_proxy_that_missed_three_heartbeats_is_gone() {
     let three = Three::new();
     let count = |engine: &MemoryEngine| now(engine.heartbeat()).members;
     assert_eq!((count(&three.a), count(&three.b), count(&three.c)), (1, 2, 3));
-    three.clock.advance(seconds(15));
+    three.clock.advance(ms(1500));
     assert_eq!(count(&three.a), 3);
-    three.clock.advance(seconds(1));
-    assert_eq!(count(&three.a), 1);
-    assert_eq!(three.a.status().members, 3, "the largest count of ten minutes");
+    three.clock.advance(ms(1));
+    assert_eq!((count(&three.a), three.a.status().members), (1, 1));
 }
 
 #[test]
@@ -60,9 +59,11 @@ fn proxies_that_have_gone_have_no_other_settings() {
     for engine in [&three.a, &other] {
         now(engine.heartbeat());
     }
-    let status = other.status();
-    assert_eq!((status.present, status.same_settings), (2, 1));
-    assert!(!status.has_other_settings(), "one of two");
+    now(three.a.heartbeat());
+    for status in [other.status(), three.a.status()] {
+        assert_eq!((status.members, status.same_settings), (2, 1));
+        assert!(status.has_other_settings(), "one of two, for both");
+    }
     three.clock.advance(seconds(16));
     now(other.heartbeat());
     assert!(!other.status().has_other_settings(), "scaled down to one");
@@ -76,13 +77,15 @@ fn two_live_processes_of_one_name_are_two_and_a_restarted_one_is_one() {
     };
     let (first, second) = (process("aa11"), process("bb22"));
     assert_eq!(now(first.heartbeat()).members, 1);
-    three.clock.advance(seconds(5));
+    three.clock.advance(seconds(1));
     let heartbeat = now(second.heartbeat());
-    assert_eq!((heartbeat.members, heartbeat.has_namesake), (1, false), "it may be a restart");
+    assert_eq!((heartbeat.members, heartbeat.has_namesake), (2, false), "it may be a restart");
     // The first goes on: there are two.
     let heartbeat = now(first.heartbeat());
     assert_eq!((heartbeat.members, heartbeat.has_namesake), (2, true));
-    three.clock.advance(seconds(5));
+    three.clock.advance(seconds(1));
+    let heartbeat = now(second.heartbeat());
+    assert_eq!((heartbeat.members, heartbeat.has_namesake), (2, true));
     let heartbeat = now(second.heartbeat());
     assert_eq!((heartbeat.members, heartbeat.has_namesake), (2, true));
     assert_eq!(second.status().namesake.as_deref(), Some("pod"));
@@ -99,12 +102,94 @@ fn two_live_processes_of_one_name_are_two_and_a_restarted_one_is_one() {
 }
 
 #[test]
+fn the_lowest_free_rank_is_given_and_kept_for_ten_minutes() {
+    let three = Three::new();
+    let rank = |engine: &MemoryEngine| now(engine.heartbeat()).rank.expect("a rank");
+    let ranks = [&three.a, &three.b, &three.c].map(|engine| rank(engine).rank);
+    assert_eq!(ranks, [0, 1, 2]);
+    assert_eq!((rank(&three.a).width(), rank(&three.a).is_settled), (4, true));
+    now(three.b.leave());
+    let beside = |name| three.a.beside(Config::named(name));
+    assert_eq!(rank(&beside("d")).rank, 1, "it was given back");
+    // The others are silent, and keep theirs.
+    three.clock.advance(seconds(599));
+    assert_eq!(rank(&three.a).rank, 0);
+    assert_eq!(rank(&beside("e")).rank, 3);
+    three.clock.advance(seconds(2));
+    assert_eq!(rank(&beside("f")).rank, 1);
+}
+
+#[test]
+fn a_silent_proxy_is_missing_until_it_is_back_or_another_process_has_its_name() {
+    let three = Three::new();
+    let pod = |letters: &str| {
+        three.a.beside(Config { process: letters.to_owned(), ..Config::named("pod") })
+    };
+    let missing = |engine: &MemoryEngine| engine.status().missing.0;
+    let first = pod("aa11");
+    three.beat_for(seconds(1), &[&three.a, &first]);
+    assert_eq!((missing(&three.a), missing(&first)), (0, 0));
+    three.beat_for(seconds(3), &[&three.a]);
+    assert_eq!(three.a.status().missing, (1, 2));
+    // A crashed pod comes again: it costs nothing.
+    let second = pod("bb22");
+    assert_eq!(now(second.heartbeat()).rank.map(|rank| rank.rank), Some(1));
+    three.beat_for(seconds(1), &[&three.a, &second]);
+    assert_eq!((missing(&three.a), missing(&second)), (0, 0));
+    three.beat_for(seconds(3), &[&three.a]);
+    assert_eq!(missing(&three.a), 1);
+    assert_eq!(now(second.heartbeat()).rank.map(|rank| rank.rank), Some(1), "it was only silent");
+    three.beat_for(seconds(1), &[&three.a, &second]);
+    assert_eq!(missing(&three.a), 0);
+}
+
+#[test]
+fn ranks_outlive_the_loss_of_the_data_and_those_that_are_not_claimed_are_missing() {
+    let three = Three::new();
+    let beat = |engine: &MemoryEngine| now(engine.heartbeat());
+    three.beat_for(seconds(1), &[&three.a, &three.b, &three.c]);
+    three.a.lose();
+    three.clock.advance(ms(500));
+    let heartbeat = beat(&three.b);
+    assert_eq!(heartbeat.rank.map(|rank| rank.rank), Some(1));
+    assert_eq!(
+        heartbeat.missing.map(|it| it.count()),
+        Some((2, 4)),
+        "the others are not there yet"
+    );
+    three.beat_for(seconds(1), &[&three.b, &three.a]);
+    assert_eq!(three.b.status().missing, (1, 4));
+    assert_eq!(beat(&three.c).rank.map(|rank| rank.rank), Some(2));
+    three.beat_for(seconds(1), &[&three.a, &three.b, &three.c]);
+    assert_eq!(three.a.status().missing.0, 0);
+    assert_eq!(beat(&three.a).rank.map(|rank| rank.rank), Some(0));
+}
+
+#[test]
+fn a_proxy_that_says_it_is_alone_is_missing_though_it_is_heard() {
+    let three = Three::new();
+    for engine in [&three.a, &three.b] {
+        now(engine.heartbeat());
+    }
+    // Operations fail, heartbeats do not.
+    three.b.away_start(seconds(1), ms(0), seconds(3));
+    now(three.b.heartbeat());
+    three.clock.advance(seconds(1));
+    assert_eq!(now(three.a.heartbeat()).missing.map(|it| it.count()), Some((1, 2)));
+    let reserved = three.reserve_slots(&three.a, 2);
+    let at = |slot: Duration| three.clock.now() + slot.as_micros() as u64;
+    let cell = 10_200_000;
+    for slot in &reserved.slots {
+        assert_eq!((at(*slot) % cell, at(*slot) / cell % 2), (0, 0), "its own cells");
+    }
+}
+
+#[test]
 fn more_members_than_there_can_be_are_not_believed() {
-    let mut members = Members::new(usize::MAX);
-    assert_eq!(members.largest(), 10_000);
+    let mut members = Members::new(cells::Standing::default());
     let heartbeat = Heartbeat { members: usize::MAX, same_settings: 1, ..Heartbeat::default() };
-    members.note(heartbeat, seconds(0));
-    assert_eq!(members.heartbeat_interval(), seconds(50));
+    members.note(heartbeat, (seconds(0), seconds(0)), false);
+    assert_eq!(members.heartbeat_interval(), seconds(10));
 }
 
 #[test]

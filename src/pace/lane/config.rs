@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::engine::Rank;
 use crate::pace::tick::Tick;
 
 /// So long after the head of its response a request does not count as under way any more: a long
@@ -49,47 +50,30 @@ impl Kind<'_> {
     }
 }
 
-/// This proxy's share of the pace of an origin: with the engine, of its concurrency; while the
-/// engine is away, of its starts, too.
+/// This proxy's share of the requests under way at an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The factor of the delays: 1 with the engine; while it is away, the number of proxies.
-    pub delay_factor: u32,
-    /// From then on: what others have started just before is not known.
-    pub since: Tick,
-    /// The proxies that request the origin, with the engine. The concurrency is divided by this or
-    /// by the factor of the delays, whichever is more.
+    /// The proxies that request the origin, with the engine.
     pub proxies: u32,
+    /// Without the engine: this proxy's rank among all.
+    pub rank: Option<Rank>,
 }
 
 impl Share {
     /// Of one proxy alone.
-    pub const ALONE: Self = Self { delay_factor: 1, since: Tick::from_micros(0), proxies: 1 };
+    pub const ALONE: Self = Self { proxies: 1, rank: None };
 
-    /// Of each of `delay_factor` proxies that have not reached the engine since then.
-    pub const fn away(delay_factor: u32, since: Tick) -> Self {
-        Self { delay_factor, since, proxies: 1 }
+    /// The requests that may be under way, of so many of all proxies; without the engine there may be
+    /// none but those with a delay, which wait for the cells of this proxy.
+    pub(super) fn of(self, concurrency: usize) -> usize {
+        match self.rank {
+            Some(rank) => rank.part_of(concurrency),
+            None => (concurrency / self.proxies as usize).max(1),
+        }
     }
 
-    /// When the next start may be, which would be at `next` if this proxy were alone: the delay
-    /// times the factor after its last start, and after the engine went away.
-    pub(super) fn extended(self, next: Tick, delay: impl FnOnce() -> Duration) -> Tick {
-        // The common case, without a look at the delay.
-        if self.delay_factor <= 1 {
-            return next;
-        }
-        let delay = delay();
-        if delay.is_zero() {
-            return next;
-        }
-        let first = self.since + delay.saturating_mul(self.delay_factor);
-        // At the start of the clock nothing has started.
-        let more = if next > Tick::default() { self.delay_factor - 1 } else { 0 };
-        first.max(next + delay.saturating_mul(more))
-    }
-
-    /// Whether a start at `next` lies ahead at `now`, and is to be remembered.
-    pub(super) fn lasts(self, next: Tick, delay: Duration, now: Tick) -> bool {
-        next > Tick::default() && self.extended(next, || delay) > now
+    /// The delay between two starts of this proxy: without the engine, others start in between.
+    pub(super) fn delay(self, delay: Duration) -> Duration {
+        delay.saturating_mul(self.rank.map_or(1, Rank::width))
     }
 }

@@ -5,7 +5,8 @@ mod tests;
 
 use std::time::Duration;
 
-use super::config::{Kind, Share};
+use super::Share;
+use super::config::Kind;
 use super::group::{Group, GroupKey};
 use super::turns::LaneTurn;
 use super::{Arrival, Lane, TurnId};
@@ -23,7 +24,7 @@ pub enum LaneLimit {
     Hold,
     /// The site is slow.
     Adapt,
-    /// The engine is away, and this proxy takes its share of the pace.
+    /// The engine is away, and this proxy starts in its cells alone.
     Share,
 }
 
@@ -39,7 +40,7 @@ impl Lane {
         let longest = group.map_or(delay, |group| group.delay().max(delay));
         let (own, site) = (self.lane_delay(now), self.site_delay(longest));
         let of_group = group.map_or(Tick::default(), |group| group.next);
-        let next = self.next_by_lane().max(self.share.extended(of_group, || site));
+        let next = self.next.max(of_group);
         let unstarted = match group {
             _ if !own.is_zero() => self.turns.unstarted(None),
             Some(group) => self.turns.unstarted(Some(&group.key)),
@@ -53,7 +54,7 @@ impl Lane {
             .max(self.holds.until(arrival.client))
             .max(not_before.unwrap_or_default())
             .max(unknown);
-        first.since(now).saturating_add(self.in_share(own.max(site)).saturating_mul(ahead))
+        first.since(now).saturating_add(self.share.delay(own.max(site)).saturating_mul(ahead))
     }
 
     /// The limit that one more request would wait for.
@@ -67,7 +68,7 @@ impl Lane {
             LaneLimit::Hold
         } else if !kind.is_page() || own.is_zero() && kind.delay().is_zero() {
             LaneLimit::Concurrency
-        } else if self.share.delay_factor > 1 {
+        } else if self.share.rank.is_some() {
             LaneLimit::Share
         } else if own.is_zero() || next > self.next {
             self.site_delay_limit(kind.delay())
@@ -79,8 +80,7 @@ impl Lane {
     }
 }
 
-// A lane of which this proxy has a share: slots while the engine is there, its share of the pace
-// while it is away.
+// A lane of which this proxy has a share: slots while the engine is there, its cells while it is away.
 
 /// What the engine has to know for a slot of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,17 +89,19 @@ pub struct SlotRequest {
     pub group: Box<str>,
     pub lane_delay: Duration,
     pub site_delay: Duration,
+    /// The delay as all proxies know it: what a slow site or a low quota adds is this one's.
+    pub cell_delay: Duration,
     /// The longest of the delays and holds that this proxy keeps itself.
     pub left: Duration,
 }
 
 impl Lane {
-    /// This proxy's share of the pace.
+    /// This proxy's share of the requests under way.
     pub const fn share(&self) -> Share {
         self.share
     }
 
-    /// Takes another share of the pace, which counts from the last starts on.
+    /// Takes another share.
     pub const fn set_share(&mut self, share: Share) {
         self.share = share;
     }
@@ -107,14 +109,16 @@ impl Lane {
     /// What the engine has to know for a slot of the turn; `None`: it has no delay, has started or
     /// has ended.
     pub fn slot_request(&self, turn: TurnId, now: Tick) -> Option<SlotRequest> {
-        // The engine counts what the other proxies have started.
-        let left = self.starts_at_with(turn, Share::ALONE)?.since(now);
+        let left = self.starts_unfixed(turn)?.since(now);
         let turn = self.turns.get(turn)?;
         let GroupKey::Page(group) = &turn.key else { return None };
         let lane_delay = self.lane_delay(now);
         let site_delay = self.site_delay(turn.delay);
         let has_delay = !lane_delay.is_zero() || !site_delay.is_zero();
-        has_delay.then(|| SlotRequest { group: (**group).into(), lane_delay, site_delay, left })
+        let of_all = self.config.delay.max(turn.delay);
+        let cell_delay = if of_all.is_zero() { lane_delay.max(site_delay) } else { of_all };
+        let group = (**group).into();
+        has_delay.then_some(SlotRequest { group, lane_delay, site_delay, cell_delay, left })
     }
 
     /// The turn does not start before `begin`, nor do those after it: other proxies do. It may
@@ -129,14 +133,6 @@ impl Lane {
             let group = self.group(key);
             group.next = group.next.max(begin);
         }
-    }
-
-    /// When the turn may start without a slot, by `share`; it may start then, whatever
-    /// becomes of the engine. `None`: it has started or has ended.
-    pub fn fix_start_with(&mut self, turn: TurnId, share: Share) -> Option<Tick> {
-        let at = self.starts_at_with(turn, share)?;
-        self.turns.get_mut(turn)?.fixed_start = Some(at);
-        Some(at)
     }
 }
 
@@ -156,7 +152,7 @@ impl Lane {
         let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
         Some(match turn.fixed_start {
             Some(fixed_start) => self.holds.until(&turn.client).max(fixed_start),
-            None => self.delayed_start(turn, self.share),
+            None => self.delayed_start(turn),
         })
     }
 
@@ -183,9 +179,7 @@ impl Lane {
         if !group.key.is_page() {
             return Tick::default();
         }
-        let by_lane = self.next_by_lane() - lead(own);
-        let by_group = self.next_by_group(group) - lead(group.delay());
-        by_lane.max(by_group)
+        (self.next - lead(own)).max(group.next - lead(group.delay()))
     }
 
     /// The lane's own delay, whatever the site asks of a group.
@@ -212,52 +206,26 @@ impl Lane {
         if self.site_delay(site) > site { LaneLimit::Adapt } else { LaneLimit::SiteDelay }
     }
 
-    /// When the turn may start, by its holds, and by its delays as they are with `share`.
-    pub fn starts_at_with(&self, turn: TurnId, share: Share) -> Option<Tick> {
+    /// When the turn may start, by its holds and delays alone.
+    pub fn starts_unfixed(&self, turn: TurnId) -> Option<Tick> {
         let turn = self.turns.get(turn).filter(|turn| !turn.has_started)?;
-        Some(self.delayed_start(turn, share))
+        Some(self.delayed_start(turn))
     }
 
     /// The same of a turn that has not started.
-    pub(super) fn delayed_start(&self, turn: &LaneTurn, share: Share) -> Tick {
+    pub(super) fn delayed_start(&self, turn: &LaneTurn) -> Tick {
         let held_until = self.holds.until(&turn.client);
         if !turn.key.is_page() {
             return held_until;
         }
         let group = self.groups.iter().find(|group| group.key == turn.key);
         let next = group.map_or(Tick::default(), |group| group.next);
-        let by_lane = share.extended(self.next, || self.lane_delay(share.since));
-        held_until.max(by_lane).max(share.extended(next, || self.site_delay(turn.delay)))
-    }
-
-    /// The next start by the lane's own delay, with this proxy's share.
-    pub(super) fn next_by_lane(&self) -> Tick {
-        self.share.extended(self.next, || self.lane_delay(self.share.since))
-    }
-
-    /// The next start of a group, likewise.
-    pub(super) fn next_by_group(&self, group: &Group) -> Tick {
-        self.share.extended(group.next, || self.site_delay(group.delay()))
-    }
-
-    /// Whether something lies ahead by the lane's own delay.
-    pub(super) fn is_lane_delayed(&self, now: Tick) -> bool {
-        self.share.lasts(self.next, self.lane_delay(now), now)
-    }
-
-    /// Whether something lies ahead by the delay of a group.
-    pub(super) fn is_group_delayed(&self, group: &Group, now: Tick) -> bool {
-        self.share.lasts(group.next, self.site_delay(group.delay()), now)
+        held_until.max(self.next).max(next)
     }
 
     /// What the site asks of a group, and more if the site is slow.
     pub(super) fn site_delay(&self, delay: Duration) -> Duration {
         delay.max(self.rate.adapted(delay))
-    }
-
-    /// The delay as this proxy keeps it for its share: longer while the engine is away.
-    pub(super) const fn in_share(&self, delay: Duration) -> Duration {
-        delay.saturating_mul(self.share.delay_factor)
     }
 }
 

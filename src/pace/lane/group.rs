@@ -145,6 +145,11 @@ impl Group {
         self.asked.longest()
     }
 
+    /// Whether starts of it are a delay apart, by the lane's own or by its.
+    pub(super) fn is_delayed(&self, own: Duration) -> bool {
+        !own.is_zero() || !self.delay().is_zero()
+    }
+
     /// Sets the delay that the robots.txt of `scheme` asks of it; of several groups that are
     /// remembered as one, the longest.
     pub(super) fn ask(&mut self, scheme: Scheme, delay: Duration) {

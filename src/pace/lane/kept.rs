@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Config;
 use super::group::{AskedDelay, Group, GroupKey, GroupName};
-use super::{Lane, LaneHolds, Share};
+use super::{Lane, LaneHolds};
 use crate::engine::{self, LaneAhead};
 use crate::pace::hold::{Cause, Hold};
 use crate::pace::tick::Tick;
@@ -127,8 +127,6 @@ impl Lane {
 #[derive(Debug)]
 pub struct CompactLane {
     next: Tick,
-    /// The lane's own delay.
-    lane_delay: Duration,
     groups: Box<[CompactGroup]>,
     holds: LaneHolds,
     latency: Option<Duration>,
@@ -142,8 +140,6 @@ pub struct CompactLane {
 struct CompactGroup {
     name: GroupName,
     asked: AskedDelay,
-    /// The delay that is kept: more where the site is slow.
-    delay: Duration,
     next: Tick,
 }
 
@@ -155,19 +151,16 @@ impl Lane {
             return None;
         }
         let groups = std::mem::take(&mut self.groups).into_iter();
-        let groups = groups.filter(|group| self.is_group_delayed(group, now));
+        let groups = groups.filter(|group| group.next > now);
         let groups = groups.filter_map(|group| match group.key {
             GroupKey::Page(name) => {
-                let (asked, next) = (group.asked, group.next);
-                let delay = self.site_delay(asked.longest());
-                Some(CompactGroup { name, asked, delay, next })
+                Some(CompactGroup { name, asked: group.asked, next: group.next })
             }
             GroupKey::Subresource | GroupKey::RobotsTxt => None,
         });
         let groups = groups.collect();
         Some(CompactLane {
             next: self.next,
-            lane_delay: self.lane_delay(now),
             groups,
             holds: self.holds.compact(now),
             latency: self.rate.latency(),
@@ -182,12 +175,12 @@ impl Lane {
 impl CompactLane {
     /// The lane, to be used again, under `config`.
     pub fn expand(self, config: Config) -> Lane {
-        let Self { next, groups, holds, latency, concurrency_ramp, history_lost, .. } = self;
+        let Self { next, groups, holds, latency, concurrency_ramp, history_lost } = self;
         let mut lane = Lane::new(config, false);
         lane.next = next;
         lane.groups = groups
             .into_iter()
-            .map(|CompactGroup { name, asked, next, .. }| Group {
+            .map(|CompactGroup { name, asked, next }| Group {
                 asked,
                 next,
                 ..Group::new(GroupKey::Page(name))
@@ -201,11 +194,10 @@ impl CompactLane {
         lane
     }
 
-    /// Whether nothing need be remembered at `now`, with this share.
-    pub fn is_over(&self, now: Tick, share: Share) -> bool {
-        !share.lasts(self.next, self.lane_delay, now)
-            && self.holds.is_over(now)
-            && self.groups.iter().all(|group| !share.lasts(group.next, group.delay, now))
+    /// Whether nothing need be remembered at `now`.
+    pub fn is_over(&self, now: Tick) -> bool {
+        let is_past = |group: &CompactGroup| group.next <= now;
+        self.next <= now && self.holds.is_over(now) && self.groups.iter().all(is_past)
     }
 
     /// When nothing of it lies ahead any more.
@@ -283,8 +275,8 @@ mod tests {
             let (kept, concurrency_ramp) = (lane.kept(at(2)), lane.concurrency_ramp);
             let compact = lane.compact(at(2)).expect("no request waits or is under way");
             assert_eq!(compact.kept(at(2)), kept);
-            assert!(!compact.is_over(at(2), Share::ALONE));
-            assert!(compact.is_over(at(27), Share::ALONE));
+            assert!(!compact.is_over(at(2)));
+            assert!(compact.is_over(at(27)));
             let lane = compact.expand(config());
             assert_eq!((lane.kept(at(2)), lane.concurrency_ramp), (kept, concurrency_ramp));
             let until = |group| lane.estimate(&page(group), at(1));
@@ -297,31 +289,6 @@ mod tests {
         let mut lane = used(at(1), Outcome::Good);
         let compact = lane.compact(at(2)).expect("no request waits or is under way");
         assert_eq!(compact.expand(Config { concurrency: 16, ..config() }).concurrency_ramp, 16);
-    }
-
-    #[test]
-    fn a_folded_lane_extends_by_the_factor_while_the_engine_is_away() {
-        let away = Share::away(4, at(2));
-        // Compacted before the engine went, or while it was away: four delays from its last start.
-        for at_fold in [Share::ALONE, away] {
-            let mut lane = used(at(1), Outcome::Good);
-            lane.set_share(at_fold);
-            let compact = lane.compact(at(3)).expect("no request waits or is under way");
-            assert!(!compact.is_over(at(40), away), "with a share it is longer");
-            assert!(compact.is_over(at(43), away));
-            let mut lane = compact.expand(config());
-            lane.set_share(away);
-            assert_eq!(lane.estimate(&page("a"), at(3)), secs(39), "after the engine went at 2 s");
-            lane.set_share(Share::ALONE);
-            assert_eq!(lane.estimate(&page("a"), at(3)), secs(8));
-        }
-        // While it is away a lane is remembered for as long as its part matters.
-        let mut lane = used(at(21), Outcome::Good);
-        lane.set_share(away);
-        let compact = lane.compact(at(50)).expect("no request waits or is under way");
-        let mut lane = compact.expand(config());
-        lane.set_share(away);
-        assert_eq!(lane.estimate(&page("a"), at(50)), secs(11));
     }
 
     const fn secs(seconds: u64) -> Duration {

@@ -1,13 +1,17 @@
-//! One proxy of a crowd: it has always one request for the site.
+//! One proxy of a crowd: it has always one request for the site, and sends heartbeats.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Chance, OwnClock, Truth, now, site};
-use crate::engine::{Engine, HORIZON_MAX, MemoryEngine, SlotsRequest, slack, start_window};
-use crate::pace::lane::{Arrival, Config, Enqueued, Kind, Lane, Share, TurnId};
+use super::{Chance, OwnClock, SECOND, Truth, now, site};
+use crate::engine::{
+    AwayStart, Config as EngineConfig, Engine, GivenSlot, HORIZON_MAX, Heartbeat,
+    ManualEngineClock, MemoryEngine, Pending, SlotsRequest, slack, start_window,
+};
+use crate::pace::lane::{Arrival, Config, Enqueued, Kind, Lane, TurnId};
 use crate::pace::tick::Tick;
 use crate::types::ClientKey;
-use crate::types::origin::Scheme;
+use crate::types::origin::{Origin, Scheme};
 
 /// The longest that a request waits, here.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(2500);
@@ -20,37 +24,101 @@ const ROUND_TRIP: Duration = Duration::from_millis(6);
 
 pub(super) struct Proxy {
     pub engine: MemoryEngine,
+    own: Arc<ManualEngineClock>,
     pub clock: OwnClock,
+    site: Origin,
+    pub delay: Duration,
     lane: Lane,
     turn: Option<TurnId>,
-    /// The end of its slot, and the losses before.
-    slot: Option<(Tick, u64)>,
+    slot: Option<Slot>,
+    /// Since when no operation was answered.
+    failing: Option<Truth>,
+    pub cut: Cut,
+    /// Killed, or ended in order: nothing of it happens any more.
+    pub has_ended: bool,
     pub reserved: usize,
     pub used: usize,
 }
 
-/// What is next for a proxy.
+/// What of the network between a proxy and the engine is broken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cut {
+    pub requests: bool,
+    pub responses: bool,
+}
+
+/// As in `slot.rs`.
 #[derive(Clone, Copy, Debug)]
+struct Slot {
+    end: Tick,
+    kind: SlotKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SlotKind {
+    Reserved(u64, Option<GivenSlot>),
+    Cell,
+}
+
+/// What is next for a proxy.
 pub(super) enum Next {
     /// A request comes, or is to be granted its turn.
     Grant,
     /// The engine has the request for a slot, which was sent at this time.
     Decide(Truth),
     /// The response is there: the slot begins so many microseconds from the decision.
-    Receive(Truth, u64),
+    Receive(Truth, u64, SlotKindOf),
     /// No response has come in time.
     Missed,
     /// The next slot was too far ahead before.
     Ask,
     /// The time of the turn has come.
     Start,
+    /// A heartbeat is sent; the engine has it, sent at this time; the response is there.
+    Beat,
+    Beaten(Truth),
+    Heard(Pending<Heartbeat>),
+    /// What was started without the engine is told.
+    Tell,
 }
 
+/// What the engine knew of a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlotKindOf(u64, Option<GivenSlot>);
+
 impl Proxy {
-    pub(super) fn new(engine: MemoryEngine, clock: OwnClock) -> Self {
+    pub(super) fn new(
+        first: &MemoryEngine,
+        config: EngineConfig,
+        delay: Duration,
+        clock: OwnClock,
+    ) -> Self {
+        let own = ManualEngineClock::starting_at(0);
+        let engine = first.beside(config).with_own_clock(Arc::clone(&own) as _);
         let config = Config { concurrency: 8, ..crate::pace::Config::off().lane };
         let lane = Lane::new(config, false);
-        Self { engine, clock, lane, turn: None, slot: None, reserved: 0, used: 0 }
+        Self {
+            engine,
+            own,
+            clock,
+            site: site(),
+            delay,
+            lane,
+            turn: None,
+            slot: None,
+            failing: None,
+            cut: Cut::default(),
+            has_ended: false,
+            reserved: 0,
+            used: 0,
+        }
+    }
+
+    /// Sets the clock by which the proxy sees the engine.
+    pub(super) fn see(&self, truth: Truth) -> Tick {
+        let own = self.clock.at(truth);
+        self.own.set(own.micros());
+        own
     }
 
     /// Does what is next at this time; returns what follows and when, and whether a request has
@@ -59,17 +127,18 @@ impl Proxy {
         &mut self,
         next: Next,
         truth: Truth,
-        delay: Duration,
         chance: &mut Chance,
-    ) -> (Truth, Next, bool) {
-        let own = self.clock.at(truth);
+    ) -> Option<(Truth, Next, bool)> {
+        if self.has_ended {
+            return None;
+        }
+        let own = self.see(truth);
         let (at, next) = match next {
-            Next::Grant => self.grant(truth, delay, chance),
+            Next::Grant => self.grant(truth, chance),
             Next::Decide(sent) => self.decide(sent, truth, chance),
-            Next::Receive(sent, slot) => self.receive(sent, truth, slot, chance),
+            Next::Receive(sent, slot, of) => self.receive(sent, truth, (slot, of), chance),
             Next::Ask => self.ask(truth, chance),
-            Next::Missed => self.wait_for_part(truth, chance),
-            // Without one, it has waited for its share of the pace.
+            Next::Missed => self.wait_for_cell(truth),
             Next::Start if self.needs_slot(own) => self.ask(truth, chance),
             Next::Start => {
                 let turn = self.turn.expect("it was granted");
@@ -80,23 +149,83 @@ impl Proxy {
                         self.lane.record_start(turn, own);
                         self.lane.end(turn);
                         self.turn = None;
-                        return (truth, Next::Grant, true);
+                        return Some((truth, Next::Grant, true));
                     }
                 }
             }
+            Next::Beat if self.cut.requests => (truth + SECOND / 2, Next::Beat),
+            Next::Beat => (truth + chance.way(), Next::Beaten(truth)),
+            Next::Beaten(sent) => {
+                self.see(sent);
+                let heard = self.engine.heartbeat();
+                (truth + chance.way(), Next::Heard(heard))
+            }
+            Next::Heard(heartbeat) => {
+                let mut interval = SECOND / 2;
+                if !self.cut.responses && !chance.one_in(200) {
+                    let members = now(heartbeat).expect("it is there").members;
+                    interval = interval.max(members as u64 * 1000);
+                }
+                (truth + interval, Next::Beat)
+            }
+            Next::Tell => {
+                if self.engine.has_to_tell() && !self.cut.requests && !self.cut.responses {
+                    self.tell(own);
+                }
+                (truth + SECOND, Next::Tell)
+            }
         };
-        (at.max(truth), next, false)
+        Some((at.max(truth), next, false))
+    }
+
+    /// As `Lanes::sync`.
+    fn tell(&self, own: Tick) {
+        let groups = self.lane.kept(own).map_or(Vec::new(), |lane| lane.groups);
+        for (group, left) in groups {
+            let request = self.request(&group, (Duration::ZERO, left), left);
+            now(self.engine.reserve_slots(SlotsRequest { count: 0, ..request })).expect("there");
+        }
+        self.engine.end_alone();
+    }
+
+    fn request<'a>(
+        &'a self,
+        group: &'a str,
+        (lane_delay, site_delay): (Duration, Duration),
+        left: Duration,
+    ) -> SlotsRequest<'a> {
+        SlotsRequest {
+            origin: &self.site,
+            group,
+            lane_delay,
+            site_delay,
+            cell_delay: self.delay,
+            slack: slack(ROUND_TRIP, HORIZON_MAX),
+            horizon: HORIZON_MAX,
+            count: 1,
+            left,
+            missed: None,
+        }
     }
 
     fn needs_slot(&self, own: Tick) -> bool {
         let losses = self.engine.stats().losses();
-        self.slot.is_some_and(|(end, before)| end <= own || before != losses)
+        self.slot.is_none_or(|slot| {
+            slot.end <= own
+                || match slot.kind {
+                    SlotKind::Cell => !self.engine.start_alone(),
+                    SlotKind::Reserved(before, given) => {
+                        before != losses
+                            || given.is_some_and(|given| !self.engine.permits(&given, self.delay))
+                    }
+                }
+        })
     }
 
-    fn grant(&mut self, truth: Truth, delay: Duration, chance: &mut Chance) -> (Truth, Next) {
+    fn grant(&mut self, truth: Truth, chance: &mut Chance) -> (Truth, Next) {
         let own = self.clock.at(truth);
         if self.lane.waiting() == 0 {
-            let kind = Kind::Page { group: "*", delay, not_before: None };
+            let kind = Kind::Page { group: "*", delay: self.delay, not_before: None };
             let arrival = Arrival {
                 client: &ClientKey::Proxy,
                 scheme: Scheme::Https,
@@ -104,7 +233,7 @@ impl Proxy {
                 max_wait: MAX_WAIT,
             };
             if let Enqueued::TooLong { .. } = self.lane.enqueue(&arrival, own) {
-                return (truth + 10 * super::SECOND, Next::Grant);
+                return (truth + 10 * SECOND, Next::Grant);
             }
         }
         match self.lane.grant(own) {
@@ -122,47 +251,42 @@ impl Proxy {
     /// Sends a request for a slot, which may be lost.
     fn ask(&mut self, truth: Truth, chance: &mut Chance) -> (Truth, Next) {
         self.slot = None;
-        if self.engine.status().is_up {
-            self.set_parts(1, truth);
+        if chance.one_in(200) || self.cut.requests {
+            return (truth + TIMEOUT, Next::Missed);
         }
-        match chance.one_in(200) {
-            is_lost if is_lost || !self.engine.status().is_up => (truth + TIMEOUT, Next::Missed),
-            _ => (truth + chance.way(), Next::Decide(truth)),
-        }
+        (truth + chance.way(), Next::Decide(truth))
     }
 
     fn decide(&mut self, sent: Truth, truth: Truth, chance: &mut Chance) -> (Truth, Next) {
         let turn = self.turn.expect("it was granted");
-        let request = self.lane.slot_request(turn, self.clock.at(sent)).expect("it has a delay");
+        // What it knows is what it knew when it sent the request.
+        let own = self.see(sent);
+        let request = self.lane.slot_request(turn, own).expect("it has a delay");
         let losses = self.engine.stats().losses();
-        let reserved = now(self.engine.reserve_slots(SlotsRequest {
-            origin: &site(),
-            group: &request.group,
-            lane_delay: request.lane_delay,
-            site_delay: request.site_delay,
-            slack: slack(ROUND_TRIP, HORIZON_MAX),
-            horizon: HORIZON_MAX,
-            count: 1,
-            left: request.left,
-            missed: None,
-        }));
+        let delays = (request.lane_delay, request.site_delay);
+        let reserved =
+            now(self.engine.reserve_slots(self.request(&request.group, delays, request.left)));
         let received = truth + chance.way();
-        let reserved = reserved.ok().filter(|_| received <= sent + TIMEOUT && !chance.one_in(200));
-        let Some(reserved) = reserved else { return (sent + TIMEOUT, Next::Missed) };
+        let is_heard = received <= sent + TIMEOUT && !chance.one_in(200) && !self.cut.responses;
+        let Some(reserved) = reserved.ok().filter(|_| is_heard) else {
+            return (sent + TIMEOUT, Next::Missed);
+        };
+        self.failing = None;
         let Some(slot) = reserved.slots.first() else {
             let wait = reserved.beyond.expect("it is beyond the horizon");
             self.lane.fix_start_at(turn, self.clock.at(received) + wait);
-            return (received + wait.as_micros() as u64 / 2, Next::Ask);
+            let retry = (wait.as_micros() as u64 / 2).min(60 * SECOND);
+            return (received + retry, Next::Ask);
         };
-        self.slot = Some((Tick::default(), losses));
-        (received, Next::Receive(sent, slot.as_micros() as u64))
+        let of = SlotKindOf(losses, reserved.given);
+        (received, Next::Receive(sent, slot.as_micros() as u64, of))
     }
 
     fn receive(
         &mut self,
         sent: Truth,
         truth: Truth,
-        slot: u64,
+        (slot, SlotKindOf(losses, given)): (u64, SlotKindOf),
         chance: &mut Chance,
     ) -> (Truth, Next) {
         self.reserved += 1;
@@ -174,30 +298,29 @@ impl Proxy {
             return self.ask(truth, chance);
         };
         self.lane.fix_start_at(self.turn.expect("it was granted"), Tick::after(begin));
-        self.slot = self.slot.map(|(_, losses)| (Tick::after(end), losses));
+        self.slot = Some(Slot { end: Tick::after(end), kind: SlotKind::Reserved(losses, given) });
         // The scheduler is late, too.
         (self.clock.truth(Tick::after(begin)).max(truth) + chance.below(5000), Next::Start)
     }
 
-    /// The engine is missed: this proxy keeps its share of the pace.
-    fn wait_for_part(&mut self, truth: Truth, chance: &mut Chance) -> (Truth, Next) {
-        let status = self.engine.status();
-        if status.is_up {
-            // The next operation need not fail.
-            return self.ask(truth + AWAY_RETRY, chance);
+    /// The engine is missed: this proxy starts in its cells.
+    fn wait_for_cell(&mut self, truth: Truth) -> (Truth, Next) {
+        let (turn, own) = (self.turn.expect("it was granted"), self.clock.at(truth));
+        let failing = truth - *self.failing.get_or_insert(truth);
+        let earliest = self.lane.starts_unfixed(turn).expect("not started").since(own);
+        let retry = truth + AWAY_RETRY;
+        match self.engine.away_start(self.delay, earliest, Duration::from_micros(failing)) {
+            AwayStart::Within(begin, end) => {
+                let at = self.clock.truth(own + begin);
+                if begin > Duration::from_secs(1) {
+                    return (at.min(retry), Next::Ask);
+                }
+                self.lane.fix_start_at(turn, own + begin);
+                self.slot = Some(Slot { end: own + end, kind: SlotKind::Cell });
+                (at, Next::Start)
+            }
+            AwayStart::NotBefore(_) | AwayStart::Never => (retry, Next::Ask),
+            AwayStart::Alone => panic!("there are others"),
         }
-        self.set_parts(u32::try_from(status.members).expect("a thousand"), truth);
-        let at = self.lane.starts_at(self.turn.expect("it was granted")).expect("not started");
-        let at = self.clock.truth(at);
-        if at <= truth { (truth, Next::Start) } else { (at.min(truth + AWAY_RETRY), Next::Missed) }
-    }
-
-    /// The delays are so many times as long from this time on.
-    fn set_parts(&mut self, delay_factor: u32, truth: Truth) {
-        if self.lane.share().delay_factor == delay_factor {
-            return;
-        }
-        let away = Share::away(delay_factor, self.clock.at(truth));
-        self.lane.set_share(if delay_factor > 1 { away } else { Share::ALONE });
     }
 }

@@ -91,6 +91,7 @@ fn move_slot(nodes: &[RedisServer], engine: &RedisEngine) {
         group: "",
         lane_delay: second,
         site_delay: second,
+        cell_delay: second,
         slack: second / 20,
         horizon: 100 * second,
         count: 1,

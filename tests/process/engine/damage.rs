@@ -65,6 +65,7 @@ fn check_pace(engine: &RedisEngine, origin: &Origin) {
         group: "bot",
         lane_delay: Duration::from_secs(1),
         site_delay: Duration::from_secs(2),
+        cell_delay: Duration::from_secs(2),
         slack: Duration::from_millis(40),
         horizon: HORIZON,
         count: 2,
@@ -196,12 +197,14 @@ fn groups_that_were_once_used_are_forgotten_on_a_server_too() {
             group: &group,
             lane_delay: Duration::ZERO,
             site_delay: delay,
+            cell_delay: delay,
             slack: delay / 20,
             horizon: HORIZON,
             count: 1,
             left: Duration::ZERO,
             missed: None,
         };
+        get(engine.heartbeat());
         get(engine.reserve_slots(request));
         clock.advance(Duration::from_secs(10));
     }

@@ -219,6 +219,7 @@ fn slots<'a>(origin: &'a courtesy::types::origin::Origin, left: Duration) -> Slo
         group: "*",
         lane_delay: Duration::ZERO,
         site_delay: Duration::from_secs(30),
+        cell_delay: Duration::from_secs(30),
         slack: Duration::from_millis(100),
         horizon: Duration::from_secs(120),
         count: 1,

@@ -23,18 +23,21 @@ fn a_proxy_that_starts_without_the_engine_takes_its_part_of_the_pace() {
     let mut server = RedisServer::start(&[]);
     let places = [(); 3].map(|()| place(&server));
     let running: Vec<_> = places.iter().map(Place::serve).collect();
-    until("each knows of all", || running.iter().all(|proxy| members(proxy) == 3));
+    let part = |proxy: &Serve| proxy.metric("courtesy_engine_part");
+    let settled = |proxy: &Serve| part(proxy) > 0 && members(proxy) == 3;
+    until("each knows of all", || running.iter().all(settled));
+    let parts: Vec<_> = running.iter().map(part).collect();
+    // That all know of all is told a heartbeat later, and written a second later.
+    let logged = monotonic();
+    until("the parts are kept", || logged.elapsed() > Duration::from_secs(3));
     server.kill();
     running.into_iter().for_each(|proxy| drop(proxy.stop()));
 
-    // The last to come has joined a complete cluster.
-    let last = places[2].serve();
-    assert_eq!(members(&last), 3);
-    drop(last.stop());
     let alone = places[0].serve();
-    assert_eq!(members(&alone), 3);
+    assert_eq!(part(&alone), parts[0]);
     let ready = alone.admin("/readyz");
-    assert!(ready.body.contains("this proxy is one of 3"), "{}", ready.body);
+    let said = format!("this proxy keeps part {} of 4 of the pace", parts[0]);
+    assert!(ready.status == 200 && ready.body.contains(&said), "{}", ready.body);
     let site = Origin::with_robots("User-agent: *\nCrawl-delay: 1\n");
     let begun = monotonic();
     for path in ["/1", "/2"] {
@@ -44,7 +47,44 @@ fn a_proxy_that_starts_without_the_engine_takes_its_part_of_the_pace() {
         assert!(waited.is_some_and(|waited| waited.contains("by=share")), "{waited:?}");
     }
     let arrivals = site.arrivals();
-    assert_spaced(begun, &arrivals, Duration::from_secs(3));
+    assert_spaced(begun, &arrivals, Duration::from_secs(4));
+}
+
+#[test]
+fn a_proxy_that_has_never_reached_its_engine_sends_nothing_with_a_delay() {
+    let mut server = RedisServer::start(&[]);
+    server.kill();
+    let place = place(&server);
+    let cold = place.serve();
+    let ready = cold.admin("/readyz");
+    assert!(ready.status == 503 && ready.body.contains("engine.share"), "{}", ready.body);
+    let paced = Origin::with_robots("User-agent: *\nCrawl-delay: 1\n");
+    let page = Client::connect(cold.address()).get(&paced.url("/"));
+    assert_eq!(page.status(), 503);
+    assert!(page.field("retry-after").is_some());
+    let plain = Origin::with_robots("User-agent: *\n");
+    assert_eq!(Client::connect(cold.address()).get(&plain.url("/")).status(), 200);
+    assert_eq!(paced.arrivals().len(), 0, "only its robots.txt was asked for");
+    // It comes: what waits goes on.
+    server.start_again(&[]);
+    until("it is ready", || cold.admin("/readyz").status == 200);
+    assert_eq!(Client::connect(cold.address()).get(&paced.url("/")).status(), 200);
+}
+
+#[test]
+fn the_settings_say_how_many_there_are_where_the_engine_was_never_reached() {
+    let mut server = RedisServer::start(&[]);
+    server.kill();
+    let url = format!("redis+unix://{}", server.socket().display());
+    let place = Place::new(&format!("[engine]\nurl = \"{url}\"\nshare = 2\n"));
+    let cold = place.serve();
+    assert_eq!(cold.admin("/readyz").status, 200);
+    let site = Origin::with_robots("User-agent: *\nCrawl-delay: 1\n");
+    let begun = monotonic();
+    for path in ["/1", "/2"] {
+        assert_eq!(Client::connect(cold.address()).get(&site.url(path)).status(), 200);
+    }
+    assert_spaced(begun, &site.arrivals(), Duration::from_secs(2));
 }
 
 #[test]
@@ -106,7 +146,7 @@ fn two_live_proxies_of_one_name_are_two_and_that_is_said() {
     second.kill();
     let again = places[1].serve();
     until("it has reached the engine", || again.metric("courtesy_engine_up") == 1);
-    assert_eq!(beating(), Reply::Int(1));
+    until("the second is forgotten", || beating() == Reply::Int(1));
     let said = again.stop();
     assert!(!said.contains("another live proxy"), "{said}");
 }

@@ -40,10 +40,10 @@ fn is_operation(command: &Command) -> bool {
     command.name == "EVALSHA" || command.keys.iter().any(|key| key.starts_with("courtesy:"))
 }
 
-/// A reservation of slots: a script with the key of the pace alone, and twelve arguments.
+/// A reservation of slots: a script with the key of the pace alone, and eighteen arguments.
 fn is_turn(command: &Command) -> bool {
     let is_of_pace = command.keys.len() == 1 && command.keys[0].ends_with(":pace");
-    command.name == "EVALSHA" && is_of_pace && command.arguments == 12
+    command.name == "EVALSHA" && is_of_pace && command.arguments == 18
 }
 
 fn site() -> Site {

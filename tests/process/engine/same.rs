@@ -44,6 +44,9 @@ enum Step {
     EndHold,
     AnnouncePresence,
     Heartbeat,
+    /// Operations fail: the proxy says that it is alone.
+    Alone,
+    Leave,
     Head(u64),
     File(u8),
     Lose,
@@ -70,7 +73,7 @@ fn reserve_slots() -> impl Strategy<Value = Step> {
     let delay = || prop_oneof![Just(0), millis(20_000)];
     let group = prop::sample::select(&["", "examplebot", "otherbot"][..]);
     let lengths = (delay(), delay(), 40_000_u64..200_000, millis(150_000), millis(3000));
-    (group, lengths, 1_u8..5).prop_map(|(group, lengths, count)| {
+    (group, lengths, 0_u8..5).prop_map(|(group, lengths, count)| {
         let (own, asked, slack, horizon, left) = lengths;
         Step::ReserveSlots { group, own, asked, slack, horizon, count, left }
     })
@@ -106,6 +109,7 @@ fn publish() -> impl Strategy<Value = Step> {
 /// Mostly a few seconds, seldom minutes, seldom an hour back, seldom a day.
 fn time() -> impl Strategy<Value = Step> {
     prop_oneof![
+        8 => 0_i64..1_000_000,
         8 => 0_i64..20_000_000,
         2 => 0_i64..200_000_000,
         1 => -3_700_000_000_i64..0,
@@ -125,7 +129,9 @@ fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
         1 => Just(Step::ResetBackoff),
         1 => Just(Step::EndHold),
         2 => Just(Step::AnnouncePresence),
-        2 => Just(Step::Heartbeat),
+        8 => Just(Step::Heartbeat),
+        1 => Just(Step::Alone),
+        1 => Just(Step::Leave),
         1 => any::<u64>().prop_map(Step::Head),
         1 => any::<u8>().prop_map(Step::File),
         1 => Just(Step::Lose),
@@ -232,7 +238,7 @@ fn act(engine: &dyn Engine, origin: &Origin, step: &Step, seen: &mut Vec<LeaseTo
 fn act_without_token(engine: &dyn Engine, origin: &Origin, step: &Step) -> String {
     match step {
         Step::ReserveSlots { .. } => {
-            format!("{:?}", get(engine.reserve_slots(slots_request_of(origin, step))))
+            format!("{:?}", wait(engine.reserve_slots(slots_request_of(origin, step))))
         }
         Step::SetHold(length, status, cause) => {
             let (length, status, cause) = (*length, *status, *cause);
@@ -242,6 +248,11 @@ fn act_without_token(engine: &dyn Engine, origin: &Origin, step: &Step) -> Strin
         Step::EndHold => format!("{:?}", get(engine.end_hold(origin))),
         Step::AnnouncePresence => format!("{:?}", get(engine.announce_presence(origin))),
         Step::Heartbeat => format!("{:?}", get(engine.heartbeat())),
+        Step::Alone => {
+            let second = Duration::from_secs(1);
+            format!("{:?}", engine.away_start(second, Duration::ZERO, 3 * second))
+        }
+        Step::Leave => format!("{:?}", get(engine.leave())),
         Step::Head(number) => {
             let time = Timestamp::from_millis(7);
             engine.set_head(LogHead {
@@ -274,6 +285,7 @@ fn slots_request_of<'a>(origin: &'a Origin, step: &Step) -> SlotsRequest<'a> {
         group,
         lane_delay: micros(*own),
         site_delay: micros(*asked),
+        cell_delay: micros(*asked),
         slack: micros(*slack),
         horizon: micros(*horizon),
         count: *count,
