@@ -68,7 +68,9 @@ impl PaceKeeper {
             kept.membership.iter_mut().for_each(Membership::keep);
             kept.keep(true);
             if let Some(membership) = &mut kept.membership {
-                let left = runtime.block_on(timeout(LEAVE_TIMEOUT, membership.leave()));
+                // The timer is that of the runtime, and can be made within it alone.
+                let left = async { timeout(LEAVE_TIMEOUT, membership.leave()).await };
+                let left = runtime.block_on(left);
                 // It is missed for ten minutes then.
                 drop(left);
             }
