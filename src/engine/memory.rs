@@ -36,6 +36,8 @@ pub struct MemoryEngine {
     head: Lock<Option<LogHead>>,
     is_away: AtomicBool,
     has_beaten: AtomicBool,
+    /// This proxy has signed off.
+    has_left: AtomicBool,
     /// The number of operations that are to fail, though the engine counts as up.
     failures: AtomicUsize,
     stats: Arc<Stats>,
@@ -70,6 +72,7 @@ impl MemoryEngine {
             head: Lock::default(),
             is_away: AtomicBool::new(false),
             has_beaten: AtomicBool::new(false),
+            has_left: AtomicBool::new(false),
             failures: AtomicUsize::new(0),
             stats: Arc::default(),
         }
@@ -251,6 +254,10 @@ impl Engine for MemoryEngine {
         };
         let now = self.now();
         let heartbeat = self.shared.state.lock().cluster.heartbeat(&request, now);
+        // It says how the log ends. A proxy that has signed off is to be no member again.
+        if self.has_left.load(Ordering::SeqCst) {
+            self.shared.state.lock().cluster.leave(&self.config.name, &self.config.process);
+        }
         let (members, stats, own) =
             (Arc::clone(&self.members), Arc::clone(&self.stats), Arc::clone(&self.own));
         // A response that is lost says nothing: it counts when it is awaited.
@@ -264,6 +271,7 @@ impl Engine for MemoryEngine {
     }
 
     fn leave(&self) -> Pending<()> {
+        self.has_left.store(true, Ordering::SeqCst);
         let leave = || {
             self.shared.state.lock().cluster.leave(&self.config.name, &self.config.process);
         };

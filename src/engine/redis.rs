@@ -16,6 +16,7 @@ mod values;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -250,10 +251,20 @@ impl Engine for RedisEngine {
     fn heartbeat(&self) -> Pending<Heartbeat> {
         let shared = Arc::clone(&self.shared);
         let (call, sent) = self.shared.heartbeat_call();
-        self.run(call, move |reply| shared.note_heartbeat(reply, sent))
+        let beaten = self.run(call, move |reply| shared.note_heartbeat(reply, sent));
+        if !self.shared.has_left.load(Ordering::Relaxed) {
+            return beaten;
+        }
+        // It says how the log ends. A proxy that has signed off is to be no member again.
+        let left = self.leave();
+        Box::pin(async move {
+            let beaten = beaten.await?;
+            left.await.map(|()| beaten)
+        })
     }
 
     fn leave(&self) -> Pending<()> {
+        self.shared.has_left.store(true, Ordering::Relaxed);
         self.run(self.shared.leave_call(), |reply| values::condition(reply).map(drop))
     }
 

@@ -137,6 +137,9 @@ async fn heartbeats(shared: &Shared) {
             () = sleep(interval) => {}
             () = shared.heartbeat.notified() => {}
         }
+        if !shared.is_member() {
+            return;
+        }
         let (call, sent) = shared.heartbeat_call();
         let Ok(reply) = shared.send(call) else { continue };
         match reply.await {

@@ -203,7 +203,7 @@ async fn open_probed(shared: &Shared, address: Option<&Address>) -> Result<Optio
         let Some(opened) = opened else { return Ok(None) };
         let place = address.map(Address::to_string).unwrap_or_default();
         shared.note_server(&place, &opened.info);
-        if address.is_none() && shared.config.is_member {
+        if address.is_none() && shared.is_member() {
             let (heartbeat, sent) = shared.heartbeat_call();
             let reply = opened.connection.call(&heartbeat, false).await.map_err(|error| {
                 let error = opened.connection.error_of(&error);

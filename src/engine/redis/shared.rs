@@ -48,6 +48,8 @@ pub(super) struct Shared {
     /// What this handle has reserved, and what it has shared first.
     pub promises: Promises,
     pub shared_once: SharedOnce,
+    /// This proxy has signed off.
+    pub has_left: AtomicBool,
     has_beaten: AtomicBool,
     head: Lock<Option<LogHead>>,
     seen: Lock<Seen>,
@@ -103,6 +105,7 @@ impl Shared {
             heartbeat: Notify::new(),
             promises: Promises::default(),
             shared_once: SharedOnce::default(),
+            has_left: AtomicBool::new(false),
             has_beaten: AtomicBool::new(false),
             head: Lock::default(),
             seen: Lock::new(Seen { away_since: Some(start), ..Seen::default() }),
@@ -110,6 +113,11 @@ impl Shared {
             start,
             round_trip: AtomicU64::new(0),
         }
+    }
+
+    /// Whether it sends heartbeats: it is a proxy, and has not signed off.
+    pub(super) fn is_member(&self) -> bool {
+        self.config.is_member && !self.has_left.load(Ordering::Relaxed)
     }
 
     /// The time of this process by its own clock, since its start; in tests that of theirs.

@@ -111,6 +111,8 @@ fn the_lowest_free_rank_is_given_and_kept_for_ten_minutes() {
     now(three.b.leave());
     let beside = |name| three.a.beside(Config::named(name));
     assert_eq!(rank(&beside("d")).rank, 1, "it was given back");
+    now(three.b.heartbeat());
+    assert_eq!(now(three.a.heartbeat()).members, 3, "who has left is no member again: a, c and d");
     // The others are silent, and keep theirs.
     three.clock.advance(seconds(599));
     assert_eq!(rank(&three.a).rank, 0);
