@@ -38,7 +38,8 @@ impl EngineClient {
     /// The same, connected; without an engine or a connection the command cannot go on.
     pub fn connect(settings: &Settings) -> Result<Self, Failure> {
         let none = || anyhow!("no shared engine is set: engine.url, or engine.url_file");
-        let observer = Self::start(settings, None)?.ok_or_else(none).or_exit(Exit::Usage)?;
+        let observer =
+            Self::start(settings, None)?.ok_or_else(none).or_exit(Exit::Configuration)?;
         observer.wait_until_reachable().map_err(|why| Failure {
             exit: Exit::Unavailable,
             error: anyhow!("the shared engine cannot be reached: {why}"),

@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod engine;
 mod engine_client;
 mod env;
 pub mod environment;
@@ -77,6 +78,8 @@ enum Command {
     Ca(ca::CaArgs),
     /// Show, forget or export what is known of origins
     Store(store::StoreArgs),
+    /// List the proxies that share an engine
+    Engine(engine::EngineArgs),
     /// Diagnose problems of a crawl, and find which clients follow the variables
     Doctor(doctor::DoctorArgs),
     /// Read the log of denials: query, show, verify, replay, report
@@ -121,6 +124,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Ca(args) => ca::run(args),
         Command::Audit(args) => audit::run(&args),
         Command::Store(args) => store::run(args),
+        Command::Engine(args) => engine::run(&args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => completions::run_man(args, Cli::command()),

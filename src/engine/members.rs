@@ -1,12 +1,12 @@
 //! The proxies that share an engine, as their heartbeats show them, and the loss of the engine's
 //! data.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::GivenSlot;
-use super::cells::{AwayStart, MissingRanks, Rank, Standing};
+use super::cells::{AwayStart, MissingRanks, RANK_KEPT, RANKS_MAX, Rank, Standing, width_of};
 use super::clock::{Micros, micros};
 use super::error::{Error, ErrorKind};
 use crate::types::LogId;
@@ -264,9 +264,217 @@ pub(super) fn in_order(mut heads: NamedHeads) -> NamedHeads {
     heads
 }
 
+// The proxies as one that is none of them sees them, by what their heartbeats have left.
+
+/// Members of a key with their numbers.
+pub(super) type Scores = BTreeMap<String, u64>;
+
+/// What heartbeats leave of all proxies, by the keys of their script.
+#[derive(Debug, Default)]
+pub(super) struct HeartbeatScores {
+    members: Scores,
+    about: Scores,
+    ranks: Scores,
+    seen: Scores,
+    widths: Scores,
+    alone: Scores,
+}
+
+impl HeartbeatScores {
+    pub(super) fn by_key(&mut self) -> [(&'static str, &mut Scores); 6] {
+        let Self { members, about, ranks, seen, widths, alone } = self;
+        [
+            ("members", members),
+            ("about", about),
+            ("ranks", ranks),
+            ("seen", seen),
+            ("widths", widths),
+            ("alone", alone),
+        ]
+    }
+}
+
+/// Why the cells of a proxy are left free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingReason {
+    /// It has not signed off, and is silent; they are left free until then, by the engine's clock.
+    Silent(Micros),
+    /// Its heartbeats say that it may start requests without the engine.
+    Alone,
+}
+
+/// A proxy that sends heartbeats, or has a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownProxy {
+    /// `None`: its rank was given before the engine lost its data, and nobody has claimed it since.
+    pub name: Option<String>,
+    /// The random letters of its process; may be empty.
+    pub process: String,
+    pub rank: Option<u32>,
+    /// When its last heartbeat came, by the engine's clock.
+    pub seen: Option<Micros>,
+    pub missing: Option<MissingReason>,
+    /// The latest format of values that it reads; of one that lives.
+    pub format: Option<u8>,
+    /// Whether its shared settings are those of who asks; of one that lives.
+    pub has_same_settings: Option<bool>,
+    /// Its version, as far as a head of its log was seen.
+    pub version: Option<String>,
+}
+
+/// All proxies that share an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roster {
+    /// The time, by the engine's clock.
+    pub now: Micros,
+    /// In the order of their ranks.
+    pub proxies: Vec<KnownProxy>,
+    /// The cells that are left free, and of how many.
+    pub left_free: (u32, u32),
+}
+
+impl Roster {
+    /// `settings`: the digest of those who asks has; `versions`: by the names of proxies, each with the
+    /// time at which it was noted.
+    pub(super) fn of(
+        scores: &HeartbeatScores,
+        mut versions: Vec<(String, Micros, String)>,
+        settings: u32,
+        now: Micros,
+    ) -> Self {
+        versions.sort();
+        let versions: HashMap<_, _> =
+            versions.into_iter().map(|(name, _, version)| (name, version)).collect();
+        let rank_of = |member: &str| {
+            let rank = scores.ranks.get(member).and_then(|rank| u32::try_from(*rank).ok());
+            rank.filter(|rank| *rank < RANKS_MAX)
+        };
+        let silence = MISSED_MAX * micros(heartbeat_interval(scores.members.len()));
+        let is_silent = |member: &str| {
+            scores.seen.get(member).is_none_or(|seen| *seen < now.saturating_sub(silence))
+        };
+        let names: BTreeSet<_> = scores.ranks.keys().chain(scores.members.keys()).collect();
+        let mut proxies = Vec::new();
+        let (mut free, mut highest) = (Vec::new(), 0);
+        for member in names {
+            let (rank, is_silent) = (rank_of(member), is_silent(member));
+            // Without a rank, one that is silent has no part.
+            if is_silent && rank.is_none() {
+                continue;
+            }
+            let seen = scores.seen.get(member).copied();
+            let missing = if is_silent {
+                Some(MissingReason::Silent(seen.unwrap_or(now) + micros(RANK_KEPT)))
+            } else {
+                scores.alone.contains_key(member).then_some(MissingReason::Alone)
+            };
+            if let Some(rank) = rank {
+                highest = highest.max(rank);
+                let known = scores.widths.get(member).and_then(|width| u32::try_from(*width).ok());
+                free.extend(missing.map(|_| (rank, known.unwrap_or(RANKS_MAX))));
+            }
+            let about = scores.about.get(member).filter(|_| !is_silent);
+            let (name, process) = name_and_process(member);
+            proxies.push(KnownProxy {
+                version: name.and_then(|name| versions.get(name).cloned()),
+                name: name.map(str::to_owned),
+                process: process.to_owned(),
+                rank,
+                seen,
+                missing,
+                format: about.and_then(|about| u8::try_from(about >> 32).ok()),
+                has_same_settings: about.map(|about| about & 0xffff_ffff == u64::from(settings)),
+            });
+        }
+        proxies.sort_by_key(|proxy| proxy.rank.unwrap_or(RANKS_MAX));
+        let width = width_of(highest);
+        let left_free = MissingRanks::of(&free, width);
+        let left_free = left_free.map_or((0, width), |missing| missing.count());
+        Self { now, proxies, left_free }
+    }
+
+    /// Names that several live processes have, each once.
+    pub fn namesakes(&self) -> BTreeSet<&str> {
+        let mut seen = BTreeSet::new();
+        self.live().filter_map(|it| it.name.as_deref()).filter(|name| !seen.insert(*name)).collect()
+    }
+
+    /// Those that send heartbeats.
+    pub fn live(&self) -> impl Iterator<Item = &KnownProxy> {
+        self.proxies.iter().filter(|it| !matches!(it.missing, Some(MissingReason::Silent(_))))
+    }
+
+    /// Those whose cells are left free.
+    pub fn missing(&self) -> impl Iterator<Item = &KnownProxy> {
+        self.proxies.iter().filter(|it| it.missing.is_some())
+    }
+
+    /// Until when cells are left free for those that are silent now, by the engine's clock.
+    pub fn free_until(&self) -> Option<Micros> {
+        let until = |it: &KnownProxy| match it.missing {
+            Some(MissingReason::Silent(until)) => Some(until),
+            Some(MissingReason::Alone) | None => None,
+        };
+        self.proxies.iter().filter_map(until).max()
+    }
+}
+
+/// The parts of what [`super::member`] makes.
+fn name_and_process(member: &str) -> (Option<&str>, &str) {
+    let rank = member.strip_prefix('?').filter(|rest| !rest.is_empty());
+    if rank.is_some_and(|rank| rank.bytes().all(|octet| octet.is_ascii_digit())) {
+        return (None, "");
+    }
+    let is_process = |text: &str| {
+        (1..=16).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_hexdigit())
+    };
+    match member.rsplit_once(' ') {
+        Some((name, process)) if is_process(process) => (Some(name), process),
+        _ => (Some(member), ""),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn proxies_are_known_by_what_their_heartbeats_have_left() {
+        const NOW: Micros = 1_000_000_000_000;
+        let scores = |given: &[(&str, u64)]| {
+            given.iter().map(|(name, score)| ((*name).to_owned(), *score)).collect::<Scores>()
+        };
+        let ago = |seconds: u64| NOW - seconds * 1_000_000;
+        let left = HeartbeatScores {
+            members: scores(&[("a 1f", NOW), ("b", NOW), ("late 2", NOW)]),
+            about: scores(&[("a 1f", 1 << 32 | 7), ("b", 2 << 32 | 8), ("gone 3", 1 << 32 | 7)]),
+            ranks: scores(&[("a 1f", 0), ("b", 2), ("gone 3", 1), ("?3", 3), ("x", u64::MAX)]),
+            seen: scores(&[("a 1f", ago(1)), ("b", NOW), ("late 2", NOW), ("gone 3", ago(60))]),
+            widths: scores(&[("gone 3", 2), ("?3", 4), ("b", 4)]),
+            alone: scores(&[("b", 0), ("unknown", 0)]),
+        };
+        let versions = [("a", 5, "0.2"), ("a", 4, "0.1")];
+        let versions = versions.map(|(name, at, said)| (name.to_owned(), at, said.to_owned()));
+        let roster = Roster::of(&left, versions.to_vec(), 7, NOW);
+        let names: Vec<_> = roster.proxies.iter().map(|it| it.name.as_deref()).collect();
+        assert_eq!(names, [Some("a"), Some("gone"), Some("b"), None, Some("late")]);
+        let [a, gone, b, lost, late] = roster.proxies.as_slice() else { panic!("{roster:?}") };
+        assert_eq!((a.rank, a.missing, a.process.as_str()), (Some(0), None, "1f"));
+        assert_eq!((a.format, a.has_same_settings), (Some(1), Some(true)));
+        assert_eq!(a.version.as_deref(), Some("0.2"), "the last");
+        assert_eq!((b.format, b.has_same_settings), (Some(2), Some(false)));
+        assert_eq!(b.missing, Some(MissingReason::Alone));
+        let until = NOW + 540_000_000;
+        assert_eq!((gone.missing, gone.format), (Some(MissingReason::Silent(until)), None));
+        assert_eq!(lost.missing, Some(MissingReason::Silent(NOW + 600_000_000)));
+        assert_eq!((late.rank, late.missing), (None, None));
+        assert_eq!(roster.left_free, (3, 4), "1 and 3, 2, 3");
+        assert_eq!((roster.live().count(), roster.missing().count()), (3, 3));
+        assert_eq!(roster.free_until(), Some(NOW + 600_000_000));
+        assert!(roster.namesakes().is_empty());
+        let none = Roster::of(&HeartbeatScores::default(), Vec::new(), 7, NOW);
+        assert_eq!((none.proxies.len(), none.left_free, none.free_until()), (0, (0, 1), None));
+    }
 
     const fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

@@ -42,7 +42,7 @@ pub use local::{
     KEPT_WAITING_BYTES_MAX, KnownOrigin, LaneAhead, LocalConfig, LocalEngine, LocalFile,
     LocalFileError, LocalHealth, shared_dir,
 };
-pub use members::{Heartbeat, LogHead, Members, NamedHeads};
+pub use members::{Heartbeat, KnownProxy, LogHead, Members, MissingReason, NamedHeads, Roster};
 pub use memory::MemoryEngine;
 pub use redis::{
     Address, Password, RedisConfig, RedisEngine, ServerUrl, ServerUrlError, TlsConfigError,
@@ -88,7 +88,8 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// [`Status::presence_interval`] while it does.
     fn announce_presence(&self, origin: &Origin) -> Pending<Presence>;
 
-    /// Marks that this proxy lives. A [`RedisEngine`] sends it by itself.
+    /// Marks that this proxy lives. A [`RedisEngine`] sends it by itself. After [`Self::leave`] it tells
+    /// the head of the log alone.
     fn heartbeat(&self) -> Pending<Heartbeat>;
 
     /// Takes this proxy from the members, and gives its rank back: it starts nothing more.

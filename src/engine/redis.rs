@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use super::cells::CellTimes;
 use super::clock::micros;
 use super::error::{Error, ErrorKind};
-use super::members::{Heartbeat, NamedHeads};
+use super::members::{Heartbeat, NamedHeads, Roster};
 use super::stats::{Operation, Stats};
 use super::{
     AwayStart, Config, Engine, FILE_KEPT_ONCE, FileDigest, GivenSlot, Hold, HoldCause, HoldLength,
@@ -96,13 +96,10 @@ impl RedisEngine {
         }
     }
 
-    /// Whether two live proxies have this name, by what their last heartbeats have found.
-    pub fn has_namesake(&self, name: &str) -> Pending<bool> {
-        let range = vec![decimal(0), decimal(63)];
-        let key = self.shared.keys.name(name);
-        self.run(Call::command(Operation::Heartbeat, "GETRANGE", key, range), |reply| {
-            Some(call::bytes(reply)?.contains(&b' '))
-        })
+    /// The proxies that share the engine, as their heartbeats have left them.
+    pub fn roster(&self) -> Pending<Roster> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { values::roster(&shared).await })
     }
 
     /// The settings in effect.

@@ -93,7 +93,11 @@ pub fn observer(
         client.prefix = format!("{}:{scratch}", client.prefix);
     }
     let name = own_name(settings);
-    let config = engine::Config { is_member: false, ..engine::Config::named(name) };
+    let config = engine::Config {
+        is_member: false,
+        settings: shared_settings(settings),
+        ..engine::Config::named(name)
+    };
     let engine = RedisEngine::start(config, client, Arc::clone(clock));
     engine.map(Arc::new).map(Some).map_err(EngineError::Thread)
 }

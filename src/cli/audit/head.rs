@@ -29,7 +29,7 @@ Examples:
   courtesy audit head | mail -s 'head of the denial log' auditor@example.org
 
 Exit codes: 0 done · 1 lines at the end are damaged and left out · 2 usage · 69 there is no line
-yet, or the engine cannot be reached")]
+yet, or the engine cannot be reached · 78 no engine is set")]
 pub struct HeadArgs {
     /// Read these files instead
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]

@@ -7,12 +7,19 @@ use std::time::Duration;
 use rustix::process::geteuid;
 
 use super::finding::Finding;
+use crate::cli::engine::{missing, other_settings};
 use crate::cli::engine_client::EngineClient;
 use crate::cli::exit::Failure;
 use crate::cli::redirect::{Rules, TABLE, exempt_uids, has_ipv6, table};
 use crate::config::Settings;
 use crate::egress::ParentAddress;
 use crate::engine::{Engine, Error, ErrorKind, Status};
+use crate::types::sanitize;
+
+/// From this error of the clock's reading on two proxies that do not see each other may start requests
+/// with a delay of a second closer than that: each begins in the first tenth of its cells, which are a
+/// fifth longer than the delay.
+const CLOCK_ERROR_NOTICE: Duration = Duration::from_millis(50);
 
 /// The offset of clocks from which on `courtesy doctor` asks for a remedy, as the alert does.
 const OFFSET_NOTICE: Duration = Duration::from_secs(2);
@@ -22,12 +29,16 @@ const REDIS_MIN: (u32, u32) = (6, 2);
 
 const ENGINE: &str = "shared engine";
 
+/// Names that are told, and bytes of each.
+const NAMES_MAX: usize = 10;
+const NAME_BYTES_MAX: usize = 200;
+
 /// What is found of the engine; nothing where none is set.
 pub fn engine(settings: &Settings) -> Vec<Finding> {
     let scratch = format!("doctor-{}", ulid::Ulid::new().to_string().to_lowercase());
     match EngineClient::start(settings, Some(&scratch)) {
         Ok(None) => Vec::new(),
-        Ok(Some(observer)) => of(&observer).into_iter().chain(namesakes(settings)).collect(),
+        Ok(Some(observer)) => of(&observer).into_iter().chain(proxies(settings)).collect(),
         Err(Failure { error, .. }) => {
             let remedy = "each file that [engine] names has to be readable, and secret ones by \
                           their owner alone";
@@ -47,16 +58,36 @@ fn of(observer: &EngineClient) -> Vec<Finding> {
     vec![server(&status), operations(&faults), memory(&status), clock(&status)]
 }
 
-/// Two live proxies of the name that the settings give this one; nothing where they give none.
-fn namesakes(settings: &Settings) -> Option<Finding> {
-    let name = settings.engine.name.as_deref()?;
-    let observer = EngineClient::start(settings, None).ok()??;
-    observer.wait_until_reachable().ok()?;
-    let has_namesake = observer.wait(observer.engine.has_namesake(name)).ok()?;
-    has_namesake.then(|| {
-        let said = format!("two live proxies have the name {name}");
+/// Whether all proxies are there, with names of their own and these settings.
+fn proxies(settings: &Settings) -> Vec<Finding> {
+    let subject = "shared engine, proxies";
+    let Ok(Some(observer)) = EngineClient::start(settings, None) else { return Vec::new() };
+    if observer.wait_until_reachable().is_err() {
+        return Vec::new();
+    }
+    let roster = match observer.wait(observer.engine.roster()) {
+        Ok(roster) => roster,
+        Err(error) => return vec![Finding::bad(subject, error.to_string(), remedy(error.kind))],
+    };
+    let all = match roster.missing().count() {
+        0 if roster.proxies.is_empty() => Finding::well(subject, "none is there"),
+        0 => Finding::well(subject, missing(&roster)),
+        _ => {
+            let remedy = "start those that are silent again, or find what cuts them off: courtesy \
+                          engine members names them; those that end in order are not missed";
+            Finding::bad(subject, missing(&roster), remedy)
+        }
+    };
+    let names = roster.namesakes().into_iter().map(|name| {
+        let name = sanitize::text(name.as_bytes(), NAME_BYTES_MAX);
+        let said = format!("several live proxies have the name {name}");
         Finding::bad("shared engine, names", said, "give each its own engine.name, or leave it out")
-    })
+    });
+    let others = other_settings(&roster).map(|said| {
+        let remedy = "give all the same, and reload those that are behind: courtesy reload";
+        Finding::bad("shared engine, settings", said, remedy)
+    });
+    [all].into_iter().chain(names.take(NAMES_MAX)).chain(others).collect()
 }
 
 fn server(status: &Status) -> Finding {
@@ -104,6 +135,13 @@ fn clock(status: &Status) -> Finding {
     if Duration::from_micros(distance) >= OFFSET_NOTICE {
         let remedy = "have both set by NTP, slewed and not stepped; beyond a minute nothing that \
                       is fetched here is shared";
+        return Finding::bad(subject, said, remedy);
+    }
+    let error = status.clock_error.unwrap_or_default();
+    if error > CLOCK_ERROR_NOTICE {
+        let said = format!("{said}, and may be {} ms more or less", error.as_millis());
+        let remedy = "use a server that responds within 100 ms: where proxies do not see each other, \
+                      they keep a pace by its clock";
         return Finding::bad(subject, said, remedy);
     }
     Finding::well(subject, said)

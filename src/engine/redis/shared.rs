@@ -74,6 +74,9 @@ struct Seen {
     server: Option<String>,
     may_evict: bool,
     has_namesake: bool,
+    has_other_settings: bool,
+    /// Cells that are left free.
+    missing: u32,
     has_seen_removed: bool,
     offset: Option<i64>,
     away_since: Option<Instant>,
@@ -239,6 +242,7 @@ impl Shared {
         if self.router.is_up() {
             self.seen.lock().last_error = None;
         }
+        self.note_others();
         Some(heartbeat)
     }
 
@@ -284,6 +288,37 @@ impl Shared {
                 name = self.config.name,
                 "another live proxy has the same name: give each its own engine.name, or leave it out"
             );
+        }
+    }
+
+    /// Logs what has changed with the other proxies.
+    fn note_others(&self) {
+        let status = self.status();
+        let (differ, (missing, width)) = (status.has_other_settings(), status.missing);
+        let mut seen = self.seen.lock();
+        let did_differ = std::mem::replace(&mut seen.has_other_settings, differ);
+        let were_missing = std::mem::replace(&mut seen.missing, missing);
+        drop(seen);
+        if differ && !did_differ {
+            let Status { members, same_settings, .. } = status;
+            tracing::warn!(
+                members,
+                others = members - same_settings,
+                "half or more of the proxies of the engine have other settings: robots, origins, pace, \
+                 exemptions"
+            );
+        } else if did_differ && !differ {
+            tracing::info!("most proxies of the engine have the settings of this one again");
+        }
+        if missing > 0 && missing != were_missing {
+            tracing::warn!(
+                missing,
+                width,
+                "proxies of the engine are missing: their cells are left free for ten minutes from \
+                 when they were seen last"
+            );
+        } else if were_missing > 0 && missing == 0 {
+            tracing::info!("no proxy of the engine is missing any more");
         }
     }
 

@@ -7,9 +7,12 @@ use redis::Value;
 
 use super::call::{self, Call, Parts, decimal};
 use super::shared::Shared;
-use crate::engine::clock::micros;
+use crate::engine::cells::RANKS_MAX;
+use crate::engine::clock::{Micros, micros};
 use crate::engine::error::{Error, ErrorKind};
-use crate::engine::members::{LogHead, MEMBERS_MAX, NamedHeads, in_order};
+use crate::engine::members::{
+    HeartbeatScores, LogHead, MEMBERS_MAX, NUMBER_MAX, NamedHeads, Roster, Scores, in_order,
+};
 use crate::engine::stats::Operation;
 use crate::engine::{
     GivenSlot, Hold, HoldCause, KNOWN_BYTES_MAX, LEASE, LeaseToken, LookupOutcome, LookupResponse,
@@ -22,6 +25,8 @@ use crate::types::timestamp::Timestamp;
 /// Heads of logs are read in steps of about so many, and so many at most.
 const HEADS_STEP: u64 = 1000;
 const HEADS_MAX: usize = 100_000;
+/// Members of a key of heartbeats are read so many in a step.
+const SCORES_STEP: usize = 1000;
 
 /// A stored value.
 pub(super) enum StoredValue<T> {
@@ -181,40 +186,97 @@ fn read_hold(parts: &mut Parts, hold_max: Duration) -> Option<Option<Hold>> {
     Some((status > 0).then_some(Hold { left, status: if is_status { status } else { 503 }, cause }))
 }
 
+/// The parts of the reply to a command that reads what concerns all origins; `None`: another program
+/// has written something else there.
+async fn read_shared(
+    shared: &Shared,
+    (operation, command): (Operation, &'static str),
+    name: &str,
+    arguments: Vec<Vec<u8>>,
+) -> Result<Option<Parts>, Error> {
+    let call = Call::command(operation, command, shared.keys.cluster(name), arguments);
+    let gone = |_| Err(ErrorKind::Broken.with("the engine has ended"));
+    match shared.send(call)?.await.unwrap_or_else(gone) {
+        Err(error) if error.kind == ErrorKind::WrongType => Ok(None),
+        reply => Parts::of(reply?).map(Some).ok_or_else(|| ErrorKind::Protocol.with(name)),
+    }
+}
+
 /// The heads of all logs.
 pub(super) async fn heads(shared: &Shared) -> Result<NamedHeads, Error> {
+    scan_heads(shared, head_of).await.map(in_order)
+}
+
+/// What `read` has of each head, from its place and its text.
+async fn scan_heads<T>(
+    shared: &Shared,
+    read: impl Fn(&str, &str) -> Option<T>,
+) -> Result<Vec<T>, Error> {
     let mut heads = Vec::new();
     let mut cursor = b"0".to_vec();
     loop {
         let step = vec![cursor, b"COUNT".to_vec(), decimal(HEADS_STEP)];
-        let key = shared.keys.cluster("heads");
-        let call = Call::command(Operation::Heads, "HSCAN", key, step);
-        let gone = |_| Err(ErrorKind::Broken.with("the engine has ended"));
-        let reply = match shared.send(call)?.await.unwrap_or_else(gone) {
-            Err(error) if error.kind == ErrorKind::WrongType => return Ok(Vec::new()),
-            reply => reply?,
+        let reply = read_shared(shared, (Operation::Heads, "HSCAN"), "heads", step).await?;
+        let Some(mut parts) = reply else { return Ok(Vec::new()) };
+        let (next, fields) = (parts.bytes(), parts.value().and_then(Parts::of));
+        let (Some(next), Some(mut fields)) = (next, fields) else {
+            return Err(ErrorKind::Protocol.with("heads"));
         };
-        let (next, some) = heads_of(reply).ok_or_else(|| ErrorKind::Protocol.with("heads"))?;
-        heads.extend(some);
+        while let (Some(place), Some(text)) = (fields.bytes(), fields.bytes()) {
+            if let (Ok(place), Ok(text)) = (String::from_utf8(place), String::from_utf8(text)) {
+                heads.extend(read(&place, &text));
+            }
+        }
         if next == b"0" || heads.len() >= HEADS_MAX {
-            return Ok(in_order(heads));
+            return Ok(heads);
         }
         cursor = next;
     }
 }
 
-/// The next cursor, and the heads of one step: those that can be read.
-fn heads_of(reply: Value) -> Option<(Vec<u8>, NamedHeads)> {
-    let mut parts = Parts::of(reply)?;
-    let next = parts.bytes()?;
-    let mut fields = Parts::of(parts.value()?)?;
-    let mut heads = Vec::new();
-    while let (Some(place), Some(text)) = (fields.bytes(), fields.bytes()) {
-        if let (Ok(place), Ok(text)) = (String::from_utf8(place), String::from_utf8(text)) {
-            heads.extend(head_of(&place, &text));
+/// All proxies, as their heartbeats have left them.
+pub(super) async fn roster(shared: &Shared) -> Result<Roster, Error> {
+    let mut scores = HeartbeatScores::default();
+    for (name, of) in scores.by_key() {
+        *of = scores_of(shared, name).await?;
+    }
+    let versions = scan_heads(shared, |_, text| version_of(text)).await?;
+    Ok(Roster::of(&scores, versions, shared.config.settings_word(), shared.now()))
+}
+
+/// The members of one key with their numbers; what is no name or no number is as absent.
+async fn scores_of(shared: &Shared, name: &str) -> Result<Scores, Error> {
+    let mut scores = Scores::new();
+    for first in (0..u64::from(RANKS_MAX)).step_by(SCORES_STEP) {
+        let last = first + SCORES_STEP as u64 - 1;
+        let step = vec![decimal(first), decimal(last), b"WITHSCORES".to_vec()];
+        let reply = read_shared(shared, (Operation::Heartbeat, "ZRANGE"), name, step).await?;
+        let Some(mut parts) = reply else { break };
+        let mut count = 0;
+        while let (Some(member), Some(score)) = (parts.bytes(), parts.bytes()) {
+            count += 1;
+            let member = String::from_utf8(member).ok();
+            scores.extend(member.zip(whole_number(&score)));
+        }
+        if count < SCORES_STEP {
+            break;
         }
     }
-    Some((next, heads))
+    Ok(scores)
+}
+
+fn whole_number(text: &[u8]) -> Option<u64> {
+    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    let is_whole = number >= 0.0 && number <= NUMBER_MAX as f64 && number.fract() == 0.0;
+    is_whole.then_some(number as u64)
+}
+
+/// The name of the proxy, when its head was noted, and its version, as in [`head_of`].
+fn version_of(text: &str) -> Option<(String, Micros, String)> {
+    let mut words = text.splitn(6, ' ');
+    let noted = words.next()?.parse().ok()?;
+    let version = words.nth(3)?.to_owned();
+    Some((words.next()?.to_owned(), noted, version))
 }
 
 /// The place is that of a log or, from an earlier version, of a proxy; the text: when it was noted,

@@ -49,11 +49,14 @@ fn with_user(server: &RedisServer, rights: &str) -> Place {
 fn an_engine_that_is_well_is_said_to_be_and_keeps_nothing_of_the_trial() {
     let server = RedisServer::start(&[]);
     let found = findings(&with_user(&server, RIGHTS));
-    let [engine, operations, memory, clock] = found.as_slice() else { panic!("{found:?}") };
+    let [engine, operations, memory, clock, proxies] = found.as_slice() else {
+        panic!("{found:?}")
+    };
     is(engine, "well", "can be reached", "");
     is(operations, "well", "each script ran", "");
     is(memory, "well", "forgets nothing", "");
     is(clock, "well", "this machine's", "");
+    is(proxies, "well", "none is there", "");
     assert_eq!(server.command(&["KEYS", "*"]).texts(), Vec::<&str>::new());
 }
 

@@ -136,7 +136,7 @@ fn two_live_proxies_of_one_name_are_two_and_that_is_said() {
     }
     let found = places[0].run("doctor --json wget");
     let found = String::from_utf8_lossy(&found.stdout).into_owned();
-    assert!(found.contains("two live proxies have the name pod"), "{found}");
+    assert!(found.contains("several live proxies have the name pod"), "{found}");
     let said = first.stop();
     assert_eq!(said.matches("another live proxy has the same name").count(), 1, "{said}");
     // The one that stays is alone again, and a restart is none of two.

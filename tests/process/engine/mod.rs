@@ -10,6 +10,7 @@ mod hostile;
 mod known;
 mod lease;
 mod members;
+mod roster;
 mod rotated;
 mod round_trips;
 mod same;
