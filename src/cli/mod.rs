@@ -10,7 +10,6 @@ mod config;
 mod demo;
 mod doctor;
 mod engine;
-mod engine_client;
 mod env;
 pub mod environment;
 mod ephemeral_proxy;

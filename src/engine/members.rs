@@ -306,10 +306,11 @@ pub enum MissingReason {
 /// A proxy that sends heartbeats, or has a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownProxy {
-    /// `None`: its rank was given before the engine lost its data, and nobody has claimed it since.
+    /// `None`: its rank was given before the engine lost its data, and was not claimed since.
     pub name: Option<String>,
     /// The random letters of its process; may be empty.
     pub process: String,
+    /// Which cells are its own, from 0; `None`: there are too many proxies.
     pub rank: Option<u32>,
     /// When its last heartbeat came, by the engine's clock.
     pub seen: Option<Micros>,
@@ -422,11 +423,11 @@ impl Roster {
 /// The parts of what [`super::member`] makes.
 fn name_and_process(member: &str) -> (Option<&str>, &str) {
     let rank = member.strip_prefix('?').filter(|rest| !rest.is_empty());
-    if rank.is_some_and(|rank| rank.bytes().all(|octet| octet.is_ascii_digit())) {
+    if rank.is_some_and(|rank| rank.bytes().all(|byte| byte.is_ascii_digit())) {
         return (None, "");
     }
     let is_process = |text: &str| {
-        (1..=16).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_hexdigit())
+        (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
     match member.rsplit_once(' ') {
         Some((name, process)) if is_process(process) => (Some(name), process),

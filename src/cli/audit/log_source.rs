@@ -12,7 +12,7 @@ use super::line_selector::last_line;
 use crate::audit::read::verify::GivenHead;
 use crate::audit::read::{Log, Scan, ScanItem};
 use crate::audit::{AnyLine, HEAD_NAME, Head, read_log_id, segment};
-use crate::cli::engine_client::EngineClient;
+use crate::cli::engine::EngineClient;
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
 use crate::config::Settings;

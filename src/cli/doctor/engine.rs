@@ -7,8 +7,7 @@ use std::time::Duration;
 use rustix::process::geteuid;
 
 use super::finding::Finding;
-use crate::cli::engine::{missing, other_settings};
-use crate::cli::engine_client::EngineClient;
+use crate::cli::engine::{EngineClient, missing, other_settings};
 use crate::cli::exit::Failure;
 use crate::cli::redirect::{Rules, TABLE, exempt_uids, has_ipv6, table};
 use crate::config::Settings;
@@ -29,7 +28,7 @@ const REDIS_MIN: (u32, u32) = (6, 2);
 
 const ENGINE: &str = "shared engine";
 
-/// Names that are told, and bytes of each.
+/// Names that are shown, and bytes of each.
 const NAMES_MAX: usize = 10;
 const NAME_BYTES_MAX: usize = 200;
 

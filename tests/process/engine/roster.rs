@@ -180,7 +180,7 @@ fn doctor_names_an_engine_that_is_too_far_for_its_clock() {
     let found: Value = serde_json::from_slice(&found.stdout).expect("JSON");
     let findings = found.as_array().expect("a list");
     let clock = findings.iter().find(|it| it["subject"] == "shared engine, clock");
-    let clock = clock.expect("it is told");
+    let clock = clock.expect("there is one");
     assert_eq!(clock["state"], "bad", "{clock}");
     assert!(clock["remedy"].as_str().is_some_and(|it| it.contains("within 100 ms")), "{clock}");
 }
