@@ -96,6 +96,7 @@ fn slots_request(origin: &Origin, count: u8) -> SlotsRequest<'_> {
         group: "*",
         lane_delay: Duration::ZERO,
         site_delay: Duration::from_secs(10),
+        cell_delay: Duration::from_secs(10),
         slack: Duration::from_millis(60),
         horizon: Duration::from_secs(120),
         count,

@@ -315,9 +315,10 @@ impl Standing {
             (missing, _) => missing,
         };
         (self.rank, self.missing, self.answered) = (rank, missing, Some(sent));
-        match said_alone {
-            true => self.declared = self.declared.or(Some(received)),
-            false => (self.joined, self.declared) = (sent, None),
+        if said_alone {
+            self.declared = self.declared.or(Some(received));
+        } else {
+            (self.joined, self.declared) = (sent, None);
         }
         // What was started in own cells is told first.
         if !self.has_started && received >= self.wanted_until {
@@ -394,7 +395,7 @@ impl Standing {
         (delay, earliest, since): (Duration, Duration, Duration),
     ) -> AwayStart {
         let (Some(rank), Some(clock)) = (self.rank, self.clock) else { return AwayStart::Never };
-        if own >= since + FAILING {
+        if own >= since + FAILING && self.is_fresh(own, interval) {
             self.wanted_until = own + WANTED;
         }
         let unseen = self.joined + HOLD_OFF_INTERVALS * interval;

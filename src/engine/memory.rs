@@ -237,6 +237,18 @@ impl Engine for MemoryEngine {
         ready(self.with_lane(origin, |site, now| self.presence(site, true, now)))
     }
 
+    fn take_place(&self, origin: &Origin, id: u64, places: usize) -> Pending<bool> {
+        let id = format!("{} {id:x}", self.config.member());
+        ready(self.with_lane(origin, |site, now| site.take_place(id, places, now)))
+    }
+
+    fn leave_place(&self, origin: &Origin, id: u64) -> Pending<()> {
+        let id = format!("{} {id:x}", self.config.member());
+        ready(self.with_lane(origin, |site, _| {
+            site.places.remove(&id);
+        }))
+    }
+
     fn heartbeat(&self) -> Pending<Heartbeat> {
         if let Err(error) = self.check() {
             return ready(Err(error));

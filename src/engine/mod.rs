@@ -88,6 +88,17 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// [`Status::presence_interval`] while it does.
     fn announce_presence(&self, origin: &Origin) -> Pending<Presence>;
 
+    /// Takes one of so many places for requests under way at an origin, or keeps it for another minute.
+    /// Whether the `id`, which is of this proxy, has one.
+    fn take_place(&self, _origin: &Origin, _id: u64, _places: usize) -> Pending<bool> {
+        ready(Ok(true))
+    }
+
+    /// Gives a place back.
+    fn leave_place(&self, _origin: &Origin, _id: u64) -> Pending<()> {
+        ready(Ok(()))
+    }
+
     /// Marks that this proxy lives. A [`RedisEngine`] sends it by itself. After [`Self::leave`] it tells
     /// the head of the log alone.
     fn heartbeat(&self) -> Pending<Heartbeat>;
@@ -446,6 +457,11 @@ impl HoldListener {
     pub fn new(tell: impl Fn(&Origin, Hold, bool) + Send + Sync + 'static) -> Self {
         Self(Box::new(tell))
     }
+
+    /// Tells of a hold that was seen at a lane to which this process has sent requests.
+    fn tell(&self, lane: &Origin, hold: Hold) {
+        (self.0)(lane, hold, false);
+    }
 }
 
 impl fmt::Debug for HoldListener {
@@ -464,6 +480,9 @@ fn ready<T: Send + 'static>(result: Result<T, Error>) -> Pending<T> {
 
 // The lookup of an origin at the engine, the lease of the proxy that fetches, and the publication
 // of what it found.
+
+/// How long a place is kept unless it is taken again.
+const PLACE: Duration = Duration::from_mins(1);
 
 /// How long a lease lasts unless it is renewed: the delay for the others when its holder dies.
 const LEASE: Duration = Duration::from_secs(3);

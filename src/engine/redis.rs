@@ -7,6 +7,7 @@ mod call;
 mod cluster;
 mod connection;
 mod node;
+mod push;
 mod reply_meter;
 mod router;
 mod settings;
@@ -32,9 +33,10 @@ use super::members::{Heartbeat, NamedHeads, Roster};
 use super::stats::{Operation, Stats};
 use super::{
     AwayStart, Config, Engine, FILE_KEPT_ONCE, FileDigest, GivenSlot, Hold, HoldCause, HoldLength,
-    HoldRequest, KEPT, KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LeaseToken, LogHead, LookupOutcome,
-    LookupRequest, LookupResponse, MissingRanks, Pending, Presence, PublishOutcome, PublishRequest,
-    ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros, format, has_digest, ready,
+    HoldListener, HoldRequest, KEPT, KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LeaseToken, LogHead,
+    LookupOutcome, LookupRequest, LookupResponse, MissingRanks, PLACE, Pending, Presence,
+    PublishOutcome, PublishRequest, ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros,
+    format, has_digest, ready,
 };
 use crate::runtime::clock::{Clock, monotonic};
 use crate::types::origin::{Origin, Scheme};
@@ -187,6 +189,7 @@ impl Engine for RedisEngine {
 
     fn reserve_slots(&self, request: SlotsRequest<'_>) -> Pending<ReservedSlots> {
         let (key, sent) = (self.shared.keys.of_lane(request.origin, "pace"), monotonic());
+        self.shared.followed.note(&key, request.origin);
         // A test that gives the time moves it.
         let is_checked = self.shared.redis.load().clock.is_none();
         let promised = match self.shared.promises.of(&key, request.group, sent) {
@@ -243,6 +246,20 @@ impl Engine for RedisEngine {
     fn announce_presence(&self, origin: &Origin) -> Pending<Presence> {
         let hold_max = self.shared.config.hold_max;
         self.run(self.presence_call(origin), move |reply| values::presence(reply, hold_max))
+    }
+
+    fn take_place(&self, origin: &Origin, id: u64, places: usize) -> Pending<bool> {
+        let keys = vec![self.shared.keys.of_lane(origin, "places")];
+        let arguments =
+            vec![self.place_id(id), decimal(places as u64), decimal(bounded_micros(PLACE))];
+        let call = Call::script(Operation::TakePlace, Script::TakePlace, keys, arguments);
+        self.run(call, values::condition)
+    }
+
+    fn leave_place(&self, origin: &Origin, id: u64) -> Pending<()> {
+        let key = self.shared.keys.of_lane(origin, "places");
+        let call = Call::command(Operation::TakePlace, "ZREM", key, vec![self.place_id(id)]);
+        self.run(call, |_| Some(()))
     }
 
     fn heartbeat(&self) -> Pending<Heartbeat> {
@@ -341,6 +358,11 @@ impl Engine for RedisEngine {
         self.shared.set_head(head);
     }
 
+    fn on_hold(&self, listener: HoldListener) {
+        // There is one set of lanes in a process.
+        let _ = self.shared.listener.set(listener);
+    }
+
     fn status(&self) -> Status {
         self.shared.status()
     }
@@ -376,6 +398,11 @@ impl RedisEngine {
         Call::script(Operation::ResetBackoff, Script::ResetBackoff, keys, vec![what.into()])
     }
 
+    /// A place of this process.
+    fn place_id(&self, id: u64) -> Vec<u8> {
+        format!("{} {id:x}", self.shared.config.member()).into_bytes()
+    }
+
     fn hold_max(&self) -> Vec<u8> {
         decimal(bounded_micros(self.shared.config.hold_max))
     }
@@ -399,6 +426,9 @@ impl RedisEngine {
         let (keys, origin) = (&self.shared.keys, request.origin);
         let own = ["known", "lease"].map(|name| keys.of(origin, name));
         let of_lane = ["pace", "presence"].map(|name| keys.of_lane(origin, name));
+        if request.is_used {
+            self.shared.followed.note(&of_lane[0], origin);
+        }
         let keys = own.into_iter().chain(of_lane).collect();
         Call::script(Operation::Lookup, Script::Lookup, keys, arguments)
     }
@@ -451,7 +481,9 @@ impl RedisEngine {
     }
 
     fn presence_call(&self, origin: &Origin) -> Call {
-        let keys = ["presence", "pace"].map(|name| self.shared.keys.of_lane(origin, name)).into();
+        let keys = ["presence", "pace"].map(|name| self.shared.keys.of_lane(origin, name));
+        self.shared.followed.note(&keys[1], origin);
+        let keys = keys.into();
         let name = self.shared.config.member().into_bytes();
         let arguments = vec![name, self.presence_interval(), self.hold_max()];
         Call::script(Operation::AnnouncePresence, Script::AnnouncePresence, keys, arguments)
@@ -531,13 +563,14 @@ impl RedisEngine {
         faults.note(Operation::SetHold, self.set_hold(request).await);
         faults.note(Operation::ResetBackoff, self.reset_backoff(site).await);
         faults.note(Operation::AnnouncePresence, self.announce_presence(site).await);
+        faults.note(Operation::TakePlace, self.take_place(site, 1, 1).await);
     }
 
     /// Removes what was written: each key by itself, as they may be on several nodes.
     async fn remove(&self, site: &Origin, faults: &mut Faults) {
         let keys = &self.shared.keys;
         let own = ["known", "lease"].map(|name| keys.of(site, name));
-        let of_lane = ["pace", "presence"].map(|name| keys.of_lane(site, name));
+        let of_lane = ["pace", "presence", "places"].map(|name| keys.of_lane(site, name));
         let of_site = own.into_iter().chain(of_lane);
         let of_all = Shared::CLUSTER_KEYS.map(|name| keys.cluster(name));
         let file = keys.file(&Sha256::digest(CONTENT).into());

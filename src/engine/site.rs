@@ -13,7 +13,7 @@ use crate::engine::lane::{Lane, REST};
 use crate::engine::members::{
     Heartbeat, LogHead, MISSED_MAX, NUMBER_MAX, RankClaim, against, heartbeat_interval,
 };
-use crate::engine::{AHEAD_MAX, LEASE, LeaseToken, LookupOutcome, PublishOutcome, member};
+use crate::engine::{AHEAD_MAX, LEASE, LeaseToken, LookupOutcome, PLACE, PublishOutcome, member};
 
 /// A log's head is kept for 400 days.
 pub(in crate::engine) const HEAD_KEPT: Micros = 400 * 24 * 60 * 60 * 1_000_000;
@@ -29,11 +29,13 @@ pub(super) struct Cluster {
     pub epoch: Option<Micros>,
     /// The head of each log, or what contradicts it, with its proxy, and when it was noted.
     pub heads: BTreeMap<String, (Micros, String, LogHead)>,
-    /// The process of each name that beat last, and when; another that may live, and whether it was seen
-    /// to.
-    processes: BTreeMap<String, (String, Option<(String, bool)>, Micros)>,
+    /// The process of each name that beat last, and when; and another that may live.
+    processes: BTreeMap<String, (String, Option<Namesake>, Micros)>,
     ranks: Ranks,
 }
+
+/// Another process of a name, and whether it was seen to live.
+type Namesake = (String, bool);
 
 /// The ranks of the proxies. What is under a name that begins with `?` was given before data was lost,
 /// and nobody has claimed it since.
@@ -123,9 +125,10 @@ impl Ranks {
         self.forget(now);
         self.give(own, claim, epoch, (missed, now));
         self.seen.insert(own.to_owned(), now);
-        match claim.is_alone {
-            true => drop(self.alone.insert(own.to_owned())),
-            false => drop(self.alone.remove(own)),
+        if claim.is_alone {
+            self.alone.insert(own.to_owned());
+        } else {
+            self.alone.remove(own);
         }
         let highest = self.highest().unwrap_or(0);
         let width = width_of(highest);
@@ -275,6 +278,8 @@ pub(super) struct Site {
     pub lane: Lane,
     /// When each proxy was seen last.
     pub presence: BTreeMap<String, Micros>,
+    /// When each place that is taken is given to another.
+    pub places: BTreeMap<String, Micros>,
     /// Then the announcements matter no more.
     presence_expires: Micros,
 }
@@ -372,11 +377,22 @@ impl Site {
         self.presence.values().filter(|seen| **seen <= now + 2 * interval).count()
     }
 
+    /// Takes one of so many places, or keeps it. Whether `id` has one.
+    pub(super) fn take_place(&mut self, id: String, places: usize, now: Micros) -> bool {
+        self.places.retain(|_, ends| (now..=now + micros(PLACE)).contains(ends));
+        let has = self.places.contains_key(&id) || self.places.len() < places;
+        if has {
+            self.places.insert(id, now + micros(PLACE));
+        }
+        has
+    }
+
     /// Whether nothing of it matters any more.
     pub(super) fn is_over(&self, now: Micros) -> bool {
         self.known.as_ref().is_none_or(|value| value.expires < now)
             && self.lease.as_ref().is_none_or(|lease| lease.until + REST < now)
             && self.lane.expires < now
+            && self.places.values().all(|ends| *ends < now)
             && self.presence_expires < now
     }
 

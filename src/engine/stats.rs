@@ -16,6 +16,7 @@ pub enum Operation {
     SetHold,
     ResetBackoff,
     AnnouncePresence,
+    TakePlace,
     Heartbeat,
     GetFile,
     PutFile,
@@ -24,7 +25,7 @@ pub enum Operation {
 
 impl Operation {
     /// All operations, in the order of [`Self::index`].
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Lookup,
         Self::Publish,
         Self::RenewLease,
@@ -33,6 +34,7 @@ impl Operation {
         Self::SetHold,
         Self::ResetBackoff,
         Self::AnnouncePresence,
+        Self::TakePlace,
         Self::Heartbeat,
         Self::GetFile,
         Self::PutFile,
@@ -50,6 +52,7 @@ impl Operation {
             Self::SetHold => "set_hold",
             Self::ResetBackoff => "reset_backoff",
             Self::AnnouncePresence => "announce_presence",
+            Self::TakePlace => "take_place",
             Self::Heartbeat => "heartbeat",
             Self::GetFile => "get_file",
             Self::PutFile => "put_file",

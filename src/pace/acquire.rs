@@ -170,6 +170,10 @@ impl Lanes {
         let (guard, waited) =
             granted.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))?;
         let mut turn = Turn::granted(request.origin, guard, conditions, visit, Some(waited));
+        if conditions.role != Role::RobotsTxt {
+            let taken = self.take_place(&mut turn, request).await;
+            taken.inspect_err(|no_turn| self.context.stats.note_no_turn(no_turn))?;
+        }
         if conditions.role == Role::PageQueued && self.context.peers.engine().is_some() {
             self.reserve_if_shared(&mut turn, request).await?;
         }

@@ -109,7 +109,11 @@ impl Lane {
             return None;
         }
         self.turns.end_long_transfers(now);
-        if key.counts() && !self.turns.has_free_concurrency(arrival.client, self.concurrency(now)) {
+        let is_crowded = self.places_of_all().is_some();
+        let concurrency = self.concurrency(now);
+        if key.counts()
+            && (is_crowded || !self.turns.has_free_concurrency(arrival.client, concurrency))
+        {
             return None;
         }
         let id = self.add_turn(arrival.client.clone(), key, Duration::ZERO, now);
@@ -254,6 +258,17 @@ impl Lane {
     fn concurrency(&self, now: Tick) -> usize {
         let ramp = self.concurrency_ramp.min(self.share.of(self.config.concurrency));
         self.rate.concurrency(ramp, now)
+    }
+
+    /// How many requests may be under way for all proxies, where these are more, or this one has no part:
+    /// each request takes a place at the engine then.
+    pub fn places_of_all(&self) -> Option<usize> {
+        let (all, Share { proxies, rank }) = (self.config.concurrency, self.share);
+        let is_crowded = match rank {
+            Some(_) => self.share.of(all) == 0,
+            None => proxies as usize > all,
+        };
+        is_crowded.then_some(all)
     }
 
     fn add_turn(&mut self, client: ClientKey, key: GroupKey, delay: Duration, now: Tick) -> TurnId {

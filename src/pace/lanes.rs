@@ -400,6 +400,9 @@ impl Lanes {
     }
 }
 
+/// A hold that ends so much later than what is known is another one.
+const HOLD_NOTICEABLE: Duration = Duration::from_millis(250);
+
 /// Origins that are announced at once; the others follow when these have been.
 const ANNOUNCED_AT_ONCE: usize = 256;
 
@@ -421,8 +424,11 @@ impl Lanes {
         } else {
             self.shard(lane).lock().get(lane).cloned()
         };
-        if let Some(cell) = cell {
-            let now = self.now();
+        let Some(cell) = cell else { return };
+        let now = self.now();
+        // This process's own comes back to it.
+        let known = cell.state.lock().lane.hold_for_all(now);
+        if known.is_none_or(|known| known.until + HOLD_NOTICEABLE < now + hold.left) {
             lane_cell::apply_engine_hold(&cell, Some(hold), (now, now));
         }
     }
@@ -460,6 +466,13 @@ impl Lanes {
 }
 
 impl Lanes {
+    /// Announces this proxy at an origin, whether or not that is due.
+    #[cfg(test)]
+    pub(super) async fn announce_again(&self, origin: &Origin) {
+        let cell = self.cell(&origin.lane(), &ClientKey::Proxy);
+        announce(self.context.peers.engine().expect("there is one"), &[cell]).await;
+    }
+
     /// Tells the engine how long after this proxy's starts nothing may start, and ends its time alone:
     /// from then on others use its cells. If the engine goes again meanwhile, that time goes on.
     async fn tell_starts(&self, engine: &Arc<dyn Engine>) {

@@ -12,7 +12,9 @@
 //! | hold | a time without starts, because the origin asks for that (Retry-After) or fails |
 //! | slot | the time for one start that a turn has reserved at the engine, where several proxies share a lane |
 //! | engine | what several proxies share ([`crate::engine`]); it is *away* when it cannot be reached |
-//! | share | the part of a lane's pace that this proxy keeps if others request the origin, too: with the engine, `1 / proxies` of the concurrency; while it is away, of the starts, too |
+//! | share | this proxy's part of the requests under way at an origin: with the engine, `1 / proxies`; while it is away, by its rank |
+//! | cell | a span of the engine's time, a little longer than a delay, in which one proxy alone may start without the engine |
+//! | place | the right to one request under way, taken at the engine where more proxies request an origin than requests may be under way |
 //! | page | any request of a crawler but a subresource of a visit and a robots.txt |
 //!
 //! # The way of a request
@@ -23,7 +25,7 @@
 //!     LaneCell::grant…  lane_cell       its turn, when time (timer) or the end of another allows it
 //!     Turn::reserve_slot
 //!                       turn            a slot at the engine (slot), if proxies keep one pace; while
-//!                                       that is away, a start by the share
+//!                                       that is away, a cell of this proxy
 //! Lanes::try_start…     lanes           over its connection: the time has come at the origin, and at
 //!                                       the address; wait_for_start_time if not
 //! Turn::note_…          turn            the head is written; what a response means for the lane
@@ -46,6 +48,7 @@ mod lane_cell;
 mod lanes;
 mod listener;
 mod no_turn;
+mod place;
 mod shard;
 #[cfg(test)]
 mod simulation;

@@ -20,6 +20,7 @@ use super::hold::{Cause, Hold, Outcome, RETRY_AFTER_MAX, RequestFailure};
 use super::lane::{Arrival, HoldChange, Kind, LEAD_MAX, Lane, LaneLimit, TurnId};
 use super::lane_cell::{self, LaneCell, TurnGuard};
 use super::no_turn::{NoTurn, WaitReason, Waited};
+use super::place::Place;
 use super::slot::{CONNECT_LEAD, Slot, StartRule};
 use super::tick::Tick;
 use super::visits::is_document;
@@ -102,6 +103,8 @@ struct Inner {
     slot: Option<Slot>,
     /// The end of that slot is in the metrics.
     is_slot_noted: bool,
+    /// Its place at the engine, where there are more proxies than places.
+    place: Option<Place>,
     /// It is a fetch of robots.txt for one agent: a hold that the response asks for is of that agent.
     is_for_one_agent: bool,
 }
@@ -125,6 +128,7 @@ impl Turn {
             is_wait_noted: false,
             slot: None,
             is_slot_noted: false,
+            place: None,
             is_for_one_agent: false,
         }))
     }
@@ -176,6 +180,19 @@ impl Turn {
     /// Where it may start.
     pub fn origin(&self) -> &Origin {
         &self.0.origin
+    }
+
+    pub(super) fn guard(&self) -> &TurnGuard {
+        &self.0.guard
+    }
+
+    /// When its longest wait ends.
+    pub(super) fn deadline(&self) -> Tick {
+        self.0.conditions.deadline
+    }
+
+    pub(super) fn set_place(&mut self, place: Place) {
+        self.0.place = Some(place);
     }
 
     /// Whether the request has one of the origin's exchanges.

@@ -119,11 +119,17 @@ impl Components {
 
     /// Shares robots.txt files and the pace through the engine, or else through the file.
     pub(super) fn share(&self) {
-        if let Some(local) = &self.local {
+        let listener = || {
             let lanes = Arc::downgrade(self.egress.lanes());
-            local.on_hold(HoldListener::new(move |lane, hold, is_used| {
+            HoldListener::new(move |lane, hold, is_used| {
                 lanes.upgrade().iter().for_each(|lanes| lanes.take_up_hold(lane, hold, is_used));
-            }));
+            })
+        };
+        if let Some(engine) = &self.engine {
+            engine.on_hold(listener());
+        }
+        if let Some(local) = &self.local {
+            local.on_hold(listener());
             if !self.settings().under_run {
                 // One that stays says at its start that the file cannot be used.
                 drop(local.flush());

@@ -100,6 +100,7 @@ pub enum Script {
     PutFile,
     Forget,
     Leave,
+    TakePlace,
 }
 
 /// Goes before each script.
@@ -107,7 +108,7 @@ const COMMON: &str = include_str!("../scripts/common.lua");
 
 impl Script {
     /// All scripts, in the order of [`Self::index`].
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Lookup,
         Self::Publish,
         Self::RenewLease,
@@ -120,6 +121,7 @@ impl Script {
         Self::PutFile,
         Self::Forget,
         Self::Leave,
+        Self::TakePlace,
     ];
 
     /// The place in [`Self::ALL`].
@@ -142,6 +144,7 @@ impl Script {
             Self::PutFile => include_str!("../scripts/put_file.lua"),
             Self::Forget => include_str!("../scripts/forget.lua"),
             Self::Leave => include_str!("../scripts/leave.lua"),
+            Self::TakePlace => include_str!("../scripts/take_place.lua"),
         };
         [COMMON, "\n", script].concat()
     }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
 use super::node::{Node, first_response};
+use super::push;
 use super::router::{self, Handle, Map, Ranges};
 use super::shared::Shared;
 use crate::engine::error::{Error, ErrorKind};
@@ -121,7 +122,7 @@ async fn run(shared: Arc<Shared>) {
             follow_cluster(&shared).await;
         }
     };
-    tokio::join!(serve, heartbeats(&shared));
+    tokio::join!(serve, heartbeats(&shared), push::follow(&shared));
 }
 
 /// Sends heartbeats for as long as the thread lives: at their interval, and when a node was

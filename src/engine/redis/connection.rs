@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
+use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind as RedisKind, RedisConnectionInfo, RedisError, Value,
 };
@@ -223,6 +223,21 @@ impl Connection {
     async fn send(&self, command: &Cmd) -> Result<Value, RedisError> {
         self.connection.clone().send_packed_command(command).await?.extract_error()
     }
+}
+
+/// A connection for what is published, authenticated.
+pub(super) async fn push_connection(
+    address: &Address,
+    config: &RedisConfig,
+    own: &Config,
+) -> Result<PubSub, Error> {
+    let (stream, _) = connect_stream(address, config, reply_max(own)).await?;
+    let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
+    if let Some(password) = &config.password {
+        info = info.set_username(config.user.as_deref().unwrap_or("default"));
+        info = info.set_password(password.text());
+    }
+    PubSub::new(&info, stream).await.map_err(|error| error_of(&error))
 }
 
 /// The longest reply that an operation asks for: what is known of an origin, or a file; or a step of

@@ -311,7 +311,7 @@ pub(super) async fn first_response<'a, T, F: Future<Output = Result<T, Error>>>(
 }
 
 /// The address of the primary, from the first sentinel that has it.
-async fn ask_sentinels(
+pub(super) async fn ask_sentinels(
     primary: &str,
     config: &RedisConfig,
     own: &Config,

@@ -1,8 +1,8 @@
 //! What the callers and the thread of an engine share.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::call::{Act, Call, Job, Parts, Script, boolean, decimal};
 use super::connection::ServerInfo;
+use super::push::Followed;
 use super::router::Router;
 use super::settings::RedisConfig;
 use crate::engine::cells::{ClockReading, MissingRanks, RANKS_MAX, Rank, Standing};
@@ -19,7 +20,9 @@ use crate::engine::error::{Error, ErrorKind};
 use crate::engine::format::{FORMAT, Keys};
 use crate::engine::members::{Heartbeat, LogHead, Members};
 use crate::engine::stats::{Operation, Stats};
-use crate::engine::{Config, FILE_KEPT_ONCE, GivenSlot, ReservedSlots, Status, bounded_micros};
+use crate::engine::{
+    Config, FILE_KEPT_ONCE, GivenSlot, HoldListener, ReservedSlots, Status, bounded_micros,
+};
 use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
 use crate::types::sanitize::hex;
@@ -50,6 +53,9 @@ pub(super) struct Shared {
     pub shared_once: SharedOnce,
     /// This proxy has signed off.
     pub has_left: AtomicBool,
+    /// The lanes whose holds are pushed, and who learns of these.
+    pub followed: Followed,
+    pub listener: OnceLock<HoldListener>,
     has_beaten: AtomicBool,
     head: Lock<Option<LogHead>>,
     seen: Lock<Seen>,
@@ -109,6 +115,8 @@ impl Shared {
             promises: Promises::default(),
             shared_once: SharedOnce::default(),
             has_left: AtomicBool::new(false),
+            followed: Followed::default(),
+            listener: OnceLock::new(),
             has_beaten: AtomicBool::new(false),
             head: Lock::default(),
             seen: Lock::new(Seen { away_since: Some(start), ..Seen::default() }),

@@ -24,12 +24,18 @@ local epoch = number(read('GETRANGE', KEYS[3], 0, 16))
 if not epoch or epoch > now + AHEAD_MAX then
   epoch = now
   redis.call('SET', KEYS[3], digits(epoch))
+  redis.pcall('PUBLISH', KEYS[3], digits(epoch))
 end
 
 -- A proxy that has missed three heartbeats is gone. Of many proxies, each sends fewer.
 local interval = math.max(500000, math.min(read('ZCARD', KEYS[1]), MEMBERS_MAX) * 1000)
 local missed = 3 * interval
+redis.call('ZADD', KEYS[1], digits(now), own)
 for _, key in ipairs({ KEYS[2], KEYS[5], KEYS[6], KEYS[7], KEYS[8] }) do read('ZCARD', key) end
+
+-- Ranks that were not given here.
+redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', '(0')
+redis.call('ZREMRANGEBYSCORE', KEYS[5], digits(RANKS_MAX), '+inf')
 
 local function is_silent(name)
   local seen = tonumber(redis.call('ZSCORE', KEYS[6], name) or '')
@@ -67,7 +73,6 @@ if ARGV[5] ~= '' then
   redis.call('SET', KEYS[10], both, 'PX', digits(HELD / 1000))
 end
 
-redis.call('ZADD', KEYS[1], digits(now), own)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. digits(now - missed))
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. digits(now + missed), '+inf')
 local members = redis.call('ZCARD', KEYS[1])
@@ -148,7 +153,8 @@ if not listed_until or listed_until <= now or listed_until > now + missed then
   for _, name in ipairs(names) do
     local its = rank_of(name)
     if its then
-      local step = math.max(tonumber(redis.call('ZSCORE', KEYS[7], name) or digits(width)), 1)
+      local its_width = tonumber(redis.call('ZSCORE', KEYS[7], name) or '') or width
+      local step = math.min(math.max(math.floor(its_width), 1), width)
       for cell = its % step, width - 1, step do
         local at, bit = math.floor(cell / 8) + 1, 2 ^ (cell % 8)
         local octet = octets[at] or 0

@@ -1,6 +1,6 @@
 -- KEYS pace
 -- ARGV kind, length or first, longest back-off, jitter in thousandths, status, cause, longest hold,
---      time
+--      until when, time
 -- Returns hold, status, cause
 
 local hold_max = tonumber(ARGV[7])
@@ -11,6 +11,8 @@ local function hold(length)
   left, status, cause = length, tonumber(ARGV[5]), ARGV[6]
   redis.call('HSET', KEYS[1], 'h', digits(now + left), 's', digits(status), 'c', cause)
   keep(KEYS[1], left + REST)
+  -- Who may not publish is obeyed later.
+  redis.pcall('PUBLISH', KEYS[1], digits(left) .. ' ' .. digits(status) .. ' ' .. cause)
 end
 
 if ARGV[1] == 'for' then

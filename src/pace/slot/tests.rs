@@ -186,12 +186,24 @@ async fn without_the_engine_each_proxy_starts_in_its_cells() {
     let gaps: Vec<_> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let least = DELAY - Duration::from_millis(5);
     assert!(gaps.iter().all(|gap| *gap >= least), "{gaps:?}");
-    let turn = take(&proxies.lanes[1], DELAY).await.expect("a turn");
-    assert_eq!(turn.waited().map(|waited| waited.by), Some(WaitReason::Share));
+    let mut reasons = Vec::new();
+    for lanes in proxies.lanes.iter().chain(&proxies.lanes) {
+        let turn = take(lanes, DELAY).await.expect("a turn");
+        reasons.extend(turn.waited().map(|waited| waited.by));
+    }
+    assert!(reasons.contains(&WaitReason::Share), "{reasons:?}");
     proxies.set_away(false);
     proxies.sync().await;
-    let (third, fourth) = (start(&proxies.lanes[0]).await, start(&proxies.lanes[0]).await);
-    assert!(fourth - third < 3 * DELAY, "{:?}", fourth - third);
+    // The others take up its cells within two heartbeats.
+    let mut before = start(&proxies.lanes[0]).await;
+    let mut gaps = Vec::new();
+    for _ in 0..8 {
+        proxies.sync().await;
+        let at = start(&proxies.lanes[0]).await;
+        gaps.push(at - before);
+        before = at;
+    }
+    assert!(gaps.iter().any(|gap| *gap < 2 * DELAY), "{gaps:?}");
 }
 
 #[tokio::test]
@@ -318,6 +330,39 @@ async fn the_proxies_at_an_origin_share_its_places() {
     let third =
         tokio::time::timeout(Duration::from_millis(100), take(&proxies.lanes[3], Duration::ZERO));
     assert!(third.await.is_err(), "two of eight are its part");
+}
+
+#[tokio::test]
+async fn more_proxies_than_places_have_no_more_under_way_than_places() {
+    let proxies = Proxies::of_members(4, |config| {
+        (config.lane.concurrency, config.max_wait) = (2, Duration::from_millis(300));
+    })
+    .await;
+    for lanes in &proxies.lanes {
+        drop(take(lanes, Duration::ZERO).await.expect("one more may be under way"));
+    }
+    proxies.sync().await;
+    // Those that were announced first have not heard of the last.
+    for lanes in &proxies.lanes[..2] {
+        lanes.announce_again(&origin()).await;
+    }
+    let mut turns = Vec::new();
+    for lanes in &proxies.lanes[..2] {
+        turns.push(take(lanes, Duration::ZERO).await.expect("a place"));
+    }
+    let refused = take(&proxies.lanes[2], Duration::ZERO).await.expect_err("none is free");
+    assert!(matches!(refused, NoTurn::TooLong { by: WaitReason::Concurrency, .. }), "{refused:?}");
+    turns.pop();
+    take(&proxies.lanes[2], Duration::ZERO).await.expect("a place is free again");
+    // Without the engine those of the lowest ranks have them.
+    drop(turns);
+    proxies.set_away(true);
+    proxies.sync().await;
+    let mut taken = Vec::new();
+    for lanes in &proxies.lanes {
+        taken.extend(take(lanes, Duration::ZERO).await);
+    }
+    assert_eq!(taken.len(), 2);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use courtesy::engine::{
     HoldCause, HoldLength, HoldRequest, LeaseToken, LogHead, LookupOutcome, LookupRequest,
-    PublishOutcome, PublishRequest, SlotsRequest,
+    PublishOutcome, PublishRequest, SlotsRequest, SystemEngineClock,
 };
 use courtesy::types::timestamp::Timestamp;
 
@@ -38,11 +38,33 @@ const NUMBERS: [&str; 12] = [
 ];
 
 fn keys() -> Vec<String> {
-    let of_origin = ["known", "lease", "pace", "presence"];
+    let of_origin = ["known", "lease", "pace", "presence", "places"];
     let of_origin = of_origin.map(|name| format!("courtesy:1:{{https://example.com}}:{name}"));
-    let of_all = ["members", "about", "epoch", "heads"];
+    let of_all =
+        ["members", "about", "epoch", "heads", "ranks", "seen", "widths", "alone", "missing"];
     let of_all = of_all.map(|name| format!("courtesy:1:{{cluster}}:{name}"));
     of_origin.into_iter().chain(of_all).collect()
+}
+
+/// A proxy whose heartbeats are those of the test: what was removed is seen when the test says so.
+fn proxy(server: &RedisServer) -> RedisEngine {
+    let clock = SystemEngineClock::new(Arc::new(SystemClock));
+    let engine = reached("a", RedisConfig { clock: Some(Arc::new(clock)), ..on(server) });
+    engine.set_head(LogHead {
+        log: None,
+        contradicts: false,
+        number: 1,
+        hash: [0; 32],
+        time: Timestamp::from_millis(1),
+    });
+    engine
+}
+
+/// The words are carried out on a server without data, after a heartbeat.
+fn set_alone(server: &RedisServer, engine: &RedisEngine, words: &[&str]) {
+    get(engine.heartbeat());
+    server.command(&["FLUSHALL"]);
+    server.command(words);
 }
 
 /// Every operation works, and what it returns makes sense.
@@ -89,6 +111,8 @@ fn check_pace(engine: &RedisEngine, origin: &Origin) {
     assert!(!held.left.is_zero() && held.left <= hour, "{held:?}");
     get(engine.end_hold(origin));
     get(engine.reset_backoff(origin));
+    assert!(get(engine.take_place(origin, 1, 3)));
+    get(engine.leave_place(origin, 1));
 }
 
 fn check_known(engine: &RedisEngine, origin: &Origin, what: &str) {
@@ -115,20 +139,12 @@ fn check_known(engine: &RedisEngine, origin: &Origin, what: &str) {
 #[test]
 fn a_key_of_a_wrong_type_is_as_absent_and_replaced() {
     let server = RedisServer::start(&[]);
-    let engine = reached("a", on(&server));
-    engine.set_head(LogHead {
-        log: None,
-        contradicts: false,
-        number: 1,
-        hash: [0; 32],
-        time: Timestamp::from_millis(1),
-    });
+    let engine = proxy(&server);
     for key in keys() {
         for set in TYPES {
-            server.command(&["FLUSHALL"]);
             let words: Vec<_> =
                 set.iter().map(|word| if *word == "KEY" { &key } else { *word }).collect();
-            server.command(&words);
+            set_alone(&server, &engine, &words);
             check(&engine, &format!("{words:?}"));
         }
     }
@@ -138,16 +154,14 @@ fn a_key_of_a_wrong_type_is_as_absent_and_replaced() {
 #[test]
 fn a_hostile_value_is_as_absent_or_bounded() {
     let server = RedisServer::start(&[]);
-    let engine = reached("a", on(&server));
-    engine.set_head(LogHead {
-        log: None,
-        contradicts: false,
-        number: 1,
-        hash: [0; 32],
-        time: Timestamp::from_millis(1),
-    });
+    let engine = proxy(&server);
     let keys = keys();
-    let [known, lease, pace, presence, members, about, epoch, heads] = &keys[..] else { panic!() };
+    let [known, lease, pace, presence, places, members, about, epoch, heads, ranks @ ..] =
+        &keys[..]
+    else {
+        panic!()
+    };
+    let [ranks, seen, widths, alone, missing] = ranks else { panic!() };
     let mut sets: Vec<Vec<String>> = Vec::new();
     let mut set = |words: &[&str]| sets.push(words.iter().map(|word| (*word).to_owned()).collect());
     for number in NUMBERS {
@@ -161,9 +175,10 @@ fn a_hostile_value_is_as_absent_or_bounded() {
         set(&["SET", lease, number]);
         set(&["SET", epoch, number]);
         set(&["HSET", heads, "a", &format!("{pair} x 5"), number, number]);
-        for key in [presence, members, about] {
+        for key in [presence, places, members, about, ranks, seen, widths, alone] {
             set(&["ZADD", key, number, "a", number, "other"]);
         }
+        set(&["SET", missing, &format!("{pair} {number}")]);
     }
     for value in [
         "",
@@ -176,8 +191,7 @@ fn a_hostile_value_is_as_absent_or_bounded() {
     set(&["SETRANGE", known, "20000000", "x"]);
     set(&["SETRANGE", lease, "20000000", "x"]);
     for words in sets {
-        server.command(&["FLUSHALL"]);
-        server.command(&words);
+        set_alone(&server, &engine, &words.iter().map(String::as_str).collect::<Vec<_>>());
         check(&engine, &format!("{words:?}"));
     }
     assert_eq!(engine.stats().counts().errors.iter().sum::<u64>(), 0, "no operation failed");

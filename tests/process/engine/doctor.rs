@@ -8,7 +8,7 @@ use crate::testkit::processes::Place;
 /// The user of an operator, as the page says.
 const RIGHTS: &str = "+hello +auth +ping +info +time +client|setname +script|load +eval +evalsha +get \
     +set +getrange +strlen +del +pttl +pexpire +hget +hset +hmget +hgetall +hdel +hexists +hlen +hscan \
-    +hrandfield +zadd +zrem +zremrangebyscore +zcard +zcount +zrange +zscore";
+    +hrandfield +zadd +zrem +zremrangebyscore +zcard +zcount +zrange +zscore +publish +subscribe +unsubscribe &courtesy:*";
 
 fn place(server: &RedisServer, more: &str) -> Place {
     let url = format!("url = \"redis+unix://{}\"", server.socket().display());

@@ -67,7 +67,7 @@ fn a_wrong_password_is_named_and_shown_nowhere() {
 /// The rights that the pages name, and no others.
 const RIGHTS: &str = "-@all +hello +info +time +script|load +evalsha \
     +get +set +getrange +strlen +del +pttl +pexpire +hget +hset +hmget +hgetall +hdel +hexists +hlen +hscan \
-    +hrandfield +zadd +zrem +zremrangebyscore +zcard +zcount +zrange +zscore";
+    +hrandfield +zadd +zrem +zremrangebyscore +zcard +zcount +zrange +zscore +publish +subscribe +unsubscribe &courtesy:*";
 
 fn set_user(server: &RedisServer, rights: &str) {
     let words = ["ACL", "SETUSER", "courtesy", "reset", "on", ">secret", "~courtesy:*"];

@@ -150,3 +150,29 @@ fn two_live_proxies_of_one_name_are_two_and_that_is_said() {
     let said = again.stop();
     assert!(!said.contains("another live proxy"), "{said}");
 }
+
+#[test]
+fn a_proxy_that_ends_in_order_gives_its_part_back_at_once() {
+    let server = RedisServer::start(&[]);
+    let places = [(); 2].map(|()| place(&server));
+    let [first, second] = places.each_ref().map(Place::serve);
+    until("each knows of both", || [&first, &second].iter().all(|it| members(it) == 2));
+    drop(first.stop());
+    until("it is alone", || members(&second) == 1);
+    until("none is missed", || second.metric("courtesy_engine_missing") == 0);
+    let seen = server.command(&["ZCARD", "courtesy:1:{cluster}:seen"]);
+    assert_eq!(seen, Reply::Int(1), "and the last head of its log did not bring it back");
+    // One that is killed is missed, until its next process takes its part over.
+    let third = places[0].serve();
+    until("each knows of both", || [&third, &second].iter().all(|it| members(it) == 2));
+    // It is written each second.
+    let begun = monotonic();
+    until("its name is kept", || begun.elapsed() > Duration::from_secs(3));
+    third.kill();
+    until("it is missed", || second.metric("courtesy_engine_missing") > 0);
+    let ready = second.admin("/readyz").body;
+    assert!(ready.contains("are missing: their cells (1 of 2) are left free"), "{ready}");
+    let fourth = places[0].serve();
+    until("none is missed", || second.metric("courtesy_engine_missing") == 0);
+    assert_eq!(members(&fourth), 2);
+}

@@ -6,6 +6,7 @@ mod damage;
 mod doctor;
 mod eight;
 mod faults;
+mod holds;
 mod hostile;
 mod known;
 mod lease;

@@ -22,14 +22,14 @@ impl Counted {
         Self { relay, serve: serve(&place), _place: place }
     }
 
-    /// What has been sent since the last call, but for what comes with time alone: heartbeats,
-    /// announcements, and what a new connection asks first.
+    /// What has been sent since the last call, but for what no request waits for: heartbeats,
+    /// announcements, subscriptions, and what a new connection asks first.
     fn commands(&self) -> Vec<Command> {
         let mut commands = self.relay.take_commands();
         let with_time = |it: &Command| {
             let is_of_cluster = it.keys.iter().any(|key| key.contains("{cluster}"));
             let is_mark = it.keys.len() == 2 && it.keys[0].ends_with(":presence");
-            is_of_cluster || is_mark
+            is_of_cluster || is_mark || it.name == "SUBSCRIBE"
         };
         commands.retain(|it| is_operation(it) && !with_time(it));
         commands

@@ -47,6 +47,8 @@ enum Step {
     /// Operations fail: the proxy says that it is alone.
     Alone,
     Leave,
+    TakePlace(u64),
+    LeavePlace(u64),
     Head(u64),
     File(u8),
     Lose,
@@ -132,6 +134,8 @@ fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
         8 => Just(Step::Heartbeat),
         1 => Just(Step::Alone),
         1 => Just(Step::Leave),
+        3 => (0_u64..3).prop_map(Step::TakePlace),
+        1 => (0_u64..3).prop_map(Step::LeavePlace),
         1 => any::<u64>().prop_map(Step::Head),
         1 => any::<u8>().prop_map(Step::File),
         1 => Just(Step::Lose),
@@ -253,6 +257,8 @@ fn act_without_token(engine: &dyn Engine, origin: &Origin, step: &Step) -> Strin
             format!("{:?}", engine.away_start(second, Duration::ZERO, 3 * second))
         }
         Step::Leave => format!("{:?}", get(engine.leave())),
+        Step::TakePlace(id) => format!("{:?}", get(engine.take_place(origin, *id, 3))),
+        Step::LeavePlace(id) => format!("{:?}", get(engine.leave_place(origin, *id))),
         Step::Head(number) => {
             let time = Timestamp::from_millis(7);
             engine.set_head(LogHead {
