@@ -277,6 +277,8 @@ pub(super) struct Standing {
     wanted_until: Duration,
     /// Something was started in its own cells that the engine does not know of.
     has_started: bool,
+    /// The engine is being told of that, and nothing was started there since that began.
+    is_telling: bool,
 }
 
 impl Standing {
@@ -420,17 +422,23 @@ impl Standing {
     /// Whether a start in an own cell is allowed at this moment; it is noted.
     pub(super) fn start_alone(&mut self, own: Duration, interval: Duration) -> bool {
         let is_alone = self.says_alone(own, interval);
-        self.has_started |= is_alone;
+        if is_alone {
+            (self.has_started, self.is_telling) = (true, false);
+        }
         is_alone
     }
 
     /// Whether the engine responds again, and has to be told what was started in own cells.
-    pub(super) fn has_to_tell(&self, own: Duration, interval: Duration) -> bool {
-        self.has_started && self.is_fresh(own, interval) && own >= self.wanted_until
+    pub(super) fn has_to_tell(&mut self, own: Duration, interval: Duration) -> bool {
+        self.is_telling =
+            self.has_started && self.is_fresh(own, interval) && own >= self.wanted_until;
+        self.is_telling
     }
 
-    /// Notes that the engine knows of all that was started in own cells.
+    /// Notes that the engine knows of all that had been started in own cells when it had to be told.
     pub(super) fn end_alone(&mut self) {
-        (self.has_started, self.says_alone) = (false, false);
+        if std::mem::take(&mut self.is_telling) {
+            (self.has_started, self.says_alone) = (false, false);
+        }
     }
 }

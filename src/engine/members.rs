@@ -175,8 +175,9 @@ impl Members {
     }
 
     /// See [`Standing::has_to_tell`].
-    pub(super) fn has_to_tell(&self, own: Duration) -> bool {
-        self.standing.has_to_tell(own, self.heartbeat_interval())
+    pub(super) fn has_to_tell(&mut self, own: Duration) -> bool {
+        let interval = self.heartbeat_interval();
+        self.standing.has_to_tell(own, interval)
     }
 
     /// The cells that are left free, and of how many.

@@ -131,7 +131,8 @@ pub trait Engine: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Notes that the engine knows of all that was started without it.
+    /// Notes that the engine knows of all that had been started without it when [`Self::has_to_tell`] said
+    /// so; where something was started since, it is to be told that, too.
     fn end_alone(&self) {}
 
     /// A shared file. Its content has the digest; anything else is as absent.
