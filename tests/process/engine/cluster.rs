@@ -20,7 +20,7 @@ fn config() -> RedisConfig {
     }
 }
 
-fn nodes() -> Vec<RedisServer> {
+pub(super) fn nodes() -> Vec<RedisServer> {
     let start =
         |port: u16| RedisServer::start(&["--port", &port.to_string(), "--cluster-enabled", "yes"]);
     let nodes: Vec<_> = PORTS.into_iter().map(start).collect();

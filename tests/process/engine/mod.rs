@@ -5,6 +5,7 @@ mod cluster;
 mod damage;
 mod doctor;
 mod eight;
+mod failures;
 mod faults;
 mod holds;
 mod hostile;

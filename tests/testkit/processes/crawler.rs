@@ -23,6 +23,8 @@ pub struct Answer {
     pub status: u16,
     /// The id of the record of a denial.
     pub record: Option<String>,
+    /// How long it waited for its turn, and why.
+    pub waited: Option<String>,
     pub body: String,
 }
 
@@ -73,7 +75,7 @@ fn read(connection: &mut BufReader<TcpStream>) -> io::Result<(Answer, bool)> {
         .nth(1)
         .and_then(|code| code.parse().ok())
         .ok_or(ErrorKind::InvalidData)?;
-    let (mut length, mut record, mut lasts) = (0, None, true);
+    let (mut length, mut record, mut waited, mut lasts) = (0, None, None, true);
     loop {
         let field = line(connection)?;
         let Some((name, value)) = field.split_once(':') else { break };
@@ -81,6 +83,7 @@ fn read(connection: &mut BufReader<TcpStream>) -> io::Result<(Answer, bool)> {
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().map_err(|_| ErrorKind::InvalidData)?,
             "courtesy-record" => record = Some(value.to_owned()),
+            "courtesy-waited" => waited = Some(value.to_owned()),
             "connection" => lasts = !value.eq_ignore_ascii_case("close"),
             _ => {}
         }
@@ -88,7 +91,7 @@ fn read(connection: &mut BufReader<TcpStream>) -> io::Result<(Answer, bool)> {
     let mut body = vec![0; length];
     connection.read_exact(&mut body)?;
     let body = String::from_utf8_lossy(&body).into_owned();
-    Ok((Answer { status, record, body }, lasts))
+    Ok((Answer { status, record, waited, body }, lasts))
 }
 
 fn line(connection: &mut BufReader<TcpStream>) -> io::Result<String> {

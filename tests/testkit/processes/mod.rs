@@ -17,7 +17,7 @@ pub use hang::Hang;
 pub use log::Log;
 pub use place::Place;
 pub use redis_server::{RedisServer, Reply};
-pub use relay::{Command, Relay};
+pub use relay::{Command, HeldBack, Relay};
 pub use serve::Serve;
 pub use site::{Page, Robots, Site};
 

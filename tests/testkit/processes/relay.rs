@@ -1,4 +1,5 @@
-//! A relay before a server on a Unix socket: it can be slow or cut, and notes the commands that pass.
+//! A relay before a server on a Unix socket: it can be slow, hold back or cut, and notes the commands
+//! that pass.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,9 +24,18 @@ pub struct Relay {
 struct Shared {
     server: PathBuf,
     is_cut: watch::Sender<bool>,
+    held_back: watch::Sender<HeldBack>,
     /// How long each direction takes, in milliseconds.
     delay: AtomicU64,
     commands: Mutex<Vec<Command>>,
+}
+
+/// What does not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldBack {
+    Nothing,
+    Requests,
+    Replies,
 }
 
 /// A command that a client has sent, without its values.
@@ -48,6 +58,7 @@ impl Relay {
         let shared = Arc::new(Shared {
             server: server.to_owned(),
             is_cut: watch::Sender::new(false),
+            held_back: watch::Sender::new(HeldBack::Nothing),
             delay: AtomicU64::new(0),
             commands: Mutex::default(),
         });
@@ -66,6 +77,12 @@ impl Relay {
     /// Ends all connections and lets no other come to be, or mends that.
     pub fn set_cut(&self, is_cut: bool) {
         self.shared.is_cut.send_replace(is_cut);
+    }
+
+    /// From now on this does not arrive, and no connection ends for that. What was held back arrives
+    /// when it is no more, as TCP sends it again, unless its client has closed the connection.
+    pub fn hold_back(&self, what: HeldBack) {
+        self.shared.held_back.send_replace(what);
     }
 
     /// What follows takes so long in each direction.
@@ -114,16 +131,16 @@ async fn relay(client: UnixStream, shared: &Shared) -> io::Result<()> {
         }
     };
     tokio::select! {
-        ended = pass(from_client, to_server, shared, note) => ended,
-        ended = pass(from_server, to_client, shared, |_| {}) => ended,
+        ended = pass(from_client, to_server, (shared, HeldBack::Requests), note) => ended,
+        ended = pass(from_server, to_client, (shared, HeldBack::Replies), |_| {}) => ended,
     }
 }
 
-/// Passes bytes on, each a delay after it has come.
+/// Passes bytes of this kind on, each a delay after it has come.
 async fn pass(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    shared: &Shared,
+    (shared, kind): (&Shared, HeldBack),
     mut note: impl FnMut(&[u8]),
 ) -> io::Result<()> {
     let (sender, mut receiver) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
@@ -143,9 +160,12 @@ async fn pass(
             ));
         }
     };
+    let mut held_back = shared.held_back.subscribe();
     let write = async {
         while let Some((due, bytes)) = receiver.recv().await {
             sleep_until(due).await;
+            // The relay, which has the other end, lives as long as this.
+            let _ = held_back.wait_for(|what| *what != kind).await;
             to.write_all(&bytes).await?;
         }
         io::Result::Ok(())
