@@ -53,7 +53,7 @@ fn recovers(mut world: World, of: &[usize], missing: usize, mend: impl FnOnce(&m
 }
 
 #[test]
-fn an_engine_that_is_killed_costs_pace_and_each_proxy_has_cells_of_its_own() {
+fn an_engine_that_is_killed_leaves_each_proxy_cells_of_its_own() {
     let mut world = World::steady(lossy(), &three());
     let killed = world.note("killed");
     world.server.kill();
@@ -193,7 +193,7 @@ fn four_of_one_name_are_one_pace_without_their_engine_too() {
 }
 
 #[test]
-fn four_that_start_without_their_engine_send_nothing_before_they_have_reached_it() {
+fn four_that_start_cold_send_nothing_before_they_reach_their_engine() {
     let mut server = lossy();
     server.kill();
     let mut world = World::before(server, &Settings { proxies: 4, ..three() });
@@ -208,7 +208,7 @@ fn four_that_start_without_their_engine_send_nothing_before_they_have_reached_it
 
 #[test]
 #[ignore = "nightly"]
-fn two_that_are_left_of_six_while_the_engine_is_away_are_one_pace_when_it_is_back() {
+fn two_that_are_left_of_six_while_the_engine_is_away_are_one_pace() {
     let mut world = World::steady(lasting(), &Settings { proxies: 6, ..three() });
     let killed = world.note("killed");
     world.server.kill();
