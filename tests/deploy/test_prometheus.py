@@ -209,9 +209,10 @@ class Running(Case):
             "reaches-it": self.serve("reaches-it", engine, **paced),
             "cut-off": self.serve("cut-off", nowhere, **closed),
             "killed": self.serve("killed", engine),
+            "other": self.serve("other", engine),
         }
         of = lambda name: direct(f"http://{proxies[name].admin}/metrics", Authorization=f"Bearer {TOKEN}")
-        until("the engine is reached", lambda: "\ncourtesy_engine_up 1\n" in of("reaches-it"))
+        until("the engine is reached by three", lambda: "\ncourtesy_engine_members 3\n" in of("reaches-it"))
         prometheus = Prometheus(self, [self.job(proxies)])
         up = lambda: {it["metric"]["instance"]: it["value"][1] for it in prometheus.ask("query?query=up")["result"]}
         until("all are scraped", lambda: up() == {f"crawl/{name}": "1" for name in proxies})
@@ -230,6 +231,7 @@ class Running(Case):
         wanted = {
             "CourtesyPaceRefusals": "crawl/reaches-it",
             "CourtesyEngineMayEvict": "crawl/reaches-it",
+            "CourtesyEngineSettingsDiffer": "crawl/reaches-it",
             "CourtesyEngineAway": "crawl/cut-off",
             "CourtesyClientsTurnedAway": "crawl/cut-off",
             "CourtesyParentDown": "crawl/cut-off",
@@ -237,11 +239,13 @@ class Running(Case):
             "CourtesyFileDescriptors": "crawl/cut-off",
             "CourtesyDown": "crawl/killed",
         }
-        prometheus.wait_for(wanted.keys() | {"CourtesyEngineSeenBySome"})
+        of_all = {"CourtesyEngineSeenBySome", "CourtesyEngineProxiesMissing"}
+        prometheus.wait_for(wanted.keys() | of_all)
         firing = {(it["alertname"], it.get("instance")) for it in prometheus.firing()}
         self.assertLessEqual(set(wanted.items()), firing)
-        some = [it for it in prometheus.firing() if it["alertname"] == "CourtesyEngineSeenBySome"]
-        self.assertEqual([(it["job"], it["namespace"]) for it in some], [("courtesy", "crawl")])
+        for name in of_all:
+            some = [it for it in prometheus.firing() if it["alertname"] == name]
+            self.assertEqual([(it["job"], it["namespace"]) for it in some], [("courtesy", "crawl")], name)
 
     def turn_away(self, address):
         """Asks for a page by the parent, on the one connection that there may be, and opens others beside it."""
