@@ -64,6 +64,9 @@ fn operations_follow_the_slots_also_while_one_is_moved() {
             assert!(matches!(node.command(&["DBSIZE"]), Reply::Int(2..)), "keys on each node");
         }
         get(engine.heartbeat());
+        let roster = get(engine.roster());
+        let names: Vec<_> = roster.live().filter_map(|proxy| proxy.name.as_deref()).collect();
+        assert_eq!(names, ["a"]);
         move_slot(&nodes, &engine);
         // A node that is asked for the map may not have heard of it yet; each such reply asks anew.
         until("the map is looked up anew", || {
