@@ -53,22 +53,13 @@ impl Arrivals {
     }
 }
 
-/// E1: these are a delay apart.
+/// E1, E7: these are a delay apart.
 #[track_caller]
 pub fn are_a_delay_apart(what: &str, arrivals: &[Arrival]) {
     assert_are_apart(what, arrivals, DELAY);
 }
 
-/// E7: those of each proxy are as many delays apart as there are proxies.
-#[track_caller]
-pub fn are_parts_of_the_pace(what: &str, arrivals: &[Arrival]) {
-    for proxy in 0..PROXIES {
-        let own: Vec<_> = arrivals.iter().filter(|it| it.proxy == proxy).copied().collect();
-        assert_are_apart(&format!("{what}, proxy {proxy}"), &own, DELAY * PROXIES as u32);
-    }
-}
-
-/// E7: in the time of as many delays as there are proxies, these are at most twice so many.
+/// E6: in the time of as many delays as there are proxies, these are at most twice so many.
 #[track_caller]
 pub fn are_at_most_twice_the_pace(what: &str, arrivals: &[Arrival]) {
     for many in arrivals.windows(2 * PROXIES + 1) {
