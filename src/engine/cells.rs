@@ -74,7 +74,7 @@ impl CellTimes {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingRanks {
     width: u32,
-    /// A bit for each rank below the width, the lowest bit of the first octet first.
+    /// A bit for each rank below the width, the lowest bit of the first byte first.
     bits: Box<[u8]>,
 }
 
@@ -88,19 +88,19 @@ impl MissingRanks {
                 bits[cell as usize / 8] |= 1 << (cell % 8);
             }
         }
-        bits.iter().any(|octet| *octet > 0).then(|| Arc::new(Self { width, bits }))
+        bits.iter().any(|byte| *byte > 0).then(|| Arc::new(Self { width, bits }))
     }
 
     /// As a server has it: the width in digits, a space, the bits. `None`: none is missing, or it is
     /// damaged.
     pub(super) fn parse(value: &[u8]) -> Option<Arc<Self>> {
-        let space = value.iter().position(|octet| *octet == b' ')?;
+        let space = value.iter().position(|byte| *byte == b' ')?;
         let width: u32 = std::str::from_utf8(&value[..space]).ok()?.parse().ok()?;
         let bits = &value[space + 1..];
         let is_sound = width.is_power_of_two()
             && width <= RANKS_MAX
             && bits.len() == width.div_ceil(8) as usize
-            && bits.iter().any(|octet| *octet > 0);
+            && bits.iter().any(|byte| *byte > 0);
         is_sound.then(|| Arc::new(Self { width, bits: bits.into() }))
     }
 
@@ -112,7 +112,7 @@ impl MissingRanks {
         let mut bits = self.bits.clone();
         let cell = rank % self.width.max(1);
         bits[cell as usize / 8] &= !(1 << (cell % 8));
-        bits.iter().any(|octet| *octet > 0).then(|| Arc::new(Self { width: self.width, bits }))
+        bits.iter().any(|byte| *byte > 0).then(|| Arc::new(Self { width: self.width, bits }))
     }
 
     /// Whether all cells are left free.
@@ -124,13 +124,13 @@ impl MissingRanks {
     /// Whether the cell is left free.
     pub(super) fn has(&self, cell: u64) -> bool {
         let cell = cell % u64::from(self.width.max(1));
-        let octet = usize::try_from(cell / 8).ok().and_then(|at| self.bits.get(at));
-        octet.is_some_and(|octet| octet >> (cell % 8) & 1 == 1)
+        let byte = usize::try_from(cell / 8).ok().and_then(|at| self.bits.get(at));
+        byte.is_some_and(|byte| byte >> (cell % 8) & 1 == 1)
     }
 
     /// How many cells are left free, of how many.
     pub fn count(&self) -> (u32, u32) {
-        (self.bits.iter().map(|octet| octet.count_ones()).sum(), self.width)
+        (self.bits.iter().map(|byte| byte.count_ones()).sum(), self.width)
     }
 
     pub(super) const fn width(&self) -> u32 {
@@ -158,6 +158,7 @@ pub(super) const fn width_of(highest: u32) -> u32 {
 /// What a proxy has to know of its rank. It outlives the process, in the file of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
+    /// Its number, from 0.
     pub rank: u32,
     /// The highest rank that was given.
     pub highest: u32,
@@ -259,7 +260,7 @@ const WANTED: Duration = Duration::from_secs(10);
 
 /// This proxy among the others, as far as it decides on starts. Times are own, since a fixed moment.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct OwnRank {
     rank: Option<Rank>,
     missing: Option<Arc<MissingRanks>>,
     clock: Option<ClockReading>,
@@ -281,7 +282,7 @@ pub(super) struct Standing {
     is_telling: bool,
 }
 
-impl Standing {
+impl OwnRank {
     /// Of a process that begins with the rank of the one before it; `clock`: the engine's clock as that
     /// knew it.
     pub(super) fn kept(rank: Rank, clock: ClockReading) -> Self {
@@ -322,7 +323,7 @@ impl Standing {
         } else {
             (self.joined, self.declared) = (sent, None);
         }
-        // What was started in own cells is told first.
+        // What was started in own cells is reported first.
         if !self.has_started && received >= self.wanted_until {
             self.says_alone = false;
         }

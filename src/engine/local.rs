@@ -22,7 +22,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::cells::Standing;
+use super::cells::OwnRank;
 use super::clock::{Micros, micros};
 use super::error::{Error, ErrorKind};
 use super::format;
@@ -82,7 +82,7 @@ impl LocalEngine {
     pub fn new(config: Config, file: LocalConfig) -> Self {
         let shared = Shared {
             stats: Stats::default(),
-            members: Lock::new(Members::new(Standing::default())),
+            members: Lock::new(Members::new(OwnRank::default())),
             health: Lock::default(),
             listener: OnceLock::new(),
             path: file::path(&file.state_dir),

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::GivenSlot;
-use super::cells::{AwayStart, MissingRanks, RANK_KEPT, RANKS_MAX, Rank, Standing, width_of};
+use super::cells::{AwayStart, MissingRanks, OwnRank, RANK_KEPT, RANKS_MAX, Rank, width_of};
 use super::clock::{Micros, micros};
 use super::error::{Error, ErrorKind};
 use crate::types::LogId;
@@ -52,7 +51,7 @@ pub struct Heartbeat {
 #[derive(Debug)]
 pub struct Members {
     last: Heartbeat,
-    pub(super) standing: Standing,
+    pub(super) own_rank: OwnRank,
     /// The run of the server in each place.
     runs: HashMap<String, String>,
     epoch: Option<Micros>,
@@ -70,11 +69,11 @@ pub(super) struct RankClaim {
 }
 
 impl Members {
-    /// No contact yet; `standing`: what the process before has left.
-    pub(super) fn new(standing: Standing) -> Self {
+    /// No contact yet; `own_rank`: what the process before has left.
+    pub(super) fn new(own_rank: OwnRank) -> Self {
         Self {
             last: Heartbeat { members: 1, ..Heartbeat::default() },
-            standing,
+            own_rank,
             runs: HashMap::new(),
             epoch: None,
             known_since: 0,
@@ -99,8 +98,8 @@ impl Members {
 
     /// What a heartbeat that is sent now says of the rank.
     pub(super) fn claim(&mut self, own: Duration) -> RankClaim {
-        let is_alone = self.standing.says_alone(own, self.heartbeat_interval());
-        RankClaim { rank: self.standing.rank(), epoch: self.epoch, is_alone }
+        let is_alone = self.own_rank.says_alone(own, self.heartbeat_interval());
+        RankClaim { rank: self.own_rank.rank(), epoch: self.epoch, is_alone }
     }
 
     /// Notes the response to a heartbeat that was sent at the first of the times, and what it said of
@@ -114,7 +113,7 @@ impl Members {
         heartbeat.members = heartbeat.members.clamp(1, MEMBERS_MAX);
         heartbeat.same_settings = heartbeat.same_settings.min(heartbeat.members);
         let seen = (heartbeat.rank, heartbeat.missing.clone(), heartbeat.now);
-        self.standing.note(times, said_alone, seen);
+        self.own_rank.note(times, said_alone, seen);
         let is_lost = self.epoch.is_some_and(|epoch| epoch != heartbeat.epoch);
         // Nothing is known of what started before the data began.
         self.known_since =
@@ -151,7 +150,7 @@ impl Members {
         spread(self.last.members, ANNOUNCEMENTS_PER_SECOND_MAX, least)
     }
 
-    /// When a request may start without the engine: see [`Standing::away_start`].
+    /// When a request may start without the engine: see [`OwnRank::away_start`].
     pub(super) fn away_start(
         &mut self,
         own: Duration,
@@ -159,30 +158,29 @@ impl Members {
     ) -> AwayStart {
         let interval = self.heartbeat_interval();
         let (earliest, since) = (own + earliest, own.saturating_sub(since));
-        self.standing.away_start(own, interval, (delay, earliest, since))
+        self.own_rank.away_start(own, interval, (delay, earliest, since))
     }
 
-    /// Whether a start in the slot is allowed at this moment.
-    pub(super) fn permits(&self, own: Duration, slot: &GivenSlot, delay: Duration) -> bool {
-        let times = (slot.at, slot.at + micros(slot.slack));
-        self.standing.permits(own, self.heartbeat_interval(), times, delay)
+    /// Whether a start between these times of the engine's clock is allowed at this moment.
+    pub(super) fn permits(&self, own: Duration, times: (Micros, Micros), delay: Duration) -> bool {
+        self.own_rank.permits(own, self.heartbeat_interval(), times, delay)
     }
 
-    /// Notes a start in an own cell: see [`Standing::start_alone`].
+    /// Notes a start in an own cell: see [`OwnRank::start_alone`].
     pub(super) fn start_alone(&mut self, own: Duration) -> bool {
         let interval = self.heartbeat_interval();
-        self.standing.start_alone(own, interval)
+        self.own_rank.start_alone(own, interval)
     }
 
-    /// See [`Standing::has_to_tell`].
+    /// See [`OwnRank::has_to_tell`].
     pub(super) fn has_to_tell(&mut self, own: Duration) -> bool {
         let interval = self.heartbeat_interval();
-        self.standing.has_to_tell(own, interval)
+        self.own_rank.has_to_tell(own, interval)
     }
 
     /// The cells that are left free, and of how many.
     pub(super) fn missing(&self) -> (u32, u32) {
-        self.standing.missing().map_or((0, 1), MissingRanks::count)
+        self.own_rank.missing().map_or((0, 1), MissingRanks::count)
     }
 
     /// The missing proxies whose cells are left free by what is reserved at this moment.
@@ -192,7 +190,7 @@ impl Members {
     /// It is not known which are missing, because heartbeats fail; or one is that may start at any time,
     /// since it had not heard of the others.
     pub(super) fn view(&self, own: Duration) -> Result<Option<Arc<MissingRanks>>, Error> {
-        let view = self.standing.view(own, self.heartbeat_interval());
+        let view = self.own_rank.view(own, self.heartbeat_interval());
         let missing =
             view.ok_or_else(|| ErrorKind::Timeout.with("no heartbeat was answered lately"))?;
         if missing.as_ref().is_some_and(|missing| missing.is_all()) {
@@ -497,7 +495,7 @@ mod tests {
         for (count, heartbeats, marks) in
             [(0, ms(500), 15), (500, ms(500), 15), (2000, ms(2000), 15), (10_000, ms(10_000), 50)]
         {
-            let mut members = Members::new(Standing::default());
+            let mut members = Members::new(OwnRank::default());
             note(&mut members, heartbeat(count, 1, 1), seconds(0));
             assert_eq!(
                 (members.heartbeat_interval(), members.presence_interval()),
@@ -508,7 +506,7 @@ mod tests {
 
     #[test]
     fn another_epoch_or_another_run_is_a_loss() {
-        let mut members = Members::new(Standing::default());
+        let mut members = Members::new(OwnRank::default());
         assert!(!members.note_run("primary", "a", 90));
         assert!(!note(&mut members, heartbeat(1, 100, 70), seconds(0)));
         assert_eq!(members.known_since(), 70, "what was before the data began is not known");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lru::LruCache;
 
-use super::cells::Standing;
+use super::cells::OwnRank;
 use super::clock::{EngineClock, Micros, micros};
 use super::error::{Error, ErrorKind};
 use super::format::{self, FORMAT};
@@ -66,7 +66,7 @@ impl MemoryEngine {
         let own = Arc::clone(&shared.clock);
         Self {
             shared,
-            members: Arc::new(Lock::new(Members::new(Standing::default()))),
+            members: Arc::new(Lock::new(Members::new(OwnRank::default()))),
             config,
             own,
             head: Lock::default(),
@@ -297,7 +297,7 @@ impl Engine for MemoryEngine {
     fn permits(&self, slot: &GivenSlot, delay: Duration) -> bool {
         // Without a heartbeat no other has a rank either.
         !self.has_beaten.load(Ordering::SeqCst)
-            || self.members.lock().permits(self.own_time(), slot, delay)
+            || self.members.lock().permits(self.own_time(), slot.times(), delay)
     }
 
     fn start_alone(&self) -> bool {
@@ -309,7 +309,7 @@ impl Engine for MemoryEngine {
     }
 
     fn end_alone(&self) {
-        self.members.lock().standing.end_alone();
+        self.members.lock().own_rank.end_alone();
     }
 
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {
@@ -341,7 +341,7 @@ impl Engine for MemoryEngine {
             was_reached: true,
             last_error: (!is_up).then(|| ErrorKind::Broken.with("taken away")),
             members: members.last().members,
-            rank: members.standing.rank(),
+            rank: members.own_rank.rank(),
             missing: members.missing(),
             namesake: members.last().has_namesake.then(|| self.config.name.clone()),
             same_settings: members.last().same_settings,

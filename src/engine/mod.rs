@@ -274,6 +274,13 @@ pub struct GivenSlot {
     pub slack: Duration,
 }
 
+impl GivenSlot {
+    /// When it began and ended, by the engine's clock.
+    fn times(&self) -> (Micros, Micros) {
+        (self.at, self.at.saturating_add(micros(self.slack)))
+    }
+}
+
 /// What was reserved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReservedSlots {

@@ -301,7 +301,7 @@ impl Engine for RedisEngine {
     }
 
     fn end_alone(&self) {
-        self.shared.members.lock().standing.end_alone();
+        self.shared.members.lock().own_rank.end_alone();
     }
 
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {

@@ -38,7 +38,7 @@ pub(super) struct Cluster {
 type Namesake = (String, bool);
 
 /// The ranks of the proxies. What is under a name that begins with `?` was given before data was lost,
-/// and nobody has claimed it since.
+/// and no proxy has claimed it since.
 #[derive(Debug, Default)]
 struct Ranks {
     ranks: BTreeMap<String, u32>,

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::conditions::{Role, TurnConditions};
 use super::config::PaceMode;
 use super::lane::{Arrival, LaneLimit};
 use super::lane_cell::{LaneCell, NotQueued, TurnGuard, send_grants};
 use super::lanes::Lanes;
 use super::no_turn::{NoTurn, Waited};
+use super::slot::{Place, Role, TurnConditions};
 use super::tick::Tick;
 use super::turn::{Turn, VisitRole, VisitStart};
 use super::turn_request::{RemainingWait, TurnRequest, too_long};
@@ -20,6 +20,9 @@ use crate::robots::OutsideVisitTime;
 use crate::runtime::box_future;
 use crate::types::ClientKey;
 use crate::types::origin::Origin;
+
+/// How long is waited until the engine is asked for a place again, at random between the two.
+const RETRY_MILLIS: std::ops::Range<u64> = 100..400;
 
 /// A turn at once, or the wait for one.
 #[derive(Debug)]
@@ -284,5 +287,46 @@ impl Lanes {
         let limit = state.lane.limit(arrival, now);
         let hold = state.lane.hold_for(request.client, now);
         too_long(request, limit, wait, hold, RemainingWait { now, max_wait: end.since(now) })
+    }
+
+    /// Waits for a place for the turn, where there are more proxies than places. Without the engine
+    /// this proxy's part applies.
+    ///
+    /// # Errors
+    ///
+    /// None is free until the request has waited for as long as it may, or the proxy stops.
+    async fn take_place(&self, turn: &mut Turn, request: &TurnRequest<'_>) -> Result<(), NoTurn> {
+        let Some(engine) = self.context.peers.engine() else { return Ok(()) };
+        let mut told = None;
+        let id = fastrand::u64(..);
+        loop {
+            let guard = turn.guard();
+            let Some(places) = guard.places() else { return Ok(()) };
+            if let Ok(true) = engine.take_place(&guard.cell.key, id, places).await {
+                turn.set_place(Place::new(&turn.guard().cell.key, engine, id, places));
+                return Ok(());
+            }
+            let (now, deadline) = (self.now(), turn.deadline());
+            if now >= deadline {
+                let remaining = RemainingWait { now, max_wait: Duration::ZERO };
+                let limit = LaneLimit::Concurrency;
+                return Err(too_long(request, limit, Duration::from_secs(1), None, remaining));
+            }
+            let expected = Waited::of(
+                LaneLimit::Concurrency,
+                request.site_pace,
+                Duration::ZERO,
+                Duration::ZERO,
+            );
+            told.get_or_insert_with(|| self.context.tell_wait(request.origin, expected));
+            tokio::select! {
+                () = sleep(Duration::from_millis(fastrand::u64(RETRY_MILLIS))) => {}
+                () = self.stopping(request.shutdown, turn) => return Err(NoTurn::Stopping),
+            }
+        }
+    }
+
+    async fn stopping(&self, shutdown: &CancellationToken, turn: &Turn) {
+        self.context.stopped_before(shutdown, || turn.deadline()).await;
     }
 }

@@ -38,7 +38,6 @@
 
 mod acquire;
 mod addresses;
-mod conditions;
 pub mod config;
 mod context;
 mod exchange_limit;
@@ -48,7 +47,6 @@ mod lane_cell;
 mod lanes;
 mod listener;
 mod no_turn;
-mod place;
 mod shard;
 #[cfg(test)]
 mod simulation;

@@ -6,15 +6,17 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
 
-use super::conditions::TurnConditions;
 use super::config::Away;
-use super::lane::{LaneLimit, TurnId};
+use super::lane::{Kind, LaneLimit, TurnId};
 use super::lane_cell::{self, TurnGuard};
 use super::no_turn::{NoTurn, WaitReason, Waited};
 use super::tick::Tick;
 use crate::engine::{self, AwayStart, Engine, ErrorKind, GivenSlot, SlotOutcome, SlotsRequest};
+use crate::policy::pace::SitePace;
+use crate::types::origin::Origin;
 
 /// The time before the slot of a turn at which its connection is made.
 pub(super) const CONNECT_LEAD: Duration = Duration::from_secs(1);
@@ -349,5 +351,93 @@ impl TurnGuard {
             return Err(NoTurn::TooLong { wait, by, line: None, delay: Duration::ZERO });
         }
         Ok(WithoutEngine::WaitUntil(at))
+    }
+}
+
+// A place among the requests under way at a host where there are more proxies than those may be: each
+// proxy's part would be less than one.
+
+/// How often a place is taken again. It is given to another a minute after its proxy has gone.
+const RENEWAL: Duration = Duration::from_secs(20);
+
+/// A place; it is given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    engine: Arc<dyn Engine>,
+    lane: Origin,
+    id: u64,
+    _renewal: AbortOnDropHandle<()>,
+}
+
+impl Place {
+    pub(super) fn new(lane: &Origin, engine: &Arc<dyn Engine>, id: u64, places: usize) -> Self {
+        let (engine, lane) = (Arc::clone(engine), lane.clone());
+        let (renewing, of) = (Arc::clone(&engine), lane.clone());
+        let renew = async move {
+            loop {
+                sleep(RENEWAL).await;
+                // While the engine is away, the places that it knows last for a while.
+                let _ = renewing.take_place(&of, id, places).await;
+            }
+        };
+        let renewal = AbortOnDropHandle::new(tokio::spawn(renew));
+        Self { engine, lane, id, _renewal: renewal }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Sent here: nothing need wait for it.
+        drop(self.engine.leave_place(&self.lane, self.id));
+    }
+}
+
+impl TurnGuard {
+    /// How many places there are for all proxies, if these are fewer than the proxies.
+    pub(super) fn places(&self) -> Option<usize> {
+        let (id, state) = (self.id?, self.cell.state.lock());
+        // Without the engine, what has a delay waits for the cells of this proxy instead.
+        let has_cells = || {
+            let now = self.cell.context.clock.now();
+            state.lane.share().rank.is_some() && state.lane.slot_request(id, now).is_some()
+        };
+        state.lane.places_of_all().filter(|_| !has_cells())
+    }
+}
+
+// The conditions of a turn: what applies to its request.
+
+/// What applies to the request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TurnConditions {
+    pub role: Role,
+    /// When its longest wait ends.
+    pub deadline: Tick,
+    /// Its waits are only counted.
+    pub is_observed: bool,
+    /// What the site asks of it.
+    pub site_pace: Option<SitePace>,
+}
+
+/// What the request is, and whether it was queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A page that had to wait for its turn: its start may delay the next ones, so its time counts.
+    PageQueued,
+    /// A page that had its turn at once: there is no delay.
+    PageAtOnce,
+    Subresource,
+    RobotsTxt,
+}
+
+impl Role {
+    /// Of a request that `is_queued` or had its turn at once.
+    pub(super) const fn of(kind: Kind<'_>, is_queued: bool) -> Self {
+        match kind {
+            Kind::Page { .. } if is_queued => Self::PageQueued,
+            Kind::Page { .. } => Self::PageAtOnce,
+            Kind::Subresource => Self::Subresource,
+            Kind::RobotsTxt => Self::RobotsTxt,
+        }
     }
 }

@@ -12,7 +12,6 @@ use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::addresses::Addresses;
-use super::conditions::{Role, TurnConditions};
 use super::config::KEPT_HOLD_MIN;
 use super::context::PaceContext;
 use super::exchange_limit::NoExchange;
@@ -20,8 +19,7 @@ use super::hold::{Cause, Hold, Outcome, RETRY_AFTER_MAX, RequestFailure};
 use super::lane::{Arrival, HoldChange, Kind, LEAD_MAX, Lane, LaneLimit, TurnId};
 use super::lane_cell::{self, LaneCell, TurnGuard};
 use super::no_turn::{NoTurn, WaitReason, Waited};
-use super::place::Place;
-use super::slot::{CONNECT_LEAD, Slot, StartRule};
+use super::slot::{CONNECT_LEAD, Place, Role, Slot, StartRule, TurnConditions};
 use super::tick::Tick;
 use super::visits::is_document;
 use crate::engine::SlotOutcome;

@@ -2,9 +2,6 @@
 //! and remedy. The responses that the proxy makes itself and the pages behind the `type` URIs show
 //! them; a test compares the table in `docs/reference/problems.md` with them.
 
-#[cfg(test)]
-mod tests;
-
 /// The name under which the proxy answers for itself. `.internal` is reserved for private use, so
 /// no origin is ever shadowed.
 pub const OWN_NAME: &str = "courtesy.internal";
@@ -257,5 +254,20 @@ impl Problem {
     pub const fn row(self) -> ProblemType {
         const TABLE: &[ProblemType; ROWS.len()] = &ROWS;
         TABLE[self as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_problem_has_the_row_at_its_place_and_a_name_of_its_own() {
+        for (place, problem) in Problem::ALL.into_iter().enumerate() {
+            assert_eq!(problem as usize, place, "{problem:?}");
+            assert_eq!(Problem::named(problem.row().name), Some(problem));
+        }
+        // The last variant is the last row: none is without one.
+        assert_eq!(Problem::OriginHeld as usize + 1, Problem::ALL.len());
     }
 }

@@ -2,14 +2,12 @@
 //! that the server's data began anew. Without the right to subscribe, and until the connection is there,
 //! a hold is learnt with the next slot or announcement.
 
-use std::collections::HashMap;
 use std::pin::{Pin, pin};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::Stream;
 use redis::Msg;
 use redis::aio::{PubSub, PubSubSink, PubSubStream};
-use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::call::digits;
@@ -19,78 +17,14 @@ use super::settings::Address;
 use super::shared::Shared;
 use crate::engine::error::{Error, ErrorKind};
 use crate::engine::{Hold, HoldCause};
-use crate::runtime::clock::monotonic;
-use crate::runtime::lock::Lock;
-use crate::types::origin::Origin;
 
-/// Lanes that are followed at a time; further ones are asked about as without a subscription.
-const LANES_MAX: usize = 16_384;
 /// A lane is followed for so many intervals of announcements after its last use.
 const INTERVALS: u32 = 3;
-/// Lanes of one command.
-const AT_ONCE: usize = 256;
 /// A connection that fails is made anew after this; one that is not allowed, after that.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_REFUSED: Duration = Duration::from_mins(1);
 /// How often it is asked whether the server is still there, and how often lanes are left.
 const CHECK: Duration = Duration::from_secs(5);
-
-/// The lanes whose holds are pushed.
-#[derive(Debug, Default)]
-pub(super) struct Followed {
-    lanes: Lock<HashMap<Vec<u8>, Lane>>,
-    /// There are new ones.
-    has_new: Notify,
-}
-
-#[derive(Debug)]
-struct Lane {
-    origin: Origin,
-    used: Instant,
-    is_subscribed: bool,
-}
-
-impl Followed {
-    /// Notes that this proxy sends requests to the origin of this key.
-    pub(super) fn note(&self, key: &[u8], origin: &Origin) {
-        let now = monotonic();
-        let mut lanes = self.lanes.lock();
-        if let Some(lane) = lanes.get_mut(key) {
-            lane.used = now;
-        } else if lanes.len() < LANES_MAX {
-            let origin = origin.lane().into_owned();
-            lanes.insert(key.to_vec(), Lane { origin, used: now, is_subscribed: false });
-            self.has_new.notify_one();
-        }
-    }
-
-    fn origin(&self, key: &[u8]) -> Option<Origin> {
-        self.lanes.lock().get(key).map(|lane| lane.origin.clone())
-    }
-
-    /// Those that are not subscribed yet, as if they were now.
-    fn take_new(&self) -> Vec<Vec<u8>> {
-        let mut lanes = self.lanes.lock();
-        let new = lanes.iter_mut().filter(|(_, lane)| !lane.is_subscribed).take(AT_ONCE);
-        new.map(|(key, lane)| {
-            lane.is_subscribed = true;
-            key.clone()
-        })
-        .collect()
-    }
-
-    /// None is: the connection is new.
-    fn forget_subscriptions(&self) {
-        self.lanes.lock().values_mut().for_each(|lane| lane.is_subscribed = false);
-    }
-
-    /// Those that have not been used for so long.
-    fn take_unused(&self, length: Duration) -> Vec<Vec<u8>> {
-        let now = monotonic();
-        let is_unused = |_: &Vec<u8>, lane: &mut Lane| now - lane.used > length;
-        self.lanes.lock().extract_if(is_unused).map(|(key, _)| key).take(AT_ONCE).collect()
-    }
-}
 
 /// Follows what is published, for as long as the engine's thread lives.
 pub(super) async fn follow(shared: &Shared) {
@@ -218,7 +152,7 @@ fn note(shared: &Shared, message: &Msg) {
 
 /// What is left of a hold in microseconds, its status and its cause, as the script has published them.
 fn hold(payload: &[u8], hold_max: Duration) -> Option<Hold> {
-    let mut words = payload.splitn(3, |octet| *octet == b' ');
+    let mut words = payload.splitn(3, |byte| *byte == b' ');
     let left = Duration::from_micros(digits(words.next()?)?).min(hold_max);
     let status = u16::try_from(digits(words.next()?)?).ok()?;
     let status = if (100..=599).contains(&status) { status } else { 503 };
@@ -229,7 +163,6 @@ fn hold(payload: &[u8], hold_max: Duration) -> Option<Hold> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::origin::Scheme;
 
     #[test]
     fn a_published_hold_is_read_and_nonsense_is_none() {
@@ -245,25 +178,5 @@ mod tests {
             assert_eq!(held(nonsense), None, "{nonsense:?}");
         }
         assert_eq!(held("0 429 retry_after"), None);
-    }
-
-    #[test]
-    fn lanes_in_use_are_subscribed_once_and_left_when_they_are_not_used() {
-        let followed = Followed::default();
-        let origin = Origin::from_authority(Scheme::Https, "example.com").unwrap();
-        followed.note(b"a", &origin);
-        followed.note(b"a", &origin);
-        followed.note(b"b", &origin);
-        assert_eq!(followed.take_new().len(), 2);
-        assert_eq!(followed.take_new().len(), 0);
-        followed.forget_subscriptions();
-        assert_eq!(followed.take_new().len(), 2);
-        assert_eq!(followed.take_unused(Duration::from_mins(1)).len(), 0);
-        assert_eq!(followed.take_unused(Duration::ZERO).len(), 2);
-        assert_eq!(followed.origin(b"a"), None);
-        for number in 0..2 * LANES_MAX {
-            followed.note(&number.to_be_bytes(), &origin);
-        }
-        assert_eq!(followed.lanes.lock().len(), LANES_MAX);
     }
 }

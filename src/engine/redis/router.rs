@@ -1,8 +1,9 @@
-//! The nodes, and which of them has a key.
+//! The nodes, which of them has a key, and the lanes whose holds they push.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use redis::Value;
@@ -11,6 +12,9 @@ use tokio::sync::{Notify, mpsc};
 use super::call::{Job, Parts};
 use super::settings::Address;
 use crate::engine::error::{Error, ErrorKind};
+use crate::runtime::clock::monotonic;
+use crate::runtime::lock::Lock;
+use crate::types::origin::Origin;
 
 /// Calls that wait for a node's task. Each is about a kilobyte.
 const QUEUE_MAX: usize = 1024;
@@ -228,9 +232,73 @@ pub(super) fn nodes(ranges: &[(u16, u16, Address)]) -> Vec<Address> {
     ranges.iter().map(|(.., address)| address).filter(new).cloned().collect()
 }
 
+// The lanes that this proxy uses, whose holds are pushed.
+
+/// Lanes of one command.
+const AT_ONCE: usize = 256;
+/// Lanes that are followed at a time; further ones are asked about as without a subscription.
+const LANES_MAX: usize = 16_384;
+/// The lanes whose holds are pushed.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    lanes: Lock<HashMap<Vec<u8>, Lane>>,
+    /// There are new ones.
+    pub has_new: Notify,
+}
+
+#[derive(Debug)]
+struct Lane {
+    origin: Origin,
+    used: Instant,
+    is_subscribed: bool,
+}
+
+impl Followed {
+    /// Notes that this proxy sends requests to the origin of this key.
+    pub(super) fn note(&self, key: &[u8], origin: &Origin) {
+        let now = monotonic();
+        let mut lanes = self.lanes.lock();
+        if let Some(lane) = lanes.get_mut(key) {
+            lane.used = now;
+        } else if lanes.len() < LANES_MAX {
+            let origin = origin.lane().into_owned();
+            lanes.insert(key.to_vec(), Lane { origin, used: now, is_subscribed: false });
+            self.has_new.notify_one();
+        }
+    }
+
+    pub(super) fn origin(&self, key: &[u8]) -> Option<Origin> {
+        self.lanes.lock().get(key).map(|lane| lane.origin.clone())
+    }
+
+    /// Those that are not subscribed yet, as if they were now.
+    pub(super) fn take_new(&self) -> Vec<Vec<u8>> {
+        let mut lanes = self.lanes.lock();
+        let new = lanes.iter_mut().filter(|(_, lane)| !lane.is_subscribed).take(AT_ONCE);
+        new.map(|(key, lane)| {
+            lane.is_subscribed = true;
+            key.clone()
+        })
+        .collect()
+    }
+
+    /// None is: the connection is new.
+    pub(super) fn forget_subscriptions(&self) {
+        self.lanes.lock().values_mut().for_each(|lane| lane.is_subscribed = false);
+    }
+
+    /// Those that have not been used for so long.
+    pub(super) fn take_unused(&self, length: Duration) -> Vec<Vec<u8>> {
+        let now = monotonic();
+        let is_unused = |_: &Vec<u8>, lane: &mut Lane| now - lane.used > length;
+        self.lanes.lock().extract_if(is_unused).map(|(key, _)| key).take(AT_ONCE).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::origin::Scheme;
 
     #[test]
     fn a_key_belongs_to_the_node_of_its_slot() {
@@ -289,5 +357,25 @@ mod tests {
         {
             assert_eq!(super::ranges(redis::parse_redis_value(text).unwrap(), &asked), None);
         }
+    }
+
+    #[test]
+    fn lanes_in_use_are_subscribed_once_and_left_when_they_are_not_used() {
+        let followed = Followed::default();
+        let origin = Origin::from_authority(Scheme::Https, "example.com").unwrap();
+        followed.note(b"a", &origin);
+        followed.note(b"a", &origin);
+        followed.note(b"b", &origin);
+        assert_eq!(followed.take_new().len(), 2);
+        assert_eq!(followed.take_new().len(), 0);
+        followed.forget_subscriptions();
+        assert_eq!(followed.take_new().len(), 2);
+        assert_eq!(followed.take_unused(Duration::from_mins(1)).len(), 0);
+        assert_eq!(followed.take_unused(Duration::ZERO).len(), 2);
+        assert_eq!(followed.origin(b"a"), None);
+        for number in 0..2 * LANES_MAX {
+            followed.note(&number.to_be_bytes(), &origin);
+        }
+        assert_eq!(followed.lanes.lock().len(), LANES_MAX);
     }
 }

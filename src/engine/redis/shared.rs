@@ -11,10 +11,9 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::call::{Act, Call, Job, Parts, Script, boolean, decimal};
 use super::connection::ServerInfo;
-use super::push::Followed;
-use super::router::Router;
+use super::router::{Followed, Router};
 use super::settings::RedisConfig;
-use crate::engine::cells::{ClockReading, MissingRanks, RANKS_MAX, Rank, Standing};
+use crate::engine::cells::{ClockReading, MissingRanks, OwnRank, RANKS_MAX, Rank};
 use crate::engine::clock::Micros;
 use crate::engine::error::{Error, ErrorKind};
 use crate::engine::format::{FORMAT, Keys};
@@ -97,14 +96,14 @@ impl Shared {
 
     pub(super) fn new(config: Config, redis: RedisConfig, wall: Arc<dyn Clock>) -> Self {
         let start = monotonic();
-        let standing = config.rank_before.as_ref().map_or_else(Standing::default, |kept| {
+        let own_rank = config.rank_before.as_ref().map_or_else(OwnRank::default, |kept| {
             let shown = (wall.wall().millis() * 1000).saturating_add_signed(kept.clock_offset);
             let reading = ClockReading::new(Duration::ZERO, Duration::ZERO, shown);
-            Standing::kept(kept.rank, reading)
+            OwnRank::kept(kept.rank, reading)
         });
         Self {
             keys: Keys::new(&redis.prefix),
-            members: Lock::new(Members::new(standing)),
+            members: Lock::new(Members::new(own_rank)),
             config,
             redis: ArcSwap::from_pointee(redis),
             stats: Stats::default(),
@@ -161,7 +160,7 @@ impl Shared {
             let clock = self.redis.load().clock.clone();
             let until = match clock {
                 Some(_) => None,
-                None => self.members.lock().standing.engine_time(self.own_time() + wanted),
+                None => self.members.lock().own_rank.engine_time(self.own_time() + wanted),
             };
             call.arguments.push(until.map_or_else(Vec::new, decimal));
             call.arguments.push(clock.map_or_else(Vec::new, |clock| decimal(clock.now())));
@@ -257,7 +256,7 @@ impl Shared {
     /// Notes that a server has refused a heartbeat: as too late, if its clock was set.
     pub(super) fn note_heartbeat_error(&self, error: &Error) {
         if error.kind == ErrorKind::Late {
-            self.members.lock().standing.note_late();
+            self.members.lock().own_rank.note_late();
         }
     }
 
@@ -345,7 +344,8 @@ impl Shared {
 
     /// Whether a start is allowed in a slot at this moment.
     pub(super) fn permits(&self, slot: &GivenSlot, delay: Duration) -> bool {
-        self.is_without_heartbeats() || self.members.lock().permits(self.own_time(), slot, delay)
+        self.is_without_heartbeats()
+            || self.members.lock().permits(self.own_time(), slot.times(), delay)
     }
 
     /// A command that only reads; or a test that gives the time and sends none.
@@ -462,9 +462,9 @@ impl Shared {
             was_reached: seen.was_reached,
             last_error: seen.last_error.clone(),
             members: members.last().members,
-            rank: members.standing.rank(),
+            rank: members.own_rank.rank(),
             missing: members.missing(),
-            clock_error: members.standing.clock_error(self.own_time()),
+            clock_error: members.own_rank.clock_error(self.own_time()),
             same_settings: members.last().same_settings,
             namesake: seen.has_namesake.then(|| self.config.name.clone()),
             epoch: members.epoch(),

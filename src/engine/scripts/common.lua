@@ -19,7 +19,7 @@ local function digits(value)
 end
 
 -- The last argument is empty, but in tests: then it is the time. The one before it is empty, or until
--- when the caller waits: what comes later does nothing, since nobody would use it.
+-- when the caller waits: what comes later does nothing, since none would use it.
 local now = number(ARGV[#ARGV])
 if not now then
   local time = redis.call('TIME')

@@ -122,7 +122,7 @@ fn the_lowest_free_rank_is_given_and_kept_for_ten_minutes() {
 }
 
 #[test]
-fn a_silent_proxy_is_missing_until_it_is_back_or_another_process_has_its_name() {
+fn a_silent_proxy_is_missing_until_it_is_back_or_has_a_successor() {
     let three = Three::new();
     let pod = |letters: &str| {
         three.a.beside(Config { process: letters.to_owned(), ..Config::named("pod") })
@@ -146,7 +146,7 @@ fn a_silent_proxy_is_missing_until_it_is_back_or_another_process_has_its_name() 
 }
 
 #[test]
-fn ranks_outlive_the_loss_of_the_data_and_those_that_are_not_claimed_are_missing() {
+fn ranks_outlive_the_data_and_those_not_claimed_are_missing() {
     let three = Three::new();
     let beat = |engine: &MemoryEngine| now(engine.heartbeat());
     three.beat_for(seconds(1), &[&three.a, &three.b, &three.c]);
@@ -203,7 +203,7 @@ fn a_start_while_the_engine_is_told_of_others_is_told_as_well() {
 
 #[test]
 fn more_members_than_there_can_be_are_not_believed() {
-    let mut members = Members::new(cells::Standing::default());
+    let mut members = Members::new(cells::OwnRank::default());
     let heartbeat = Heartbeat { members: usize::MAX, same_settings: 1, ..Heartbeat::default() };
     members.note(heartbeat, (seconds(0), seconds(0)), false);
     assert_eq!(members.heartbeat_interval(), seconds(10));

@@ -212,7 +212,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..super::cases() })]
 
-    /// E7: whoever sees whom.
+    /// E7, whatever the partition.
     #[test]
     fn no_two_starts_are_close_whatever_is_cut_off_killed_or_joined(
         seed in any::<u8>(), count in prop::sample::select(vec![1, 2, 3, 4, 5, 8, 13, 40]),

@@ -78,7 +78,7 @@ pub(super) enum Next {
     Beat,
     Beaten(Truth),
     Heard(Pending<Heartbeat>),
-    /// What was started without the engine is told.
+    /// What was started without the engine is reported.
     Tell,
 }
 
