@@ -187,14 +187,14 @@ fn a_proxy_that_says_it_is_alone_is_missing_though_it_is_heard() {
 }
 
 #[test]
-fn a_start_while_the_engine_is_told_of_others_is_told_as_well() {
+fn a_start_while_the_engine_learns_of_others_is_reported_as_well() {
     let three = Three::new();
     three.beat_for(seconds(1), &[&three.a, &three.b]);
     three.clock.advance(seconds(6));
     assert!(!three.b.has_to_tell() && three.b.start_alone());
     now(three.b.heartbeat());
     assert!(three.b.has_to_tell());
-    assert!(three.b.start_alone(), "another one, while the first is told");
+    assert!(three.b.start_alone(), "another one, while the first is reported");
     three.b.end_alone();
     assert!(three.b.has_to_tell());
     three.b.end_alone();

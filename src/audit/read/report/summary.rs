@@ -166,7 +166,7 @@ pub struct ExemptionUse {
     pub first: Option<Timestamp>,
     #[serde(serialize_with = "print_option")]
     pub last: Option<Timestamp>,
-    #[serde(rename = "own_rank")]
+    #[serde(rename = "standing")]
     pub status: ExemptionStatus,
 }
 
