@@ -8,13 +8,12 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use http::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
-use http::{Method, Request};
+use http::{Method, Request, request};
 use http_body::Body as _;
 use tokio::sync::Semaphore;
 use tokio_util::either::Either;
 
 use super::body::RequestBody;
-use super::boxed_request::BoxedRequest;
 use super::http1::{Http1Connection, HyperResponse, LargeRead};
 use super::http2::{Http2Connection, Http2Stream, to_http1, to_http2};
 use super::parent::Forwarder;
@@ -242,5 +241,27 @@ impl Connection {
             Transport::Http1(_) => None,
             Transport::Http2(stream) => Some(stream.connection().clone()),
         }
+    }
+}
+
+/// A request as functions pass it on. Heads are large: unboxed, each future on the way would have
+/// room of its own for one.
+#[derive(Debug)]
+pub struct BoxedRequest<B> {
+    pub head: Box<request::Parts>,
+    pub body: B,
+}
+
+impl<B> From<Request<B>> for BoxedRequest<B> {
+    fn from(request: Request<B>) -> Self {
+        let (head, body) = request.into_parts();
+        Self { head: Box::new(head), body }
+    }
+}
+
+impl<B> BoxedRequest<B> {
+    /// The request with its head unboxed.
+    pub fn whole(self) -> Request<B> {
+        Request::from_parts(*self.head, self.body)
     }
 }

@@ -16,8 +16,8 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 
 use super::body::{ClientStall, RequestBody, RequestProgress, ResponseBody, ResponseGuard};
-use super::boxed_request::BoxedRequest;
 use super::config::Config;
+use super::connection::BoxedRequest;
 use super::connection::{Connection, Transport};
 use super::error::{Error, Failure};
 use super::http1::{HyperResponse, LargeRead};

@@ -6,7 +6,6 @@
 //! (RFC 9110 §9.2.2). Egress follows no redirect and does not decide what may be fetched.
 
 mod body;
-pub mod boxed_request;
 mod client_share;
 pub mod config;
 mod connection;
@@ -42,9 +41,9 @@ pub use body::{
     InformationalListener, ReadAllowance, RequestBody, RequestProgress, ResponseBody, TimeoutBody,
     Via,
 };
-use boxed_request::BoxedRequest;
 pub use client_share::{QueueWait, Requester};
 pub use config::{Config, ConfigSnapshot, Stats};
+pub use connection::BoxedRequest;
 use connection::Connection;
 use dial::{DialOptions, Dialer};
 pub use error::{Error, Failure};

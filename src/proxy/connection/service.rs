@@ -12,7 +12,7 @@ use super::body::Body;
 use super::client_io::Timeouts;
 use super::connection_state::ConnectionContext;
 use crate::clients::{BodyMemory, Client};
-use crate::egress::boxed_request::BoxedRequest;
+use crate::egress::BoxedRequest;
 use crate::proxy::framing::foreign_protocol::ForeignProtocol;
 use crate::proxy::rejection::Rejection;
 use crate::proxy::response;

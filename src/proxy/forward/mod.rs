@@ -29,7 +29,7 @@ use super::destination::Target;
 use super::hop_by_hop::{self, HeaderSet, Via};
 use super::response;
 use super::upgrade::{self, RequestedUpgrade, UpgradeProtocol};
-use crate::egress::boxed_request::BoxedRequest;
+use crate::egress::BoxedRequest;
 use crate::egress::{
     self, Egress, Error, Failure, InformationalListener, RequestBody, RequestProgress, Requester,
     ResponseBody, TimeoutBody,
