@@ -256,7 +256,7 @@ pub(super) const RANK_KEPT: Duration = Duration::from_mins(10);
 /// Operations that have failed for so long, while heartbeats do not, have the proxy say that it is alone.
 const FAILING: Duration = Duration::from_secs(2);
 /// And so long after the last that did.
-const WANTED: Duration = Duration::from_secs(10);
+const WANTED: Duration = Duration::from_secs(3);
 
 /// This proxy among the others, as far as it decides on starts. Times are own, since a fixed moment.
 #[derive(Debug, Default)]
@@ -369,7 +369,9 @@ impl OwnRank {
         own: Duration,
         interval: Duration,
     ) -> Option<Option<Arc<MissingRanks>>> {
-        self.is_fresh(own, interval).then(|| self.missing.clone())
+        // Until the engine knows what was started without it, a proxy goes on in its cells: slots by the
+        // engine would lie there, too, and those between would be lost.
+        (self.is_fresh(own, interval) && !self.has_started).then(|| self.missing.clone())
     }
 
     /// The proxies that are missing, as last heard.
@@ -398,7 +400,7 @@ impl OwnRank {
         (delay, earliest, since): (Duration, Duration, Duration),
     ) -> AwayStart {
         let (Some(rank), Some(clock)) = (self.rank, self.clock) else { return AwayStart::Never };
-        if own >= since + FAILING && self.is_fresh(own, interval) {
+        if own >= since + FAILING && self.is_fresh(own, interval) && !self.has_started {
             self.wanted_until = own + WANTED;
         }
         let unseen = self.joined + HOLD_OFF_INTERVALS * interval;

@@ -30,9 +30,9 @@ use super::lane::SlotsRequestMicros;
 use super::members::{Heartbeat, LogHead, Members, NamedHeads};
 use super::stats::{Operation, Stats};
 use super::{
-    Config, Engine, FileDigest, GivenSlot, Hold, HoldListener, HoldRequest, KNOWN_BYTES_MAX,
-    KeptRank, LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome,
-    PublishRequest, ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
+    AwayStart, Config, Engine, FileDigest, GivenSlot, Hold, HoldListener, HoldRequest,
+    KNOWN_BYTES_MAX, KeptRank, LeaseToken, LookupRequest, LookupResponse, Pending, Presence,
+    PublishOutcome, PublishRequest, ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
 };
 use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
@@ -83,6 +83,7 @@ impl LocalEngine {
         let shared = Shared {
             stats: Stats::default(),
             members: Lock::new(Members::new(OwnRank::default())),
+            marked: Lock::default(),
             health: Lock::default(),
             listener: OnceLock::new(),
             path: file::path(&file.state_dir),
@@ -447,10 +448,19 @@ impl Engine for LocalEngine {
         let (process, shared) = (self.config.member(), Arc::clone(&self.shared));
         self.call(Operation::Heartbeat, move |rows| {
             let heartbeat = rows.heartbeat(&process)?;
-            let now = Duration::from_micros(rows.now);
-            shared.members.lock().note(heartbeat.clone(), (now, now), false);
+            shared.note_heartbeat(heartbeat.clone(), rows.now);
             Ok(heartbeat)
         })
+    }
+
+    /// Without the file, each process starts in its cells: all of them have one clock.
+    fn away_start(&self, delay: Duration, earliest: Duration, failing: Duration) -> AwayStart {
+        let Some((time, at)) = *self.shared.marked.lock() else { return AwayStart::Alone };
+        let mut members = self.shared.members.lock();
+        if members.last().members == 1 {
+            return AwayStart::Alone;
+        }
+        members.away_start(time + (monotonic() - at), (delay, earliest, failing))
     }
 
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {
@@ -484,6 +494,7 @@ impl Engine for LocalEngine {
             was_reached: health.was_reached,
             last_error: health.failing.as_ref().map(|(_, error)| error.clone()),
             members: members.last().members,
+            rank: members.own_rank.rank().filter(|_| members.last().members > 1),
             same_settings: members.last().members,
             epoch: members.epoch(),
             presence_interval: members.presence_interval(),

@@ -197,6 +197,8 @@ impl Engine for MemoryEngine {
         let view = self.members.lock().view(self.own_time());
         let missing = match view {
             Ok(missing) => missing,
+            // What was started without the engine is reported whatever is known of others.
+            Err(_) if request.count == 0 => None,
             // Without a heartbeat no other has a rank either.
             Err(_) if !self.has_beaten.load(Ordering::SeqCst) => None,
             Err(error) => {

@@ -200,7 +200,9 @@ impl Engine for RedisEngine {
                 return ready(Err(error));
             }
         };
-        let missing = match self.shared.view() {
+        // What was started without the engine is reported whatever is known of others.
+        let view = if request.count == 0 { Ok(None) } else { self.shared.view() };
+        let missing = match view {
             Ok(missing) => missing,
             Err(error) => {
                 self.shared.note_error(&error);

@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::tick::Tick;
+use crate::policy::pace::{RateLimit, rate_limit, retry_after};
+use crate::types::timestamp::Timestamp;
 
 /// Failures in a row begin a hold when they weigh so much: five server errors or
 /// timeouts, or eight connections that are refused or reset.
@@ -218,6 +221,43 @@ impl Holds {
         self.streak = self.streak.saturating_add(1);
         self.failures = 0;
         self.set(Hold { until: now + wait + more, status, cause: Cause::BackOff }, now);
+    }
+}
+
+/// The outcome of a request whose response has this head, and what its RateLimit fields ask for.
+pub(super) fn outcome(
+    (status, headers): (StatusCode, &HeaderMap),
+    is_robots_txt: bool,
+    now: Timestamp,
+) -> (Outcome, RateLimit) {
+    let code = status.as_u16();
+    if let Some(after) = retry_after(status, headers, now, RETRY_AFTER_MAX) {
+        let cause = Cause::RetryAfter;
+        return (Outcome::RetryLater { status: code, cause, after }, RateLimit::default());
+    }
+    let limit = rate_limit(status, headers, now, RETRY_AFTER_MAX);
+    let outcome = match (limit.hold, code) {
+        (Some(after), _) => {
+            let status = if code == 503 { code } else { 429 };
+            Outcome::RetryLater { status, cause: Cause::RateLimit, after }
+        }
+        // The fetch of a robots.txt has a back-off of its own, for the agent that it was sent for.
+        (None, 429 | 500..=599) if is_robots_txt => Outcome::Ignored,
+        (None, 429 | 503) => Outcome::Overload { status: code },
+        (None, 500 | 502 | 504 | 520..=524) => Outcome::Failure { status: code },
+        (None, _) => Outcome::Good,
+    };
+    (outcome, limit)
+}
+
+/// Random, from 0 to 1, where `outcome` may begin a back-off.
+pub(super) fn jitter(outcome: Outcome) -> f64 {
+    match outcome {
+        Outcome::Overload { .. } | Outcome::Failure { .. } | Outcome::ConnectionLost => {
+            let random = ulid::Ulid::new().random() as u16;
+            f64::from(random) / f64::from(u16::MAX)
+        }
+        Outcome::Good | Outcome::RetryLater { .. } | Outcome::Ignored => 0.0,
     }
 }
 

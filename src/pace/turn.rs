@@ -15,7 +15,7 @@ use super::addresses::Addresses;
 use super::config::KEPT_HOLD_MIN;
 use super::context::PaceContext;
 use super::exchange_limit::NoExchange;
-use super::hold::{Cause, Hold, Outcome, RETRY_AFTER_MAX, RequestFailure};
+use super::hold::{Hold, Outcome, RequestFailure, jitter, outcome};
 use super::lane::{Arrival, HoldChange, Kind, LEAD_MAX, Lane, LaneLimit, TurnId};
 use super::lane_cell::{self, LaneCell, TurnGuard};
 use super::no_turn::{NoTurn, WaitReason, Waited};
@@ -23,11 +23,10 @@ use super::slot::{CONNECT_LEAD, Place, Role, Slot, StartRule, TurnConditions};
 use super::tick::Tick;
 use super::visits::is_document;
 use crate::engine::SlotOutcome;
+use crate::policy::pace::RateLimit;
 pub(super) use crate::policy::pace::concerns_pace;
-use crate::policy::pace::{RateLimit, rate_limit, retry_after};
 use crate::types::ClientKey;
 use crate::types::origin::Origin;
-use crate::types::timestamp::Timestamp;
 
 /// A turn at an address is kept for at most so long while its request waits for something else.
 const ADDRESS_KEPT_MAX: Duration = Duration::from_secs(1);
@@ -685,42 +684,5 @@ impl Turn {
         if has_recovered {
             lane_cell::report_recovery(cell);
         }
-    }
-}
-
-/// The outcome of a request whose response has this head, and what its RateLimit fields ask for.
-pub(super) fn outcome(
-    (status, headers): (StatusCode, &HeaderMap),
-    is_robots_txt: bool,
-    now: Timestamp,
-) -> (Outcome, RateLimit) {
-    let code = status.as_u16();
-    if let Some(after) = retry_after(status, headers, now, RETRY_AFTER_MAX) {
-        let cause = Cause::RetryAfter;
-        return (Outcome::RetryLater { status: code, cause, after }, RateLimit::default());
-    }
-    let limit = rate_limit(status, headers, now, RETRY_AFTER_MAX);
-    let outcome = match (limit.hold, code) {
-        (Some(after), _) => {
-            let status = if code == 503 { code } else { 429 };
-            Outcome::RetryLater { status, cause: Cause::RateLimit, after }
-        }
-        // The fetch of a robots.txt has a back-off of its own, for the agent that it was sent for.
-        (None, 429 | 500..=599) if is_robots_txt => Outcome::Ignored,
-        (None, 429 | 503) => Outcome::Overload { status: code },
-        (None, 500 | 502 | 504 | 520..=524) => Outcome::Failure { status: code },
-        (None, _) => Outcome::Good,
-    };
-    (outcome, limit)
-}
-
-/// Random, from 0 to 1, where `outcome` may begin a back-off.
-pub(super) fn jitter(outcome: Outcome) -> f64 {
-    match outcome {
-        Outcome::Overload { .. } | Outcome::Failure { .. } | Outcome::ConnectionLost => {
-            let random = ulid::Ulid::new().random() as u16;
-            f64::from(random) / f64::from(u16::MAX)
-        }
-        Outcome::Good | Outcome::RetryLater { .. } | Outcome::Ignored => 0.0,
     }
 }

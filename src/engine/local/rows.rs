@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 use sha2::{Digest, Sha256};
 
 use super::file;
+use crate::engine::cells::RANKS_MAX;
 use crate::engine::clock::{Micros, micros};
 use crate::engine::format::FORMAT;
 use crate::engine::lane::{Lane, REST, Reservation, StoredHold};
@@ -426,12 +427,18 @@ impl<'a> Rows<'a> {
         let (time, _) = file::now(self.tx)?;
         self.execute("UPDATE clock SET seen = max(seen, ?1)", [time])?;
         let members = count(self)?;
+        let sql = "SELECT count(*) FROM process WHERE id < ?1";
+        let before = self.find(sql, [process], |row| row.get(0))?.unwrap_or_default();
+        let highest = u32::try_from(members).unwrap_or(u32::MAX).saturating_sub(1);
+        let rank =
+            (highest < RANKS_MAX).then_some(Rank { rank: before, highest, is_settled: true });
         Ok(Heartbeat {
             members,
             same_settings: members,
             format: FORMAT,
             now: self.now,
             epoch: self.epoch,
+            rank,
             ..Heartbeat::default()
         })
     }

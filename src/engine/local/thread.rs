@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use super::file::{self, StateFile, begin};
 use super::rows::{self, Rows};
+use crate::engine::clock::Micros;
 use crate::engine::error::{Error, ErrorKind};
-use crate::engine::members::Members;
+use crate::engine::members::{Heartbeat, Members};
 use crate::engine::stats::{Operation, Stats};
 use crate::engine::{Config, HoldListener, bounded_micros};
 use crate::runtime::clock::{Clock, monotonic};
@@ -56,6 +57,8 @@ pub struct LocalConfig {
 pub(super) struct Shared {
     pub stats: Stats,
     pub members: Lock<Members>,
+    /// The time of the file when this process was last marked in it.
+    pub marked: Lock<Option<(Duration, Instant)>>,
     pub health: Lock<Connectivity>,
     pub listener: OnceLock<HoldListener>,
     pub path: PathBuf,
@@ -125,6 +128,13 @@ pub(super) type Job = Box<dyn FnOnce(Result<&Rows<'_>, &Error>) -> Reply + Send>
 pub(super) type Reply = Box<dyn FnOnce(Option<&Error>) + Send>;
 
 impl Shared {
+    /// Notes that this process was marked in the file, at this time of it.
+    pub(super) fn note_heartbeat(&self, heartbeat: Heartbeat, now: Micros) {
+        let now = Duration::from_micros(now);
+        self.members.lock().note(heartbeat, (now, now), false);
+        *self.marked.lock() = Some((now, monotonic()));
+    }
+
     /// Refuses at once while the process is alone, but for a probe.
     pub(super) fn may_ask(&self, now: Instant) -> Result<(), Error> {
         let mut health = self.health.lock();
@@ -362,8 +372,7 @@ impl Thread {
             if let Ok(rows) = rows
                 && let Ok(heartbeat) = rows.heartbeat(&process)
             {
-                let now = Duration::from_micros(rows.now);
-                shared.members.lock().note(heartbeat, (now, now), false);
+                shared.note_heartbeat(heartbeat, rows.now);
             }
             Box::new(|_| {})
         })]);
