@@ -84,6 +84,7 @@ impl LocalEngine {
             stats: Stats::default(),
             members: Lock::new(Members::new(OwnRank::default())),
             marked: Lock::default(),
+            clock: Arc::clone(&file.clock),
             health: Lock::default(),
             listener: OnceLock::new(),
             path: file::path(&file.state_dir),
@@ -455,12 +456,12 @@ impl Engine for LocalEngine {
 
     /// Without the file, each process starts in its cells: all of them have one clock.
     fn away_start(&self, delay: Duration, earliest: Duration, failing: Duration) -> AwayStart {
-        let Some((time, at)) = *self.shared.marked.lock() else { return AwayStart::Alone };
+        let Some(own) = self.shared.time() else { return AwayStart::Alone };
         let mut members = self.shared.members.lock();
         if members.last().members == 1 {
             return AwayStart::Alone;
         }
-        members.away_start(time + (monotonic() - at), (delay, earliest, failing))
+        members.away_start(own, (delay, earliest, failing))
     }
 
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {

@@ -223,3 +223,31 @@ async fn a_directory_that_cannot_be_used_fails_each_operation_in_time() {
     let error = engine.announce_presence(&site("one.example")).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Persistence, "{error}");
 }
+
+#[tokio::test]
+async fn processes_whose_file_cannot_be_used_start_in_cells_of_their_own() {
+    let machine = Machine::new();
+    let alone = machine.process("a");
+    alone.heartbeat().await.expect("the file is there");
+    assert_eq!(alone.away_start(DELAY, Duration::ZERO, Duration::ZERO), AwayStart::Alone);
+    let all = [alone, machine.process("b"), machine.process("c")];
+    for _ in 0..2 {
+        for process in &all {
+            process.heartbeat().await.expect("the file is there");
+        }
+    }
+    let soon = all[0].away_start(DELAY, Duration::ZERO, Duration::ZERO);
+    assert!(matches!(soon, AwayStart::NotBefore(_)), "the others may not know yet: {soon:?}");
+    machine.clock.advance(2 * DELAY);
+    let mut starts: Vec<_> = all
+        .iter()
+        .map(|process| match process.away_start(DELAY, Duration::ZERO, Duration::ZERO) {
+            AwayStart::Within(begin, end) => (begin, end),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    starts.sort();
+    for pair in starts.windows(2) {
+        assert!(pair[1].0 >= pair[0].1 + DELAY - Duration::from_millis(100), "{starts:?}");
+    }
+}

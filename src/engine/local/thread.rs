@@ -57,8 +57,10 @@ pub struct LocalConfig {
 pub(super) struct Shared {
     pub stats: Stats,
     pub members: Lock<Members>,
-    /// The time of the file when this process was last marked in it.
+    /// The time of the file when this process was last marked in it, but for how far the clock was
+    /// advanced by hand then.
     pub marked: Lock<Option<(Duration, Instant)>>,
+    pub clock: Arc<dyn Clock>,
     pub health: Lock<Connectivity>,
     pub listener: OnceLock<HoldListener>,
     pub path: PathBuf,
@@ -132,7 +134,13 @@ impl Shared {
     pub(super) fn note_heartbeat(&self, heartbeat: Heartbeat, now: Micros) {
         let now = Duration::from_micros(now);
         self.members.lock().note(heartbeat, (now, now), false);
-        *self.marked.lock() = Some((now, monotonic()));
+        *self.marked.lock() = Some((now.saturating_sub(self.clock.advanced()), monotonic()));
+    }
+
+    /// The time that the file would have now; `None`: it was never used.
+    pub(super) fn time(&self) -> Option<Duration> {
+        let (time, at) = (*self.marked.lock())?;
+        Some(time + (monotonic() - at) + self.clock.advanced())
     }
 
     /// Refuses at once while the process is alone, but for a probe.

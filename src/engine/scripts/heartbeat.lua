@@ -106,10 +106,18 @@ local claimed, claimed_highest = number(ARGV[9]), number(ARGV[10])
 local claimed_epoch = number(ARGV[11])
 if claimed and claimed_highest and claimed_epoch and claimed_epoch ~= epoch then
   local first = (highest_rank() or -1) + 1
-  for rank = first, math.min(claimed_highest, RANKS_MAX - 1) do
+  local seen, ranks = {}, {}
+  local last = math.min(claimed_highest, RANKS_MAX - 1)
+  for rank = first, last do
     if rank ~= claimed then
-      redis.call('ZADD', KEYS[6], digits(now - missed - 1), '?' .. digits(rank))
-      redis.call('ZADD', KEYS[5], digits(rank), '?' .. digits(rank))
+      local name = '?' .. digits(rank)
+      seen[#seen + 1], seen[#seen + 2] = digits(now - missed - 1), name
+      ranks[#ranks + 1], ranks[#ranks + 2] = digits(rank), name
+    end
+    if #ranks > 0 and (#ranks >= 1000 or rank == last) then
+      redis.call('ZADD', KEYS[6], unpack(seen))
+      redis.call('ZADD', KEYS[5], unpack(ranks))
+      seen, ranks = {}, {}
     end
   end
 end
