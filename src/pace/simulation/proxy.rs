@@ -34,6 +34,8 @@ pub(super) struct Proxy {
     /// Since when no operation was answered.
     failing: Option<Truth>,
     pub cut: Cut,
+    /// It has no request now and then.
+    pub has_pauses: bool,
     /// Killed, or ended in order: nothing of it happens any more.
     pub has_ended: bool,
     pub reserved: usize,
@@ -108,6 +110,7 @@ impl Proxy {
             slot: None,
             failing: None,
             cut: Cut::default(),
+            has_pauses: false,
             has_ended: false,
             reserved: 0,
             used: 0,
@@ -149,7 +152,9 @@ impl Proxy {
                         self.lane.record_start(turn, own);
                         self.lane.end(turn);
                         self.turn = None;
-                        return Some((truth, Next::Grant, true));
+                        let is_pause = self.has_pauses && chance.one_in(3);
+                        let pause = if is_pause { chance.below(60 * SECOND) } else { 0 };
+                        return Some((truth + pause, Next::Grant, true));
                     }
                 }
             }
