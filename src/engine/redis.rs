@@ -524,6 +524,13 @@ impl RedisEngine {
         faults.0
     }
 
+    /// Publishes nothing on a channel of no proxy: whether that is allowed.
+    pub fn probe_push(&self) -> Pending<()> {
+        let key = self.shared.keys.cluster("epoch");
+        let call = Call::command(Operation::SetHold, "PUBLISH", key, vec![Vec::new()]);
+        self.run(call, |_| Some(()))
+    }
+
     async fn probe_knowledge(&self, site: &Origin, faults: &mut Faults) {
         let request = LookupRequest {
             origin: site,

@@ -53,8 +53,23 @@ fn of(observer: &EngineClient) -> Vec<Finding> {
         return vec![Finding::bad(ENGINE, format!("cannot be used: {fault}"), remedy)];
     }
     let faults = observer.run(observer.engine.probe());
+    let pushes = observer.wait(observer.engine.probe_push());
     let status = observer.engine.status();
-    vec![server(&status), operations(&faults), memory(&status), clock(&status)]
+    vec![server(&status), operations(&faults), memory(&status), clock(&status), holds(&pushes)]
+}
+
+/// Whether holds reach the other proxies at once. Without the right all else works.
+fn holds(pushed: &Result<(), Error>) -> Finding {
+    let subject = "shared engine, holds";
+    match pushed {
+        Ok(()) => Finding::well(subject, "those of one proxy reach the others at once"),
+        Err(error) => {
+            let said = format!("those of one proxy reach the others within 15 s: {error}");
+            let remedy = "give the user +publish +subscribe +unsubscribe and the channels of \
+                          engine.prefix (&courtesy:*)";
+            Finding::known(subject, said, remedy)
+        }
+    }
 }
 
 /// Whether all proxies are there, with names of their own and these settings.

@@ -49,13 +49,14 @@ fn with_user(server: &RedisServer, rights: &str) -> Place {
 fn an_engine_that_is_well_is_said_to_be_and_keeps_nothing_of_the_trial() {
     let server = RedisServer::start(&[]);
     let found = findings(&with_user(&server, RIGHTS));
-    let [engine, operations, memory, clock, proxies] = found.as_slice() else {
+    let [engine, operations, memory, clock, holds, proxies] = found.as_slice() else {
         panic!("{found:?}")
     };
     is(engine, "well", "can be reached", "");
     is(operations, "well", "each script ran", "");
     is(memory, "well", "forgets nothing", "");
     is(clock, "well", "this machine's", "");
+    is(holds, "well", "at once", "");
     is(proxies, "well", "none is there", "");
     assert_eq!(server.command(&["KEYS", "*"]).texts(), Vec::<&str>::new());
 }
@@ -77,6 +78,15 @@ fn rights_that_are_missing_are_named_all_at_once() {
     ] {
         assert!(said.contains(operation), "{operation}{said}");
     }
+}
+
+#[test]
+fn a_user_who_may_not_publish_learns_what_that_costs() {
+    let server = RedisServer::start(&[]);
+    let rights = RIGHTS.replace("+publish +subscribe +unsubscribe &courtesy:*", "resetchannels");
+    let found = findings(&with_user(&server, &rights));
+    is(&found[1], "well", "each script ran", "");
+    is(&found[4], "known", "within 15 s", "+publish");
 }
 
 #[test]
