@@ -154,9 +154,8 @@ impl ErrorKind {
 const IN_A_ROW: u32 = 3;
 /// Or half of the last so many results.
 const RECENT: u32 = 20;
-/// The first pause, and the longest. While there are few proxies.
+/// The pause, while there are few proxies.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The most proxies that come back in a second: the pause is this part of a second for each.
 const PER_SECOND: u32 = 2000;
 
@@ -168,8 +167,6 @@ pub struct Breaker {
     /// How many results `recent` has.
     count: u32,
     in_a_row: u32,
-    /// Pauses since the engine was last well for a while.
-    pauses: u32,
 }
 
 impl Breaker {
@@ -179,21 +176,17 @@ impl Breaker {
         self.count = (self.count + 1).min(RECENT);
         self.in_a_row = if is_good { 0 } else { self.in_a_row + 1 };
         let failures = self.recent.count_ones();
-        if self.count == RECENT && failures == 0 {
-            self.pauses = 0;
-        }
         self.in_a_row >= IN_A_ROW || self.count == RECENT && 2 * failures >= RECENT
     }
 
-    /// Opens. The pause is from half to all (`jitter`, from 0 to 1) of one second, doubled with
-    /// each pause in a row up to two, or of half a millisecond for each of the `members` if that is
-    /// longer.
+    /// Opens. The pause is from half to all (`jitter`, from 0 to 1) of one second, or of half a
+    /// millisecond for each of the `members` if that is longer: what waits for the engine is to go on
+    /// soon after its return, however long it was away.
     pub fn open(&mut self, members: usize, jitter: f64) -> Duration {
-        let doubled = PAUSE_MIN.saturating_mul(2_u32.saturating_pow(self.pauses)).min(PAUSE_MAX);
         let members = u32::try_from(members).unwrap_or(u32::MAX);
         let spread = Duration::from_secs(members.into()) / PER_SECOND;
-        *self = Self { pauses: self.pauses.saturating_add(1), ..Self::default() };
-        doubled.max(spread).mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
+        *self = Self::default();
+        PAUSE_MIN.max(spread).mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
     }
 }
 
@@ -231,15 +224,11 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_until_it_was_well_for_twenty_results() {
+    fn pauses_are_as_long_however_many_there_were() {
         let mut breaker = Breaker::default();
-        for seconds in [1, 2, 2] {
-            assert_eq!(breaker.open(1, 1.0), Duration::from_secs(seconds));
+        for _ in 0..5 {
+            assert_eq!(breaker.open(1, 1.0), Duration::from_secs(1));
         }
-        (0..19).for_each(|_| assert!(!breaker.note(true)));
-        assert_eq!(breaker.open(1, 1.0), Duration::from_secs(2));
-        (0..20).for_each(|_| assert!(!breaker.note(true)));
-        assert_eq!(breaker.open(1, 1.0), Duration::from_secs(1));
     }
 
     #[test]
@@ -265,7 +254,7 @@ mod tests {
                 prop_assert_eq!(breaker.note(is_good), opens);
                 if opens {
                     let pause = breaker.open(1, 0.3);
-                    prop_assert!(Duration::from_millis(500) <= pause && pause <= PAUSE_MAX);
+                    prop_assert!(Duration::from_millis(500) <= pause && pause <= PAUSE_MIN);
                     seen.clear();
                 }
             }

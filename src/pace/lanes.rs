@@ -444,14 +444,18 @@ impl Lanes {
         }
     }
 
-    /// Brings this proxy's share up to date, tells the engine what was started without it, and announces
-    /// this proxy where it sends requests. To be called each second, where there is an engine.
+    /// Tells the engine what was started without it, once it responds again. To be called often.
+    pub async fn tell(&self) {
+        if let Some(engine) = self.context.peers.engine().filter(|engine| engine.has_to_tell()) {
+            self.tell_starts(engine).await;
+        }
+    }
+
+    /// Brings this proxy's share up to date, and announces it where it sends requests. To be called each
+    /// second, where there is an engine.
     pub async fn sync(&self) {
         let Some(engine) = self.context.peers.engine() else { return };
         self.update_share();
-        if engine.has_to_tell() {
-            self.tell_starts(engine).await;
-        }
         let (now, status) = (self.now(), engine.status());
         if status.is_up {
             let interval = status.presence_interval.max(PRESENCE_INTERVAL_MIN);

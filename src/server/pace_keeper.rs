@@ -17,8 +17,9 @@ use crate::pace::Lanes;
 use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
 
-/// How often holds that have begun are written.
-const HOLDS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is looked whether the engine is back, and how many looks there are to a second.
+const LOOK: Duration = Duration::from_millis(250);
+const LOOKS: u32 = 4;
 
 /// How long the end waits for the engine.
 const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -53,8 +54,14 @@ impl PaceKeeper {
         let end = CancellationToken::new();
         let (ended, (sender, written)) = (end.clone(), channel());
         let run = move || {
-            let wait = async || timeout(HOLDS_INTERVAL, ended.cancelled()).await;
+            let wait = async || timeout(LOOK, ended.cancelled()).await;
+            let mut looks = 0_u32;
             while runtime.block_on(wait()).is_err() {
+                runtime.block_on(kept.lanes.tell());
+                looks = (looks + 1) % LOOKS;
+                if looks > 0 {
+                    continue;
+                }
                 kept.lanes.make_room();
                 runtime.block_on(kept.lanes.sync());
                 if let Some(witness) = &kept.witness {

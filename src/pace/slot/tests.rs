@@ -75,6 +75,7 @@ impl Proxies {
 
     async fn sync(&self) {
         for lanes in &self.lanes {
+            lanes.tell().await;
             lanes.sync().await;
         }
     }
