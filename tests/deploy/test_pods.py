@@ -271,7 +271,9 @@ class Pods(Case):
         pods[2] = self.gateway("courtesy-2", socket)
         for served in pods:
             until("it is ready", lambda: ask(served, "readyz")[0] == 200)
-            self.assertIn("\ncourtesy_engine_members 3\n", ask(served, "metrics")[1])
+            # The one that was killed counts until it has missed three heartbeats.
+            until("it counts three", lambda: "\ncourtesy_engine_members 3\n" in ask(served, "metrics")[1])
+        for served in pods:
             self.assertEqual(served.end(), 0)
 
     def credentials(self):
