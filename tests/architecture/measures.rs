@@ -107,7 +107,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("admin", 1_640),
     ("audit", 8_450),
     ("ca", 900),
-    ("cli", 15_070),
+    ("cli", 15_090),
     ("clients", 1_400),
     ("config", 2_800),
     ("egress", 6_150),
