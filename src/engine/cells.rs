@@ -244,11 +244,10 @@ pub enum AwayStart {
 const VIEW_INTERVALS: u32 = 2;
 /// Intervals without a response after which heartbeats say that this proxy is alone.
 const SILENT_INTERVALS: u32 = 2;
-/// Intervals from the last heartbeat that was answered and said nothing of that until all others leave
-/// the cells of this proxy free: two until its heartbeats say that it is alone, one for which one that
-/// was sent before may be on its way, three until the engine misses it, one for which the engine keeps
-/// the list, two for which another uses that.
-const HOLD_OFF_INTERVALS: u32 = SILENT_INTERVALS + 1 + 3 + 1 + VIEW_INTERVALS;
+/// Intervals from the last heartbeat that said nothing of that, whether or not it was answered, until all
+/// others leave the cells of this proxy free: one for which it may be on its way, three until the engine
+/// misses it, one for which the engine keeps the list, two for which another uses that.
+const HOLD_OFF_INTERVALS: u32 = 1 + 3 + 1 + VIEW_INTERVALS;
 /// The same from the response to a heartbeat that says so.
 const DECLARED_INTERVALS: u32 = 1 + VIEW_INTERVALS;
 /// A rank is kept for a proxy that is missing for so long.
@@ -268,8 +267,8 @@ pub(super) struct OwnRank {
     has_deadlines: bool,
     /// The rank is that of the process before, or a guess.
     is_kept: bool,
-    /// When the last heartbeat was sent that was answered, and the last of those that did not say that
-    /// this proxy is alone.
+    /// When the last heartbeat was sent that was answered, and the last that did not say that this proxy
+    /// is alone.
     answered: Option<Duration>,
     joined: Duration,
     /// The response to the first of the heartbeats that have said so since.
@@ -318,10 +317,10 @@ impl OwnRank {
             (missing, _) => missing,
         };
         (self.rank, self.missing, self.answered) = (rank, missing, Some(sent));
-        if said_alone {
+        if !said_alone {
+            self.joined = self.joined.max(sent);
+        } else if sent > self.joined {
             self.declared = self.declared.or(Some(received));
-        } else {
-            (self.joined, self.declared) = (sent, None);
         }
         // What was started in own cells is reported first.
         if !self.has_started && received >= self.wanted_until {
@@ -355,6 +354,12 @@ impl OwnRank {
             self.answered.is_some_and(|answered| own > answered + SILENT_INTERVALS * interval);
         self.says_alone |= is_silent || own < self.wanted_until;
         self.says_alone
+    }
+
+    /// Notes that a heartbeat is sent that does not say that this proxy is alone: the engine may have it,
+    /// though no response comes.
+    pub(super) fn note_joined(&mut self, own: Duration) {
+        (self.joined, self.declared) = (own, None);
     }
 
     /// Whether what is known of the missing proxies is recent enough to reserve slots by it, or to start

@@ -99,6 +99,9 @@ impl Members {
     /// What a heartbeat that is sent now says of the rank.
     pub(super) fn claim(&mut self, own: Duration) -> RankClaim {
         let is_alone = self.own_rank.says_alone(own, self.heartbeat_interval());
+        if !is_alone {
+            self.own_rank.note_joined(own);
+        }
         RankClaim { rank: self.own_rank.rank(), epoch: self.epoch, is_alone }
     }
 
