@@ -436,6 +436,12 @@ impl OwnRank {
         is_alone
     }
 
+    /// Whether something was started in own cells that the engine does not know of: the rank is not to be
+    /// given back then.
+    pub(super) const fn has_untold(&self) -> bool {
+        self.has_started
+    }
+
     /// Whether the engine responds again, and has to be told what was started in own cells.
     pub(super) fn has_to_tell(&mut self, own: Duration, interval: Duration) -> bool {
         self.is_telling =
