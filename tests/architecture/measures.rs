@@ -111,7 +111,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("clients", 1_400),
     ("config", 2_800),
     ("egress", 6_150),
-    ("engine", 7_020),
+    ("engine", 7_040),
     ("name_server", 300),
     ("pace", 5_450),
     ("policy", 1_725),
