@@ -7,6 +7,7 @@
 //! missing free. So no two starts are closer than the delay, less the error of the clocks, and none
 //! need know of another.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,6 +114,22 @@ impl MissingRanks {
         let cell = rank % self.width.max(1);
         bits[cell as usize / 8] &= !(1 << (cell % 8));
         bits.iter().any(|byte| *byte > 0).then(|| Arc::new(Self { width: self.width, bits }))
+    }
+
+    /// Of any proxy, whatever its rank.
+    fn all() -> Arc<Self> {
+        Arc::new(Self { width: 1, bits: [1].into() })
+    }
+
+    /// Of both.
+    fn with(&self, other: &Self) -> Arc<Self> {
+        let width = self.width.max(other.width);
+        let mut bits = vec![0_u8; width.div_ceil(8) as usize].into_boxed_slice();
+        for cell in (0..width).filter(|cell| self.has((*cell).into()) || other.has((*cell).into()))
+        {
+            bits[cell as usize / 8] |= 1 << (cell % 8);
+        }
+        Arc::new(Self { width, bits })
     }
 
     /// Whether all cells are left free.
@@ -250,6 +267,8 @@ const SILENT_INTERVALS: u32 = 2;
 const HOLD_OFF_INTERVALS: u32 = 1 + 3 + 1 + VIEW_INTERVALS;
 /// The same from the response to a heartbeat that says so.
 const DECLARED_INTERVALS: u32 = 1 + VIEW_INTERVALS;
+/// Views of the missing proxies that are remembered; of more, the oldest are taken as one.
+const VIEWS_MAX: usize = 8;
 /// A rank is kept for a proxy that is missing for so long.
 pub(super) const RANK_KEPT: Duration = Duration::from_mins(10);
 /// Operations that have failed for so long, while heartbeats do not, have the proxy say that it is alone.
@@ -262,6 +281,9 @@ const WANTED: Duration = Duration::from_secs(3);
 pub(super) struct OwnRank {
     rank: Option<Rank>,
     missing: Option<Arc<MissingRanks>>,
+    /// What was missing before, and until when: a proxy that is there again may have started something
+    /// just before, and a slot that was reserved long ago may be close to that.
+    were_missing: VecDeque<(Duration, Arc<MissingRanks>)>,
     clock: Option<ClockReading>,
     /// Heartbeats say until when they are to be carried out: unless the engine's clock was set.
     has_deadlines: bool,
@@ -299,7 +321,7 @@ impl OwnRank {
     pub(super) fn note(
         &mut self,
         (sent, received): (Duration, Duration),
-        said_alone: bool,
+        (said_alone, interval): (bool, Duration),
         (rank, missing, shown): (Option<Rank>, Option<Arc<MissingRanks>>, Micros),
     ) {
         let reading = ClockReading::new(sent, received, shown);
@@ -316,7 +338,15 @@ impl OwnRank {
             (Some(missing), Some(rank)) => missing.without(rank.rank),
             (missing, _) => missing,
         };
-        (self.rank, self.missing, self.answered) = (rank, missing, Some(sent));
+        // What was missing while no heartbeat was answered is not known.
+        let is_gap =
+            self.answered.is_some_and(|answered| sent > answered + VIEW_INTERVALS * interval);
+        let before = std::mem::replace(&mut self.missing, missing);
+        let before = if is_gap { Some(MissingRanks::all()) } else { before };
+        if let Some(before) = before.filter(|before| self.missing.as_ref() != Some(before)) {
+            self.remember(received, before);
+        }
+        (self.rank, self.answered) = (rank, Some(sent));
         if !said_alone {
             self.joined = self.joined.max(sent);
         } else if sent > self.joined {
@@ -325,6 +355,16 @@ impl OwnRank {
         // What was started in own cells is reported first.
         if !self.has_started && received >= self.wanted_until {
             self.says_alone = false;
+        }
+    }
+
+    fn remember(&mut self, until: Duration, missing: Arc<MissingRanks>) {
+        self.were_missing.push_back((until, missing));
+        if self.were_missing.len() > VIEWS_MAX
+            && let Some((_, oldest)) = self.were_missing.pop_front()
+            && let Some((_, next)) = self.were_missing.front_mut()
+        {
+            *next = next.with(&oldest);
         }
     }
 
@@ -392,8 +432,13 @@ impl OwnRank {
         (begin, end): (Micros, Micros),
         delay: Duration,
     ) -> bool {
-        let is_near = |missing: &MissingRanks| CellTimes::of(delay).is_near(missing, begin, end);
-        self.is_fresh(own, interval) && !self.missing().is_some_and(is_near)
+        let times = CellTimes::of(delay);
+        let is_near = |missing: &MissingRanks| times.is_near(missing, begin, end);
+        let kept = Duration::from_micros(times.length());
+        let mut before = self.were_missing.iter().filter(|(until, _)| own <= *until + kept);
+        self.is_fresh(own, interval)
+            && !self.missing().is_some_and(is_near)
+            && !before.any(|(_, missing)| is_near(missing))
     }
 
     /// When a request with this delay may start without the engine, not before `earliest`; operations

@@ -116,7 +116,8 @@ impl Members {
         heartbeat.members = heartbeat.members.clamp(1, MEMBERS_MAX);
         heartbeat.same_settings = heartbeat.same_settings.min(heartbeat.members);
         let seen = (heartbeat.rank, heartbeat.missing.clone(), heartbeat.now);
-        self.own_rank.note(times, said_alone, seen);
+        let interval = self.heartbeat_interval();
+        self.own_rank.note(times, (said_alone, interval), seen);
         let is_lost = self.epoch.is_some_and(|epoch| epoch != heartbeat.epoch);
         // Nothing is known of what started before the data began.
         self.known_since =
