@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::clock::{Micros, micros};
 
 /// A cell is longer than its delay by this part of it, within bounds: a start begins in the first half
-/// of that, and a slot of the engine lasts no longer.
+/// of that, and while proxies are missing a slot of the engine lasts no longer.
 const GAP_PART: u32 = 5;
 const GAP_MIN: Duration = Duration::from_millis(20);
 const GAP_MAX: Duration = Duration::from_millis(200);
@@ -80,16 +80,20 @@ pub struct MissingRanks {
 }
 
 impl MissingRanks {
-    /// Of these ranks, each with the width that its proxy knew; `None`: none is missing.
-    pub(super) fn of(ranks: &[(u32, u32)], width: u32) -> Option<Arc<Self>> {
+    /// Of the cells of a width for which that holds; `None`: it holds for none.
+    fn of_cells(width: u32, is_missing: impl Fn(u32) -> bool) -> Option<Arc<Self>> {
         let mut bits = vec![0_u8; width.div_ceil(8) as usize].into_boxed_slice();
-        for (rank, known) in ranks {
-            let known = (*known).max(1);
-            for cell in (rank % known..width).step_by(known as usize) {
-                bits[cell as usize / 8] |= 1 << (cell % 8);
-            }
+        for cell in (0..width).filter(|cell| is_missing(*cell)) {
+            bits[cell as usize / 8] |= 1 << (cell % 8);
         }
         bits.iter().any(|byte| *byte > 0).then(|| Arc::new(Self { width, bits }))
+    }
+
+    /// Of these ranks, each with the width that its proxy knew; `None`: none is missing.
+    pub(super) fn of(ranks: &[(u32, u32)], width: u32) -> Option<Arc<Self>> {
+        Self::of_cells(width, |cell| {
+            ranks.iter().any(|(rank, known)| cell % known.max(&1) == rank % known.max(&1))
+        })
     }
 
     /// As a server has it: the width in digits, a space, the bits. `None`: none is missing, or it is
@@ -106,36 +110,15 @@ impl MissingRanks {
     }
 
     /// Without a rank whose cells no other one uses; `None`: no other is missing.
-    fn without(self: &Arc<Self>, rank: u32) -> Option<Arc<Self>> {
-        if !self.has(rank.into()) {
-            return Some(Arc::clone(self));
-        }
-        let mut bits = self.bits.clone();
-        let cell = rank % self.width.max(1);
-        bits[cell as usize / 8] &= !(1 << (cell % 8));
-        bits.iter().any(|byte| *byte > 0).then(|| Arc::new(Self { width: self.width, bits }))
-    }
-
-    /// Of any proxy, whatever its rank.
-    fn all() -> Arc<Self> {
-        Arc::new(Self { width: 1, bits: [1].into() })
+    fn without(&self, rank: u32) -> Option<Arc<Self>> {
+        let cell_of_it = rank % self.width;
+        Self::of_cells(self.width, |cell| cell != cell_of_it && self.has(cell.into()))
     }
 
     /// Of both.
-    fn with(&self, other: &Self) -> Arc<Self> {
+    fn with(&self, other: &Self) -> Option<Arc<Self>> {
         let width = self.width.max(other.width);
-        let mut bits = vec![0_u8; width.div_ceil(8) as usize].into_boxed_slice();
-        for cell in (0..width).filter(|cell| self.has((*cell).into()) || other.has((*cell).into()))
-        {
-            bits[cell as usize / 8] |= 1 << (cell % 8);
-        }
-        Arc::new(Self { width, bits })
-    }
-
-    /// Whether all cells are left free.
-    pub(super) fn is_all(&self) -> bool {
-        let (free, all) = self.count();
-        free >= all
+        Self::of_cells(width, |cell| self.has(cell.into()) || other.has(cell.into()))
     }
 
     /// Whether the cell is left free.
@@ -338,11 +321,11 @@ impl OwnRank {
             (Some(missing), Some(rank)) => missing.without(rank.rank),
             (missing, _) => missing,
         };
-        // What was missing while no heartbeat was answered is not known.
+        // Who was missing while no heartbeat was answered is not known: it may be any proxy, in any cell.
         let is_gap =
             self.answered.is_some_and(|answered| sent > answered + VIEW_INTERVALS * interval);
         let before = std::mem::replace(&mut self.missing, missing);
-        let before = if is_gap { Some(MissingRanks::all()) } else { before };
+        let before = if is_gap { MissingRanks::of(&[(0, 1)], 1) } else { before };
         if let Some(before) = before.filter(|before| self.missing.as_ref() != Some(before)) {
             self.remember(received, before);
         }
@@ -363,8 +346,9 @@ impl OwnRank {
         if self.were_missing.len() > VIEWS_MAX
             && let Some((_, oldest)) = self.were_missing.pop_front()
             && let Some((_, next)) = self.were_missing.front_mut()
+            && let Some(both) = next.with(&oldest)
         {
-            *next = next.with(&oldest);
+            *next = both;
         }
     }
 

@@ -197,7 +197,7 @@ impl Members {
         let view = self.own_rank.view(own, self.heartbeat_interval());
         let missing =
             view.ok_or_else(|| ErrorKind::Timeout.with("no heartbeat was answered lately"))?;
-        if missing.as_ref().is_some_and(|missing| missing.is_all()) {
+        if missing.as_ref().is_some_and(|missing| missing.count().0 == missing.width()) {
             return Err(ErrorKind::Missing.with("no part of the pace is free"));
         }
         Ok(missing)

@@ -18,9 +18,9 @@ use super::members::{Heartbeat, LogHead, Members, NamedHeads, in_order};
 use super::site::{Cluster, HeartbeatRequest, PresenceTimes, Site};
 use super::stats::Stats;
 use super::{
-    AwayStart, Config, Engine, FileDigest, GivenSlot, Hold, HoldRequest, KEPT, KNOWN_BYTES_MAX,
-    LEASE, LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome,
-    PublishRequest, ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
+    Config, Engine, FileDigest, GivenSlot, Hold, HoldRequest, KEPT, KNOWN_BYTES_MAX, LEASE,
+    LeaseToken, LookupRequest, LookupResponse, Pending, Presence, PublishOutcome, PublishRequest,
+    ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
 };
 use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
@@ -240,12 +240,12 @@ impl Engine for MemoryEngine {
     }
 
     fn take_place(&self, origin: &Origin, id: u64, places: usize) -> Pending<bool> {
-        let id = format!("{} {id:x}", self.config.member());
+        let id = self.config.place_id(id);
         ready(self.with_lane(origin, |site, now| site.take_place(id, places, now)))
     }
 
     fn leave_place(&self, origin: &Origin, id: u64) -> Pending<()> {
-        let id = format!("{} {id:x}", self.config.member());
+        let id = self.config.place_id(id);
         ready(self.with_lane(origin, |site, _| {
             site.places.remove(&id);
         }))
@@ -295,26 +295,14 @@ impl Engine for MemoryEngine {
         ready(self.check().map(|()| leave()))
     }
 
-    fn away_start(&self, delay: Duration, earliest: Duration, failing: Duration) -> AwayStart {
-        self.members.lock().away_start(self.own_time(), (delay, earliest, failing))
+    fn ranks(&self) -> Option<(&Lock<Members>, Duration)> {
+        Some((&self.members, self.own_time()))
     }
 
     fn permits(&self, slot: &GivenSlot, delay: Duration) -> bool {
         // Without a heartbeat no other has a rank either.
         !self.has_beaten.load(Ordering::SeqCst)
             || self.members.lock().permits(self.own_time(), slot.times(), delay)
-    }
-
-    fn start_alone(&self) -> bool {
-        self.members.lock().start_alone(self.own_time())
-    }
-
-    fn has_to_tell(&self) -> bool {
-        self.members.lock().has_to_tell(self.own_time())
-    }
-
-    fn end_alone(&self) {
-        self.members.lock().own_rank.end_alone();
     }
 
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::runtime::lock::Lock;
 use crate::types::origin::Origin;
 pub use cells::{AwayStart, MissingRanks, Rank};
 use clock::micros;
@@ -108,10 +109,16 @@ pub trait Engine: fmt::Debug + Send + Sync {
         ready(Ok(()))
     }
 
+    /// This proxy among the others, and its own time; `None`: there are no ranks.
+    fn ranks(&self) -> Option<(&Lock<Members>, Duration)> {
+        None
+    }
+
     /// When a request to an origin with this delay may start without the engine, not before `earliest`
     /// from now. Operations have failed for so long: where heartbeats have not, they say so from then on.
-    fn away_start(&self, _delay: Duration, _earliest: Duration, _failing: Duration) -> AwayStart {
-        AwayStart::Alone
+    fn away_start(&self, delay: Duration, earliest: Duration, failing: Duration) -> AwayStart {
+        let times = (delay, earliest, failing);
+        self.ranks().map_or(AwayStart::Alone, |(all, own)| all.lock().away_start(own, times))
     }
 
     /// Whether a start is allowed in a slot at this moment: it is known which proxies are missing, and
@@ -122,18 +129,22 @@ pub trait Engine: fmt::Debug + Send + Sync {
 
     /// Notes a start in a cell of this proxy, without the engine; whether it is still allowed.
     fn start_alone(&self) -> bool {
-        true
+        self.ranks().is_none_or(|(all, own)| all.lock().start_alone(own))
     }
 
     /// Whether the engine responds again, and is to be told what was started without it, by
     /// [`Self::reserve_slots`] of no slots, before [`Self::end_alone`].
     fn has_to_tell(&self) -> bool {
-        false
+        self.ranks().is_some_and(|(all, own)| all.lock().has_to_tell(own))
     }
 
     /// Notes that the engine knows of all that had been started without it when [`Self::has_to_tell`] said
     /// so; where something was started since, it is to be told that, too.
-    fn end_alone(&self) {}
+    fn end_alone(&self) {
+        if let Some((all, _)) = self.ranks() {
+            all.lock().own_rank.end_alone();
+        }
+    }
 
     /// A shared file. Its content has the digest; anything else is as absent.
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>>;
@@ -156,8 +167,12 @@ pub trait Engine: fmt::Debug + Send + Sync {
     fn status(&self) -> Status;
 
     /// How long a slot of a lane with this delay is to last, where slots are reserved so far ahead.
-    fn slack(&self, _delay: Duration, horizon: Duration) -> Duration {
-        slack(self.status().round_trip, horizon)
+    ///
+    /// While proxies are missing it ends with the cell that it begins: the next may be one of theirs.
+    fn slack(&self, delay: Duration, horizon: Duration) -> Duration {
+        let status = self.status();
+        let slack = slack(status.round_trip, horizon);
+        if status.missing.0 > 0 { slack.min(cells::gap(delay)) } else { slack }
     }
 
     /// The counters of this handle.
@@ -204,6 +219,11 @@ impl Config {
     /// By what the engine knows this process among the members.
     fn member(&self) -> String {
         member(&self.name, &self.process)
+    }
+
+    /// A place of this process.
+    fn place_id(&self, id: u64) -> String {
+        format!("{} {id:x}", self.member())
     }
 
     /// The digest of the settings, as far as members are compared by it.

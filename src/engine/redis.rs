@@ -29,16 +29,17 @@ use tokio_util::sync::CancellationToken;
 use super::cells::CellTimes;
 use super::clock::micros;
 use super::error::{Error, ErrorKind};
-use super::members::{Heartbeat, NamedHeads, Roster};
+use super::members::{Heartbeat, Members, NamedHeads, Roster};
 use super::stats::{Operation, Stats};
 use super::{
-    AwayStart, Config, Engine, FILE_KEPT_ONCE, FileDigest, GivenSlot, Hold, HoldCause, HoldLength,
+    Config, Engine, FILE_KEPT_ONCE, FileDigest, GivenSlot, Hold, HoldCause, HoldLength,
     HoldListener, HoldRequest, KEPT, KEPT_ONCE, KNOWN_BYTES_MAX, LEASE, LeaseToken, LogHead,
     LookupOutcome, LookupRequest, LookupResponse, MissingRanks, PLACE, Pending, Presence,
     PublishOutcome, PublishRequest, ReservedSlots, SLOTS_MAX, SlotsRequest, Status, bounded_micros,
     format, has_digest, ready,
 };
 use crate::runtime::clock::{Clock, monotonic};
+use crate::runtime::lock::Lock;
 use crate::types::origin::{Origin, Scheme};
 use crate::types::timestamp::Timestamp;
 pub use call::Script;
@@ -252,15 +253,23 @@ impl Engine for RedisEngine {
 
     fn take_place(&self, origin: &Origin, id: u64, places: usize) -> Pending<bool> {
         let keys = vec![self.shared.keys.of_lane(origin, "places")];
-        let arguments =
-            vec![self.place_id(id), decimal(places as u64), decimal(bounded_micros(PLACE))];
+        let arguments = vec![
+            self.shared.config.place_id(id).into_bytes(),
+            decimal(places as u64),
+            decimal(bounded_micros(PLACE)),
+        ];
         let call = Call::script(Operation::TakePlace, Script::TakePlace, keys, arguments);
         self.run(call, values::condition)
     }
 
     fn leave_place(&self, origin: &Origin, id: u64) -> Pending<()> {
         let key = self.shared.keys.of_lane(origin, "places");
-        let call = Call::command(Operation::TakePlace, "ZREM", key, vec![self.place_id(id)]);
+        let call = Call::command(
+            Operation::TakePlace,
+            "ZREM",
+            key,
+            vec![self.shared.config.place_id(id).into_bytes()],
+        );
         self.run(call, |_| Some(()))
     }
 
@@ -287,26 +296,12 @@ impl Engine for RedisEngine {
         self.run(self.shared.leave_call(), |reply| values::condition(reply).map(drop))
     }
 
-    fn away_start(&self, delay: Duration, earliest: Duration, failing: Duration) -> AwayStart {
-        let own = self.shared.own_time();
-        self.shared.members.lock().away_start(own, (delay, earliest, failing))
+    fn ranks(&self) -> Option<(&Lock<Members>, Duration)> {
+        Some((&self.shared.members, self.shared.own_time()))
     }
 
     fn permits(&self, slot: &GivenSlot, delay: Duration) -> bool {
         self.shared.permits(slot, delay)
-    }
-
-    fn start_alone(&self) -> bool {
-        let own = self.shared.own_time();
-        self.shared.members.lock().start_alone(own)
-    }
-
-    fn has_to_tell(&self) -> bool {
-        self.shared.members.lock().has_to_tell(self.shared.own_time())
-    }
-
-    fn end_alone(&self) {
-        self.shared.members.lock().own_rank.end_alone();
     }
 
     fn get_file(&self, sha256: FileDigest) -> Pending<Option<Bytes>> {
@@ -401,11 +396,6 @@ impl RedisEngine {
     fn reset_call(&self, origin: &Origin, what: &str) -> Call {
         let keys = vec![self.shared.keys.of_lane(origin, "pace")];
         Call::script(Operation::ResetBackoff, Script::ResetBackoff, keys, vec![what.into()])
-    }
-
-    /// A place of this process.
-    fn place_id(&self, id: u64) -> Vec<u8> {
-        format!("{} {id:x}", self.shared.config.member()).into_bytes()
     }
 
     fn hold_max(&self) -> Vec<u8> {

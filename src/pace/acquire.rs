@@ -321,12 +321,10 @@ impl Lanes {
             told.get_or_insert_with(|| self.context.tell_wait(request.origin, expected));
             tokio::select! {
                 () = sleep(Duration::from_millis(fastrand::u64(RETRY_MILLIS))) => {}
-                () = self.stopping(request.shutdown, turn) => return Err(NoTurn::Stopping),
+                () = self.context.stopped_before(request.shutdown, || deadline) => {
+                    return Err(NoTurn::Stopping);
+                }
             }
         }
-    }
-
-    async fn stopping(&self, shutdown: &CancellationToken, turn: &Turn) {
-        self.context.stopped_before(shutdown, || turn.deadline()).await;
     }
 }

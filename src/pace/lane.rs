@@ -109,11 +109,11 @@ impl Lane {
             return None;
         }
         self.turns.end_long_transfers(now);
-        let is_crowded = self.places_of_all().is_some();
-        let concurrency = self.concurrency(now);
-        if key.counts()
-            && (is_crowded || !self.turns.has_free_concurrency(arrival.client, concurrency))
-        {
+        let may_count = || {
+            self.places_of_all().is_none()
+                && self.turns.has_free_concurrency(arrival.client, self.concurrency(now))
+        };
+        if key.counts() && !may_count() {
             return None;
         }
         let id = self.add_turn(arrival.client.clone(), key, Duration::ZERO, now);

@@ -2,16 +2,18 @@
 //! that the server's data began anew. Without the right to subscribe, and until the connection is there,
 //! a hold is learnt with the next slot or announcement.
 
-use std::pin::{Pin, pin};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_core::Stream;
-use redis::Msg;
 use redis::aio::{PubSub, PubSubSink, PubSubStream};
+use redis::{Msg, RedisError, Value};
 use tokio::time::{sleep, timeout};
 
 use super::call::digits;
-use super::connection::push_connection;
+use super::connection::{error_of, push_connection};
 use super::node::ask_sentinels;
 use super::settings::Address;
 use super::shared::Shared;
@@ -51,23 +53,20 @@ pub(super) async fn follow(shared: &Shared) {
     }
 }
 
-/// Follows until that fails.
+/// Follows until that fails, or the settings have changed.
 async fn follow_once(shared: &Shared) -> Error {
     shared.followed.forget_subscriptions();
     let limit = shared.redis.load().connect_timeout();
-    let connected = timeout(limit, connect(shared)).await;
-    let late = || ErrorKind::Timeout.with("no subscription in time");
-    match connected.unwrap_or_else(|_| Err(late())) {
-        Ok(connection) => {
-            let (sink, stream) = connection.split();
-            let mut changes = shared.changes.subscribe();
-            tokio::select! {
-                error = keep(shared, sink) => error,
-                error = receive(shared, stream) => error,
-                _ = changes.changed() => late(),
-            }
-        }
-        Err(error) => error,
+    let late = |_| ErrorKind::Timeout.with("no subscription in time");
+    let mut changes = shared.changes.subscribe();
+    let (sink, stream) = match timeout(limit, connect(shared)).await.map_err(late).flatten() {
+        Ok(connection) => connection.split(),
+        Err(error) => return error,
+    };
+    tokio::select! {
+        Err(error) = keep(shared, sink) => error,
+        error = receive(shared, stream) => error,
+        _ = changes.changed() => ErrorKind::Connection.with("the settings have changed"),
     }
 }
 
@@ -93,46 +92,31 @@ async fn connect(shared: &Shared) -> Result<PubSub, Error> {
 }
 
 /// Subscribes to the lanes in use, leaves the others, and asks whether the server is still there.
-async fn keep(shared: &Shared, mut sink: PubSubSink) -> Error {
-    let failed = |error: redis::RedisError| super::connection::error_of(&error);
-    let epoch = shared.keys.cluster("epoch");
-    if let Err(error) = sink.subscribe(epoch).await {
-        return failed(error);
-    }
+async fn keep(shared: &Shared, mut sink: PubSubSink) -> Result<Infallible, Error> {
+    let failed = |error: RedisError| error_of(&error);
+    let late = |_| ErrorKind::Timeout.with("the server does not respond");
+    sink.subscribe(shared.keys.cluster("epoch")).await.map_err(failed)?;
     loop {
-        loop {
-            let new = shared.followed.take_new();
-            if new.is_empty() {
-                break;
-            }
-            if let Err(error) = sink.subscribe(new).await {
-                return failed(error);
-            }
+        let new = shared.followed.take_new();
+        if !new.is_empty() {
+            sink.subscribe(new).await.map_err(failed)?;
+            continue;
         }
         if timeout(CHECK, shared.followed.has_new.notified()).await.is_ok() {
             continue;
         }
         let length = INTERVALS * shared.members.lock().presence_interval();
         let unused = shared.followed.take_unused(length);
-        if !unused.is_empty()
-            && let Err(error) = sink.unsubscribe(unused).await
-        {
-            return failed(error);
+        if !unused.is_empty() {
+            sink.unsubscribe(unused).await.map_err(failed)?;
         }
-        match timeout(CHECK, sink.ping::<redis::Value>()).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => return failed(error),
-            Err(_) => return ErrorKind::Timeout.with("the server does not respond"),
-        }
+        timeout(CHECK, sink.ping::<Value>()).await.map_err(late)?.map_err(failed)?;
     }
 }
 
 async fn receive(shared: &Shared, stream: PubSubStream) -> Error {
     let mut stream = pin!(stream);
-    let next = |stream: &mut Pin<&mut PubSubStream>, cx: &mut std::task::Context<'_>| {
-        stream.as_mut().poll_next(cx)
-    };
-    while let Some(message) = std::future::poll_fn(|cx| next(&mut stream, cx)).await {
+    while let Some(message) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
         note(shared, &message);
     }
     ErrorKind::Connection.with("the subscription has ended")

@@ -178,6 +178,7 @@ fn a_proxy_that_says_it_is_alone_is_missing_though_it_is_heard() {
     now(three.b.heartbeat());
     three.clock.advance(seconds(1));
     assert_eq!(now(three.a.heartbeat()).missing.map(|it| it.count()), Some((1, 2)));
+    assert_eq!(three.a.slack(ms(500), seconds(600)), ms(100), "it ends with its cell");
     let reserved = three.reserve_slots(&three.a, 2);
     let at = |slot: Duration| three.clock.now() + slot.as_micros() as u64;
     let cell = 10_200_000;
