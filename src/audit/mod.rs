@@ -30,13 +30,13 @@ pub use record::denial_record::{
 };
 pub use record::event::{
     AgentSource, ChangedEvent, ChangesOmittedEvent, Event, EvidenceLostEvent, GapEvent, PacedEvent,
-    PrunedEvent, RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent, TornEvent,
-    TotalsEvent,
+    PrunedEvent, PulseEvent, RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent,
+    TornEvent, TotalsEvent,
 };
 pub use record::line_kind::LineKind;
 pub use record::meta_record::{
-    EvidenceLost, EvidenceRefs, Gap, Notice, Pruned, RecordedCounts, Rewound, StartMode, Started,
-    Stopped, Torn, Totals,
+    EvidenceLost, EvidenceRefs, Gap, Notice, Pruned, Pulse, RecordedCounts, Rewound, StartMode,
+    Started, Stopped, Torn, Totals,
 };
 pub use record::robots_record::{Robots, SharedRobots};
 pub use record::time::{parse as parse_time, print as print_time};

@@ -1,5 +1,7 @@
 //! Writes the number of decisions to the log every hour and at the end, also when there were none:
 //! a line of the chain, by which an auditor sees the share of the records and that the proxy ran.
+//! Between them, each five minutes in which something was asked end with a `pulse`, so that the
+//! decisions of a process that is killed are known to five minutes.
 
 use std::io;
 use std::sync::Arc;
@@ -13,14 +15,18 @@ use tracing::warn;
 
 use super::components::Components;
 use super::lifecycle::Lifecycle;
-use crate::audit::{self, Notice, TotalsEvent, Writer};
+use crate::audit::{self, Notice, Writer};
 use crate::pace::{Lanes, WaitTotals};
 use crate::proxy::{DecisionCounts, DecisionMetrics};
 use crate::runtime::clock::Clock;
 use crate::types::timestamp::Timestamp;
 
-/// How often the totals of decisions are written to the log.
-const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// How often the decisions since the last totals are written to the log, where there were any: what is
+/// not known of a process that is killed.
+const PULSE_INTERVAL: Duration = Duration::from_secs(5 * 60);
+
+/// Every how many of them the totals are written, with or without any: each hour.
+const PULSES_OF_TOTALS: u32 = 12;
 
 /// How often the process's log sums up the decisions without a line of their own.
 const DECISION_SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
@@ -43,7 +49,8 @@ struct Account {
     lifecycle: Arc<Lifecycle>,
 }
 
-/// The totals at the last notice.
+/// The sums at the last totals.
+#[derive(Clone, Copy)]
 struct Written {
     counts: DecisionCounts,
     waits: WaitTotals,
@@ -69,7 +76,7 @@ impl Totals {
         let run = move || {
             runtime.block_on(async {
                 tokio::join!(
-                    write_totals(&account, written, ended.clone(), TOTALS_INTERVAL),
+                    write_totals(&account, written, ended.clone(), PULSE_INTERVAL),
                     sum_up(&account, ended)
                 );
             });
@@ -93,15 +100,23 @@ async fn write_totals(
     end: CancellationToken,
     interval: Duration,
 ) {
+    let (mut pulses, mut last) = (0, written);
     loop {
         tokio::select! {
-            () = sleep(interval) => written = written.write(account),
+            () = sleep(interval) => pulses += 1,
             () = end.cancelled() => break,
         }
-        account.lifecycle.write_omitted();
+        if pulses == PULSES_OF_TOTALS {
+            written = written.write(account);
+            (pulses, last) = (0, written);
+            account.lifecycle.write_omitted();
+        } else if last.is_other(account) && written.write_pulse(account) {
+            last = Written::now(account);
+        }
     }
     account.lifecycle.write_omitted();
-    account.audit.queue_last_notice(written.until_now(account).0);
+    let (totals, _) = written.until_now(account);
+    account.audit.queue_last_notice(Notice::Totals(totals));
 }
 
 /// Sums up the decisions without a line in the process's log, every minute and at the end.
@@ -127,8 +142,8 @@ impl Written {
 
     /// Writes the totals since the last notice. If that fails, the next notice includes them.
     fn write(self, account: &Account) -> Self {
-        let (notice, next) = self.until_now(account);
-        if account.audit.queue_notice(notice) {
+        let (totals, next) = self.until_now(account);
+        if account.audit.queue_notice(Notice::Totals(totals)) {
             return next;
         }
         warn!(
@@ -138,8 +153,22 @@ impl Written {
         self
     }
 
+    /// Whether something was asked since.
+    fn is_other(&self, account: &Account) -> bool {
+        let now = Self::now(account);
+        let asked =
+            |it: &Self| (it.counts.by_path + it.counts.by_host, it.by_parent, it.waits.refused);
+        asked(&now) != asked(self)
+    }
+
+    /// Writes the totals so far; whether that could be done. They wait for no disk: the next has them, too.
+    fn write_pulse(&self, account: &Account) -> bool {
+        let (pulse, _) = self.until_now(account);
+        account.audit.health().failing.is_none() && account.audit.queue_notice(Notice::Pulse(pulse))
+    }
+
     /// The totals since the last notice, and the state after they are written.
-    fn until_now(&self, account: &Account) -> (Notice, Self) {
+    fn until_now<E: Default>(&self, account: &Account) -> (audit::Totals<E>, Self) {
         let next = Self::now(account);
         let totals = audit::Totals {
             allowed: next.counts.allowed - self.counts.allowed,
@@ -147,7 +176,7 @@ impl Written {
             by_parent: next.by_parent - self.by_parent,
             by_path: next.counts.by_path - self.counts.by_path,
             denied: next.counts.denied - self.counts.denied,
-            event: TotalsEvent::It,
+            event: E::default(),
             node: None,
             paced: next.waits.held - self.waits.held,
             prev: String::new(),
@@ -159,7 +188,7 @@ impl Written {
             time: next.until,
             waited_ms: millis(next.waits.waited.saturating_sub(self.waits.waited)),
         };
-        (Notice::Totals(totals), next)
+        (totals, next)
     }
 }
 
@@ -174,30 +203,35 @@ mod tests {
     use crate::config::Settings;
     use crate::runtime::clock::ManualClock;
 
-    /// Hours without a request, each of them short.
-    #[test]
-    fn hours_in_which_nothing_is_decided_have_totals_and_so_has_the_end() {
-        let dir = tempfile::tempdir().unwrap();
+    /// An account of its own log in `dir`, with the writer.
+    fn account(dir: &std::path::Path) -> (Account, Arc<Writer>) {
         let clock: Arc<dyn Clock> =
             ManualClock::starting_at(Timestamp::from_millis(1_795_176_000_123));
         let audit =
-            Arc::new(Writer::open(Config::new(dir.path().to_owned()), Arc::clone(&clock)).unwrap());
+            Arc::new(Writer::open(Config::new(dir.to_owned()), Arc::clone(&clock)).unwrap());
         let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), Settings::default());
         let account = Account {
             decision_metrics: Arc::default(),
             lanes: Lanes::off(Arc::clone(&clock)),
             by_parent: Arc::default(),
             audit: Arc::clone(&audit),
-            clock: Arc::clone(&clock),
+            clock,
             lifecycle: Arc::new(lifecycle),
         };
+        (account, audit)
+    }
+
+    /// The lines, once `ask` has asked in short hours until it has seen enough of them.
+    fn lines(ask: impl Fn(&Account, &str) -> bool) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let (account, audit) = account(dir.path());
         let written = Written::now(&account);
         let lines = || std::fs::read_to_string(dir.path().join(FILE_NAME)).unwrap();
         let end = CancellationToken::new();
         let ended = end.clone();
         let hours = async {
             tokio::join!(write_totals(&account, written, ended, Duration::from_millis(1)), async {
-                while lines().lines().count() < 3 {
+                while !ask(&account, &lines()) {
                     tokio::task::yield_now().await;
                 }
                 end.cancel();
@@ -209,7 +243,12 @@ mod tests {
             .unwrap()
             .block_on(hours);
         audit.close().unwrap();
-        let lines = lines();
+        lines()
+    }
+
+    #[test]
+    fn hours_in_which_nothing_is_decided_have_totals_and_so_has_the_end() {
+        let lines = lines(|_, lines| lines.lines().count() >= 3);
         assert!(lines.lines().count() > 3, "{lines}");
         let recorded = r#""recorded":{"denied":0,"exempted":0,"tunnelled":0,"would_deny":0}"#;
         for line in lines.lines() {
@@ -221,5 +260,30 @@ mod tests {
             );
             assert!(line.contains(recorded), "{line}");
         }
+    }
+
+    #[test]
+    fn a_pulse_has_what_was_asked_since_the_last_totals_and_none_is_written_where_nothing_was() {
+        let lines = lines(|account, lines| {
+            // Each line that is there is followed by one request.
+            let (asked, there) = (&account.by_parent, lines.lines().count() as u64);
+            asked.store(there, Ordering::Relaxed);
+            lines.matches("\"event\":\"totals\"").count() > 1
+                && lines.contains("\"event\":\"pulse\"")
+        });
+        let (mut all, mut so_far) = (0, 0);
+        for line in lines.lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let asked = line["by_parent"].as_u64().unwrap_or_default();
+            if line["event"] == "pulse" {
+                assert!(asked > so_far, "{lines}");
+                so_far = asked;
+            } else {
+                assert_eq!(line["event"], "totals");
+                assert!(asked >= so_far, "{lines}");
+                (all, so_far) = (all + asked, 0);
+            }
+        }
+        assert!(all > 0 && all < lines.lines().count() as u64, "{lines}");
     }
 }

@@ -96,4 +96,5 @@ events! {
     PacedEvent = "paced";
     EvidenceLostEvent = "evidence_lost";
     RewoundEvent = "rewound";
+    PulseEvent = "pulse";
 }

@@ -11,7 +11,7 @@ use super::change_record::{Changed, ChangesOmitted, SettingsChanged, Side};
 use super::denial_record::{Paced, Record};
 use super::event::{
     ChangedEvent, ChangesOmittedEvent, Event, EvidenceLostEvent, GapEvent, PacedEvent, PrunedEvent,
-    RewoundEvent, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
+    PulseEvent, RewoundEvent, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 use super::robots_record::Robots;
 use crate::audit::evidence::{BlobName, Kind};
@@ -84,6 +84,7 @@ notices! {
     Paced as PacedEvent;
     EvidenceLost as EvidenceLostEvent;
     Rewound as RewoundEvent;
+    Pulse as PulseEvent;
 }
 
 impl Notice {
@@ -185,7 +186,7 @@ pub struct Pruned {
 /// How many decisions there were in a time, those that leave no record included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Totals {
+pub struct Totals<E = TotalsEvent> {
     /// Requests that were allowed.
     pub allowed: u64,
     /// Requests decided by their host alone.
@@ -197,14 +198,14 @@ pub struct Totals {
     pub by_path: u64,
     /// Requests answered with the denial.
     pub denied: u64,
-    pub event: TotalsEvent,
+    pub event: E,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
     /// Requests that were held until their time; with `resting` and `waited_ms` left out where there were none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub paced: u64,
     pub prev: String,
-    /// The records between the `totals` before this one, or the `started` where that came later, and this one,
+    /// The records between the `totals` before this line, or the `started` where that came later, and this line,
     /// as they are in the chain; the writer counts them. Left out by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<RecordedCounts>,
@@ -221,6 +222,10 @@ pub struct Totals {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waited_ms: u64,
 }
+
+/// The same since the last `totals`, while the time of the next is not there yet: of a process that is killed, the
+/// decisions are known to the last of them.
+pub type Pulse = Totals<PulseEvent>;
 
 /// How many records of each event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

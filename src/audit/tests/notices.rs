@@ -65,6 +65,9 @@ fn table() -> Vec<(Notice, &'static str)> {
         SettingsChanged { contents: Vec::new(), omitted: None, node: None, ..settings.clone() };
     let Notice::Totals(counted) = totals() else { unreachable!("they are totals") };
     let by_parent = Notice::Totals(Totals { by_parent: 2, seq, time, ..counted });
+    let Notice::Pulse(pulse) = pulse() else { unreachable!("it is a pulse") };
+    let recorded = Some(RecordedCounts { denied: 1, ..RecordedCounts::default() });
+    let pulse = Notice::Pulse(Pulse { allowed: 1, recorded, seq, time, ..pulse });
     let stopped = Stopped { event: StoppedEvent::It, node, prev, seq, time, why: "SIGTERM".into() };
     vec![
         (
@@ -94,6 +97,10 @@ fn table() -> Vec<(Notice, &'static str)> {
         (
             by_parent,
             r#""allowed":0,"by_host":0,"by_parent":2,"by_path":0,"denied":0,"event":"totals",PREV,"seq":7,"since":TIME,"time":TIME"#,
+        ),
+        (
+            pulse,
+            r#""allowed":1,"by_host":0,"by_path":0,"denied":0,"event":"pulse",PREV,"recorded":{"denied":1,"exempted":0,"tunnelled":0,"would_deny":0},"seq":7,"since":TIME,"time":TIME"#,
         ),
         (
             totals(),
@@ -230,13 +237,21 @@ fn omitted() -> ChangesOmitted {
 }
 
 fn totals() -> Notice {
-    Notice::Totals(Totals {
+    Notice::Totals(counted())
+}
+
+fn pulse() -> Notice {
+    Notice::Pulse(counted())
+}
+
+fn counted<E: Default>() -> Totals<E> {
+    Totals {
         allowed: 0,
         by_host: 0,
         by_parent: 0,
         by_path: 0,
         denied: 0,
-        event: TotalsEvent::It,
+        event: E::default(),
         node: None,
         paced: 0,
         prev: String::new(),
@@ -246,7 +261,7 @@ fn totals() -> Notice {
         since: NOON,
         time: NOON,
         waited_ms: 0,
-    })
+    }
 }
 
 fn stopped(why: &str) -> Notice {
@@ -283,10 +298,11 @@ fn the_text_of_every_notice_is_fixed_and_is_no_record() {
     }
 }
 
-/// What each `totals` says was recorded, in the order of the chain.
+/// What each `totals` and each `pulse` says was recorded, in the order of the chain.
 fn recorded(dir: &Path) -> Vec<[u64; 4]> {
     let of = |line: Content| match line {
         Content::Notice(Notice::Totals(totals)) => totals.recorded,
+        Content::Notice(Notice::Pulse(pulse)) => pulse.recorded,
         _ => None,
     };
     let counts = chain(dir).into_iter().filter_map(of);
@@ -306,13 +322,16 @@ fn totals_count_the_records_since_the_last_totals() {
     let dir = tempfile::tempdir().unwrap();
     // Each line has a file of its own.
     let writer = open_with(dir.path(), |config| config.rotate_size = 1).unwrap();
-    write_all(&writer, &[Denied, WouldDeny, Denied]);
+    write_all(&writer, &[Denied]);
+    block_on(writer.note(pulse())).unwrap();
+    write_all(&writer, &[WouldDeny, Denied]);
+    block_on(writer.note(pulse())).unwrap();
     block_on(writer.note(totals())).unwrap();
     block_on(writer.note(totals())).unwrap();
     write_all(&writer, &[Exempted, Tunnelled, Tunnelled]);
     writer.queue_last_notice(totals());
     drop(writer);
-    let expected = [[2, 0, 0, 1], [0; 4], [0, 1, 2, 0]];
+    let expected = [[1, 0, 0, 0], [2, 0, 0, 1], [2, 0, 0, 1], [0; 4], [0, 1, 2, 0]];
     assert_eq!(recorded(dir.path()), expected);
     // This one leaves records without totals behind it, as after a kill.
     let killed = open(dir.path()).unwrap();
@@ -321,7 +340,7 @@ fn totals_count_the_records_since_the_last_totals() {
     let writer = open(dir.path()).unwrap();
     write_all(&writer, &[Denied, Denied]);
     block_on(writer.note(totals())).unwrap();
-    assert_eq!(recorded(dir.path())[3..], [[2, 0, 0, 0]]);
+    assert_eq!(recorded(dir.path())[5..], [[2, 0, 0, 0]]);
 }
 
 #[test]

@@ -307,6 +307,7 @@ impl Batch {
             Content::Notice(Notice::Totals(totals)) => {
                 totals.recorded = Some(std::mem::take(&mut self.recorded));
             }
+            Content::Notice(Notice::Pulse(pulse)) => pulse.recorded = Some(self.recorded),
             Content::Notice(_) => {}
         }
         self.names.extend(content.blobs());

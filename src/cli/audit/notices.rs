@@ -28,6 +28,7 @@ pub fn words(notice: &Notice) -> String {
         }
         Notice::Pruned(pruned) => format!("retention removes the lines up to {}", pruned.last_seq),
         Notice::Totals(totals) => of_totals(totals),
+        Notice::Pulse(pulse) => of_totals(pulse) + " (so far)",
         Notice::Started(started) => of_start(started),
         Notice::SettingsChanged(changed) => of_settings(changed),
         Notice::Stopped(stopped) => stopped.why.clone(),
@@ -108,7 +109,7 @@ fn of_rewinding(rewound: &Rewound) -> String {
     )
 }
 
-fn of_totals(totals: &Totals) -> String {
+fn of_totals<E>(totals: &Totals<E>) -> String {
     let since = print_time(totals.since);
     let Totals { allowed, denied, .. } = totals;
     let recorded =

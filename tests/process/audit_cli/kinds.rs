@@ -85,6 +85,7 @@ fn add_other_kinds(dir: &Path) {
             json!({ "omitted": 1, "origin": "https://www2.example.com", "since": time, "why": "overload" }),
         ),
         ("pruned", json!({ "last_hash": "0".repeat(64), "last_seq": 0 })),
+        ("pulse", json!({ "allowed": 1, "by_host": 0, "by_path": 1, "denied": 0, "since": time })),
         ("evidence_lost", json!({ "evidence": ["evidence/ab/ab.txt.gz"] })),
         // Of a later version.
         ("file", json!({ "agent": "ExampleBot", "reason": "it decided", "robots": null })),

@@ -1,6 +1,6 @@
 //! Records known to be missing from a log, and so from the report.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use serde::Serialize;
 
@@ -10,6 +10,9 @@ use crate::types::timestamp::Timestamp;
 
 /// Gaps in the log that a report names; the rest are counted.
 const REPORT_GAPS_MAX: usize = 20;
+
+/// Processes that were killed which a report names, the last; the rest are counted.
+const REPORT_KILLS_MAX: usize = 20;
 
 /// Losses by the notices of a log.
 #[derive(Debug, Default)]
@@ -27,6 +30,8 @@ pub struct Losses {
     absent_before: u64,
     /// Lines whose text does not match their hash.
     pub changed: u64,
+    killed: u64,
+    kills: VecDeque<Kill>,
 }
 
 /// Losses, as a report has them.
@@ -52,6 +57,21 @@ pub struct Missing {
     pub unreadable_lines: u64,
     /// Lines whose text does not match their hash. They are not counted otherwise.
     pub changed_lines: u64,
+    /// How often a process ended without saying so: it was started again, or another after it.
+    pub killed: u64,
+    /// The last of them, in the order of the log.
+    pub kills: Vec<Kill>,
+}
+
+/// A process that was killed: what it decided between its last count and its end is not known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Kill {
+    /// Its decisions are counted until then.
+    #[serde(serialize_with = "print_moment")]
+    pub counted_until: Timestamp,
+    /// When the log goes on with another process.
+    #[serde(serialize_with = "print_moment")]
+    pub started_at: Timestamp,
 }
 
 /// Records that could not be written.
@@ -83,6 +103,15 @@ impl Losses {
                 self.gaps.iter().enumerate().min_by_key(|(_, gap)| (gap.lost, gap.since));
             let smallest = smallest.map(|(at, _)| at).unwrap_or_default();
             self.gaps.remove(smallest);
+        }
+    }
+
+    /// Adds a process that ended without saying so.
+    pub fn kill(&mut self, kill: Kill) {
+        self.killed += 1;
+        self.kills.push_back(kill);
+        if self.kills.len() > REPORT_KILLS_MAX {
+            self.kills.pop_front();
         }
     }
 
@@ -119,6 +148,8 @@ impl Losses {
                 .saturating_add(log.absent(self.pruned_up_to, from_start)),
             unreadable_lines: self.unreadable,
             changed_lines: self.changed,
+            killed: self.killed,
+            kills: self.kills.into(),
         }
     }
 }
@@ -132,6 +163,7 @@ impl Missing {
             && self.absent_lines == 0
             && self.unreadable_lines == 0
             && self.changed_lines == 0
+            && self.killed == 0
     }
 }
 

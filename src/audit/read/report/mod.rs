@@ -12,7 +12,7 @@ mod tally;
 pub(crate) mod tests;
 
 pub use events::{Events, EventsByReason};
-pub use missing::{Log, LostRecords, Missing, NamedLog, Writers};
+pub use missing::{Kill, Log, LostRecords, Missing, NamedLog, Writers};
 pub use series::{Bucket, ByReason, OverTime};
 pub use site::{PacedLine, PacedLines, PacedRequests, PacedTotals, Version};
 pub use summary::Verified;

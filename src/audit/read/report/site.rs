@@ -146,7 +146,7 @@ pub struct PacedLine {
 }
 
 impl PacedTotals {
-    pub(super) fn add(&mut self, totals: &Totals) {
+    pub(super) fn add<E>(&mut self, totals: &Totals<E>) {
         self.held = self.held.saturating_add(totals.paced);
         self.waited_ms = self.waited_ms.saturating_add(totals.waited_ms);
         self.resting = self.resting.saturating_add(totals.resting);

@@ -214,7 +214,7 @@ impl Records {
 }
 
 impl Decided {
-    pub(super) fn add(&mut self, totals: &Totals) {
+    pub(super) fn add<E>(&mut self, totals: &Totals<E>) {
         self.allowed = self.allowed.saturating_add(totals.allowed);
         self.denied = self.denied.saturating_add(totals.denied);
         self.by_path = self.by_path.saturating_add(totals.by_path);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::events::Events;
-use super::missing::{Log, Losses, NamedLog, Writers};
+use super::missing::{Kill, Log, Losses, NamedLog, Writers};
 use super::series::{Series, Stretch, Stretches};
 use super::site::{self, PacedRequests, PacedTotals, Site};
 use super::summary::{
@@ -17,8 +17,8 @@ use super::tally::{
 use crate::audit::read::filter::{CompiledFilter, Filter};
 use crate::audit::read::raw_record::RawRecord;
 use crate::audit::{
-    AnyLine, Content, Event, LineError, LineKind, Notice, Record, checked_hash, checked_seq,
-    parse_time,
+    AnyLine, Content, Event, LineError, LineKind, Notice, Pulse, Record, Totals, checked_hash,
+    checked_seq, parse_time,
 };
 use crate::types::timestamp::Timestamp;
 
@@ -42,6 +42,8 @@ pub struct Survey {
     pub(super) paced_totals: PacedTotals,
     pub(super) paced: Tally<PacedKey, Use>,
     pub(super) losses: Losses,
+    /// Of the process whose lines are read.
+    pub(super) process: Option<Process>,
     pub(super) origins: Tally<OriginKey, Site>,
     pub(super) agents: Tally<AgentKey>,
     pub(super) rules: Tally<RuleKey>,
@@ -50,6 +52,15 @@ pub struct Survey {
     pub(super) profiles: Tally<ProfileKey>,
     pub(super) exemptions: Tally<ExemptionKey, Use>,
     pub(super) series: Series,
+}
+
+/// A process that has started, and has not said that it ends.
+#[derive(Debug)]
+pub(super) struct Process {
+    /// Its decisions are counted until then.
+    counted_until: Timestamp,
+    /// Those since its last totals, where they are of the period.
+    pulse: Option<Box<Pulse>>,
 }
 
 impl Survey {
@@ -68,6 +79,7 @@ impl Survey {
             paced_totals: PacedTotals::default(),
             paced: Tally::default(),
             losses: Losses::default(),
+            process: None,
             origins: Tally::default(),
             agents: Tally::default(),
             rules: Tally::default(),
@@ -120,6 +132,7 @@ impl Survey {
 
     /// Ends one of several logs; later lines are of another.
     pub fn end_log(&mut self, dir: &str) {
+        self.end_process();
         let log = std::mem::take(&mut self.log);
         self.losses.end_log(&log, self.since.is_none());
         self.logs.push(NamedLog { dir: dir.to_owned(), log });
@@ -165,17 +178,50 @@ impl Survey {
             // Removed lines are missing, whenever they were removed.
             Notice::Pruned(pruned) => self.losses.pruned(&pruned),
             // Counted whole where they end: which part of them is of the period is not known.
-            Notice::Totals(totals) if self.compiled.covers(totals.time, totals.time) => {
-                self.decided.add(&totals);
-                self.paced_totals.add(&totals);
-                self.decided_times.add(Stretch { from: totals.since, to: totals.time });
+            Notice::Totals(totals) => {
+                self.process = Some(Process { counted_until: totals.time, pulse: None });
+                self.decided(&totals);
+            }
+            Notice::Pulse(pulse) => {
+                let (counted_until, pulse) = (pulse.time, Some(Box::new(pulse)));
+                self.process = Some(Process { counted_until, pulse });
+            }
+            Notice::Started(started) => {
+                if let Some(counted_until) = self.end_process()
+                    && self.compiled.covers(counted_until, started.time)
+                {
+                    self.losses.kill(Kill { counted_until, started_at: started.time });
+                }
+                self.process = Some(Process { counted_until: started.time, pulse: None });
+            }
+            Notice::Stopped(_) => {
+                self.end_process();
             }
             Notice::Paced(paced) if is_meant => site::add(&mut self.paced, &paced),
-            Notice::Gap(_) | Notice::Torn(_) | Notice::Totals(_) | Notice::Paced(_) => {}
-            Notice::Started(_) | Notice::SettingsChanged(_) | Notice::Stopped(_) => {}
+            Notice::Gap(_) | Notice::Torn(_) | Notice::Paced(_) | Notice::SettingsChanged(_) => {}
             Notice::Changed(_) | Notice::ChangesOmitted(_) | Notice::EvidenceLost(_) => {}
             Notice::Rewound(_) => {}
         }
+    }
+}
+
+impl Survey {
+    /// Counts what was decided, where that ends within the period.
+    fn decided<E>(&mut self, totals: &Totals<E>) {
+        if self.compiled.covers(totals.time, totals.time) {
+            self.decided.add(totals);
+            self.paced_totals.add(totals);
+            self.decided_times.add(Stretch { from: totals.since, to: totals.time });
+        }
+    }
+
+    /// Is done with the lines of a process: counts what no totals have. Returns until when its decisions are counted.
+    fn end_process(&mut self) -> Option<Timestamp> {
+        let Process { counted_until, pulse } = self.process.take()?;
+        if let Some(pulse) = pulse {
+            self.decided(&pulse);
+        }
+        Some(counted_until)
     }
 }
 
@@ -205,7 +251,8 @@ pub struct Request {
 
 impl Survey {
     /// The report of all records that were added.
-    pub fn finish(self, request: Request) -> Report {
+    pub fn finish(mut self, request: Request) -> Report {
+        self.end_process();
         let Request { rows_max, made_at, origins, verified } = request;
         let all_origins = origins.is_empty();
         let end = self.until.unwrap_or(made_at);

@@ -159,6 +159,28 @@ fn all_that_was_decided_comes_from_what_the_proxy_notes() {
 }
 
 #[test]
+fn of_a_process_that_was_killed_the_decisions_are_counted_up_to_its_last_pulse() {
+    let (mut log, minute) = (Lines::new(), |minutes: u32| NOON.plus(HOUR / 60 * minutes));
+    log.started(minute(0), "pod-1", "0.1.0");
+    log.pulse(minute(0), minute(5), 6, 0);
+    log.totals(minute(0), minute(60), 90, 9);
+    log.pulse(minute(60), minute(65), 3, 1);
+    log.pulse(minute(60), minute(70), 30, 1);
+    let running = report_of(&log.lines, Filter::default());
+    assert_eq!(running.decided.map(|it| (it.allowed, it.denied)), Some((120, 10)));
+    assert_eq!(running.missing.killed, 0, "it may be running");
+    log.started(minute(73), "pod-1", "0.1.0");
+    log.totals(minute(73), minute(80), 9, 0);
+    log.stopped(minute(80));
+    log.started(minute(90), "pod-1", "0.1.0");
+    let report = report_of(&log.lines, Filter::default());
+    let decided = report.decided.unwrap();
+    assert_eq!((decided.allowed, decided.denied, decided.counted_seconds), (129, 10, 77 * 60));
+    let kill = Kill { counted_until: minute(70), started_at: minute(73) };
+    assert_eq!((report.missing.killed, report.missing.kills), (1, vec![kill]));
+}
+
+#[test]
 fn exemptions_are_told_apart_by_who_allowed_what_and_for_how_long() {
     let mut log = Lines::new();
     let made_at = NOON.plus(DAY * 7);

@@ -69,6 +69,8 @@ pub struct Notices {
     pub pruned: u64,
     /// Counts of decisions, which the proxy notes from time to time.
     pub totals: u64,
+    /// The same between them, of which a process that was killed has left the last.
+    pub pulses: u64,
     /// How often the proxy was started.
     pub started: u64,
     /// Changes of settings, or of files that they name.

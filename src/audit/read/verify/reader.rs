@@ -185,6 +185,7 @@ impl Reader {
                 self.chain.removed(&Head { hash: pruned.last_hash.clone(), seq: pruned.last_seq });
             }
             Notice::Totals(_) => notices.totals += 1,
+            Notice::Pulse(_) => notices.pulses += 1,
             Notice::SettingsChanged(_) => notices.settings += 1,
             Notice::Started(started) => {
                 if self.findings.logs.len() < LOGS_NAMED_MAX {
@@ -421,6 +422,10 @@ impl Counted {
             Content::Notice(Notice::Totals(totals)) => {
                 let counted = self.recorded.replace(RecordedCounts::default());
                 let (said, counted) = (totals.recorded?, counted?);
+                (said != counted).then_some(Problem::OtherTotals { said, counted })
+            }
+            Content::Notice(Notice::Pulse(pulse)) => {
+                let (said, counted) = (pulse.recorded?, self.recorded?);
                 (said != counted).then_some(Problem::OtherTotals { said, counted })
             }
             // A process counts from its start, and counts no more when it has stopped.

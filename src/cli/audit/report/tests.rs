@@ -39,6 +39,7 @@ fn eventful() -> Report {
     log.totals(NOON, NOON.plus(DAY), 12_345, 99);
     log.gap(NOON.plus(HOUR), NOON.plus(HOUR * 2), 17);
     log.torn(NOON.plus(HOUR * 2), 99);
+    log.started(NOON.plus(HOUR * 30), "crawl-1", "0.9.1");
     report(&log.lines)
 }
 

@@ -62,6 +62,7 @@ fn notices(notices: &Notices) -> String {
         torn,
         pruned,
         totals,
+        pulses,
         started,
         settings,
         stopped,
@@ -84,6 +85,7 @@ fn notices(notices: &Notices) -> String {
         (torn, format!("After a crash an end of it was set aside ({}).", times(torn))),
         (pruned, format!("Retention has removed old lines ({}).", times(pruned))),
         (totals, format!("{} of totals.", plural(totals, "line"))),
+        (pulses, format!("{} of totals so far.", plural(pulses, "line"))),
         (
             started + stopped,
             format!(

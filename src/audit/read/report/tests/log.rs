@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::audit::{
     AgentSource, Client, Content, Event, Exemption, Gap, GapEvent, Group, Head, Notice, Paced,
     PacedEvent, Profile, Pruned, PrunedEvent, Reason, Record, Robots, RobotsStatus, Rule,
-    StartMode, Started, StartedEvent, Torn, TornEvent, Totals, TotalsEvent, new_id,
+    StartMode, Started, StartedEvent, Stopped, StoppedEvent, Torn, TornEvent, Totals, new_id,
 };
 use crate::types::sanitize::sha256_hex;
 use crate::types::timestamp::Timestamp;
@@ -105,25 +105,16 @@ impl Log {
     }
 
     pub fn totals(&mut self, since: Timestamp, time: Timestamp, allowed: u64, denied: u64) {
-        let by_path = allowed + denied;
-        let event = TotalsEvent::It;
-        self.notice(Notice::Totals(Totals {
-            allowed,
-            by_host: 0,
-            by_parent: allowed / 3,
-            by_path,
-            denied,
-            event,
-            node: None,
-            paced: 3,
-            prev: String::new(),
-            recorded: None,
-            resting: 2,
-            seq: 0,
-            since,
-            time,
-            waited_ms: 61_000,
-        }));
+        self.notice(Notice::Totals(totals(since, time, allowed, denied)));
+    }
+
+    pub fn pulse(&mut self, since: Timestamp, time: Timestamp, allowed: u64, denied: u64) {
+        self.notice(Notice::Pulse(totals(since, time, allowed, denied)));
+    }
+
+    pub fn stopped(&mut self, time: Timestamp) {
+        let (event, node, prev, why) = (StoppedEvent::It, None, String::new(), "SIGTERM".into());
+        self.notice(Notice::Stopped(Stopped { event, node, prev, seq: 0, time, why }));
     }
 
     pub fn started(&mut self, time: Timestamp, node: &str, version: &str) {
@@ -259,5 +250,25 @@ fn robots(time: Timestamp, origin: &str, sha256: Option<String>) -> Robots {
         tried: Some(time),
         url: format!("{origin}/robots.txt"),
         url_reached: None,
+    }
+}
+
+fn totals<E: Default>(since: Timestamp, time: Timestamp, allowed: u64, denied: u64) -> Totals<E> {
+    Totals {
+        allowed,
+        by_host: 0,
+        by_parent: allowed / 3,
+        by_path: allowed + denied,
+        denied,
+        event: E::default(),
+        node: None,
+        paced: 3,
+        prev: String::new(),
+        recorded: None,
+        resting: 2,
+        seq: 0,
+        since,
+        time,
+        waited_ms: 61_000,
     }
 }

@@ -7,6 +7,9 @@ use crate::audit::read::report::{Decided, Events, Missing, Report, Row, Top};
 use crate::cli::audit::report::words::{capital, minute, number, plural, share};
 use crate::cli::output::human_duration;
 
+/// Processes that were killed which are named, the last first.
+const KILLS_NAMED: usize = 3;
+
 /// The section of all decisions, allowed ones included, as far as they were counted.
 pub fn decided(report: &Report) -> Section {
     let notes = match &report.decided {
@@ -100,6 +103,7 @@ pub fn missing(missing: &Missing) -> Section {
         missing.changed_lines,
         format!("{} changed after being written, and not counted.", were(missing.changed_lines)),
     );
+    say(missing.killed, killed(missing));
     let is_urgent = !notes.is_empty();
     if notes.is_empty() {
         notes.push("Nothing, as far as the log tells.".into());
@@ -120,6 +124,19 @@ pub fn missing(missing: &Missing) -> Section {
         table: Table::of(columns, gaps),
         ..Section::default()
     }
+}
+
+/// Of processes that were killed: until when their decisions are known.
+fn killed(missing: &Missing) -> String {
+    let kills = missing.kills.iter().rev().take(KILLS_NAMED).map(|kill| {
+        let (until, started) = (minute(kill.counted_until), minute(kill.started_at));
+        format!("until {until}, then killed; started again {started}")
+    });
+    let kills: Vec<_> = kills.collect();
+    let others = missing.killed - kills.len() as u64;
+    let others =
+        if others > 0 { format!("; and {} before", plural(others, "time")) } else { String::new() };
+    format!("Decisions are counted {}{others}.", kills.join("; "))
 }
 
 /// Doubts about the whole log, printed first.
