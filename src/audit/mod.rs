@@ -29,14 +29,14 @@ pub use record::denial_record::{
     Client, Exemption, Group, PaceExemption, Paced, Profile, Record, Rule, new_id, read_as_clause,
 };
 pub use record::event::{
-    AgentSource, ChangedEvent, ChangesOmittedEvent, Event, EvidenceLostEvent, GapEvent, PacedEvent,
-    PrunedEvent, PulseEvent, RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent,
-    TornEvent, TotalsEvent,
+    AgentSource, ChangedEvent, ChangesOmittedEvent, CountsEvent, Event, EvidenceLostEvent,
+    FileEvent, GapEvent, PacedEvent, PrunedEvent, PulseEvent, RewoundEvent, RobotsStatus,
+    SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 pub use record::line_kind::LineKind;
 pub use record::meta_record::{
-    EvidenceLost, EvidenceRefs, Gap, Notice, Pruned, Pulse, RecordedCounts, Rewound, StartMode,
-    Started, Stopped, Torn, Totals,
+    EvidenceLost, EvidenceRefs, Gap, Notice, Pruned, Pulse, RecordedCounts, Rewound, RobotsFile,
+    SiteCounts, StartMode, Started, Stopped, Torn, Totals,
 };
 pub use record::robots_record::{Robots, SharedRobots};
 pub use record::time::{parse as parse_time, print as print_time};

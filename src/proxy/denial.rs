@@ -14,6 +14,7 @@ use crate::audit::evidence::{Blob, Kind};
 use crate::audit::{Event, Record, Robots, SharedRobots, WriteError, Writer, read_as_clause};
 use crate::store::OriginRobots;
 use crate::types::problem::Problem;
+use crate::watch::SiteRow;
 
 /// A refusal by policy, as it is to be recorded. It has a response only as a
 /// [`Recorded`] one.
@@ -32,6 +33,8 @@ pub struct Denial {
     pub robots: Option<Arc<RobotsSummary>>,
     /// Files and captures that the record can be checked against.
     pub blobs: Vec<Blob>,
+    /// Where what is asked of the site is counted.
+    pub site: Arc<SiteRow>,
 }
 
 impl Denial {

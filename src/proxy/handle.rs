@@ -39,6 +39,7 @@ use crate::egress::PERMISSION_AGE_MAX;
 use crate::pace::{PendingTurn, TryAcquire, Turn, TurnRequest};
 use crate::runtime::{box_future, clock};
 use crate::types::origin::Scheme;
+use crate::watch::SiteRow;
 
 impl Service for CurrentProxy {
     fn limits(&self) -> Limits {
@@ -191,13 +192,20 @@ impl Proxy {
                 }
             };
             let headers = header_set.has(HeaderSet::PACE).then_some(&head.headers);
-            let turn = self.acquire_turn(&permit, headers, info, &context.shutdown).await?;
+            let turn = self.acquire_turn(&permit, headers, info, &context.shutdown).await;
+            let turn = turn.inspect_err(|refusal| count_refusal(permit.site(), refusal))?;
             let ConnectionContext { state, shutdown, .. } = context;
             let client_side =
                 ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
-            match self.forwarding.forward(&permit, turn, request, header_set, client_side).await {
+            let forwarded =
+                self.forwarding.forward(&permit, turn, request, header_set, client_side).await;
+            if let Some(waited) = entry.waited() {
+                permit.site().add_wait(waited.time);
+            }
+            match forwarded {
                 Ok(response) => {
                     self.gate.note_response(&permit, Ok(response.status()));
+                    permit.site().add_response(response.status());
                     Ok((RequestOutcome::Forwarded, response))
                 }
                 Err(error) => Err(box_future(|| self.on_forward_error(&permit, info, error)).await),
@@ -217,11 +225,20 @@ impl Proxy {
             ForwardError::Egress(error) => error,
         };
         if let Some(no_turn) = &error.no_turn {
+            permit.site().add_resting();
             return permit.pace().rejection(no_turn).into();
         }
+        permit.site().add_failed();
         self.gate.note_response(permit, Err(error.failure));
         let subject = Subject::Resource(permit.target());
         self.gate.on_egress_error(subject, info, error).await.into()
+    }
+}
+
+/// Counts a permitted request that has got no turn.
+fn count_refusal(site: &SiteRow, refusal: &Refusal) {
+    if matches!(refusal, Refusal::Rejection(rejection) if rejection.is_delay()) {
+        site.add_resting();
     }
 }
 

@@ -97,14 +97,14 @@ impl Lifecycle {
 
     /// Writes `stopped`, the last line; called when no request is served any more.
     pub fn stopped(&self, why: &str) {
-        self.audit.queue_last_notice(Notice::Stopped(Stopped {
+        self.audit.queue_last_notices([Notice::Stopped(Stopped {
             event: StoppedEvent::It,
             node: None,
             prev: String::new(),
             seq: 0,
             time: self.clock.wall(),
             why: why.to_owned(),
-        }));
+        })]);
     }
 
     fn write_waiting(&self, logged: &mut Logged, now: Instant) {

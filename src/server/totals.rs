@@ -1,7 +1,7 @@
-//! Writes the number of decisions to the log every hour and at the end, also when there were none:
-//! a line of the chain, by which an auditor sees the share of the records and that the proxy ran.
-//! Between them, each five minutes in which something was asked end with a `pulse`, so that the
-//! decisions of a process that is killed are known to five minutes.
+//! Writes the number of decisions to the log every hour and at the end, also when there were none, and
+//! those of each site: lines of the chain, by which an auditor sees the share of the records and that
+//! the proxy ran. Between them, each five minutes in which something was asked end with a `pulse`, so
+//! that the decisions of a process that is killed are known to five minutes.
 
 use std::io;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use crate::pace::{Lanes, WaitTotals};
 use crate::proxy::{DecisionCounts, DecisionMetrics};
 use crate::runtime::clock::Clock;
 use crate::types::timestamp::Timestamp;
+use crate::watch::{SiteBatch, Watch};
 
 /// How often the decisions since the last totals are written to the log, where there were any: what is
 /// not known of a process that is killed.
@@ -47,6 +48,7 @@ struct Account {
     audit: Arc<Writer>,
     clock: Arc<dyn Clock>,
     lifecycle: Arc<Lifecycle>,
+    watch: Arc<Watch>,
 }
 
 /// The sums at the last totals.
@@ -68,6 +70,7 @@ impl Totals {
             audit: Arc::clone(&components.audit),
             clock: Arc::clone(&components.clock),
             lifecycle: Arc::clone(&components.lifecycle),
+            watch: Arc::clone(&components.watch),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();
@@ -115,8 +118,8 @@ async fn write_totals(
         }
     }
     account.lifecycle.write_omitted();
-    let (totals, _) = written.until_now(account);
-    account.audit.queue_last_notice(Notice::Totals(totals));
+    let (_, notices, _) = written.due(account);
+    account.audit.queue_last_notices(notices);
 }
 
 /// Sums up the decisions without a line in the process's log, every minute and at the end.
@@ -142,8 +145,9 @@ impl Written {
 
     /// Writes the totals since the last notice. If that fails, the next notice includes them.
     fn write(self, account: &Account) -> Self {
-        let (totals, next) = self.until_now(account);
-        if account.audit.queue_notice(Notice::Totals(totals)) {
+        let (batch, notices, next) = self.due(account);
+        if account.audit.queue_notices(notices) {
+            account.watch.sites.written(&batch);
             return next;
         }
         warn!(
@@ -165,6 +169,15 @@ impl Written {
     fn write_pulse(&self, account: &Account) -> bool {
         let (pulse, _) = self.until_now(account);
         account.audit.health().failing.is_none() && account.audit.queue_notice(Notice::Pulse(pulse))
+    }
+
+    /// What is due now: the counts of sites and behind them the totals, and the state after they are written.
+    fn due(&self, account: &Account) -> (SiteBatch, Vec<Notice>, Self) {
+        let (totals, next) = self.until_now(account);
+        let mut batch = account.watch.sites.batch(self.until, next.until);
+        let mut notices = std::mem::take(&mut batch.notices);
+        notices.push(Notice::Totals(totals));
+        (batch, notices, next)
     }
 
     /// The totals since the last notice, and the state after they are written.
@@ -217,6 +230,7 @@ mod tests {
             audit: Arc::clone(&audit),
             clock,
             lifecycle: Arc::new(lifecycle),
+            watch: Watch::new(false),
         };
         (account, audit)
     }

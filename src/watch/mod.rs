@@ -1,7 +1,7 @@
 //! Watches for changes of robots.txt files: when a fetch brings another file or state for an origin
 //! in use, writes a notice to the log of denials, with both files as evidence, and with the number
 //! of recently allowed requests that the new one would deny. The same thread writes the notices of
-//! delays that files ask for.
+//! files that decide and of delays that they ask for. And counts what is asked of each site (`site_counts`).
 //!
 //! No request and no fetch waits for it. At its end a fetch queues what is to be compared for a
 //! thread of its own; if the queue is full, the change is counted, and the count is logged.
@@ -10,15 +10,17 @@ mod budget;
 mod compare;
 mod noticed;
 mod sample;
+mod site_counts;
 mod thread;
 
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use tokio::sync::mpsc;
 
-use crate::audit::Paced;
+use crate::audit::Notice;
 use crate::audit::evidence::Blob;
 use crate::policy::change::Kind;
 use crate::policy::profile::Profile;
@@ -28,9 +30,10 @@ use crate::types::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 use compare::{HeldBytes, Pending};
-pub use noticed::PacedKey;
-use noticed::{Noticed, PacedToday};
+pub use noticed::{FileKey, PacedKey};
+use noticed::{Noticed, Noting, Today};
 pub use sample::{Candidate, Sampled, Samples, without_values};
+pub use site_counts::{DecidingRobots, SiteBatch, SiteKey, SiteRow, SiteTable};
 pub use thread::Watching;
 
 /// Changes that wait to be compared and written, and bytes of the files that they hold.
@@ -41,7 +44,13 @@ const CHANGES_WAITING_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug)]
 enum Work {
     Compare(Pending),
-    Paced { number: u64, notice: Box<Paced>, blobs: Vec<Blob>, _held: HeldBytes },
+    /// Of a delay or a file, with its number of the day.
+    Daily {
+        number: u64,
+        notice: Box<Notice>,
+        blobs: Vec<Blob>,
+        _held: HeldBytes,
+    },
 }
 
 /// Follows the changes of all origins.
@@ -50,7 +59,9 @@ pub struct Watch {
     is_redacted: AtomicBool,
     samples: Samples,
     noticed: Lock<Noticed>,
-    paced_today: PacedToday,
+    today: Today,
+    /// What is counted of each site.
+    pub sites: SiteTable,
     queue: mpsc::Sender<Work>,
     /// Until the thread takes it.
     pending: Lock<Option<mpsc::Receiver<Work>>>,
@@ -72,7 +83,8 @@ impl Watch {
             is_redacted: AtomicBool::new(is_redacted),
             samples: Samples::default(),
             noticed: Lock::default(),
-            paced_today: PacedToday::default(),
+            today: Today::default(),
+            sites: SiteTable::default(),
             queue,
             pending: Lock::new(Some(pending)),
             waiting: Arc::default(),
@@ -104,25 +116,30 @@ impl Watch {
         self.samples.note(Candidate { origin, path, token, profile, is_redacted });
     }
 
-    /// A request to which the delay of `key` applies: the first of a day has the notice that `make`
-    /// makes, with `bytes` of evidence.
-    pub fn paced(
+    /// A request to which the delay, or the file, of `key` applies: the first of a day has the notice that `make`
+    /// makes, with `bytes` of evidence. Returns whether it has one, or will.
+    pub fn note_today(
         &self,
-        key: &PacedKey<'_>,
+        key: &impl Hash,
         client: impl FnOnce() -> ClientKey,
         (bytes, now): (usize, Timestamp),
-        make: impl FnOnce() -> (Paced, Vec<Blob>),
-    ) {
-        let Some(number) = self.paced_today.take(key, client, bytes, now) else { return };
+        make: impl FnOnce() -> (Notice, Vec<Blob>),
+    ) -> bool {
+        let number = match self.today.take(key, client, bytes, now) {
+            Noting::Noted => return true,
+            Noting::NoRoom => return false,
+            Noting::New(number) => number,
+        };
         let held = HeldBytes::of(&self.waiting, bytes, CHANGES_WAITING_BYTES_MAX);
         let is_queued = held.is_some_and(|held| {
             let (notice, blobs) = make();
-            let work = Work::Paced { number, notice: Box::new(notice), blobs, _held: held };
+            let work = Work::Daily { number, notice: Box::new(notice), blobs, _held: held };
             self.queue.try_send(work).is_ok()
         });
         if !is_queued {
-            self.paced_today.forget(number);
+            self.today.forget(number);
         }
+        is_queued
     }
 
     /// How many changes there were of each kind.

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use foldhash::fast::RandomState;
 use lru::LruCache;
 
 use super::budget::Hour;
+use super::site_counts::DecidingRobots;
 use crate::policy::profile::{Meaning, Profile};
 use crate::policy::state::RobotsState;
 use crate::runtime::lock::Lock;
@@ -86,12 +87,12 @@ impl fmt::Debug for Noticed {
     }
 }
 
-/// Notices in an hour, of which no client takes more than it leaves. A delay beyond them has its notice with a
-/// later request.
-pub(crate) const PACED_MAX: u64 = 50_000;
+/// Notices of delays and of files in an hour, of which no client takes more than it leaves. What is beyond them has
+/// its notice with a later request.
+pub(crate) const NOTED_MAX: u64 = 50_000;
 
-/// Delays of a day that are remembered. With more, some have a second notice.
-const PACED_TODAY_MAX: usize = 262_144;
+/// Delays and files of a day that are remembered. With more, some have a second notice.
+const TODAY_MAX: usize = 262_144;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -109,9 +110,27 @@ pub struct PacedKey<'a> {
     pub sha256: [u8; 32],
 }
 
-/// The delays that have a notice today.
+/// What makes a file of a site another one, or the lack of one.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct FileKey<'a> {
+    pub origin: &'a Origin,
+    pub robots: DecidingRobots,
+}
+
+/// Whether something has its notice of the day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Noting {
+    /// It has.
+    Noted,
+    /// It is to have the one of this number.
+    New(u64),
+    /// There is no room for one more.
+    NoRoom,
+}
+
+/// The delays and files that have a notice today.
 #[derive(Default)]
-pub(super) struct PacedToday {
+pub(super) struct Today {
     hasher: RandomState,
     state: Lock<State>,
 }
@@ -123,29 +142,32 @@ struct State {
     hour: Option<Hour>,
 }
 
-impl PacedToday {
-    /// A number for `key`, if that has no notice today and there is room for one with `bytes` of evidence, which
-    /// `client` causes. It has one from now on.
+impl Today {
+    /// Whether `key` has its notice today, which would bring `bytes` of evidence, and which `client` causes. It has one
+    /// from now on, where there is room.
     pub(super) fn take(
         &self,
-        key: &PacedKey<'_>,
+        key: &impl Hash,
         client: impl FnOnce() -> ClientKey,
         bytes: usize,
         now: Timestamp,
-    ) -> Option<u64> {
+    ) -> Noting {
         let hash = self.hasher.hash_one(key);
         let mut state = self.state.lock();
         let today = now.millis() / DAY.as_millis() as u64;
-        if state.day != today || state.noted.len() >= PACED_TODAY_MAX {
+        if state.day != today || state.noted.len() >= TODAY_MAX {
             state.day = today;
             state.noted.clear();
         }
         if state.noted.contains(&hash) {
-            return None;
+            return Noting::Noted;
         }
         let hour = Hour::current(&mut state.hour, now);
-        let has_room = hour.take(&client(), bytes as u64, PACED_MAX);
-        (has_room && state.noted.insert(hash)).then_some(hash)
+        if !hour.take(&client(), bytes as u64, NOTED_MAX) {
+            return Noting::NoRoom;
+        }
+        state.noted.insert(hash);
+        Noting::New(hash)
     }
 
     /// The notice of this number could not be written: a later request has another.
@@ -154,9 +176,9 @@ impl PacedToday {
     }
 }
 
-impl fmt::Debug for PacedToday {
+impl fmt::Debug for Today {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PacedToday").finish_non_exhaustive()
+        f.debug_struct("Today").finish_non_exhaustive()
     }
 }
 
@@ -178,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_delay_has_one_notice_a_day() {
-        let (today, origin) = (PacedToday::default(), origin());
+        let (today, origin) = (Today::default(), origin());
         let key = |group, seconds| PacedKey {
             origin: &origin,
             group,
@@ -187,7 +209,10 @@ mod tests {
             is_tunnel: false,
             sha256: [0; 32],
         };
-        let take = |key: PacedKey<'_>, now| today.take(&key, client("a"), 100, now);
+        let take = |key: PacedKey<'_>, now| match today.take(&key, client("a"), 100, now) {
+            Noting::New(number) => Some(number),
+            _ => None,
+        };
         let first = take(key("*", 10), NOON).unwrap();
         assert_eq!(take(key("*", 10), NOON), None);
         assert!(take(key("bot", 10), NOON).is_some() && take(key("*", 9), NOON).is_some());
@@ -203,7 +228,7 @@ mod tests {
 
     #[test]
     fn one_client_leaves_notices_for_others() {
-        let (today, origin) = (PacedToday::default(), origin());
+        let (today, origin) = (Today::default(), origin());
         let take = |name: &str, seconds| {
             let delay = Duration::from_secs(seconds);
             let key = PacedKey {
@@ -214,10 +239,10 @@ mod tests {
                 is_tunnel: false,
                 sha256: [0; 32],
             };
-            today.take(&key, client(name), 0, NOON).is_some()
+            matches!(today.take(&key, client(name), 0, NOON), Noting::New(_))
         };
-        let taken = (0..2 * PACED_MAX).filter(|seconds| take("hostile", *seconds)).count() as u64;
-        assert_eq!(taken, PACED_MAX / 2);
-        assert!(take("other", 3 * PACED_MAX));
+        let taken = (0..2 * NOTED_MAX).filter(|seconds| take("hostile", *seconds)).count() as u64;
+        assert_eq!(taken, NOTED_MAX / 2);
+        assert!(take("other", 3 * NOTED_MAX));
     }
 }

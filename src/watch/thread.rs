@@ -112,7 +112,7 @@ impl Thread {
         };
         if timeout(CHANGES_WAIT, rest).await.is_err() {
             warn!(
-                "the writer of denial records takes long; notices of changed robots.txt files and of their delays may be missing"
+                "the writer of denial records takes long; notices of robots.txt files, their changes and their delays may be missing"
             );
         }
     }
@@ -120,9 +120,9 @@ impl Thread {
     async fn work(&mut self, work: Work, end: &CancellationToken) {
         match work {
             Work::Compare(pending) => self.note(&pending, end).await,
-            Work::Paced { number, notice, blobs, _held } => {
-                if !self.write(Notice::Paced(*notice), blobs, end).await {
-                    self.watch.paced_today.forget(number);
+            Work::Daily { number, notice, blobs, _held } => {
+                if !self.write(*notice, blobs, end).await {
+                    self.watch.today.forget(number);
                 }
             }
         }
@@ -190,7 +190,9 @@ impl Thread {
         if let Err(error) = &written
             && !self.is_failing
         {
-            warn!("notices of changed robots.txt files and of their delays are missing: {error}");
+            warn!(
+                "notices of robots.txt files, their changes and their delays are missing: {error}"
+            );
         }
         self.is_failing = written.is_err();
         written.is_ok()

@@ -97,4 +97,6 @@ events! {
     EvidenceLostEvent = "evidence_lost";
     RewoundEvent = "rewound";
     PulseEvent = "pulse";
+    FileEvent = "file";
+    CountsEvent = "counts";
 }

@@ -128,7 +128,7 @@ mod tests {
                 r#"{ "x": {"event":"gap"}, "event" : "denied" }"#,
                 Some(LineKind::Record(Event::Denied)),
             ),
-            (r#"{"event":"file","origin":"https://a.example"}"#, Some(LineKind::Unknown)),
+            (r#"{"event":"fetched","origin":"https://a.example"}"#, Some(LineKind::Unknown)),
             (r#"{"event":"Denied"}"#, Some(LineKind::Unknown)),
             (r#"{"client":{"event":"denied"}}"#, None),
             (r#"{"event":7}"#, None),

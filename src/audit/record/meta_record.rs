@@ -4,16 +4,19 @@
 //! To add a kind, write its struct below, with the members that all have (`event`, `node`, `prev`, `seq`,
 //! `time`), and give it a row in `notices!`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Node;
 use super::change_record::{Changed, ChangesOmitted, SettingsChanged, Side};
 use super::denial_record::{Paced, Record};
 use super::event::{
-    ChangedEvent, ChangesOmittedEvent, Event, EvidenceLostEvent, GapEvent, PacedEvent, PrunedEvent,
-    PulseEvent, RewoundEvent, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
+    ChangedEvent, ChangesOmittedEvent, CountsEvent, Event, EvidenceLostEvent, FileEvent, GapEvent,
+    PacedEvent, PrunedEvent, PulseEvent, RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent,
+    StoppedEvent, TornEvent, TotalsEvent,
 };
-use super::robots_record::Robots;
+use super::robots_record::{Robots, SharedRobots};
 use crate::audit::evidence::{BlobName, Kind};
 use crate::types::timestamp::Timestamp;
 use crate::types::{LogId, sanitize};
@@ -85,6 +88,8 @@ notices! {
     EvidenceLost as EvidenceLostEvent;
     Rewound as RewoundEvent;
     Pulse as PulseEvent;
+    RobotsFile as FileEvent;
+    SiteCounts as CountsEvent;
 }
 
 impl Notice {
@@ -94,6 +99,8 @@ impl Notice {
             Self::Changed(changed) => Some(&changed.origin),
             Self::ChangesOmitted(omitted) => omitted.origin.as_deref(),
             Self::Paced(paced) => Some(&paced.origin),
+            Self::RobotsFile(file) => Some(&file.origin),
+            Self::SiteCounts(counts) => counts.origin.as_deref(),
             _ => None,
         }
     }
@@ -102,6 +109,7 @@ impl Notice {
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         let (agent, touched) = match self {
             Self::Paced(paced) => (paced.agent.as_deref(), &[][..]),
+            Self::SiteCounts(counts) => (counts.agent.as_deref(), &[][..]),
             Self::Changed(changed) => (None, &changed.touched[..]),
             _ => (None, &[][..]),
         };
@@ -226,6 +234,89 @@ pub struct Totals<E = TotalsEvent> {
 /// The same since the last `totals`, while the time of the next is not there yet: of a process that is killed, the
 /// decisions are known to the last of them.
 pub type Pulse = Totals<PulseEvent>;
+
+/// A robots.txt, or the lack of one, decides requests: the first line of a day that names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RobotsFile {
+    pub event: FileEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    pub origin: String,
+    pub prev: String,
+    /// The file and how it came, as in records.
+    pub robots: SharedRobots,
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Timestamp,
+}
+
+/// What one agent asked of one site in a time, under one robots.txt, and what became of it. Counts of zero are
+/// left out, but those of `allowed` and `denied`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SiteCounts {
+    /// The product token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Requests that the robots.txt, or the lack of one, allowed; tunnels among them.
+    pub allowed: u64,
+    /// Of those, tunnels: decided by the host alone, and what is asked inside them is not seen.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub by_host: u64,
+    /// Requests answered with the denial.
+    pub denied: u64,
+    pub event: CountsEvent,
+    /// Disallowed, and forwarded under an exemption.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub exempted: u64,
+    /// Forwarded, and not answered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    /// Bytes of the contents of responses that were passed on.
+    #[serde(rename = "octets", default, skip_serializing_if = "is_zero")]
+    pub bytes: u64,
+    /// Left out where several sites share the line, because there are more than have a line each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// Requests that were held until their time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub paced: u64,
+    pub prev: String,
+    /// Requests that got no turn: their wait was too long, or their origin was held.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resting: u64,
+    /// How many lines share this one, at least; left out where it is of one site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+    /// SHA-256 of the robots.txt that decided, in hexadecimal: a line `file` has it as evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    #[serde(with = "super::time")]
+    pub since: Timestamp,
+    /// Of the robots.txt; left out where it decided nothing, as of a destination that is not permitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<RobotsStatus>,
+    /// Responses of the origin by the class of their status: `2xx`, `4xx`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub statuses: BTreeMap<String, u64>,
+    #[serde(with = "super::time")]
+    pub time: Timestamp,
+    /// Tunnels to hosts where some paths are disallowed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tunnelled: u64,
+    /// The sum of the waits of `paced`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waited_ms: u64,
+    /// Disallowed, and forwarded: the mode was `observe`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub would_deny: u64,
+}
 
 /// How many records of each event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -397,6 +488,7 @@ impl Notice {
                 [&changed.from, &changed.to].map(|side| Some(side.evidence_refs()))
             }
             Self::Paced(paced) => [Some(paced.robots.evidence_refs()), None],
+            Self::RobotsFile(file) => [Some(file.robots.evidence_refs()), None],
             _ => [None, None],
         };
         refs.into_iter().flatten()

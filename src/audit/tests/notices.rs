@@ -1,5 +1,7 @@
 //! What the log says of itself: its text, its place, and what is counted for it.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::*;
@@ -146,7 +148,73 @@ fn table() -> Vec<(Notice, &'static str)> {
             }),
             r#""event":"rewound","node":"n",PREV,"seen_hash":"ab","seen_seq":9,"seq":7,"time":TIME"#,
         ),
+        (
+            Notice::RobotsFile(RobotsFile {
+                event: FileEvent::It,
+                node: Some(Node::from("n")),
+                origin: "o".into(),
+                prev: String::new(),
+                robots: paced().robots,
+                seq: 0,
+                time,
+            }),
+            r#""event":"file","node":"n","origin":"o",PREV,"robots":ROBOTS,"seq":7,"time":TIME"#,
+        ),
+        (
+            Notice::SiteCounts(site_counts()),
+            r#""agent":"Bot","allowed":1,"by_host":2,"denied":3,"event":"counts","exempted":4,"failed":5,"node":"n","octets":6,"origin":"o","paced":7,PREV,"resting":8,"rows":9,"seq":7,"sha256":"ab","since":TIME,"state":"rules","statuses":{"2xx":1},"time":TIME,"tunnelled":10,"waited_ms":11,"would_deny":12"#,
+        ),
+        (
+            Notice::SiteCounts(SiteCounts {
+                agent: None,
+                by_host: 0,
+                exempted: 0,
+                failed: 0,
+                node: None,
+                bytes: 0,
+                origin: None,
+                paced: 0,
+                resting: 0,
+                rows: None,
+                sha256: None,
+                state: None,
+                statuses: BTreeMap::new(),
+                tunnelled: 0,
+                waited_ms: 0,
+                would_deny: 0,
+                ..site_counts()
+            }),
+            r#""allowed":1,"denied":3,"event":"counts",PREV,"seq":7,"since":TIME,"time":TIME"#,
+        ),
     ]
+}
+
+fn site_counts() -> SiteCounts {
+    SiteCounts {
+        agent: Some("Bot".into()),
+        allowed: 1,
+        by_host: 2,
+        denied: 3,
+        event: CountsEvent::It,
+        exempted: 4,
+        failed: 5,
+        node: Some(Node::from("n")),
+        bytes: 6,
+        origin: Some("o".into()),
+        paced: 7,
+        prev: String::new(),
+        resting: 8,
+        rows: Some(9),
+        seq: 0,
+        sha256: Some("ab".into()),
+        since: NOON,
+        state: Some(RobotsStatus::Rules),
+        statuses: BTreeMap::from([("2xx".into(), 1)]),
+        time: NOON,
+        tunnelled: 10,
+        waited_ms: 11,
+        would_deny: 12,
+    }
 }
 
 fn changed() -> Changed {
@@ -329,7 +397,7 @@ fn totals_count_the_records_since_the_last_totals() {
     block_on(writer.note(totals())).unwrap();
     block_on(writer.note(totals())).unwrap();
     write_all(&writer, &[Exempted, Tunnelled, Tunnelled]);
-    writer.queue_last_notice(totals());
+    writer.queue_last_notices([totals()]);
     drop(writer);
     let expected = [[1, 0, 0, 0], [2, 0, 0, 1], [2, 0, 0, 1], [0; 4], [0, 1, 2, 0]];
     assert_eq!(recorded(dir.path()), expected);
@@ -378,8 +446,8 @@ fn notices_that_wait_for_the_writer_are_bounded() {
 fn what_is_to_be_last_is_last() {
     let dir = tempfile::tempdir().unwrap();
     let writer = open(dir.path()).unwrap();
-    writer.queue_last_notice(totals());
-    writer.queue_last_notice(stopped("SIGTERM"));
+    writer.queue_last_notices([totals()]);
+    writer.queue_last_notices([stopped("SIGTERM")]);
     write(&writer);
     writer.queue_notice(stopped("said"));
     drop(writer);

@@ -184,19 +184,24 @@ impl Writer {
     /// Queues a notice, to be written before any later record, as soon as that is possible. False:
     /// it was dropped, because too many wait already.
     pub fn queue_notice(&self, notice: Notice) -> bool {
+        self.queue_notices([notice])
+    }
+
+    /// The same for several, of which all or none are dropped.
+    pub fn queue_notices(&self, several: impl IntoIterator<Item = Notice>) -> bool {
         let mut notices = self.signals.notices.lock();
         let has_room = notices.len() < NOTICES_WAITING_MAX;
         if has_room {
-            notices.push(notice);
+            notices.extend(several);
         }
         drop(notices);
         self.signals.notice.notify_one();
         has_room
     }
 
-    /// Queues a notice to be written when the writer is closed, behind all other lines.
-    pub fn queue_last_notice(&self, notice: Notice) {
-        self.signals.last_notices.lock().push(notice);
+    /// Queues notices to be written when the writer is closed, behind all other lines.
+    pub fn queue_last_notices(&self, notices: impl IntoIterator<Item = Notice>) {
+        self.signals.last_notices.lock().extend(notices);
     }
 
     /// Whether no request may be served now: records cannot be written, and `audit.on_failure` is

@@ -22,7 +22,8 @@ pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// [`WRITE_TIMEOUT`], so that evidence which hangs costs no caller its record.
 pub(crate) const EVIDENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Notices of the denial log about the proxy itself that wait to be written, as on a full disk.
+/// Notices of the denial log about the proxy itself that wait to be written, as on a full disk; the counts of
+/// an hour come together, and are no more than that they are queued once.
 pub(crate) const NOTICES_WAITING_MAX: usize = 128;
 
 /// A line's place in the log.

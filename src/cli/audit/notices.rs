@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::audit::{
     Changed, ChangesOmitted, Exemption, Notice, Omission, Paced, Record, RecordedCounts, Rewound,
-    Robots, SettingsChanged, Started, Totals, print_time,
+    Robots, RobotsFile, SettingsChanged, SiteCounts, Started, Totals, print_time,
 };
 use crate::cli::output::{human_duration, seconds};
 
@@ -36,6 +36,8 @@ pub fn words(notice: &Notice) -> String {
         Notice::ChangesOmitted(omitted) => of_omission(omitted),
         Notice::Paced(paced) => of_delay(paced),
         Notice::Rewound(rewound) => of_rewinding(rewound),
+        Notice::RobotsFile(file) => of_file(file),
+        Notice::SiteCounts(counts) => of_counts(counts),
         Notice::EvidenceLost(lost) => {
             format!("evidence could not be kept: {}", lost.evidence.join(", "))
         }
@@ -107,6 +109,54 @@ fn of_rewinding(rewound: &Rewound) -> String {
         "the shared engine had seen line {seen_seq} as {}, and {found}: the log was cut off or written anew",
         shown(seen_hash)
     )
+}
+
+fn of_file(file: &RobotsFile) -> String {
+    let RobotsFile { origin, robots, .. } = file;
+    let agent = robots.asked_as.as_ref().map(|agent| format!(" for {agent}")).unwrap_or_default();
+    match (&robots.sha256, &robots.cause) {
+        (Some(sha256), None) => {
+            let fetched = robots.fetched_at.map(print_time).unwrap_or_default();
+            format!(
+                "robots.txt {} of {origin}, fetched at {fetched}, decides{agent}",
+                shown(sha256)
+            )
+        }
+        (_, cause) => {
+            let cause = cause.as_deref().unwrap_or("it is not known");
+            format!("{origin} is decided on without a robots.txt{agent}: {cause}")
+        }
+    }
+}
+
+fn of_counts(counts: &SiteCounts) -> String {
+    let of = match (&counts.origin, counts.rows) {
+        (Some(origin), _) => {
+            format!("{} at {origin}", counts.agent.as_deref().unwrap_or("no agent"))
+        }
+        (None, rows) => format!("{} further agents and sites", rows.unwrap_or_default()),
+    };
+    let asked = [
+        (counts.allowed, "allowed"),
+        (counts.denied, "denied"),
+        (counts.would_deny, "disallowed and observed"),
+        (counts.exempted, "exempted"),
+        (counts.tunnelled, "tunnelled unseen"),
+        (counts.resting, "told to come back later"),
+        (counts.failed, "without a response"),
+    ];
+    let asked = asked.into_iter().filter(|(count, _)| *count > 0);
+    let statuses = counts.statuses.iter().map(|(class, count)| (*count, class.as_str()));
+    let parts: Vec<_> =
+        asked.chain(statuses).map(|(count, what)| format!("{count} {what}")).collect();
+    let held = (counts.paced > 0).then(|| {
+        let waited = human_duration(Duration::from_millis(counts.waited_ms));
+        format!("; {} held, for {waited} in all", counts.paced)
+    });
+    let bytes = (counts.bytes > 0).then(|| format!("; {} bytes", counts.bytes));
+    let file = counts.sha256.as_ref().map(|sha256| format!("; under {}", shown(sha256)));
+    let more = [held, bytes, file].into_iter().flatten().collect::<String>();
+    format!("{of} since {}: {}{more}", print_time(counts.since), parts.join(", "))
 }
 
 fn of_totals<E>(totals: &Totals<E>) -> String {

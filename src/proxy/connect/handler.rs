@@ -19,6 +19,7 @@ use super::tunnel::{self, IdleTimer, Pipes, copy_one_way, write_all};
 use crate::audit::Reason;
 use crate::clients::Client;
 use crate::egress::{OriginSocket, PERMISSION_AGE_MAX, Requester};
+use crate::pace::NoTurn;
 use crate::proxy::connection::body::{self, Body};
 use crate::proxy::connection::client_socket::ClientSocket;
 use crate::proxy::connection::connection_state::ConnectionContext;
@@ -111,8 +112,12 @@ impl Proxy {
         context: &ConnectionContext,
     ) -> Result<(), Refusal> {
         let permit = self.gate.decide_host(origin, info, mixed).await?;
+        let without_turn = |no_turn: &NoTurn| {
+            permit.site().add_resting();
+            permit.pace().rejection(no_turn)
+        };
         if let Some(no_turn) = permit.pace().rest() {
-            return Err(permit.pace().rejection(no_turn).into());
+            return Err(without_turn(no_turn).into());
         }
         let key = info.client.key();
         let turn_request =
@@ -120,7 +125,7 @@ impl Proxy {
         // Until its connection is there it has not started.
         info.entry.set_waiting(true);
         let turn = self.forwarding.egress.lanes().acquire(&turn_request).await;
-        let mut turn = turn.map_err(|no_turn| permit.pace().rejection(&no_turn))?;
+        let mut turn = turn.map_err(|no_turn| without_turn(&no_turn))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {
@@ -135,14 +140,18 @@ impl Proxy {
             egress.connect_plain(permit.origin(), requester, &mut turn, shutdown, look).await;
         info.entry.set_waiting(false);
         turn.waited().iter().for_each(|waited| info.entry.note_waited(waited));
+        if let Some(waited) = info.entry.waited() {
+            permit.site().add_wait(waited.time);
+        }
         // What runs inside takes no place.
         drop(turn);
         let stream = match connected {
             Ok(stream) => stream,
             Err(error) => {
                 if let Some(no_turn) = &error.no_turn {
-                    return Err(permit.pace().rejection(no_turn).into());
+                    return Err(without_turn(no_turn).into());
                 }
+                permit.site().add_failed();
                 let subject = Subject::Host(permit.origin());
                 return Err(self.gate.on_egress_error(subject, info, error).await.into());
             }

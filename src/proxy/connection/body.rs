@@ -17,6 +17,7 @@ use crate::egress::ResponseBody;
 use crate::proxy::H2_STREAMS_FEW;
 use crate::proxy::hop_by_hop::{HeaderSet, remove_forgeries};
 use crate::types::origin::Scheme;
+use crate::watch::SiteRow;
 
 /// Bytes of a body that hyper and the system accept although the client reads nothing.
 const READ_AHEAD_BYTES: usize = 128 << 10;
@@ -29,6 +30,8 @@ pub struct Body {
     passed: usize,
     active: Option<ActiveRequest>,
     at_end: Option<AtEnd>,
+    /// Where the bytes are counted.
+    site: Option<Arc<SiteRow>>,
 }
 
 /// What is done at the end of a body, which may come early, with the bytes that were passed.
@@ -75,12 +78,16 @@ impl Body {
 
     /// Content of the proxy itself.
     pub fn own(content: impl Into<Bytes>) -> Self {
-        Self { content: Content::Own(content.into()), passed: 0, active: None, at_end: None }
+        Self::of(Content::Own(content.into()), None)
     }
 
-    /// The body of an origin's response.
-    pub fn origin(body: Box<ResponseBody>) -> Self {
-        Self { content: Content::Origin(body), passed: 0, active: None, at_end: None }
+    /// The body of an origin's response, whose bytes are counted for its `site`.
+    pub fn origin(body: Box<ResponseBody>, site: Arc<SiteRow>) -> Self {
+        Self::of(Content::Origin(body), Some(site))
+    }
+
+    const fn of(content: Content, site: Option<Arc<SiteRow>>) -> Self {
+        Self { content, passed: 0, active: None, at_end: None, site }
     }
 
     /// When the origin had the whole request; `None` for the proxy's own content.
@@ -115,6 +122,9 @@ impl Drop for Body {
     fn drop(&mut self) {
         if let Some(AtEnd(work)) = self.at_end.take() {
             work(self.passed);
+        }
+        if let Some(site) = &self.site {
+            site.add_bytes(self.passed);
         }
     }
 }

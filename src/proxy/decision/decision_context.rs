@@ -9,13 +9,15 @@ use http::{HeaderValue, Method};
 use lru::LruCache;
 
 use super::rules::{Agent, Rules};
-use crate::audit::{self, Event, Reason, Record, Robots, RobotsStatus};
+use crate::audit::{
+    self, Event, FileEvent, Notice, Reason, Record, Robots, RobotsFile, RobotsStatus,
+};
 use crate::clients::Client;
 use crate::egress::{self, Failure};
 use crate::policy::access::{CompletedFetch, NetworkFailure, Snapshot};
 use crate::policy::decision::{Decision, SelectedGroup};
-use crate::policy::state::{Absence, RobotsState};
-use crate::proxy::denial::{Denial, RobotsSummary};
+use crate::policy::state::{Absence, Policy, RobotsState};
+use crate::proxy::denial::{Denial, RobotsSummary, blobs};
 use crate::proxy::destination::Target;
 use crate::proxy::observe::access_log::AccessEntry;
 use crate::runtime::clock::Clock;
@@ -25,6 +27,7 @@ use crate::types::origin::Origin;
 use crate::types::problem::Problem;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
+use crate::watch::{DecidingRobots, FileKey, SiteKey, SiteRow, Watch};
 
 /// What one decision is made from, and what its denial would record.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,9 @@ pub struct DecisionContext<'a> {
     /// The time of the decision; `None` before there is one, so that the clock need not be read.
     pub at: Option<Timestamp>,
     pub clock: &'a dyn Clock,
+    pub watch: &'a Watch,
+    /// Where what is asked of the site is counted; `None` before it is known what decides.
+    pub site: Option<&'a Arc<SiteRow>>,
 }
 
 impl DecisionContext<'_> {
@@ -59,7 +65,53 @@ impl DecisionContext<'_> {
             retry_after: None,
             robots: None,
             blobs: Vec::new(),
+            site: self.site.map_or_else(|| self.site_of(None), Arc::clone),
         }
+    }
+
+    /// Where what the agent asks of the origin is counted, where that robots.txt decides.
+    fn site_of(&self, robots: Option<DecidingRobots>) -> Arc<SiteRow> {
+        let key = SiteKey { origin: self.subject.origin(), agent: self.agent.token, robots };
+        self.watch.sites.row(key, || self.info.client.key())
+    }
+
+    /// The same, by what is `known`: the log names it, once a day.
+    pub fn site_by(&self, known: &OriginRobots) -> Arc<SiteRow> {
+        let robots = DecidingRobots::of(known.state());
+        let site = self.site_of(Some(robots));
+        if site.lacks_file() && self.name_file(known, robots) {
+            site.note_file_named();
+        }
+        site
+    }
+
+    #[cold]
+    fn name_file(&self, known: &OriginRobots, robots: DecidingRobots) -> bool {
+        let key = FileKey { origin: self.subject.origin(), robots };
+        let blobs = blobs(known);
+        let bytes = blobs.iter().map(|blob| blob.content.len()).sum();
+        self.watch.note_today(
+            &key,
+            || self.info.client.key(),
+            (bytes, self.now()),
+            || {
+                let policy = known.policy(self.now());
+                let absence = match &policy {
+                    Policy::Rules(_) => None,
+                    Policy::AllowAll(absence) | Policy::DisallowAll(absence) => Some(absence),
+                };
+                let file = RobotsFile {
+                    event: FileEvent::It,
+                    node: None,
+                    origin: self.subject.origin().to_string(),
+                    prev: String::new(),
+                    robots: self.summary(known, absence).record.clone(),
+                    seq: 0,
+                    time: self.now(),
+                };
+                (Notice::RobotsFile(file), blobs)
+            },
+        )
     }
 
     /// For a robots.txt of which it could not be decided what it says.

@@ -172,6 +172,7 @@ impl<'a> Enforcer<'a> {
     fn count(self, denial: &Denial) {
         let Record { event, reason, path_seen, .. } = denial.record;
         self.metrics.count_recorded(event, reason, path_seen);
+        denial.site.add_recorded(event);
     }
 
     /// A denial stands without its record, unless nothing is served without records. One whose

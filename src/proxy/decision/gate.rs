@@ -29,7 +29,7 @@ use crate::store::{OriginRobots, Store, Undecided};
 use crate::types::origin::Origin;
 use crate::types::problem::Problem;
 use crate::types::timestamp::Timestamp;
-use crate::watch::Watch;
+use crate::watch::{SiteRow, Watch};
 
 /// Everything that a decision needs.
 #[derive(Debug)]
@@ -55,11 +55,14 @@ impl Gate {
         // A fetch may have taken its time: the decision is of the time when it ended.
         let now = known.at();
         let context = DecisionContext { at: Some(now), ..context };
+        let site = context.site_by(&known);
+        let context = DecisionContext { site: Some(&site), ..context };
         let policy = known.policy(now);
         let decision = decide(&policy, context.agent.token, target.path_for_rules().as_bytes());
         match decision.verdict {
             Verdict::Allow => {
                 self.metrics.count_allowed(&decision.basis, true);
+                site.add_allowed(true);
                 info.entry.note_allowed(&decision, &known, now);
                 if decision.basis != Basis::Rules(robots::Basis::RobotsTxtItself) {
                     let (path, token) = (target.path_for_rules(), context.agent.token);
@@ -78,7 +81,7 @@ impl Gate {
         let is_waived = decision.verdict == Verdict::Disallow;
         let path = target.path_for_rules().as_bytes();
         let pace = PermitPace::of(&context, &known, &policy, path, &self.watch);
-        Ok(Grant::Permit(Permit { target, in_outage, is_waived, pace }))
+        Ok(Grant::Permit(Permit { target, in_outage, is_waived, pace, site }))
     }
 
     /// Decides on a tunnel to `origin`, of which no path will be seen.
@@ -94,10 +97,13 @@ impl Gate {
         let known = self.lookup(&context).await?;
         let now = known.at();
         let context = DecisionContext { at: Some(now), ..context };
+        let site = context.site_by(&known);
+        let context = DecisionContext { site: Some(&site), ..context };
         let policy = known.policy(now);
         let denial = match decide_host(&policy, context.agent.token) {
             HostDecision::Whole(decision) if decision.verdict == Verdict::Allow => {
                 self.metrics.count_allowed(&decision.basis, false);
+                site.add_allowed(false);
                 info.entry.note_allowed(&decision, &known, now);
                 None
             }
@@ -117,7 +123,7 @@ impl Gate {
             self.enforcer().enforce(&context, denial, mixed).await?;
         }
         let pace = PermitPace::of(&context, &known, &policy, b"/", &self.watch);
-        Ok(HostPermit { origin, is_waived, pace })
+        Ok(HostPermit { origin, is_waived, pace, site })
     }
 
     /// Denies a CONNECT to a port that is not listed.
@@ -157,6 +163,8 @@ impl Gate {
             summaries: &self.summaries,
             at: None,
             clock: &*self.clock,
+            watch: &self.watch,
+            site: None,
         }
     }
 
@@ -234,6 +242,7 @@ pub struct Permit {
     in_outage: bool,
     is_waived: bool,
     pace: PermitPace,
+    site: Arc<SiteRow>,
 }
 
 impl Permit {
@@ -245,6 +254,11 @@ impl Permit {
     /// What applies to the time of the request.
     pub const fn pace(&self) -> &PermitPace {
         &self.pace
+    }
+
+    /// Where what becomes of it is counted.
+    pub const fn site(&self) -> &Arc<SiteRow> {
+        &self.site
     }
 
     /// Whether it was permitted despite a denial, which is recorded.
@@ -259,6 +273,7 @@ pub struct HostPermit {
     origin: Origin,
     is_waived: bool,
     pace: PermitPace,
+    site: Arc<SiteRow>,
 }
 
 impl HostPermit {
@@ -270,6 +285,11 @@ impl HostPermit {
     /// What applies to the time of the connection.
     pub const fn pace(&self) -> &PermitPace {
         &self.pace
+    }
+
+    /// Where what becomes of it is counted.
+    pub const fn site(&self) -> &Arc<SiteRow> {
+        &self.site
     }
 
     /// Whether it was permitted despite a denial, which is recorded.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::decision_context::{DecisionContext, Subject};
 use super::rules::AgentPace;
 use crate::audit::evidence::Blob;
-use crate::audit::{self, Paced, PacedEvent, Record};
+use crate::audit::{self, Notice, Paced, PacedEvent, Record};
 use crate::pace::{self, GroupName, NoTurn, PaceMode, Visit, hold};
 use crate::policy::RETRY_AFTER_MAX;
 use crate::policy::access::{AccessResult, Cause};
@@ -205,7 +205,8 @@ impl PacedRequest<'_> {
         };
         let bytes = snapshot.body.len() + snapshot.capture.json.len();
         let client = || self.context.info.client.key();
-        watch.paced(&key, client, (bytes, self.context.now()), || (self.notice(), self.evidence()));
+        let make = || (Notice::Paced(self.notice()), self.evidence());
+        watch.note_today(&key, client, (bytes, self.context.now()), make);
     }
 
     fn is_tunnel(&self) -> bool {

@@ -112,6 +112,8 @@ impl Revocation {
             };
             (expiry, undecided_since) = (known.state().next_try(), None);
             let context = DecisionContext { at: Some(known.at()), ..context };
+            let site = context.site_by(&known);
+            let context = DecisionContext { site: Some(&site), ..context };
             let denial = subject_denial(&context, &known);
             let is_disallowed = denial.is_some();
             if let Some(denial) = denial
@@ -211,6 +213,8 @@ impl Gate {
         self.require_agent(&context).await?;
         let known = self.lookup(&context).await?;
         let context = DecisionContext { at: Some(known.at()), ..context };
+        let site = context.site_by(&known);
+        let context = DecisionContext { site: Some(&site), ..context };
         match subject_denial(&context, &known) {
             Some(denial) if !(is_waived && self.enforcer().waives(&context, &denial, mixed)) => {
                 self.enforcer().enforce(&context, denial, mixed).await

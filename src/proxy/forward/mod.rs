@@ -100,7 +100,8 @@ impl Forwarding {
             }
             let (mut head, body) = response.into_parts();
             rewrite_response(&mut head, &self.via);
-            let response = Response::from_parts(head, Body::origin(body));
+            let response =
+                Response::from_parts(head, Body::origin(body, Arc::clone(permit.site())));
             if is_complete || version >= Version::HTTP_2 {
                 Ok(response)
             } else {

@@ -83,6 +83,10 @@ pub struct Notices {
     pub changed: u64,
     /// Delays that robots.txt files ask for.
     pub paced: u64,
+    /// Files that decide, and the lack of one.
+    pub files: u64,
+    /// Counts of what an agent asked of a site.
+    pub counts: u64,
     /// Pieces of evidence that could not be kept.
     pub evidence_lost: u64,
     /// How often the proxy has found, by the shared engine, that the log had been cut off or written anew.

@@ -200,6 +200,8 @@ impl Reader {
             }
             Notice::Changed(_) | Notice::ChangesOmitted(_) => notices.changed += 1,
             Notice::Paced(_) => notices.paced += 1,
+            Notice::RobotsFile(_) => notices.files += 1,
+            Notice::SiteCounts(_) => notices.counts += 1,
             Notice::Rewound(Rewound { seen_seq, .. }) => {
                 notices.rewound += 1;
                 let (at, seq) = (Some(at.clone()), Some(notice.seq()));

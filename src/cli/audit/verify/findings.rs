@@ -69,6 +69,8 @@ fn notices(notices: &Notices) -> String {
         not_stopped,
         changed,
         paced,
+        files,
+        counts,
         evidence_lost,
         rewound,
         unknown,
@@ -104,6 +106,8 @@ fn notices(notices: &Notices) -> String {
         (settings, format!("Its settings were changed ({}).", times(settings))),
         (changed, format!("{} of changes of robots.txt files.", plural(changed, "line"))),
         (paced, format!("{} of delays that robots.txt files ask for.", plural(paced, "line"))),
+        (files, format!("{} of files that decide.", plural(files, "line"))),
+        (counts, format!("{} of what was asked of a site.", plural(counts, "line"))),
         (rewound, format!("It was found cut off or written anew ({}).", times(rewound))),
         (
             evidence_lost,
