@@ -10,6 +10,7 @@ pub mod segment;
 mod tests;
 mod write;
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +27,13 @@ pub use record::change_record::{
     Side, Touched,
 };
 pub use record::denial_record::{
-    Client, Exemption, Group, PaceExemption, Paced, Profile, Record, Rule, new_id, read_as_clause,
+    Allowed, Client, Exemption, Group, PaceExemption, Paced, Profile, Record, Rule, new_id,
+    read_as_clause,
 };
 pub use record::event::{
-    AgentSource, ChangedEvent, ChangesOmittedEvent, CountsEvent, Event, EvidenceLostEvent,
-    FileEvent, GapEvent, PacedEvent, PrunedEvent, PulseEvent, RewoundEvent, RobotsStatus,
-    SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
+    AgentSource, AllowedEvent, AllowedReason, ChangedEvent, ChangesOmittedEvent, CountsEvent,
+    Event, EvidenceLostEvent, FileEvent, GapEvent, PacedEvent, PrunedEvent, PulseEvent,
+    RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 pub use record::line_kind::LineKind;
 pub use record::meta_record::{
@@ -90,6 +92,27 @@ words! {
         Deny = "deny",
         /// Nothing is served until records can be written again.
         Stop = "stop",
+    }
+}
+
+/// Of which allowed requests there is a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllowedLines {
+    /// Of none: they are counted.
+    Counts,
+    /// Of one in so many, drawn at random.
+    Sample(NonZeroU32),
+    All,
+}
+
+impl AllowedLines {
+    /// Whether the next one has a line.
+    pub fn take(self) -> bool {
+        match self {
+            Self::Counts => false,
+            Self::Sample(every) => fastrand::u32(..every.get()) == 0,
+            Self::All => true,
+        }
     }
 }
 

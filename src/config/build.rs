@@ -9,6 +9,7 @@ use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::{Settings, apply_knobs};
 use super::units::bytes;
 use super::values::NodeName;
+use crate::audit::AllowedLines;
 use crate::clients::{self, UsersError};
 use crate::policy::exemption::{self, Exemptions};
 use crate::policy::profile::{Profile, ProfileName};
@@ -110,6 +111,12 @@ impl Settings {
             pace_status: self.pace.status,
             pace: self.pace(),
             unreachable_status: self.deny.unreachable_status,
+            // A run is short, and who runs it wants to see it.
+            allowed_lines: self.audit.allowed.unwrap_or(if self.under_run {
+                AllowedLines::All
+            } else {
+                AllowedLines::Counts
+            }),
         }
     }
 }

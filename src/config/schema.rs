@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use super::diagnostics::Diagnostic;
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
+use crate::audit::AllowedLines;
 use crate::pace::PaceMode;
 use crate::policy::exemption::OriginPattern;
 use crate::types::agent::Token;
@@ -210,6 +211,7 @@ pub(super) fn example() -> Settings {
     settings.https.ca_key = Some("ca.key".into());
     settings.tls.extra_roots = vec!["root.pem".into()];
     settings.tls.insecure_origins = vec![origin.host().clone()];
+    settings.audit.allowed = Some(AllowedLines::All);
     settings.engine.url = Some("redis://engine:6379".parse().expect("it is a URL"));
     settings.engine.url_file = Some("engine.url".into());
     settings.engine.user = Some("courtesy".into());

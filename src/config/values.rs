@@ -13,6 +13,7 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
 
+use crate::audit::AllowedLines;
 use crate::egress::AddressBlock;
 use crate::engine::ServerUrl;
 use crate::policy::exemption::OriginPattern;
@@ -138,8 +139,36 @@ impl FromStr for HostPattern {
     }
 }
 
+impl FromStr for AllowedLines {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let every = || text.strip_prefix("sample:")?.parse().ok();
+        match text {
+            "counts" => Ok(Self::Counts),
+            "all" => Ok(Self::All),
+            _ => every().map(Self::Sample).ok_or_else(|| {
+                format!(
+                    "\"{text}\" is none of \"counts\", \"all\" and, for one in 100, \"sample:100\""
+                )
+            }),
+        }
+    }
+}
+
+impl fmt::Display for AllowedLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Counts => f.write_str("counts"),
+            Self::Sample(every) => write!(f, "sample:{every}"),
+            Self::All => f.write_str("all"),
+        }
+    }
+}
+
 serde_as_text!(
     AdminAddress,
+    AllowedLines,
     Retain,
     RetainSize,
     Token,

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::raw_record::RawRecord;
-use crate::audit::{AnyLine, Content, Notice, print_time};
+use crate::audit::{AllowedEvent, AnyLine, Content, Notice, print_time};
 use crate::types::origin::host::Glob;
 use crate::types::origin::{Origin, Scheme, UrlError, split_url};
 use crate::types::timestamp::Timestamp;
@@ -75,6 +75,10 @@ impl CompiledFilter {
     /// Whether a line is a notice that is meant: its word is asked for, or `any_word` will do, and
     /// the other conditions hold.
     pub fn admits_notice(&self, line: &[u8], any_word: bool) -> bool {
+        if let Some(allowed) = RawRecord::of_allowed(line) {
+            let is_meant = any_word || self.asks_for(AllowedEvent::WORD);
+            return is_meant && self.admits_brief(&allowed);
+        }
         let is_meant = |notice: &Notice| any_word || self.asks_for(notice.word());
         matches!(Content::parse(line), Ok(Content::Notice(it)) if is_meant(&it) && self.covers_notice(&it))
     }
@@ -82,6 +86,11 @@ impl CompiledFilter {
     /// Whether this event is one of those that are asked for.
     pub fn asks_for(&self, event: &str) -> bool {
         self.filter.events.iter().any(|wanted| wanted == event)
+    }
+
+    /// Whether no events are asked for, so that any will do.
+    pub const fn asks_for_any(&self) -> bool {
+        self.filter.events.is_empty()
     }
 
     /// Whether all conditions but that of the event hold for a notice. What only records have, it

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use crate::audit::LineKind;
+use crate::audit::{AllowedEvent, LineKind};
 
 /// A record's line.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,12 @@ impl<'a> RawRecord<'a> {
     pub fn of(line: &'a [u8]) -> Option<Self> {
         let is_record = matches!(LineKind::of(line), Some(LineKind::Record(_)));
         (is_record && line.starts_with(START)).then_some(Self(line))
+    }
+
+    /// The line of an allowed request, which has the members of a record.
+    pub fn of_allowed(line: &'a [u8]) -> Option<Self> {
+        let is_allowed = LineKind::of(line) == Some(LineKind::Notice(AllowedEvent::WORD));
+        (is_allowed && line.starts_with(START)).then_some(Self(line))
     }
 
     /// The member `agent`.

@@ -12,7 +12,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::audit::evidence::CaptureRecord;
-use crate::audit::{Group, RECORD_TEXT_BYTES_MAX, Reason, Record, Robots, Rule, read_as_clause};
+use crate::audit::{
+    Allowed, AllowedReason, Group, RECORD_TEXT_BYTES_MAX, Reason, Record, Robots, Rule,
+    read_as_clause,
+};
 use crate::policy::access::{Capture, Cause, NetworkFailure, Snapshot};
 use crate::policy::decision::{
     Decision, HostDecision, Verdict, decide, decide_beginning, decide_host,
@@ -67,8 +70,8 @@ pub fn again(record: &Record, evidence: &Evidence<'_>) -> Replayed {
     if !record.is_of_robots() {
         return Replayed::NotOfRobots(record.reason);
     }
-    match decide_record(record, evidence) {
-        Ok(is) => {
+    match decide_record(record, evidence, record.reason == Reason::Undecided) {
+        Ok((is, _)) => {
             let was = Box::new(Answer::recorded(record));
             if *was == is { Replayed::Same } else { Replayed::Differs { was, is } }
         }
@@ -76,7 +79,36 @@ pub fn again(record: &Record, evidence: &Evidence<'_>) -> Replayed {
     }
 }
 
-fn decide_record(record: &Record, evidence: &Evidence<'_>) -> Result<Answer, Unknown> {
+/// Decides a request again that was allowed.
+pub fn allowed_again(allowed: &Allowed, evidence: &Evidence<'_>) -> Replayed {
+    match decide_record(allowed, evidence, false) {
+        Ok((Answer::Allowed(_), Some((reason, rule))))
+            if (reason, &rule) == (allowed.reason, &allowed.rule) =>
+        {
+            Replayed::Same
+        }
+        Ok((is, _)) => {
+            let rule = allowed.rule.as_ref().map(|rule| format!("line {}", rule.line));
+            let was = rule.unwrap_or_else(|| word(&allowed.reason).replace('_', " "));
+            Replayed::Differs { was: Box::new(Answer::Allowed(was)), is }
+        }
+        Err(Unknown(why)) => Replayed::Undecidable(why.to_owned()),
+    }
+}
+
+fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).expect("it is a word");
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// What an answer that allows rests on.
+type AllowedBasis = (AllowedReason, Option<Rule>);
+
+fn decide_record<E, R>(
+    record: &Record<E, R>,
+    evidence: &Evidence<'_>,
+    was_undecided: bool,
+) -> Result<(Answer, Option<AllowedBasis>), Unknown> {
     let robots = record.robots.as_ref().ok_or(Unknown("it says nothing of robots.txt"))?;
     let token = record.agent.as_deref();
     if token.is_some_and(|token| token.contains('…')) {
@@ -86,14 +118,20 @@ fn decide_record(record: &Record, evidence: &Evidence<'_>) -> Result<Answer, Unk
     let policy = replayed_policy(&state, evidence.profile, record.time)?;
     let asked = Asked::of(record).map_err(Unknown)?;
     if let Asked::Beginning { because, .. } = asked
-        && record.reason == Reason::Undecided
+        && was_undecided
     {
         // How many steps it took depended on all of it.
         return Err(Unknown(because));
     }
     let decision =
         asked.decide(&policy, token, record.url_as_received.is_some()).map_err(Unknown)?;
-    Ok(Answer::of(&decision))
+    let basis = match &decision {
+        HostDecision::Whole(Decision { verdict: Verdict::Allow, basis }) => {
+            Some((AllowedReason::of(basis), basis.rule().map(Rule::of)))
+        }
+        _ => None,
+    };
+    Ok((Answer::of(&decision), basis))
 }
 
 impl Answer {
@@ -175,7 +213,7 @@ enum Asked<'a> {
 type Unclear = &'static str;
 
 impl<'a> Asked<'a> {
-    fn of(record: &'a Record) -> Result<Self, Unclear> {
+    fn of<E, R>(record: &'a Record<E, R>) -> Result<Self, Unclear> {
         if !record.path_seen {
             return Ok(Self::Host);
         }
@@ -299,7 +337,7 @@ pub struct Count {
 
 impl Count {
     /// Adds `outcome`, which came of `record`.
-    pub fn add(&mut self, record: &Record, outcome: &Replayed) {
+    pub fn add<E, R>(&mut self, record: &Record<E, R>, outcome: &Replayed) {
         self.records += 1;
         self.other_version += u64::from(record.profile.version > VERSION);
         match outcome {
@@ -307,11 +345,7 @@ impl Count {
             Replayed::Differs { is: Answer::Allowed(_), .. } => self.allowed += 1,
             Replayed::Differs { .. } => self.other_basis += 1,
             Replayed::NotOfRobots(reason) => {
-                let word = serde_json::to_value(reason).expect("a reason is a word");
-                *self
-                    .not_of_robots
-                    .entry(word.as_str().unwrap_or_default().to_owned())
-                    .or_default() += 1;
+                *self.not_of_robots.entry(word(reason)).or_default() += 1;
             }
             Replayed::Undecidable(_) => self.undecidable += 1,
             Replayed::NoEvidence(_) => self.no_evidence += 1,

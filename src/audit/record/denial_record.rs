@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::Node;
-use super::event::{AgentSource, Event, PacedEvent};
+use super::event::{AgentSource, AllowedEvent, AllowedReason, Event, PacedEvent};
 use super::robots_record::SharedRobots;
 use crate::audit::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::policy::decision::SelectedGroup;
@@ -19,15 +19,19 @@ use crate::robots;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
+/// The line of a request that robots.txt, or the lack of one, allows. It is no record: it has the members of one,
+/// with an event and reasons of its own.
+pub type Allowed = Box<Record<AllowedEvent, AllowedReason>>;
+
 /// The data of a record's line. Texts from outside are set with [`Record::url`], [`Record::text`]
 /// and [`Record::pattern`], which bound and escape them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct Record<E = Event, R = Reason> {
     /// The product token.
     pub agent: Option<String>,
     pub agent_source: AgentSource,
     pub client: Client,
-    pub event: Event,
+    pub event: E,
     pub exemption: Option<Exemption>,
     /// The group that applied.
     pub group: Option<Group>,
@@ -48,7 +52,7 @@ pub struct Record {
     /// SHA-256 of the line before, in hexadecimal; the writer fills it in.
     pub prev: String,
     pub profile: Profile,
-    pub reason: Reason,
+    pub reason: R,
     pub robots: Option<SharedRobots>,
     pub rule: Option<Rule>,
     /// The place in the log: counts from 1, without gaps, over restarts too; the writer fills it

@@ -3,6 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::decision::Basis;
+use crate::robots;
+
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,6 +32,43 @@ impl Event {
             Self::WouldDeny => "would_deny",
             Self::Exempted => "exempted",
             Self::Tunnelled => "tunnelled",
+        }
+    }
+}
+
+/// Why a request was allowed: the words of [`crate::policy::decision::Basis`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AllowedReason {
+    /// It was for the robots.txt itself.
+    RobotsTxtItself,
+    /// No group of the file applies.
+    NoGroup,
+    /// No rule of the group matches.
+    NoRule,
+    /// An allow rule is the most specific match.
+    Rule,
+    /// There is no robots.txt.
+    Unavailable,
+    /// It cannot be had, and the profile permits that.
+    Unreachable,
+    LongUnreachable,
+}
+
+impl AllowedReason {
+    /// Of the basis of a decision that allows.
+    pub const fn of(basis: &Basis<'_>) -> Self {
+        match basis {
+            Basis::Rules(robots::Basis::RobotsTxtItself) => Self::RobotsTxtItself,
+            Basis::Rules(robots::Basis::NoGroup) => Self::NoGroup,
+            Basis::Rules(robots::Basis::Rule { .. }) => Self::Rule,
+            // What takes too many steps is not allowed.
+            Basis::Rules(robots::Basis::NoRule { .. } | robots::Basis::TooManySteps { .. }) => {
+                Self::NoRule
+            }
+            Basis::Unavailable(_) => Self::Unavailable,
+            Basis::Unreachable(_) => Self::Unreachable,
+            Basis::LongUnreachable(_) => Self::LongUnreachable,
         }
     }
 }
@@ -99,4 +139,5 @@ events! {
     PulseEvent = "pulse";
     FileEvent = "file";
     CountsEvent = "counts";
+    AllowedEvent = "allowed";
 }

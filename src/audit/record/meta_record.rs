@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Node;
 use super::change_record::{Changed, ChangesOmitted, SettingsChanged, Side};
-use super::denial_record::{Paced, Record};
+use super::denial_record::{Allowed, Paced, Record};
 use super::event::{
-    ChangedEvent, ChangesOmittedEvent, CountsEvent, Event, EvidenceLostEvent, FileEvent, GapEvent,
-    PacedEvent, PrunedEvent, PulseEvent, RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent,
-    StoppedEvent, TornEvent, TotalsEvent,
+    AllowedEvent, ChangedEvent, ChangesOmittedEvent, CountsEvent, Event, EvidenceLostEvent,
+    FileEvent, GapEvent, PacedEvent, PrunedEvent, PulseEvent, RewoundEvent, RobotsStatus,
+    SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 use super::robots_record::{Robots, SharedRobots};
 use crate::audit::evidence::{BlobName, Kind};
@@ -90,6 +90,7 @@ notices! {
     Pulse as PulseEvent;
     RobotsFile as FileEvent;
     SiteCounts as CountsEvent;
+    Allowed as AllowedEvent;
 }
 
 impl Notice {
@@ -100,6 +101,7 @@ impl Notice {
             Self::ChangesOmitted(omitted) => omitted.origin.as_deref(),
             Self::Paced(paced) => Some(&paced.origin),
             Self::RobotsFile(file) => Some(&file.origin),
+            Self::Allowed(allowed) => Some(&allowed.origin),
             Self::SiteCounts(counts) => counts.origin.as_deref(),
             _ => None,
         }
@@ -109,7 +111,9 @@ impl Notice {
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         let (agent, touched) = match self {
             Self::Paced(paced) => (paced.agent.as_deref(), &[][..]),
+            Self::Allowed(allowed) => (allowed.agent.as_deref(), &[][..]),
             Self::SiteCounts(counts) => (counts.agent.as_deref(), &[][..]),
+            Self::RobotsFile(file) => (file.robots.asked_as.as_deref().or(Some("*")), &[][..]),
             Self::Changed(changed) => (None, &changed.touched[..]),
             _ => (None, &[][..]),
         };
@@ -452,7 +456,7 @@ impl<'a> EvidenceRefs<'a> {
     }
 }
 
-impl Record {
+impl<E, R> Record<E, R> {
     /// What names its evidence.
     pub fn evidence_refs(&self) -> Option<EvidenceRefs<'_>> {
         self.robots.as_deref().map(Robots::evidence_refs)
@@ -489,6 +493,7 @@ impl Notice {
             }
             Self::Paced(paced) => [Some(paced.robots.evidence_refs()), None],
             Self::RobotsFile(file) => [Some(file.robots.evidence_refs()), None],
+            Self::Allowed(allowed) => [allowed.evidence_refs(), None],
             _ => [None, None],
         };
         refs.into_iter().flatten()

@@ -161,6 +161,10 @@ fn table() -> Vec<(Notice, &'static str)> {
             r#""event":"file","node":"n","origin":"o",PREV,"robots":ROBOTS,"seq":7,"time":TIME"#,
         ),
         (
+            Notice::Allowed(Box::new(allowed())),
+            r#""agent":null,"agent_source":"absent","client":{"address":"127.0.0.1","name":null},"event":"allowed","exemption":null,"group":null,"id":"01J9ZZZZZZZZZZZZZZZZZZZZZZ","method":"GET","node":"n","origin":"http://example.com","path_seen":true,PREV,"profile":{"name":"rfc9309","settings":{},"version":1},"reason":"no_rule","robots":ROBOTS,"rule":null,"seq":7,"time":TIME,"url":"http://example.com/","user_agent":null"#,
+        ),
+        (
             Notice::SiteCounts(site_counts()),
             r#""agent":"Bot","allowed":1,"by_host":2,"denied":3,"event":"counts","exempted":4,"failed":5,"node":"n","octets":6,"origin":"o","paced":7,PREV,"resting":8,"rows":9,"seq":7,"sha256":"ab","since":TIME,"state":"rules","statuses":{"2xx":1},"time":TIME,"tunnelled":10,"waited_ms":11,"would_deny":12"#,
         ),
@@ -187,6 +191,36 @@ fn table() -> Vec<(Notice, &'static str)> {
             r#""allowed":1,"denied":3,"event":"counts",PREV,"seq":7,"since":TIME,"time":TIME"#,
         ),
     ]
+}
+
+fn allowed() -> Record<AllowedEvent, AllowedReason> {
+    let Record { agent_source, client, id, method, origin, profile, time, url, .. } = minimal();
+    Record {
+        agent: None,
+        agent_source,
+        client,
+        event: AllowedEvent::It,
+        exemption: None,
+        group: None,
+        id,
+        method,
+        node: Some(Node::from("n")),
+        origin,
+        pace_seen: None,
+        path_seen: true,
+        prev: String::new(),
+        profile,
+        reason: AllowedReason::NoRule,
+        robots: Some(paced().robots),
+        rule: None,
+        seq: 0,
+        sni: None,
+        time,
+        trace_id: None,
+        url,
+        url_as_received: None,
+        user_agent: None,
+    }
 }
 
 fn site_counts() -> SiteCounts {

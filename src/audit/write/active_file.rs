@@ -268,6 +268,8 @@ pub(super) struct Batch {
     pub id: Option<String>,
     /// Records among the lines.
     pub records: u64,
+    /// Lines of allowed requests.
+    pub allowed: u64,
     /// Records since the last `totals`, these lines included.
     pub recorded: RecordedCounts,
     /// The evidence that they name.
@@ -288,6 +290,7 @@ impl Batch {
             last: None,
             id: None,
             records: 0,
+            allowed: 0,
             recorded,
             names: Vec::new(),
             places: Vec::new(),
@@ -307,6 +310,7 @@ impl Batch {
             Content::Notice(Notice::Totals(totals)) => {
                 totals.recorded = Some(std::mem::take(&mut self.recorded));
             }
+            Content::Notice(Notice::Allowed(_)) => self.allowed += 1,
             Content::Notice(Notice::Pulse(pulse)) => pulse.recorded = Some(self.recorded),
             Content::Notice(_) => {}
         }

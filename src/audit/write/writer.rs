@@ -23,7 +23,7 @@ use super::writer_handle::{
 };
 use super::writer_thread::WriterThread;
 use crate::audit::evidence::Blob;
-use crate::audit::record::denial_record::Record;
+use crate::audit::record::denial_record::{Allowed, Record};
 use crate::audit::record::meta_record::Notice;
 use crate::audit::record::redact::Redactor;
 use crate::audit::{Config, CurrentConfig, RECORDS_WAITING_MAX};
@@ -125,12 +125,27 @@ impl Writer {
     /// other record is taken.
     pub async fn write(&self, record: Record, blobs: Vec<Blob>) -> Result<Written, WriteError> {
         let mut record = Box::new(record);
+        self.redact(&mut record);
+        self.ask(1, |done| Job::Write { record, blobs, done }).await
+    }
+
+    /// Writes the line of an allowed request, as [`Self::write`] does.
+    pub async fn write_allowed(
+        &self,
+        mut allowed: Allowed,
+        blobs: Vec<Blob>,
+    ) -> Result<Written, WriteError> {
+        self.redact(&mut allowed);
+        let notice = Box::new(Notice::Allowed(allowed));
+        self.ask(1, |done| Job::Note { notice, blobs, done }).await
+    }
+
+    fn redact<E, R>(&self, record: &mut Record<E, R>) {
         if let Cow::Owned(redacted) = self.shown(&record.url) {
             record.url = redacted;
             record.url_as_received =
-                record.url_as_received.map(|url| self.shown(&url).into_owned());
+                record.url_as_received.take().map(|url| self.shown(&url).into_owned());
         }
-        self.ask(1, |done| Job::Write { record, blobs, done }).await
     }
 
     /// `records`: how many are lost where the job is not taken.

@@ -449,7 +449,7 @@ impl WriterThread {
     }
 
     fn has_lost(&mut self, batch: &Batch, error: &io::Error) {
-        self.status.lose(batch.records, &error.to_string(), self.clock.wall());
+        self.status.lose(batch.records + batch.allowed, &error.to_string(), self.clock.wall());
         self.status.update(|health| health.errors += 1);
         self.status.begin(
             WriteFault::Records,

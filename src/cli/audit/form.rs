@@ -116,9 +116,20 @@ impl<W: Write> Printer<W> {
 
 /// Refuses a filter that asks for notices: `why` nothing would be found. `instead`: what prints them.
 pub fn only_records(filter: &Filter, why: &str, instead: &str) -> Result<(), Failure> {
-    let notices: Vec<_> =
-        filter.events.iter().filter(|event| Notice::WORDS.contains(&event.as_str())).collect();
-    let Some(first) = notices.first() else { return Ok(()) };
+    only_records_and(&[], filter, why, instead)
+}
+
+/// The same, but for notices of these words.
+pub fn only_records_and(
+    allowed: &[&str],
+    filter: &Filter,
+    why: &str,
+    instead: &str,
+) -> Result<(), Failure> {
+    let is_refused = |event: &str| Notice::WORDS.contains(&event) && !allowed.contains(&event);
+    let Some(first) = filter.events.iter().find(|event| is_refused(event.as_str())) else {
+        return Ok(());
+    };
     Err(anyhow::anyhow!("{why}, and {first} is a notice: courtesy audit query {instead} prints it"))
         .or_exit(Exit::Usage)
 }

@@ -3,7 +3,8 @@
 use super::progress::Progress;
 use crate::audit::read::{Block, CompiledFilter, Log, Scan, ScanError, ScanItem};
 use crate::audit::{
-    AnyLine, Content, GapEvent, Head, LineKind, Notice, checked_hash, print_time, split,
+    AllowedEvent, AnyLine, Content, GapEvent, Head, LineKind, Notice, checked_hash, print_time,
+    split,
 };
 use crate::cli::exit::{Exit, Failure};
 use crate::types::timestamp::Timestamp;
@@ -21,6 +22,8 @@ pub struct LineSelector {
     pub(super) first_changed: Option<String>,
     /// Whether notices that are asked for are handed out, too.
     pub(super) with_notices: bool,
+    /// Whether lines of allowed requests are, unless other events are asked for.
+    pub(super) with_allowed: bool,
     /// How it ends where a part could not be read.
     pub(super) unreadable: Option<Exit>,
 }
@@ -60,7 +63,7 @@ impl LineSelector {
         let is_whole = match LineKind::of(line) {
             Some(LineKind::Record(_)) => CompiledFilter::is_readable(line) && split(line).is_some(),
             Some(LineKind::Notice(word)) => {
-                if self.with_notices && self.compiled.asks_for(word) {
+                if self.is_handed_out(word) {
                     return self.select_notice(line);
                 }
                 self.pass_notice(line, word)
@@ -72,14 +75,21 @@ impl LineSelector {
         false
     }
 
+    fn is_handed_out(&self, word: &str) -> bool {
+        let is_asked_for = self.compiled.asks_for(word);
+        let by_default = self.with_allowed && word == AllowedEvent::WORD;
+        self.with_notices && is_asked_for
+            || by_default && (is_asked_for || self.compiled.asks_for_any())
+    }
+
     /// A notice of a kind that is asked for.
     fn select_notice(&mut self, line: &[u8]) -> bool {
         let content = Content::parse(line);
-        let Ok(Content::Notice(notice)) = content else {
+        let Ok(Content::Notice(_)) = content else {
             self.damaged += 1;
             return false;
         };
-        self.compiled.covers_notice(&notice)
+        self.compiled.admits_notice(line, true)
     }
 
     /// A notice that is not asked for; whether it is whole. Records that could not be written are

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::audit::{
-    Changed, ChangesOmitted, Exemption, Notice, Omission, Paced, Record, RecordedCounts, Rewound,
-    Robots, RobotsFile, SettingsChanged, SiteCounts, Started, Totals, print_time,
+    Allowed, AllowedReason, Changed, ChangesOmitted, Exemption, Notice, Omission, Paced, Record,
+    RecordedCounts, Rewound, Robots, RobotsFile, SettingsChanged, SiteCounts, Started, Totals,
+    print_time,
 };
 use crate::cli::output::{human_duration, seconds};
 
@@ -38,6 +39,7 @@ pub fn words(notice: &Notice) -> String {
         Notice::Rewound(rewound) => of_rewinding(rewound),
         Notice::RobotsFile(file) => of_file(file),
         Notice::SiteCounts(counts) => of_counts(counts),
+        Notice::Allowed(allowed) => of_allowed(allowed),
         Notice::EvidenceLost(lost) => {
             format!("evidence could not be kept: {}", lost.evidence.join(", "))
         }
@@ -127,6 +129,28 @@ fn of_file(file: &RobotsFile) -> String {
             format!("{origin} is decided on without a robots.txt{agent}: {cause}")
         }
     }
+}
+
+fn of_allowed(allowed: &Allowed) -> String {
+    let Record { method, url, agent, rule, group, reason, robots, .. } = &**allowed;
+    let agent = agent.as_deref().unwrap_or("a client without a product token");
+    let why = match (rule, group, reason) {
+        (Some(rule), ..) => format!("line {}, \"{}: {}\"", rule.line, rule.directive, rule.pattern),
+        (None, Some(group), _) => {
+            format!("no rule of the group \"{}\" (line {}) matches", group.token, group.line)
+        }
+        (None, None, AllowedReason::RobotsTxtItself) => "it may always be fetched".into(),
+        (None, None, AllowedReason::NoGroup) => "no group applies".into(),
+        (None, None, AllowedReason::NoRule | AllowedReason::Rule) => "no rule matches".into(),
+        (
+            None,
+            None,
+            AllowedReason::Unavailable
+            | AllowedReason::Unreachable
+            | AllowedReason::LongUnreachable,
+        ) => robots.as_ref().and_then(|robots| robots.cause.clone()).unwrap_or_default(),
+    };
+    format!("{method} {url} is allowed to {agent}: {why}")
 }
 
 fn of_counts(counts: &SiteCounts) -> String {

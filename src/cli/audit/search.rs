@@ -44,6 +44,7 @@ impl Search {
             changed: 0,
             first_changed: None,
             with_notices: false,
+            with_allowed: false,
             unreadable: None,
         };
         Ok(Self { sources, selector })
@@ -52,6 +53,12 @@ impl Search {
     /// Hands out notices, too, where they are asked for.
     pub const fn with_notices(mut self) -> Self {
         self.selector.with_notices = true;
+        self
+    }
+
+    /// Hands out the lines of allowed requests, too, unless other events are asked for.
+    pub const fn with_allowed(mut self) -> Self {
+        self.selector.with_allowed = true;
         self
     }
 

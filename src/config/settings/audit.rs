@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{self, OnFailure, Sync};
+use crate::audit::{self, AllowedLines, OnFailure, Sync};
 use crate::config::units;
 use crate::config::values::{NodeName, Retain, RetainSize};
 
@@ -27,6 +27,8 @@ pub struct Audit {
     pub retain: Retain,
     /// The size of the log and its evidence.
     pub retain_size: RetainSize,
+    /// Of which allowed requests there is a line; absent: of none, and of all of a run.
+    pub allowed: Option<AllowedLines>,
     /// Whether the values of a URL's query are replaced by keyed hashes.
     pub redact_query: bool,
     /// The name of this proxy in its records; absent: that of its host.
@@ -42,6 +44,7 @@ impl Default for Audit {
             rotate_size: 128 * MIB,
             retain: Retain(None),
             retain_size: RetainSize(None),
+            allowed: None,
             redact_query: false,
             node: None,
         }

@@ -10,7 +10,8 @@ use lru::LruCache;
 
 use super::rules::{Agent, Rules};
 use crate::audit::{
-    self, Event, FileEvent, Notice, Reason, Record, Robots, RobotsFile, RobotsStatus,
+    self, AllowedEvent, AllowedReason, Event, FileEvent, Notice, Reason, Record, Robots,
+    RobotsFile, RobotsStatus,
 };
 use crate::clients::Client;
 use crate::egress::{self, Failure};
@@ -54,7 +55,7 @@ impl DecisionContext<'_> {
     /// A denial with no more than its reason.
     pub fn denial(&self, reason: Reason, problem: Problem) -> Denial {
         Denial {
-            record: self.record(reason),
+            record: self.record(Event::Denied, reason),
             problem,
             status: self.rules.status(
                 &self.agent,
@@ -217,7 +218,22 @@ impl DecisionContext<'_> {
         }
     }
 
-    fn record(&self, reason: Reason) -> Record {
+    /// The line of a request that `decision` allows.
+    pub fn allowed(
+        &self,
+        known: &OriginRobots,
+        decision: &Decision<'_>,
+    ) -> Record<AllowedEvent, AllowedReason> {
+        let summary = self.summary(known, decision.basis.absence());
+        Record {
+            group: decision.basis.group().map(audit::Group::of),
+            rule: decision.basis.rule().map(audit::Rule::of),
+            robots: Some(summary.record.clone()),
+            ..self.record(AllowedEvent::It, AllowedReason::of(&decision.basis))
+        }
+    }
+
+    fn record<E, R>(&self, event: E, reason: R) -> Record<E, R> {
         let now = self.now();
         let text = |value: &http::HeaderValue| Record::text(value.as_bytes());
         let origin = self.subject.origin().to_string();
@@ -240,7 +256,7 @@ impl DecisionContext<'_> {
                 address: self.info.client.address,
                 name: self.info.client.name().map(str::to_owned),
             },
-            event: Event::Denied,
+            event,
             exemption: None,
             group: None,
             id: audit::new_id(now),

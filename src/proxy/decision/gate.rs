@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use tracing::debug;
 
 use super::decision_context::{
     DecisionContext, OwnedRequestInfo, RequestInfo, RobotsSummaryCache, Subject,
@@ -19,6 +20,7 @@ use crate::egress::{self, Egress, Failure};
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
 use crate::policy::state::{Policy, RobotsState};
+use crate::proxy::denial::blobs;
 use crate::proxy::destination::Target;
 use crate::proxy::observe::decision_metrics::DecisionMetrics;
 use crate::proxy::rejection::GateError;
@@ -64,6 +66,9 @@ impl Gate {
                 self.metrics.count_allowed(&decision.basis, true);
                 site.add_allowed(true);
                 info.entry.note_allowed(&decision, &known, now);
+                if self.rules.allowed_lines.take() {
+                    self.record_allowed(&context, &known, &decision).await?;
+                }
                 if decision.basis != Basis::Rules(robots::Basis::RobotsTxtItself) {
                     let (path, token) = (target.path_for_rules(), context.agent.token);
                     self.watch.sample_allowed(&target.origin, path, token, known.profile());
@@ -105,6 +110,9 @@ impl Gate {
                 self.metrics.count_allowed(&decision.basis, false);
                 site.add_allowed(false);
                 info.entry.note_allowed(&decision, &known, now);
+                if self.rules.allowed_lines.take() {
+                    self.record_allowed(&context, &known, &decision).await?;
+                }
                 None
             }
             HostDecision::Whole(decision) => {
@@ -124,6 +132,26 @@ impl Gate {
         }
         let pace = PermitPace::of(&context, &known, &policy, b"/", &self.watch);
         Ok(HostPermit { origin, is_waived, pace, site })
+    }
+
+    /// Writes the line of an allowed request; boxed, because it is rare but in runs.
+    ///
+    /// # Errors
+    ///
+    /// It could not be written, and nothing is served without (`audit.on_failure`).
+    fn record_allowed(
+        &self,
+        context: &DecisionContext<'_>,
+        known: &OriginRobots,
+        decision: &Decision<'_>,
+    ) -> Pin<Box<impl Future<Output = Result<(), GateError>>>> {
+        box_future(move || async move {
+            let allowed = Box::new(context.allowed(known, decision));
+            if let Err(error) = self.audit.write_allowed(allowed, blobs(known)).await {
+                debug!("the line of an allowed request: {error}");
+            }
+            self.enforcer().check_audit()
+        })
     }
 
     /// Denies a CONNECT to a port that is not listed.

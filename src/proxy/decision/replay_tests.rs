@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::audit::read::replay::{Answer, Replay, Replayed};
-use crate::audit::{self, Reason};
+use crate::audit::{self, AllowedReason, Reason};
 use crate::policy::access::NetworkFailure;
 use crate::policy::profile::Profile;
 use crate::proxy::denial::{Denial, Recorded};
@@ -125,6 +125,50 @@ fn a_host_is_decided_again_without_a_path() {
     let denial = site.denies_host();
     assert!(!denial.record.path_seen);
     site.is_same(&denial, Reason::DisallowRule);
+}
+
+#[test]
+fn what_was_allowed_is_decided_again_on_the_same_basis() {
+    let site = |answer| Site::under("rfc9309").answers(answer);
+    let open = "user-agent: *\nallow: /open\ndisallow: /private\n";
+    for (path, reason) in [
+        ("/public?a=b", AllowedReason::NoRule),
+        ("/open/a", AllowedReason::Rule),
+        ("/robots.txt", AllowedReason::RobotsTxtItself),
+    ] {
+        let site = site(Answers::File(open));
+        site.is_same_allowed(&site.allows(path), reason);
+    }
+    let others = site(Answers::File("user-agent: other\ndisallow: /\n"));
+    others.is_same_allowed(&others.allows("/a"), AllowedReason::NoGroup);
+    let gone = site(Answers::Status(404));
+    gone.is_same_allowed(&gone.allows("/a"), AllowedReason::Unavailable);
+    let whole = site(Answers::File("user-agent: *\nallow: /\n"));
+    let line = whole.allows_host();
+    assert!(!line.path_seen);
+    whole.is_same_allowed(&line, AllowedReason::Rule);
+    let archival = Site::under("archival").answers(Answers::Status(503));
+    archival.is_same_allowed(&archival.allows("/a"), AllowedReason::Unreachable);
+}
+
+#[test]
+fn an_allowed_line_that_its_evidence_does_not_bear_out_is_found() {
+    let site = Site::under("rfc9309").answers(Answers::File(FILE));
+    let line = site.allows("/public");
+    let changed = |change: fn(&mut audit::Allowed)| {
+        let mut line = line.clone();
+        change(&mut line);
+        site.allowed_again(&line)
+    };
+    let forged = changed(|line| line.url = "http://example.com/private/a".into());
+    assert!(
+        matches!(&forged, Replayed::Differs { is: Answer::Disallowed { .. }, .. }),
+        "{forged:?}"
+    );
+    let forged = changed(|line| line.reason = AllowedReason::Rule);
+    assert!(matches!(&forged, Replayed::Differs { is: Answer::Allowed(_), .. }), "{forged:?}");
+    let lost = changed(|line| line.robots.as_mut().unwrap().sha256 = Some("ab".repeat(32)));
+    assert!(matches!(lost, Replayed::NoEvidence(_)), "{lost:?}");
 }
 
 #[test]

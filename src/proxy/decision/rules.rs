@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
-use crate::audit::AgentSource;
+use crate::audit::{AgentSource, AllowedLines};
 use crate::clients::User;
 use crate::pace::{self, PaceMode};
 pub use crate::policy::Mode;
@@ -32,6 +32,8 @@ pub struct Rules {
     /// Of a request that would wait too long.
     pub pace_status: StatusCode,
     pub pace: pace::Config,
+    /// Of which allowed requests the log has a line.
+    pub allowed_lines: AllowedLines,
 }
 
 /// Settings for the agents that a pattern matches; `None` leaves one to the origin or the default.

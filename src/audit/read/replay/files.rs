@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use lru::LruCache;
 
-use super::{Evidence, Replayed, again, needs_capture};
+use super::{Evidence, Replayed, again, allowed_again, needs_capture};
 use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
-use crate::audit::{self, PROFILES_PER_ORIGIN_MAX, Record, Robots};
+use crate::audit::{self, Allowed, PROFILES_PER_ORIGIN_MAX, Record, Robots, SharedRobots};
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};
 
@@ -78,12 +78,24 @@ impl Replay {
 
     /// Decides `record` of that log again.
     pub fn again_of(&mut self, log: usize, record: &Record) -> Replayed {
-        let Some(robots) = record.robots.as_ref().filter(|_| record.is_of_robots()) else {
+        let robots = record.robots.as_ref().filter(|_| record.is_of_robots());
+        self.decide((log, record, robots), |evidence| again(record, evidence))
+    }
+
+    /// Decides an allowed request of that log again.
+    pub fn allowed_again_of(&mut self, log: usize, allowed: &Allowed) -> Replayed {
+        let robots = allowed.robots.as_ref();
+        self.decide((log, allowed, robots), |evidence| allowed_again(allowed, evidence))
+    }
+
+    fn decide<E, R>(
+        &mut self,
+        (log, record, robots): (usize, &Record<E, R>, Option<&SharedRobots>),
+        again: impl FnOnce(&Evidence<'_>) -> Replayed,
+    ) -> Replayed {
+        let Some(robots) = robots else {
             // Without robots.txt no profile makes a difference.
-            return again(
-                record,
-                &Evidence { profile: &Profile::default(), file: None, failed: None },
-            );
+            return again(&Evidence { profile: &Profile::default(), file: None, failed: None });
         };
         let profile = match self.under.profile(&record.profile) {
             Ok(profile) => profile,
@@ -93,7 +105,7 @@ impl Replay {
             Ok((file, failed)) => {
                 let evidence =
                     Evidence { profile: &profile, file: file.as_ref(), failed: failed.as_ref() };
-                again(record, &evidence)
+                again(&evidence)
             }
             Err(what) => Replayed::NoEvidence(what),
         }

@@ -200,7 +200,10 @@ impl Survey {
             Notice::Paced(paced) if is_meant => site::add(&mut self.paced, &paced),
             Notice::Gap(_) | Notice::Torn(_) | Notice::Paced(_) | Notice::SettingsChanged(_) => {}
             Notice::Changed(_) | Notice::ChangesOmitted(_) | Notice::EvidenceLost(_) => {}
-            Notice::Rewound(_) | Notice::RobotsFile(_) | Notice::SiteCounts(_) => {}
+            Notice::Rewound(_)
+            | Notice::RobotsFile(_)
+            | Notice::SiteCounts(_)
+            | Notice::Allowed(_) => {}
         }
     }
 }

@@ -87,6 +87,8 @@ pub struct Notices {
     pub files: u64,
     /// Counts of what an agent asked of a site.
     pub counts: u64,
+    /// Lines of allowed requests.
+    pub allowed: u64,
     /// Pieces of evidence that could not be kept.
     pub evidence_lost: u64,
     /// How often the proxy has found, by the shared engine, that the log had been cut off or written anew.

@@ -202,6 +202,7 @@ impl Reader {
             Notice::Paced(_) => notices.paced += 1,
             Notice::RobotsFile(_) => notices.files += 1,
             Notice::SiteCounts(_) => notices.counts += 1,
+            Notice::Allowed(_) => notices.allowed += 1,
             Notice::Rewound(Rewound { seen_seq, .. }) => {
                 notices.rewound += 1;
                 let (at, seq) = (Some(at.clone()), Some(notice.seq()));

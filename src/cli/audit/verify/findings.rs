@@ -71,6 +71,7 @@ fn notices(notices: &Notices) -> String {
         paced,
         files,
         counts,
+        allowed,
         evidence_lost,
         rewound,
         unknown,
@@ -108,6 +109,7 @@ fn notices(notices: &Notices) -> String {
         (paced, format!("{} of delays that robots.txt files ask for.", plural(paced, "line"))),
         (files, format!("{} of files that decide.", plural(files, "line"))),
         (counts, format!("{} of what was asked of a site.", plural(counts, "line"))),
+        (allowed, format!("{} of allowed requests.", plural(allowed, "line"))),
         (rewound, format!("It was found cut off or written anew ({}).", times(rewound))),
         (
             evidence_lost,

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::audit::evidence::{self, BlobStore, Body, CaptureRecord};
 use crate::audit::read::replay::{Answer, Replay, Replayed};
-use crate::audit::{self, Reason, Writer};
+use crate::audit::{self, AllowedReason, Content, Notice, Reason, Writer};
 use crate::clients::Client;
 use crate::policy::access::{
     AccessResult, Cause, CompletedFetch, Freshness, NetworkFailure, Snapshot,
@@ -130,6 +130,7 @@ impl Site {
         let script = Arc::new(Script { answers: Mutex::default(), clock: Arc::clone(&clock) });
         let config = audit::Config::new(dir.path().to_owned());
         let rules = Rules {
+            allowed_lines: audit::AllowedLines::All,
             profile: Arc::new(Profile::named(profile).unwrap()),
             mode: Mode::Enforce,
             agent_required: false,
@@ -192,6 +193,46 @@ impl Site {
 
     pub fn target(&self, path: &str) -> Target {
         Target { origin: self.origin.clone(), path: path.parse().unwrap(), path_as_received: None }
+    }
+
+    /// Its line, which names evidence that is kept.
+    #[track_caller]
+    pub fn allows(&self, path: &str) -> audit::Allowed {
+        let target = self.target(path);
+        let granted = self.with_request(async |info| self.gate.decide(target, info).await);
+        granted.expect("it is allowed");
+        self.last_allowed()
+    }
+
+    #[track_caller]
+    pub fn allows_host(&self) -> audit::Allowed {
+        let origin = self.origin.clone();
+        let granted = self.with_request(async |info| {
+            self.gate.decide_host(origin, info, MixedHosts::Refuse).await
+        });
+        granted.expect("it is allowed");
+        self.last_allowed()
+    }
+
+    fn last_allowed(&self) -> audit::Allowed {
+        let lines = std::fs::read_to_string(self.dir.path().join(audit::FILE_NAME)).unwrap();
+        match Content::parse(lines.lines().last().unwrap().as_bytes()) {
+            Ok(Content::Notice(Notice::Allowed(allowed))) => allowed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub fn is_same_allowed(&self, allowed: &audit::Allowed, reason: AllowedReason) {
+        assert_eq!(allowed.reason, reason);
+        assert_eq!(self.allowed_again(allowed), Replayed::Same, "{allowed:#?}");
+    }
+
+    pub fn allowed_again(&self, allowed: &audit::Allowed) -> Replayed {
+        let mut replay = Replay::recorded(self.dir.path(), |name, _, _| {
+            Ok(Profile::named(name).expect("a profile"))
+        });
+        replay.allowed_again_of(0, allowed)
     }
 
     #[track_caller]
