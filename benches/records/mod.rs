@@ -47,6 +47,7 @@ pub fn record(n: u64) -> Record {
             read_as: Vec::new(),
         }),
         seq: 0,
+        setting: None,
         sni: None,
         time,
         trace_id: None,

@@ -12,6 +12,7 @@ use super::schema::leaves;
 use super::settings::Settings;
 use crate::audit::Change;
 use crate::types::sanitize::sha256_hex;
+use crate::types::timestamp::Timestamp;
 
 /// One setting as it is in effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -82,24 +83,39 @@ const SETTING_BYTES_MAX: usize = 2 << 10;
 const SETTINGS_BYTES_MAX: usize = 16 << 10;
 
 impl Settings {
-    /// The SHA-256, in hexadecimal, of one JSON object in canonical form (RFC 8785) with the value of every
-    /// setting in effect by its dotted key: what `courtesy config show --format json` has as `key` and `value`.
-    pub fn digest(&self) -> String {
-        sha256_hex(&serde_json::to_vec(&self.values()).expect("settings are made of plain values"))
+    /// One JSON object in canonical form (RFC 8785) with the value of every setting in effect by its dotted key:
+    /// what `courtesy config show --format json` has as `key` and `value`. The digest in the log is of this.
+    pub fn canonical(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.values()).expect("settings are made of plain values")
     }
 
     /// The differences to `new`, in alphabetical order of the keys.
     pub fn changes(&self, new: &Self) -> Vec<Change> {
-        let mut left = SETTINGS_BYTES_MAX;
-        let pairs = self.values().into_iter().zip(new.values());
-        pairs
-            .filter(|((_, old), (_, new))| old != new)
-            .map(|((key, old), (_, new))| Change {
-                key,
-                new: bounded(new, &mut left),
-                old: bounded(old, &mut left),
-            })
-            .collect()
+        changes(self.values(), new.values())
+    }
+
+    /// The differences to settings of this form, which another version may have had; `None`: they are none.
+    pub fn changes_since(&self, canonical: &[u8]) -> Option<Vec<Change>> {
+        Some(changes(serde_json::from_slice(canonical).ok()?, self.values()))
+    }
+
+    /// The exemptions in force, as far as a notice has room for them, and how many more there are.
+    pub fn exemptions_in_force(&self, now: Timestamp) -> (Vec<Json>, u64) {
+        let all = self.exemptions.iter().filter(|exemption| now < exemption.until);
+        let (mut left, mut omitted) = (SETTINGS_BYTES_MAX, 0);
+        let has_room = |value: &Json| {
+            let bytes = value.to_string().len();
+            let has_room = bytes <= left;
+            if has_room {
+                left -= bytes
+            } else {
+                omitted += 1
+            }
+            has_room
+        };
+        let values = all.map(|it| canonical(&serde_json::to_value(it).expect("plain values")));
+        let kept = values.filter(has_room).collect();
+        (kept, omitted)
     }
 
     /// Every setting in effect by its dotted key.
@@ -107,6 +123,24 @@ impl Settings {
         let tree = serde_json::to_value(self.filled()).expect("settings are made of plain values");
         leaves(&tree).into_iter().map(|(key, value)| (key, canonical(value))).collect()
     }
+}
+
+fn changes(mut old: BTreeMap<String, Json>, new: BTreeMap<String, Json>) -> Vec<Change> {
+    let pairs = new.into_iter().map(|(key, new)| (old.remove(&key), key, new));
+    let mut all: Vec<_> =
+        pairs.map(|(old, key, new)| (key, old.unwrap_or_default(), new)).collect();
+    // Of settings that there are no more.
+    all.extend(old.into_iter().map(|(key, old)| (key, old, Json::Null)));
+    all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    let mut left = SETTINGS_BYTES_MAX;
+    let other = all.into_iter().filter(|(_, old, new)| old != new);
+    other
+        .map(|(key, old, new)| Change {
+            key,
+            new: bounded(new, &mut left),
+            old: bounded(old, &mut left),
+        })
+        .collect()
 }
 
 /// With its members in the order of RFC 8785 §3.2.3, and without what stands before the host in a URL.
@@ -152,13 +186,17 @@ mod tests {
     use super::*;
     use crate::config::Mode;
 
+    fn digest(settings: &Settings) -> String {
+        sha256_hex(&settings.canonical())
+    }
+
     #[test]
     fn the_digest_is_of_every_setting_and_of_nothing_else() {
         let settings = Settings { state_dir: "/state".into(), ..Settings::default() };
-        assert_eq!(settings.digest(), settings.clone().digest());
+        assert_eq!(digest(&settings), digest(&settings.clone()));
         let mut other = settings.clone();
         other.robots.mode = Mode::Observe;
-        assert_ne!(settings.digest(), other.digest());
+        assert_ne!(digest(&settings), digest(&other));
         let keys: Vec<_> = settings.values().into_keys().collect();
         assert!(keys.is_sorted() && keys.iter().any(|key| key == "audit.node"), "{keys:?}");
     }

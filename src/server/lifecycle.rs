@@ -1,15 +1,19 @@
 //! Notices of the proxy itself in the log of denials: start with its settings, changes of settings,
-//! stop. A file that changes all the time does not fill the log: beyond so many an hour, changes
+//! stop. The settings in effect are evidence of the log, so that they can be shown years later. A file that changes all the time does not fill the log: beyond so many an hour, changes
 //! share one notice.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::fs::File;
+use std::io::Read;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tracing::warn;
 
+use crate::audit::evidence::{Blob, Kind};
 use crate::audit::{
     Notice, ReloadTrigger, SettingsChanged, SettingsEvent, StartMode, Started, StartedEvent,
     Stopped, StoppedEvent, Writer,
@@ -18,6 +22,7 @@ use crate::config::Settings;
 use crate::policy::profile;
 use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
+use crate::types::sanitize::hex;
 
 /// Changes of settings with a notice of their own in an hour; others share one.
 const SETTINGS_NOTICES_MAX: usize = 30;
@@ -25,12 +30,23 @@ const SETTINGS_NOTICES_MAX: usize = 30;
 /// The time in which they are counted.
 const SETTINGS_NOTICES_TIME: Duration = Duration::from_secs(60 * 60);
 
+/// The file of this program, also where another has its name by now.
+const PROGRAM: &str = "/proc/self/exe";
+
+/// Bytes of it that are read: a build without optimization has a third.
+const PROGRAM_BYTES_MAX: u64 = 256 << 20;
+
+/// How long the start waits for its digest, which takes some 10 ms beside the rest of the start.
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Writes the notices `started`, `settings` and `stopped`.
 #[derive(Debug)]
 pub struct Lifecycle {
     audit: Arc<Writer>,
     clock: Arc<dyn Clock>,
     logged: Lock<Logged>,
+    /// The digest of the program, once it is made.
+    program: Lock<mpsc::Receiver<String>>,
 }
 
 /// The settings that the last notice names.
@@ -56,24 +72,34 @@ impl Lifecycle {
     /// The notices of a proxy that starts with these settings.
     pub fn new(audit: Arc<Writer>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
         let logged = Logged { settings, recent: VecDeque::new(), waiting: None };
-        Self { audit, clock, logged: Lock::new(logged) }
+        Self { audit, clock, logged: Lock::new(logged), program: Lock::new(begin_program_digest()) }
     }
 
     /// Writes `started`; called before the first request is accepted.
     pub fn started(&self, how: StartMode) {
-        let digest = self.logged().settings.digest();
-        self.queue(Notice::Started(Started {
-            digest,
+        let settings = self.logged().settings.clone();
+        let (evidence, time) = (evidence(&settings), self.clock.wall());
+        let before = self.audit.settings_before();
+        let digest = hex(&evidence.sha256);
+        let (exemptions, exemptions_omitted) = settings.exemptions_in_force(time);
+        let started = Notice::Started(Started {
+            changes: before.and_then(|before| settings.changes_since(&before)),
+            digest: digest.clone(),
             event: StartedEvent::It,
+            exemptions,
+            exemptions_omitted,
             how,
             log: None,
             node: None,
             prev: String::new(),
             profile_version: profile::VERSION,
+            program: self.program.lock().recv_timeout(PROGRAM_TIMEOUT).ok(),
             seq: 0,
-            time: self.clock.wall(),
+            settings: Some(digest),
+            time,
             version: env!("CARGO_PKG_VERSION").into(),
-        }));
+        });
+        self.queue(started, evidence);
     }
 
     /// Writes the change to `settings`; `contents` names the settings whose files have changed.
@@ -116,24 +142,28 @@ impl Lifecycle {
             return;
         };
         logged.recent.push_back(now);
-        self.queue(Notice::SettingsChanged(SettingsChanged {
+        let evidence = evidence(&settings);
+        let digest = hex(&evidence.sha256);
+        let changed = Notice::SettingsChanged(SettingsChanged {
             changes: logged.settings.changes(&settings),
             contents: contents.into_iter().map(str::to_owned).collect(),
-            digest: settings.digest(),
+            digest: digest.clone(),
             event: SettingsEvent::It,
             node: None,
             omitted: Some(count - 1).filter(|count| *count > 0),
             prev: String::new(),
             seq: 0,
+            settings: Some(digest),
             time: self.clock.wall(),
             who,
-        }));
+        });
+        self.queue(changed, evidence);
         logged.settings = settings;
     }
 
-    fn queue(&self, notice: Notice) {
+    fn queue(&self, notice: Notice, evidence: Blob) {
         let word = notice.word();
-        if !self.audit.queue_notice(notice) {
+        if !self.audit.queue_notice_with(notice, vec![evidence]) {
             warn!("the notice {word} is missing from the denial log, which cannot be written");
         }
     }
@@ -141,6 +171,34 @@ impl Lifecycle {
     fn logged(&self) -> std::sync::MutexGuard<'_, Logged> {
         self.logged.lock()
     }
+}
+
+/// Settings as evidence.
+fn evidence(settings: &Settings) -> Blob {
+    let content = settings.canonical();
+    Blob { sha256: Sha256::digest(&content).into(), kind: Kind::Settings, content: content.into() }
+}
+
+/// Makes the digest of the program, on a thread of its own. It is left out where that cannot be done.
+fn begin_program_digest() -> mpsc::Receiver<String> {
+    let (made, digest) = mpsc::sync_channel(1);
+    let make = move || {
+        let mut program = File::open(PROGRAM).ok()?.take(PROGRAM_BYTES_MAX + 1);
+        let mut hash = Sha256::new();
+        let (mut part, mut bytes) = (vec![0; 256 << 10], 0);
+        loop {
+            match program.read(&mut part).ok()? {
+                0 => break,
+                read => {
+                    hash.update(&part[..read]);
+                    bytes += read as u64;
+                }
+            }
+        }
+        if bytes <= PROGRAM_BYTES_MAX { made.send(hex(&hash.finalize())).ok() } else { None }
+    };
+    let _ = std::thread::Builder::new().name("program-digest".into()).spawn(make);
+    digest
 }
 
 impl Logged {
@@ -251,7 +309,8 @@ mod tests {
             (&last.changes[0].old, &last.changes[0].new),
             (&"enforce".into(), &"observe".into())
         );
-        assert_eq!(last.digest, settings(Mode::Observe).digest());
+        assert_eq!(last.digest, hex(&evidence(&settings(Mode::Observe)).sha256));
+        assert_eq!(last.settings.as_ref(), Some(&last.digest));
     }
 
     #[test]

@@ -66,6 +66,7 @@ fn every_member_of_the_record_is_on_its_page() {
         robots: None,
         rule: None,
         seq: 0,
+        setting: Some(String::new()),
         sni: Some(String::new()),
         time: Timestamp::from_millis(0),
         trace_id: Some(String::new()),

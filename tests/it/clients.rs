@@ -176,6 +176,8 @@ fn without_a_user_agent_the_users_own_agent_counts() {
             ["denied", "AdaBot", "credentials"]
         ]
     );
+    let settings: Vec<_> = proxy.records().iter().map(|it| it.get("setting").cloned()).collect();
+    assert_eq!(settings, [None, Some("clients.users_file".into()), None]);
 }
 
 #[test]

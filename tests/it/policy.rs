@@ -273,8 +273,8 @@ fn observing_forwards_and_records_what_would_be_denied() {
     assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /private/a"]);
     let record = proxy.record();
     assert_eq!(
-        (&record["event"], &record["reason"]),
-        (&"would_deny".into(), &"disallow_rule".into())
+        (&record["event"], &record["reason"], &record["setting"]),
+        (&"would_deny".into(), &"disallow_rule".into(), &"robots.mode".into())
     );
 }
 
@@ -401,7 +401,11 @@ fn an_agents_mode_goes_before_the_general_one() {
     });
     let response = proxy.exchange("GET", &origin.url("/private/a"), "User-Agent: Watcher/1\r\n");
     assert_eq!(response.status(), 200);
-    assert_eq!(proxy.record()["event"], "would_deny");
+    let record = proxy.record();
+    assert_eq!(
+        (&record["event"], &record["setting"]),
+        (&"would_deny".into(), &"agents.rules[0].mode".into())
+    );
     assert_eq!(proxy.get(&origin.url("/private/a")).status(), 403);
 }
 

@@ -187,6 +187,7 @@ fn record(agent: &str, path: &str, decision: &robots::Decision<'_>, blobs: &[Blo
         robots: Some(robots.into()),
         rule: decision.basis.rule().map(Rule::of),
         seq: 0,
+        setting: None,
         sni: None,
         time: NOON,
         trace_id: None,

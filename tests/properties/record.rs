@@ -79,6 +79,8 @@ fn record(input: &mut Input<'_>) -> Record {
         robots: input.some(robots).map(Into::into),
         rule: input.some(rule),
         seq: 0,
+        setting: input.some(Input::text),
+        setting: None,
         sni: None,
         time: moment(input),
         trace_id: None,

@@ -1,5 +1,5 @@
-//! The blob store: `evidence/ab/abcd….txt.gz` for a robots.txt, `….json.gz` for a capture. Their
-//! names are the SHA-256 of their content, so `zcat FILE | sha256sum` checks one without us.
+//! The blob store: `evidence/ab/abcd….txt.gz` for a robots.txt, `….json.gz` for a capture,
+//! `….settings.gz` for settings. Their names are the SHA-256 of their content, so `zcat FILE | sha256sum` checks one without us.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -44,11 +44,8 @@ pub enum Found {
 
 /// The name of an blob within the directory of a log, `sha256` in hexadecimal.
 pub fn name(kind: Kind, sha256: &str) -> String {
-    let extension = match kind {
-        Kind::File => "txt.gz",
-        Kind::Capture => "json.gz",
-    };
-    format!("evidence/{}/{sha256}.{extension}", sha256.get(..2).unwrap_or("00"))
+    let directory = sha256.get(..2).unwrap_or("00");
+    format!("evidence/{directory}/{sha256}.{}.gz", extension(kind))
 }
 
 impl BlobStore {
@@ -205,6 +202,7 @@ pub(crate) struct LineRefs<'a> {
     robots: Option<EvidenceRefs<'a>>,
     /// Its number in the chain, from 1.
     pub seq: u64,
+    settings: Option<&'a str>,
     #[serde(with = "crate::audit::record::time")]
     pub time: Timestamp,
     #[serde(borrow)]
@@ -220,7 +218,14 @@ impl<'a> LineRefs<'a> {
 
     /// The evidence that it names.
     pub fn blobs(&self) -> impl Iterator<Item = BlobName> + use<'a> {
-        [self.from, self.robots, self.to].into_iter().flatten().flat_map(EvidenceRefs::blobs)
+        let settings = self.settings.map(EvidenceRefs::settings);
+        let all = [self.from, self.robots, self.to, settings];
+        all.into_iter().flatten().flat_map(EvidenceRefs::blobs)
+    }
+
+    /// The settings that are in effect from it on, where it says which: their SHA-256.
+    pub fn settings(&self) -> Option<[u8; 32]> {
+        self.settings.and_then(sanitize::digest)
     }
 }
 
@@ -249,7 +254,7 @@ pub(crate) fn each_line(
 
 fn name_in_line(line: &str) -> Option<BlobName> {
     let (sha256, end) = line.split_once('.')?;
-    let kind = [Kind::File, Kind::Capture].into_iter().find(|kind| extension(*kind) == end)?;
+    let kind = Kind::ALL.into_iter().find(|kind| extension(*kind) == end)?;
     Some((kind, sanitize::digest(sha256)?))
 }
 
@@ -258,6 +263,7 @@ const fn extension(kind: Kind) -> &'static str {
     match kind {
         Kind::File => "txt",
         Kind::Capture => "json",
+        Kind::Settings => "settings",
     }
 }
 

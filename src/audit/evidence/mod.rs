@@ -1,5 +1,5 @@
-//! Evidence: the bytes of each robots.txt, and captures of how it was fetched, so that records can
-//! be checked years later and without this program. Each is stored once, as a blob named by the
+//! Evidence: the bytes of each robots.txt, captures of how it was fetched, and the settings that were
+//! in effect, so that records can be checked years later and without this program. Each is stored once, as a blob named by the
 //! SHA-256 of its content.
 
 mod blob_store;
@@ -31,6 +31,13 @@ pub enum Kind {
     File,
     /// A [`CaptureRecord`] in its canonical form.
     Capture,
+    /// The value of every setting by its dotted key, without secrets: one JSON object in canonical form.
+    Settings,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::File, Self::Capture, Self::Settings];
 }
 
 /// What a piece of evidence is found by: its kind, and the SHA-256 of its content.

@@ -148,6 +148,9 @@ pub struct SettingsChanged {
     pub prev: String,
     /// Its number in the chain, from 1.
     pub seq: u64,
+    /// The same as `digest`: names a piece of evidence. Left out by earlier versions, which keep none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<String>,
     #[serde(with = "super::time")]
     pub time: Timestamp,
     pub who: ReloadTrigger,

@@ -58,6 +58,10 @@ pub struct Record<E = Event, R = Reason> {
     /// The place in the log: counts from 1, without gaps, over restarts too; the writer fills it
     /// in.
     pub seq: u64,
+    /// The setting by which the mode is `observe`, by its dotted key, where the request was forwarded for that. Left
+    /// out elsewhere, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<String>,
     /// The name in the client's TLS handshake (RFC 6066 §3), where it is why a tunnel was refused;
     /// left out where the handshake had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Node;
-use super::change_record::{Changed, ChangesOmitted, SettingsChanged, Side};
+use super::change_record::{Change, Changed, ChangesOmitted, SettingsChanged, Side};
 use super::denial_record::{Allowed, Paced, Record};
 use super::event::{
     AllowedEvent, ChangedEvent, ChangesOmittedEvent, CountsEvent, Event, EvidenceLostEvent,
@@ -340,9 +341,19 @@ pub struct RecordedCounts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Started {
+    /// What differs from the settings that were in effect when the log was written before, in alphabetical order of
+    /// the keys. Left out where those are not known, as in the first line, and by earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<Change>>,
     /// Of all settings in effect, in hexadecimal: see [`SettingsChanged::digest`].
     pub digest: String,
     pub event: StartedEvent,
+    /// The exemptions in force, as the settings have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exemptions: Vec<Value>,
+    /// How many more there are, for which there is no room.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub exemptions_omitted: u64,
     pub how: StartMode,
     /// The identity of the log that it goes on with; the writer fills it in. Left out by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -352,8 +363,14 @@ pub struct Started {
     pub prev: String,
     /// Of the table of robots.txt dialects, as in records.
     pub profile_version: u32,
+    /// The SHA-256, in hexadecimal, of the program's file; left out where it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// Its number in the chain, from 1.
     pub seq: u64,
+    /// The same as `digest`: names a piece of evidence. Left out by earlier versions, which keep none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<String>,
     #[serde(with = "super::time")]
     pub time: Timestamp,
     /// Of the program.
@@ -435,8 +452,9 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What of a line names its evidence: members of a record's `robots`, and of a notice's `from` and `to`.
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// What of a line names its evidence: members of a record's `robots`, and of a notice's `from` and `to`, and the
+/// `settings` of a notice.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct EvidenceRefs<'a> {
     /// How the file came.
     pub capture: Option<&'a str>,
@@ -444,14 +462,24 @@ pub struct EvidenceRefs<'a> {
     pub failed_capture: Option<&'a str>,
     /// The file.
     pub sha256: Option<&'a str>,
+    /// The settings in effect.
+    #[serde(skip)]
+    pub settings: Option<&'a str>,
 }
 
 impl<'a> EvidenceRefs<'a> {
+    /// Of settings.
+    pub fn settings(sha256: &'a str) -> Self {
+        Self { settings: Some(sha256), ..Self::default() }
+    }
+
     /// What it names.
     pub fn blobs(self) -> impl Iterator<Item = BlobName> + use<'a> {
-        let Self { capture, failed_capture, sha256 } = self;
-        [(Kind::File, sha256), (Kind::Capture, capture), (Kind::Capture, failed_capture)]
+        let Self { capture, failed_capture, sha256, settings } = self;
+        let captures = [capture, failed_capture].map(|name| (Kind::Capture, name));
+        [(Kind::File, sha256), (Kind::Settings, settings)]
             .into_iter()
+            .chain(captures)
             .filter_map(|(kind, sha256)| Some((kind, sanitize::digest(sha256?)?)))
     }
 }
@@ -472,7 +500,7 @@ impl Robots {
     fn evidence_refs(&self) -> EvidenceRefs<'_> {
         let [capture, failed_capture, sha256] =
             [&self.capture, &self.failed_capture, &self.sha256].map(|digest| digest.as_deref());
-        EvidenceRefs { capture, failed_capture, sha256 }
+        EvidenceRefs { capture, failed_capture, sha256, settings: None }
     }
 }
 
@@ -480,7 +508,7 @@ impl Side {
     fn evidence_refs(&self) -> EvidenceRefs<'_> {
         let [capture, failed_capture, sha256] =
             [&self.capture, &self.failed_capture, &self.sha256].map(|digest| digest.as_deref());
-        EvidenceRefs { capture, failed_capture, sha256 }
+        EvidenceRefs { capture, failed_capture, sha256, settings: None }
     }
 }
 
@@ -494,6 +522,10 @@ impl Notice {
             Self::Paced(paced) => [Some(paced.robots.evidence_refs()), None],
             Self::RobotsFile(file) => [Some(file.robots.evidence_refs()), None],
             Self::Allowed(allowed) => [allowed.evidence_refs(), None],
+            Self::Started(Started { settings, .. })
+            | Self::SettingsChanged(SettingsChanged { settings, .. }) => {
+                [settings.as_deref().map(EvidenceRefs::settings), None]
+            }
             _ => [None, None],
         };
         refs.into_iter().flatten()

@@ -117,6 +117,85 @@ fn nothing_is_forgotten_by_an_account_that_is_older_than_the_file() {
     assert_eq!(block_on(handle.forget(vec![name(&used)], files)).unwrap(), 1);
 }
 
+/// Settings that hold from now on, and their evidence.
+fn settings(content: &'static [u8]) -> (Notice, Vec<Blob>) {
+    let blob = Blob { kind: Kind::Settings, ..blob(content) };
+    let digest = hex(&blob.sha256);
+    let notice = Notice::SettingsChanged(SettingsChanged {
+        changes: Vec::new(),
+        contents: Vec::new(),
+        digest: digest.clone(),
+        event: SettingsEvent::It,
+        node: None,
+        omitted: None,
+        prev: String::new(),
+        seq: 0,
+        settings: Some(digest),
+        time: NOON,
+        who: ReloadTrigger::Hup,
+    });
+    (notice, vec![blob])
+}
+
+#[test]
+fn settings_are_kept_before_the_notice_that_names_them_and_that_before_any_later_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = open(dir.path()).unwrap();
+    for content in [&b"{}"[..], b"{\"a\":1}", b"{}"] {
+        let (notice, blobs) = settings(content);
+        assert!(writer.queue_notice_with(notice, blobs.clone()));
+        write(&writer);
+        assert!(is_kept(dir.path(), &blobs[0]));
+    }
+    let words = |line: &Content| match line {
+        Content::Notice(notice) => notice.word(),
+        Content::Record(record) => record.event.word(),
+    };
+    let lines = chain(dir.path());
+    assert_eq!(lines.iter().map(words).collect::<Vec<_>>(), ["settings", "denied"].repeat(3));
+    assert_eq!(lines[0].blobs(), [name(&settings(b"{}").1[0])]);
+}
+
+#[test]
+fn settings_that_cannot_be_kept_cost_no_line_and_are_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let in_the_way = dir.path().join("evidence");
+    std::fs::write(&in_the_way, "").unwrap();
+    let writer = open(dir.path()).unwrap();
+    let (notice, blobs) = settings(b"{}");
+    writer.queue_notice_with(notice, blobs.clone());
+    write(&writer);
+    assert_eq!(seqs(dir.path()), [1, 2]);
+    std::fs::remove_file(&in_the_way).unwrap();
+    until("they are kept", || writer.health().failing.is_none());
+    assert!(is_kept(dir.path(), &blobs[0]));
+}
+
+#[test]
+fn the_settings_that_were_in_effect_last_are_found_in_whatever_segment_they_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = |dir: &Path| open(dir).unwrap().settings_before();
+    assert_eq!(before(dir.path()), None);
+    for (turn, is_rotated) in [false, true, false].into_iter().enumerate() {
+        let writer = open(dir.path()).unwrap();
+        for content in [&b"{}"[..], [&b"[0]"[..], b"[1]", b"[2]"][turn]] {
+            let (notice, blobs) = settings(content);
+            writer.queue_notice_with(notice, blobs);
+            write(&writer);
+        }
+        drop(writer);
+        let expected = format!("[{turn}]").into_bytes();
+        assert_eq!(before(dir.path()), Some(expected.clone()), "in the file that is written");
+        if is_rotated {
+            // Two segments more, without settings.
+            let writer = open_with(dir.path(), |config| config.rotate_size = 1).unwrap();
+            assert_eq!([write(&writer), write(&writer)].len(), 2);
+            drop(writer);
+            assert_eq!(before(dir.path()), Some(expected), "in a segment before");
+        }
+    }
+}
+
 #[test]
 fn a_notice_is_a_line_of_the_chain_and_a_desk_keeps_no_writer() {
     let dir = tempfile::tempdir().unwrap();

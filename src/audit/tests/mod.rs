@@ -24,6 +24,7 @@ fn minimal() -> Record {
     Record {
         prev: String::new(),
         seq: 0,
+        setting: None,
         sni: None,
         id: "01J9ZZZZZZZZZZZZZZZZZZZZZZ".into(),
         time: NOON,

@@ -39,14 +39,19 @@ fn table() -> Vec<(Notice, &'static str)> {
         time,
     };
     let started = Started {
+        changes: None,
         digest: "ef".into(),
         event: StartedEvent::It,
+        exemptions: Vec::new(),
+        exemptions_omitted: 0,
         how: StartMode::Serve,
         log: None,
         node: node.clone(),
         prev: prev.clone(),
         profile_version: 3,
+        program: None,
         seq,
+        settings: None,
         time,
         version: "0.1.0".into(),
     };
@@ -60,6 +65,7 @@ fn table() -> Vec<(Notice, &'static str)> {
         omitted: Some(1),
         prev: prev.clone(),
         seq,
+        settings: None,
         time,
         who: ReloadTrigger::Hup,
     };
@@ -109,12 +115,27 @@ fn table() -> Vec<(Notice, &'static str)> {
             r#""allowed":0,"by_host":0,"by_path":0,"denied":0,"event":"totals",PREV,"seq":7,"since":TIME,"time":TIME"#,
         ),
         (
+            Notice::Started(Started {
+                changes: Some(vec![Change {
+                    key: "robots.mode".into(),
+                    new: json!("observe"),
+                    old: json!("enforce"),
+                }]),
+                exemptions: vec![json!({ "by": "legal", "origin": "o" })],
+                exemptions_omitted: 2,
+                program: Some("ab".into()),
+                settings: Some("ef".into()),
+                ..started.clone()
+            }),
+            r#""changes":[{"key":"robots.mode","new":"observe","old":"enforce"}],"digest":"ef","event":"started","exemptions":[{"by":"legal","origin":"o"}],"exemptions_omitted":2,"how":"serve","node":"n",PREV,"profile_version":3,"program":"ab","seq":7,"settings":"ef","time":TIME,"version":"0.1.0""#,
+        ),
+        (
             Notice::Started(started),
             r#""digest":"ef","event":"started","how":"serve","node":"n",PREV,"profile_version":3,"seq":7,"time":TIME,"version":"0.1.0""#,
         ),
         (
-            Notice::SettingsChanged(settings),
-            r#""changes":[{"key":"robots.mode","new":"observe","old":"enforce"}],"contents":["clients.users_file"],"digest":"ef","event":"settings","node":"n","omitted":1,PREV,"seq":7,"time":TIME,"who":"hup""#,
+            Notice::SettingsChanged(SettingsChanged { settings: Some("ef".into()), ..settings }),
+            r#""changes":[{"key":"robots.mode","new":"observe","old":"enforce"}],"contents":["clients.users_file"],"digest":"ef","event":"settings","node":"n","omitted":1,PREV,"seq":7,"settings":"ef","time":TIME,"who":"hup""#,
         ),
         (
             Notice::SettingsChanged(bare),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::active_file::{ActiveFile, First};
 use super::writer_handle::OpenError;
 use crate::audit::Config;
-use crate::audit::evidence::{BlobName, LineRefs, each_line};
+use crate::audit::evidence::{BlobName, EvidenceIndex, Kind, LineRefs, each_line};
 use crate::audit::record::chain::{Head, head_of, split};
 use crate::audit::record::event::TornEvent;
 use crate::audit::record::meta_record::Torn;
@@ -30,6 +30,9 @@ pub const TORN_NAME: &str = "denials.torn";
 /// Records from before there was a chain: no file of the log.
 pub const OLDER_NAME: &str = "older.jsonl";
 
+/// Segments that are searched for the last settings: a year of days.
+const SETTINGS_SEGMENTS_MAX: usize = 400;
+
 /// The file that is being written, opened.
 #[derive(Debug)]
 pub struct Active {
@@ -42,6 +45,8 @@ pub struct Active {
     pub in_use: HashSet<BlobName>,
     /// The identity of the log, as its lines name it last.
     pub log: Option<LogId>,
+    /// The settings in effect, as its lines name them last: their SHA-256.
+    pub settings: Option<[u8; 32]>,
     /// What was at its end and has been set aside.
     pub torn: Option<Torn>,
 }
@@ -84,8 +89,17 @@ pub fn open_active(dir: &Path, now: Timestamp) -> io::Result<Active> {
             dir.join(TORN_NAME).display()
         );
     }
-    let (first, in_use, log) = read_through(&file)?;
-    Ok(Active { file, first, last: tail.head, in_use, log, torn })
+    let mut active = Active {
+        file,
+        first: None,
+        last: tail.head,
+        in_use: HashSet::new(),
+        log: None,
+        settings: None,
+        torn,
+    };
+    active.read_through()?;
+    Ok(active)
 }
 
 /// Records from before there was a chain have no hash that a line could go on after. Their file is
@@ -194,26 +208,54 @@ pub fn find_log(dir: &Path, active: &Active) -> io::Result<LogId> {
     Ok(log)
 }
 
-type Through = (Option<First>, HashSet<BlobName>, Option<LogId>);
-
-/// The first line of the file, the evidence that its lines name, and the identity of the log.
-fn read_through(file: &ActiveFile) -> io::Result<Through> {
-    let (mut first, mut in_use, mut log) = (None, HashSet::new(), None);
-    let mut lines = Lines::open(file.path())?;
-    while lines.bytes < file.len() {
-        let number = lines.number;
-        let refs = match lines.next()? {
-            FoundLine::Line(line) => LineRefs::of(line),
-            FoundLine::Rest(_) => continue,
-            FoundLine::End => break,
-        };
-        // A damaged line is for `verify` to find.
-        let Some(refs) = refs else { continue };
-        first.get_or_insert(First { seq: refs.seq.saturating_sub(number), time: refs.time });
-        in_use.extend(refs.blobs());
-        log = refs.log.or(log);
+impl Active {
+    /// The first line of the file, and what its lines name.
+    fn read_through(&mut self) -> io::Result<()> {
+        let mut lines = Lines::open(self.file.path())?;
+        while lines.bytes < self.file.len() {
+            let number = lines.number;
+            let refs = match lines.next()? {
+                FoundLine::Line(line) => LineRefs::of(line),
+                FoundLine::Rest(_) => continue,
+                FoundLine::End => break,
+            };
+            // A damaged line is for `verify` to find.
+            let Some(refs) = refs else { continue };
+            self.first
+                .get_or_insert(First { seq: refs.seq.saturating_sub(number), time: refs.time });
+            self.in_use.extend(refs.blobs());
+            self.log = refs.log.or(self.log);
+            self.settings = refs.settings().or(self.settings);
+        }
+        Ok(())
     }
-    Ok((first, in_use, log))
+}
+
+/// The settings that were in effect last, as the log names them: their SHA-256. Of a log whose last start is long ago,
+/// the lists of evidence beside its segments say where to look; of very many segments the first are not looked at.
+pub fn find_settings(dir: &Path, active: &Active) -> Option<[u8; 32]> {
+    if active.settings.is_some() {
+        return active.settings;
+    }
+    let segments = segment::list(dir).ok()?.into_iter().rev().take(SETTINGS_SEGMENTS_MAX);
+    for Segment { path, .. } in segments.filter(|segment| segment.path != active.file.path()) {
+        let list = EvidenceIndex::path_beside(&path).map(|list| EvidenceIndex::read(&list));
+        if let Some(Ok(EvidenceIndex { names, .. })) = list {
+            let named = names.into_iter().filter(|(kind, _)| *kind == Kind::Settings);
+            match named.map(|(_, sha256)| sha256).collect::<Vec<_>>()[..] {
+                [] => continue,
+                [alone] => return Some(alone),
+                // Their order is that of the lines.
+                _ => {}
+            }
+        }
+        let mut last = None;
+        each_line(&path, &|| false, &mut |refs, _| last = refs.settings().or(last)).ok()?;
+        if last.is_some() {
+            return last;
+        }
+    }
+    None
 }
 
 /// The file that begins latest, apart from the active one. A file that cannot be read is logged,

@@ -15,20 +15,21 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout_at;
 
 use super::health::{Health, Status};
-use super::recover::{LogDir, find_head, find_log, open_active};
+use super::recover::{LogDir, find_head, find_log, find_settings, open_active};
 use super::retention::Retention;
 use super::writer_handle::{
     CloseError, Done, Events, Job, NOTICES_WAITING_MAX, OpenError, Signals, WRITE_TIMEOUT,
     WriteError, WriterHandle, Written,
 };
 use super::writer_thread::WriterThread;
-use crate::audit::evidence::Blob;
+use crate::audit::evidence::{Blob, BlobStore, Found, Kind};
 use crate::audit::record::denial_record::{Allowed, Record};
 use crate::audit::record::meta_record::Notice;
 use crate::audit::record::redact::Redactor;
 use crate::audit::{Config, CurrentConfig, RECORDS_WAITING_MAX};
 use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
+use crate::types::sanitize::hex;
 
 /// How long a starting writer tries to lock the directory of records: a reader that checks whether
 /// a writer runs holds the lock for an instant.
@@ -52,6 +53,8 @@ pub struct Writer {
     clock: Arc<dyn Clock>,
     threads: Lock<Option<Threads>>,
     redactor: ArcSwapOption<Redactor>,
+    /// The settings that were in effect when the log was written before: their SHA-256.
+    settings_before: Option<[u8; 32]>,
 }
 
 /// The threads of a writer.
@@ -83,6 +86,7 @@ impl Writer {
         let active = open_active(dir, clock.wall()).map_err(failed)?;
         let head = find_head(dir, &active).map_err(failed)?;
         let log = find_log(dir, &active).map_err(failed)?;
+        let settings_before = find_settings(dir, &active);
         let runtime =
             || tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed);
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
@@ -115,7 +119,17 @@ impl Writer {
         let retention =
             Thread::start("audit-keeper", move || retention.run(&runtime)).map_err(failed)?;
         let threads = Lock::new(Some(Threads { writer: thread, retention }));
-        Ok(Self { queue, signals, files, config, status, clock, threads, redactor })
+        Ok(Self {
+            queue,
+            signals,
+            files,
+            config,
+            status,
+            clock,
+            threads,
+            redactor,
+            settings_before,
+        })
     }
 
     /// Writes one record and returns when its line is with the operating system: a process that is
@@ -199,11 +213,20 @@ impl Writer {
     /// Queues a notice, to be written before any later record, as soon as that is possible. False:
     /// it was dropped, because too many wait already.
     pub fn queue_notice(&self, notice: Notice) -> bool {
-        self.queue_notices([notice])
+        self.queue_notice_with(notice, Vec::new())
+    }
+
+    /// The same, with the evidence that it names, which is stored before it.
+    pub fn queue_notice_with(&self, notice: Notice, blobs: Vec<Blob>) -> bool {
+        self.queue_each([(notice, blobs)])
     }
 
     /// The same for several, of which all or none are dropped.
     pub fn queue_notices(&self, several: impl IntoIterator<Item = Notice>) -> bool {
+        self.queue_each(several.into_iter().map(|notice| (notice, Vec::new())))
+    }
+
+    fn queue_each(&self, several: impl IntoIterator<Item = (Notice, Vec<Blob>)>) -> bool {
         let mut notices = self.signals.notices.lock();
         let has_room = notices.len() < NOTICES_WAITING_MAX;
         if has_room {
@@ -241,6 +264,16 @@ impl Writer {
     pub fn note_rewound(&self, why: &str) {
         tracing::error!("{why}");
         self.status.update(|health| health.rewound = Some(why.to_owned()));
+    }
+
+    /// The settings that were in effect when the log was written before, in canonical form; none where it does not
+    /// name them, or they are not kept any more.
+    pub fn settings_before(&self) -> Option<Vec<u8>> {
+        let sha256 = hex(&self.settings_before?);
+        match BlobStore::of(&self.dir()).get(Kind::Settings, &sha256) {
+            Ok(Found::Content(content)) => Some(content),
+            _ => None,
+        }
     }
 
     /// The directory of the log.

@@ -152,8 +152,8 @@ pub(super) struct Signals {
     pub end: Notify,
     /// The writer is to have ended by then; none while it goes on.
     pub end_by: Lock<Option<Instant>>,
-    /// Notices that wait to be written, before any record, however long that takes.
-    pub notices: Lock<Vec<Notice>>,
+    /// Notices that wait to be written, before any record, however long that takes; each with its evidence.
+    pub notices: Lock<Vec<(Notice, Vec<Blob>)>>,
     /// Those that are to be written last.
     pub last_notices: Lock<Vec<Notice>>,
 }

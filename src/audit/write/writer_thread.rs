@@ -67,6 +67,8 @@ pub(super) struct WriterThread {
     /// Notices to be written before any record: of a torn end that was found, and of the proxy
     /// itself. They wait until they can be written.
     found: Vec<Notice>,
+    /// Evidence that they name and that is not stored yet: nothing is written before them.
+    held_by: Vec<BlobName>,
     /// Notices to be written behind all others, and behind the `gap` of lost records.
     ending: Vec<Notice>,
     due: Due,
@@ -142,6 +144,7 @@ impl WriterThread {
             status,
             events,
             found: active.torn.map(Notice::Torn).into_iter().collect(),
+            held_by: Vec::new(),
             ending: Vec::new(),
             due: Due::default(),
             recorded: RecordedCounts::default(),
@@ -156,7 +159,7 @@ impl WriterThread {
         let mut taken = Vec::with_capacity(RECORDS_WAITING_MAX);
         let mut is_ending = false;
         self.commit(&mut taken, &[]);
-        while !(is_ending && self.waiting.is_empty()) {
+        while !(is_ending && self.waiting.is_empty() && self.held_by.is_empty()) {
             if self.status.set_busy(false) {
                 // The disk answers again: a gap notice for lost records is due now.
                 self.due.check = None;
@@ -350,6 +353,7 @@ impl WriterThread {
     ) {
         let outcome = if files == *self.events.files.borrow() {
             let waiting = self.waiting.iter().flat_map(|waiting| waiting.line.content.blobs());
+            let waiting = waiting.chain(self.found.iter().flat_map(Notice::blobs));
             self.blobs.forget(names, &waiting.collect::<Vec<_>>()).map_err(ForgetError::Io)
         } else {
             Err(ForgetError::Outdated)
@@ -364,6 +368,10 @@ impl WriterThread {
     /// has to wait for any more.
     fn commit(&mut self, taken: &mut Vec<Job>, settled: &[BlobName]) {
         let ready = self.check_directory();
+        if ready.is_ok() && self.found.len() < NOTICES_WAITING_MAX {
+            self.take_notices();
+        }
+        self.held_by.retain(|name| !settled.contains(name));
         let (mut lines, mut forgets) = (Vec::new(), Vec::new());
         for waiting in &mut self.waiting {
             waiting.missing.retain(|name| !settled.contains(name));
@@ -380,7 +388,10 @@ impl WriterThread {
                 }
             };
             let line = Line { content, done };
-            let missing = if ready.is_ok() { self.blobs.require(blobs) } else { Vec::new() };
+            let missing = match ready {
+                Ok(()) => [self.blobs.require(blobs), self.held_by.clone()].concat(),
+                Err(_) => Vec::new(),
+            };
             if missing.is_empty() {
                 lines.push(line);
             } else {
@@ -397,14 +408,14 @@ impl WriterThread {
     /// Appends `lines`, behind the writer's own notices, where the directory is `ready`.
     fn write(&mut self, ready: io::Result<()>, lines: Vec<Line>) {
         let ready = ready.and_then(|()| self.file.check_as_left());
-        if self.found.len() < NOTICES_WAITING_MAX {
-            self.found.append(&mut self.signals.notices.lock());
-        }
+        // Lines that were there before the notices do not wait for them.
+        let is_held = ready.is_ok() && !self.held_by.is_empty();
         let node = self.config.load().node.clone();
         let mut batch = Batch::after(&self.head, self.recorded, node, self.log);
-        let loss = self.status.loss();
+        let loss = self.status.loss().filter(|_| !is_held);
         let gap = loss.clone().map(|loss| loss.gap(self.clock.wall()));
         let own = self.found.iter().cloned().chain(gap).chain(self.ending.iter().cloned());
+        let own = own.filter(|_| !is_held);
         own.for_each(|notice| batch.push(Content::Notice(notice)));
         let own = batch.places.len();
         let mut callers = Vec::with_capacity(lines.len());
@@ -419,7 +430,7 @@ impl WriterThread {
         let written = ready.and_then(|()| self.file.append(&batch.lines, durable));
         let written = written.map_err(Arc::new);
         match &written {
-            Ok(()) => self.has_written(&batch, loss.as_ref()),
+            Ok(()) => self.has_written(&batch, loss.as_ref(), is_held),
             Err(error) => self.has_lost(&batch, error),
         }
         for (done, place) in callers.into_iter().zip(batch.places.drain(own..)) {
@@ -428,14 +439,24 @@ impl WriterThread {
         }
     }
 
-    fn has_written(&mut self, batch: &Batch, loss: Option<&Loss>) {
+    /// Takes over the notices that were queued, and stores what they name.
+    fn take_notices(&mut self) {
+        for (notice, blobs) in std::mem::take(&mut *self.signals.notices.lock()) {
+            self.held_by.extend(self.blobs.require(blobs));
+            self.found.push(notice);
+        }
+    }
+
+    fn has_written(&mut self, batch: &Batch, loss: Option<&Loss>, is_held: bool) {
         self.head = batch.head.clone();
         self.recorded = batch.recorded;
         self.first = self.first.or(batch.first);
         self.last = batch.last;
         self.blobs.use_all(batch.names.iter().copied());
-        self.found.clear();
-        self.ending.clear();
+        if !is_held {
+            self.found.clear();
+            self.ending.clear();
+        }
         if let Some(loss) = loss {
             self.status.said(loss);
         }
@@ -525,7 +546,8 @@ impl WriterThread {
         let mut fails =
             self.status.has(WriteFault::Records) || self.status.has(WriteFault::Evidence);
         self.note_unkept();
-        self.found.append(&mut self.signals.notices.lock());
+        self.take_notices();
+        self.held_by.clear();
         // Lost records still need their `gap` in the place where they are missing.
         self.ending.append(&mut self.signals.last_notices.lock());
         self.commit(&mut Vec::new(), &[]);

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::audit::{
-    Allowed, AllowedReason, Changed, ChangesOmitted, Exemption, Notice, Omission, Paced, Record,
-    RecordedCounts, Rewound, Robots, RobotsFile, SettingsChanged, SiteCounts, Started, Totals,
-    print_time,
+    Allowed, AllowedReason, Change, Changed, ChangesOmitted, Exemption, Notice, Omission, Paced,
+    Record, RecordedCounts, Rewound, Robots, RobotsFile, SettingsChanged, SiteCounts, Started,
+    Totals, print_time,
 };
 use crate::cli::output::{human_duration, seconds};
 
@@ -207,15 +207,31 @@ fn of_totals<E>(totals: &Totals<E>) -> String {
 fn of_start(started: &Started) -> String {
     let Started { version, how, profile_version, digest, .. } = started;
     let (how, digest) = (word(how), shown(digest));
-    format!("courtesy {version}, {how}; profiles {profile_version}; settings {digest}")
+    let program = started.program.as_ref().map(|sha256| format!(" ({})", shown(sha256)));
+    let program = program.unwrap_or_default();
+    let changes = match started.changes.as_deref() {
+        None => String::new(),
+        Some([]) => ", as before".to_owned(),
+        Some(changes) => {
+            format!("; changed since it was stopped: {}", of_changes(changes).join(", "))
+        }
+    };
+    let in_force = started.exemptions.len() as u64 + started.exemptions_omitted;
+    let exemptions = match in_force {
+        0 => String::new(),
+        1 => "; one exemption in force".to_owned(),
+        count => format!("; {count} exemptions in force"),
+    };
+    format!(
+        "courtesy {version}{program}, {how}; profiles {profile_version}; settings {digest}{changes}{exemptions}"
+    )
 }
 
 fn of_settings(changed: &SettingsChanged) -> String {
     let who = changed.who;
-    let changes = changed.changes.iter().map(|it| format!("{}: {} → {}", it.key, it.old, it.new));
     let contents =
         changed.contents.iter().map(|key| format!("{key}: the file has another content"));
-    let all: Vec<_> = changes.chain(contents).collect();
+    let all: Vec<_> = of_changes(&changed.changes).into_iter().chain(contents).collect();
     let omitted = changed.omitted.map(|count| format!(" (with {count} changes before it)"));
     format!(
         "{who}: {}; settings {}{}",
@@ -225,12 +241,16 @@ fn of_settings(changed: &SettingsChanged) -> String {
     )
 }
 
+fn of_changes(changes: &[Change]) -> Vec<String> {
+    changes.iter().map(|it| format!("{}: {} → {}", it.key, it.old, it.new)).collect()
+}
+
 fn shown(digest: &str) -> String {
     digest.chars().take(DIGEST_SHOWN).collect()
 }
 
 /// The columns. Their names are a public interface.
-pub const HEADER: [&str; 36] = [
+pub const HEADER: [&str; 37] = [
     "seq",
     "time",
     "id",
@@ -267,6 +287,7 @@ pub const HEADER: [&str; 36] = [
     "hash",
     "node",
     "url_as_received",
+    "setting",
 ];
 
 /// The cells in the order of [`HEADER`]. A member that a record lacks is empty.
@@ -312,6 +333,7 @@ pub fn csv_row(record: &Record, hash: &str) -> [String; HEADER.len()] {
         Some(hash.to_owned()),
         record.node.as_ref().map(ToString::to_string),
         record.url_as_received.clone(),
+        record.setting.clone(),
     ]
     .map(|cell| harmless(cell.unwrap_or_default()))
 }

@@ -271,6 +271,7 @@ impl DecisionContext<'_> {
             robots: None,
             rule: None,
             seq: 0,
+            setting: None,
             sni: None,
             time: now,
             trace_id: self.info.entry.trace_id.clone(),

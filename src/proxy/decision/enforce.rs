@@ -136,6 +136,8 @@ impl<'a> Enforcer<'a> {
         mut denial: Denial,
     ) -> Result<(), GateError> {
         denial.record.event = Event::WouldDeny;
+        let setting = self.rules.mode_setting(&context.agent, context.subject.origin());
+        denial.record.setting = Some(setting);
         let denial = self.record(denial).await;
         self.check_audit()?;
         self.allow_despite_denial(context, &denial);

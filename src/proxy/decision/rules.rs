@@ -135,6 +135,22 @@ impl Rules {
         of_user.or_else(of_agent).or_else(of_origin).unwrap_or(self.mode)
     }
 
+    /// The setting that gives the mode of `agent` at `origin`, by its dotted key: of lists, with the place.
+    pub fn mode_setting(&self, agent: &Agent<'_>, origin: &Origin) -> String {
+        let is_set = |mode: Option<Mode>| mode.is_some();
+        let of_agent = agent.rule.filter(|rule| is_set(rule.mode));
+        let place =
+            of_agent.and_then(|rule| self.agents.iter().position(|it| std::ptr::eq(it, rule)));
+        match place {
+            _ if agent.user.is_some_and(|user| is_set(user.mode)) => "clients.users_file".into(),
+            Some(place) => format!("agents.rules[{place}].mode"),
+            None if self.origins.get(origin).is_some_and(|rule| is_set(rule.mode)) => {
+                "origins.mode".into()
+            }
+            None => "robots.mode".into(),
+        }
+    }
+
     /// How `agent` is paced: in a mode of its own, for a time of its own at most, and with what
     /// status it is refused.
     pub fn pace<'a>(&'a self, agent: &Agent<'a>) -> AgentPace {

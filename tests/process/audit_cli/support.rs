@@ -98,6 +98,7 @@ pub fn record(n: u64) -> Record {
             read_as: Vec::new(),
         }),
         seq: 0,
+        setting: None,
         sni: None,
         time: Timestamp::from_millis(NOON + n * MINUTE),
         trace_id: None,

@@ -358,14 +358,19 @@ fn totals(denied: u64, would_deny: u64) -> Notice {
 
 fn started() -> Notice {
     Notice::Started(Started {
+        changes: None,
         digest: "ab".repeat(32),
         event: StartedEvent::It,
+        exemptions: Vec::new(),
+        exemptions_omitted: 0,
         how: StartMode::Serve,
         log: None,
         node: None,
         prev: String::new(),
         profile_version: 1,
+        program: None,
         seq: 0,
+        settings: None,
         time: Timestamp::from_millis(NOON),
         version: "0.1.0".into(),
     })

@@ -4,7 +4,7 @@
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -65,6 +65,10 @@ fn the_log_has_start_changes_with_their_cause_and_stop() {
     assert_eq!((&started["event"], &started["how"]), (&"started".into(), &"serve".into()));
     assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(started["digest"], digest(dir.path(), &file), "as an auditor makes it");
+    assert_eq!(started["settings"], started["digest"]);
+    assert_eq!(started.get("changes"), None, "nothing is known of settings before");
+    let program = fs::read(env!("CARGO_BIN_EXE_courtesy")).unwrap();
+    assert_eq!(started["program"], courtesy::types::sanitize::sha256_hex(&program));
 
     // A secret in the settings, and a file of them.
     let secret = "contact = \"https://me:geheim@example.com/bot\"\n";
@@ -116,8 +120,13 @@ fn the_log_has_start_changes_with_their_cause_and_stop() {
     assert_eq!(nodes[..4], ["crawler-3"; 4]);
     assert_eq!(nodes[4..], ["crawler-4"; 3]);
     let log = fs::read_to_string(dir.path().join("audit/denials.jsonl")).unwrap();
+    assert_eq!(lines[3]["setting"], "robots.mode");
+    let kept: Vec<_> = [0, 2, 4].map(|at: usize| settings(dir.path(), &lines[at])).into();
+    assert_eq!(kept[1]["robots.mode"], "observe");
+    assert_eq!(kept[1]["robots.contact"], "https://***@example.com/bot");
     for secret in ["geheim", "kennwort", "argon2"] {
         assert!(!log.contains(secret), "{log}");
+        assert!(!format!("{kept:?}").contains(secret), "{kept:?}");
     }
 
     let notices = &verified(dir.path())["notices"];
@@ -135,8 +144,70 @@ fn the_log_has_start_changes_with_their_cause_and_stop() {
     assert_eq!(queried.stdout.lines().count(), 3, "{queried:?}");
     let shown = end(&mut courtesy(dir.path(), &["audit", "show", "1"]));
     assert_eq!(shown.code, Some(0), "{shown:?}");
-    let said = format!("courtesy {}, serve; profiles", env!("CARGO_PKG_VERSION"));
+    let said = format!(
+        "courtesy {} ({}), serve; profiles",
+        env!("CARGO_PKG_VERSION"),
+        &started["program"].as_str().unwrap()[..12]
+    );
     assert!(shown.stdout.starts_with("started  ") && shown.stdout.contains(&said), "{shown:?}");
+}
+
+fn settings_file(state: &Path, line: &Value) -> PathBuf {
+    let sha256 = line["settings"].as_str().unwrap();
+    state.join(format!("audit/evidence/{}/{sha256}.settings.gz", &sha256[..2]))
+}
+
+/// The settings that `line` names, checked as an auditor does.
+fn settings(state: &Path, line: &Value) -> Value {
+    let content = Command::new("zcat").arg(settings_file(state, line)).output().unwrap().stdout;
+    assert_eq!(line["settings"], courtesy::types::sanitize::sha256_hex(&content));
+    serde_json::from_slice(&content).unwrap()
+}
+
+#[test]
+fn a_start_says_what_was_changed_before_it_and_which_exemptions_are_in_force() {
+    let dir = state_dir();
+    let file = dir.path().join("courtesy.toml");
+    let exemption = |host: &str, until: &str| {
+        format!(
+            "[[exemptions]]\norigin = \"https://{host}\"\nby = \"legal\"\nreason = \"a contract\"\n\
+             until = \"{until}\"\n"
+        )
+    };
+    let both = exemption("a.example", "9999-01-01") + &exemption("b.example", "2020-01-01");
+    let observed = format!("[robots]\nmode = \"observe\"\n{both}");
+    for text in ["[robots]\nmode = \"enforce\"\n", &observed, &observed] {
+        fs::write(&file, text).unwrap();
+        Served::start(dir.path(), &["--config", file.to_str().unwrap()]).terminate();
+    }
+    let lines = lines(dir.path());
+    let started: Vec<_> = lines.iter().filter(|line| line["event"] == "started").collect();
+    let keys = |line: &Value| {
+        let changes = line["changes"].as_array().unwrap().iter();
+        changes.map(|change| change["key"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // Its ports are others each time.
+    let is_of_file = |key: &String| !key.starts_with("listen.");
+    let changed = |at: usize| keys(started[at]).into_iter().filter(is_of_file).collect::<Vec<_>>();
+    assert_eq!(changed(1), ["exemptions", "robots.mode"], "{}", started[1]);
+    assert_eq!(changed(2), [""; 0], "{}", started[2]);
+    assert_eq!(started[0].get("exemptions"), None);
+    let in_force = started[1]["exemptions"].as_array().unwrap();
+    assert_eq!(in_force.len(), 1, "the other has ended: {in_force:?}");
+    assert_eq!(
+        ["by", "origin", "reason"].map(|member| in_force[0][member].as_str().unwrap()),
+        ["legal", "https://a.example", "a contract"]
+    );
+    let shown = end(&mut courtesy(dir.path(), &["audit", "show", &started[1]["seq"].to_string()]));
+    assert!(shown.stdout.contains("one exemption in force"), "{shown:?}");
+    assert!(shown.stdout.contains("robots.mode: \"enforce\" → \"observe\""), "{shown:?}");
+
+    // The settings are evidence like any other.
+    let path = settings_file(dir.path(), started[1]);
+    fs::remove_file(path).unwrap();
+    let said = end(&mut courtesy(dir.path(), &["audit", "verify"]));
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.stdout.contains("its evidence is missing"), "{said:?}");
 }
 
 #[test]

@@ -84,6 +84,7 @@ prop_compose! {
             robots: robots.map(|sha256| robots_of(sha256).into()),
             rule: rule.map(|(pattern, line)| AuditRule { directive: "disallow".into(), line, pattern, read_as: Vec::new() }),
             seq: 0,
+            setting: None,
             sni: None,
             time: Timestamp::from_millis(millis),
             trace_id: trace.map(str::to_owned),

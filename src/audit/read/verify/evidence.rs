@@ -15,6 +15,7 @@ type Digest = [u8; 32];
 pub(super) struct Checked {
     blob_store: BlobStore,
     files: HashSet<Digest>,
+    settings: HashSet<Digest>,
     /// With the file that each brought; none where it brought none, or has a fault.
     captures: HashMap<Digest, Option<Digest>>,
     /// Paths of those that are missing.
@@ -28,6 +29,7 @@ impl Checked {
         Self {
             blob_store: BlobStore::of(audit_dir),
             files: HashSet::new(),
+            settings: HashSet::new(),
             captures: HashMap::new(),
             missing: HashSet::new(),
             of_other_gzip: Vec::new(),
@@ -48,7 +50,7 @@ impl Checked {
 
     /// How many pieces there were.
     pub(super) fn count(&self) -> usize {
-        self.files.len() + self.captures.len()
+        self.files.len() + self.captures.len() + self.settings.len()
     }
 
     /// The faults of the evidence of a line, unless reported for an earlier line.
@@ -60,6 +62,7 @@ impl Checked {
         for name in robots.capture.into_iter().chain(robots.failed_capture) {
             self.capture(name).into_iter().for_each(|problem| problems.push(problem));
         }
+        problems.extend(robots.settings.and_then(|name| self.settings(name)));
         let brought = robots.capture.and_then(digest).and_then(|name| *self.captures.get(&name)?);
         if let (Some(brought), Some(file)) = (brought, robots.sha256.and_then(digest))
             && brought != file
@@ -77,6 +80,16 @@ impl Checked {
         }
         let content = read(&self.blob_store, Kind::File, name);
         self.look_at_gzip(Kind::File, name, content.is_ok());
+        self.note_missing(content.err())
+    }
+
+    fn settings(&mut self, name: &str) -> Option<Problem> {
+        let Some(digest) = digest(name) else { return Some(no_name(name)) };
+        if !self.settings.insert(digest) {
+            return None;
+        }
+        let content = read(&self.blob_store, Kind::Settings, name);
+        self.look_at_gzip(Kind::Settings, name, content.is_ok());
         self.note_missing(content.err())
     }
 

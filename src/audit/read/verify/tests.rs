@@ -142,6 +142,7 @@ fn record(seq: u64) -> Record {
         robots: Some(robots(which).into()),
         rule: None,
         seq: 0,
+        setting: None,
         sni: None,
         time,
         trace_id: None,

@@ -129,6 +129,7 @@ fn fields(record: &Record, hash: &str) -> Vec<(&'static str, String)> {
         format!("by {}: {}{ticket}; until {until}", exemption.by, exemption.reason)
     });
     fields.extend(exemption.map(|exemption| ("exemption", exemption)));
+    fields.extend(record.setting.iter().map(|setting| ("observed", format!("by {setting}"))));
     fields.extend(record.robots.as_deref().into_iter().flat_map(robots));
     fields.extend(record.trace_id.iter().map(|trace| ("trace", trace.clone())));
     fields.push(("place", format!("number {} of the log", record.seq)));

@@ -236,6 +236,7 @@ fn record(
         robots: None,
         rule: None,
         seq: 0,
+        setting: None,
         sni: None,
         time: now,
         trace_id: None,

@@ -119,14 +119,19 @@ impl Log {
 
     pub fn started(&mut self, time: Timestamp, node: &str, version: &str) {
         self.notice(Notice::Started(Started {
+            changes: None,
             digest: sha256_hex(b""),
             event: StartedEvent::It,
+            exemptions: Vec::new(),
+            exemptions_omitted: 0,
             how: StartMode::Serve,
             log: None,
             node: Some(node.into()),
             prev: String::new(),
             profile_version: 1,
+            program: None,
             seq: 0,
+            settings: None,
             time,
             version: version.into(),
         }));
@@ -221,6 +226,7 @@ pub fn record(time: Timestamp, origin: &str, agent: Option<&str>, reason: Reason
         robots: None,
         rule: None,
         seq: 0,
+        setting: None,
         sni: None,
         time,
         trace_id: None,
