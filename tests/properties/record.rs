@@ -80,7 +80,6 @@ fn record(input: &mut Input<'_>) -> Record {
         rule: input.some(rule),
         seq: 0,
         setting: input.some(Input::text),
-        setting: None,
         sni: None,
         time: moment(input),
         trace_id: None,

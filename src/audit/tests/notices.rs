@@ -235,6 +235,7 @@ fn allowed() -> Record<AllowedEvent, AllowedReason> {
         robots: Some(paced().robots),
         rule: None,
         seq: 0,
+        setting: None,
         sni: None,
         time,
         trace_id: None,
