@@ -13,10 +13,11 @@ use crate::serve::support::{Served, Site, courtesy, end, exchange, state_dir, un
 
 const ROBOTS_TXT: &str = "User-agent: *\nDisallow: /private/\n";
 
-/// The lines of the log, in its order.
+/// The lines of the log, in its order, without those on what was asked of each site.
 fn lines(state: &Path) -> Vec<Value> {
     let text = fs::read_to_string(state.join("audit/denials.jsonl")).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["event"] != "file" && line["event"] != "counts").collect()
 }
 
 fn events(lines: &[Value]) -> Vec<&str> {
