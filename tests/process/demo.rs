@@ -26,7 +26,7 @@ fn the_account_is_complete_and_fits_a_terminal() {
     for line in [
         "✓ ExampleBot asks shop.example for /private/staff",
         "Line 2 of http://shop.example/robots.txt, \"Disallow: /private/\", applies to",
-        "audit record 2: denied · disallow_rule · line 2 · sha256 ",
+        ": denied · disallow_rule · line 2 · sha256 ",
         "pages for",
         "the next request reaches the site",
         "kept.example   ▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤▤\n",

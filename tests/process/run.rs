@@ -293,13 +293,21 @@ fn requests_go_through_the_proxy_and_are_summed_up() {
     assert_eq!(Path::new(records), dir.path().join("runs").join(run).join("audit/denials.jsonl"));
     let lines = std::fs::read_to_string(records).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((lines.len(), &lines[1]["reason"]), (4, &json!("disallow_rule")));
+    let of = |event: &str| -> Vec<&Value> {
+        lines.iter().filter(|line| line["event"] == event).collect()
+    };
+    assert_eq!(of("denied")[0]["reason"], "disallow_rule");
+    let paths: Vec<_> = of("allowed").iter().map(|line| line["url"].clone()).collect();
+    assert_eq!(paths, ["/", "/a"].map(|path| json!(format!("http://{site}{path}"))));
     assert_eq!((&lines[0]["event"], &lines[0]["how"]), (&json!("started"), &json!("run")));
+    let [.., counts, totals, stopped] = &lines[..] else { panic!("{lines:?}") };
+    let counted = ["event", "allowed", "denied"].map(|name| counts[name].clone());
+    assert_eq!(counted, [json!("counts"), json!(2), json!(1)]);
     let totals =
-        ["event", "allowed", "denied", "by_path", "by_host"].map(|name| lines[2][name].clone());
+        ["event", "allowed", "denied", "by_path", "by_host"].map(|name| totals[name].clone());
     assert_eq!(totals, [json!("totals"), json!(2), json!(1), json!(3), json!(0)]);
     assert_eq!(
-        (&lines[3]["event"], &lines[3]["why"]),
+        (&stopped["event"], &stopped["why"]),
         (&json!("stopped"), &json!("the command has ended"))
     );
 }

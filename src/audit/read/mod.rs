@@ -5,6 +5,7 @@ pub mod archive;
 mod block;
 pub mod bundle;
 pub mod filter;
+pub mod history;
 mod raw_record;
 pub mod replay;
 pub mod report;

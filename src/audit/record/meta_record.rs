@@ -425,6 +425,39 @@ pub struct Stopped {
     pub why: String,
 }
 
+impl SiteCounts {
+    /// Adds the counts of another line: from the earlier beginning to the later end.
+    pub fn add(&mut self, other: &Self) {
+        for (own, more) in [
+            (&mut self.allowed, other.allowed),
+            (&mut self.by_host, other.by_host),
+            (&mut self.denied, other.denied),
+            (&mut self.exempted, other.exempted),
+            (&mut self.failed, other.failed),
+            (&mut self.bytes, other.bytes),
+            (&mut self.paced, other.paced),
+            (&mut self.resting, other.resting),
+            (&mut self.tunnelled, other.tunnelled),
+            (&mut self.waited_ms, other.waited_ms),
+            (&mut self.would_deny, other.would_deny),
+        ] {
+            *own = own.saturating_add(more);
+        }
+        for (class, more) in &other.statuses {
+            let own = self.statuses.entry(class.clone()).or_default();
+            *own = own.saturating_add(*more);
+        }
+        self.since = self.since.min(other.since);
+        self.time = self.time.max(other.time);
+    }
+
+    /// Requests: those allowed, and those disallowed whatever became of them.
+    pub const fn asked(&self) -> u64 {
+        let disallowed = self.denied.saturating_add(self.would_deny).saturating_add(self.exempted);
+        self.allowed.saturating_add(disallowed).saturating_add(self.tunnelled)
+    }
+}
+
 impl RecordedCounts {
     /// Counts one more.
     pub const fn add(&mut self, event: Event) {

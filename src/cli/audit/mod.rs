@@ -4,6 +4,7 @@ mod export;
 pub mod filters;
 mod form;
 mod head;
+mod history;
 pub mod line_selector;
 pub mod log_source;
 mod notices;
@@ -40,6 +41,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Decide every record again, from its evidence
     Replay(replay::ReplayArgs),
+    /// Print the versions of a site's robots.txt, and what was asked under each
+    History(history::HistoryArgs),
     /// Sum up a period
     Report(report::ReportArgs),
 }
@@ -53,6 +56,7 @@ pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {
         Command::Export(args) => export::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::History(args) => history::run(args),
         Command::Report(args) => report::run(args),
     }
 }

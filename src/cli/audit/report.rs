@@ -5,7 +5,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 mod text;
-mod words;
+pub mod words;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

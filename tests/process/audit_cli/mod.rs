@@ -3,6 +3,7 @@
 mod bundle;
 mod follow;
 mod forms;
+mod history;
 mod kinds;
 mod merge;
 mod query;
