@@ -113,7 +113,7 @@ enum Count {
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 const COUNTS: usize = Count::Statuses as usize + CLASSES.len();
 
-/// Counts since the last batch, with their lines: they are written when [`SiteTable::written`] is told so.
+/// Counts since the last batch, with their lines. Without [`SiteTable::written`] they are in the next, too.
 pub struct SiteBatch {
     pub notices: Vec<Notice>,
     rows: Vec<(Arc<SiteRow>, [u64; COUNTS])>,
@@ -181,9 +181,8 @@ impl SiteTable {
                 true
             });
         }
-        let size = |counts: &[u64; COUNTS]| {
-            counts[..=Count::Tunnelled as usize].iter().fold(0, |sum: u64, it| sum + it)
-        };
+        let size =
+            |counts: &[u64; COUNTS]| counts[..=Count::Tunnelled as usize].iter().sum::<u64>();
         rows.sort_by_cached_key(|(row, new)| {
             let key = row.key.as_ref();
             (
