@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::audit::{Content, Notice, Robots, RobotsStatus, SiteCounts};
 use crate::types::timestamp::Timestamp;
 
-/// Versions and agents of one site that are told apart. A file may have the date in it, and agents are the clients'
+/// Versions and agents of one site with entries of their own. A file may have the date in it, and agents are the clients'
 /// to name.
 const VERSIONS_MAX: usize = 1000;
 const AGENTS_MAX: usize = 1000;
@@ -181,7 +181,7 @@ mod tests {
     fn counts(origin: &str, agent: &str, sha256: Option<&str>, times: [&str; 2]) -> Content {
         let state = sha256.map(|_| "rules");
         line(json!({
-            "agent": agent, "allowed": 2, "denied": 1, "event": "counts", "octets": 10, "origin": origin,
+            "agent": agent, "allowed": 2, "denied": 1, "event": "counts", "bytes": 10, "origin": origin,
             "sha256": sha256, "since": times[0], "state": state, "statuses": { "2xx": 2 }, "time": times[1],
         }))
     }

@@ -270,6 +270,9 @@ pub struct SiteCounts {
     /// Of those, tunnels: decided by the host alone, and what is asked inside them is not seen.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub by_host: u64,
+    /// Bytes of the contents of responses that were passed on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bytes: u64,
     /// Requests answered with the denial.
     pub denied: u64,
     pub event: CountsEvent,
@@ -281,9 +284,6 @@ pub struct SiteCounts {
     pub failed: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
-    /// Bytes of the contents of responses that were passed on.
-    #[serde(rename = "octets", default, skip_serializing_if = "is_zero")]
-    pub bytes: u64,
     /// Left out where several sites share the line, because there are more than have a line each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,

@@ -187,7 +187,7 @@ fn table() -> Vec<(Notice, &'static str)> {
         ),
         (
             Notice::SiteCounts(site_counts()),
-            r#""agent":"Bot","allowed":1,"by_host":2,"denied":3,"event":"counts","exempted":4,"failed":5,"node":"n","octets":6,"origin":"o","paced":7,PREV,"resting":8,"rows":9,"seq":7,"sha256":"ab","since":TIME,"state":"rules","statuses":{"2xx":1},"time":TIME,"tunnelled":10,"waited_ms":11,"would_deny":12"#,
+            r#""agent":"Bot","allowed":1,"by_host":2,"bytes":6,"denied":3,"event":"counts","exempted":4,"failed":5,"node":"n","origin":"o","paced":7,PREV,"resting":8,"rows":9,"seq":7,"sha256":"ab","since":TIME,"state":"rules","statuses":{"2xx":1},"time":TIME,"tunnelled":10,"waited_ms":11,"would_deny":12"#,
         ),
         (
             Notice::SiteCounts(SiteCounts {

@@ -43,7 +43,7 @@ fn a_sites_history_has_each_version_and_what_was_asked_under_it() {
         [&versions[1]["added"], &versions[1]["removed"]],
         [&json!(["Disallow: /new/"]), &json!([])]
     );
-    assert!(versions[0]["asked"]["octets"].as_u64().unwrap() > 0);
+    assert!(versions[0]["asked"]["bytes"].as_u64().unwrap() > 0);
     let text = succeeds(&mut audit(&dir, &["history", &origin]));
     for expected in [
         "3 asked: 2 allowed, 1 denied\n",
