@@ -2,12 +2,14 @@
 //! a line for each before the response is sent (`write`), the readers (`read`), and the evidence
 //! that records name (`evidence`). Decides nothing and depends on no HTTP.
 
+pub mod checkpoint;
 pub mod evidence;
 pub mod read;
 pub mod record;
 pub mod segment;
 #[cfg(test)]
 mod tests;
+pub mod tree;
 mod write;
 
 use std::num::NonZeroU32;
@@ -31,18 +33,19 @@ pub use record::denial_record::{
     read_as_clause,
 };
 pub use record::event::{
-    AgentSource, AllowedEvent, AllowedReason, ChangedEvent, ChangesOmittedEvent, CountsEvent,
-    Event, EvidenceLostEvent, FileEvent, GapEvent, PacedEvent, PrunedEvent, PulseEvent,
-    RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
+    AgentSource, AllowedEvent, AllowedReason, ChangedEvent, ChangesOmittedEvent, CheckpointEvent,
+    CountsEvent, Event, EvidenceLostEvent, FileEvent, GapEvent, PacedEvent, PrunedEvent,
+    PulseEvent, RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent, TornEvent,
+    TotalsEvent,
 };
 pub use record::line_kind::LineKind;
 pub use record::meta_record::{
-    EvidenceLost, EvidenceRefs, Gap, Notice, Pruned, Pulse, RecordedCounts, Rewound, RobotsFile,
-    SiteCounts, StartMode, Started, Stopped, Torn, Totals,
+    Checkpointed, EvidenceLost, EvidenceRefs, Gap, Notice, Pruned, Pulse, RecordedCounts, Rewound,
+    RobotsFile, SiteCounts, StartMode, Started, Stopped, Torn, Totals,
 };
 pub use record::robots_record::{Robots, SharedRobots};
 pub use record::time::{parse as parse_time, print as print_time};
-pub use segment::{FILE_NAME, HEAD_NAME, read_head, read_log_id};
+pub use segment::{FILE_NAME, HEAD_NAME, read_head, read_key, read_log_id};
 pub use write::health::Health;
 pub use write::recover::{check, is_written};
 pub use write::writer::Writer;
@@ -67,6 +70,8 @@ pub struct Config {
     pub redact_query: bool,
     /// The name of this proxy in its lines; none: its lines have no `node`.
     pub node: Option<Node>,
+    /// The file of the key that signs checkpoints, made at the first start; none: there are none.
+    pub key: Option<PathBuf>,
 }
 
 /// The current settings: the writer, its thread and retention read them at each use.
@@ -128,6 +133,7 @@ impl Config {
             retain_size: None,
             redact_query: false,
             node: None,
+            key: None,
         }
     }
 }
@@ -158,6 +164,10 @@ pub const ROTATE_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often the place of the log is checked, and what could not be written is tried again, so that
 /// it heals without traffic.
 pub const AUDIT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Lines in a row that are nowhere, as those that an earlier version has pruned, and still have their place in the
+/// tree of a log: each takes 32 bytes in its tiles.
+pub const TREE_LINES_ABSENT_MAX: u64 = 1 << 24;
 
 /// How often the files of a log are listed again because some were renamed meanwhile.
 pub const LISTINGS_MAX: usize = 100;

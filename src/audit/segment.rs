@@ -13,6 +13,7 @@ use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
 use super::record::chain::{AnyLine, Head, checked_hash};
+use super::record::verifier_key::VerifierKey;
 use super::{LISTINGS_MAX, RECORD_LINE_BYTES_MAX};
 use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
@@ -234,6 +235,19 @@ pub fn private() -> OpenOptions {
     options
 }
 
+/// Makes a file that appears whole or not at all, and is on the disk when it does.
+pub fn write_whole(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    let unfinished = path.with_added_extension("tmp");
+    let file = private().write(true).truncate(true).open(&unfinished)?;
+    let written =
+        write(&file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&unfinished, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written?;
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+}
+
 // `head.json`: the head of the chain a moment ago. With it the chain goes on after another program
 // has removed all files, and it is the head to publish. It is written after its lines are with the
 // operating system, so it is never ahead of a whole log.
@@ -244,6 +258,9 @@ pub const HEAD_NAME: &str = "head.json";
 #[derive(Serialize, Deserialize)]
 struct Landmark {
     hash: String,
+    /// The key that signs its checkpoints; left out where there is none, and by earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<VerifierKey>,
     /// The identity of the log; left out by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     log: Option<LogId>,
@@ -262,6 +279,11 @@ pub fn read_log_id(dir: &Path) -> io::Result<Option<LogId>> {
     Ok(read(dir)?.and_then(|landmark| landmark.log))
 }
 
+/// The key of the log in `dir`, as it is noted there; `None`: it is not.
+pub fn read_key(dir: &Path) -> io::Result<Option<VerifierKey>> {
+    Ok(read(dir)?.and_then(|landmark| landmark.key))
+}
+
 fn read(dir: &Path) -> io::Result<Option<Landmark>> {
     let text = match fs::read(dir.join(HEAD_NAME)) {
         Ok(text) => text,
@@ -276,16 +298,27 @@ fn read(dir: &Path) -> io::Result<Option<Landmark>> {
 }
 
 /// The text of a `head.json`.
-pub fn head_text(head: &Head, log: Option<LogId>, time: Timestamp) -> io::Result<Vec<u8>> {
+pub fn head_text(
+    head: &Head,
+    log: Option<LogId>,
+    key: Option<VerifierKey>,
+    time: Timestamp,
+) -> io::Result<Vec<u8>> {
     let (hash, seq) = (head.hash.clone(), head.seq);
-    let mut text = serde_json::to_vec(&Landmark { hash, log, seq, time })?;
+    let mut text = serde_json::to_vec(&Landmark { hash, key, log, seq, time })?;
     text.push(b'\n');
     Ok(text)
 }
 
 /// Replaces the noted head, atomically.
-pub fn write_head(dir: &Path, head: &Head, log: LogId, time: Timestamp) -> io::Result<()> {
-    let text = head_text(head, Some(log), time)?;
+pub fn write_head(
+    dir: &Path,
+    head: &Head,
+    log: LogId,
+    key: Option<VerifierKey>,
+    time: Timestamp,
+) -> io::Result<()> {
+    let text = head_text(head, Some(log), key, time)?;
     let unfinished = dir.join("head.json.tmp");
     private().write(true).truncate(true).open(&unfinished)?.write_all(&text)?;
     fs::rename(unfinished, dir.join(HEAD_NAME))

@@ -128,7 +128,7 @@ impl From<&OpenError> for Exit {
     fn from(error: &OpenError) -> Self {
         match error {
             OpenError::Locked(_) => Self::Unavailable,
-            OpenError::Io { source, .. } => Self::of_io(source),
+            OpenError::Io { source, .. } | OpenError::Key { source, .. } => Self::of_io(source),
         }
     }
 }

@@ -89,6 +89,7 @@ impl Lifecycle {
             exemptions,
             exemptions_omitted,
             how,
+            key: None,
             log: None,
             node: None,
             prev: String::new(),

@@ -15,7 +15,7 @@ use tracing::warn;
 
 use super::components::Components;
 use super::lifecycle::Lifecycle;
-use crate::audit::{self, Notice, Writer};
+use crate::audit::{self, CheckpointEvent, Checkpointed, Notice, Writer};
 use crate::pace::{Lanes, WaitTotals};
 use crate::proxy::{DecisionCounts, DecisionMetrics};
 use crate::runtime::clock::Clock;
@@ -111,6 +111,7 @@ async fn write_totals(
         }
         if pulses == PULSES_OF_TOTALS {
             written = written.write(account);
+            account.audit.queue_notice(checkpoint(account));
             (pulses, last) = (0, written);
             account.lifecycle.write_omitted();
         } else if last.is_other(account) && written.write_pulse(account) {
@@ -119,7 +120,19 @@ async fn write_totals(
     }
     account.lifecycle.write_omitted();
     let (_, notices, _) = written.due(account);
-    account.audit.queue_last_notices(notices);
+    account.audit.queue_last_notices(notices.into_iter().chain([checkpoint(account)]));
+}
+
+/// For the writer to make, where it has a key. One that cannot be queued is no loss: the next is of more lines.
+fn checkpoint(account: &Account) -> Notice {
+    Notice::Checkpointed(Checkpointed {
+        event: CheckpointEvent::It,
+        node: None,
+        note: String::new(),
+        prev: String::new(),
+        seq: 0,
+        time: account.clock.wall(),
+    })
 }
 
 /// Sums up the decisions without a line in the process's log, every minute and at the end.

@@ -36,7 +36,9 @@ fn log(dir: &Path) -> Head {
     let mut head = Head::genesis();
     let mut push = |numbers: std::ops::Range<u64>| {
         let mut lines = Vec::new();
-        numbers.for_each(|number| head.push(Content::Record(Box::new(record(number))), &mut lines));
+        numbers.for_each(|number| {
+            _ = head.push(Content::Record(Box::new(record(number))), &mut lines)
+        });
         lines
     };
     let closed = fs::File::create(dir.join("denials-000000000001.jsonl.gz")).unwrap();

@@ -11,7 +11,9 @@ use tar::{Builder, Header};
 use super::scan::{Listing, Segment};
 use super::{Extent, Log, ScanError};
 use crate::audit::evidence::{LineRefs, name};
-use crate::audit::segment::{FILE_NAME, FoundLine, HEAD_NAME, Lines, closed_name, head_text};
+use crate::audit::segment::{
+    FILE_NAME, FoundLine, HEAD_NAME, Lines, closed_name, head_text, read_key,
+};
 use crate::audit::{
     AnyLine, BUNDLE_ENTRIES_MAX, EVIDENCE_BYTES_MAX, Head, checked_hash, read_log_id,
 };
@@ -93,7 +95,8 @@ pub fn write(
     bundle.evidence(log)?;
     if let Some((head, time)) = bundle.last.take() {
         let identity = read_log_id(&log.dir()).ok().flatten();
-        bundle.entry(HEAD_NAME, &head_text(&head, identity, time)?)?;
+        let key = read_key(&log.dir()).ok().flatten();
+        bundle.entry(HEAD_NAME, &head_text(&head, identity, key, time)?)?;
     }
     bundle.output.into_inner()?.flush()?;
     Ok(bundle.lacks)

@@ -1,11 +1,12 @@
 //! Readers of the log: scan and filter, verification, replay, reports, bundles, the evidence as an
-//! archive. They work on the files alone, also while a writer runs.
+//! archive, proofs. They work on the files alone, also while a writer runs.
 
 pub mod archive;
 mod block;
 pub mod bundle;
 pub mod filter;
 pub mod history;
+pub mod proof;
 mod raw_record;
 pub mod replay;
 pub mod report;

@@ -8,20 +8,25 @@ mod fault;
 mod findings;
 mod heads;
 mod reader;
+mod roots;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 
 use crate::audit::read::{Extent, Log, Scan, ScanError, ScanItem};
-use crate::audit::{Head, is_written, read_log_id, segment};
+use crate::audit::record::verifier_key::VerifierKey;
+use crate::audit::tree::Tiles;
+use crate::audit::{Head, is_written, read_key, read_log_id, segment};
 use crate::types::LogId;
 use chain::Chain;
 use evidence::Checked;
 pub use fault::{At, Fault, Faults, GivenHead, HeadSource, Problem};
-pub use findings::{Findings, Note, Notes, Notices, Part, Unusual};
+pub use findings::{Checkpoints, Findings, Note, Notes, Notices, Part, Unusual};
 pub use heads::{HeadState, HeldHead, NotedHead};
 use reader::{Counted, Reader, Times};
+use roots::Keys;
+pub use roots::SignedBy;
 
 /// How often a log is read again because retention removed its beginning during verification.
 const VERIFY_READINGS_MAX: u32 = 3;
@@ -34,10 +39,22 @@ pub fn verify(
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<Findings, ScanError> {
+    verify_signed(log, heads, &[], with_evidence, progress)
+}
+
+/// As [`verify`]; checkpoints have to be signed by one of these keys, where there are any.
+pub fn verify_signed(
+    log: &Log,
+    heads: &[GivenHead],
+    keys: &[VerifierKey],
+    with_evidence: bool,
+    progress: &mut dyn FnMut(Extent, u64),
+) -> Result<Findings, ScanError> {
     let mut readings = 1;
     loop {
+        let against = (heads.to_vec(), keys.to_vec());
         let (findings, begins_later) =
-            read(log.clone(), Chain::new, heads.to_vec(), with_evidence, progress)?;
+            read(log.clone(), Chain::new, against, with_evidence, progress)?;
         if !begins_later || findings.faults.count == 0 || readings == VERIFY_READINGS_MAX {
             return Ok(findings);
         }
@@ -50,18 +67,20 @@ pub fn verify(
 pub fn verify_part(
     log: &Log,
     heads: &[GivenHead],
+    keys: &[VerifierKey],
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<Findings, ScanError> {
-    read(log.clone(), Chain::of_part, heads.to_vec(), with_evidence, progress)
+    let against = (heads.to_vec(), keys.to_vec());
+    read(log.clone(), Chain::of_part, against, with_evidence, progress)
         .map(|(findings, _)| findings)
 }
 
 /// Reads the log once. Also returns whether it begins later now than before.
 fn read(
     log: Log,
-    chain: fn(Vec<GivenHead>, Option<Head>) -> Chain,
-    heads: Vec<GivenHead>,
+    chain: fn(Vec<GivenHead>, Option<Head>, Option<Tiles>) -> Chain,
+    (heads, keys): (Vec<GivenHead>, Vec<VerifierKey>),
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<(Findings, bool), ScanError> {
@@ -70,7 +89,8 @@ fn read(
     let (noted, unread) = heads::noted(&log)
         .map_or_else(|unread| (None, unread), |it| (Some(it), NotedHead::default()));
     let mut reader = Reader {
-        chain: chain(heads, noted.clone()),
+        chain: chain(heads, noted, log.is_dir().then(|| Tiles::of(&dir))),
+        keys: Keys { given: keys, named: noted_keys(&log) },
         counted: Counted::default(),
         times: Times::default(),
         evidence: with_evidence.then(|| Checked::new(&dir)),
@@ -110,6 +130,14 @@ fn read(
     }
     scan.doubles().iter().for_each(|(read, second)| reader.double(read, second, is_written));
     Ok((reader.end(), scan.first_seq() > first_seq))
+}
+
+/// The key that is noted beside the log.
+fn noted_keys(log: &Log) -> BTreeSet<VerifierKey> {
+    match log {
+        Log::Dir(dir) => read_key(dir).ok().flatten().into_iter().collect(),
+        Log::Files(_) => BTreeSet::new(),
+    }
 }
 
 /// The identity that is noted beside the log.

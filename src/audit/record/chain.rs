@@ -10,6 +10,7 @@ use super::denial_record::Record;
 use super::line_kind::LineKind;
 use super::meta_record::Notice;
 use crate::audit::evidence::BlobName;
+use crate::audit::record::verifier_key::VerifierKey;
 use crate::types::LogId;
 use crate::types::sanitize::hex;
 use crate::types::timestamp::Timestamp;
@@ -78,8 +79,8 @@ impl Head {
         Self { hash: "0".repeat(HASH_BYTES), seq: 0 }
     }
 
-    /// Appends `content` as the next line, and moves on to it.
-    pub fn push(&mut self, mut content: Content, lines: &mut Vec<u8>) {
+    /// Appends `content` as the next line, and moves on to it; returns its hash.
+    pub fn push(&mut self, mut content: Content, lines: &mut Vec<u8>) -> [u8; 32] {
         let (seq, prev) = (self.seq + 1, std::mem::take(&mut self.hash));
         let start = lines.len();
         match &mut content {
@@ -91,12 +92,14 @@ impl Head {
             Content::Notice(notice) => serde_json::to_writer(&mut *lines, notice),
         }
         .expect("a line is made of plain values");
-        let hash = hex(&Sha256::digest(&lines[start..]));
+        let digest = Sha256::digest(&lines[start..]);
+        let hash = hex(&digest);
         lines.pop();
         lines.extend_from_slice(HASH_MEMBER);
         lines.extend_from_slice(hash.as_bytes());
         lines.extend_from_slice(b"\"}\n");
         (self.seq, self.hash) = (seq, hash);
+        digest.into()
     }
 }
 
@@ -162,10 +165,10 @@ impl Content {
         }
     }
 
-    /// Names the log, where such a line does.
-    pub(crate) const fn set_log(&mut self, log: LogId) {
+    /// Names the log, and the key of its checkpoints, where such a line does.
+    pub(crate) fn set_log(&mut self, log: LogId, key: Option<&VerifierKey>) {
         if let Self::Notice(Notice::Started(started)) = self {
-            started.log = Some(log);
+            (started.log, started.key) = (Some(log), key.cloned());
         }
     }
 

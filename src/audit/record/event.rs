@@ -140,4 +140,5 @@ events! {
     FileEvent = "file";
     CountsEvent = "counts";
     AllowedEvent = "allowed";
+    CheckpointEvent = "checkpoint";
 }

@@ -13,12 +13,13 @@ use super::Node;
 use super::change_record::{Change, Changed, ChangesOmitted, SettingsChanged, Side};
 use super::denial_record::{Allowed, Paced, Record};
 use super::event::{
-    AllowedEvent, ChangedEvent, ChangesOmittedEvent, CountsEvent, Event, EvidenceLostEvent,
-    FileEvent, GapEvent, PacedEvent, PrunedEvent, PulseEvent, RewoundEvent, RobotsStatus,
-    SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
+    AllowedEvent, ChangedEvent, ChangesOmittedEvent, CheckpointEvent, CountsEvent, Event,
+    EvidenceLostEvent, FileEvent, GapEvent, PacedEvent, PrunedEvent, PulseEvent, RewoundEvent,
+    RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 use super::robots_record::{Robots, SharedRobots};
 use crate::audit::evidence::{BlobName, Kind};
+use crate::audit::record::verifier_key::VerifierKey;
 use crate::types::timestamp::Timestamp;
 use crate::types::{LogId, sanitize};
 
@@ -92,6 +93,7 @@ notices! {
     RobotsFile as FileEvent;
     SiteCounts as CountsEvent;
     Allowed as AllowedEvent;
+    Checkpointed as CheckpointEvent;
 }
 
 impl Notice {
@@ -355,6 +357,10 @@ pub struct Started {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub exemptions_omitted: u64,
     pub how: StartMode,
+    /// The key that signs its checkpoints; the writer fills it in. Left out where there is none, and by earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<VerifierKey>,
     /// The identity of the log that it goes on with; the writer fills it in. Left out by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogId>,
@@ -375,6 +381,22 @@ pub struct Started {
     pub time: Timestamp,
     /// Of the program.
     pub version: String,
+}
+
+/// Where the log stands, signed: every hour and at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checkpointed {
+    pub event: CheckpointEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    /// The signed note, as it can be published: of the lines before this one. The writer makes it.
+    pub note: String,
+    pub prev: String,
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Timestamp,
 }
 
 /// At its start the proxy has asked the shared engine for the head of this log that it has seen, and the log does not

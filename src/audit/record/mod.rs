@@ -10,6 +10,7 @@ pub mod meta_record;
 pub mod redact;
 pub mod robots_record;
 pub mod time;
+pub mod verifier_key;
 
 use std::fmt;
 use std::sync::Arc;

@@ -118,7 +118,7 @@ fn a_crash_while_a_file_is_being_closed_costs_nothing() {
     let old_head = |dir: &Path| {
         let line = fs::read(dir.join("denials-000000000001.jsonl")).unwrap();
         let hash = checked_hash(line.trim_ascii_end()).unwrap().to_owned();
-        crate::audit::segment::write_head(dir, &Head { hash, seq: 1 }, LogId([1; 16]), NOON)
+        crate::audit::segment::write_head(dir, &Head { hash, seq: 1 }, LogId([1; 16]), None, NOON)
             .unwrap();
     };
     let unfinished = |dir: &Path| fs::write(dir.join("head.json.tmp"), "{").unwrap();

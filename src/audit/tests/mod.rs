@@ -8,6 +8,7 @@ mod notices;
 mod record;
 mod redaction;
 mod speed;
+mod tree;
 mod writer;
 
 use std::collections::BTreeMap;

@@ -45,6 +45,7 @@ fn table() -> Vec<(Notice, &'static str)> {
         exemptions: Vec::new(),
         exemptions_omitted: 0,
         how: StartMode::Serve,
+        key: None,
         log: None,
         node: node.clone(),
         prev: prev.clone(),
@@ -210,6 +211,17 @@ fn table() -> Vec<(Notice, &'static str)> {
                 ..site_counts()
             }),
             r#""allowed":1,"denied":3,"event":"counts",PREV,"seq":7,"since":TIME,"time":TIME"#,
+        ),
+        (
+            Notice::Checkpointed(Checkpointed {
+                event: CheckpointEvent::It,
+                node: Some(Node::from("n")),
+                note: "courtesy/n\n".into(),
+                prev: String::new(),
+                seq: 0,
+                time,
+            }),
+            r#""event":"checkpoint","node":"n","note":"courtesy/n\n",PREV,"seq":7,"time":TIME"#,
         ),
     ]
 }

@@ -5,13 +5,17 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::writer_handle::Written;
+use crate::audit::checkpoint::{Checkpoint, Signer};
 use crate::audit::evidence::BlobName;
 use crate::audit::record::Node;
 use crate::audit::record::chain::{Content, Head, head_of};
 use crate::audit::record::meta_record::{Notice, RecordedCounts};
+use crate::audit::record::verifier_key::VerifierKey;
 use crate::audit::segment::private;
+use crate::audit::tree::{self, Digest, Tree};
 use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
 
@@ -251,6 +255,23 @@ fn fill(path: &Path) -> io::Result<()> {
     private().write(true).truncate(true).open(path)?.write_all(&[0; RESERVE_BYTES])
 }
 
+/// Makes checkpoints.
+#[derive(Debug)]
+pub(super) struct Sealer {
+    pub tree: Tree,
+    pub signer: Arc<Signer>,
+}
+
+impl Sealer {
+    /// The note of a log with that head.
+    fn seal(&self, key: &VerifierKey, head: &Head, time: Timestamp) -> Option<String> {
+        let (origin, root) = (key.name.clone(), self.tree.root());
+        let checkpoint = Checkpoint { origin, head: head.clone(), root, time };
+        let sealed = self.signer.sign(checkpoint);
+        sealed.map(|note| note.to_string()).inspect_err(|error| tracing::error!("{error}")).ok()
+    }
+}
+
 // Lines that are appended with one write, as they continue the chain.
 
 #[derive(Debug)]
@@ -258,6 +279,12 @@ pub(super) struct Batch {
     /// The name of this proxy.
     node: Option<Node>,
     log: LogId,
+    /// What the log is called by in checkpoints, and the key that signs them.
+    key: Option<VerifierKey>,
+    /// The tree before the next of these lines, where one of them is a checkpoint.
+    sealer: Option<Sealer>,
+    /// The leaf of each line.
+    pub leaves: Vec<Digest>,
     /// Where the chain stands after these lines.
     pub head: Head,
     pub lines: Vec<u8>,
@@ -280,10 +307,19 @@ pub(super) struct Batch {
 
 impl Batch {
     /// `recorded`: the records since the last `totals` before them.
-    pub fn after(head: &Head, recorded: RecordedCounts, node: Option<Node>, log: LogId) -> Self {
+    pub fn after(
+        head: &Head,
+        recorded: RecordedCounts,
+        node: Option<Node>,
+        (log, key): (LogId, Option<&VerifierKey>),
+        sealer: Option<Sealer>,
+    ) -> Self {
         Self {
             node,
             log,
+            key: key.cloned(),
+            sealer,
+            leaves: Vec::new(),
             head: head.clone(),
             lines: Vec::new(),
             first: None,
@@ -300,7 +336,7 @@ impl Batch {
     /// Adds a line.
     pub fn push(&mut self, mut content: Content) {
         content.set_node(self.node.clone());
-        content.set_log(self.log);
+        content.set_log(self.log, self.key.as_ref());
         match &mut content {
             Content::Record(record) => {
                 self.records += 1;
@@ -312,11 +348,21 @@ impl Batch {
             }
             Content::Notice(Notice::Allowed(_)) => self.allowed += 1,
             Content::Notice(Notice::Pulse(pulse)) => pulse.recorded = Some(self.recorded),
+            Content::Notice(Notice::Checkpointed(checkpointed)) => {
+                let sealed = self.sealer.as_ref().zip(self.key.as_ref());
+                let sealed =
+                    sealed.and_then(|(it, key)| it.seal(key, &self.head, checkpointed.time));
+                checkpointed.note = sealed.unwrap_or_default();
+            }
             Content::Notice(_) => {}
         }
         self.names.extend(content.blobs());
         let time = content.time();
-        self.head.push(content, &mut self.lines);
+        let leaf = tree::leaf(&self.head.push(content, &mut self.lines));
+        if let Some(sealer) = &mut self.sealer {
+            sealer.tree.push(leaf);
+        }
+        self.leaves.push(leaf);
         self.first.get_or_insert(First { seq: self.head.seq, time });
         self.last = Some(time);
         self.places.push(Written { seq: self.head.seq });

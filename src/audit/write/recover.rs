@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::active_file::{ActiveFile, First};
 use super::writer_handle::OpenError;
 use crate::audit::Config;
+use crate::audit::checkpoint::Signer;
 use crate::audit::evidence::{BlobName, EvidenceIndex, Kind, LineRefs, each_line};
 use crate::audit::record::chain::{Head, head_of, split};
 use crate::audit::record::event::TornEvent;
@@ -65,6 +66,11 @@ pub fn check(config: &Config) -> Result<(), OpenError> {
         files::check_writable(&dir.join(name)).map_err(failed)?;
     }
     check_older(dir).map_err(failed)?;
+    if let Some(path) = &config.key {
+        // That none can be made is no fault: there are no checkpoints then.
+        let failed = |source| OpenError::Key { path: path.clone(), source };
+        Signer::read(path).map_err(failed)?;
+    }
     if config.redact_query { Redactor::check(dir).map_err(failed) } else { Ok(()) }
 }
 

@@ -22,6 +22,7 @@ use super::writer_handle::{
     WriteError, WriterHandle, Written,
 };
 use super::writer_thread::WriterThread;
+use crate::audit::checkpoint::Signer;
 use crate::audit::evidence::{Blob, BlobStore, Found, Kind};
 use crate::audit::record::denial_record::{Allowed, Record};
 use crate::audit::record::meta_record::Notice;
@@ -87,6 +88,7 @@ impl Writer {
         let head = find_head(dir, &active).map_err(failed)?;
         let log = find_log(dir, &active).map_err(failed)?;
         let settings_before = find_settings(dir, &active);
+        let signer = set.key.as_deref().map(open_key).transpose()?.flatten().map(Arc::new);
         let runtime =
             || tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed);
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
@@ -100,6 +102,7 @@ impl Writer {
             Arc::clone(&clock),
             active,
             (head, log, log_dir),
+            signer,
             Arc::clone(&signals),
             Arc::clone(&status),
             Events { files: begun, closed },
@@ -345,6 +348,10 @@ impl Thread {
         }
         has_ended
     }
+}
+
+fn open_key(file: &Path) -> Result<Option<Signer>, OpenError> {
+    Signer::open(file).map_err(|source| OpenError::Key { path: file.to_owned(), source })
 }
 
 /// The redactor of query values, if `audit.redact_query` is set.

@@ -40,6 +40,9 @@ pub enum OpenError {
     Locked(PathBuf),
     #[error("cannot write denial records to {}", path.display())]
     Io { path: PathBuf, source: io::Error },
+    /// Of its checkpoints.
+    #[error("cannot use the key of the denial log in {}", path.display())]
+    Key { path: PathBuf, source: io::Error },
 }
 
 /// Why a record was not written.

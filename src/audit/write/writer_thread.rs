@@ -3,24 +3,28 @@
 //! appended once that is stored.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-use super::active_file::{ActiveFile, Batch, First, Reserve};
+use super::active_file::{ActiveFile, Batch, First, Reserve, Sealer};
 use super::blob_tracker::{BlobTracker, Kept};
 use super::health::{Loss, Status, WriteFault};
 use super::recover::{Active, LogDir};
 use super::writer_handle::{
     Done, EVIDENCE_TIMEOUT, Events, ForgetError, Job, NOTICES_WAITING_MAX, Signals, WriteError,
 };
+use crate::audit::checkpoint::{Signer, origin};
 use crate::audit::evidence::{self, BlobName, EvidenceIndex};
 use crate::audit::record::chain::{Content, Head};
 use crate::audit::record::event::EvidenceLostEvent;
 use crate::audit::record::meta_record::{EvidenceLost, Notice, RecordedCounts};
+use crate::audit::record::verifier_key::VerifierKey;
 use crate::audit::segment::{closed_name, write_head};
+use crate::audit::tree::Tree;
 use crate::audit::{AUDIT_RETRY_INTERVAL, CurrentConfig, RECORDS_WAITING_MAX, ROTATE_AGE, Sync};
 use crate::runtime::clock::{Clock, monotonic};
 use crate::types::LogId;
@@ -57,6 +61,11 @@ pub(super) struct WriterThread {
     /// The last line written.
     head: Head,
     log: LogId,
+    /// The key of its checkpoints, and how they name it.
+    signer: Option<Arc<Signer>>,
+    key: Option<VerifierKey>,
+    /// Of the lines up to `head`; none where there are no checkpoints.
+    tree: Option<Tree>,
     /// The first line of the file.
     first: Option<First>,
     /// The time of the last line written to the open file; none before the first.
@@ -121,6 +130,7 @@ impl WriterThread {
         clock: Arc<dyn Clock>,
         active: Active,
         (head, log, log_dir): (Head, LogId, LogDir),
+        signer: Option<Arc<Signer>>,
         signals: Arc<Signals>,
         status: Arc<Status>,
         events: Events,
@@ -130,13 +140,17 @@ impl WriterThread {
             let config = config.load();
             BlobTracker::new(&config.dir, config.sync != Sync::None, active.in_use)?
         };
-        Ok(Self {
+        let dir = config.load().dir.clone();
+        let mut writer = Self {
             blobs,
-            reserve: Reserve::take(&config.load().dir),
+            reserve: Reserve::take(&dir),
             config,
             clock,
             file: active.file,
             log_dir,
+            tree: signer.as_ref().and_then(|_| tree(&dir, head.seq)),
+            key: None,
+            signer,
             head,
             log,
             first: active.first,
@@ -151,7 +165,16 @@ impl WriterThread {
             signals,
             waiting: Vec::new(),
             checked: None,
-        })
+        };
+        writer.name_key();
+        Ok(writer)
+    }
+
+    /// Names the key by the log and the proxy, whose name may be another after a reload.
+    fn name_key(&mut self) {
+        let node = self.config.load().node.clone();
+        let signer = self.signer.as_ref().filter(|_| self.tree.is_some());
+        self.key = signer.map(|signer| signer.verifier_key(origin(node.as_ref(), self.log)));
     }
 
     /// Works until the writer is closed.
@@ -330,6 +353,7 @@ impl WriterThread {
 
     /// Takes over changed settings; `tend`, called next, applies those of the file.
     fn change(&mut self) {
+        self.name_key();
         self.blobs.set_durable(self.config.load().sync != Sync::None);
         // Retention may be shorter now: wake it, though no file was closed.
         self.events.files.send_modify(|_| ());
@@ -411,7 +435,9 @@ impl WriterThread {
         // Lines that were there before the notices do not wait for them.
         let is_held = ready.is_ok() && !self.held_by.is_empty();
         let node = self.config.load().node.clone();
-        let mut batch = Batch::after(&self.head, self.recorded, node, self.log);
+        let sealer = if is_held { None } else { self.sealer() };
+        let identity = (self.log, self.key.as_ref());
+        let mut batch = Batch::after(&self.head, self.recorded, node, identity, sealer);
         let loss = self.status.loss().filter(|_| !is_held);
         let gap = loss.clone().map(|loss| loss.gap(self.clock.wall()));
         let own = self.found.iter().cloned().chain(gap).chain(self.ending.iter().cloned());
@@ -447,8 +473,25 @@ impl WriterThread {
         }
     }
 
+    /// Where a checkpoint is among the writer's own notices; where none can be made, they go.
+    fn sealer(&mut self) -> Option<Sealer> {
+        let is_checkpoint = |notice: &Notice| matches!(notice, Notice::Checkpointed(_));
+        if !self.found.iter().chain(&self.ending).any(is_checkpoint) {
+            return None;
+        }
+        let sealer = self.tree.clone().zip(self.signer.clone());
+        if sealer.is_none() {
+            self.found.retain(|notice| !is_checkpoint(notice));
+            self.ending.retain(|notice| !is_checkpoint(notice));
+        }
+        sealer.map(|(tree, signer)| Sealer { tree, signer })
+    }
+
     fn has_written(&mut self, batch: &Batch, loss: Option<&Loss>, is_held: bool) {
         self.head = batch.head.clone();
+        if let Some(tree) = &mut self.tree {
+            batch.leaves.iter().for_each(|leaf| tree.push(*leaf));
+        }
         self.recorded = batch.recorded;
         self.first = self.first.or(batch.first);
         self.last = batch.last;
@@ -497,7 +540,7 @@ impl WriterThread {
         // Never beside another log.
         self.log_dir.check()?;
         let now = self.clock.wall();
-        write_head(&self.config.load().dir, &self.head, self.log, now)?;
+        write_head(&self.config.load().dir, &self.head, self.log, self.key.clone(), now)?;
         self.status.update(|health| health.noted_head = Some((self.head.clone(), now)));
         Ok(())
     }
@@ -570,6 +613,18 @@ impl WriterThread {
         }
         self.status.update(|health| health.ended_failing = fails);
     }
+}
+
+/// The tree of the lines so far; an error is said, and there are no checkpoints.
+fn tree(dir: &Path, size: u64) -> Option<Tree> {
+    let tree = Tree::of_log(dir, size);
+    tree.inspect_err(|error| {
+        tracing::error!(
+            "the denial log in {} has no checkpoints, for the tree of its lines cannot be made: {error}",
+            dir.display()
+        );
+    })
+    .ok()
 }
 
 impl Drop for WriterThread {

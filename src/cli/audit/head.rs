@@ -8,23 +8,31 @@ use serde_json::{Value, json};
 
 use super::form::printable;
 use super::line_selector::{LastLine, last_line};
-use super::log_source::{LogSourceFlags, Witnesses, head_of, identity};
+use super::log_source::{LogSourceFlags, Witnesses, head_of, identity, key};
+use crate::audit::checkpoint::{Checkpoint, SignedCheckpoint, Signer};
 use crate::audit::read::Log;
+use crate::audit::tree::Tree;
 use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
 use crate::types::LogId;
+use crate::types::timestamp::Timestamp;
 
 /// The arguments of `courtesy audit head`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A chain of hashes shows that no line was changed or taken out, but not that its end was cut off.
-Keep the head out of reach of those who write to the log: `courtesy audit verify --head SEQ:HASH`
-then asks for it. It is read from the files; the proxy may be running.
+Keep the head out of reach of those who write to the log: `courtesy audit verify --head FILE` then
+asks for it. It is read from the files; the proxy may be running.
+
+It is a checkpoint: the size and the root of the tree of its lines and the head of the chain,
+signed by the key of the state directory (C2SP tlog-checkpoint). Where that key is not the one that
+the log names, or cannot be read, it is the head alone, SEQ:HASH.
 
 Examples:
   courtesy audit head
-  courtesy audit head --format json | tee -a heads.jsonl
+  courtesy audit head >> heads.txt                        checkpoints, one behind the other
+  courtesy audit head --format json | tee -a heads.jsonl  the head, with the checkpoint as a member
   courtesy audit head --engine                            those of all proxies that share an engine
   courtesy audit head | mail -s 'head of the denial log' auditor@example.org
 
@@ -56,7 +64,8 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
         let dir = log.dir();
         let id = identity(&log);
         let dir = (!is_alone).then(|| dir.to_string_lossy());
-        let LastLine { head: Head { seq, hash }, time, damaged } = find(log)?;
+        let LastLine { head: Head { seq, hash }, time, damaged } = find(log.clone())?;
+        let checkpoint = sign(args, &log, Head { seq, hash: hash.clone() }, time)?;
         if damaged > 0 {
             let lines = if damaged == 1 { "1 line is" } else { &format!("{damaged} lines are") };
             eprintln!(
@@ -65,14 +74,16 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
             exit = Exit::No;
         }
         let time = print_time(time);
-        text.push_str(&match args.format {
-            Form::Text => {
+        text.push_str(&match (args.format, checkpoint) {
+            (Form::Text, Some(checkpoint)) => checkpoint.to_string(),
+            (Form::Text, None) => {
                 let dir = dir.map(|dir| format!("  {}", printable(&dir))).unwrap_or_default();
                 format!("{seq}:{hash}  {time}{}{dir}\n", in_text(id))
             }
-            Form::Json => {
+            (Form::Json, checkpoint) => {
                 let mut object = json!({ "hash": hash, "seq": seq, "time": time });
                 object["log"] = json!(id);
+                object["checkpoint"] = json!(checkpoint.map(|it| it.to_string()));
                 if let Some(dir) = dir {
                     object["dir"] = json!(dir);
                 }
@@ -83,6 +94,32 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
     }
     print(text)?;
     Ok(exit)
+}
+
+/// The checkpoint of a log, where the key of the settings is the one that it names.
+fn sign(
+    args: &HeadArgs,
+    log: &Log,
+    head: Head,
+    time: Timestamp,
+) -> Result<Option<SignedCheckpoint>, Failure> {
+    let (Log::Dir(dir), Some(named)) = (log, key(log)) else { return Ok(None) };
+    let file = args.place.settings()?.audit().key;
+    let signer = match file.as_deref().map(Signer::read).transpose() {
+        Ok(signer) => signer.flatten(),
+        Err(error) => {
+            eprintln!(
+                "note: not signed, for the key of the state directory cannot be read: {error}"
+            );
+            None
+        }
+    };
+    let Some(signer) = signer.filter(|it| it.verifier_key(named.name.clone()) == named) else {
+        return Ok(None);
+    };
+    let tree = Tree::of_log(dir, head.seq).or_exit(Exit::InputOutput)?;
+    let checkpoint = Checkpoint { origin: named.name, head, root: tree.root(), time };
+    signer.sign(checkpoint).or_exit(Exit::InputOutput).map(Some)
 }
 
 /// The heads that the engine has seen, each with the name of its proxy.

@@ -11,7 +11,11 @@ use super::form::printable;
 use super::line_selector::last_line;
 use crate::audit::read::verify::GivenHead;
 use crate::audit::read::{Log, Scan, ScanItem};
-use crate::audit::{AnyLine, HEAD_NAME, Head, read_log_id, segment};
+use crate::audit::record::verifier_key::VerifierKey;
+use crate::audit::{
+    AnyLine, Content, HEAD_NAME, Head, LineKind, Notice, StartedEvent, read_key, read_log_id,
+    segment,
+};
 use crate::cli::engine::EngineClient;
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
@@ -299,6 +303,35 @@ pub fn identity(log: &Log) -> Option<LogId> {
         Log::Files(_) => None,
     };
     noted.or_else(|| Names::of(log).logs.pop_last())
+}
+
+/// The key that signs the checkpoints of a log: as it is noted beside it, else as its lines name it last.
+pub fn key(log: &Log) -> Option<VerifierKey> {
+    let noted = match log {
+        Log::Dir(dir) => read_key(dir).ok().flatten(),
+        Log::Files(_) => None,
+    };
+    noted.or_else(|| {
+        let (mut scan, mut named) = (Scan::new(log.clone()).ok()?, None);
+        loop {
+            match scan.next() {
+                Ok(Some(ScanItem::Lines(block))) => {
+                    named = block.lines().filter_map(|line| key_of(line.bytes)).last().or(named);
+                }
+                Ok(Some(ScanItem::Rest(_))) | Err(_) => {}
+                Ok(None) => return named,
+            }
+        }
+    })
+}
+
+/// The key that a line names.
+fn key_of(line: &[u8]) -> Option<VerifierKey> {
+    let is_start = LineKind::of(line) == Some(LineKind::Notice(StartedEvent::WORD));
+    match is_start.then(|| Content::parse(line))?.ok()? {
+        Content::Notice(Notice::Started(started)) => started.key,
+        _ => None,
+    }
 }
 
 /// As the readers of logs have it.

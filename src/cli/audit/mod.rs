@@ -5,6 +5,7 @@ pub mod filters;
 mod form;
 mod head;
 mod history;
+mod key;
 pub mod line_selector;
 pub mod log_source;
 mod notices;
@@ -35,6 +36,8 @@ enum Command {
     Show(show::ShowArgs),
     /// Print where the chain stands, to be published
     Head(head::HeadArgs),
+    /// Print the keys that sign its checkpoints
+    Key(key::KeyArgs),
     /// Write the records that match, or their evidence, to a file
     Export(export::ExportArgs),
     /// Check the chain, the records and their evidence
@@ -53,6 +56,7 @@ pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {
         Command::Query(args) => query::run(args),
         Command::Show(args) => show::run(args),
         Command::Head(args) => head::run(args),
+        Command::Key(args) => key::run(args),
         Command::Export(args) => export::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Replay(args) => replay::run(args),

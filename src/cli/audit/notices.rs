@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::audit::checkpoint::{Checkpoint, SignedCheckpoint};
 use crate::audit::{
-    Allowed, AllowedReason, Change, Changed, ChangesOmitted, Exemption, Notice, Omission, Paced,
-    Record, RecordedCounts, Rewound, Robots, RobotsFile, SettingsChanged, SiteCounts, Started,
-    Totals, print_time,
+    Allowed, AllowedReason, Change, Changed, ChangesOmitted, Checkpointed, Exemption, Notice,
+    Omission, Paced, Record, RecordedCounts, Rewound, Robots, RobotsFile, SettingsChanged,
+    SiteCounts, Started, Totals, print_time,
 };
 use crate::cli::output::{human_duration, seconds};
+use crate::types::sanitize::hex;
 
 /// Bytes of a digest that people compare.
 const DIGEST_SHOWN: usize = 12;
@@ -33,6 +35,7 @@ pub fn words(notice: &Notice) -> String {
         Notice::Started(started) => of_start(started),
         Notice::SettingsChanged(changed) => of_settings(changed),
         Notice::Stopped(stopped) => stopped.why.clone(),
+        Notice::Checkpointed(checkpointed) => of_checkpoint(checkpointed),
         Notice::Changed(changed) => of_change(changed),
         Notice::ChangesOmitted(omitted) => of_omission(omitted),
         Notice::Paced(paced) => of_delay(paced),
@@ -225,6 +228,15 @@ fn of_start(started: &Started) -> String {
     format!(
         "courtesy {version}{program}, {how}; profiles {profile_version}; settings {digest}{changes}{exemptions}"
     )
+}
+
+fn of_checkpoint(checkpointed: &Checkpointed) -> String {
+    match SignedCheckpoint::parse(&checkpointed.note) {
+        Some(SignedCheckpoint { checkpoint: Checkpoint { origin, head, root, .. }, .. }) => {
+            format!("{origin} up to line {}, root {}", head.seq, shown(&hex(&root)))
+        }
+        None => "it is none".into(),
+    }
 }
 
 fn of_settings(changed: &SettingsChanged) -> String {

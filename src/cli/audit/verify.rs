@@ -15,8 +15,10 @@ use super::form::printable;
 use super::log_source::{LogSourceFlags, Witnesses};
 use super::progress::Progress;
 use crate::audit::Head;
+use crate::audit::checkpoint::SignedCheckpoint;
 use crate::audit::read::Log;
-use crate::audit::read::verify::{Findings, GivenHead, verify, verify_part};
+use crate::audit::read::verify::{Findings, GivenHead, verify_part, verify_signed};
+use crate::audit::record::verifier_key::VerifierKey;
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
 use crate::clients::password::NAMED_LIST_BYTES_MAX;
@@ -63,12 +65,16 @@ pub struct VerifyArgs {
     /// Check these files alone, as the log they are together [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
-    /// The log must have this line: its number and its hash, or a file with such heads (may be repeated)
-    #[arg(long, value_name = "SEQ:HASH|FILE", value_parser = heads)]
+    /// The log must have this line: its number and its hash, or a checkpoint, or a file with such (may be repeated)
+    #[arg(long, value_name = "SEQ:HASH|CHECKPOINT|FILE", value_parser = heads)]
     head: Vec<Heads>,
     /// The log must have the lines of which the shared engine of the settings has seen the heads
     #[arg(long, conflicts_with = "files")]
     engine: bool,
+    /// The checkpoints, those of --head and those in the log, must be signed by this key: what courtesy
+    /// audit key printed at its proxy (may be repeated)
+    #[arg(long, value_name = "KEY")]
+    key: Vec<VerifierKey>,
     /// It is a part of a log, as of a bundle: it may begin later than line 1
     #[arg(long)]
     part: bool,
@@ -122,8 +128,9 @@ impl Against {
 fn check(args: &VerifyArgs, log: &Log, against: &Against) -> Result<Findings, Failure> {
     let mut progress = Progress::new();
     let mut tell = |extent, lines| progress.at(|| extent, lines);
-    let verify = if args.part { verify_part } else { verify };
-    let mut findings = verify(log, &against.heads_of(log), !args.no_evidence, &mut tell)?;
+    let verify = if args.part { verify_part } else { verify_signed };
+    let heads = against.heads_of(log);
+    let mut findings = verify(log, &heads, &args.key, !args.no_evidence, &mut tell)?;
     findings.is_engine_asked = against.witnesses.is_some();
     Ok(findings)
 }
@@ -201,7 +208,8 @@ fn check_each(args: &VerifyArgs, logs: &[Log], against: &Against) -> Result<Exit
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heads(pub Vec<GivenHead>);
 
-/// Parses `SEQ:HASH`, or reads a file with such heads. In a file, `log:ID` in the same line names the log.
+/// Parses `SEQ:HASH` or a checkpoint, or reads a file with any of them. In a file, `log:ID` in the line of a head names
+/// its log.
 ///
 /// # Errors
 ///
@@ -210,15 +218,24 @@ pub fn heads(text: &str) -> Result<Heads, String> {
     if let Some(head) = head(text) {
         return Ok(Heads(vec![head]));
     }
+    if let Some(checkpoint) = SignedCheckpoint::parse(text) {
+        return Ok(Heads(vec![GivenHead::checkpoint(checkpoint)]));
+    }
     let file = files::read_text(Path::new(text), NAMED_LIST_BYTES_MAX).map_err(|error| {
-        format!("neither SEQ:HASH (as in 12:9f86d0…, 64 digits) nor a file: {error}")
+        format!(
+            "neither SEQ:HASH (as in 12:9f86d0…, 64 digits), nor a checkpoint, nor a file: {error}"
+        )
     })?;
     let heads: Vec<GivenHead> = match read_head(&file) {
         Some(head) => vec![head],
-        None => file.lines().flat_map(of_line).collect(),
+        None => {
+            let (checkpoints, others) = SignedCheckpoint::parse_all(&file);
+            let heads = others.into_iter().flat_map(of_line);
+            checkpoints.into_iter().map(GivenHead::checkpoint).chain(heads).collect()
+        }
     };
     if heads.is_empty() {
-        Err("there is no SEQ:HASH in that file".into())
+        Err("there is no SEQ:HASH in that file, and no checkpoint".into())
     } else {
         Ok(Heads(heads))
     }
@@ -239,8 +256,13 @@ fn read_head(text: &str) -> Option<GivenHead> {
         head: Head,
         #[serde(default)]
         log: Option<LogId>,
+        #[serde(default)]
+        checkpoint: Option<String>,
     }
-    let Named { head, log } = serde_json::from_str(text).ok()?;
+    let Named { head, log, checkpoint } = serde_json::from_str(text).ok()?;
+    if let Some(checkpoint) = checkpoint {
+        return SignedCheckpoint::parse(&checkpoint).map(GivenHead::checkpoint);
+    }
     Some(GivenHead::published(head).of_log(log))
 }
 

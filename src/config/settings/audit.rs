@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::audit::checkpoint::KEY_NAME;
 use crate::audit::{self, AllowedLines, OnFailure, Sync};
 use crate::config::units;
 use crate::config::values::{NodeName, Retain, RetainSize};
@@ -69,6 +70,7 @@ impl Audit {
             retain_size: self.retain_size.0,
             redact_query: self.redact_query,
             node: None,
+            key: Some(state_dir.join(KEY_NAME)),
         }
     }
 }

@@ -48,7 +48,7 @@ impl Log {
 
     fn append(&mut self, contents: impl IntoIterator<Item = Content>) -> Vec<String> {
         let mut lines = Vec::new();
-        contents.into_iter().for_each(|content| self.head.push(content, &mut lines));
+        contents.into_iter().for_each(|content| _ = self.head.push(content, &mut lines));
         let mut file = OpenOptions::new().create(true).append(true).open(self.active()).unwrap();
         file.write_all(&lines).unwrap();
         String::from_utf8(lines).unwrap().lines().map(str::to_owned).collect()

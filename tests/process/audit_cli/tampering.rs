@@ -364,6 +364,7 @@ fn started() -> Notice {
         exemptions: Vec::new(),
         exemptions_omitted: 0,
         how: StartMode::Serve,
+        key: None,
         log: None,
         node: None,
         prev: String::new(),

@@ -203,6 +203,7 @@ impl Survey {
             Notice::Rewound(_)
             | Notice::RobotsFile(_)
             | Notice::SiteCounts(_)
+            | Notice::Checkpointed(_)
             | Notice::Allowed(_) => {}
         }
     }

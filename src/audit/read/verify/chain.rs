@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::fault::{At, Fault, Faults, GivenHead, Problem};
 use super::findings::Part;
 use super::heads::{Heads, HeldHeads};
+use super::roots::{Keys, Roots};
 use crate::audit::Head;
+use crate::audit::tree::Tiles;
 use crate::types::LogId;
 
 /// Runs of missing lines that are remembered, to recognize moved lines.
@@ -44,6 +46,7 @@ pub(super) struct Chain {
     /// Only a part of the log is there.
     is_part: bool,
     heads: Heads,
+    pub(super) roots: Roots,
 }
 
 /// See [`Chain::early`].
@@ -69,8 +72,10 @@ struct Start {
 
 impl Chain {
     /// `noted`: the head that the proxy notes beside the log.
-    pub(super) fn new(given: Vec<GivenHead>, noted: Option<Head>) -> Self {
+    pub(super) fn new(given: Vec<GivenHead>, noted: Option<Head>, tiles: Option<Tiles>) -> Self {
+        let sizes = given.iter().filter(|given| given.signed.is_some()).map(|given| given.head.seq);
         Self {
+            roots: Roots::new(sizes, tiles),
             start: None,
             seq: 0,
             hashes: Vec::new(),
@@ -84,8 +89,12 @@ impl Chain {
     }
 
     /// Of a part of a log.
-    pub(super) fn of_part(given: Vec<GivenHead>, noted: Option<Head>) -> Self {
-        Self { is_part: true, ..Self::new(given, noted) }
+    pub(super) fn of_part(
+        given: Vec<GivenHead>,
+        noted: Option<Head>,
+        tiles: Option<Tiles>,
+    ) -> Self {
+        Self { is_part: true, ..Self::new(given, noted, tiles) }
     }
 
     /// How it begins, if it is a part.
@@ -163,7 +172,12 @@ impl Chain {
 
     /// The last line, and the heads in the order in which they were given; faults of the whole go
     /// to `faults`.
-    pub(super) fn end(mut self, logs: &BTreeSet<LogId>, faults: &mut Faults) -> (Head, HeldHeads) {
+    pub(super) fn end(
+        mut self,
+        logs: &BTreeSet<LogId>,
+        keys: &Keys,
+        faults: &mut Faults,
+    ) -> (Head, HeldHeads) {
         match self.early.take() {
             Some(early) if early.is_passed => {
                 faults.push(early.link.fault(Problem::Inserted { after: early.after }));
@@ -188,7 +202,8 @@ impl Chain {
             problem.into_iter().for_each(|problem| faults.push(fault(problem)));
         }
         let first = self.start.as_ref().map_or(0, |start| start.seq);
-        let held = self.heads.end(first..=self.seq, self.is_part, logs, faults);
+        let lines = first..=self.seq;
+        let held = self.heads.end(lines, self.is_part, logs, (&self.roots, keys), faults);
         (Head { hash: self.hashes.pop().unwrap_or_default(), seq: self.seq }, held)
     }
 
@@ -196,6 +211,7 @@ impl Chain {
         let seq = link.seq.saturating_sub(self.doubtful).max(1);
         let prev = (self.doubtful == 0).then(|| link.prev.clone());
         self.heads.begin(seq, prev.as_deref());
+        self.roots.begin(seq);
         self.start = Some(Start {
             at: link.at.clone(),
             seq,
@@ -219,6 +235,7 @@ impl Chain {
         if is_next && !self.hashes.is_empty() && !self.hashes.contains(&link.prev) {
             faults.push(link.fault(Problem::OtherBefore));
         }
+        self.roots.line(link.seq, &link.hash, &link.prev);
         (self.seq, self.hashes, self.doubtful) = (link.seq, vec![link.hash], 0);
         self.is_excused = false;
     }

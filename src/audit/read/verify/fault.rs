@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use crate::audit::checkpoint::SignedCheckpoint;
 use crate::audit::{Event, FAULTS_DESCRIBED_MAX, Head, LineError, RecordedCounts};
 use crate::types::LogId;
 
@@ -93,6 +94,14 @@ pub enum Problem {
     HeadOther {
         seq: u64,
         source: HeadSource,
+    },
+    /// The tree of the lines up to this one has another root than a checkpoint of it that was given.
+    RootOther {
+        seq: u64,
+    },
+    /// The line is a checkpoint, and not that of the lines before it.
+    OtherCheckpoint {
+        why: &'static str,
     },
     /// The line says that the log lacked this one, which the shared engine had seen.
     Rewound {
@@ -250,6 +259,15 @@ impl fmt::Display for Problem {
                 let known = known(*source);
                 write!(f, "another history: line {seq} does not have the hash that {known}")
             }
+            Self::RootOther { seq } => {
+                write!(
+                    f,
+                    "another history: the lines up to {seq} have not the root of the checkpoint that was published"
+                )
+            }
+            Self::OtherCheckpoint { why } => {
+                write!(f, "its checkpoint is not that of the lines before it: {why}")
+            }
             Self::Rewound { seq } => {
                 write!(
                     f,
@@ -302,18 +320,26 @@ pub struct GivenHead {
     pub head: Head,
     /// The log that it is of, where it names one.
     pub log: Option<LogId>,
+    /// The checkpoint that it stands in.
+    pub signed: Option<Box<SignedCheckpoint>>,
     pub source: HeadSource,
 }
 
 impl GivenHead {
+    /// The head of a checkpoint that was published.
+    pub fn checkpoint(signed: SignedCheckpoint) -> Self {
+        let (head, log) = (signed.checkpoint.head.clone(), signed.checkpoint.log());
+        Self { log, signed: Some(Box::new(signed)), ..Self::published(head) }
+    }
+
     /// A head that was published.
     pub const fn published(head: Head) -> Self {
-        Self { head, log: None, source: HeadSource::Published }
+        Self { head, log: None, signed: None, source: HeadSource::Published }
     }
 
     /// A head that a shared engine has seen.
     pub const fn witnessed(head: Head) -> Self {
-        Self { head, log: None, source: HeadSource::Witnessed }
+        Self { head, log: None, signed: None, source: HeadSource::Witnessed }
     }
 
     /// The same, of this log.

@@ -7,6 +7,8 @@ use serde::{Serialize, Serializer};
 
 use super::fault::{At, Faults};
 use super::heads::{HeadState, HeldHead, NotedHead};
+use super::roots::SignedBy;
+use crate::audit::record::verifier_key::VerifierKey;
 use crate::audit::{FAULTS_DESCRIBED_MAX, Head, print_time};
 use crate::types::LogId;
 use crate::types::timestamp::Timestamp;
@@ -33,6 +35,8 @@ pub struct Findings {
     /// The identities that its lines, and `head.json` beside it, name: one, but where a log was begun anew by a
     /// version that could not read the former.
     pub logs: BTreeSet<LogId>,
+    /// The checkpoints that are lines of the log.
+    pub checkpoints: Checkpoints,
     /// The last line; none in an empty log.
     pub head: Option<Head>,
     /// How it begins, where it was taken for a part of a log.
@@ -56,6 +60,19 @@ pub struct Part {
     pub prev: Option<String>,
 }
 
+/// What the checkpoints in a log show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Checkpoints {
+    /// The keys that the log names.
+    pub keys: BTreeSet<VerifierKey>,
+    /// Lines before the first one that was read, of which the hash alone is kept.
+    pub lines_kept_by_hash: u64,
+    /// The signer of the last of them.
+    pub signed: Option<SignedBy>,
+    /// The last line that is under one that holds.
+    pub up_to: Option<u64>,
+}
+
 /// Counts of notices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Notices {
@@ -75,6 +92,8 @@ pub struct Notices {
     pub started: u64,
     /// Changes of settings, or of files that they name.
     pub settings: u64,
+    /// How often the proxy has signed where the log stands.
+    pub checkpoints: u64,
     /// How often it was stopped cleanly.
     pub stopped: u64,
     /// How often it was started again without that.
@@ -129,6 +148,16 @@ impl Findings {
                 "The log holds in itself; every published head that was given is of another log"
                     .into()
             }
+            (0, None, _) if self.published.iter().any(is(HeadState::Kept)) => {
+                "The log holds in itself; a published checkpoint is that of lines that were removed, of which the \
+                 hashes are kept"
+                    .into()
+            }
+            (0, None, _) if self.published.iter().any(is(HeadState::NotSigned)) => {
+                "The log holds in itself; no published checkpoint of it that was given is signed by the key that was \
+                 given"
+                    .into()
+            }
             (0, None, _) if self.published.iter().any(is(HeadState::Beyond)) => {
                 "The log holds in itself; no published head that was given is of a line in it"
                     .into()
@@ -142,7 +171,8 @@ impl Findings {
 
     /// Whether heads were asked for, and none is there to hold the log against.
     pub fn is_without_heads(&self) -> bool {
-        let is_other = |held: &HeldHead| held.state == HeadState::OtherLog;
+        let is_other =
+            |held: &HeldHead| matches!(held.state, HeadState::OtherLog | HeadState::NotSigned);
         let none_found = self.published_up_to().is_none() && self.witnessed_up_to().is_none();
         let no_published = !self.published.is_empty() && self.published.iter().all(is_other);
         none_found && (self.is_engine_asked || no_published)

@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use serde::Serialize;
 
 use super::fault::{Fault, Faults, GivenHead, HeadSource, Problem};
+use super::roots::{Keys, Roots, SignedBy};
 use crate::audit::read::Log;
 use crate::audit::{Head, read_head};
 use crate::types::LogId;
@@ -35,6 +36,11 @@ pub enum HeadState {
     Beyond,
     /// It is of another log, of which this one says nothing.
     OtherLog,
+    /// The log begins after that line; of the lines up to it the hashes are kept, and their root is that
+    /// of the checkpoint.
+    Kept,
+    /// It is a checkpoint that is not signed by a key that was given: it says nothing.
+    NotSigned,
 }
 
 /// A head, and whether the log has it.
@@ -45,6 +51,13 @@ pub struct HeldHead {
     /// The log that it is of, where it names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogId>,
+    /// Whether the lines up to it have the root of the checkpoint; none of a head alone, and where not all
+    /// of them are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_holds: Option<bool>,
+    /// Whose signature the checkpoint has; none of a head alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed: Option<SignedBy>,
     pub state: HeadState,
 }
 
@@ -81,9 +94,7 @@ pub(super) struct Heads(Vec<Known>);
 /// A head that the log is held against.
 #[derive(Debug)]
 struct Known {
-    head: Head,
-    log: Option<LogId>,
-    source: HeadSource,
+    given: GivenHead,
     state: Seen,
 }
 
@@ -96,9 +107,9 @@ enum Seen {
 
 impl Heads {
     pub(super) fn new(given: Vec<GivenHead>, noted: Option<Head>) -> Self {
-        let noted = noted.map(|head| GivenHead { head, log: None, source: HeadSource::Noted });
-        let known =
-            |GivenHead { head, log, source }| Known { head, log, source, state: Seen::NotYet };
+        let noted =
+            noted.map(|head| GivenHead { source: HeadSource::Noted, ..GivenHead::published(head) });
+        let known = |given| Known { given, state: Seen::NotYet };
         Self(given.into_iter().chain(noted).map(known).collect())
     }
 
@@ -106,14 +117,16 @@ impl Heads {
     /// that is certain.
     pub(super) fn begin(&mut self, seq: u64, prev: Option<&str>) {
         // A head that was published just before retention removed its line.
-        for known in self.0.iter_mut().filter(|known| known.head.seq == seq - 1) {
-            known.state = prev.map_or(Seen::NotYet, |prev| seen(*prev == known.head.hash));
+        for known in self.0.iter_mut().filter(|known| known.given.head.seq == seq - 1) {
+            known.state = prev.map_or(Seen::NotYet, |prev| seen(*prev == known.given.head.hash));
         }
     }
 
     /// Compares a line with the heads of its number.
     pub(super) fn compare(&mut self, seq: u64, hash: &str) {
-        for Known { head, state, .. } in self.0.iter_mut().filter(|it| it.head.seq == seq) {
+        for Known { given: GivenHead { head, .. }, state } in
+            self.0.iter_mut().filter(|it| it.given.head.seq == seq)
+        {
             // The line may be there twice: one of them is the right one, and the other a fault.
             if *state != Seen::Yes {
                 *state = seen(hash == head.hash);
@@ -127,22 +140,42 @@ impl Heads {
         lines: RangeInclusive<u64>,
         is_part: bool,
         logs: &BTreeSet<LogId>,
+        (roots, keys): (&Roots, &Keys),
         faults: &mut Faults,
     ) -> HeldHeads {
         // A part of a log may lack the lines that name it, and an empty one has none.
         let is_known = !logs.is_empty() || *lines.start() == 1;
-        let state = |known: &Known| match known.log {
+        let root_holds = |known: &Known| {
+            let root = known.given.signed.as_ref()?.checkpoint.root;
+            roots.of(known.given.head.seq).map(|found| found == root)
+        };
+        let signed = |known: &Known| known.given.signed.as_ref().map(|it| keys.judge(it));
+        let state = |known: &Known| match known.given.log {
             Some(log) if is_known && !lines.is_empty() && !logs.contains(&log) => {
                 HeadState::OtherLog
             }
+            _ if !keys.given.is_empty() && signed(known) == Some(SignedBy::Other) => {
+                HeadState::NotSigned
+            }
             // The head that is noted beside a part is of its last line.
-            _ => known.state(&lines, is_part && known.source != HeadSource::Noted),
+            _ => match known.state(&lines, is_part && known.given.source != HeadSource::Noted) {
+                HeadState::Found | HeadState::Removed if root_holds(known) == Some(false) => {
+                    HeadState::Other
+                }
+                HeadState::Removed if root_holds(known) == Some(true) => HeadState::Kept,
+                state => state,
+            },
         };
         for known in self.0.iter().filter(|known| !self.is_given_too(known)) {
-            let (seq, source) = (known.head.seq, known.source);
+            let (seq, source) = (known.given.head.seq, known.given.source);
             let problem = match state(known) {
-                HeadState::Found | HeadState::Removed => continue,
-                HeadState::Beyond | HeadState::OtherLog => continue,
+                HeadState::Found | HeadState::Removed | HeadState::Kept => continue,
+                HeadState::Beyond | HeadState::OtherLog | HeadState::NotSigned => continue,
+                HeadState::Other
+                    if known.state != Seen::Other && root_holds(known) == Some(false) =>
+                {
+                    Problem::RootOther { seq }
+                }
                 HeadState::Other => Problem::HeadOther { seq, source },
                 HeadState::CutOff => Problem::HeadCutOff { seq, last: *lines.end(), source },
             };
@@ -150,9 +183,10 @@ impl Heads {
         }
         let mut all = HeldHeads::default();
         for known in self.0 {
-            let state = state(&known);
-            let held = HeldHead { head: known.head, log: known.log, state };
-            match known.source {
+            let (state, signed, root_holds) = (state(&known), signed(&known), root_holds(&known));
+            let GivenHead { head, log, source, .. } = known.given;
+            let held = HeldHead { head, log, root_holds, signed, state };
+            match source {
                 HeadSource::Published => all.published.push(held),
                 HeadSource::Witnessed => all.witnessed.push(held),
                 HeadSource::Noted => all.noted = Some(held),
@@ -163,8 +197,9 @@ impl Heads {
 
     /// Whether the head is the noted one, and was also given, where its fault is reported.
     fn is_given_too(&self, known: &Known) -> bool {
-        let is_given = |it: &Known| it.source != HeadSource::Noted && it.head == known.head;
-        known.source == HeadSource::Noted && self.0.iter().any(is_given)
+        let is_noted = |it: &Known| it.given.source == HeadSource::Noted;
+        let is_given = |it: &Known| !is_noted(it) && it.given.head == known.given.head;
+        is_noted(known) && self.0.iter().any(is_given)
     }
 }
 
@@ -173,10 +208,10 @@ impl Known {
         match self.state {
             Seen::Yes => HeadState::Found,
             Seen::Other => HeadState::Other,
-            Seen::NotYet if self.head.seq > *lines.end() && is_part => HeadState::Beyond,
-            Seen::NotYet if self.head.seq > *lines.end() => HeadState::CutOff,
+            Seen::NotYet if self.given.head.seq > *lines.end() && is_part => HeadState::Beyond,
+            Seen::NotYet if self.given.head.seq > *lines.end() => HeadState::CutOff,
             // Removed with its line, which the chain accounts for, or else that is a fault itself.
-            Seen::NotYet if self.head.seq < *lines.start() => HeadState::Removed,
+            Seen::NotYet if self.given.head.seq < *lines.start() => HeadState::Removed,
             Seen::NotYet => HeadState::Other,
         }
     }

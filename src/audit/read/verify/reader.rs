@@ -14,6 +14,7 @@ use super::evidence::{Checked, is_of_our_gzip};
 use super::fault::{At, Fault, Problem};
 use super::findings::{Findings, Note, Unusual};
 use super::heads::NotedHead;
+use super::roots::{Keys, judge_own};
 use crate::audit::read::{Line, Rest, ScanError};
 use crate::audit::{
     AnyLine, BlobName, Content, EvidenceIndex, EvidenceRefs, Head, LineError, LineKind, Notice,
@@ -27,6 +28,7 @@ const LOGS_NAMED_MAX: usize = 16;
 /// Checks the lines of a log, one after the other.
 pub(super) struct Reader {
     pub(super) chain: Chain,
+    pub(super) keys: Keys,
     pub(super) counted: Counted,
     pub(super) times: Times,
     pub(super) evidence: Option<Checked>,
@@ -105,16 +107,35 @@ impl Reader {
             self.findings.faults.push(link.fault(Problem::NotCanonical));
         }
         let (at, seq) = (link.at.clone(), link.seq);
+        let checkpoint = self.checkpoint(&link, content.as_ref().ok());
         let totals = self.counted.line(seq, content.as_ref().ok());
         let entered = self.entered.as_mut();
         let renamed = entered.and_then(|file| file.line(seq, line.number, content.as_ref().ok()));
-        let others: Vec<_> =
-            totals.into_iter().chain(renamed).map(|problem| link.fault(problem)).collect();
+        let others: Vec<_> = totals
+            .into_iter()
+            .chain(renamed)
+            .chain(checkpoint)
+            .map(|problem| link.fault(problem))
+            .collect();
         self.chain.link(link, &mut self.findings.faults);
         others.into_iter().for_each(|fault| self.findings.faults.push(fault));
         match content {
             Ok(content) => self.content(&content, &at),
             Err(error) => self.not_understood(line.bytes, error, at, seq),
+        }
+    }
+
+    /// Holds a line that is a checkpoint against the lines before it.
+    fn checkpoint(&mut self, link: &Link, content: Option<&Content>) -> Option<Problem> {
+        let Some(Content::Notice(Notice::Checkpointed(own))) = content else { return None };
+        let before = Head { hash: link.prev.clone(), seq: link.seq - 1 };
+        match judge_own(&own.note, &before, self.chain.roots.before(link.seq), &self.keys) {
+            Ok(by) => {
+                let checkpoints = &mut self.findings.checkpoints;
+                (checkpoints.up_to, checkpoints.signed) = (Some(before.seq), Some(by));
+                None
+            }
+            Err(why) => Some(Problem::OtherCheckpoint { why }),
         }
     }
 
@@ -185,12 +206,14 @@ impl Reader {
                 self.chain.removed(&Head { hash: pruned.last_hash.clone(), seq: pruned.last_seq });
             }
             Notice::Totals(_) => notices.totals += 1,
+            Notice::Checkpointed(_) => notices.checkpoints += 1,
             Notice::Pulse(_) => notices.pulses += 1,
             Notice::SettingsChanged(_) => notices.settings += 1,
             Notice::Started(started) => {
                 if self.findings.logs.len() < LOGS_NAMED_MAX {
                     self.findings.logs.extend(started.log);
                 }
+                self.keys.name(started.key.as_ref());
                 notices.started += 1;
                 notices.not_stopped += u64::from(std::mem::replace(&mut self.is_running, true));
             }
@@ -268,7 +291,9 @@ impl Reader {
         let mut findings = self.findings;
         self.times.end().into_iter().for_each(|note| findings.notes.push(note));
         findings.part = self.chain.part();
-        let (head, held) = self.chain.end(&findings.logs, &mut findings.faults);
+        findings.checkpoints.lines_kept_by_hash = self.chain.roots.kept;
+        let (head, held) = self.chain.end(&findings.logs, &self.keys, &mut findings.faults);
+        findings.checkpoints.keys = self.keys.named;
         if let Some(noted) = held.noted {
             findings.noted = NotedHead::Read(noted);
         }

@@ -14,7 +14,7 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use crate::audit::evidence::{EvidenceIndex, over};
-use crate::audit::segment::{FILE_NAME, closed_name, is_segment, ours, private};
+use crate::audit::segment::{FILE_NAME, closed_name, is_segment, ours, write_whole};
 
 /// How hard it is compressed. From level 2 to 6 files become a thirtieth smaller for half as much
 /// CPU time again, which denied requests pay for; at level 1 they are half as large again.
@@ -212,19 +212,6 @@ fn same_length(plain: &Path, packed: &Path) -> io::Result<()> {
     let problem =
         format!("{} is not the same as {}; move one away", packed.display(), plain.display());
     Err(io::Error::new(ErrorKind::InvalidData, problem))
-}
-
-/// Makes a file that appears whole or not at all, and is on the disk when it does.
-fn write_whole(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
-    let unfinished = path.with_added_extension("tmp");
-    let file = private().write(true).truncate(true).open(&unfinished)?;
-    let written =
-        write(&file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&unfinished, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    written?;
-    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
 
 fn remove(path: &Path) -> io::Result<()> {

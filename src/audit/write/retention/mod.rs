@@ -24,6 +24,7 @@ use crate::audit::CurrentConfig;
 use crate::audit::evidence::{BlobName, EvidenceIndex, each_line};
 use crate::audit::record::event::PrunedEvent;
 use crate::audit::record::meta_record::{Notice, Pruned};
+use crate::audit::tree::{Digest, TILES_NAME, Tiles, Tree};
 use crate::runtime::clock::Clock;
 use closed_segment::{Closed, Survey, at_path, bytes};
 
@@ -46,6 +47,8 @@ pub(super) struct Retention {
     closings: mpsc::Receiver<Closing>,
     /// Changes when a file is closed or the settings are others, and ends with the writer.
     files: watch::Receiver<u64>,
+    /// The number of the line up to which leaves of the tree are known to be kept.
+    kept: u64,
     /// Held as long as files may be changed.
     _lock: File,
 }
@@ -60,7 +63,7 @@ impl Retention {
         lock: File,
     ) -> Self {
         let (dir, files) = (config.load().dir.clone(), handle.files().clone());
-        Self { dir, config, clock, handle, closings, files, _lock: lock }
+        Self { dir, config, clock, handle, closings, files, kept: 0, _lock: lock }
     }
 
     /// Begins with what is there.
@@ -94,9 +97,34 @@ impl Retention {
             |closed: &Closed| closed.put_away(known.get(&closed.first_seq), &|| self.is_over());
         let closed = survey.closed.iter().filter(|closed| closed.is_there());
         let kept = closed.map(put_away).fold(tidied, io::Result::and);
+        let kept = kept.and(self.keep_leaves());
         let pruned = self.prune_by_age(files).await;
         let made_room = self.prune_by_size(files).await;
         kept.and(pruned).and(made_room)
+    }
+
+    /// Keeps the leaves of closed files in the tiles beside them: those of lines that are pruned, so
+    /// that what was published of them can still be checked.
+    fn keep_leaves(&mut self) -> io::Result<()> {
+        let closed = Survey::of(&self.dir)?.closed;
+        let Some(last) = closed.iter().rfind(|closed| closed.is_there()) else { return Ok(()) };
+        let size = last.evidence_index(&|| self.is_over())?.last.seq;
+        if size <= self.kept {
+            return Ok(());
+        }
+        let tiles = Tiles::of(&self.dir);
+        let mut tree = Tree::of_tiles(&tiles, tiles.leaves(size))?;
+        if tree.size() < size {
+            let mut keep = |place, leaves: &[Digest]| tiles.keep(place, leaves);
+            let kept = tree.extend(&self.dir, size, &|| self.is_over(), &mut keep);
+            match kept.and_then(|()| tiles.keep_rest(&tree)) {
+                // Room is made all the same: what lacks it would be missing in any case.
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+                kept => kept?,
+            }
+        }
+        self.kept = size;
+        Ok(())
     }
 
     /// The writer is gone, and whatever takes its time is to be left for the next start.
@@ -153,7 +181,7 @@ impl Retention {
         let (mut old, mut last) = (Vec::new(), None);
         for closed in Survey::of(&self.dir)?.closed.into_iter().filter(Closed::is_there) {
             let evidence_index = closed.evidence_index(&|| self.is_over())?;
-            if !goes(&closed, &evidence_index)? {
+            if evidence_index.last.seq > self.kept || !goes(&closed, &evidence_index)? {
                 break;
             }
             last = Some(evidence_index.last);
@@ -248,8 +276,9 @@ fn bytes_below(dir: &Path) -> io::Result<u64> {
     };
     for entry in entries {
         let entry = entry.map_err(at_path(dir))?;
-        if entry.file_name() == active_file::NAME {
-            // It is there while a proxy runs, and is neither log nor evidence.
+        if [active_file::NAME, TILES_NAME].iter().any(|name| entry.file_name() == *name) {
+            // Neither log nor evidence: the one is there while a proxy runs, and removing lines makes
+            // no less of the other.
             continue;
         }
         let is_dir = entry.file_type().map_err(at_path(dir))?.is_dir();

@@ -64,6 +64,7 @@ fn notices(notices: &Notices) -> String {
         totals,
         pulses,
         started,
+        checkpoints,
         settings,
         stopped,
         not_stopped,
@@ -104,6 +105,7 @@ fn notices(notices: &Notices) -> String {
                 times(not_stopped)
             ),
         ),
+        (checkpoints, format!("{} in it.", plural(checkpoints, "checkpoint"))),
         (settings, format!("Its settings were changed ({}).", times(settings))),
         (changed, format!("{} of changes of robots.txt files.", plural(changed, "line"))),
         (paced, format!("{} of delays that robots.txt files ask for.", plural(paced, "line"))),
@@ -143,6 +145,7 @@ pub(super) fn object(findings: &Findings) -> Value {
         "evidence": findings.evidence,
         "notices": findings.notices,
         "unfinished": findings.unfinished,
+        "checkpoints": findings.checkpoints,
         "head": findings.head,
         "part": findings.part,
         "logs": findings.logs,

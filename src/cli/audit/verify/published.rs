@@ -1,20 +1,23 @@
 //! The result of checking published heads, in words. A chain by itself shows neither that its end
 //! was cut off nor that all of it was rewritten.
 
-use crate::audit::read::verify::{Findings, HeadState, HeldHead, NotedHead};
+use crate::audit::Head;
+use crate::audit::read::verify::{Checkpoints, Findings, HeadState, HeldHead, NotedHead, SignedBy};
 
 /// Lines for people: the heads one by one, and what no head shows.
 pub fn lines(findings: &Findings) -> String {
     let mut text = String::new();
     if let Some(head) = findings.published_up_to() {
         text.push_str(&format!(
-            "\nPublished head {}:{}: found. {}",
+            "\nPublished head {}:{}: found. {}{}",
             head.seq,
             head.hash,
-            after(findings)
+            after(findings),
+            signer_of(findings, head)
         ));
     }
     text.push_str(&others(findings));
+    text.push_str(&own(findings));
     if findings.published.is_empty() && findings.witnessed_up_to().is_none() {
         text.push_str(
             "\nWithout a published head it cannot be seen whether lines were cut off at the end, or the whole log \
@@ -54,6 +57,35 @@ fn after(findings: &Findings) -> String {
     }
 }
 
+/// The signer of the checkpoint of a line, where it is one.
+fn signer_of(findings: &Findings, head: &Head) -> String {
+    let held = findings.published.iter().filter(|held| held.head == *head);
+    let signed = held.filter_map(|held| held.signed).next();
+    signed.map(|by| format!(" It is signed by {}.", signer(by))).unwrap_or_default()
+}
+
+const fn signer(by: SignedBy) -> &'static str {
+    match by {
+        SignedBy::GivenKey => "the key that was given",
+        SignedBy::LogKey => {
+            "the key that the log itself names, which does not say whose it is (--key)"
+        }
+        SignedBy::Other => "a key that the log does not name",
+    }
+}
+
+/// The checkpoints that are lines of the log, and what is kept of lines that were removed.
+fn own(findings: &Findings) -> String {
+    let Checkpoints { up_to, signed, lines_kept_by_hash: kept, .. } = &findings.checkpoints;
+    let last = up_to.zip(*signed).map(|(line, by)| {
+        format!("\nThe last checkpoint in it is of line {line}, signed by {}.", signer(by))
+    });
+    let kept = (*kept > 0).then(|| {
+        format!("\nOf the lines 1 to {kept}, which are not there, the hashes alone are kept.")
+    });
+    last.into_iter().chain(kept).collect()
+}
+
 /// Of several heads, how many came out how.
 fn others(findings: &Findings) -> String {
     let count = |state| findings.published.iter().filter(|held| held.state == state).count();
@@ -64,6 +96,11 @@ fn others(findings: &Findings) -> String {
         (count(HeadState::Removed), "of a line before the first, not to be checked any more"),
         (count(HeadState::Beyond), "of a line after the part, of which it says nothing"),
         (count(HeadState::OtherLog), "of another log, of which this one says nothing"),
+        (count(HeadState::Kept), "of a line before the first, found by the hashes that are kept"),
+        (
+            count(HeadState::NotSigned),
+            "not signed by the key that was given, of which nothing is said",
+        ),
     ];
     let is_told = findings.published.len() == states[0].0 && states[0].0 <= 1;
     if is_told {

@@ -125,6 +125,7 @@ impl Log {
             exemptions: Vec::new(),
             exemptions_omitted: 0,
             how: StartMode::Serve,
+            key: None,
             log: None,
             node: Some(node.into()),
             prev: String::new(),
