@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 use super::segment::{self, FoundLine, write_whole};
-use super::{TREE_LINES_ABSENT_MAX, split};
+use super::{AnyLine, LISTINGS_MAX, TREE_LINES_ABSENT_MAX, split};
 use crate::types::sanitize::digest;
 
 /// A SHA-256.
@@ -30,6 +30,8 @@ pub const TILE_WIDTH: usize = 256;
 /// Of the tree that a whole tile is.
 pub const TILE_HEIGHT: u32 = TILE_WIDTH.ilog2();
 const HASH_BYTES: usize = 32;
+/// Lines that are read before it is looked again whether to go on.
+const LINES_UNASKED: u64 = 1 << 14;
 
 /// The leaf of a line with this hash.
 pub fn leaf(line_hash: &Digest) -> Digest {
@@ -62,6 +64,8 @@ pub struct Tree {
     size: u64,
     /// Of each level of tiles, the hashes that fill none yet: at most 255.
     rows: Vec<Vec<Digest>>,
+    /// Leaves of lines that were nowhere when it was extended.
+    absent: u64,
 }
 
 /// A place in the tiling: the level from the leaves, and the number in it from the left.
@@ -71,6 +75,11 @@ impl Tree {
     /// How many leaves it has.
     pub const fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Whether all lines by which it was extended were there.
+    pub const fn is_whole(&self) -> bool {
+        self.absent == 0
     }
 
     /// Adds a leaf.
@@ -143,7 +152,7 @@ impl Tree {
             };
             rows.push(row);
         }
-        Ok(Self { size, rows })
+        Ok(Self { size, rows, absent: 0 })
     }
 
     /// The tree of the lines 1 to `size` of the log in `dir`: by tiles, as far as they go, and by
@@ -173,26 +182,52 @@ impl Tree {
         is_over: &dyn Fn() -> bool,
         keep: &mut Keep<'_>,
     ) -> io::Result<()> {
+        for _ in 0..LISTINGS_MAX {
+            if self.extend_once(dir, size, is_over, keep)? {
+                return self.leave_out(size, keep);
+            }
+        }
+        Err(io::Error::other(format!("the files in {} do not keep their names", dir.display())))
+    }
+
+    /// As far as the files keep their names; false: one has another name by now.
+    fn extend_once(
+        &mut self,
+        dir: &Path,
+        size: u64,
+        is_over: &dyn Fn() -> bool,
+        keep: &mut Keep<'_>,
+    ) -> io::Result<bool> {
         let segments = segment::list(dir)?;
         for (index, segment) in segments.iter().enumerate() {
             let next = segments.get(index + 1).map(|next| next.first_seq);
             if next.is_some_and(|next| next <= self.size + 1) || segment.first_seq > size {
                 continue;
             }
+            let mut lines = match segment.lines() {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+                Err(_) => continue,
+                Ok(lines) => lines,
+            };
             self.leave_out(segment.first_seq - 1, keep)?;
-            let Ok(mut lines) = segment.lines() else { continue };
-            while let Ok(FoundLine::Line(line)) = lines.next() {
-                let hash = split(line).and_then(|(_, hash)| digest(hash));
-                let seq = segment.first_seq + lines.number - 1;
-                if seq == self.size + 1 && seq <= size {
-                    self.push_into(hash.map_or_else(absent_leaf, |hash| leaf(&hash)), keep)?;
+            for seq in segment.first_seq..=size {
+                let Ok(FoundLine::Line(line)) = lines.next() else { break };
+                let is_first = seq == segment.first_seq;
+                if is_first && AnyLine::parse(line).is_ok_and(|line| line.seq != seq) {
+                    return Ok(false);
                 }
-                if seq % (1 << 14) == 0 && is_over() {
+                if seq == self.size + 1 {
+                    match split(line).and_then(|(_, hash)| digest(hash)) {
+                        Some(hash) => self.push_into(leaf(&hash), keep)?,
+                        None => self.leave_out(seq, keep)?,
+                    }
+                }
+                if seq % LINES_UNASKED == 0 && is_over() {
                     return Err(super::evidence::over());
                 }
             }
         }
-        self.leave_out(size, keep)
+        Ok(true)
     }
 
     /// Lines up to `last` are nowhere.
@@ -202,6 +237,7 @@ impl Tree {
             return Err(io::Error::new(ErrorKind::InvalidData, problem));
         }
         while self.size < last {
+            self.absent += 1;
             self.push_into(absent_leaf(), keep)?;
         }
         Ok(())

@@ -105,15 +105,20 @@ impl Written {
 
 fn started() -> Notice {
     Notice::Started(Started {
+        changes: None,
         digest: "ef".into(),
         event: StartedEvent::It,
+        exemptions: Vec::new(),
+        exemptions_omitted: 0,
         how: StartMode::Serve,
         key: None,
         log: None,
         node: None,
         prev: String::new(),
         profile_version: 3,
+        program: None,
         seq: 0,
+        settings: None,
         time: NOON,
         version: "0.1.0".into(),
     })

@@ -118,6 +118,12 @@ fn sign(
         return Ok(None);
     };
     let tree = Tree::of_log(dir, head.seq).or_exit(Exit::InputOutput)?;
+    if !tree.is_whole() {
+        eprintln!(
+            "note: not signed, for some of its lines are not there; see courtesy audit verify"
+        );
+        return Ok(None);
+    }
     let checkpoint = Checkpoint { origin: named.name, head, root: tree.root(), time };
     signer.sign(checkpoint).or_exit(Exit::InputOutput).map(Some)
 }
