@@ -165,12 +165,12 @@ impl fmt::Display for SignedCheckpoint {
 }
 
 /// The key that signs checkpoints.
-pub struct Signer {
+pub struct NoteSigner {
     key: KeyPair,
     public: [u8; 32],
 }
 
-impl Signer {
+impl NoteSigner {
     /// The key in `file`, if there is one.
     ///
     /// # Errors
@@ -257,8 +257,8 @@ impl Signer {
 }
 
 /// Without the key.
-impl fmt::Debug for Signer {
+impl fmt::Debug for NoteSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signer").finish_non_exhaustive()
+        f.debug_struct("NoteSigner").finish_non_exhaustive()
     }
 }

@@ -25,8 +25,8 @@ pub use fault::{At, Fault, Faults, GivenHead, HeadSource, Problem};
 pub use findings::{Checkpoints, Findings, Note, Notes, Notices, Part, Unusual};
 pub use heads::{HeadState, HeldHead, NotedHead};
 use reader::{Counted, Reader, Times};
-use roots::Keys;
 pub use roots::SignedBy;
+use roots::SignerKeys;
 
 /// How often a log is read again because retention removed its beginning during verification.
 const VERIFY_READINGS_MAX: u32 = 3;
@@ -90,7 +90,7 @@ fn read(
         .map_or_else(|unread| (None, unread), |it| (Some(it), NotedHead::default()));
     let mut reader = Reader {
         chain: chain(heads, noted, log.is_dir().then(|| Tiles::of(&dir))),
-        keys: Keys { given: keys, named: noted_keys(&log) },
+        keys: SignerKeys { given: keys, named: noted_keys(&log) },
         counted: Counted::default(),
         times: Times::default(),
         evidence: with_evidence.then(|| Checked::new(&dir)),

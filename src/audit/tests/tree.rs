@@ -8,7 +8,7 @@ use signed_note::{Note, StandardVerifier, VerifierList};
 use tlog_tiles::{Hash, check_record, check_tree};
 
 use super::*;
-use crate::audit::checkpoint::{Checkpoint, KEY_NAME, SignedCheckpoint, Signer};
+use crate::audit::checkpoint::{Checkpoint, KEY_NAME, NoteSigner, SignedCheckpoint};
 use crate::audit::read::Log;
 use crate::audit::read::proof::{LogTree, check_beginning, check_line};
 use crate::audit::read::verify::{Findings, GivenHead, HeadState, SignedBy, verify, verify_signed};
@@ -296,7 +296,7 @@ fn the_key_is_made_once_and_refused_where_others_can_read_it() {
     }
     mode(0o600);
     fs::write(log.key(), "-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n").unwrap();
-    assert!(Signer::open(&log.key()).is_err());
+    assert!(NoteSigner::open(&log.key()).is_err());
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_chain_that_was_made_anew_contradicts_its_checkpoints() {
     };
     let (log, key) = logged(9);
     let [(_, note)] = &log.checkpoints()[..] else { panic!("not one") };
-    let forger = Signer::open(&log.dir.path().join("other.key")).unwrap().unwrap();
+    let forger = NoteSigner::open(&log.dir.path().join("other.key")).unwrap().unwrap();
     let given = published(note);
     remake(&log, change);
     let said = |findings: &Findings| -> Vec<String> {

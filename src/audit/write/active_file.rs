@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::writer_handle::Written;
-use crate::audit::checkpoint::{Checkpoint, Signer};
+use crate::audit::checkpoint::{Checkpoint, NoteSigner};
 use crate::audit::evidence::BlobName;
 use crate::audit::record::Node;
 use crate::audit::record::chain::{Content, Head, head_of};
@@ -259,7 +259,7 @@ fn fill(path: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct Sealer {
     pub tree: Tree,
-    pub signer: Arc<Signer>,
+    pub signer: Arc<NoteSigner>,
 }
 
 impl Sealer {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::active_file::{ActiveFile, First};
 use super::writer_handle::OpenError;
 use crate::audit::Config;
-use crate::audit::checkpoint::Signer;
+use crate::audit::checkpoint::NoteSigner;
 use crate::audit::evidence::{BlobName, EvidenceIndex, Kind, LineRefs, each_line};
 use crate::audit::record::chain::{Head, head_of, split};
 use crate::audit::record::event::TornEvent;
@@ -69,7 +69,7 @@ pub fn check(config: &Config) -> Result<(), OpenError> {
     if let Some(path) = &config.key {
         // That none can be made is no fault: there are no checkpoints then.
         let failed = |source| OpenError::Key { path: path.clone(), source };
-        Signer::read(path).map_err(failed)?;
+        NoteSigner::read(path).map_err(failed)?;
     }
     if config.redact_query { Redactor::check(dir).map_err(failed) } else { Ok(()) }
 }

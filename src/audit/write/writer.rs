@@ -22,7 +22,7 @@ use super::writer_handle::{
     WriteError, WriterHandle, Written,
 };
 use super::writer_thread::WriterThread;
-use crate::audit::checkpoint::Signer;
+use crate::audit::checkpoint::NoteSigner;
 use crate::audit::evidence::{Blob, BlobStore, Found, Kind};
 use crate::audit::record::denial_record::{Allowed, Record};
 use crate::audit::record::meta_record::Notice;
@@ -350,8 +350,8 @@ impl Thread {
     }
 }
 
-fn open_key(file: &Path) -> Result<Option<Signer>, OpenError> {
-    Signer::open(file).map_err(|source| OpenError::Key { path: file.to_owned(), source })
+fn open_key(file: &Path) -> Result<Option<NoteSigner>, OpenError> {
+    NoteSigner::open(file).map_err(|source| OpenError::Key { path: file.to_owned(), source })
 }
 
 /// The redactor of query values, if `audit.redact_query` is set.

@@ -17,7 +17,7 @@ use super::recover::{Active, LogDir};
 use super::writer_handle::{
     Done, EVIDENCE_TIMEOUT, Events, ForgetError, Job, NOTICES_WAITING_MAX, Signals, WriteError,
 };
-use crate::audit::checkpoint::{Signer, origin};
+use crate::audit::checkpoint::{NoteSigner, origin};
 use crate::audit::evidence::{self, BlobName, EvidenceIndex};
 use crate::audit::record::chain::{Content, Head};
 use crate::audit::record::event::EvidenceLostEvent;
@@ -62,7 +62,7 @@ pub(super) struct WriterThread {
     head: Head,
     log: LogId,
     /// The key of its checkpoints, and how they name it.
-    signer: Option<Arc<Signer>>,
+    signer: Option<Arc<NoteSigner>>,
     key: Option<VerifierKey>,
     /// Of the lines up to `head`; none where there are no checkpoints.
     tree: Option<Tree>,
@@ -130,7 +130,7 @@ impl WriterThread {
         clock: Arc<dyn Clock>,
         active: Active,
         (head, log, log_dir): (Head, LogId, LogDir),
-        signer: Option<Arc<Signer>>,
+        signer: Option<Arc<NoteSigner>>,
         signals: Arc<Signals>,
         status: Arc<Status>,
         events: Events,

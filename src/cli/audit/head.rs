@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::form::printable;
 use super::line_selector::{LastLine, last_line};
 use super::log_source::{LogSourceFlags, Witnesses, head_of, identity, key};
-use crate::audit::checkpoint::{Checkpoint, SignedCheckpoint, Signer};
+use crate::audit::checkpoint::{Checkpoint, NoteSigner, SignedCheckpoint};
 use crate::audit::read::Log;
 use crate::audit::tree::Tree;
 use crate::audit::{Head, print_time};
@@ -105,7 +105,7 @@ fn sign(
 ) -> Result<Option<SignedCheckpoint>, Failure> {
     let (Log::Dir(dir), Some(named)) = (log, key(log)) else { return Ok(None) };
     let file = args.place.settings()?.audit().key;
-    let signer = match file.as_deref().map(Signer::read).transpose() {
+    let signer = match file.as_deref().map(NoteSigner::read).transpose() {
         Ok(signer) => signer.flatten(),
         Err(error) => {
             eprintln!(

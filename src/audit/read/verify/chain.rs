@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::fault::{At, Fault, Faults, GivenHead, Problem};
 use super::findings::Part;
 use super::heads::{Heads, HeldHeads};
-use super::roots::{Keys, Roots};
+use super::roots::{SignerKeys, TreeRoots};
 use crate::audit::Head;
 use crate::audit::tree::Tiles;
 use crate::types::LogId;
@@ -46,7 +46,7 @@ pub(super) struct Chain {
     /// Only a part of the log is there.
     is_part: bool,
     heads: Heads,
-    pub(super) roots: Roots,
+    pub(super) roots: TreeRoots,
 }
 
 /// See [`Chain::early`].
@@ -75,7 +75,7 @@ impl Chain {
     pub(super) fn new(given: Vec<GivenHead>, noted: Option<Head>, tiles: Option<Tiles>) -> Self {
         let sizes = given.iter().filter(|given| given.signed.is_some()).map(|given| given.head.seq);
         Self {
-            roots: Roots::new(sizes, tiles),
+            roots: TreeRoots::new(sizes, tiles),
             start: None,
             seq: 0,
             hashes: Vec::new(),
@@ -175,7 +175,7 @@ impl Chain {
     pub(super) fn end(
         mut self,
         logs: &BTreeSet<LogId>,
-        keys: &Keys,
+        keys: &SignerKeys,
         faults: &mut Faults,
     ) -> (Head, HeldHeads) {
         match self.early.take() {

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use serde::Serialize;
 
 use super::fault::{Fault, Faults, GivenHead, HeadSource, Problem};
-use super::roots::{Keys, Roots, SignedBy};
+use super::roots::{SignedBy, SignerKeys, TreeRoots};
 use crate::audit::read::Log;
 use crate::audit::{Head, read_head};
 use crate::types::LogId;
@@ -140,7 +140,7 @@ impl Heads {
         lines: RangeInclusive<u64>,
         is_part: bool,
         logs: &BTreeSet<LogId>,
-        (roots, keys): (&Roots, &Keys),
+        (roots, keys): (&TreeRoots, &SignerKeys),
         faults: &mut Faults,
     ) -> HeldHeads {
         // A part of a log may lack the lines that name it, and an empty one has none.

@@ -14,7 +14,7 @@ use super::evidence::{Checked, is_of_our_gzip};
 use super::fault::{At, Fault, Problem};
 use super::findings::{Findings, Note, Unusual};
 use super::heads::NotedHead;
-use super::roots::{Keys, judge_own};
+use super::roots::{SignerKeys, judge_own};
 use crate::audit::read::{Line, Rest, ScanError};
 use crate::audit::{
     AnyLine, BlobName, Content, EvidenceIndex, EvidenceRefs, Head, LineError, LineKind, Notice,
@@ -28,7 +28,7 @@ const LOGS_NAMED_MAX: usize = 16;
 /// Checks the lines of a log, one after the other.
 pub(super) struct Reader {
     pub(super) chain: Chain,
-    pub(super) keys: Keys,
+    pub(super) keys: SignerKeys,
     pub(super) counted: Counted,
     pub(super) times: Times,
     pub(super) evidence: Option<Checked>,

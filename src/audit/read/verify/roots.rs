@@ -11,12 +11,12 @@ use crate::audit::record::verifier_key::VerifierKey;
 use crate::audit::tree::{Digest, Tiles, Tree, absent_leaf, leaf};
 use crate::types::sanitize::digest;
 
-/// Keys of a log that are kept apart: it has one, as a rule.
+/// SignerKeys of a log that are kept apart: it has one, as a rule.
 const KEYS_NAMED_MAX: usize = 16;
 
 /// The tree of the lines read so far.
 #[derive(Debug, Default)]
-pub(super) struct Roots {
+pub(super) struct TreeRoots {
     /// None: a line before the next is missing, and with it all that is to come.
     tree: Option<Tree>,
     /// The roots that are to be known, by the sizes of their trees.
@@ -28,7 +28,7 @@ pub(super) struct Roots {
     lacking: Option<u64>,
 }
 
-impl Roots {
+impl TreeRoots {
     /// Of the trees of these sizes. `tiles` are believed of what comes before the first line.
     pub(super) fn new(sizes: impl IntoIterator<Item = u64>, tiles: Option<Tiles>) -> Self {
         let wanted = sizes.into_iter().map(|size| (size, None)).collect();
@@ -105,13 +105,13 @@ pub enum SignedBy {
 
 /// The keys by which signatures are judged.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(super) struct SignerKeys {
     pub given: Vec<VerifierKey>,
     /// Those that the log names.
     pub named: BTreeSet<VerifierKey>,
 }
 
-impl Keys {
+impl SignerKeys {
     /// The log names a key.
     pub(super) fn name(&mut self, key: Option<&VerifierKey>) {
         if self.named.len() < KEYS_NAMED_MAX {
@@ -138,7 +138,7 @@ pub(super) fn judge_own(
     note: &str,
     before: &Head,
     root: Option<Digest>,
-    keys: &Keys,
+    keys: &SignerKeys,
 ) -> Result<SignedBy, &'static str> {
     let Some(signed) = SignedCheckpoint::parse(note) else { return Err("it is none") };
     if signed.checkpoint.head != *before {
