@@ -193,7 +193,7 @@ impl<W: Write> Bundle<W> {
 }
 
 /// The header of an entry, which depends on nothing but these.
-fn header(name: &str, bytes: u64) -> io::Result<Header> {
+pub(super) fn header(name: &str, bytes: u64) -> io::Result<Header> {
     let mut header = Header::new_ustar();
     header.set_path(name)?;
     header.set_size(bytes);

@@ -4,6 +4,7 @@
 pub mod archive;
 mod block;
 pub mod bundle;
+pub mod dossier;
 pub mod filter;
 pub mod history;
 pub mod proof;

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::dossier::Dossier;
 use super::filters::{self, FilterFlags, ProfileFlag};
 use super::form::{Form, Layout, Printer, only_records, record};
 use super::log_source::LogSourceFlags;
 use super::progress::Progress;
 use super::search::{Search, Taken};
+use super::verify::{Heads, heads};
 use crate::audit::evidence::warc::{Info, Packing};
 use crate::audit::read::archive::{Archive, Findings};
 use crate::audit::read::bundle::{self, Lacks, WriteError};
@@ -28,6 +30,7 @@ Examples:
   courtesy audit export --run last --format csv > run.csv
   courtesy audit export --since 2026-11-01 --output evidence.warc.gz
   courtesy audit export --since 2026-11-01 --until 2026-11-30 --output november.tar
+  courtesy audit export --format dossier --origin https://example.com --output example.tar
 
 JSON Lines are the very lines of the log, hashes included. In CSV a cell that a spreadsheet would
 compute has an apostrophe before it. WARC has the evidence that the records name: each fetch of a
@@ -36,8 +39,12 @@ itself. A file is made so that only you can read it.
 
 A bundle (a tar file) is a part of one log, to be handed on: the files that have lines of the time
 that is asked for (--since, --until), whole and as they are stored, their evidence, and head.json.
-Unpacked it is a log that courtesy audit verify --part checks. What was changed is in it as it is,
-and said on standard error.
+Unpacked it is a log that courtesy audit verify --part checks. What was changed is in it as it is, and
+said on standard error.
+
+A dossier (a tar file, too) is what one log has about one site and about no other, for its owner: the
+lines as they stand, their evidence, a page to read, and a Python file that checks it where there is no
+courtesy. The other lines are represented by hashes, so that all hangs on a checkpoint.
 
 A record that was changed after being written, so that its text is not what its hash was made of, is
 left out in every other format, and said on standard error. Records are written; what the log says
@@ -56,6 +63,10 @@ pub struct ExportArgs {
     /// Write to FILE instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Of a dossier: a file of checkpoints that were published, which the log is shown to go on from (may be
+    /// repeated)
+    #[arg(long, value_name = "FILE", value_parser = heads)]
+    head: Vec<Heads>,
     #[command(flatten)]
     filters: FilterFlags,
     #[command(flatten)]
@@ -73,6 +84,8 @@ enum Format {
     Warc,
     /// Files of the log and their evidence, for courtesy audit verify --part (tar)
     Bundle,
+    /// What the log has about one site, and of no other, for its owner (tar)
+    Dossier,
 }
 
 /// Runs `courtesy audit export`.
@@ -82,23 +95,32 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
         Format::Jsonl => export(args, logs, Some(Form::Json)),
         Format::Csv => export(args, logs, Some(Form::Csv)),
         Format::Warc => export(args, logs, None),
-        Format::Bundle => match export_bundle(args, &logs) {
+        format => match export_part(args, format, &logs) {
             Err(failure) if failure.is_broken_pipe() => Ok(Exit::Done),
             outcome => outcome,
         },
     }
 }
 
-/// The files of the only log in `logs` that have lines of the time that is asked for.
-fn export_bundle(args: &ExportArgs, logs: &[Log]) -> Result<Exit, Failure> {
+/// A part of the only log.
+fn export_part(args: &ExportArgs, format: Format, logs: &[Log]) -> Result<Exit, Failure> {
     let filter = args.filters.filter_with(&args.profile);
+    filters::check(filter.since, filter.until)?;
+    if format == Format::Bundle {
+        return export_bundle(args, &filter, logs);
+    }
+    let dossier = Dossier::of(logs, &filter, &args.place, &args.head)?;
+    to_output(args, |output| dossier.write(BufWriter::with_capacity(64 << 10, output)))
+}
+
+/// The files of the only log in `logs` that have lines of the time that is asked for.
+fn export_bundle(args: &ExportArgs, filter: &Filter, logs: &[Log]) -> Result<Exit, Failure> {
     let (since, until) = (filter.since, filter.until);
-    filters::check(since, until)?;
     let [log] = logs else {
         let why = "a bundle is of one log, for each has its own chain: give one --dir at a time";
         return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
     };
-    if filter != (Filter { since, until, ..Filter::default() }) {
+    if *filter != (Filter { since, until, ..Filter::default() }) {
         let why = "a bundle has whole files of the log: choose them by --since and --until alone";
         return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
     }

@@ -65,7 +65,7 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
         let id = identity(&log);
         let dir = (!is_alone).then(|| dir.to_string_lossy());
         let LastLine { head: Head { seq, hash }, time, damaged } = find(log.clone())?;
-        let checkpoint = sign(args, &log, Head { seq, hash: hash.clone() }, time)?;
+        let checkpoint = sign(&args.place, &log, Head { seq, hash: hash.clone() }, time)?;
         if damaged > 0 {
             let lines = if damaged == 1 { "1 line is" } else { &format!("{damaged} lines are") };
             eprintln!(
@@ -97,14 +97,14 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
 }
 
 /// The checkpoint of a log, where the key of the settings is the one that it names.
-fn sign(
-    args: &HeadArgs,
+pub fn sign(
+    place: &LogSourceFlags,
     log: &Log,
     head: Head,
     time: Timestamp,
 ) -> Result<Option<SignedCheckpoint>, Failure> {
     let (Log::Dir(dir), Some(named)) = (log, key(log)) else { return Ok(None) };
-    let file = args.place.settings()?.audit().key;
+    let file = place.settings()?.audit().key;
     let signer = match file.as_deref().map(NoteSigner::read).transpose() {
         Ok(signer) => signer.flatten(),
         Err(error) => {
@@ -171,7 +171,7 @@ fn without_nulls(mut object: Value) -> Value {
 }
 
 /// The last line of the last segment, and when it was written.
-fn find(log: Log) -> Result<LastLine, Failure> {
+pub fn find(log: Log) -> Result<LastLine, Failure> {
     last_line(log)?
         .ok_or_else(|| anyhow::anyhow!("the log has no line yet"))
         .or_exit(Exit::Unavailable)

@@ -74,10 +74,11 @@ const DIFF_TIME: Duration = Duration::from_secs(1);
 
 /// What a version has that the one before has not, and the other way round.
 #[derive(Default)]
-struct Difference {
-    lines: Vec<(ChangeTag, String)>,
-    added: usize,
-    removed: usize,
+pub struct Difference {
+    /// Whether a line was added, or removed.
+    pub lines: Vec<(bool, String)>,
+    pub added: usize,
+    pub removed: usize,
 }
 
 /// Runs `courtesy audit history`.
@@ -228,8 +229,8 @@ fn file_text(
     let Difference { lines, added, removed } = difference(before, file);
     let (added, removed) = (plural(added as u64, "line"), number(removed as u64));
     let mut text = format!("   against the one before, {added} added and {removed} removed:\n");
-    for (tag, line) in &lines {
-        let mark = if *tag == ChangeTag::Insert { '+' } else { '-' };
+    for (is_added, line) in &lines {
+        let mark = if *is_added { '+' } else { '-' };
         let _ = writeln!(text, "     {mark} {line}");
     }
     text
@@ -246,9 +247,9 @@ fn object(origin: &str, site: &Site, dirs: &[PathBuf]) -> Value {
                 (Ok(file), Some(before)) => Some(difference(before, file)),
                 _ => None,
             };
-            let lines = |tag| {
+            let lines = |is_added| {
                 let difference = difference.as_ref()?;
-                let of = difference.lines.iter().filter(|(own, _)| *own == tag);
+                let of = difference.lines.iter().filter(|(own, _)| *own == is_added);
                 Some(of.map(|(_, line)| line.clone()).collect::<Vec<_>>())
             };
             let agents: Vec<_> = version
@@ -260,7 +261,7 @@ fn object(origin: &str, site: &Site, dirs: &[PathBuf]) -> Value {
                 "sha256": version.sha256, "state": version.state, "cause": version.cause,
                 "first": print_time(version.first), "last": print_time(version.last),
                 "asked_as": version.asked_as, "asked": version.asked.as_ref().map(counts), "agents": agents,
-                "added": lines(ChangeTag::Insert), "removed": lines(ChangeTag::Delete),
+                "added": lines(true), "removed": lines(false),
                 "lines": file.as_ref().ok().map(Vec::len),
             });
             before = file.ok().or(before.take());
@@ -286,7 +287,7 @@ fn counts(asked: &SiteCounts) -> Value {
 }
 
 /// The lines of its file, or why they cannot be had.
-fn file_of(version: &Version, dirs: &[PathBuf]) -> Result<Vec<String>, String> {
+pub fn file_of(version: &Version, dirs: &[PathBuf]) -> Result<Vec<String>, String> {
     let sha256 = version.sha256.as_deref().ok_or("there is none")?;
     let dir: &Path = dirs.get(version.log).ok_or("there is no such log")?;
     let body = match BlobStore::of(dir).get(Kind::File, sha256) {
@@ -303,7 +304,7 @@ fn file_of(version: &Version, dirs: &[PathBuf]) -> Result<Vec<String>, String> {
         .collect())
 }
 
-fn difference(before: &[String], after: &[String]) -> Difference {
+pub fn difference(before: &[String], after: &[String]) -> Difference {
     let [before, after] =
         [before, after].map(|lines| lines.iter().map(String::as_str).collect::<Vec<_>>());
     let diff = TextDiff::configure().timeout(DIFF_TIME).diff_slices(&before, &after);
@@ -315,7 +316,8 @@ fn difference(before: &[String], after: &[String]) -> Difference {
             ChangeTag::Delete => found.removed += 1,
         }
         if found.lines.len() < DIFF_LINES_MAX {
-            found.lines.push((change.tag(), change.value().to_owned()));
+            let is_added = change.tag() == ChangeTag::Insert;
+            found.lines.push((is_added, change.value().to_owned()));
         }
     }
     found

@@ -1,5 +1,6 @@
 //! `courtesy audit`: search, show, verify and export the log of denials.
 
+mod dossier;
 mod export;
 pub mod filters;
 mod form;

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod checkpoints;
+mod dossier;
 mod follow;
 mod forms;
 mod history;
