@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pulse_has_what_was_asked_since_the_last_totals_and_none_is_written_where_nothing_was() {
+    fn a_pulse_has_what_was_asked_since_the_last_totals_where_something_was() {
         let lines = lines(|account, lines| {
             // Each line that is there is followed by one request.
             let (asked, there) = (&account.by_parent, lines.lines().count() as u64);

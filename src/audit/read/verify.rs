@@ -7,6 +7,7 @@ pub(super) mod evidence;
 mod fault;
 mod findings;
 mod heads;
+mod invariants;
 mod reader;
 mod roots;
 #[cfg(test)]
@@ -22,8 +23,9 @@ use crate::types::LogId;
 use chain::Chain;
 use evidence::Checked;
 pub use fault::{At, Fault, Faults, GivenHead, HeadSource, Problem};
-pub use findings::{Checkpoints, Findings, Note, Notes, Notices, Part, Unusual};
+pub use findings::{Checkpoints, Findings, Note, Notes, Notices, Oddity, Part, Unusual};
 pub use heads::{HeadState, HeldHead, NotedHead};
+use invariants::Invariants;
 use reader::{Counted, Reader, Times};
 pub use roots::SignedBy;
 use roots::SignerKeys;
@@ -85,6 +87,7 @@ fn read(
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<(Findings, bool), ScanError> {
     let dir = log.dir();
+    let is_part = matches!(log, Log::Files(_));
     // Before the lines are read: it is never ahead of them.
     let (noted, unread) = heads::noted(&log)
         .map_or_else(|unread| (None, unread), |it| (Some(it), NotedHead::default()));
@@ -93,6 +96,7 @@ fn read(
         keys: SignerKeys { given: keys, named: noted_keys(&log) },
         counted: Counted::default(),
         times: Times::default(),
+        invariants: Invariants::default(),
         evidence: with_evidence.then(|| Checked::new(&dir)),
         file: None,
         entered: None,
@@ -129,7 +133,7 @@ fn read(
         }
     }
     scan.doubles().iter().for_each(|(read, second)| reader.double(read, second, is_written));
-    Ok((reader.end(), scan.first_seq() > first_seq))
+    Ok((reader.end(is_written || is_part), scan.first_seq() > first_seq))
 }
 
 /// The key that is noted beside the log.

@@ -138,7 +138,7 @@ fn settings(content: &'static [u8]) -> (Notice, Vec<Blob>) {
 }
 
 #[test]
-fn settings_are_kept_before_the_notice_that_names_them_and_that_before_any_later_record() {
+fn settings_are_kept_before_their_notice_and_that_before_any_later_record() {
     let dir = tempfile::tempdir().unwrap();
     let writer = open(dir.path()).unwrap();
     for content in [&b"{}"[..], b"{\"a\":1}", b"{}"] {
@@ -172,7 +172,7 @@ fn settings_that_cannot_be_kept_cost_no_line_and_are_tried_again() {
 }
 
 #[test]
-fn the_settings_that_were_in_effect_last_are_found_in_whatever_segment_they_are_named() {
+fn the_last_settings_are_found_in_whatever_segment_they_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let before = |dir: &Path| open(dir).unwrap().settings_before();
     assert_eq!(before(dir.path()), None);

@@ -302,3 +302,36 @@ fn a_line_that_is_left_out_as_damaged_ends_each_command_with_1() {
         }
     }
 }
+
+#[test]
+fn lines_of_one_log_in_two_directories_are_counted_once() {
+    let place = served();
+    let dir = place.audit_dir();
+    let records = lines(&dir).iter().filter(|line| is_record(line)).count();
+    // A copy of all, and one from before the last lines.
+    let [copy, earlier] = ["copy", "earlier"].map(|name| {
+        let to = place.path().join(name);
+        assert!(Command::new("cp").arg("-r").args([&dir, &to]).status().unwrap().success());
+        to
+    });
+    let text = std::fs::read_to_string(earlier.join("denials.jsonl")).unwrap();
+    let kept: String = text.split_inclusive('\n').take(text.lines().count() - 3).collect();
+    std::fs::write(earlier.join("denials.jsonl"), kept).unwrap();
+    for others in [[&dir, &copy], [&copy, &earlier], [&earlier, &dir]] {
+        for command in ["query", "export"] {
+            let mut both = audit(others[0], &[command]);
+            let (code, stdout, stderr) = ended(both.arg("--dir").arg(others[1]));
+            assert_eq!(code, Some(0), "{stderr}");
+            assert_eq!(stdout.lines().count(), records, "{stdout}");
+            assert!(
+                stderr.contains("have lines of the same log: they are counted once"),
+                "{stderr}"
+            );
+        }
+        let mut both = audit(others[0], &["report", "--format", "json"]);
+        let (_, stdout, stderr) = ended(both.arg("--dir").arg(others[1]));
+        let report: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(report["records"]["all"], records, "{stderr}");
+        assert!(stderr.contains("they are counted once"), "{stderr}");
+    }
+}

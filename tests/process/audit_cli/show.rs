@@ -5,7 +5,7 @@ use courtesy::audit::{Group, Reason, Record, Robots, RobotsStatus, Rule};
 use courtesy::types::sanitize::{hex, sha256_hex};
 use sha2::{Digest, Sha256};
 
-use crate::audit_cli::support::{Log, NOON, audit, courtesy, ended, fails, record, succeeds};
+use crate::audit_cli::support::{Log, NOON, audit, courtesy, ended, fails, id, record, succeeds};
 
 /// Twenty lines; the group is on line 9, the rule on line 12.
 fn file() -> String {
@@ -127,7 +127,7 @@ fn the_deciding_line_is_marked_in_its_file() {
 #[test]
 fn why_there_is_no_file_is_shown_from_the_failed_attempt() {
     let log = log();
-    let shown = succeeds(&mut audit(log.dir.path(), &["show", "01k9zz00000000000000000002"]));
+    let shown = succeeds(&mut audit(log.dir.path(), &["show", &id(2).to_lowercase()]));
     for expected in
         ["could not be fetched (status 503)", "failed 3 times", "answered 503", "Retry-After: 60"]
     {
@@ -171,9 +171,9 @@ fn a_beginning_that_is_no_ones_or_of_several_is_said() {
     let said = fails(&mut audit(log.dir.path(), &["show", "01ZZ"]), 1);
     assert_eq!(said, "there is no record 01ZZ in the log\n");
     assert_eq!(ended(&mut audit(log.dir.path(), &["show", "4711"])).0, Some(1));
-    let said = fails(&mut audit(log.dir.path(), &["show", "01K9"]), 2);
-    assert!(said.starts_with("2 records begin with 01K9:\n"), "{said}");
-    assert!(said.contains("01K9ZZ00000000000000000001") && said.contains("/private/2"), "{said}");
+    let said = fails(&mut audit(log.dir.path(), &["show", "01M7"]), 2);
+    assert!(said.starts_with("2 records begin with 01M7:\n"), "{said}");
+    assert!(said.contains(&id(1)) && said.contains("/private/2"), "{said}");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_record_of_a_run_is_found_by_its_id_and_the_log_before_it() {
     // Of a machine without a proxy of its own, then of one with.
     for _ in 0..2 {
         for n in [1, 2] {
-            let (code, shown, said) = show(&format!("01K9ZZ{n:020}"));
+            let (code, shown, said) = show(&id(n));
             assert_eq!(code, Some(0), "{said}");
             assert!(shown.contains(&format!("/private/{n}\n")), "{shown}");
             assert!(
@@ -224,12 +224,12 @@ fn a_record_of_a_run_is_found_by_its_id_and_the_log_before_it() {
                 "{said}"
             );
         }
-        let (code, _, said) = show("01K9ZZ00000000000000000009");
+        let (code, _, said) = show(&id(9));
         assert_eq!(code, Some(1));
         assert!(said.contains("nor in those of 2 runs"), "{said}");
         put(".", 3);
     }
-    let (code, shown, said) = show("01K9ZZ00000000000000000003");
+    let (code, shown, said) = show(&id(3));
     assert_eq!((code, said.as_str()), (Some(0), ""), "{shown}");
     // A number is one of the log alone.
     assert_eq!(show("2").0, Some(1));

@@ -73,6 +73,11 @@ pub fn compress(path: &Path) {
     std::fs::remove_file(path).unwrap();
 }
 
+/// That of the `n`th record.
+pub fn id(n: u64) -> String {
+    ulid::Ulid::from_parts(NOON + n * MINUTE, n.into()).to_string()
+}
+
 /// The `n`th of a series: a minute apart from noon on, no two alike.
 pub fn record(n: u64) -> Record {
     let origin = format!("https://www{}.example.com", n % 3);
@@ -83,7 +88,7 @@ pub fn record(n: u64) -> Record {
         event: if n.is_multiple_of(4) { Event::WouldDeny } else { Event::Denied },
         exemption: None,
         group: Some(Group { line: 9, token: "*".into() }),
-        id: format!("01K9ZZ{n:020}"),
+        id: id(n),
         method: "GET".into(),
         pace_seen: None,
         path_seen: true,

@@ -385,7 +385,8 @@ fn stopped() -> Notice {
 
 /// Records of one time, so that nothing else is unusual: 1 to 3 are denied, each fourth would be.
 fn at_noon(n: u64) -> Record {
-    Record { time: Timestamp::from_millis(NOON), ..record(n) }
+    let id = ulid::Ulid::from_parts(NOON, n.into()).to_string();
+    Record { id, time: Timestamp::from_millis(NOON), ..record(n) }
 }
 
 #[test]
@@ -409,7 +410,7 @@ fn totals_that_contradict_the_records_show_a_remade_chain() {
 fn totals_are_held_only_against_records_that_are_all_known() {
     // Killed after two records, and started again twice.
     let mut log = Log::new();
-    log.write([1, 2].map(at_noon));
+    log.write([7, 8].map(at_noon));
     log.note(totals(9, 9));
     log.write([1, 2].map(at_noon));
     log.note(started());
@@ -423,7 +424,13 @@ fn totals_are_held_only_against_records_that_are_all_known() {
     log.note(totals(5, 0));
     log.note(started());
     log.note(totals(0, 0));
-    assert_eq!(noted(&log), Vec::<String>::new());
+    log.note(stopped());
+    let notes = noted(&log);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(
+        notes[0].contains("a record behind the end of the proxy that wrote before it"),
+        "{notes:?}"
+    );
     // A line that is missing or damaged is one fault, and not another one of the totals after it.
     let whole = fs::read_to_string(log.active()).unwrap();
     let lines: Vec<_> = whole.lines().collect();

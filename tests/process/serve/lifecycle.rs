@@ -166,7 +166,7 @@ fn settings(state: &Path, line: &Value) -> Value {
 }
 
 #[test]
-fn a_start_says_what_was_changed_before_it_and_which_exemptions_are_in_force() {
+fn a_start_says_what_was_changed_and_which_exemptions_are_in_force() {
     let dir = state_dir();
     let file = dir.path().join("courtesy.toml");
     let exemption = |host: &str, until: &str| {

@@ -159,7 +159,7 @@ fn all_that_was_decided_comes_from_what_the_proxy_notes() {
 }
 
 #[test]
-fn of_a_process_that_was_killed_the_decisions_are_counted_up_to_its_last_pulse() {
+fn decisions_of_a_killed_process_are_counted_up_to_its_last_pulse() {
     let (mut log, minute) = (Lines::new(), |minutes: u32| NOON.plus(HOUR / 60 * minutes));
     log.started(minute(0), "pod-1", "0.1.0");
     log.pulse(minute(0), minute(5), 6, 0);

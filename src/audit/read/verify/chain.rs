@@ -122,6 +122,7 @@ impl Chain {
     /// A `pruned` notice: retention removed the lines up to `last`, or was about to: it writes that
     /// first, and a crash may have kept it from removing all of them.
     pub(super) fn removed(&mut self, last: &Head) {
+        self.heads.removed(last);
         if let Some(start) = &mut self.start {
             let fits = start.prev.as_ref().is_none_or(|prev| *prev == last.hash);
             start.is_accounted |= start.seq <= last.seq || (start.seq - 1 == last.seq && fits);

@@ -15,7 +15,8 @@ type Digest = [u8; 32];
 pub(super) struct Checked {
     blob_store: BlobStore,
     files: HashSet<Digest>,
-    settings: HashSet<Digest>,
+    /// Whether retention keeps all lines by them; none where that cannot be read.
+    settings: HashMap<Digest, Option<bool>>,
     /// With the file that each brought; none where it brought none, or has a fault.
     captures: HashMap<Digest, Option<Digest>>,
     /// Paths of those that are missing.
@@ -29,7 +30,7 @@ impl Checked {
         Self {
             blob_store: BlobStore::of(audit_dir),
             files: HashSet::new(),
-            settings: HashSet::new(),
+            settings: HashMap::new(),
             captures: HashMap::new(),
             missing: HashSet::new(),
             of_other_gzip: Vec::new(),
@@ -85,12 +86,18 @@ impl Checked {
 
     fn settings(&mut self, name: &str) -> Option<Problem> {
         let Some(digest) = digest(name) else { return Some(no_name(name)) };
-        if !self.settings.insert(digest) {
+        if self.settings.contains_key(&digest) {
             return None;
         }
         let content = read(&self.blob_store, Kind::Settings, name);
+        self.settings.insert(digest, content.as_ref().ok().and_then(|content| keeps_all(content)));
         self.look_at_gzip(Kind::Settings, name, content.is_ok());
         self.note_missing(content.err())
+    }
+
+    /// Whether retention keeps all lines by the settings of this name, which have been checked.
+    pub(super) fn keeps_all(&self, name: &str) -> Option<bool> {
+        *self.settings.get(&digest(name)?)?
     }
 
     fn note_missing(&mut self, problem: Option<Problem>) -> Option<Problem> {
@@ -119,6 +126,12 @@ impl Checked {
             self.of_other_gzip.push(path.display().to_string());
         }
     }
+}
+
+fn keeps_all(settings: &[u8]) -> Option<bool> {
+    let settings: HashMap<String, serde_json::Value> = serde_json::from_slice(settings).ok()?;
+    let (age, size) = (settings.get("audit.retain")?, settings.get("audit.retain_size")?);
+    Some(age == "forever" && size == "unlimited")
 }
 
 /// The capture of a name, as it was written.

@@ -215,6 +215,12 @@ pub enum Unusual {
         read: String,
         is_whole: bool,
     },
+    /// The first line of which something does not hold that no hash shows.
+    Odd {
+        oddity: Oddity,
+        /// How often in the whole log.
+        count: u64,
+    },
     /// The line is older than the one before it.
     Backwards {
         time: Timestamp,
@@ -223,6 +229,27 @@ pub enum Unusual {
         /// How often in the whole log.
         count: u64,
     },
+}
+
+/// What does not hold of the lines that a proxy writes, and no hash shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Oddity {
+    /// A record behind `stopped`, with no `started` between.
+    AfterStopped,
+    /// The log ends without `stopped`, and no process writes it.
+    NotStopped,
+    /// A record of another proxy than the one that was started.
+    OtherNode { started: String, named: String },
+    /// A record before it has the same identifier.
+    SameId,
+    /// The time in the identifier is far from that of the line.
+    IdOfOtherTime { id: Timestamp, line: Timestamp },
+    /// Totals whose time does not begin where that of those before has ended.
+    TotalsApart { since: Timestamp, before: Timestamp },
+    /// Totals of more time that have less.
+    TotalsLess,
+    /// Retention removed lines while the settings keep all.
+    PrunedThoughKept,
 }
 
 /// The first notes, and how many there are.
@@ -273,6 +300,10 @@ impl fmt::Display for Unusual {
                 let lines = if *is_whole { "the same lines" } else { "the same first lines" };
                 write!(f, "not read: it has {lines} as {read}, which was read")
             }
+            Self::Odd { oddity, count } => {
+                oddity.fmt(f)?;
+                if *count > 1 { write!(f, "; {count} times in the whole log") } else { Ok(()) }
+            }
             Self::Backwards { time, before, time_before, count } => {
                 let (time, time_before) = (print_time(*time), print_time(*time_before));
                 write!(
@@ -282,6 +313,41 @@ impl fmt::Display for Unusual {
                 f.write_str("or a time was changed")?;
                 if *count > 1 { write!(f, "; {count} times in the whole log") } else { Ok(()) }
             }
+        }
+    }
+}
+
+impl fmt::Display for Oddity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AfterStopped => f.write_str(
+                "a record behind the end of the proxy that wrote before it, and no start is between",
+            ),
+            Self::NotStopped => f.write_str(
+                "the log ends here without stopped, and no process writes it: the proxy was killed, its end \
+                 was cut off, or it is a copy of a log that was being written",
+            ),
+            Self::OtherNode { started, named } => {
+                write!(f, "it names the proxy {named}, and {started} was started")
+            }
+            Self::SameId => f.write_str("a record before it has the same id"),
+            Self::IdOfOtherTime { id, line } => {
+                let (id, line) = (print_time(*id), print_time(*line));
+                write!(f, "its time is {line}, and its id was made at {id}")
+            }
+            Self::TotalsApart { since, before } => {
+                let (since, before) = (print_time(*since), print_time(*before));
+                write!(
+                    f,
+                    "totals since {since}, and those before it end at {before}: others are missing between"
+                )
+            }
+            Self::TotalsLess => {
+                f.write_str("totals that are less than those so far, before it, of the same time")
+            }
+            Self::PrunedThoughKept => f.write_str(
+                "retention is said to have removed lines, and the settings in effect keep all of them",
+            ),
         }
     }
 }

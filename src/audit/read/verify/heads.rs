@@ -134,6 +134,17 @@ impl Heads {
         }
     }
 
+    /// Takes note that a line says of which hash the last line was that retention removed.
+    pub(super) fn removed(&mut self, last: &Head) {
+        for Known { given, state, .. } in
+            self.0.iter_mut().filter(|it| it.given.head.seq == last.seq)
+        {
+            if *state == Seen::NotYet {
+                *state = seen(given.head.hash == last.hash);
+            }
+        }
+    }
+
     /// The heads, where the log has these `lines` and is called `logs`; faults go to `faults`.
     pub(super) fn end(
         self,

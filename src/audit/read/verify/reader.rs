@@ -14,6 +14,7 @@ use super::evidence::{Checked, is_of_our_gzip};
 use super::fault::{At, Fault, Problem};
 use super::findings::{Findings, Note, Unusual};
 use super::heads::NotedHead;
+use super::invariants::Invariants;
 use super::roots::{SignerKeys, judge_own};
 use crate::audit::read::{Line, Rest, ScanError};
 use crate::audit::{
@@ -31,6 +32,7 @@ pub(super) struct Reader {
     pub(super) keys: SignerKeys,
     pub(super) counted: Counted,
     pub(super) times: Times,
+    pub(super) invariants: Invariants,
     pub(super) evidence: Option<Checked>,
     pub(super) file: Option<Arc<Path>>,
     pub(super) entered: Option<Entered>,
@@ -165,6 +167,13 @@ impl Reader {
             Content::Record(record) => self.record(record, at),
             Content::Notice(notice) => self.notice(notice, at),
         }
+        let settings = match content {
+            Content::Notice(notice) => notice.evidence_refs().find_map(|refs| refs.settings),
+            Content::Record(_) => None,
+        };
+        let evidence = self.evidence.as_ref();
+        let keeps_all = evidence.zip(settings).and_then(|(evidence, it)| evidence.keeps_all(it));
+        self.invariants.line(content, at, keeps_all);
     }
 
     fn record(&mut self, record: &Record, at: &At) {
@@ -286,10 +295,14 @@ impl Reader {
         self.findings.notes.push(Note { at, seq, what });
     }
 
-    pub(super) fn end(mut self) -> Findings {
+    /// `is_open`: a process writes the log, or only a part of it is there.
+    pub(super) fn end(mut self, is_open: bool) -> Findings {
         self.leave();
         let mut findings = self.findings;
-        self.times.end().into_iter().for_each(|note| findings.notes.push(note));
+        let last = self.file.map(|file| At { file, line: None });
+        let is_open = is_open || self.chain.part().is_some();
+        let odd = self.invariants.end(last, is_open);
+        self.times.end().into_iter().chain(odd).for_each(|note| findings.notes.push(note));
         findings.part = self.chain.part();
         findings.checkpoints.lines_kept_by_hash = self.chain.roots.kept;
         let (head, held) = self.chain.end(&findings.logs, &self.keys, &mut findings.faults);

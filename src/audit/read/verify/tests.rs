@@ -15,7 +15,8 @@ use crate::audit::evidence::{Blob, BlobStore, Body, CaptureRecord, Kind};
 use crate::audit::record::chain::RECORD_SEQ_MAX;
 use crate::audit::{
     AgentSource, Client, Content, Event, Gap, GapEvent, Notice, Profile, Pruned, PrunedEvent,
-    Reason, Record, Robots, RobotsStatus, split,
+    Reason, Record, ReloadTrigger, Robots, RobotsStatus, SettingsChanged, SettingsEvent, StartMode,
+    Started, StartedEvent, Stopped, StoppedEvent, Totals, split,
 };
 use crate::types::sanitize::{digest, hex, sha256_hex};
 use crate::types::timestamp::Timestamp;
@@ -641,4 +642,188 @@ proptest! {
         }).collect();
         prop_assert_eq!(missing, removed.into_iter().collect::<Vec<_>>());
     }
+}
+
+/// The time so many minutes after noon.
+fn minute(minute: u64) -> Timestamp {
+    Timestamp::from_millis(NOON.millis() + minute * 60_000)
+}
+
+fn started(node: &str, keeps: Option<&Blob>) -> Content {
+    let settings = keeps.map(|blob| hex(&blob.sha256));
+    Content::Notice(Notice::Started(Started {
+        changes: None,
+        digest: settings.clone().unwrap_or_default(),
+        event: StartedEvent::It,
+        exemptions: Vec::new(),
+        exemptions_omitted: 0,
+        how: StartMode::Serve,
+        key: None,
+        log: None,
+        node: Some(node.into()),
+        prev: String::new(),
+        profile_version: 2,
+        program: None,
+        seq: 0,
+        settings,
+        time: NOON,
+        version: "0.1.0".into(),
+    }))
+}
+
+fn reloaded(node: &str, keeps: &Blob) -> Content {
+    let digest = hex(&keeps.sha256);
+    Content::Notice(Notice::SettingsChanged(SettingsChanged {
+        changes: Vec::new(),
+        contents: Vec::new(),
+        digest: digest.clone(),
+        event: SettingsEvent::It,
+        node: Some(node.into()),
+        omitted: None,
+        prev: String::new(),
+        seq: 0,
+        settings: Some(digest),
+        time: NOON,
+        who: ReloadTrigger::Hup,
+    }))
+}
+
+fn stopped() -> Content {
+    let (event, prev, why) = (StoppedEvent::It, String::new(), "SIGTERM".into());
+    Content::Notice(Notice::Stopped(Stopped { event, node: None, prev, seq: 0, time: NOON, why }))
+}
+
+/// Counts of these minutes.
+fn counts<E: Default>(since: u64, until: u64, allowed: u64) -> Totals<E> {
+    Totals {
+        allowed,
+        by_host: 0,
+        by_parent: 0,
+        by_path: allowed,
+        denied: 0,
+        event: E::default(),
+        node: None,
+        paced: 0,
+        prev: String::new(),
+        recorded: None,
+        resting: 0,
+        seq: 0,
+        since: minute(since),
+        time: minute(until),
+        waited_ms: 0,
+    }
+}
+
+fn totals(since: u64, until: u64, allowed: u64) -> Content {
+    Content::Notice(Notice::Totals(counts(since, until, allowed)))
+}
+
+fn pulse(since: u64, until: u64, allowed: u64) -> Content {
+    Content::Notice(Notice::Pulse(counts(since, until, allowed)))
+}
+
+fn denied(node: &str) -> Content {
+    Content::Record(Box::new(Record { node: Some(node.into()), ..record(1) }))
+}
+
+fn removed() -> Content {
+    let (event, last_hash, prev) = (PrunedEvent::It, "0".repeat(64), String::new());
+    let pruned = Pruned { event, last_hash, last_seq: 0, node: None, prev, seq: 0, time: NOON };
+    Content::Notice(Notice::Pruned(pruned))
+}
+
+fn settings(retain: &str) -> Blob {
+    let text = format!("{{\"audit.retain\":\"{retain}\",\"audit.retain_size\":\"unlimited\"}}");
+    let sha256 = digest(&sha256_hex(text.as_bytes())).unwrap();
+    Blob { sha256, kind: Kind::Settings, content: text.into() }
+}
+
+/// What no hash shows, and what looks like it and is honest.
+#[test]
+fn what_a_proxy_never_writes_is_noted_and_nothing_else() {
+    let (forever, month) = (settings("forever"), settings("30d"));
+    let twice = denied("a");
+    let late = |millis: u64| {
+        let id = crate::audit::new_id(Timestamp::from_millis(NOON.millis() + millis));
+        Content::Record(Box::new(Record { id, node: Some("a".into()), ..record(1) }))
+    };
+    let whole = |lines: Vec<Content>| {
+        let ends = [started("a", Some(&forever)), stopped()];
+        let [first, last] = ends;
+        [vec![first], lines, vec![last]].concat()
+    };
+    let both = [started("a", None), denied("a"), stopped()];
+    let anew = [&both[..], &both[..1], &[denied("a"), stopped()]].concat();
+    for (lines, expected) in [
+        (whole(vec![denied("a"), pulse(0, 5, 1), pulse(0, 10, 3), totals(0, 60, 3)]), None),
+        (whole(vec![totals(0, 60, 3), totals(60, 120, 0), pulse(120, 125, 1)]), None),
+        (anew, None),
+        // A reload gives another name; what was under way at that moment has it before.
+        (whole(vec![denied("a"), denied("b"), reloaded("b", &forever), denied("b")]), None),
+        // Retention does not wait for the line that says why.
+        (whole(vec![removed(), reloaded("a", &month), removed()]), None),
+        ([whole(vec![]), vec![removed(), started("a", Some(&month)), stopped()]].concat(), None),
+        (whole(vec![late(30_000)]), None),
+        ([whole(vec![]), vec![denied("a")]].concat(), Some("a record behind the end of the proxy")),
+        (vec![started("a", None), denied("a")], Some("the log ends here without stopped")),
+        (whole(vec![denied("b")]), Some("it names the proxy b, and a was started")),
+        (
+            whole(vec![twice.clone(), denied("a"), twice]),
+            Some("a record before it has the same id"),
+        ),
+        (
+            whole(vec![late(120_000)]),
+            Some(
+                "its time is 2026-11-20T12:00:00.124000Z, and its id was made at 2026-11-20T12:02:00.123000Z",
+            ),
+        ),
+        (
+            whole(vec![totals(0, 60, 3), totals(120, 180, 0)]),
+            Some(
+                "totals since 2026-11-20T14:00:00.123000Z, and those before it end at 2026-11-20T13:00:00.123000Z",
+            ),
+        ),
+        (whole(vec![pulse(0, 5, 3), pulse(0, 10, 2)]), Some("totals that are less")),
+        (whole(vec![pulse(0, 5, 3), totals(0, 60, 2)]), Some("totals that are less")),
+        (whole(vec![removed()]), Some("retention is said to have removed lines, and the settings")),
+    ] {
+        let mut head = Head::genesis();
+        let keep = Keep::of(lines.into_iter().map(|content| sealed(&mut head, content)).collect());
+        let blob_store = BlobStore::of(keep.dir.path());
+        [&forever, &month].iter().for_each(|blob| blob_store.put(blob).unwrap());
+        let findings = keep.verify_against(Vec::new());
+        assert_eq!(findings.faults, Faults::default());
+        let odd =
+            findings.notes.described.iter().filter(|it| matches!(it.what, Unusual::Odd { .. }));
+        let notes: Vec<_> = odd.map(|note| note.what.to_string()).collect();
+        match expected {
+            None => assert_eq!(notes, [""; 0]),
+            Some(expected) => {
+                assert!(
+                    notes.len() == 1 && notes[0].starts_with(expected),
+                    "{expected}: {notes:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_line_of_retention_is_held_against_the_head_of_the_line_that_it_names() {
+    let last = Head { hash: "ab".repeat(32), seq: 4 };
+    let mut head = last.clone();
+    let pruned = |last_hash: &str| {
+        let (event, last_hash, prev) = (PrunedEvent::It, last_hash.to_owned(), String::new());
+        let pruned = Pruned { event, last_hash, last_seq: 4, node: None, prev, seq: 0, time: NOON };
+        Content::Notice(Notice::Pruned(pruned))
+    };
+    let lines = [pruned(&last.hash), Content::Record(Box::new(record(1)))];
+    let keep = Keep::of(lines.into_iter().map(|content| sealed(&mut head, content)).collect());
+    fs::rename(keep.path(FIRST), keep.path("denials-000000000005.jsonl.gz")).unwrap();
+    fs::remove_file(keep.path(SECOND)).unwrap();
+    fs::remove_file(keep.path(ACTIVE)).unwrap();
+    assert_eq!(keep.verify_against(vec![last]).faults, Faults::default());
+    let other = keep.verify_against(vec![Head { hash: "cd".repeat(32), seq: 4 }]);
+    assert_eq!(other.faults.count, 1, "{other:?}");
+    assert!(other.faults.described[0].to_string().starts_with("another history: line 4"));
 }
