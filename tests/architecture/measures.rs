@@ -8,7 +8,7 @@ use std::fs;
 use crate::source::{self, Token, all_tokens, root, without_tests};
 
 /// Files of `src/` and of the crates beside it, those of tests not among them.
-const FILES_MAX: usize = 430;
+const FILES_MAX: usize = 435;
 
 /// Lines of code of the file in the middle: files that are cut finer are read one after the other anyway.
 const MEDIAN_MIN: usize = 110;
@@ -20,7 +20,7 @@ const SMALL_PERCENT_MAX: usize = 12;
 const LONGEST_MAX: usize = 550;
 
 /// Settings: one needs two deployments that differ in it.
-const SETTINGS_MAX: usize = 95;
+const SETTINGS_MAX: usize = 97;
 
 /// Crates that are locked, those of tests among them, those of this repository not.
 const CRATES_MAX: usize = 385;
@@ -105,7 +105,7 @@ const APART: &[(&str, &str, &str)] = &[
 /// Lines of code by folder of `src/`, `robots` being the crate in `crates/robots`: they may only shrink. What is to come makes its room.
 const BUDGETS: &[(&str, usize)] = &[
     ("admin", 1_640),
-    ("audit", 10_150),
+    ("audit", 10_700),
     ("ca", 900),
     ("cli", 15_750),
     ("clients", 1_400),

@@ -13,11 +13,13 @@ use crate::serve::support::{Served, Site, courtesy, end, exchange, state_dir, un
 
 const ROBOTS_TXT: &str = "User-agent: *\nDisallow: /private/\n";
 
-/// The lines of the log, in its order, without those on what was asked of each site.
+/// The lines of the log, in its order, without those on single sites and on the tree.
 fn lines(state: &Path) -> Vec<Value> {
     let text = fs::read_to_string(state.join("audit/denials.jsonl")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line["event"] != "file" && line["event"] != "counts").collect()
+    let is_other =
+        |line: &Value| ["file", "counts", "checkpoint"].iter().any(|it| line["event"] == *it);
+    lines.filter(|line| !is_other(line)).collect()
 }
 
 fn events(lines: &[Value]) -> Vec<&str> {
