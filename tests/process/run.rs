@@ -300,12 +300,13 @@ fn requests_go_through_the_proxy_and_are_summed_up() {
     let paths: Vec<_> = of("allowed").iter().map(|line| line["url"].clone()).collect();
     assert_eq!(paths, ["/", "/a"].map(|path| json!(format!("http://{site}{path}"))));
     assert_eq!((&lines[0]["event"], &lines[0]["how"]), (&json!("started"), &json!("run")));
-    let [.., counts, totals, stopped] = &lines[..] else { panic!("{lines:?}") };
+    let [.., counts, totals, checkpoint, stopped] = &lines[..] else { panic!("{lines:?}") };
     let counted = ["event", "allowed", "denied"].map(|name| counts[name].clone());
     assert_eq!(counted, [json!("counts"), json!(2), json!(1)]);
     let totals =
         ["event", "allowed", "denied", "by_path", "by_host"].map(|name| totals[name].clone());
     assert_eq!(totals, [json!("totals"), json!(2), json!(1), json!(3), json!(0)]);
+    assert_eq!(checkpoint["event"], "checkpoint");
     assert_eq!(
         (&stopped["event"], &stopped["why"]),
         (&json!("stopped"), &json!("the command has ended"))

@@ -70,7 +70,7 @@ impl Audit {
             retain_size: self.retain_size.0,
             redact_query: self.redact_query,
             node: None,
-            key: Some(state_dir.join(KEY_NAME)),
+            key: (!state_dir.as_os_str().is_empty()).then(|| state_dir.join(KEY_NAME)),
         }
     }
 }
