@@ -190,8 +190,10 @@ impl NoteSigner {
             || io::Error::new(ErrorKind::InvalidData, "it has no Ed25519 key in PKCS #8 (PEM)");
         let key = KeyPair::from_pem(&pem).map_err(|_| no_key())?;
         let public = key.der_bytes().try_into().map_err(|_| no_key())?;
-        Ok((key.algorithm() == &PKCS_ED25519).then_some(Self { key, public }).ok_or_else(no_key)?)
-            .map(Some)
+        if key.algorithm() != &PKCS_ED25519 {
+            return Err(no_key());
+        }
+        Ok(Some(Self { key, public }))
     }
 
     /// The key in `file`, which is made if there is none. `None`: there is none, and the file system

@@ -351,7 +351,7 @@ fn a_chain_that_was_made_anew_contradicts_its_checkpoints() {
     let said = |findings: &Findings| -> Vec<String> {
         findings.faults.described.iter().map(|fault| fault.problem.to_string()).collect()
     };
-    let findings = log.verify(&[given.clone()], &[]);
+    let findings = log.verify(std::slice::from_ref(&given), &[]);
     assert_eq!(
         said(&findings),
         [
@@ -412,7 +412,7 @@ fn a_cut_log_a_forged_checkpoint_and_one_of_another_log_are_told_apart() {
         &Checkpoint { root: [7; 32], ..ours.checkpoint.clone() }.text(),
     ));
     let forged = GivenHead::checkpoint(forged.unwrap());
-    let findings = log.verify(&[forged.clone()], key);
+    let findings = log.verify(std::slice::from_ref(&forged), key);
     assert_eq!((findings.faults.count, findings.published[0].state), (0, HeadState::NotSigned));
     // Without a key it is believed, as a head without a signature is.
     let findings = log.verify(&[forged, published(note)], &[]);
