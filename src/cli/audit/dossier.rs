@@ -40,7 +40,8 @@ struct Page {
     checkpoint: String,
     made_at: String,
     version: &'static str,
-    columns: [&'static str; COLUMNS],
+    /// Those that have a number somewhere, and their places in the rows.
+    columns: Vec<(&'static str, usize)>,
     versions: Vec<VersionView>,
     forwarded: Vec<Forwarded>,
     more: usize,
@@ -48,6 +49,7 @@ struct Page {
 
 struct VersionView {
     title: String,
+    sha256: Option<String>,
     times: String,
     asked_as: Option<String>,
     rows: Vec<Row>,
@@ -71,11 +73,13 @@ struct Forwarded {
 }
 
 const COLUMNS: usize = 9;
+/// Columns that are there without a number, too.
+const ALWAYS: usize = 3;
 const TITLES: [&str; COLUMNS] = [
     "Asked",
     "Allowed",
     "Denied",
-    "Forwarded though disallowed",
+    "Forwarded all the same",
     "Too early",
     "Held",
     "2xx, 3xx",
@@ -220,6 +224,7 @@ fn page(
         }
     }
     let site = history.sites.remove(origin).unwrap_or_default();
+    let versions = versions(&site, log);
     let page = Page {
         origin: origin.to_owned(),
         period: period(filter),
@@ -228,12 +233,23 @@ fn page(
         checkpoint: checkpoint.origin.clone(),
         made_at: minute(SystemClock.wall()),
         version: env!("CARGO_PKG_VERSION"),
-        columns: TITLES,
-        versions: versions(&site, log),
+        columns: columns(&versions),
+        versions,
         forwarded,
         more,
     };
     page.render().expect("a text can be written to") + "\n"
+}
+
+fn columns(versions: &[VersionView]) -> Vec<(&'static str, usize)> {
+    let rows = || versions.iter().flat_map(|version| &version.rows);
+    let is_used = |at: usize| at < ALWAYS || rows().any(|row| row.cells[at] != "0");
+    TITLES
+        .into_iter()
+        .enumerate()
+        .filter(|(at, _)| is_used(*at))
+        .map(|(at, title)| (title, at))
+        .collect()
 }
 
 fn period(filter: &Filter) -> Option<String> {
@@ -258,7 +274,7 @@ fn facts(site: &Site, forwarded: usize) -> Vec<(&'static str, String)> {
         ("Asked", count(SiteCounts::asked)),
         ("Allowed", count(|it| it.allowed)),
         ("Denied", count(|it| it.denied)),
-        ("Forwarded though disallowed", number(forwarded as u64)),
+        ("Forwarded all the same", number(forwarded as u64)),
         ("Files", number(site.versions.len() as u64)),
     ]
 }
@@ -284,6 +300,7 @@ fn versions(site: &Site, log: &Log) -> Vec<VersionView> {
         before = file.or(before.take());
         VersionView {
             title: title(version),
+            sha256: version.sha256.clone(),
             times: format!("{} to {} UTC", second(version.first), second(version.last)),
             asked_as: asked_as(version),
             rows: rows(version),
@@ -297,7 +314,7 @@ fn versions(site: &Site, log: &Log) -> Vec<VersionView> {
 
 fn title(version: &Version) -> String {
     match (&version.sha256, version.state) {
-        (Some(sha256), _) => format!("robots.txt with SHA-256 {sha256}"),
+        (Some(_), _) => "robots.txt".into(),
         (None, RobotsStatus::Unavailable) => {
             format!("No robots.txt ({})", version.cause.as_deref().unwrap_or_default())
         }
