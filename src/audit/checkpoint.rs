@@ -69,7 +69,8 @@ impl Checkpoint {
         format!("{origin}\n{seq}\n{root}\n{seq}:{hash}  {time}\n")
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Parses the text that is signed.
+    pub fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let origin = lines.next()?.to_owned();
         let size = lines.next()?;

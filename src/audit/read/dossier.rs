@@ -3,22 +3,24 @@
 //! of the other lines the nodes of the tree above them (RFC 6962), so that all hangs on a checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{self, Write};
+use std::io::{self, BufRead, Read, Write};
 
-use serde::Serialize;
-use tar::Builder;
+use flate2::bufread::MultiGzDecoder;
+use serde::{Deserialize, Serialize};
+use tar::{Archive, Builder};
 
 use super::bundle::header;
 use super::{CompiledFilter, Filter, Log, Scan, ScanError, ScanItem};
-use crate::audit::checkpoint::Checkpoint;
+use crate::audit::checkpoint::{Checkpoint, SignedCheckpoint};
 use crate::audit::evidence::{Kind, LineRefs, name};
+use crate::audit::record::verifier_key::VerifierKey;
 use crate::audit::tree::{self, Digest, Tiles};
 use crate::audit::{
     AnyLine, BUNDLE_ENTRIES_MAX, Change, Content, EVIDENCE_BYTES_MAX, LineKind, Notice,
     checked_hash, print_time, split,
 };
 use crate::runtime::files;
-use crate::types::sanitize::{digest, hex};
+use crate::types::sanitize::{digest, hex, sha256_hex};
 
 /// Bytes of the lines of one dossier, which are held in memory.
 const LINES_BYTES_MAX: usize = 512 << 20;
@@ -58,15 +60,20 @@ pub struct Selection {
     pub damaged: u64,
 }
 
-/// The part of `dossier.json` that the nodes make.
-#[derive(Debug, Serialize)]
-struct Manifest<'a> {
+/// `dossier.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Manifest {
+    /// Of this file.
     format: u32,
-    key: Option<&'a str>,
+    /// The key of the log, as it names it.
+    key: Option<String>,
+    /// Evidence that lines name and that was not there.
     lacking: Vec<String>,
+    /// By `START-END`, the leaves below it, counted from 0.
     nodes: BTreeMap<String, String>,
-    origin: &'a str,
-    published: &'a [String],
+    origin: String,
+    /// Notes of published checkpoints.
+    published: Vec<String>,
     since: Option<String>,
     until: Option<String>,
 }
@@ -138,11 +145,11 @@ impl Selection {
         let time = |time: Option<_>| time.map(print_time);
         let manifest = Manifest {
             format: 1,
-            key: request.key,
+            key: request.key.map(str::to_owned),
             lacking,
             nodes,
-            origin: request.origin,
-            published: &request.published.iter().map(|(_, note)| note.clone()).collect::<Vec<_>>(),
+            origin: request.origin.to_owned(),
+            published: request.published.iter().map(|(_, note)| note.clone()).collect(),
             since: time(request.filter.since),
             until: time(request.filter.until),
         };
@@ -295,8 +302,8 @@ const fn half(count: u64) -> u64 {
 
 /// The leaves of a log in their order: those of pruned lines by the tiles, the others by the lines.
 struct Leaves {
-    pruned: std::vec::IntoIter<Digest>,
-    scan: Scan,
+    known: std::vec::IntoIter<Digest>,
+    scan: Option<Scan>,
     ahead: VecDeque<Digest>,
 }
 
@@ -305,15 +312,16 @@ impl Leaves {
         let scan = Scan::new(log.clone())?;
         let pruned = scan.first_seq().unwrap_or(size + 1).saturating_sub(1);
         let pruned: Vec<_> = Tiles::of(&log.dir()).each_leaf(pruned).collect();
-        Ok(Self { pruned: pruned.into_iter(), scan, ahead: VecDeque::new() })
+        Ok(Self { known: pruned.into_iter(), scan: Some(scan), ahead: VecDeque::new() })
     }
 
     fn next(&mut self) -> Result<Digest, DossierError> {
-        if let Some(leaf) = self.pruned.next() {
+        if let Some(leaf) = self.known.next() {
             return Ok(leaf);
         }
         while self.ahead.is_empty() {
-            let Some(item) = self.scan.next()? else { return Err(DossierError::OtherTree) };
+            let scan = self.scan.as_mut().ok_or(DossierError::OtherTree)?;
+            let Some(item) = scan.next()? else { return Err(DossierError::OtherTree) };
             let ScanItem::Lines(block) = item else { continue };
             let hash = |line: &[u8]| split(line).and_then(|(_, hash)| digest(hash));
             let hashes = block.lines().map(|line| hash(line.bytes));
@@ -330,5 +338,259 @@ struct Tar<W: Write>(Builder<W>);
 impl<W: Write> Tar<W> {
     fn put(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         self.0.append(&header(name, content.len() as u64)?, content)
+    }
+}
+
+/// What a dossier was found to be that holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Of the site.
+    pub origin: String,
+    /// The lines in it.
+    pub lines: u64,
+    /// The pieces of evidence in it.
+    pub evidence: u64,
+    /// The origin line of its checkpoint, which names the log, and the size of that.
+    pub checkpoint: String,
+    pub size: u64,
+    /// The key that has signed it; none: it is not signed.
+    pub key: Option<String>,
+    /// Whether that key was asked for, and is not only the one that the dossier names.
+    pub is_key_given: bool,
+    /// Sizes of the published checkpoints that the log goes on from.
+    pub published: Vec<u64>,
+}
+
+/// Why a dossier does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Fault(String);
+
+/// A dossier that is being checked.
+#[derive(Default)]
+struct Parts {
+    note: Option<String>,
+    manifest: Option<Manifest>,
+    lines: Option<Vec<u8>>,
+    /// Names of evidence whose content is the one that they name.
+    evidence: BTreeSet<String>,
+}
+
+/// Checks a dossier, a tar file or one that gzip has compressed, against these keys or, without any, the one that
+/// it names.
+///
+/// # Errors
+///
+/// What does not hold.
+pub fn check(mut input: impl BufRead, keys: &[VerifierKey]) -> Result<Checked, Fault> {
+    let unreadable = |error: io::Error| Fault(format!("it cannot be read: {error}"));
+    let is_gzip = input.fill_buf().map_err(unreadable)?.starts_with(&[0x1f, 0x8b]);
+    let input: Box<dyn Read + '_> =
+        if is_gzip { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) };
+    let mut parts = Parts::default();
+    let mut archive = Archive::new(input);
+    for entry in archive.entries().map_err(unreadable)? {
+        let mut entry = entry.map_err(unreadable)?;
+        let name = entry.path().map_err(unreadable)?.to_string_lossy().into_owned();
+        let mut content = Vec::new();
+        entry
+            .by_ref()
+            .take(LINES_BYTES_MAX as u64)
+            .read_to_end(&mut content)
+            .map_err(unreadable)?;
+        parts.take(name.strip_prefix("./").unwrap_or(&name), content)?;
+    }
+    parts.check(keys)
+}
+
+impl Parts {
+    fn take(&mut self, name: &str, content: Vec<u8>) -> Result<(), Fault> {
+        let text =
+            |content| String::from_utf8(content).map_err(|_| Fault(format!("{name} is no text")));
+        match name {
+            "checkpoint.txt" => self.note = Some(text(content)?),
+            "dossier.json" => {
+                let manifest = serde_json::from_slice(&content);
+                self.manifest = Some(manifest.map_err(|error| Fault(format!("{name}: {error}")))?);
+            }
+            "lines.jsonl" => self.lines = Some(content),
+            _ if name.starts_with("evidence/") => {
+                let named = name.rsplit('/').next().and_then(|file| file.split('.').next());
+                let mut inside = Vec::new();
+                let unpacked = MultiGzDecoder::new(&content[..])
+                    .take(EVIDENCE_BYTES_MAX)
+                    .read_to_end(&mut inside);
+                if unpacked.is_err() || named != Some(&*sha256_hex(&inside)) {
+                    return Err(Fault(format!("{name} has another content")));
+                }
+                self.evidence.insert(name.to_owned());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn check(mut self, keys: &[VerifierKey]) -> Result<Checked, Fault> {
+        let missing = |name: &str| Fault(format!("{name} is missing"));
+        let manifest = self.manifest.take().ok_or_else(|| missing("dossier.json"))?;
+        let note = self.note.take().ok_or_else(|| missing("checkpoint.txt"))?;
+        let lines = self.lines.take().ok_or_else(|| missing("lines.jsonl"))?;
+        let key = manifest.key.as_deref().map(str::parse::<VerifierKey>).transpose();
+        let own = key.map_err(|error| Fault(format!("its key is none: {error}")))?;
+        let is_key_given = !keys.is_empty();
+        let keys = if is_key_given { keys } else { own.as_slice() };
+        let (checkpoint, key) = signed_by(&note, keys)?;
+        let mut tree = Known { leaves: BTreeMap::new(), nodes: &manifest.nodes };
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            self.evidence_of(line, &manifest)?;
+            let (seq, leaf) = leaf_of(line, &manifest.origin)?;
+            tree.leaves.insert(seq - 1, leaf);
+        }
+        let size = checkpoint.head.seq;
+        if tree.leaves.last_key_value().is_some_and(|(last, _)| *last >= size) {
+            return Err(Fault("it has lines behind its checkpoint".into()));
+        }
+        if size == 0 || tree.root(0, size)? != checkpoint.root {
+            return Err(Fault(
+                "its lines are not those of the log that the checkpoint is of".into(),
+            ));
+        }
+        let mut published = Vec::new();
+        for note in &manifest.published {
+            let (earlier, _) = signed_by(note, keys)?;
+            let before = earlier.head.seq;
+            if before == 0 || before > size || tree.root(0, before)? != earlier.root {
+                return Err(Fault(format!(
+                    "the log does not go on from the checkpoint of line {before}"
+                )));
+            }
+            published.push(before);
+        }
+        Ok(Checked {
+            origin: manifest.origin,
+            lines: tree.leaves.len() as u64,
+            evidence: self.evidence.len() as u64,
+            checkpoint: checkpoint.origin,
+            size,
+            is_key_given,
+            key,
+            published,
+        })
+    }
+
+    /// The evidence that a line names is there, or was said to be lacking.
+    fn evidence_of(&self, line: &[u8], manifest: &Manifest) -> Result<(), Fault> {
+        let refs = LineRefs::of(line);
+        let blobs =
+            refs.iter().flat_map(LineRefs::blobs).filter(|(kind, _)| *kind != Kind::Settings);
+        let mut names = blobs.map(|(kind, sha256)| name(kind, &hex(&sha256)));
+        match names.find(|name| !self.evidence.contains(name) && !manifest.lacking.contains(name)) {
+            Some(name) => Err(Fault(format!("{name} is missing"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The checkpoint of a note, and the key that has signed it.
+fn signed_by(note: &str, keys: &[VerifierKey]) -> Result<(Checkpoint, Option<String>), Fault> {
+    let no_checkpoint = || Fault("its checkpoint is none".into());
+    if keys.is_empty() {
+        let text = note.strip_suffix('\n').unwrap_or(note);
+        return Checkpoint::parse(text).map(|it| (it, None)).ok_or_else(no_checkpoint);
+    }
+    let signed = SignedCheckpoint::parse(note).ok_or_else(no_checkpoint)?;
+    match keys.iter().find(|key| signed.is_signed_by(key)) {
+        Some(key) => Ok((signed.checkpoint, Some(key.to_string()))),
+        None => Err(Fault(format!("its checkpoint is not signed by {}", keys[0]))),
+    }
+}
+
+/// The number and the leaf of a line that is whole, and of no other site.
+fn leaf_of(line: &[u8], origin: &str) -> Result<(u64, Digest), Fault> {
+    let changed = || Fault("a line is not the text that its hash was made of".into());
+    let hash = checked_hash(line).ok().and_then(digest).ok_or_else(changed)?;
+    let AnyLine { seq, .. } = AnyLine::parse(line).map_err(|_| changed())?;
+    let of: OfSite = serde_json::from_slice(line).map_err(|_| changed())?;
+    if of.origin.is_some_and(|of| of != origin) || seq == 0 {
+        return Err(Fault(format!("line {seq} is of another site")));
+    }
+    Ok((seq, tree::leaf(&hash)))
+}
+
+#[derive(Deserialize)]
+struct OfSite {
+    #[serde(default)]
+    origin: Option<String>,
+}
+
+/// A tree of which some leaves are known, and of the others the nodes above them.
+struct Known<'a> {
+    leaves: BTreeMap<u64, Digest>,
+    nodes: &'a BTreeMap<String, String>,
+}
+
+impl Known<'_> {
+    /// The node above the leaves from `start` to `end`.
+    fn root(&self, start: u64, end: u64) -> Result<Digest, Fault> {
+        if let Some(node) = self.nodes.get(&format!("{start}-{end}")) {
+            return digest(node).ok_or_else(|| Fault("a node of its tree is none".into()));
+        }
+        if end - start == 1 {
+            let leaf = self.leaves.get(&start).copied();
+            return leaf.ok_or_else(|| Fault(format!("line {end} is missing from its tree")));
+        }
+        let middle = start + half(end - start);
+        Ok(tree::node(&self.root(start, middle)?, &self.root(middle, end)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn leaves(count: u64) -> Vec<Digest> {
+        (0..count).map(|number| tree::leaf(&[number as u8; 32])).collect()
+    }
+
+    fn root(leaves: &[Digest]) -> Digest {
+        match leaves {
+            [leaf] => *leaf,
+            _ => {
+                let (left, right) = leaves.split_at(half(leaves.len() as u64) as usize);
+                tree::node(&root(left), &root(right))
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever lines are kept and whatever was published: the rest is one node a gap, and both roots follow.
+        #[test]
+        fn some_lines_and_the_nodes_above_the_others_give_the_root(
+            count in 1..200_u64,
+            kept in prop::collection::btree_set(0..200_u64, 0..20),
+            split in 1..200_u64,
+        ) {
+            let all = leaves(count);
+            let kept: BTreeSet<u64> = kept.into_iter().filter(|leaf| *leaf < count).collect();
+            let splits: BTreeSet<u64> = [split].into_iter().filter(|split| *split < count).collect();
+            let mut cover = Cover {
+                leaves: Leaves { known: all.clone().into_iter(), scan: None, ahead: VecDeque::new() },
+                kept: kept.clone(),
+                splits: splits.clone(),
+                nodes: BTreeMap::new(),
+            };
+            let made = cover.walk(0, count).unwrap();
+            prop_assert_eq!(made, root(&all));
+            let known = kept.iter().map(|leaf| (*leaf, all[*leaf as usize])).collect();
+            let known = Known { leaves: known, nodes: &cover.nodes };
+            prop_assert_eq!(known.root(0, count).unwrap(), made);
+            for split in splits {
+                prop_assert_eq!(known.root(0, split).unwrap(), root(&all[..split as usize]));
+            }
+            let log = u64::from(count.ilog2()) + 2;
+            prop_assert!(cover.nodes.len() as u64 <= (kept.len() as u64 + 2) * log);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! `courtesy audit verify`: verifies the log and its evidence.
 
+mod dossier;
 mod findings;
 mod published;
 #[cfg(test)]
@@ -48,8 +49,12 @@ With --part that the log begins later than line 1 is no fault, and a head of a l
 it says nothing of it: so is a bundle (courtesy audit export --format bundle) checked, where it was
 unpacked.
 
+A dossier (courtesy audit export --format dossier) is checked as it was handed over, with --key of
+the log's owner; without it, by the key that it names.
+
 Examples:
   courtesy audit verify
+  courtesy audit verify example.tar --key courtesy/crawler-3/…
   tar -xf november.tar -C november; courtesy audit verify --part --dir november --head heads.txt
   courtesy audit verify --run last
   courtesy audit verify --engine --dir pod-1/audit --dir pod-2/audit
@@ -89,6 +94,11 @@ pub struct VerifyArgs {
 
 /// Runs `courtesy audit verify`.
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
+    if let [file] = args.files.as_slice()
+        && dossier::is_one(file)
+    {
+        return dossier::verify(file, args);
+    }
     let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
     let logs = args.place.logs(&args.files)?;
     let witnesses = args.engine.then(|| Witnesses::ask(args.place.settings()?)).transpose()?;

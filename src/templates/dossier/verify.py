@@ -97,8 +97,12 @@ class Key:
         decoded = base64.b64decode(encoded)
         require(decoded[:1] == b"\x01" and len(decoded) == 33, "the key is none of Ed25519")
         self.key = decoded[1:]
-        made = sha256(self.name.encode(), b"\n", decoded)[:4].hex()
+        made = self.id_under(self.name).hex()
         require(made == self.id, "the key does not have the identifier that it names")
+
+    def id_under(self, name):
+        """One key signs for each log of its proxy, under the name of that log."""
+        return sha256(name.encode(), b"\n\x01", self.key)[:4]
 
 
 class Checkpoint:
@@ -112,7 +116,7 @@ class Checkpoint:
         for line in self.signatures.splitlines():
             _, name, encoded = line.split(" ")
             decoded = base64.b64decode(encoded)
-            if name == key.name and decoded[:4].hex() == key.id:
+            if decoded[:4] == key.id_under(name):
                 signed = is_signed(key.key, self.body.encode(), decoded[4:])
                 require(signed, "the checkpoint is not signed by " + key.text)
                 return

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::audit_cli::support::{audit, ended, fails, succeeds};
+use crate::audit_cli::support::{audit, courtesy, ended, fails, succeeds};
 use crate::testkit::processes::{Place, Site, until};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\nCrawl-delay: 0.01\n";
@@ -121,6 +121,11 @@ fn a_dossier_is_checked_without_courtesy_and_names_no_other_site() {
     let (code, said, error) = verified(dir.path(), &[tar.to_str().unwrap(), "--key", key.trim()]);
     assert_eq!(code, Some(0), "{said}{error}");
     assert!(said.contains("signed by the key that you gave"), "{said}");
+    let said = succeeds(&mut courtesy(&["verify", tar.to_str().unwrap(), "--key", key.trim()]));
+    assert!(
+        said.starts_with("The dossier holds: ") && said.contains("which was asked for"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -193,6 +198,15 @@ fn a_dossier_that_was_changed_anywhere_does_not_hold() {
         let (code, said, error) = verified(dir.path(), &[]);
         assert_eq!(code, Some(1), "{what}: {said}{error}");
         assert!(error.contains(expected), "{what}: {error}");
+        let packed = place.path().join("changed.tar.gz");
+        let mut tar = Command::new("tar");
+        tar.arg("-czf").arg(&packed).arg("-C").arg(dir.path()).arg(".");
+        assert!(tar.status().unwrap().success());
+        let (code, said, _) = ended(&mut courtesy(&["verify", packed.to_str().unwrap()]));
+        assert!(
+            code == Some(1) && said.starts_with("The dossier does not hold: "),
+            "{what}: {said}"
+        );
     }
     let other = "courtesy/x/00+00000000+AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     let dir = unpacked(&tar);

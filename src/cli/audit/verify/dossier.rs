@@ -1,0 +1,70 @@
+//! A dossier, checked as it was handed over.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::VerifyArgs;
+use crate::audit::read::dossier::{self, Checked};
+use crate::cli::audit::form::printable;
+use crate::cli::audit::report::words::{number, plural};
+use crate::cli::exit::{Exit, Failure, OrExit};
+use crate::cli::output::{Form, print};
+
+/// Whether a file is a tar file by its name, compressed or not: segments of a log are none.
+pub fn is_one(file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    [".tar", ".tar.gz", ".tgz"].iter().any(|end| name.ends_with(end))
+}
+
+/// Checks it, and says what it is.
+pub fn verify(file: &Path, args: &VerifyArgs) -> Result<Exit, Failure> {
+    if !args.head.is_empty() || args.engine || args.part {
+        let why = "a dossier is held against the checkpoint in it: --key names who has signed that";
+        return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
+    }
+    let input = File::open(file)
+        .map_err(|error| anyhow::anyhow!("cannot read {}: {error}", file.display()))
+        .or_exit(Exit::InputOutput)?;
+    let outcome = dossier::check(BufReader::new(input), &args.key);
+    print(match (args.format, &outcome) {
+        (Form::Text, Ok(checked)) => text(checked),
+        (Form::Text, Err(fault)) => format!("The dossier does not hold: {fault}\n"),
+        (Form::Json, Ok(checked)) => {
+            format!("{:#}\n", json!({ "holds": true, "dossier": checked }))
+        }
+        (Form::Json, Err(fault)) => {
+            format!("{:#}\n", json!({ "holds": false, "fault": fault.to_string() }))
+        }
+    })?;
+    Ok(if outcome.is_ok() { Exit::Done } else { Exit::No })
+}
+
+fn text(checked: &Checked) -> String {
+    let Checked { origin, lines, evidence, checkpoint, size, key, is_key_given, published } =
+        checked;
+    let signed = match (key, is_key_given) {
+        (Some(key), true) => format!("signed by {key}, which was asked for"),
+        (Some(key), false) => {
+            format!(
+                "signed by the key that it names, {key}: ask its owner for that key by another way, and give it with --key"
+            )
+        }
+        (None, _) => "not signed".into(),
+    };
+    let published = published.iter().map(|line| {
+        format!("It goes on from the checkpoint of line {} that was published.\n", number(*line))
+    });
+    format!(
+        "The dossier holds: {} about {}, of a log of {}, {}.\nIts checkpoint is {}.\n{}{} of evidence, each with the content that it is named by.\n",
+        plural(*lines, "line"),
+        printable(origin),
+        plural(*size, "line"),
+        printable(checkpoint),
+        printable(&signed),
+        published.collect::<String>(),
+        plural(*evidence, "piece"),
+    )
+}
