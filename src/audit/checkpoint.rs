@@ -235,6 +235,12 @@ impl NoteSigner {
         files::write_new(&unfinished, key.serialize_pem().as_bytes(), 0o600)?;
         let linked = match fs::hard_link(&unfinished, file) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            // A file system without links.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported) =>
+            {
+                fs::rename(&unfinished, file)
+            }
             linked => linked,
         };
         files::remove(&unfinished)?;

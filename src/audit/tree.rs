@@ -333,10 +333,7 @@ impl Tiles {
     pub fn keep(&self, place: Place, hashes: &[Digest]) -> io::Result<()> {
         let path = self.path(place);
         self.write(&path, hashes)?;
-        match fs::remove_dir_all(path.with_added_extension("p")) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        removed(fs::remove_dir_all(path.with_added_extension("p")))
     }
 
     /// Keeps the leaves of `tree` that fill no tile yet, on the disk itself, in the place of any part of
@@ -350,9 +347,48 @@ impl Tiles {
         if rest.is_empty() {
             return Ok(());
         }
-        let place = (0, tree.size >> TILE_HEIGHT);
-        let part = self.path_of_part(place, rest.len());
-        self.write(&part, rest)?;
+        self.keep_part((0, tree.size >> TILE_HEIGHT), rest)
+    }
+
+    /// Removes what is kept of lines behind the line `size`, the last of the log: they are of another
+    /// one that was in its place, or have been lost and will be others.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be removed.
+    pub fn cut(&self, size: u64) -> io::Result<()> {
+        if size == 0 {
+            return removed(fs::remove_dir_all(&self.dir));
+        }
+        let place = (0, size >> TILE_HEIGHT);
+        let (whole, width) = (self.path(place), (size % TILE_WIDTH as u64) as usize);
+        let is_part_too_wide = self.first(place, width + 1).is_ok();
+        if is_part_too_wide && let Ok(leaves) = self.first(place, width.max(1)) {
+            match width {
+                0 => removed(fs::remove_dir_all(whole.with_added_extension("p")))?,
+                _ => self.keep_part(place, &leaves)?,
+            }
+            removed(fs::remove_file(&whole))?;
+        }
+        for level in 0..u64::BITS as usize / TILE_HEIGHT as usize - 1 {
+            let behind = (size >> height(level + 1)) + u64::from(level == 0);
+            for n in behind.. {
+                let tile = self.path((level, n));
+                let parts = tile.with_added_extension("p");
+                if !tile.exists() && !parts.exists() {
+                    break;
+                }
+                removed(fs::remove_file(tile))?;
+                removed(fs::remove_dir_all(parts))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In the place of any other part of that tile.
+    fn keep_part(&self, place: Place, leaves: &[Digest]) -> io::Result<()> {
+        let part = self.path_of_part(place, leaves.len());
+        self.write(&part, leaves)?;
         for other in fs::read_dir(self.path(place).with_added_extension("p"))? {
             let other = other?.path();
             if other != part {
@@ -382,6 +418,14 @@ impl Tiles {
 
     fn path_of_part(&self, place: Place, width: usize) -> PathBuf {
         self.path(place).with_added_extension("p").join(width.to_string())
+    }
+}
+
+/// No error where there was nothing to remove.
+fn removed(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
     }
 }
 

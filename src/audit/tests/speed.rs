@@ -37,6 +37,38 @@ fn rate(sync: Sync, blobs: fn(u64) -> Vec<Blob>) -> (f64, Duration) {
     (count as f64 / TIME.as_secs_f64(), waits.iter().map(|(_, longest)| *longest).max().unwrap())
 }
 
+/// What the tree takes of a verification.
+#[test]
+#[ignore = "a measurement, and not short"]
+fn the_tree_of_a_log_beside_its_verification() {
+    const LINES: u64 = 208_000;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut head, mut lines) = (Head::genesis(), Vec::new());
+    let mut hashes = Vec::new();
+    for _ in 0..LINES {
+        let record = Record { robots: None, ..full() };
+        head.push(Content::Record(Box::new(record)), &mut lines);
+        hashes.push(head.hash.clone());
+    }
+    std::fs::write(dir.path().join(FILE_NAME), lines).unwrap();
+    let log = crate::audit::read::Log::Dir(dir.path().to_owned());
+    let begin = monotonic();
+    let verify = crate::audit::read::verify::verify;
+    let findings = verify(&log, &[], true, &mut |_, _| {}).unwrap();
+    let verified = begin.elapsed();
+    assert_eq!((findings.faults.count, findings.lines), (0, LINES));
+    let begin = monotonic();
+    let mut tree = crate::audit::tree::Tree::default();
+    for hash in &hashes {
+        let hash = crate::types::sanitize::digest(hash).unwrap();
+        tree.push(crate::audit::tree::leaf(&hash));
+    }
+    std::hint::black_box(tree.root());
+    let grown = begin.elapsed();
+    let ratio = verified.as_secs_f64() / (verified - grown).as_secs_f64();
+    println!("{LINES} lines: verified in {verified:?}, the tree {grown:?} of it: {ratio:.3}");
+}
+
 #[test]
 #[ignore = "a measurement, and not short"]
 fn records_a_second() {

@@ -190,10 +190,18 @@ fn tiles_give_the_tree_back_with_and_without_the_upper_ones() {
         assert!(!dir.join("0/001.p").exists(), "the whole tile has taken the place of its part");
         fs::remove_dir_all(dir.join("1")).ok();
     }
+    // What is behind the end of a log is of another one, or will be.
+    for size in [65_990, 65_900, 65_792, 65_536, 300] {
+        tiles.cut(size).unwrap();
+        assert_eq!(tiles.leaves(u64::MAX >> 16), size);
+        assert_eq!(Tree::of_tiles(&tiles, size).unwrap(), of(&all[..size as usize]), "{size}");
+    }
     // One that is damaged is as one that is not there.
-    fs::write(dir.path().join(TILES_NAME).join("0/003"), "x").unwrap();
-    assert_eq!(tiles.leaves(66_000), 3 * 256);
-    assert!(Tree::of_tiles(&tiles, 1024).is_err());
+    fs::write(dir.path().join(TILES_NAME).join("0/000"), "x").unwrap();
+    assert_eq!(tiles.leaves(300), 0);
+    assert!(Tree::of_tiles(&tiles, 300).is_err());
+    tiles.cut(0).unwrap();
+    assert!(!dir.path().join(TILES_NAME).exists());
 }
 
 #[test]
@@ -451,6 +459,30 @@ fn a_tree_goes_on_after_a_restart_and_after_a_kill() {
         assert_eq!(last.root, naive(&log.hashes()[..before]));
         assert_eq!(log.verify(&[published(&note)], &[]).faults.count, 0);
     }
+}
+
+/// As when its files are removed, or set back to a copy, and the tiles are left there.
+#[test]
+fn a_log_that_was_begun_anew_is_not_taken_for_the_one_before_it() {
+    let log = Written::new();
+    let fill = |writer: &Writer, lines: u64| (0..lines).for_each(|_| _ = write(writer));
+    let small = |config: &mut Config| config.rotate_size = 20_000;
+    let writer = log.open(small);
+    fill(&writer, 600);
+    until("closed files have their leaves", || Tiles::of(&log.audit()).leaves(600) > 520);
+    drop(writer);
+    for entry in fs::read_dir(log.audit()).unwrap().flatten().filter(|it| it.path().is_file()) {
+        fs::remove_file(entry.path()).unwrap();
+    }
+    let writer = log.open(small);
+    fill(&writer, 300);
+    until("closed files have their leaves", || Tiles::of(&log.audit()).leaves(300) > 270);
+    drop(writer);
+    let writer = log.open(small);
+    writer.queue_last_notices([checkpoint()]);
+    writer.close().unwrap();
+    let findings = log.verify(&[], &[]);
+    assert_eq!((findings.faults.count, findings.checkpoints.up_to), (0, Some(300)));
 }
 
 /// A log of which the first lines have been pruned, and the checkpoint of one of them.

@@ -24,7 +24,7 @@ use crate::audit::record::event::EvidenceLostEvent;
 use crate::audit::record::meta_record::{EvidenceLost, Notice, RecordedCounts};
 use crate::audit::record::verifier_key::VerifierKey;
 use crate::audit::segment::{closed_name, write_head};
-use crate::audit::tree::Tree;
+use crate::audit::tree::{Tiles, Tree};
 use crate::audit::{AUDIT_RETRY_INTERVAL, CurrentConfig, RECORDS_WAITING_MAX, ROTATE_AGE, Sync};
 use crate::runtime::clock::{Clock, monotonic};
 use crate::types::LogId;
@@ -147,7 +147,7 @@ impl WriterThread {
             clock,
             file: active.file,
             log_dir,
-            tree: signer.as_ref().and_then(|_| tree(&dir, head.seq)),
+            tree: tree(&dir, head.seq).filter(|_| signer.is_some()),
             key: None,
             signer,
             head,
@@ -616,7 +616,7 @@ impl WriterThread {
 
 /// The tree of the lines so far; an error is said, and there are no checkpoints.
 fn tree(dir: &Path, size: u64) -> Option<Tree> {
-    let tree = Tree::of_log(dir, size);
+    let tree = Tiles::of(dir).cut(size).and_then(|()| Tree::of_log(dir, size));
     tree.inspect_err(|error| {
         tracing::error!(
             "the denial log in {} has no checkpoints, for the tree of its lines cannot be made: {error}",
