@@ -57,7 +57,7 @@ struct Owners {
 #[derive(Debug)]
 pub struct SiteRow {
     /// `None`: of all that have no row of their own.
-    key: Option<Key>,
+    key: Option<OwnedKey>,
     owner: ClientKey,
     /// Whether the log has named the file lately.
     is_file_named: AtomicBool,
@@ -67,7 +67,7 @@ pub struct SiteRow {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Key {
+struct OwnedKey {
     origin: Origin,
     agent: Option<Box<str>>,
     robots: Option<DecidingRobots>,
@@ -94,7 +94,7 @@ pub enum DecidingRobots {
 
 /// What is counted.
 #[derive(Clone, Copy)]
-enum Count {
+enum Counted {
     Allowed,
     ByHost,
     Denied,
@@ -111,7 +111,7 @@ enum Count {
 }
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-const COUNTS: usize = Count::Statuses as usize + CLASSES.len();
+const COUNTS: usize = Counted::Statuses as usize + CLASSES.len();
 
 /// Counts since the last batch, with their lines. Without [`SiteTable::written`] they are in the next, too.
 pub struct SiteBatch {
@@ -131,15 +131,15 @@ impl DecidingRobots {
 }
 
 impl SiteKey<'_> {
-    fn is(&self, key: &Key) -> bool {
+    fn is(&self, key: &OwnedKey) -> bool {
         key.robots == self.robots
             && key.agent.as_deref() == self.agent
             && key.origin == *self.origin
     }
 
-    fn owned(&self) -> Key {
+    fn owned(&self) -> OwnedKey {
         let Self { origin, agent, robots } = *self;
-        Key { origin: origin.clone(), agent: agent.map(Into::into), robots }
+        OwnedKey { origin: origin.clone(), agent: agent.map(Into::into), robots }
     }
 }
 
@@ -182,7 +182,7 @@ impl SiteTable {
             });
         }
         let size =
-            |counts: &[u64; COUNTS]| counts[..=Count::Tunnelled as usize].iter().sum::<u64>();
+            |counts: &[u64; COUNTS]| counts[..=Counted::Tunnelled as usize].iter().sum::<u64>();
         rows.sort_by_cached_key(|(row, new)| {
             let key = row.key.as_ref();
             (
@@ -243,7 +243,7 @@ impl Owners {
 }
 
 impl SiteRow {
-    fn new(key: Option<Key>, owner: ClientKey) -> Self {
+    fn new(key: Option<OwnedKey>, owner: ClientKey) -> Self {
         let counts = std::array::from_fn(|_| AtomicU64::new(0));
         let written = Lock::new([0; COUNTS]);
         Self { key, owner, is_file_named: AtomicBool::new(false), counts, written }
@@ -251,49 +251,49 @@ impl SiteRow {
 
     /// A request is allowed; `path_seen`: by its path, or a tunnel by its host.
     pub fn add_allowed(&self, path_seen: bool) {
-        self.add(Count::Allowed as usize, 1);
+        self.add(Counted::Allowed as usize, 1);
         if !path_seen {
-            self.add(Count::ByHost as usize, 1);
+            self.add(Counted::ByHost as usize, 1);
         }
     }
 
     /// A request has a record of `event`.
     pub fn add_recorded(&self, event: Event) {
         let count = match event {
-            Event::Denied => Count::Denied,
-            Event::WouldDeny => Count::WouldDeny,
-            Event::Exempted => Count::Exempted,
-            Event::Tunnelled => Count::Tunnelled,
+            Event::Denied => Counted::Denied,
+            Event::WouldDeny => Counted::WouldDeny,
+            Event::Exempted => Counted::Exempted,
+            Event::Tunnelled => Counted::Tunnelled,
         };
         self.add(count as usize, 1);
     }
 
     /// A request was held for so long.
     pub fn add_wait(&self, waited: Duration) {
-        self.add(Count::Paced as usize, 1);
+        self.add(Counted::Paced as usize, 1);
         let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-        self.add(Count::WaitedMs as usize, millis);
+        self.add(Counted::WaitedMs as usize, millis);
     }
 
     /// A request has got no turn.
     pub fn add_resting(&self) {
-        self.add(Count::Resting as usize, 1);
+        self.add(Counted::Resting as usize, 1);
     }
 
     /// A forwarded request has no response.
     pub fn add_failed(&self) {
-        self.add(Count::Failed as usize, 1);
+        self.add(Counted::Failed as usize, 1);
     }
 
     /// The origin has responded.
     pub fn add_response(&self, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
-        self.add(Count::Statuses as usize + class, 1);
+        self.add(Counted::Statuses as usize + class, 1);
     }
 
     /// Bytes of the origin's content were passed on.
     pub fn add_bytes(&self, bytes: usize) {
-        self.add(Count::Bytes as usize, bytes as u64);
+        self.add(Counted::Bytes as usize, bytes as u64);
     }
 
     /// Whether the log is to name the file that decides: it has not in this hour, as far as is known here.
@@ -317,23 +317,23 @@ impl SiteRow {
     }
 
     fn notice(&self, counts: &[u64; COUNTS], since: Timestamp, time: Timestamp) -> Notice {
-        let of = |count: Count| counts[count as usize];
-        let statuses = CLASSES.iter().zip(&counts[Count::Statuses as usize..]);
+        let of = |count: Counted| counts[count as usize];
+        let statuses = CLASSES.iter().zip(&counts[Counted::Statuses as usize..]);
         let robots = self.key.as_ref().and_then(|key| key.robots);
         Notice::SiteCounts(SiteCounts {
             agent: self.key.as_ref().and_then(|key| key.agent.as_deref()).map(str::to_owned),
-            allowed: of(Count::Allowed),
-            by_host: of(Count::ByHost),
-            denied: of(Count::Denied),
+            allowed: of(Counted::Allowed),
+            by_host: of(Counted::ByHost),
+            denied: of(Counted::Denied),
             event: CountsEvent::It,
-            exempted: of(Count::Exempted),
-            failed: of(Count::Failed),
+            exempted: of(Counted::Exempted),
+            failed: of(Counted::Failed),
             node: None,
-            bytes: of(Count::Bytes),
+            bytes: of(Counted::Bytes),
             origin: self.key.as_ref().map(|key| key.origin.to_string()),
-            paced: of(Count::Paced),
+            paced: of(Counted::Paced),
             prev: String::new(),
-            resting: of(Count::Resting),
+            resting: of(Counted::Resting),
             rows: None,
             seq: 0,
             sha256: match robots {
@@ -351,9 +351,9 @@ impl SiteRow {
                 .map(|(class, count)| ((*class).to_owned(), *count))
                 .collect(),
             time,
-            tunnelled: of(Count::Tunnelled),
-            waited_ms: of(Count::WaitedMs),
-            would_deny: of(Count::WouldDeny),
+            tunnelled: of(Counted::Tunnelled),
+            waited_ms: of(Counted::WaitedMs),
+            would_deny: of(Counted::WouldDeny),
         })
     }
 }

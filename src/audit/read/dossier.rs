@@ -80,7 +80,7 @@ struct Manifest {
 
 /// What a dossier is made of, beside its lines.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct DossierRequest<'a> {
     pub origin: &'a str,
     pub filter: &'a Filter,
     /// Of which the lines are.
@@ -136,7 +136,7 @@ impl Selection {
     pub fn write(
         &self,
         log: &Log,
-        request: &Request<'_>,
+        request: &DossierRequest<'_>,
         output: impl Write,
     ) -> Result<(), DossierError> {
         let mut tar = Tar(Builder::new(output));
@@ -173,15 +173,15 @@ impl Selection {
     fn nodes(
         &self,
         log: &Log,
-        request: &Request<'_>,
+        request: &DossierRequest<'_>,
     ) -> Result<BTreeMap<String, String>, DossierError> {
         let Checkpoint { head, root, .. } = request.checkpoint;
         let size = head.seq;
         // The tree of a published checkpoint is to be seen in this one.
         let splits = request.published.iter().map(|(size, _)| *size);
         let splits: BTreeSet<u64> = splits.filter(|split| (1..size).contains(split)).collect();
-        let mut cover = Cover {
-            leaves: Leaves::of(log, size)?,
+        let mut cover = TreeCover {
+            leaves: LeafReader::of(log, size)?,
             kept: self.lines.iter().map(|(seq, _)| seq - 1).collect(),
             splits,
             nodes: BTreeMap::new(),
@@ -258,8 +258,8 @@ fn are_plain(changes: &[Change]) -> bool {
 }
 
 /// The tree of a log, of which some lines are to be seen.
-struct Cover {
-    leaves: Leaves,
+struct TreeCover {
+    leaves: LeafReader,
     /// Of the lines that are to be seen, the leaves.
     kept: BTreeSet<u64>,
     /// Sizes of earlier trees of the log.
@@ -267,7 +267,7 @@ struct Cover {
     nodes: BTreeMap<String, String>,
 }
 
-impl Cover {
+impl TreeCover {
     /// The node above the leaves from `start` to `end`. They are asked for in their order.
     fn walk(&mut self, start: u64, end: u64) -> Result<Digest, DossierError> {
         let is_open = self.kept.range(start..end).next().is_some()
@@ -301,13 +301,13 @@ const fn half(count: u64) -> u64 {
 }
 
 /// The leaves of a log in their order: those of pruned lines by the tiles, the others by the lines.
-struct Leaves {
+struct LeafReader {
     known: std::vec::IntoIter<Digest>,
     scan: Option<Scan>,
     ahead: VecDeque<Digest>,
 }
 
-impl Leaves {
+impl LeafReader {
     fn of(log: &Log, size: u64) -> Result<Self, DossierError> {
         let scan = Scan::new(log.clone())?;
         let pruned = scan.first_seq().unwrap_or(size + 1).saturating_sub(1);
@@ -343,15 +343,16 @@ impl<W: Write> Tar<W> {
 
 /// What a dossier was found to be that holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Checked {
+pub struct CheckedDossier {
     /// Of the site.
     pub origin: String,
     /// The lines in it.
     pub lines: u64,
     /// The pieces of evidence in it.
     pub evidence: u64,
-    /// The origin line of its checkpoint, which names the log, and the size of that.
+    /// The origin line of its checkpoint, which names the log.
     pub checkpoint: String,
+    /// Lines of that log.
     pub size: u64,
     /// The key that has signed it; none: it is not signed.
     pub key: Option<String>,
@@ -364,11 +365,11 @@ pub struct Checked {
 /// Why a dossier does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Fault(String);
+pub struct DossierFault(String);
 
 /// A dossier that is being checked.
 #[derive(Default)]
-struct Parts {
+struct DossierParts {
     note: Option<String>,
     manifest: Option<Manifest>,
     lines: Option<Vec<u8>>,
@@ -382,12 +383,15 @@ struct Parts {
 /// # Errors
 ///
 /// What does not hold.
-pub fn check(mut input: impl BufRead, keys: &[VerifierKey]) -> Result<Checked, Fault> {
-    let unreadable = |error: io::Error| Fault(format!("it cannot be read: {error}"));
+pub fn check(
+    mut input: impl BufRead,
+    keys: &[VerifierKey],
+) -> Result<CheckedDossier, DossierFault> {
+    let unreadable = |error: io::Error| DossierFault(format!("it cannot be read: {error}"));
     let is_gzip = input.fill_buf().map_err(unreadable)?.starts_with(&[0x1f, 0x8b]);
     let input: Box<dyn Read + '_> =
         if is_gzip { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) };
-    let mut parts = Parts::default();
+    let mut parts = DossierParts::default();
     let mut archive = Archive::new(input);
     for entry in archive.entries().map_err(unreadable)? {
         let mut entry = entry.map_err(unreadable)?;
@@ -403,15 +407,17 @@ pub fn check(mut input: impl BufRead, keys: &[VerifierKey]) -> Result<Checked, F
     parts.check(keys)
 }
 
-impl Parts {
-    fn take(&mut self, name: &str, content: Vec<u8>) -> Result<(), Fault> {
-        let text =
-            |content| String::from_utf8(content).map_err(|_| Fault(format!("{name} is no text")));
+impl DossierParts {
+    fn take(&mut self, name: &str, content: Vec<u8>) -> Result<(), DossierFault> {
+        let text = |content| {
+            String::from_utf8(content).map_err(|_| DossierFault(format!("{name} is no text")))
+        };
         match name {
             "checkpoint.txt" => self.note = Some(text(content)?),
             "dossier.json" => {
                 let manifest = serde_json::from_slice(&content);
-                self.manifest = Some(manifest.map_err(|error| Fault(format!("{name}: {error}")))?);
+                self.manifest =
+                    Some(manifest.map_err(|error| DossierFault(format!("{name}: {error}")))?);
             }
             "lines.jsonl" => self.lines = Some(content),
             _ if name.starts_with("evidence/") => {
@@ -421,7 +427,7 @@ impl Parts {
                     .take(EVIDENCE_BYTES_MAX)
                     .read_to_end(&mut inside);
                 if unpacked.is_err() || named != Some(&*sha256_hex(&inside)) {
-                    return Err(Fault(format!("{name} has another content")));
+                    return Err(DossierFault(format!("{name} has another content")));
                 }
                 self.evidence.insert(name.to_owned());
             }
@@ -430,17 +436,17 @@ impl Parts {
         Ok(())
     }
 
-    fn check(mut self, keys: &[VerifierKey]) -> Result<Checked, Fault> {
-        let missing = |name: &str| Fault(format!("{name} is missing"));
+    fn check(mut self, keys: &[VerifierKey]) -> Result<CheckedDossier, DossierFault> {
+        let missing = |name: &str| DossierFault(format!("{name} is missing"));
         let manifest = self.manifest.take().ok_or_else(|| missing("dossier.json"))?;
         let note = self.note.take().ok_or_else(|| missing("checkpoint.txt"))?;
         let lines = self.lines.take().ok_or_else(|| missing("lines.jsonl"))?;
         let key = manifest.key.as_deref().map(str::parse::<VerifierKey>).transpose();
-        let own = key.map_err(|error| Fault(format!("its key is none: {error}")))?;
+        let own = key.map_err(|error| DossierFault(format!("its key is none: {error}")))?;
         let is_key_given = !keys.is_empty();
         let keys = if is_key_given { keys } else { own.as_slice() };
         let (checkpoint, key) = signed_by(&note, keys)?;
-        let mut tree = Known { leaves: BTreeMap::new(), nodes: &manifest.nodes };
+        let mut tree = KnownTree { leaves: BTreeMap::new(), nodes: &manifest.nodes };
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             self.evidence_of(line, &manifest)?;
             let (seq, leaf) = leaf_of(line, &manifest.origin)?;
@@ -448,10 +454,10 @@ impl Parts {
         }
         let size = checkpoint.head.seq;
         if tree.leaves.last_key_value().is_some_and(|(last, _)| *last >= size) {
-            return Err(Fault("it has lines behind its checkpoint".into()));
+            return Err(DossierFault("it has lines behind its checkpoint".into()));
         }
         if size == 0 || tree.root(0, size)? != checkpoint.root {
-            return Err(Fault(
+            return Err(DossierFault(
                 "its lines are not those of the log that the checkpoint is of".into(),
             ));
         }
@@ -460,13 +466,13 @@ impl Parts {
             let (earlier, _) = signed_by(note, keys)?;
             let before = earlier.head.seq;
             if before == 0 || before > size || tree.root(0, before)? != earlier.root {
-                return Err(Fault(format!(
+                return Err(DossierFault(format!(
                     "the log does not go on from the checkpoint of line {before}"
                 )));
             }
             published.push(before);
         }
-        Ok(Checked {
+        Ok(CheckedDossier {
             origin: manifest.origin,
             lines: tree.leaves.len() as u64,
             evidence: self.evidence.len() as u64,
@@ -479,21 +485,24 @@ impl Parts {
     }
 
     /// The evidence that a line names is there, or was said to be lacking.
-    fn evidence_of(&self, line: &[u8], manifest: &Manifest) -> Result<(), Fault> {
+    fn evidence_of(&self, line: &[u8], manifest: &Manifest) -> Result<(), DossierFault> {
         let refs = LineRefs::of(line);
         let blobs =
             refs.iter().flat_map(LineRefs::blobs).filter(|(kind, _)| *kind != Kind::Settings);
         let mut names = blobs.map(|(kind, sha256)| name(kind, &hex(&sha256)));
         match names.find(|name| !self.evidence.contains(name) && !manifest.lacking.contains(name)) {
-            Some(name) => Err(Fault(format!("{name} is missing"))),
+            Some(name) => Err(DossierFault(format!("{name} is missing"))),
             None => Ok(()),
         }
     }
 }
 
 /// The checkpoint of a note, and the key that has signed it.
-fn signed_by(note: &str, keys: &[VerifierKey]) -> Result<(Checkpoint, Option<String>), Fault> {
-    let no_checkpoint = || Fault("its checkpoint is none".into());
+fn signed_by(
+    note: &str,
+    keys: &[VerifierKey],
+) -> Result<(Checkpoint, Option<String>), DossierFault> {
+    let no_checkpoint = || DossierFault("its checkpoint is none".into());
     if keys.is_empty() {
         let text = note.strip_suffix('\n').unwrap_or(note);
         return Checkpoint::parse(text).map(|it| (it, None)).ok_or_else(no_checkpoint);
@@ -501,18 +510,18 @@ fn signed_by(note: &str, keys: &[VerifierKey]) -> Result<(Checkpoint, Option<Str
     let signed = SignedCheckpoint::parse(note).ok_or_else(no_checkpoint)?;
     match keys.iter().find(|key| signed.is_signed_by(key)) {
         Some(key) => Ok((signed.checkpoint, Some(key.to_string()))),
-        None => Err(Fault(format!("its checkpoint is not signed by {}", keys[0]))),
+        None => Err(DossierFault(format!("its checkpoint is not signed by {}", keys[0]))),
     }
 }
 
 /// The number and the leaf of a line that is whole, and of no other site.
-fn leaf_of(line: &[u8], origin: &str) -> Result<(u64, Digest), Fault> {
-    let changed = || Fault("a line is not the text that its hash was made of".into());
+fn leaf_of(line: &[u8], origin: &str) -> Result<(u64, Digest), DossierFault> {
+    let changed = || DossierFault("a line is not the text that its hash was made of".into());
     let hash = checked_hash(line).ok().and_then(digest).ok_or_else(changed)?;
     let AnyLine { seq, .. } = AnyLine::parse(line).map_err(|_| changed())?;
     let of: OfSite = serde_json::from_slice(line).map_err(|_| changed())?;
     if of.origin.is_some_and(|of| of != origin) || seq == 0 {
-        return Err(Fault(format!("line {seq} is of another site")));
+        return Err(DossierFault(format!("line {seq} is of another site")));
     }
     Ok((seq, tree::leaf(&hash)))
 }
@@ -524,20 +533,21 @@ struct OfSite {
 }
 
 /// A tree of which some leaves are known, and of the others the nodes above them.
-struct Known<'a> {
+struct KnownTree<'a> {
     leaves: BTreeMap<u64, Digest>,
     nodes: &'a BTreeMap<String, String>,
 }
 
-impl Known<'_> {
+impl KnownTree<'_> {
     /// The node above the leaves from `start` to `end`.
-    fn root(&self, start: u64, end: u64) -> Result<Digest, Fault> {
+    fn root(&self, start: u64, end: u64) -> Result<Digest, DossierFault> {
         if let Some(node) = self.nodes.get(&format!("{start}-{end}")) {
-            return digest(node).ok_or_else(|| Fault("a node of its tree is none".into()));
+            return digest(node).ok_or_else(|| DossierFault("a node of its tree is none".into()));
         }
         if end - start == 1 {
             let leaf = self.leaves.get(&start).copied();
-            return leaf.ok_or_else(|| Fault(format!("line {end} is missing from its tree")));
+            return leaf
+                .ok_or_else(|| DossierFault(format!("line {end} is missing from its tree")));
         }
         let middle = start + half(end - start);
         Ok(tree::node(&self.root(start, middle)?, &self.root(middle, end)?))
@@ -575,8 +585,8 @@ mod tests {
             let all = leaves(count);
             let kept: BTreeSet<u64> = kept.into_iter().filter(|leaf| *leaf < count).collect();
             let splits: BTreeSet<u64> = [split].into_iter().filter(|split| *split < count).collect();
-            let mut cover = Cover {
-                leaves: Leaves { known: all.clone().into_iter(), scan: None, ahead: VecDeque::new() },
+            let mut cover = TreeCover {
+                leaves: LeafReader { known: all.clone().into_iter(), scan: None, ahead: VecDeque::new() },
                 kept: kept.clone(),
                 splits: splits.clone(),
                 nodes: BTreeMap::new(),
@@ -584,7 +594,7 @@ mod tests {
             let made = cover.walk(0, count).unwrap();
             prop_assert_eq!(made, root(&all));
             let known = kept.iter().map(|leaf| (*leaf, all[*leaf as usize])).collect();
-            let known = Known { leaves: known, nodes: &cover.nodes };
+            let known = KnownTree { leaves: known, nodes: &cover.nodes };
             prop_assert_eq!(known.root(0, count).unwrap(), made);
             for split in splits {
                 prop_assert_eq!(known.root(0, split).unwrap(), root(&all[..split as usize]));

@@ -14,14 +14,14 @@ const AGENTS_MAX: usize = 1000;
 /// The sites of a log, by origin.
 #[derive(Debug, Default)]
 pub struct History {
-    pub sites: BTreeMap<String, Site>,
+    pub sites: BTreeMap<String, SiteHistory>,
 }
 
 /// One site.
 #[derive(Debug, Default)]
-pub struct Site {
+pub struct SiteHistory {
     /// In the order in which they were first seen.
-    pub versions: Vec<Version>,
+    pub versions: Vec<FileHistory>,
     /// What was asked that no robots.txt decided, as of a destination that is not permitted.
     pub undecided: Option<SiteCounts>,
     /// Versions that are left out, because there are too many.
@@ -30,7 +30,7 @@ pub struct Site {
 
 /// A robots.txt, or the lack of one.
 #[derive(Debug)]
-pub struct Version {
+pub struct FileHistory {
     /// `None`: there was no file.
     pub sha256: Option<String>,
     pub state: RobotsStatus,
@@ -103,14 +103,14 @@ impl History {
     }
 }
 
-impl Site {
+impl SiteHistory {
     /// The version of that key, seen first at that time if it is new.
     fn version(
         &mut self,
         (sha256, state): (Option<&str>, RobotsStatus),
         time: Timestamp,
         log: usize,
-    ) -> Option<&mut Version> {
+    ) -> Option<&mut FileHistory> {
         let found =
             self.versions.iter().position(|it| it.sha256.as_deref() == sha256 && it.state == state);
         let at = match found {
@@ -121,7 +121,7 @@ impl Site {
             }
             None => {
                 let sha256 = sha256.map(str::to_owned);
-                self.versions.push(Version {
+                self.versions.push(FileHistory {
                     sha256,
                     state,
                     cause: None,
@@ -204,7 +204,8 @@ mod tests {
         assert_eq!(origins, ["http://a.example", "http://b.example"]);
         let site = &history.sites["http://a.example"];
         let [first, second] = &site.versions[..] else { panic!("{site:?}") };
-        let times = |version: &Version| [version.first, version.last].map(crate::audit::print_time);
+        let times =
+            |version: &FileHistory| [version.first, version.last].map(crate::audit::print_time);
         assert_eq!(
             (first.sha256.as_deref(), times(first)),
             (Some("ab"), [NOON.into(), TWO.into()])

@@ -14,9 +14,9 @@ use super::log_source::{LogSourceFlags, identity};
 use super::report::words::{minute, number, plural};
 use super::verify::Heads;
 use crate::audit::checkpoint::{self, Checkpoint};
-use crate::audit::read::dossier::{DossierError, Request, Selection};
+use crate::audit::read::dossier::{DossierError, DossierRequest, Selection};
 use crate::audit::read::filter::Place;
-use crate::audit::read::history::{History, Site, Version};
+use crate::audit::read::history::{FileHistory, History, SiteHistory};
 use crate::audit::read::{Filter, Log};
 use crate::audit::tree::Tree;
 use crate::audit::{Content, Event, Record, RobotsStatus, SiteCounts, print_time};
@@ -32,7 +32,7 @@ const SHORT: usize = 12;
 
 #[derive(Template)]
 #[template(path = "dossier.html", config = "src/templates/askama.toml")]
-struct Page {
+struct DossierPage {
     origin: String,
     period: Option<String>,
     facts: Vec<(&'static str, String)>,
@@ -43,7 +43,7 @@ struct Page {
     /// Those that have a number somewhere, and their places in the rows.
     columns: Vec<(&'static str, usize)>,
     versions: Vec<VersionView>,
-    forwarded: Vec<Forwarded>,
+    forwarded: Vec<ForwardedRow>,
     more: usize,
 }
 
@@ -52,19 +52,19 @@ struct VersionView {
     sha256: Option<String>,
     times: String,
     asked_as: Option<String>,
-    rows: Vec<Row>,
+    rows: Vec<AgentRow>,
     difference: Option<String>,
     is_short: bool,
     /// Whether it was added, or removed.
     lines: Vec<(bool, String)>,
 }
 
-struct Row {
+struct AgentRow {
     agent: String,
     cells: [String; COLUMNS],
 }
 
-struct Forwarded {
+struct ForwardedRow {
     time: String,
     seq: String,
     agent: String,
@@ -79,7 +79,7 @@ const TITLES: [&str; COLUMNS] = [
     "Asked",
     "Allowed",
     "Denied",
-    "Forwarded all the same",
+    "ForwardedRow all the same",
     "Too early",
     "Held",
     "2xx, 3xx",
@@ -145,7 +145,7 @@ impl Dossier {
     pub fn write(&self, output: impl Write) -> Result<Exit, Failure> {
         self.selection.write(
             &self.log,
-            &Request {
+            &DossierRequest {
                 origin: &self.origin,
                 filter: &self.filter,
                 checkpoint: &self.checkpoint,
@@ -217,7 +217,7 @@ fn page(
             && record.event != Event::Denied
         {
             if forwarded.len() < ROWS_MAX {
-                forwarded.push(Forwarded::of(&record));
+                forwarded.push(ForwardedRow::of(&record));
             } else {
                 more += 1;
             }
@@ -225,7 +225,7 @@ fn page(
     }
     let site = history.sites.remove(origin).unwrap_or_default();
     let versions = versions(&site, log);
-    let page = Page {
+    let page = DossierPage {
         origin: origin.to_owned(),
         period: period(filter),
         facts: facts(&site, forwarded.len() + more),
@@ -263,7 +263,7 @@ fn period(filter: &Filter) -> Option<String> {
     (!text.is_empty()).then(|| text.trim().to_owned())
 }
 
-fn facts(site: &Site, forwarded: usize) -> Vec<(&'static str, String)> {
+fn facts(site: &SiteHistory, forwarded: usize) -> Vec<(&'static str, String)> {
     let asked = site.versions.iter().filter_map(|version| version.asked.as_ref());
     let all = asked.cloned().reduce(|mut sum, more| {
         sum.add(&more);
@@ -274,15 +274,15 @@ fn facts(site: &Site, forwarded: usize) -> Vec<(&'static str, String)> {
         ("Asked", count(SiteCounts::asked)),
         ("Allowed", count(|it| it.allowed)),
         ("Denied", count(|it| it.denied)),
-        ("Forwarded all the same", number(forwarded as u64)),
+        ("ForwardedRow all the same", number(forwarded as u64)),
         ("Files", number(site.versions.len() as u64)),
     ]
 }
 
-fn versions(site: &Site, log: &Log) -> Vec<VersionView> {
+fn versions(site: &SiteHistory, log: &Log) -> Vec<VersionView> {
     let mut before: Option<Vec<String>> = None;
     let dirs = [log.dir()];
-    let of = |version: &Version| {
+    let of = |version: &FileHistory| {
         let file = file_of(version, &dirs).ok();
         let (mut lines, mut said) = (Vec::new(), None);
         match (&file, &before) {
@@ -312,7 +312,7 @@ fn versions(site: &Site, log: &Log) -> Vec<VersionView> {
     site.versions.iter().map(of).collect()
 }
 
-fn title(version: &Version) -> String {
+fn title(version: &FileHistory) -> String {
     match (&version.sha256, version.state) {
         (Some(_), _) => "robots.txt".into(),
         (None, RobotsStatus::Unavailable) => {
@@ -324,17 +324,17 @@ fn title(version: &Version) -> String {
     }
 }
 
-fn asked_as(version: &Version) -> Option<String> {
+fn asked_as(version: &FileHistory) -> Option<String> {
     let agents: Vec<_> = version.asked_as.iter().map(String::as_str).collect();
     (!agents.is_empty()).then(|| format!("as fetched for {}", agents.join(", ")))
 }
 
-fn rows(version: &Version) -> Vec<Row> {
+fn rows(version: &FileHistory) -> Vec<AgentRow> {
     let mut agents: Vec<_> = version.agents.iter().collect();
     agents.sort_by_key(|(_, asked)| std::cmp::Reverse(asked.asked()));
     let all = version.asked.as_ref().filter(|_| agents.len() > 1);
-    let all = all.map(|asked| Row { agent: "all".into(), cells: cells(asked) });
-    let each = agents.into_iter().map(|(agent, asked)| Row {
+    let all = all.map(|asked| AgentRow { agent: "all".into(), cells: cells(asked) });
+    let each = agents.into_iter().map(|(agent, asked)| AgentRow {
         agent: agent.clone().unwrap_or_else(|| "without an agent".into()),
         cells: cells(asked),
     });
@@ -359,7 +359,7 @@ fn cells(asked: &SiteCounts) -> [String; COLUMNS] {
     .map(number)
 }
 
-impl Forwarded {
+impl ForwardedRow {
     fn of(record: &Record) -> Self {
         let rule = record.rule.as_ref().map_or_else(
             || record.reason.row().label.to_owned(),

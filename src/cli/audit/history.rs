@@ -16,7 +16,7 @@ use super::report::words::{number, plural};
 use super::search::{Search, Taken};
 use crate::audit::evidence::{BlobStore, Found, Kind};
 use crate::audit::read::filter::Place;
-use crate::audit::read::history::{History, Site, Version};
+use crate::audit::read::history::{FileHistory, History, SiteHistory};
 use crate::audit::read::{Filter, Log};
 use crate::audit::{
     AllowedEvent, Content, CountsEvent, Event, FileEvent, RobotsStatus, SiteCounts, print_time,
@@ -77,7 +77,9 @@ const DIFF_TIME: Duration = Duration::from_secs(1);
 pub struct Difference {
     /// Whether a line was added, or removed.
     pub lines: Vec<(bool, String)>,
+    /// Lines that were added, those that are not shown among them.
     pub added: usize,
+    /// The same of removed ones.
     pub removed: usize,
 }
 
@@ -109,7 +111,7 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, Failure> {
         eprintln!("the log does not name that site, or not in that time");
         return Ok(if read == Exit::Done { Exit::No } else { read });
     }
-    let form: fn(&str, &Site, &[PathBuf]) -> String = match args.format {
+    let form: fn(&str, &SiteHistory, &[PathBuf]) -> String = match args.format {
         Form::Text => text,
         Form::Json => |origin, site, dirs| format!("{}\n", object(origin, site, dirs)),
     };
@@ -119,7 +121,7 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, Failure> {
     Ok(read)
 }
 
-fn text(origin: &str, site: &Site, dirs: &[PathBuf]) -> String {
+fn text(origin: &str, site: &SiteHistory, dirs: &[PathBuf]) -> String {
     let mut text = format!("{}\n", printable(origin));
     let mut before = None;
     for (at, version) in site.versions.iter().enumerate() {
@@ -149,7 +151,7 @@ fn text(origin: &str, site: &Site, dirs: &[PathBuf]) -> String {
     text
 }
 
-fn heading(version: &Version) -> String {
+fn heading(version: &FileHistory) -> String {
     let [first, last] =
         [version.first, version.last].map(|time| print_time(time)[..19].replace('T', " "));
     let what = match (&version.sha256, version.state) {
@@ -200,7 +202,7 @@ fn asked_text(asked: &SiteCounts) -> String {
     text
 }
 
-fn agents_text(version: &Version) -> String {
+fn agents_text(version: &FileHistory) -> String {
     let mut agents: Vec<_> = version.agents.iter().collect();
     agents.sort_by_key(|(_, asked)| std::cmp::Reverse(asked.asked()));
     let rest = agents.len().saturating_sub(AGENTS_SHOWN);
@@ -216,7 +218,7 @@ fn agents_text(version: &Version) -> String {
 fn file_text(
     file: Result<&[String], &String>,
     before: Option<&[String]>,
-    version: &Version,
+    version: &FileHistory,
 ) -> String {
     let file = match file {
         Ok(file) => file,
@@ -236,7 +238,7 @@ fn file_text(
     text
 }
 
-fn object(origin: &str, site: &Site, dirs: &[PathBuf]) -> Value {
+fn object(origin: &str, site: &SiteHistory, dirs: &[PathBuf]) -> Value {
     let mut before: Option<Vec<String>> = None;
     let versions: Vec<_> = site
         .versions
@@ -287,7 +289,7 @@ fn counts(asked: &SiteCounts) -> Value {
 }
 
 /// The lines of its file, or why they cannot be had.
-pub fn file_of(version: &Version, dirs: &[PathBuf]) -> Result<Vec<String>, String> {
+pub fn file_of(version: &FileHistory, dirs: &[PathBuf]) -> Result<Vec<String>, String> {
     let sha256 = version.sha256.as_deref().ok_or("there is none")?;
     let dir: &Path = dirs.get(version.log).ok_or("there is no such log")?;
     let body = match BlobStore::of(dir).get(Kind::File, sha256) {
@@ -304,6 +306,7 @@ pub fn file_of(version: &Version, dirs: &[PathBuf]) -> Result<Vec<String>, Strin
         .collect())
 }
 
+/// The difference of two files, as their lines.
 pub fn difference(before: &[String], after: &[String]) -> Difference {
     let [before, after] =
         [before, after].map(|lines| lines.iter().map(String::as_str).collect::<Vec<_>>());

@@ -97,7 +97,12 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     if let [file] = args.files.as_slice()
         && dossier::is_one(file)
     {
-        return dossier::verify(file, args);
+        if !args.head.is_empty() || args.engine || args.part {
+            let why =
+                "a dossier is held against the checkpoint in it: --key names who has signed that";
+            return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
+        }
+        return dossier::verify(file, &args.key, args.format);
     }
     let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
     let logs = args.place.logs(&args.files)?;

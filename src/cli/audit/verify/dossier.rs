@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::VerifyArgs;
-use crate::audit::read::dossier::{self, Checked};
+use crate::audit::read::dossier::{self, CheckedDossier};
+use crate::audit::record::verifier_key::VerifierKey;
 use crate::cli::audit::form::printable;
 use crate::cli::audit::report::words::{number, plural};
 use crate::cli::exit::{Exit, Failure, OrExit};
@@ -20,16 +20,12 @@ pub fn is_one(file: &Path) -> bool {
 }
 
 /// Checks it, and says what it is.
-pub fn verify(file: &Path, args: &VerifyArgs) -> Result<Exit, Failure> {
-    if !args.head.is_empty() || args.engine || args.part {
-        let why = "a dossier is held against the checkpoint in it: --key names who has signed that";
-        return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
-    }
+pub fn verify(file: &Path, keys: &[VerifierKey], form: Form) -> Result<Exit, Failure> {
     let input = File::open(file)
         .map_err(|error| anyhow::anyhow!("cannot read {}: {error}", file.display()))
         .or_exit(Exit::InputOutput)?;
-    let outcome = dossier::check(BufReader::new(input), &args.key);
-    print(match (args.format, &outcome) {
+    let outcome = dossier::check(BufReader::new(input), keys);
+    print(match (form, &outcome) {
         (Form::Text, Ok(checked)) => text(checked),
         (Form::Text, Err(fault)) => format!("The dossier does not hold: {fault}\n"),
         (Form::Json, Ok(checked)) => {
@@ -42,8 +38,8 @@ pub fn verify(file: &Path, args: &VerifyArgs) -> Result<Exit, Failure> {
     Ok(if outcome.is_ok() { Exit::Done } else { Exit::No })
 }
 
-fn text(checked: &Checked) -> String {
-    let Checked { origin, lines, evidence, checkpoint, size, key, is_key_given, published } =
+fn text(checked: &CheckedDossier) -> String {
+    let CheckedDossier { origin, lines, evidence, checkpoint, size, key, is_key_given, published } =
         checked;
     let signed = match (key, is_key_given) {
         (Some(key), true) => format!("signed by {key}, which was asked for"),
