@@ -14,7 +14,9 @@ pub(crate) mod tests;
 pub use events::{Events, EventsByReason};
 pub use missing::{Kill, Log, LostRecords, Missing, NamedLog, Writers};
 pub use series::{Bucket, ByReason, OverTime};
-pub use site::{PacedLine, PacedLines, PacedRequests, PacedTotals, Version};
+pub use site::{
+    FetchedRow, FetchedSites, PacedLine, PacedLines, PacedRequests, PacedTotals, Version,
+};
 pub use summary::Verified;
 pub use summary::*;
 pub use survey::{Request, Survey};

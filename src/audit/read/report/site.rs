@@ -1,13 +1,13 @@
 //! Details of one origin: which versions of its robots.txt decided, and when it was unreachable.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 
 use super::events::Events;
 use super::series::{Stretch, Stretches, print_moment, print_option};
 use super::tally::{PacedKey, Tally, TallyEntry, Top, Use};
-use crate::audit::{Paced, Reason, Record, RobotsStatus, Totals};
+use crate::audit::{Paced, Reason, Record, RobotsStatus, SiteCounts, Totals};
 use crate::types::timestamp::Timestamp;
 
 /// Versions of one robots.txt that a report tells apart; the earliest are counted.
@@ -49,6 +49,80 @@ pub struct Version {
     pub last: Timestamp,
     /// Records that name it.
     pub records: u64,
+}
+
+/// Sites whose counts are added apart; of more, the rest is one.
+const FETCHED_SITES_MAX: usize = 100_000;
+
+/// What was asked of each site, allowed requests among them, as proxies count it each hour and at their end.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    sites: HashMap<String, SiteCounts>,
+    /// Of sites without a line of their own.
+    rest: Option<SiteCounts>,
+}
+
+/// The busiest sites, and the sum of the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FetchedSites {
+    /// How many sites have rows or would have.
+    pub sites: u64,
+    pub rows: Vec<FetchedRow>,
+    /// Requests to sites without a row.
+    pub others: u64,
+}
+
+/// What was asked of one site.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FetchedRow {
+    pub origin: String,
+    pub asked: u64,
+    pub allowed: u64,
+    pub denied: u64,
+    /// Disallowed, and forwarded all the same: observed, exempted, or in tunnels unseen.
+    pub forwarded: u64,
+    /// Requests that waited for their time.
+    pub held: u64,
+    /// Bytes of contents that were passed on.
+    pub bytes: u64,
+}
+
+impl Fetched {
+    /// Takes in a line.
+    pub fn add(&mut self, counts: &SiteCounts) {
+        let own = counts.origin.as_ref();
+        let has_room = self.sites.len() < FETCHED_SITES_MAX;
+        let sum = match own.filter(|origin| has_room || self.sites.contains_key(*origin)) {
+            Some(origin) => self.sites.get_mut(origin),
+            None => self.rest.as_mut(),
+        };
+        match (sum, own.filter(|_| has_room)) {
+            (Some(sum), _) => sum.add(counts),
+            (None, Some(origin)) => {
+                self.sites.insert(origin.clone(), counts.clone());
+            }
+            (None, None) => self.rest = Some(counts.clone()),
+        }
+    }
+
+    /// The sites with most requests, `rows_max` of them.
+    pub fn finish(self, rows_max: usize) -> FetchedSites {
+        let mut all: Vec<_> = self.sites.into_iter().collect();
+        all.sort_by(|(one, a), (other, b)| (b.asked(), one).cmp(&(a.asked(), other)));
+        let sites = all.len() as u64;
+        let others = all.iter().skip(rows_max).map(|(_, counts)| counts.asked()).sum::<u64>();
+        let others = others + self.rest.as_ref().map_or(0, SiteCounts::asked);
+        let row = |(origin, counts): (String, SiteCounts)| FetchedRow {
+            origin,
+            asked: counts.asked(),
+            allowed: counts.allowed,
+            denied: counts.denied,
+            forwarded: counts.would_deny + counts.exempted + counts.tunnelled,
+            held: counts.paced,
+            bytes: counts.bytes,
+        };
+        FetchedSites { sites, rows: all.into_iter().take(rows_max).map(row).collect(), others }
+    }
 }
 
 impl Site {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::events::{Events, EventsByReason};
 use super::missing::{Log, Missing, NamedLog, Writers, widen};
 use super::series::{ByReason, OverTime, print_moment, print_option};
-use super::site::{PacedRequests, Version};
+use super::site::{FetchedSites, PacedRequests, Version};
 use super::tally::{
     AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey, Top,
 };
@@ -42,6 +42,8 @@ pub struct Report {
     pub by_client: Top<Row<ClientKey>>,
     pub by_node: Top<Row<NodeKey>>,
     pub by_profile: Top<Row<ProfileKey>>,
+    /// What was asked of each site, and what became of it.
+    pub fetched: FetchedSites,
     /// Requests that were held because a line of a robots.txt asks for it, and for other reasons.
     pub paced: PacedRequests,
     pub unreachable: Unreachable,

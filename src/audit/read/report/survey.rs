@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::events::Events;
 use super::missing::{Kill, Log, Losses, NamedLog, Writers};
 use super::series::{Series, Stretch, Stretches};
-use super::site::{self, PacedRequests, PacedTotals, Site};
+use super::site::{self, Fetched, PacedRequests, PacedTotals, Site};
 use super::summary::{
     Asked, Decided, ExemptionStatus, ExemptionUse, FileVersions, Forwarded, Outages, Records,
     Report, Row, Unreachable, Verified,
@@ -41,6 +41,7 @@ pub struct Survey {
     pub(super) decided_times: Stretches,
     pub(super) paced_totals: PacedTotals,
     pub(super) paced: Tally<PacedKey, Use>,
+    pub(super) fetched: Fetched,
     pub(super) losses: Losses,
     /// Of the process whose lines are read.
     pub(super) process: Option<Process>,
@@ -78,6 +79,7 @@ impl Survey {
             decided_times: Stretches::default(),
             paced_totals: PacedTotals::default(),
             paced: Tally::default(),
+            fetched: Fetched::default(),
             losses: Losses::default(),
             process: None,
             origins: Tally::default(),
@@ -197,12 +199,13 @@ impl Survey {
             Notice::Stopped(_) => {
                 self.end_process();
             }
+            Notice::SiteCounts(counts) if is_meant => self.fetched.add(&counts),
+            Notice::SiteCounts(_) => {}
             Notice::Paced(paced) if is_meant => site::add(&mut self.paced, &paced),
             Notice::Gap(_) | Notice::Torn(_) | Notice::Paced(_) | Notice::SettingsChanged(_) => {}
             Notice::Changed(_) | Notice::ChangesOmitted(_) | Notice::EvidenceLost(_) => {}
             Notice::Rewound(_)
             | Notice::RobotsFile(_)
-            | Notice::SiteCounts(_)
             | Notice::Checkpointed(_)
             | Notice::Allowed(_) => {}
         }
@@ -290,6 +293,7 @@ impl Survey {
             by_client: rows(&self.clients, rows_max),
             by_node: rows(&self.nodes, rows_max),
             by_profile: rows(&self.profiles, rows_max),
+            fetched: self.fetched.finish(rows_max),
             paced: PacedRequests {
                 totals: all_origins.then_some(self.paced_totals),
                 lines: site::lines(&self.paced, rows_max),

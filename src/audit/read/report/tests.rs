@@ -159,6 +159,30 @@ fn all_that_was_decided_comes_from_what_the_proxy_notes() {
 }
 
 #[test]
+fn what_was_asked_of_each_site_is_the_sum_of_its_lines() {
+    let mut log = Lines::new();
+    for hour in 0..3 {
+        log.counts(NOON.plus(HOUR * hour), Some("http://a.example"), [10, 1]);
+        log.counts(NOON.plus(HOUR * hour), Some("http://b.example"), [100, 0]);
+        log.counts(NOON.plus(HOUR * hour), None, [5, 0]);
+    }
+    let fetched = report_of(&log.lines, Filter::default()).fetched;
+    let rows: Vec<_> =
+        fetched.rows.iter().map(|row| (&*row.origin, row.asked, row.forwarded)).collect();
+    assert_eq!(rows, [("http://b.example", 306, 6), ("http://a.example", 39, 6)]);
+    assert_eq!((fetched.sites, fetched.others), (2, 21));
+    assert_eq!(
+        (fetched.rows[1].allowed, fetched.rows[1].denied, fetched.rows[1].bytes),
+        (30, 3, 3000)
+    );
+    let later = Filter { since: Some(NOON.plus(HOUR)), ..Filter::default() };
+    assert_eq!(report_of(&log.lines, later).fetched.rows[0].asked, 204);
+    let one = Filter { origins: vec![Place::parse("a.example").unwrap()], ..Filter::default() };
+    let fetched = report_of(&log.lines, one).fetched;
+    assert_eq!((fetched.sites, fetched.others), (1, 0), "nothing of the others");
+}
+
+#[test]
 fn decisions_of_a_killed_process_are_counted_up_to_its_last_pulse() {
     let (mut log, minute) = (Lines::new(), |minutes: u32| NOON.plus(HOUR / 60 * minutes));
     log.started(minute(0), "pod-1", "0.1.0");

@@ -7,7 +7,9 @@ use std::time::Duration;
 use askama::Template;
 
 use super::sections::{Section, column as column_title, facts, sections, warning};
-use super::words::{fraction, instances, minute, number, period, plural, subject, verification};
+use super::words::{
+    fraction, headline, instances, minute, number, period, plural, subject, verification,
+};
 use crate::audit::read::report::{Bucket, EventsByReason, NamedLog, OverTime, Report};
 use crate::audit::{Event, Head, Reason};
 use crate::cli::output::human_duration;
@@ -18,6 +20,7 @@ struct Page {
     title: String,
     subject: &'static str,
     period: String,
+    headline: String,
     origins: String,
     warning: Option<String>,
     /// The facts at the top, each number with its name.
@@ -56,6 +59,7 @@ pub fn print(report: &Report) -> String {
         title: format!("{}, {}", subject(report), period(report)),
         subject: subject(report),
         period: period(report),
+        headline: headline(report),
         origins: report.period.origins.join(", "),
         warning: warning(&report.missing),
         facts: facts(report),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::words::{capital, day, minute, number, plural, status};
 use crate::audit::read::report::{
-    ClientKey, ExemptionStatus, ExemptionUse, NodeKey, PacedKey, PacedLine, PacedTotals,
-    ProfileKey, Report,
+    ClientKey, ExemptionStatus, ExemptionUse, FetchedSites, NodeKey, PacedKey, PacedLine,
+    PacedTotals, ProfileKey, Report,
 };
 use crate::cli::audit::filters::print_until;
 use crate::cli::output::{human_duration, seconds};
@@ -35,6 +35,7 @@ pub fn sections(report: &Report) -> Vec<Section> {
     let ranked = Ranked::of(report);
     let sections = [
         decided(report).of_summary(),
+        fetched(report).of_summary(),
         missing(&report.missing).of_summary(),
         forwarded(report).of_summary(),
         forwarded_by_agent(report),
@@ -74,6 +75,44 @@ fn profile(key: &ProfileKey) -> String {
     let settings: String =
         key.settings.iter().map(|(name, value)| format!(", {name} = {value}")).collect();
     format!("{} version {}{settings}", key.profile, key.version)
+}
+
+/// What was asked of each site, allowed requests among them.
+fn fetched(report: &Report) -> Section {
+    let FetchedSites { sites, rows, others } = &report.fetched;
+    let most = rows.first().map_or(0, |row| row.asked);
+    let lines = rows.iter().map(|row| {
+        let numbers = [row.asked, row.allowed, row.denied, row.forwarded, row.held, row.bytes];
+        let cells = [row.origin.clone()].into_iter().chain(numbers.map(number));
+        Line { bar: Some(bar(row.asked, most)), ..Line::of(cells) }
+    });
+    let columns = [
+        ("Origin", Kind::Text),
+        ("Asked", Kind::Number),
+        ("Allowed", Kind::Number),
+        ("Denied", Kind::Number),
+        ("Forwarded all the same", Kind::Number),
+        ("Held", Kind::Number),
+        ("Bytes", Kind::Number),
+    ];
+    let notes = if rows.is_empty() {
+        Vec::new()
+    } else {
+        let lines = "Counted by the proxy each hour and at its end; by version of robots.txt: courtesy audit history.";
+        vec![lines.into()]
+    };
+    let left = sites.saturating_sub(rows.len() as u64);
+    let foot = (*others > 0).then(|| match left {
+        0 => format!("And {} to sites that are not counted apart.", plural(*others, "request")),
+        _ => format!("And {} to {} more.", plural(*others, "request"), plural(left, "site")),
+    });
+    Section {
+        title: "What was asked",
+        notes,
+        table: Table::of(columns, lines),
+        foot,
+        ..Section::default()
+    }
 }
 
 /// Who was held, where, and by which line.

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 use super::sections::{Kind, Section, facts, sections, warning};
-use super::words::{instances, minute, number, period, subject, verification};
+use super::words::{headline, instances, minute, number, period, subject, verification};
 use crate::audit::read::report::{NamedLog, Report};
 use crate::cli::audit::form::{fit, printable};
 use crate::cli::output::{Paint, wrapped};
@@ -18,6 +18,7 @@ const ROWS: usize = 2;
 pub fn print(report: &Report, paint: Paint) -> String {
     let mut text = Text { text: String::new() };
     text.line(paint.strong(format_args!("{}, {}", subject(report), period(report))));
+    text.fold(&headline(report), |line| line);
     if !report.period.origins.is_empty() {
         text.fold(&format!("of {}", report.period.origins.join(", ")), |line| line);
     }

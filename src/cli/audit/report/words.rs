@@ -78,6 +78,34 @@ pub fn subject(report: &Report) -> &'static str {
     }
 }
 
+/// The answer to the first question: what was fetched although it is disallowed.
+pub fn headline(report: &Report) -> String {
+    let events = report.records.events();
+    let forwarded = events.forwarded();
+    let were = |count| if count == 1 { "was" } else { "were" };
+    let disallowed =
+        format!("{} {} disallowed", plural(events.all(), "request"), were(events.all()));
+    if events.all() == 0 {
+        return "No request was disallowed.".into();
+    }
+    if forwarded == 0 {
+        return format!("{disallowed}, and none of them was forwarded.");
+    }
+    let parts = [
+        (events.would_deny, "observed"),
+        (events.exempted, "exempted"),
+        (events.tunnelled, "unseen in tunnels"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<_> = parts.map(|(count, what)| format!("{} {what}", number(*count))).collect();
+    format!(
+        "{disallowed}; {} of them {} forwarded all the same: {}.",
+        number(forwarded),
+        were(forwarded),
+        parts.join(", ")
+    )
+}
+
 /// The proxies that wrote the log, if known.
 pub fn instances(report: &Report) -> Option<String> {
     let writers = &report.writers;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::audit::{
-    AgentSource, Client, Content, Event, Exemption, Gap, GapEvent, Group, Head, Notice, Paced,
-    PacedEvent, Profile, Pruned, PrunedEvent, Reason, Record, Robots, RobotsStatus, Rule,
-    StartMode, Started, StartedEvent, Stopped, StoppedEvent, Torn, TornEvent, Totals, new_id,
+    AgentSource, Client, Content, CountsEvent, Event, Exemption, Gap, GapEvent, Group, Head,
+    Notice, Paced, PacedEvent, Profile, Pruned, PrunedEvent, Reason, Record, Robots, RobotsStatus,
+    Rule, SiteCounts, StartMode, Started, StartedEvent, Stopped, StoppedEvent, Torn, TornEvent,
+    Totals, new_id,
 };
 use crate::types::sanitize::sha256_hex;
 use crate::types::timestamp::Timestamp;
@@ -110,6 +111,35 @@ impl Log {
 
     pub fn pulse(&mut self, since: Timestamp, time: Timestamp, allowed: u64, denied: u64) {
         self.notice(Notice::Pulse(totals(since, time, allowed, denied)));
+    }
+
+    /// Of an agent at a site; without one, of all that have no line of their own.
+    pub fn counts(&mut self, time: Timestamp, origin: Option<&str>, [allowed, denied]: [u64; 2]) {
+        self.notice(Notice::SiteCounts(SiteCounts {
+            agent: origin.map(|_| "ExampleBot".into()),
+            allowed,
+            by_host: 0,
+            bytes: 1000,
+            denied,
+            event: CountsEvent::It,
+            exempted: 0,
+            failed: 0,
+            node: None,
+            origin: origin.map(str::to_owned),
+            paced: 1,
+            prev: String::new(),
+            resting: 0,
+            rows: origin.is_none().then_some(3),
+            seq: 0,
+            sha256: None,
+            since: time,
+            state: Some(RobotsStatus::Rules),
+            statuses: BTreeMap::from([("2xx".into(), allowed)]),
+            time,
+            tunnelled: 0,
+            waited_ms: 10,
+            would_deny: 2,
+        }));
     }
 
     pub fn stopped(&mut self, time: Timestamp) {
