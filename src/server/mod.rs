@@ -8,6 +8,7 @@ mod lifecycle;
 mod listeners;
 mod pace_keeper;
 mod prepare;
+mod publisher;
 mod running;
 mod totals;
 mod witness;

@@ -17,6 +17,7 @@ use super::lifecycle::Liveness;
 use super::listeners::{self, Listeners};
 use super::pace_keeper::PaceKeeper;
 use super::prepare::{self, Prepared, SetupErrors, finish, note};
+use super::publisher::Publisher;
 use super::totals::Totals;
 use super::witness::Witness;
 use super::worker::Worker;
@@ -42,6 +43,7 @@ pub struct Server {
     pub(super) liveness: Liveness,
     pub(super) watching: Watching,
     pub(super) totals: Totals,
+    publisher: Publisher,
     pace_keeper: PaceKeeper,
     witness: Option<Arc<Witness>>,
     /// The number of clients that there are descriptors for.
@@ -65,6 +67,7 @@ impl Server {
         let liveness = Liveness::of(workers.iter().map(Worker::name_and_runtime));
         let watching = Watching::start(&components.watch, &components.audit, &components.clock)?;
         let totals = Totals::start(components)?;
+        let publisher = Publisher::start(components)?;
         let witness = components.witness().map(Arc::new);
         let pace_keeper = start_pace_keeper(components, witness.clone())?;
         let acceptor = Acceptor {
@@ -86,6 +89,7 @@ impl Server {
             liveness,
             watching,
             totals,
+            publisher,
             pace_keeper,
             witness,
             permits,
@@ -124,6 +128,7 @@ impl Server {
         let deadline = drain_end.max(monotonic() + CLOSE_TIME_MIN);
         // Nothing more is fetched: what has changed comes into the log before the last totals.
         self.watching.end(deadline);
+        self.publisher.end();
         self.totals.end();
         self.pace_keeper.end(deadline);
         self.components.request_metrics.tls.log_rest(self.components.settings().under_run);

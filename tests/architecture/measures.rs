@@ -118,7 +118,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("proxy", 9_050),
     ("robots", 3_110),
     ("runtime", 520),
-    ("server", 1_800),
+    ("server", 2_100),
     ("store", 4_750),
     ("types", 1_350),
     ("watch", 1_000),

@@ -67,6 +67,10 @@ fn add_audit(page: &mut Exposition, parts: &MonitoredParts) {
     );
     let help = "Closed files of the log";
     page.counter("courtesy_audit_segments_closed", help, health.segments_closed);
+    let help = "Checkpoints that the command of audit.publish has taken";
+    page.counter("courtesy_audit_published", help, health.published);
+    let help = "Failed attempts to publish a checkpoint";
+    page.counter("courtesy_audit_publish_failures", help, health.publish_failures);
     page.bytes_counter("courtesy_audit_written", "Bytes written to the log", health.bytes);
 }
 

@@ -1,5 +1,5 @@
 //! The blob store: `evidence/ab/abcd….txt.gz` for a robots.txt, `….json.gz` for a capture,
-//! `….settings.gz` for settings. Their names are the SHA-256 of their content, so `zcat FILE | sha256sum` checks one without us.
+//! `….settings.gz` for settings, `….receipt.gz` for what a publisher answered. Their names are the SHA-256 of their content, so `zcat FILE | sha256sum` checks one without us.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -195,6 +195,7 @@ impl fmt::Display for EvidenceIndex {
 pub(crate) struct LineRefs<'a> {
     #[serde(borrow)]
     from: Option<EvidenceRefs<'a>>,
+    receipt: Option<&'a str>,
     /// The identity of the log, in a line that names it.
     #[serde(default)]
     pub log: Option<LogId>,
@@ -219,7 +220,8 @@ impl<'a> LineRefs<'a> {
     /// The evidence that it names.
     pub fn blobs(&self) -> impl Iterator<Item = BlobName> + use<'a> {
         let settings = self.settings.map(EvidenceRefs::settings);
-        let all = [self.from, self.robots, self.to, settings];
+        let receipt = self.receipt.map(EvidenceRefs::receipt);
+        let all = [self.from, self.robots, self.to, settings, receipt];
         all.into_iter().flatten().flat_map(EvidenceRefs::blobs)
     }
 
@@ -264,6 +266,7 @@ const fn extension(kind: Kind) -> &'static str {
         Kind::File => "txt",
         Kind::Capture => "json",
         Kind::Settings => "settings",
+        Kind::Receipt => "receipt",
     }
 }
 

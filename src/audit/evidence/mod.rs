@@ -33,11 +33,13 @@ pub enum Kind {
     Capture,
     /// The value of every setting by its dotted key, without secrets: one JSON object in canonical form.
     Settings,
+    /// What the command of `audit.publish` has answered to a checkpoint.
+    Receipt,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::File, Self::Capture, Self::Settings];
+    pub const ALL: [Self; 4] = [Self::File, Self::Capture, Self::Settings, Self::Receipt];
 }
 
 /// What a piece of evidence is found by: its kind, and the SHA-256 of its content.

@@ -137,6 +137,7 @@ events! {
     EvidenceLostEvent = "evidence_lost";
     RewoundEvent = "rewound";
     PulseEvent = "pulse";
+    PublishedEvent = "published";
     FileEvent = "file";
     CountsEvent = "counts";
     AllowedEvent = "allowed";

@@ -14,8 +14,8 @@ use super::change_record::{Change, Changed, ChangesOmitted, SettingsChanged, Sid
 use super::denial_record::{Allowed, Paced, Record};
 use super::event::{
     AllowedEvent, ChangedEvent, ChangesOmittedEvent, CheckpointEvent, CountsEvent, Event,
-    EvidenceLostEvent, FileEvent, GapEvent, PacedEvent, PrunedEvent, PulseEvent, RewoundEvent,
-    RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
+    EvidenceLostEvent, FileEvent, GapEvent, PacedEvent, PrunedEvent, PublishedEvent, PulseEvent,
+    RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 use super::robots_record::{Robots, SharedRobots};
 use crate::audit::evidence::{BlobName, Kind};
@@ -90,6 +90,7 @@ notices! {
     EvidenceLost as EvidenceLostEvent;
     Rewound as RewoundEvent;
     Pulse as PulseEvent;
+    Published as PublishedEvent;
     RobotsFile as FileEvent;
     SiteCounts as CountsEvent;
     Allowed as AllowedEvent;
@@ -399,6 +400,27 @@ pub struct Checkpointed {
     pub time: Timestamp,
 }
 
+/// The command of `audit.publish` has taken a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The command, without its arguments.
+    pub by: String,
+    /// The SHA-256, in hexadecimal, of the `note` of an earlier line, which it was given.
+    pub checkpoint: String,
+    pub event: PublishedEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    pub prev: String,
+    /// The SHA-256 of its output; names a piece of evidence. Left out where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<String>,
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Timestamp,
+}
+
 /// At its start the proxy has asked the shared engine for the head of this log that it has seen, and the log does not
 /// have that line: it was cut off, or written anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -520,6 +542,9 @@ pub struct EvidenceRefs<'a> {
     /// The settings in effect.
     #[serde(skip)]
     pub settings: Option<&'a str>,
+    /// What a command has answered to a checkpoint.
+    #[serde(skip)]
+    pub receipt: Option<&'a str>,
 }
 
 impl<'a> EvidenceRefs<'a> {
@@ -528,11 +553,16 @@ impl<'a> EvidenceRefs<'a> {
         Self { settings: Some(sha256), ..Self::default() }
     }
 
+    /// Of a published checkpoint.
+    pub fn receipt(sha256: &'a str) -> Self {
+        Self { receipt: Some(sha256), ..Self::default() }
+    }
+
     /// What it names.
     pub fn blobs(self) -> impl Iterator<Item = BlobName> + use<'a> {
-        let Self { capture, failed_capture, sha256, settings } = self;
+        let Self { capture, failed_capture, sha256, settings, receipt } = self;
         let captures = [capture, failed_capture].map(|name| (Kind::Capture, name));
-        [(Kind::File, sha256), (Kind::Settings, settings)]
+        [(Kind::File, sha256), (Kind::Settings, settings), (Kind::Receipt, receipt)]
             .into_iter()
             .chain(captures)
             .filter_map(|(kind, sha256)| Some((kind, sanitize::digest(sha256?)?)))
@@ -555,7 +585,7 @@ impl Robots {
     fn evidence_refs(&self) -> EvidenceRefs<'_> {
         let [capture, failed_capture, sha256] =
             [&self.capture, &self.failed_capture, &self.sha256].map(|digest| digest.as_deref());
-        EvidenceRefs { capture, failed_capture, sha256, settings: None }
+        EvidenceRefs { capture, failed_capture, sha256, ..EvidenceRefs::default() }
     }
 }
 
@@ -563,7 +593,7 @@ impl Side {
     fn evidence_refs(&self) -> EvidenceRefs<'_> {
         let [capture, failed_capture, sha256] =
             [&self.capture, &self.failed_capture, &self.sha256].map(|digest| digest.as_deref());
-        EvidenceRefs { capture, failed_capture, sha256, settings: None }
+        EvidenceRefs { capture, failed_capture, sha256, ..EvidenceRefs::default() }
     }
 }
 
@@ -580,6 +610,9 @@ impl Notice {
             Self::Started(Started { settings, .. })
             | Self::SettingsChanged(SettingsChanged { settings, .. }) => {
                 [settings.as_deref().map(EvidenceRefs::settings), None]
+            }
+            Self::Published(published) => {
+                [published.receipt.as_deref().map(EvidenceRefs::receipt), None]
             }
             _ => [None, None],
         };

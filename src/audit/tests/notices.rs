@@ -108,6 +108,19 @@ fn table() -> Vec<(Notice, &'static str)> {
             r#""allowed":0,"by_host":0,"by_parent":2,"by_path":0,"denied":0,"event":"totals",PREV,"seq":7,"since":TIME,"time":TIME"#,
         ),
         (
+            Notice::Published(Published {
+                by: "git".into(),
+                checkpoint: "ab".into(),
+                event: PublishedEvent::It,
+                node: Some(Node::from("n")),
+                prev: String::new(),
+                receipt: Some("cd".into()),
+                seq,
+                time,
+            }),
+            r#""by":"git","checkpoint":"ab","event":"published","node":"n",PREV,"receipt":"cd","seq":7,"time":TIME"#,
+        ),
+        (
             pulse,
             r#""allowed":1,"by_host":0,"by_path":0,"denied":0,"event":"pulse",PREV,"recorded":{"denied":1,"exempted":0,"tunnelled":0,"would_deny":0},"seq":7,"since":TIME,"time":TIME"#,
         ),

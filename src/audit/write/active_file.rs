@@ -299,6 +299,8 @@ pub(super) struct Batch {
     pub allowed: u64,
     /// Records since the last `totals`, these lines included.
     pub recorded: RecordedCounts,
+    /// The last checkpoint among them.
+    pub checkpoint: Option<Arc<str>>,
     /// The evidence that they name.
     pub names: Vec<BlobName>,
     /// Of each line, in their order.
@@ -328,6 +330,7 @@ impl Batch {
             records: 0,
             allowed: 0,
             recorded,
+            checkpoint: None,
             names: Vec::new(),
             places: Vec::new(),
         }
@@ -353,6 +356,7 @@ impl Batch {
                 let sealed =
                     sealed.and_then(|(it, key)| it.seal(key, &self.head, checkpointed.time));
                 checkpointed.note = sealed.unwrap_or_default();
+                self.checkpoint = Some(checkpointed.note.as_str().into());
             }
             Content::Notice(_) => {}
         }

@@ -2,8 +2,8 @@
 //! it begins and once when it ends, however many records it costs.
 
 use std::collections::BTreeMap;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::writer_handle::{WriteError, no_answer};
@@ -29,6 +29,12 @@ pub struct Health {
     pub evidence_errors: u64,
     /// What cannot be done, and why; none while all is well.
     pub failing: Option<String>,
+    /// The last checkpoint that stands in the log; none before the first of this process.
+    pub checkpoint: Option<Arc<str>>,
+    /// Checkpoints that the command of `audit.publish` has taken, and how often that failed.
+    pub published: u64,
+    /// See above.
+    pub publish_failures: u64,
     /// The last line.
     pub head: Head,
     /// The identity of the log; none before the writer is open.

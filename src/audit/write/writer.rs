@@ -278,6 +278,14 @@ impl Writer {
         }
     }
 
+    /// Counts a checkpoint that was published, or that could not be.
+    pub fn note_publishing(&self, is_published: bool) {
+        self.status.update(|health| {
+            health.published += u64::from(is_published);
+            health.publish_failures += u64::from(!is_published);
+        });
+    }
+
     /// The directory of the log.
     pub fn dir(&self) -> PathBuf {
         self.config.load().dir.clone()

@@ -505,6 +505,7 @@ impl WriterThread {
         self.due.flush.get_or_insert_with(|| monotonic() + AUDIT_SYNC_DELAY);
         self.status.update(|health| {
             health.head = batch.head.clone();
+            health.checkpoint = batch.checkpoint.clone().or(health.checkpoint.take());
             health.written += batch.records;
             health.bytes += batch.lines.len() as u64;
         });

@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::audit::checkpoint::{Checkpoint, SignedCheckpoint};
 use crate::audit::{
     Allowed, AllowedReason, Change, Changed, ChangesOmitted, Checkpointed, Exemption, Notice,
-    Omission, Paced, Record, RecordedCounts, Rewound, Robots, RobotsFile, SettingsChanged,
-    SiteCounts, Started, Totals, print_time,
+    Omission, Paced, Published, Record, RecordedCounts, Rewound, Robots, RobotsFile,
+    SettingsChanged, SiteCounts, Started, Totals, print_time,
 };
 use crate::cli::output::{human_duration, seconds};
 use crate::types::sanitize::hex;
@@ -40,6 +40,9 @@ pub fn words(notice: &Notice) -> String {
         Notice::ChangesOmitted(omitted) => of_omission(omitted),
         Notice::Paced(paced) => of_delay(paced),
         Notice::Rewound(rewound) => of_rewinding(rewound),
+        Notice::Published(Published { by, checkpoint, .. }) => {
+            format!("{by} has taken the checkpoint with the SHA-256 {}", shown(checkpoint))
+        }
         Notice::RobotsFile(file) => of_file(file),
         Notice::SiteCounts(counts) => of_counts(counts),
         Notice::Allowed(allowed) => of_allowed(allowed),

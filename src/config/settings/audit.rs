@@ -32,6 +32,8 @@ pub struct Audit {
     pub allowed: Option<AllowedLines>,
     /// Whether the values of a URL's query are replaced by keyed hashes.
     pub redact_query: bool,
+    /// The command that each checkpoint is given to, and its arguments; empty: none.
+    pub publish: Vec<String>,
     /// The name of this proxy in its records; absent: that of its host.
     pub node: Option<NodeName>,
 }
@@ -47,6 +49,7 @@ impl Default for Audit {
             retain_size: RetainSize(None),
             allowed: None,
             redact_query: false,
+            publish: Vec::new(),
             node: None,
         }
     }

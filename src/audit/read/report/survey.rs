@@ -205,6 +205,7 @@ impl Survey {
             Notice::Gap(_) | Notice::Torn(_) | Notice::Paced(_) | Notice::SettingsChanged(_) => {}
             Notice::Changed(_) | Notice::ChangesOmitted(_) | Notice::EvidenceLost(_) => {}
             Notice::Rewound(_)
+            | Notice::Published(_)
             | Notice::RobotsFile(_)
             | Notice::Checkpointed(_)
             | Notice::Allowed(_) => {}

@@ -15,6 +15,7 @@ type Digest = [u8; 32];
 pub(super) struct Checked {
     blob_store: BlobStore,
     files: HashSet<Digest>,
+    receipts: HashSet<Digest>,
     /// Whether retention keeps all lines by them; none where that cannot be read.
     settings: HashMap<Digest, Option<bool>>,
     /// With the file that each brought; none where it brought none, or has a fault.
@@ -30,6 +31,7 @@ impl Checked {
         Self {
             blob_store: BlobStore::of(audit_dir),
             files: HashSet::new(),
+            receipts: HashSet::new(),
             settings: HashMap::new(),
             captures: HashMap::new(),
             missing: HashSet::new(),
@@ -51,7 +53,7 @@ impl Checked {
 
     /// How many pieces there were.
     pub(super) fn count(&self) -> usize {
-        self.files.len() + self.captures.len() + self.settings.len()
+        self.files.len() + self.captures.len() + self.settings.len() + self.receipts.len()
     }
 
     /// The faults of the evidence of a line, unless reported for an earlier line.
@@ -63,6 +65,7 @@ impl Checked {
         for name in robots.capture.into_iter().chain(robots.failed_capture) {
             self.capture(name).into_iter().for_each(|problem| problems.push(problem));
         }
+        problems.extend(robots.receipt.and_then(|name| self.receipt(name)));
         problems.extend(robots.settings.and_then(|name| self.settings(name)));
         let brought = robots.capture.and_then(digest).and_then(|name| *self.captures.get(&name)?);
         if let (Some(brought), Some(file)) = (brought, robots.sha256.and_then(digest))
@@ -92,6 +95,16 @@ impl Checked {
         let content = read(&self.blob_store, Kind::Settings, name);
         self.settings.insert(digest, content.as_ref().ok().and_then(|content| keeps_all(content)));
         self.look_at_gzip(Kind::Settings, name, content.is_ok());
+        self.note_missing(content.err())
+    }
+
+    fn receipt(&mut self, name: &str) -> Option<Problem> {
+        let Some(digest) = digest(name) else { return Some(no_name(name)) };
+        if !self.receipts.insert(digest) {
+            return None;
+        }
+        let content = read(&self.blob_store, Kind::Receipt, name);
+        self.look_at_gzip(Kind::Receipt, name, content.is_ok());
         self.note_missing(content.err())
     }
 

@@ -88,6 +88,8 @@ pub struct Notices {
     pub totals: u64,
     /// The same between them, of which a process that was killed has left the last.
     pub pulses: u64,
+    /// Checkpoints that a command has taken.
+    pub published: u64,
     /// How often the proxy was started.
     pub started: u64,
     /// Changes of settings, or of files that they name.

@@ -217,6 +217,7 @@ impl Reader {
             Notice::Totals(_) => notices.totals += 1,
             Notice::Checkpointed(_) => notices.checkpoints += 1,
             Notice::Pulse(_) => notices.pulses += 1,
+            Notice::Published(_) => notices.published += 1,
             Notice::SettingsChanged(_) => notices.settings += 1,
             Notice::Started(started) => {
                 if self.findings.logs.len() < LOGS_NAMED_MAX {

@@ -63,6 +63,7 @@ fn notices(notices: &Notices) -> String {
         pruned,
         totals,
         pulses,
+        published,
         started,
         checkpoints,
         settings,
@@ -89,6 +90,7 @@ fn notices(notices: &Notices) -> String {
         (torn, format!("After a crash an end of it was set aside ({}).", times(torn))),
         (pruned, format!("Retention has removed old lines ({}).", times(pruned))),
         (totals, format!("{} of totals.", plural(totals, "line"))),
+        (published, format!("{} published by a command.", plural(published, "checkpoint"))),
         (pulses, format!("{} of totals so far.", plural(pulses, "line"))),
         (
             started + stopped,
