@@ -76,8 +76,11 @@ pub struct FetchedSites {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FetchedRow {
     pub origin: String,
+    /// Requests, whatever became of them.
     pub asked: u64,
+    /// Requests that robots.txt, or the lack of one, allowed.
     pub allowed: u64,
+    /// Requests answered with the denial.
     pub denied: u64,
     /// Disallowed, and forwarded all the same: observed, exempted, or in tunnels unseen.
     pub forwarded: u64,
