@@ -109,7 +109,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("ca", 900),
     ("cli", 16_300),
     ("clients", 1_400),
-    ("config", 2_860),
+    ("config", 2_870),
     ("egress", 6_150),
     ("engine", 7_040),
     ("name_server", 300),
