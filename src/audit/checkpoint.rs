@@ -30,6 +30,8 @@ pub const KEY_NAME: &str = "audit.key";
 const SCHEME: &str = "courtesy/";
 /// What begins a line with a signature (c2sp.org/signed-note).
 const DASH: &str = "\u{2014} ";
+/// Lines of the text that is signed.
+const TEXT_LINES: usize = 4;
 /// What of a node's name stays as it is: a key's name has neither spaces nor a plus.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -114,13 +116,14 @@ impl SignedCheckpoint {
         let (mut checkpoints, mut others, mut at) = (Vec::new(), Vec::new(), 0);
         while at < lines.len() {
             let rest = &lines[at..];
-            let blank = rest.iter().position(|line| line.is_empty());
-            let found = blank.filter(|_| rest[0].starts_with(SCHEME)).and_then(|blank| {
-                let signed = rest[blank + 1..].iter().take_while(|line| line.starts_with(DASH));
-                let end = blank + 1 + signed.count();
+            let is_note = rest[0].starts_with(SCHEME)
+                && rest.get(TEXT_LINES).is_some_and(|line| line.is_empty());
+            let found = is_note.then(|| {
+                let signed = rest[TEXT_LINES + 1..].iter().take_while(|it| it.starts_with(DASH));
+                let end = TEXT_LINES + 1 + signed.count();
                 Some((Self::parse(&rest[..end].join("\n"))?, end))
             });
-            match found {
+            match found.flatten() {
                 Some((checkpoint, end)) => {
                     checkpoints.push(checkpoint);
                     at += end;
