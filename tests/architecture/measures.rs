@@ -121,7 +121,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("server", 2_100),
     ("store", 4_750),
     ("types", 1_350),
-    ("watch", 1_000),
+    ("watch", 1_340),
 ];
 
 /// A file of `src/` without its tests.
