@@ -1,5 +1,5 @@
 //! Readers of the log: scan and filter, verification, replay, reports, bundles, the evidence as an
-//! archive, proofs. They work on the files alone, also while a writer runs.
+//! archive, dossiers. They work on the files alone, also while a writer runs.
 
 pub mod archive;
 mod block;
@@ -7,7 +7,6 @@ pub mod bundle;
 pub mod dossier;
 pub mod filter;
 pub mod history;
-pub mod proof;
 mod raw_record;
 pub mod replay;
 pub mod report;

@@ -5,12 +5,10 @@ use std::path::PathBuf;
 
 use sha2::{Digest as _, Sha256};
 use signed_note::{Note, StandardVerifier, VerifierList};
-use tlog_tiles::{Hash, check_record, check_tree};
 
 use super::*;
 use crate::audit::checkpoint::{Checkpoint, KEY_NAME, NoteSigner, SignedCheckpoint};
 use crate::audit::read::Log;
-use crate::audit::read::proof::{LogTree, check_beginning, check_line};
 use crate::audit::read::verify::{Findings, GivenHead, HeadState, SignedBy, verify, verify_signed};
 use crate::audit::record::verifier_key::VerifierKey;
 use crate::audit::tree::{Digest, TILES_NAME, Tiles, Tree, leaf};
@@ -203,56 +201,6 @@ fn tiles_give_the_tree_back_with_and_without_the_upper_ones() {
     assert!(Tree::of_tiles(&tiles, 300).is_err());
     tiles.cut(0).unwrap();
     assert!(!dir.path().join(TILES_NAME).exists());
-}
-
-#[test]
-fn proofs_of_lines_and_beginnings_hold_to_another_implementation() {
-    let log = Written::new();
-    let writer = log.open(|config| config.rotate_size = 20_000);
-    (0..600).for_each(|_| _ = write(&writer));
-    until("the files are closed", || Tiles::of(&log.audit()).leaves(600) > 520);
-    writer.close().unwrap();
-    let all = log.hashes();
-    assert_eq!(all.len(), 600);
-    let made = |size: usize| Checkpoint {
-        origin: "courtesy/x".into(),
-        head: Head { hash: String::new(), seq: size as u64 },
-        root: naive(&all[..size]),
-        time: NOON,
-    };
-    let theirs = |proof: Vec<Digest>| proof.into_iter().map(Hash).collect::<Vec<_>>();
-    let sizes = (1..=64).map(|size| (size, 1..=size)).chain([
-        (255, 250..=255),
-        (513, 255..=258),
-        (600, 254..=260),
-        (600, 510..=600),
-    ]);
-    for (size, lines) in sizes {
-        let checkpoint = made(size);
-        let (t, root) = (size as u64, checkpoint.root);
-        let tree = LogTree::open(&log.audit(), &checkpoint).unwrap();
-        for line in lines {
-            let (seq, hash, earlier) = (line as u64, &all[line - 1], made(line));
-            let proof = tree.prove_line(seq, hash).unwrap();
-            assert!(check_line(t, &root, seq, hash, &proof));
-            assert!(!check_line(t, &root, seq, &all[line % 600], &proof));
-            check_record(&theirs(proof), t, Hash(root), seq - 1, Hash(leaf(hash))).unwrap();
-            let proof = tree.prove_beginning(&earlier).unwrap();
-            assert!(check_beginning((seq, &earlier.root), (t, &root), &proof));
-            assert!(!check_beginning((seq, &hashes(1)[0]), (t, &root), &proof), "{seq} {t}");
-            check_tree(&theirs(proof), t, Hash(root), seq, Hash(earlier.root)).unwrap();
-        }
-        assert!(tree.prove_line(t + 1, &all[0]).is_err() && tree.prove_line(0, &all[0]).is_err());
-    }
-    // A tile that was changed is not believed: the lines are read.
-    let tile = log.audit().join(TILES_NAME).join("0/000");
-    let mut bytes = fs::read(&tile).unwrap();
-    bytes[7 * 32] ^= 1;
-    fs::write(&tile, bytes).unwrap();
-    let tree = LogTree::open(&log.audit(), &made(600)).unwrap();
-    let proof = tree.prove_line(8, &all[7]).unwrap();
-    assert!(check_line(600, &made(600).root, 8, &all[7], &proof));
-    assert!(LogTree::open(&log.audit(), &Checkpoint { root: all[0], ..made(600) }).is_err());
 }
 
 #[test]

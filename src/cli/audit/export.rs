@@ -39,12 +39,12 @@ itself. A file is made so that only you can read it.
 
 A bundle (a tar file) is a part of one log, to be handed on: the files that have lines of the time
 that is asked for (--since, --until), whole and as they are stored, their evidence, and head.json.
-Unpacked it is a log that courtesy audit verify --part checks. What was changed is in it as it is, and
-said on standard error.
+Unpacked it is a log that courtesy audit verify --part checks. What was changed is in it as it is,
+and said on standard error.
 
-A dossier (a tar file, too) is what one log has about one site and about no other, for its owner: the
-lines as they stand, their evidence, a page to read, and a Python file that checks it where there is no
-courtesy. The other lines are represented by hashes, so that all hangs on a checkpoint.
+A dossier (a tar file, too) is what one log has about one site and about no other, for its owner:
+the lines as they stand, their evidence, a page to read, and a Python file that checks it where
+there is no courtesy. The other lines are represented by hashes, so that all hangs on a checkpoint.
 
 A record that was changed after being written, so that its text is not what its hash was made of, is
 left out in every other format, and said on standard error. Records are written; what the log says

@@ -32,8 +32,8 @@ use crate::types::timestamp::Timestamp;
 #[command(after_help = "\
 For each robots.txt that decided: from when to when, what it added and removed, and what was asked
 under it, by agent: allowed, denied, held, and how the site responded. Counts are written each hour
-and at the end of a proxy, and belong to the hour that they end; what is asked inside a tunnel is not
-seen.
+and at the end of a proxy, and belong to the hour that they end; what is asked inside a tunnel is
+not seen.
 
 Examples:
   courtesy audit history https://example.com

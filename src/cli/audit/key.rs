@@ -23,8 +23,8 @@ Examples:
   courtesy audit key --run last
   courtesy audit verify --head heads.txt --key \"$(cat key.txt)\"
 
-Exit codes: 0 done · 2 usage · 69 the log names no key: it is of an earlier version, or its key could
-not be made")]
+Exit codes: 0 done · 2 usage · 69 the log names no key: it is of an earlier version, or its key
+could not be made")]
 pub struct KeyArgs {
     /// Read these files instead
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
