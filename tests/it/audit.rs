@@ -28,8 +28,7 @@ fn on_failure_stop_serves_nothing_while_records_cannot_be_written() {
     fs::rename(&aside, proxy.audit_dir()).expect("the directory");
     until("it serves again", || proxy.get(&origin.url("/")).status() == 200);
     assert_eq!(proxy.get(&origin.url("/private/b")).status(), 403);
-    let lines = proxy.lines();
-    assert_eq!(lines[0]["url"], origin.url("/private/b"));
+    assert_eq!(proxy.records()[0]["url"], origin.url("/private/b"));
 }
 
 #[test]

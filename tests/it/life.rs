@@ -84,7 +84,7 @@ fn no_record_is_lost_by_stopping() {
     let records = proxy.records();
     let written: Vec<_> = records.iter().filter_map(|record| record["id"].as_str()).collect();
     assert_eq!(written, ids);
-    assert!(records.iter().zip(1..).all(|(record, seq)| record["seq"] == seq));
+    assert!(proxy.lines().iter().zip(1..).all(|(line, seq)| line["seq"] == seq));
 }
 
 #[test]
