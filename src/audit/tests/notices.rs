@@ -239,7 +239,7 @@ fn table() -> Vec<(Notice, &'static str)> {
     ]
 }
 
-fn allowed() -> Record<AllowedEvent, AllowedReason> {
+pub(super) fn allowed() -> Record<AllowedEvent, AllowedReason> {
     let Record { agent_source, client, id, method, origin, profile, time, url, .. } = minimal();
     Record {
         agent: None,

@@ -25,6 +25,17 @@ fn values_are_redacted_the_same_way_after_a_restart() {
 }
 
 #[test]
+fn lines_of_allowed_requests_are_redacted_like_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = open_with(dir.path(), |config| config.redact_query = true).unwrap();
+    let url = "http://example.com/search?q=secret";
+    let allowed = Record { url: Record::url(url.as_bytes()), ..notices::allowed() };
+    block_on(writer.write_allowed(Box::new(allowed), Vec::new())).unwrap();
+    let text = std::fs::read_to_string(dir.path().join(FILE_NAME)).unwrap();
+    assert!(text.contains("search?q=~") && !text.contains("secret"), "{text}");
+}
+
+#[test]
 fn without_the_setting_urls_are_as_requested_and_there_is_no_key() {
     let dir = tempfile::tempdir().unwrap();
     let writer = open(dir.path()).unwrap();
