@@ -66,7 +66,7 @@ fn is_proved(proxy: &Proxy, records: &[serde_json::Value]) {
         assert_eq!(replay.again(&record), Replayed::Same);
     }
     let show = Command::new(env!("CARGO_BIN_EXE_courtesy"))
-        .args(["audit", "show", "1", "--dir"])
+        .args(["audit", "show", &records[0]["seq"].to_string(), "--dir"])
         .arg(proxy.audit_dir())
         .output()
         .expect("courtesy");
