@@ -128,8 +128,9 @@ impl<'a> Run<'a> {
             PathBuf::from(summary["records"]["file"].as_str().expect("the file of the records"));
         let lines = fs::read_to_string(&file).expect("the file of the records");
         let lines = lines.lines().map(|line| serde_json::from_str(line).expect("a line"));
-        // The last line is no record: it tells how many decisions there were.
-        lines.filter(|line: &Value| line.get("reason").is_some()).collect()
+        // Allowed requests have lines like records, and what the log says of itself has no reason.
+        let is_record = |line: &Value| line.get("reason").is_some() && line["event"] != "allowed";
+        lines.filter(is_record).collect()
     }
 
     /// Runs a client that asks for the URLs after its arguments, and looks as [`Self::four_by`] does;
