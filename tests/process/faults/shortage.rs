@@ -148,6 +148,8 @@ fn f24_without_descriptors_it_says_nothing_of_a_site_or_a_name() {
         let at_rest = descriptors(&proxy).len();
         let known = format!("http://{}/", name(&["known"], &[PUBLIC]));
         assert_eq!(ask(&mut client, &known).status(), 200);
+        // Its robots.txt is kept as evidence after the response: behind `started` the log names it.
+        until("its file is named", || proxy.serve().metric("courtesy_audit_head_seq") >= 2);
         let unknown = format!("http://{}/", name(&["unknown"], &[PUBLIC]));
         let shortage = WithoutDescriptors::begin(&proxy, at_rest);
         assert_undecided(&ask(&mut client, "http://8.8.4.4/"), "open files");
