@@ -10,6 +10,8 @@ need=()
 { command -v cc && command -v make; } >/dev/null || need+=(build-essential)
 command -v wget >/dev/null || need+=(wget)
 command -v openssl >/dev/null || need+=(openssl)
+# For the repositories that checkpoints are published in.
+command -v git >/dev/null || need+=(git)
 command -v python3 >/dev/null || need+=(python3)
 python3 -c 'import ensurepip, venv' 2>/dev/null || need+=(python3-venv)
 # The networks of tests/process/faults.
@@ -44,7 +46,6 @@ compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || need+=(libfake
 command -v redis-server >/dev/null || need+=(redis-server)
 if [ "${1-}" = nightly ]; then
     # The clients of tests/process/clients and sealed_clients.
-    command -v git >/dev/null || need+=(git)
     command -v lynx >/dev/null || need+=(lynx)
     /usr/bin/python3 -c 'import pycurl' 2>/dev/null || need+=(python3-pycurl)
     command -v go >/dev/null || need+=(golang-go)
