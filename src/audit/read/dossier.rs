@@ -242,7 +242,7 @@ fn is_of_log(compiled: &CompiledFilter, line: &[u8]) -> bool {
                 && are_plain(started.changes.as_deref().unwrap_or_default())
         }
         Notice::SettingsChanged(changed) => are_plain(&changed.changes),
-        // It may have the path of a directory in it.
+        // Its reason may name the directory of the log, and no site.
         Notice::Gap(_) => true,
         _ => false,
     };

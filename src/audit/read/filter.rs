@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::raw_record::RawRecord;
-use crate::audit::{AllowedEvent, AnyLine, Content, Notice, print_time};
+use crate::audit::{AnyLine, Content, Notice, print_time};
 use crate::types::origin::host::Glob;
 use crate::types::origin::{Origin, Scheme, UrlError, split_url};
 use crate::types::timestamp::Timestamp;
@@ -75,12 +75,18 @@ impl CompiledFilter {
     /// Whether a line is a notice that is meant: its word is asked for, or `any_word` will do, and
     /// the other conditions hold.
     pub fn admits_notice(&self, line: &[u8], any_word: bool) -> bool {
-        if let Some(allowed) = RawRecord::of_allowed(line) {
-            let is_meant = any_word || self.asks_for(AllowedEvent::WORD);
-            return is_meant && self.admits_brief(&allowed);
-        }
         let is_meant = |notice: &Notice| any_word || self.asks_for(notice.word());
-        matches!(Content::parse(line), Ok(Content::Notice(it)) if is_meant(&it) && self.covers_notice(&it))
+        matches!(Content::parse(line), Ok(Content::Notice(it)) if is_meant(&it) && self.covers_line(line, &it))
+    }
+
+    /// As [`Self::covers_notice`] of the notice of a line; that of an allowed request has what records have.
+    pub fn covers_line(&self, line: &[u8], notice: &Notice) -> bool {
+        match notice {
+            Notice::Allowed(_) => {
+                RawRecord::of_allowed(line).is_some_and(|raw| self.admits_brief(&raw))
+            }
+            notice => self.covers_notice(notice),
+        }
     }
 
     /// Whether this event is one of those that are asked for.

@@ -497,8 +497,12 @@ impl SiteCounts {
 
     /// Requests: those allowed, and those disallowed whatever became of them.
     pub const fn asked(&self) -> u64 {
-        let disallowed = self.denied.saturating_add(self.would_deny).saturating_add(self.exempted);
-        self.allowed.saturating_add(disallowed).saturating_add(self.tunnelled)
+        self.allowed.saturating_add(self.denied).saturating_add(self.forwarded())
+    }
+
+    /// Requests that were disallowed, and forwarded all the same.
+    pub const fn forwarded(&self) -> u64 {
+        self.would_deny.saturating_add(self.exempted).saturating_add(self.tunnelled)
     }
 }
 

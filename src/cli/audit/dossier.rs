@@ -11,7 +11,7 @@ use super::head;
 use super::history::{Difference, difference, file_of};
 use super::line_selector::LastLine;
 use super::log_source::{LogSourceFlags, identity};
-use super::report::words::{minute, number, plural};
+use super::report::words::{minute, number, plural, second};
 use super::verify::Heads;
 use crate::audit::checkpoint::{self, Checkpoint};
 use crate::audit::read::dossier::{DossierError, DossierRequest, Selection};
@@ -19,10 +19,9 @@ use crate::audit::read::filter::Place;
 use crate::audit::read::history::{FileHistory, History, SiteHistory};
 use crate::audit::read::{Filter, Log};
 use crate::audit::tree::Tree;
-use crate::audit::{Content, Event, Record, RobotsStatus, SiteCounts, print_time};
+use crate::audit::{Content, Event, Record, RobotsStatus, SiteCounts};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::runtime::clock::{Clock, SystemClock};
-use crate::types::timestamp::Timestamp;
 
 /// Rows of requests that were forwarded although disallowed.
 const ROWS_MAX: usize = 500;
@@ -349,7 +348,7 @@ fn cells(asked: &SiteCounts) -> [String; COLUMNS] {
         asked.asked(),
         asked.allowed,
         asked.denied,
-        asked.would_deny + asked.exempted + asked.tunnelled,
+        asked.forwarded(),
         asked.resting,
         asked.paced,
         of(["2xx", "3xx"]),
@@ -380,8 +379,4 @@ impl ForwardedRow {
             why,
         }
     }
-}
-
-fn second(time: Timestamp) -> String {
-    print_time(time)[..19].replace('T', " ")
 }

@@ -190,7 +190,7 @@ fn export(args: &ExportArgs, logs: Vec<Log>, form: Option<Form>) -> Result<Exit,
     let filter = args.filters.filter_with(&args.profile);
     match form {
         Some(form) => form.check(&filter)?,
-        None => only_records(&filter, "WARC has the evidence of records", "--format json")?,
+        None => only_records(&filter, &[], "WARC has the evidence of records", "--format json")?,
     }
     let mut search = Search::new(logs, filter)?;
     if form.is_some() {

@@ -35,7 +35,9 @@ impl Form {
     /// Refuses notices in a form that has no place for them.
     pub fn check(self, filter: &Filter) -> Result<(), Failure> {
         match self {
-            Self::Csv => only_records(filter, "CSV has a row for each record", "--format json"),
+            Self::Csv => {
+                only_records(filter, &[], "CSV has a row for each record", "--format json")
+            }
             Self::Table | Self::Json => Ok(()),
         }
     }
@@ -114,19 +116,15 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// Refuses a filter that asks for notices: `why` nothing would be found. `instead`: what prints them.
-pub fn only_records(filter: &Filter, why: &str, instead: &str) -> Result<(), Failure> {
-    only_records_and(&[], filter, why, instead)
-}
-
-/// The same, but for notices of these words.
-pub fn only_records_and(
-    allowed: &[&str],
+/// Refuses a filter that asks for notices, but for those of the words `besides`: `why` nothing would be found.
+/// `instead`: what prints them.
+pub fn only_records(
     filter: &Filter,
+    besides: &[&str],
     why: &str,
     instead: &str,
 ) -> Result<(), Failure> {
-    let is_refused = |event: &str| Notice::WORDS.contains(&event) && !allowed.contains(&event);
+    let is_refused = |event: &str| Notice::WORDS.contains(&event) && !besides.contains(&event);
     let Some(first) = filter.events.iter().find(|event| is_refused(event.as_str())) else {
         return Ok(());
     };

@@ -12,7 +12,7 @@ use similar::{ChangeTag, TextDiff};
 use super::filters::{since, until};
 use super::form::printable;
 use super::log_source::LogSourceFlags;
-use super::report::words::{number, plural};
+use super::report::words::{number, plural, second};
 use super::search::{Search, Taken};
 use crate::audit::evidence::{BlobStore, Found, Kind};
 use crate::audit::read::filter::Place;
@@ -152,8 +152,7 @@ fn text(origin: &str, site: &SiteHistory, dirs: &[PathBuf]) -> String {
 }
 
 fn heading(version: &FileHistory) -> String {
-    let [first, last] =
-        [version.first, version.last].map(|time| print_time(time)[..19].replace('T', " "));
+    let [first, last] = [version.first, version.last].map(second);
     let what = match (&version.sha256, version.state) {
         (Some(sha256), _) => format!("robots.txt with SHA-256 {sha256}"),
         (None, RobotsStatus::Unavailable) => "no robots.txt: everything is allowed".to_owned(),

@@ -85,11 +85,11 @@ impl LineSelector {
     /// A notice of a kind that is asked for.
     fn select_notice(&mut self, line: &[u8]) -> bool {
         let content = Content::parse(line);
-        let Ok(Content::Notice(_)) = content else {
+        let Ok(Content::Notice(notice)) = content else {
             self.damaged += 1;
             return false;
         };
-        self.compiled.admits_notice(line, true)
+        self.compiled.covers_line(line, &notice)
     }
 
     /// A notice that is not asked for; whether it is whole. Records that could not be written are

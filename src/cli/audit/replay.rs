@@ -8,17 +8,16 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::filters::FilterFlags;
-use super::form::only_records_and;
+use super::form::only_records;
 use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use crate::audit::read::Log;
 use crate::audit::read::replay::{Count, Replay, Replayed};
-use crate::audit::{self, AllowedEvent, Content, Notice, Record, print_time};
+use crate::audit::{AllowedEvent, Content, Notice, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, KnownWords};
 use crate::config::ProfileName;
 use crate::policy::profile::{self, Profile, VERSION};
-use crate::types::timestamp::Timestamp;
 
 /// The arguments of `courtesy audit replay`.
 #[derive(Args, Debug)]
@@ -75,39 +74,29 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
         }),
     };
     let mut replay = dirs[1..].iter().fold(replay, |replay, dir| replay.and(dir));
-    let mut output = BufWriter::new(io::stdout().lock());
-    let (mut count, mut printed) = (Count::default(), 0);
+    let output = BufWriter::new(io::stdout().lock());
+    let mut account = Account { args, output, count: Count::default(), printed: 0 };
     let filter = args.filters.filter();
-    let asked = [AllowedEvent::WORD];
-    only_records_and(&asked, &filter, "records are decided again", "--format json")?;
+    let allowed = [AllowedEvent::WORD];
+    only_records(&filter, &allowed, "records are decided again", "--format json")?;
     let mut search = Search::new(logs, filter)?.with_allowed();
     // It reads to the end, whatever is found.
     let _ = search.run(&mut |hit| {
         if hit.is_changed {
             return Ok(Taken::Good);
         }
-        let (asked, outcome) = match Content::parse(hit.line) {
+        match Content::parse(hit.line) {
             Ok(Content::Record(record)) => {
-                let outcome = replay.again_of(hit.log, &record);
-                count.add(&record, &outcome);
-                (Asked::of(&record), outcome)
+                account.add(&record, &replay.again_of(hit.log, &record))?;
             }
             Ok(Content::Notice(Notice::Allowed(allowed))) => {
-                let outcome = replay.allowed_again_of(hit.log, &allowed);
-                count.add(&allowed, &outcome);
-                (Asked::of(&allowed), outcome)
+                account.add(&allowed, &replay.allowed_again_of(hit.log, &allowed))?;
             }
             Ok(Content::Notice(_)) | Err(_) => return Ok(Taken::Damaged),
-        };
-        if is_worth_a_line(&outcome) && args.limit.is_none_or(|limit| printed < limit) {
-            printed += 1;
-            match args.format {
-                Form::Text => writeln!(output, "{}", asked.line(&outcome))?,
-                Form::Json => writeln!(output, "{}", asked.object(&outcome))?,
-            }
         }
         Ok(Taken::Good)
     })?;
+    let Account { mut output, count, .. } = account;
     match args.format {
         Form::Text => write!(output, "{}", summary(&count, args.profile))?,
         Form::Json => writeln!(output, "{}", json!({ "profile": args.profile, "summary": count }))?,
@@ -118,56 +107,61 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     Ok(if differs || count.no_evidence > 0 { Exit::No } else { read })
 }
 
+/// What comes out, as it is printed and counted.
+struct Account<'a, W> {
+    args: &'a ReplayArgs,
+    output: W,
+    count: Count,
+    /// Lines so far.
+    printed: u64,
+}
+
+impl<W: Write> Account<'_, W> {
+    fn add<E, R>(&mut self, record: &Record<E, R>, outcome: &Replayed) -> io::Result<()> {
+        self.count.add(record, outcome);
+        if !is_worth_a_line(outcome) || self.args.limit.is_some_and(|limit| self.printed >= limit) {
+            return Ok(());
+        }
+        self.printed += 1;
+        match self.args.format {
+            Form::Text => writeln!(self.output, "{}", line_of(record, outcome)),
+            Form::Json => writeln!(self.output, "{}", object(record, outcome)),
+        }
+    }
+}
+
 const fn is_worth_a_line(outcome: &Replayed) -> bool {
     !matches!(outcome, Replayed::Same | Replayed::NotOfRobots(_))
 }
 
-/// What was decided on.
-struct Asked {
-    seq: u64,
-    id: String,
-    time: Timestamp,
-    url: String,
-    agent: Option<String>,
-    profile: audit::Profile,
-}
-
-impl Asked {
-    fn of<E, R>(record: &Record<E, R>) -> Self {
-        let Record { seq, id, time, url, agent, profile, .. } = record;
-        let (seq, time, profile) = (*seq, *time, profile.clone());
-        Self { seq, id: id.clone(), time, url: url.clone(), agent: agent.clone(), profile }
-    }
-
-    fn line(&self, outcome: &Replayed) -> String {
-        let Self { seq, id, url, agent, .. } = self;
-        let agent = agent.as_deref().unwrap_or("-");
-        match outcome {
-            Replayed::Differs { was, is } => format!("{seq} {id} {agent} {url}: {was} → {is}"),
-            Replayed::Undecidable(why) => {
-                format!("{seq} {id} {agent} {url}: cannot be decided again: {why}")
-            }
-            Replayed::NoEvidence(what) => format!("{seq} {id} {agent} {url}: no evidence: {what}"),
-            Replayed::Same | Replayed::NotOfRobots(_) => {
-                format!("{seq} {id} {agent} {url}: as recorded")
-            }
+fn line_of<E, R>(record: &Record<E, R>, outcome: &Replayed) -> String {
+    let Record { seq, id, url, agent, .. } = record;
+    let agent = agent.as_deref().unwrap_or("-");
+    match outcome {
+        Replayed::Differs { was, is } => format!("{seq} {id} {agent} {url}: {was} → {is}"),
+        Replayed::Undecidable(why) => {
+            format!("{seq} {id} {agent} {url}: cannot be decided again: {why}")
+        }
+        Replayed::NoEvidence(what) => format!("{seq} {id} {agent} {url}: no evidence: {what}"),
+        Replayed::Same | Replayed::NotOfRobots(_) => {
+            format!("{seq} {id} {agent} {url}: as recorded")
         }
     }
+}
 
-    fn object(&self, outcome: &Replayed) -> Value {
-        let (word, was, is, why) = match outcome {
-            Replayed::Differs { was, is } => {
-                ("differs", Some(was.to_string()), Some(is.to_string()), None)
-            }
-            Replayed::Undecidable(why) => ("undecidable", None, None, Some(why)),
-            Replayed::NoEvidence(what) => ("no_evidence", None, None, Some(what)),
-            Replayed::Same | Replayed::NotOfRobots(_) => ("as_recorded", None, None, None),
-        };
-        json!({
-            "seq": self.seq, "id": self.id, "time": print_time(self.time), "url": self.url,
-            "agent": self.agent, "profile": self.profile, "outcome": word, "was": was, "is": is, "why": why,
-        })
-    }
+fn object<E, R>(record: &Record<E, R>, outcome: &Replayed) -> Value {
+    let (word, was, is, why) = match outcome {
+        Replayed::Differs { was, is } => {
+            ("differs", Some(was.to_string()), Some(is.to_string()), None)
+        }
+        Replayed::Undecidable(why) => ("undecidable", None, None, Some(why)),
+        Replayed::NoEvidence(what) => ("no_evidence", None, None, Some(what)),
+        Replayed::Same | Replayed::NotOfRobots(_) => ("as_recorded", None, None, None),
+    };
+    json!({
+        "seq": record.seq, "id": record.id, "time": print_time(record.time), "url": record.url,
+        "agent": record.agent, "profile": record.profile, "outcome": word, "was": was, "is": is, "why": why,
+    })
 }
 
 fn summary(count: &Count, profile: Option<ProfileName>) -> String {

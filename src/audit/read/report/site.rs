@@ -120,7 +120,7 @@ impl Fetched {
             asked: counts.asked(),
             allowed: counts.allowed,
             denied: counts.denied,
-            forwarded: counts.would_deny + counts.exempted + counts.tunnelled,
+            forwarded: counts.forwarded(),
             held: counts.paced,
             bytes: counts.bytes,
         };

@@ -65,6 +65,11 @@ pub fn minute(moment: Timestamp) -> String {
     print_time(moment)[..16].replace('T', " ")
 }
 
+/// `2026-11-20 21:17:05`.
+pub fn second(moment: Timestamp) -> String {
+    print_time(moment)[..19].replace('T', " ")
+}
+
 /// `2026-11-20`.
 pub fn day(moment: Timestamp) -> String {
     print_time(moment)[..10].to_owned()
