@@ -30,7 +30,7 @@
 //! | [`egress`] | connections to origins: DNS, address policy, parent proxies, TLS, HTTP/1.1, HTTP/2, pool |
 //! | [`name_server`] | the name server of a sealed run, and the virtual addresses of names there |
 //! | [`store`] | what is known of each origin; robots.txt fetches, one at a time per origin and agent, and the common copy; memory and disk |
-//! | [`watch`] | notices of robots.txt files that changed, of which the recently allowed requests that they would deny are counted: the gate samples allowed requests for it |
+//! | [`watch`] | notices of robots.txt files that changed, of which the recently allowed requests that they would deny are counted: the gate samples allowed requests for it; and the counts of what is asked of each site |
 //! | [`proxy`] | the path of a request: read, decide, respond or forward |
 //! | [`config`] | the settings and their diagnostics |
 //! | [`admin`] | health, readiness and metrics on their own listener; the control socket |

@@ -39,7 +39,6 @@ use crate::egress::PERMISSION_AGE_MAX;
 use crate::pace::{PendingTurn, TryAcquire, Turn, TurnRequest};
 use crate::runtime::{box_future, clock};
 use crate::types::origin::Scheme;
-use crate::watch::SiteRow;
 
 impl Service for CurrentProxy {
     fn limits(&self) -> Limits {
@@ -192,8 +191,7 @@ impl Proxy {
                 }
             };
             let headers = header_set.has(HeaderSet::PACE).then_some(&head.headers);
-            let turn = self.acquire_turn(&permit, headers, info, &context.shutdown).await;
-            let turn = turn.inspect_err(|refusal| count_refusal(permit.site(), refusal))?;
+            let turn = self.acquire_turn(&permit, headers, info, &context.shutdown).await?;
             let ConnectionContext { state, shutdown, .. } = context;
             let client_side =
                 ClientSide { info, gate: &self.gate, state, shutdown, admission: &self.admission };
@@ -225,20 +223,12 @@ impl Proxy {
             ForwardError::Egress(error) => error,
         };
         if let Some(no_turn) = &error.no_turn {
-            permit.site().add_resting();
-            return permit.pace().rejection(no_turn).into();
+            return permit.pace().rejection(no_turn, permit.site()).into();
         }
         permit.site().add_failed();
         self.gate.note_response(permit, Err(error.failure));
         let subject = Subject::Resource(permit.target());
         self.gate.on_egress_error(subject, info, error).await.into()
-    }
-}
-
-/// Counts a permitted request that has got no turn.
-fn count_refusal(site: &SiteRow, refusal: &Refusal) {
-    if matches!(refusal, Refusal::Rejection(rejection) if rejection.is_delay()) {
-        site.add_resting();
     }
 }
 
@@ -353,7 +343,7 @@ impl Proxy {
         shutdown: &CancellationToken,
     ) -> Result<Turn, Refusal> {
         if let Some(no_turn) = permit.pace().rest() {
-            return Err(permit.pace().rejection(no_turn).into());
+            return Err(permit.pace().rejection(no_turn, permit.site()).into());
         }
         let key = info.client.key();
         let origin = &permit.target().origin;
@@ -376,7 +366,7 @@ impl Proxy {
     ) -> Result<Turn, Refusal> {
         info.entry.set_waiting(true);
         let turn = self.forwarding.egress.lanes().wait_for_turn(request, wait).await;
-        let turn = turn.map_err(|no_turn| permit.pace().rejection(&no_turn))?;
+        let turn = turn.map_err(|no_turn| permit.pace().rejection(&no_turn, permit.site()))?;
         let waited = turn.waited();
         waited.iter().for_each(|waited| info.entry.note_waited(waited));
         if waited.is_some_and(|waited| waited.time > PERMISSION_AGE_MAX) {

@@ -112,10 +112,7 @@ impl Proxy {
         context: &ConnectionContext,
     ) -> Result<(), Refusal> {
         let permit = self.gate.decide_host(origin, info, mixed).await?;
-        let without_turn = |no_turn: &NoTurn| {
-            permit.site().add_resting();
-            permit.pace().rejection(no_turn)
-        };
+        let without_turn = |no_turn: &NoTurn| permit.pace().rejection(no_turn, permit.site());
         if let Some(no_turn) = permit.pace().rest() {
             return Err(without_turn(no_turn).into());
         }

@@ -76,7 +76,7 @@ impl DecisionContext<'_> {
         self.watch.sites.row(key, || self.info.client.key())
     }
 
-    /// The same, by what is `known`: the log names it, once a day.
+    /// The same, by what is `known`: the log names that once a day.
     pub fn site_by(&self, known: &OriginRobots) -> Arc<SiteRow> {
         let robots = DecidingRobots::of(known.state());
         let site = self.site_of(Some(robots));
@@ -94,9 +94,9 @@ impl DecisionContext<'_> {
         self.watch.note_today(
             &key,
             || self.info.client.key(),
-            (bytes, self.now()),
+            (bytes, known.at()),
             || {
-                let policy = known.policy(self.now());
+                let policy = known.policy(known.at());
                 let absence = match &policy {
                     Policy::Rules(_) => None,
                     Policy::AllowAll(absence) | Policy::DisallowAll(absence) => Some(absence),
@@ -108,7 +108,7 @@ impl DecisionContext<'_> {
                     prev: String::new(),
                     robots: self.summary(known, absence).record.clone(),
                     seq: 0,
-                    time: self.now(),
+                    time: known.at(),
                 };
                 (Notice::RobotsFile(file), blobs)
             },

@@ -56,9 +56,8 @@ impl Gate {
         let known = self.lookup(&context).await?;
         // A fetch may have taken its time: the decision is of the time when it ended.
         let now = known.at();
-        let context = DecisionContext { at: Some(now), ..context };
         let site = context.site_by(&known);
-        let context = DecisionContext { site: Some(&site), ..context };
+        let context = DecisionContext { at: Some(now), site: Some(&site), ..context };
         let policy = known.policy(now);
         let decision = decide(&policy, context.agent.token, target.path_for_rules().as_bytes());
         match decision.verdict {
@@ -101,9 +100,8 @@ impl Gate {
         self.require_agent(&context).await?;
         let known = self.lookup(&context).await?;
         let now = known.at();
-        let context = DecisionContext { at: Some(now), ..context };
         let site = context.site_by(&known);
-        let context = DecisionContext { site: Some(&site), ..context };
+        let context = DecisionContext { at: Some(now), site: Some(&site), ..context };
         let policy = known.policy(now);
         let denial = match decide_host(&policy, context.agent.token) {
             HostDecision::Whole(decision) if decision.verdict == Verdict::Allow => {

@@ -23,7 +23,7 @@ use crate::robots::{self, Group, OutsideVisitTime};
 use crate::store::OriginRobots;
 use crate::types::origin::Origin;
 use crate::types::{ClientKey, http_time};
-use crate::watch::{PacedKey, Watch};
+use crate::watch::{PacedKey, SiteRow, Watch};
 
 /// What applies to the time of a permitted request.
 #[derive(Debug)]
@@ -76,10 +76,14 @@ impl PermitPace {
         Self { agent, site: Some(Box::new(site)), rest }
     }
 
-    /// The response to the request, if it does not get its turn.
-    pub fn rejection(&self, no_turn: &NoTurn) -> Rejection {
+    /// The response to the request, if it does not get its turn, which counts in `row`.
+    pub fn rejection(&self, no_turn: &NoTurn, row: &SiteRow) -> Rejection {
         let exempted_by = self.site.as_ref().and_then(|site| site.exempted_by.as_deref());
-        Rejection::no_turn(no_turn, self.agent.status, exempted_by)
+        let rejection = Rejection::no_turn(no_turn, self.agent.status, exempted_by);
+        if rejection.is_delay() {
+            row.add_resting();
+        }
+        rejection
     }
 
     /// Why a request of the agent has no turn, if the origin has asked this agent to rest, and no

@@ -111,9 +111,8 @@ impl Revocation {
                 Err(_) => continue,
             };
             (expiry, undecided_since) = (known.state().next_try(), None);
-            let context = DecisionContext { at: Some(known.at()), ..context };
             let site = context.site_by(&known);
-            let context = DecisionContext { site: Some(&site), ..context };
+            let context = DecisionContext { at: Some(known.at()), site: Some(&site), ..context };
             let denial = subject_denial(&context, &known);
             let is_disallowed = denial.is_some();
             if let Some(denial) = denial
@@ -212,9 +211,8 @@ impl Gate {
         let context = self.context(subject, info);
         self.require_agent(&context).await?;
         let known = self.lookup(&context).await?;
-        let context = DecisionContext { at: Some(known.at()), ..context };
         let site = context.site_by(&known);
-        let context = DecisionContext { site: Some(&site), ..context };
+        let context = DecisionContext { at: Some(known.at()), site: Some(&site), ..context };
         match subject_denial(&context, &known) {
             Some(denial) if !(is_waived && self.enforcer().waives(&context, &denial, mixed)) => {
                 self.enforcer().enforce(&context, denial, mixed).await
