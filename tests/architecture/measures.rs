@@ -107,7 +107,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("admin", 1_640),
     ("audit", 11_050),
     ("ca", 900),
-    ("cli", 16_300),
+    ("cli", 16_420),
     ("clients", 1_400),
     ("config", 2_870),
     ("egress", 6_150),

@@ -296,7 +296,7 @@ fn refused_and_forwarded_requests_are_counted_apart() {
     let text = String::from_utf8(report(dir.path(), &[]).stdout).unwrap();
     assert!(
         text.starts_with("Disallowed requests, ")
-            && text.contains("\nFetched although disallowed: "),
+            && text.contains("\nForwarded although disallowed: "),
         "{text}"
     );
     assert!(

@@ -1,5 +1,6 @@
 //! Notices of changed robots.txt files.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,14 @@ pub struct Changed {
     pub to: Box<Side>,
     /// By profile; those under which nothing changed are left out.
     pub touched: Vec<Touched>,
+}
+
+impl Changed {
+    /// The agents concerned, under any profile, in alphabetical order.
+    pub fn agents(&self) -> Vec<&str> {
+        let all = self.touched.iter().flat_map(|touched| &touched.agents).map(String::as_str);
+        all.collect::<BTreeSet<_>>().into_iter().collect()
+    }
 }
 
 /// The robots.txt before or after.

@@ -6,9 +6,10 @@ use std::io::Write;
 
 use askama::Template;
 
+use super::difference::Difference;
 use super::filters::print_until;
 use super::head;
-use super::history::{Difference, difference, file_of};
+use super::history::file_of;
 use super::line_selector::LastLine;
 use super::log_source::{LogSourceFlags, identity};
 use super::report::words::{minute, number, plural, second};
@@ -286,7 +287,7 @@ fn versions(site: &SiteHistory, log: &Log) -> Vec<VersionView> {
         let (mut lines, mut said) = (Vec::new(), None);
         match (&file, &before) {
             (Some(file), Some(before)) => {
-                let Difference { lines: changed, added, removed } = difference(before, file);
+                let Difference { lines: changed, added, removed } = Difference::of(before, file);
                 said = Some(format!("{} added, {removed} removed", plural(added as u64, "line")));
                 lines = changed;
             }

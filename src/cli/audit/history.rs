@@ -2,19 +2,18 @@
 //! what was asked under it.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
-use similar::{ChangeTag, TextDiff};
 
+use super::difference::{Difference, file_lines};
 use super::filters::{since, until};
 use super::form::printable;
 use super::log_source::LogSourceFlags;
 use super::report::words::{number, plural, second};
 use super::search::{Search, Taken};
-use crate::audit::evidence::{BlobStore, Found, Kind};
 use crate::audit::read::filter::Place;
 use crate::audit::read::history::{FileHistory, History, SiteHistory};
 use crate::audit::read::{Filter, Log};
@@ -23,8 +22,6 @@ use crate::audit::{
 };
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, human_duration, print};
-use crate::robots::{self, Dialect};
-use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
 /// The arguments of `courtesy audit history`.
@@ -62,26 +59,8 @@ pub struct HistoryArgs {
     place: LogSourceFlags,
 }
 
-/// Lines of a difference that are shown.
-const DIFF_LINES_MAX: usize = 100;
-/// Bytes of such a line.
-const LINE_BYTES_MAX: usize = 400;
 /// Agents that are named.
 const AGENTS_SHOWN: usize = 10;
-/// How long two files are compared: of the longest that differ in every line, the difference is then not the
-/// shortest.
-const DIFF_TIME: Duration = Duration::from_secs(1);
-
-/// What a version has that the one before has not, and the other way round.
-#[derive(Default)]
-pub struct Difference {
-    /// Whether a line was added, or removed.
-    pub lines: Vec<(bool, String)>,
-    /// Lines that were added, those that are not shown among them.
-    pub added: usize,
-    /// The same of removed ones.
-    pub removed: usize,
-}
 
 /// Runs `courtesy audit history`.
 pub fn run(args: &HistoryArgs) -> Result<Exit, Failure> {
@@ -227,14 +206,7 @@ fn file_text(
         Err(_) => return String::new(),
     };
     let Some(before) = before else { return format!("   {}\n", plural(file.len() as u64, "line")) };
-    let Difference { lines, added, removed } = difference(before, file);
-    let (added, removed) = (plural(added as u64, "line"), number(removed as u64));
-    let mut text = format!("   against the one before, {added} added and {removed} removed:\n");
-    for (is_added, line) in &lines {
-        let mark = if *is_added { '+' } else { '-' };
-        let _ = writeln!(text, "     {mark} {line}");
-    }
-    text
+    format!("   against the one before, {}", Difference::of(before, file).text())
 }
 
 fn object(origin: &str, site: &SiteHistory, dirs: &[PathBuf]) -> Value {
@@ -245,14 +217,10 @@ fn object(origin: &str, site: &SiteHistory, dirs: &[PathBuf]) -> Value {
         .map(|version| {
             let file = file_of(version, dirs);
             let difference = match (&file, &before) {
-                (Ok(file), Some(before)) => Some(difference(before, file)),
+                (Ok(file), Some(before)) => Some(Difference::of(before, file)),
                 _ => None,
             };
-            let lines = |is_added| {
-                let difference = difference.as_ref()?;
-                let of = difference.lines.iter().filter(|(own, _)| *own == is_added);
-                Some(of.map(|(_, line)| line.clone()).collect::<Vec<_>>())
-            };
+            let lines = |is_added| difference.as_ref().map(|it| it.lines_of(is_added));
             let agents: Vec<_> = version
                 .agents
                 .iter()
@@ -290,37 +258,5 @@ fn counts(asked: &SiteCounts) -> Value {
 /// The lines of its file, or why they cannot be had.
 pub fn file_of(version: &FileHistory, dirs: &[PathBuf]) -> Result<Vec<String>, String> {
     let sha256 = version.sha256.as_deref().ok_or("there is none")?;
-    let dir: &Path = dirs.get(version.log).ok_or("there is no such log")?;
-    let body = match BlobStore::of(dir).get(Kind::File, sha256) {
-        Ok(Found::Content(body)) => body,
-        Ok(Found::Missing) => return Err("it is no longer kept".into()),
-        Ok(Found::Damaged(why)) => return Err(format!("it was changed: {why}")),
-        Err(error) => return Err(error.to_string()),
-    };
-    // The last line's end begins no other line.
-    let body = body.strip_suffix(b"\r\n").or_else(|| body.strip_suffix(b"\n")).unwrap_or(&body);
-    let dialect = Dialect { size_limit: usize::MAX, ..Dialect::RFC9309.clone() };
-    Ok(robots::lines(body, &dialect)
-        .map(|(_, line)| sanitize::text(line, LINE_BYTES_MAX))
-        .collect())
-}
-
-/// The difference of two files, as their lines.
-pub fn difference(before: &[String], after: &[String]) -> Difference {
-    let [before, after] =
-        [before, after].map(|lines| lines.iter().map(String::as_str).collect::<Vec<_>>());
-    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_slices(&before, &after);
-    let mut found = Difference::default();
-    for change in diff.iter_all_changes() {
-        match change.tag() {
-            ChangeTag::Equal => continue,
-            ChangeTag::Insert => found.added += 1,
-            ChangeTag::Delete => found.removed += 1,
-        }
-        if found.lines.len() < DIFF_LINES_MAX {
-            let is_added = change.tag() == ChangeTag::Insert;
-            found.lines.push((is_added, change.value().to_owned()));
-        }
-    }
-    found
+    file_lines(dirs.get(version.log).ok_or("there is no such log")?, sha256)
 }

@@ -1,5 +1,7 @@
 //! `courtesy audit`: search, show, verify and export the log of denials.
 
+mod changes;
+mod difference;
 mod dossier;
 mod export;
 pub mod filters;
@@ -47,6 +49,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Print the versions of a site's robots.txt, and what was asked under each
     History(history::HistoryArgs),
+    /// Print the changes of robots.txt files, with what each added and removed
+    Changes(changes::ChangesArgs),
     /// Sum up a period
     Report(report::ReportArgs),
 }
@@ -62,6 +66,7 @@ pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {
         Command::Verify(args) => verify::run(args),
         Command::Replay(args) => replay::run(args),
         Command::History(args) => history::run(args),
+        Command::Changes(args) => changes::run(args),
         Command::Report(args) => report::run(args),
     }
 }

@@ -53,11 +53,8 @@ pub fn words(notice: &Notice) -> String {
 }
 
 fn of_change(changed: &Changed) -> String {
-    let Changed { origin, kind, added, removed, sampled, touched, .. } = changed;
-    let mut agents: Vec<_> =
-        touched.iter().flat_map(|touched| &touched.agents).map(String::as_str).collect();
-    agents.sort_unstable();
-    agents.dedup();
+    let Changed { origin, kind, added, removed, sampled, .. } = changed;
+    let agents = changed.agents();
     let agents =
         if agents.is_empty() { String::new() } else { format!(" for {}", agents.join(", ")) };
     let (kind, seen, denied) = (kind.word(), sampled.seen, sampled.now_denied);

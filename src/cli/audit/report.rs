@@ -28,7 +28,7 @@ use crate::types::timestamp::Timestamp;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Says what was denied, observed and exempted, each apart, when, where, to whom and by which rules;
-what was fetched although it is disallowed; how long robots.txt files were unreachable; and what is
+what was forwarded although it is disallowed; how long robots.txt files were unreachable; and what is
 missing from the log. That the log is what was written is checked with --verify only; the report
 says so.
 

@@ -1,6 +1,7 @@
 //! `courtesy audit` as a shell sees it: over logs of every kind of segment, and while they change.
 
 mod bundle;
+mod changes;
 mod checkpoints;
 mod dossier;
 mod follow;

@@ -291,7 +291,7 @@ fn what_was_forwarded_is_never_summed_up_with_what_was_denied() {
     assert_eq!(counts(&other), [0, 1, 0, 1].map(Some));
     let text = text::print(&eventful(), Paint::OFF);
     let (heading, rest) =
-        text.split_once("\nFetched although disallowed: ").expect("its own heading");
+        text.split_once("\nForwarded although disallowed: ").expect("its own heading");
     assert!(heading.contains("Disallowed requests, "), "not all are denied:\n{heading}");
     for words in ["1 request forwarded because the mode is observe", "forwarded under an exemption"]
     {
@@ -305,7 +305,7 @@ fn what_was_forwarded_is_never_summed_up_with_what_was_denied() {
         );
     }
     assert!(
-        page.contains("<h2 id=\"s3\">Fetched although disallowed</h2>")
+        page.contains("<h2 id=\"s3\">Forwarded although disallowed</h2>")
             && page.contains("class=\"e2\"")
     );
 }
@@ -316,7 +316,7 @@ fn only_denials_are_called_denials() {
     log.rule(NOON, "http://a.example", "ExampleBot", "/private/", 12);
     let denied = text::print(&report(&log.lines), Paint::OFF);
     assert!(
-        denied.starts_with("Denied requests, ") && !denied.contains("Fetched although"),
+        denied.starts_with("Denied requests, ") && !denied.contains("Forwarded although"),
         "{denied}"
     );
     assert!(

@@ -83,7 +83,7 @@ pub fn subject(report: &Report) -> &'static str {
     }
 }
 
-/// The answer to the first question: what was fetched although it is disallowed.
+/// The answer to the first question: what was forwarded although it is disallowed.
 pub fn headline(report: &Report) -> String {
     let events = report.records.events();
     let forwarded = events.forwarded();

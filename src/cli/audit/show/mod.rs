@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::form::{self, Layout, printable};
 use super::log_source::LogSourceFlags;
-use super::notices;
 use super::search::{Hit, Search, Taken};
+use super::{changes, notices};
 use crate::audit::evidence::{BlobStore, Found, Kind};
 use crate::audit::read::{ChainCheck, Filter, Log};
 use crate::audit::{Content, Event, Notice, Record, print_time};
@@ -161,22 +161,29 @@ impl ShowArgs {
     }
 }
 
-/// A line that is no record, and whether it holds.
+/// A line that is no record, and whether it holds. Of a change also what it added and removed.
 fn show_notice(args: &ShowArgs, notice: &Notice, line: &[u8], log: Log) -> Result<bool, Failure> {
+    let dir = log.dir();
     let check = ChainCheck::of(line, log)?;
     print(match args.format {
         Form::Json => {
-            let notice: Value = serde_json::from_slice(line).unwrap_or_default();
-            format!(
-                "{:#}\n",
-                json!({ "notice": notice, "chain": check.as_ref().map(file::chain_json) })
-            )
+            let chain = check.as_ref().map(file::chain_json);
+            let value: Value = serde_json::from_slice(line).unwrap_or_default();
+            let mut shown = json!({ "notice": value, "chain": chain });
+            if let Notice::Changed(changed) = notice {
+                shown["difference"] = changes::difference_json(changed, &dir);
+            }
+            format!("{shown:#}\n")
         }
         Form::Text => {
             let warnings = file::chain_warnings(check.as_ref(), Paint::for_stdout());
             let (word, time, text) =
                 (notice.word(), print_time(notice.time()), notices::words(notice));
-            format!("{warnings}{word}  {time}\n  {}\n", printable(&text))
+            let difference = match notice {
+                Notice::Changed(changed) => changes::difference_text(changed, &dir),
+                _ => String::new(),
+            };
+            format!("{warnings}{word}  {time}\n  {}\n{difference}", printable(&text))
         }
     })?;
     Ok(check.is_none_or(|check| check.holds()))

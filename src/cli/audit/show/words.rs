@@ -58,9 +58,9 @@ fn is_path(text: &str) -> bool {
 fn headline(record: &Record, paint: Paint) -> String {
     let event = match record.event {
         Event::Denied => paint.bad("denied"),
-        Event::WouldDeny => paint.doubtful("would be denied (observe)"),
-        Event::Exempted => paint.good("exempted"),
-        Event::Tunnelled => paint.doubtful("tunnelled"),
+        Event::WouldDeny => paint.doubtful("forwarded (would be denied: observe)"),
+        Event::Exempted => paint.good("forwarded (exempted)"),
+        Event::Tunnelled => paint.doubtful("forwarded (tunnelled)"),
     };
     format!("{event}  {} {}\n", printable(&record.method), paint.strong(printable(&record.url)))
 }

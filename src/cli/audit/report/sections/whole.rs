@@ -266,7 +266,7 @@ pub fn forwarded(report: &Report) -> Section {
         Ranked(FORWARDED.iter().copied().filter(|event| forwarded.events.of(*event) > 0).collect());
     Section {
         notes,
-        ..ranked.by("Fetched although disallowed", "Origin", &forwarded.by_origin, origin)
+        ..ranked.by("Forwarded although disallowed", "Origin", &forwarded.by_origin, origin)
     }
 }
 
@@ -275,7 +275,12 @@ pub fn forwarded_by_agent(report: &Report) -> Section {
     let forwarded = &report.forwarded;
     let ranked =
         Ranked(FORWARDED.iter().copied().filter(|event| forwarded.events.of(*event) > 0).collect());
-    ranked.by("Fetched although disallowed, by agent", "Product token", &forwarded.by_agent, agent)
+    ranked.by(
+        "Forwarded although disallowed, by agent",
+        "Product token",
+        &forwarded.by_agent,
+        agent,
+    )
 }
 
 fn sentence(event: Event, count: u64) -> String {
@@ -290,7 +295,7 @@ fn sentence(event: Event, count: u64) -> String {
         Event::Exempted => format!("{} forwarded under an exemption.", plural(count, "request")),
         Event::Tunnelled => format!(
             "{} tunnelled to hosts where some paths are disallowed, or to services that --reach names; \
-             what was fetched there was not seen.",
+             what was asked there was not seen.",
             plural(count, "connection")
         ),
     }
