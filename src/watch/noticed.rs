@@ -35,8 +35,17 @@ pub(super) enum Answer {
     NoFile,
 }
 
-/// By origin: what its file became, and when that was seen first.
-pub(super) struct Noticed(LruCache<Origin, Vec<(Answer, Timestamp)>>);
+/// By origin: what its file became.
+pub(super) struct Noticed(LruCache<Origin, Vec<NoticedChange>>);
+
+/// A change of what decides for an agent; `None`: an outage.
+#[derive(Clone, Copy, Debug)]
+struct NoticedChange {
+    from: Option<Answer>,
+    to: Option<Answer>,
+    /// When that was seen first.
+    at: Timestamp,
+}
 
 impl Answer {
     /// None without a file: it is unreachable, or access to it is denied.
@@ -53,24 +62,26 @@ impl Answer {
 
 impl Noticed {
     /// Whether the change that `fetch` shows under its own profile is to be compared: not if another
-    /// agent's fetch has shown it since this agent's file was confirmed. It is remembered.
+    /// agent's fetch has shown it since this agent's file was confirmed, and it still holds. It is
+    /// remembered.
     pub fn is_new(&mut self, fetch: &FetchEvent, change: &StateChange) -> bool {
         let answer = |state: &RobotsState| Answer::of(state, &change.profile);
         let Some(before) = change.before.as_deref() else { return false };
-        // An outage is one for every agent, or of this agent alone.
-        let Some(after) = answer(&change.after) else { return true };
-        if answer(before) == Some(after) {
+        let (from, to) = (answer(before), answer(&change.after));
+        if from == to {
             return true;
         }
         let since = before.tried_at();
         let known = self.0.get_or_insert_mut(fetch.origin.clone(), Vec::new);
-        if known.iter().any(|(to, at)| *to == after && Some(*at) >= since) {
+        // What was left again since then is another change when it comes back.
+        let last = known.iter().rev().find(|turn| turn.to == to || turn.from == to);
+        if last.is_some_and(|turn| turn.to == to && Some(turn.at) >= since) {
             return false;
         }
         if known.len() >= NOTICED_MAX {
             known.remove(0);
         }
-        known.push((after, fetch.at));
+        known.push(NoticedChange { from, to, at: fetch.at });
         true
     }
 }

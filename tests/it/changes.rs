@@ -359,6 +359,48 @@ fn each_change_that_several_agents_see_has_one_notice() {
 }
 
 #[test]
+fn an_outage_that_several_agents_see_has_one_notice_and_its_end_another() {
+    let agents = ["OneBot", "OtherBot", "ThirdBot"];
+    let origin = Origin::with_robots(BASE);
+    let proxy = Proxy::start();
+    agents.iter().for_each(|agent| get_as(&proxy, agent, &origin.url("/page")));
+    let mut origin = origin;
+    for (number, file) in [status(503), ok(BASE), status(503), ok(BASE)].into_iter().enumerate() {
+        proxy.clock.advance(DAY);
+        origin = origin.on("/robots.txt", file);
+        // Each asks twice, and another one first each time.
+        for at in 0..6 {
+            get_as(&proxy, agents[(at + number) % 3], &origin.url("/page"));
+        }
+        proxy.wait_for_changes(number + 1);
+    }
+    let mut proxy = proxy;
+    proxy.stop();
+    let kinds: Vec<_> = proxy.changes().iter().map(|change| change["kind"].clone()).collect();
+    assert_eq!(kinds, ["unreadable", "back", "unreadable", "back"]);
+    proxy.verify();
+}
+
+#[test]
+fn a_change_that_is_taken_back_is_told_again_when_another_agent_sees_it() {
+    let other = [BASE, "Disallow: /a/\n"].concat();
+    let origin = Origin::with_robots(BASE);
+    let proxy = Proxy::start();
+    let ask = |origin: &Origin, agent| get_as(&proxy, agent, &origin.url("/page"));
+    ["OneBot", "OtherBot"].iter().for_each(|agent| ask(&origin, agent));
+    let mut origin = origin;
+    // The second one has seen nothing of what the first one saw.
+    for (number, (file, agent)) in
+        [(&*other, "OneBot"), (BASE, "OneBot"), (&*other, "OtherBot")].into_iter().enumerate()
+    {
+        proxy.clock.advance(DAY);
+        origin = origin.on("/robots.txt", ok(file));
+        ask(&origin, agent);
+        proxy.wait_for_changes(number + 1);
+    }
+}
+
+#[test]
 fn a_file_has_a_bounded_number_of_notices_a_day() {
     const CHANGES: u64 = 2 * 24 * 6;
     let file =
