@@ -28,14 +28,16 @@ Examples:
   courtesy audit export --since 2026-11-01 --until 2026-11-30 --output november.jsonl
   courtesy audit export --origin example.com --output example.csv
   courtesy audit export --run last --format csv > run.csv
+  courtesy audit export --since 1h --format ecs --output events.ndjson
   courtesy audit export --since 2026-11-01 --output evidence.warc.gz
   courtesy audit export --since 2026-11-01 --until 2026-11-30 --output november.tar
   courtesy audit export --format dossier --origin https://example.com --output example.tar
 
 JSON Lines are the very lines of the log, hashes included. In CSV a cell that a spreadsheet would
-compute has an apostrophe before it. WARC has the evidence that the records name: each fetch of a
-robots.txt once, requests, answers and file; if FILE ends in .gz, each record of it is compressed by
-itself. A file is made so that only you can read it.
+compute has an apostrophe before it. ECS, OCSF and CEF are events for systems that gather them, one
+line each. WARC has the evidence that the records name: each fetch of a robots.txt once, requests,
+answers and file; if FILE ends in .gz, each record of it is compressed by itself. A file is made so
+that only you can read it.
 
 A bundle (a tar file) is a part of one log, to be handed on: the files that have lines of the time
 that is asked for (--since, --until), whole and as they are stored, their evidence, and head.json.
@@ -80,6 +82,12 @@ enum Format {
     /// JSON Lines
     Jsonl,
     Csv,
+    /// Events of the Elastic Common Schema, a line of JSON each
+    Ecs,
+    /// Events of OCSF, class HTTP Activity, a line of JSON each
+    Ocsf,
+    /// Events of the Common Event Format, a line each
+    Cef,
     /// The evidence, as a web archive (WARC 1.1)
     Warc,
     /// Files of the log and their evidence, for courtesy audit verify --part (tar)
@@ -94,6 +102,9 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     match args.format() {
         Format::Jsonl => export(args, logs, Some(Form::Json)),
         Format::Csv => export(args, logs, Some(Form::Csv)),
+        Format::Ecs => export(args, logs, Some(Form::Ecs)),
+        Format::Ocsf => export(args, logs, Some(Form::Ocsf)),
+        Format::Cef => export(args, logs, Some(Form::Cef)),
         Format::Warc => export(args, logs, None),
         format => match export_part(args, format, &logs) {
             Err(failure) if failure.is_broken_pipe() => Ok(Exit::Done),

@@ -1,4 +1,4 @@
-//! The formats of records: a table for people, the unchanged lines of the log, or CSV.
+//! The formats of records: a table for people, the unchanged lines of the log, CSV, or events of other systems.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -7,6 +7,7 @@ use rustix::termios::tcgetwinsize;
 
 use super::notices::{self, word, words};
 use super::search::{Hit, Taken};
+use super::siem::EventFormat;
 use crate::audit::read::Filter;
 use crate::audit::{Content, Event, Node, Notice, Reason, Record, print_time, split};
 use crate::cli::environment;
@@ -22,6 +23,12 @@ pub enum Form {
     #[value(alias = "jsonl")]
     Json,
     Csv,
+    /// Events of the Elastic Common Schema, a line of JSON each
+    Ecs,
+    /// Events of OCSF, class HTTP Activity, a line of JSON each
+    Ocsf,
+    /// Events of the Common Event Format, a line each
+    Cef,
 }
 
 /// Prints lines of the log.
@@ -29,6 +36,7 @@ pub enum Printer<W: Write> {
     Table { layout: Layout, output: W },
     Json { output: W, is_terminal: bool },
     Csv(Box<csv::Writer<W>>),
+    Events { format: EventFormat, output: W },
 }
 
 impl Form {
@@ -37,6 +45,9 @@ impl Form {
         match self {
             Self::Csv => {
                 only_records(filter, &[], "CSV has a row for each record", "--format json")
+            }
+            Self::Ecs | Self::Ocsf | Self::Cef => {
+                only_records(filter, &[], "an event is made of a record", "--format json")
             }
             Self::Table | Self::Json => Ok(()),
         }
@@ -62,11 +73,14 @@ impl<W: Write> Printer<W> {
                 sheet.write_record(notices::HEADER).map_err(io_error)?;
                 Self::Csv(Box::new(sheet))
             }
+            Form::Ecs => Self::Events { format: EventFormat::Ecs, output },
+            Form::Ocsf => Self::Events { format: EventFormat::Ocsf, output },
+            Form::Cef => Self::Events { format: EventFormat::Cef, output },
         })
     }
 
-    /// A line that was changed is marked in the table and left out of CSV, which has no hash to
-    /// check; JSON Lines are the lines of the log.
+    /// A line that was changed is marked in the table, and left out of CSV and events, whose hash cannot be checked;
+    /// JSON Lines are the lines of the log.
     pub fn print(&mut self, Hit { line, is_changed, .. }: Hit<'_>) -> io::Result<Taken> {
         match self {
             Self::Json { output, is_terminal: false } => {
@@ -86,13 +100,17 @@ impl<W: Write> Printer<W> {
                 }
                 None => return Ok(Taken::Damaged),
             },
-            Self::Csv(_) if is_changed => {}
+            Self::Csv(_) | Self::Events { .. } if is_changed => {}
             Self::Csv(sheet) => match content(line) {
                 Some((Content::Record(record), hash)) => {
                     sheet.write_record(notices::csv_row(&record, hash)).map_err(io_error)?;
                 }
                 // See [`Form::check`].
                 Some((Content::Notice(_), _)) | None => return Ok(Taken::Damaged),
+            },
+            Self::Events { format, output } => match record(line) {
+                Some((record, hash)) => writeln!(output, "{}", format.line(&record, hash))?,
+                None => return Ok(Taken::Damaged),
             },
         }
         Ok(Taken::Good)
@@ -103,14 +121,16 @@ impl<W: Write> Printer<W> {
         match self {
             Self::Table { .. } => "marked with ! in the table",
             Self::Json { .. } => "printed as in the log",
-            Self::Csv(_) => "left out",
+            Self::Csv(_) | Self::Events { .. } => "left out",
         }
     }
 
     /// Writes what is buffered.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Table { output, .. } | Self::Json { output, .. } => output.flush(),
+            Self::Table { output, .. }
+            | Self::Json { output, .. }
+            | Self::Events { output, .. } => output.flush(),
             Self::Csv(sheet) => sheet.flush(),
         }
     }

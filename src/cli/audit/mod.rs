@@ -18,6 +18,7 @@ mod replay;
 mod report;
 mod search;
 mod show;
+mod siem;
 mod verify;
 
 use clap::{Args, Subcommand};

@@ -33,6 +33,7 @@ Examples:
   courtesy audit query --event started --event stopped     when the proxy ran
   courtesy audit query --dir /logs/a --dir /logs/b     several logs, by time
   courtesy audit query --since 2026-11-01 --until 2026-11-30 --format csv > november.csv
+  courtesy audit query -f --format ecs     as they come, for a system that gathers events
   courtesy audit query --format json | jq -r .url | sort | uniq -c | sort -n
 
 The table's first column is what `courtesy audit show` takes. Times are UTC. JSON Lines are the very
@@ -40,11 +41,11 @@ lines of the log, hashes included. In CSV a cell that a spreadsheet would comput
 before it.
 
 The hash of each record that matches is made again. One that was changed after being written is
-marked with ! before its number in the table, printed as it is in JSON, left out of CSV, and counted
-on standard error. Whether lines were removed or exchanged is for courtesy audit verify to say.
+marked with ! before its number in the table, printed as it is in JSON, left out of CSV and events
+(ecs, ocsf, cef), and counted on standard error. Whether lines were removed or exchanged is for courtesy audit verify to say.
 
-Records are printed; what the log says of itself (notices), where --event names it. CSV has records
-alone.
+Records are printed; what the log says of itself (notices), where --event names it. CSV and events
+have records alone.
 
 Exit codes: 0 done, whether or not there was any · 1 a line that matches was changed, or a line is
 damaged and left out · 2 usage · 69 there is no log · 74 a part of it could not be read")]

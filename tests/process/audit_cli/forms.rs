@@ -6,7 +6,9 @@ use std::process::Stdio;
 
 use courtesy::audit::{Record, Rule};
 
-use crate::audit_cli::support::{Log, audit, compress, courtesy, ended, fails, record, succeeds};
+use crate::audit_cli::support::{
+    Log, audit, compress, courtesy, ended, fails, id, record, succeeds,
+};
 
 #[test]
 fn json_lines_are_the_very_lines() {
@@ -40,6 +42,32 @@ fn csv_reads_back_and_computes_nothing() {
         ("2026-11-20T12:02:00.000000Z".into(), "true".into())
     );
     assert!(lines[1].ends_with(&format!("\"hash\":\"{}\"}}", cell(1, "hash"))));
+}
+
+#[test]
+fn events_are_a_line_for_each_record_that_holds() {
+    let mut log = Log::new();
+    let lines = log.write((1..=3).map(record));
+    // Changed after it was written: its hash would prove nothing.
+    let changed = lines[1].replace("/private/2", "/private/x");
+    std::fs::write(log.active(), [&*lines[0], &changed, &lines[2], ""].join("\n")).unwrap();
+    let dir = log.dir.path();
+    for (format, begins) in
+        [("ecs", "{\"@timestamp\":"), ("ocsf", "{\"action\":"), ("cef", "CEF:0|courtesy|")]
+    {
+        for command in ["export", "query"] {
+            let (code, events, said) = ended(&mut audit(dir, &[command, "--format", format]));
+            assert_eq!(code, Some(1), "{said}");
+            assert!(said.contains("1 line was changed") && said.contains("left out"), "{said}");
+            let events: Vec<_> = events.lines().collect();
+            assert_eq!(events.len(), 2, "{events:?}");
+            for (event, n) in events.iter().zip([1, 3]) {
+                assert!(event.starts_with(begins) && event.contains(&id(n)), "{event}");
+            }
+        }
+        let notices = ["export", "--format", format, "--event", "started"];
+        assert!(fails(&mut audit(dir, &notices), 2).contains("started is a notice"));
+    }
 }
 
 #[test]
