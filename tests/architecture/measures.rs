@@ -23,7 +23,7 @@ const LONGEST_MAX: usize = 550;
 const SETTINGS_MAX: usize = 97;
 
 /// Crates that are locked, those of tests among them, those of this repository not.
-const CRATES_MAX: usize = 386;
+const CRATES_MAX: usize = 390;
 
 /// Names of types that stand in more than one file.
 const SHARED_NAMES_MAX: usize = 160;

@@ -7,6 +7,7 @@ mod moved;
 mod notices;
 mod record;
 mod redaction;
+mod schema;
 mod speed;
 mod tree;
 mod writer;
