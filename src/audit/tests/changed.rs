@@ -113,6 +113,6 @@ fn the_evidence_of_a_notice_is_known_after_a_restart() {
     note(&open(dir.path()).unwrap(), "one", "two", NOON);
     let writer = open(dir.path()).unwrap();
     let names = chain(dir.path())[0].blobs();
-    assert_eq!(block_on(writer.handle().forget(names, 0)).unwrap(), 0);
+    assert_eq!(block_on(writer.handle().forget(names, 1)).unwrap(), 0);
     assert!(is_kept(dir.path(), "one") && is_kept(dir.path(), "two"));
 }

@@ -79,7 +79,7 @@ fn what_no_line_names_can_be_forgotten_and_comes_back_when_it_is_named() {
     let writer = open(dir.path()).unwrap();
     block_on(writer.write(naming(&used.content), vec![used.clone(), unused.clone()])).unwrap();
     let handle = writer.handle();
-    let forget = || block_on(handle.forget(vec![name(&used), name(&unused)], 0)).unwrap();
+    let forget = || block_on(handle.forget(vec![name(&used), name(&unused)], 1)).unwrap();
     assert_eq!((forget(), forget()), (1, 0));
     assert_eq!([&used, &unused].map(|it| is_kept(dir.path(), it)), [true, false]);
     block_on(writer.write(naming(&unused.content), vec![unused.clone()])).unwrap();
@@ -97,7 +97,7 @@ fn what_the_file_names_is_known_after_a_restart() {
         writer
     });
     let writer = open(dir.path()).unwrap();
-    assert_eq!(block_on(writer.handle().forget(vec![name(&used)], 0)).unwrap(), 0);
+    assert_eq!(block_on(writer.handle().forget(vec![name(&used)], 1)).unwrap(), 0);
     assert!(is_kept(dir.path(), &used));
 }
 
@@ -107,14 +107,14 @@ fn nothing_is_forgotten_by_an_account_that_is_older_than_the_file() {
     let used = blob(b"used");
     let writer = open_with(dir.path(), |config| config.rotate_size = 1).unwrap();
     let mut handle = writer.handle();
-    let before = *handle.files().borrow_and_update();
+    let before = *handle.active().borrow_and_update();
     block_on(writer.write(naming(&used.content), vec![used.clone()])).unwrap();
-    block_on(handle.files().changed()).unwrap();
+    block_on(handle.active().changed()).unwrap();
     let outdated = block_on(handle.forget(vec![name(&used)], before)).unwrap_err();
     assert!(matches!(outdated, ForgetError::Outdated));
     assert!(is_kept(dir.path(), &used));
-    let files = *handle.files().borrow();
-    assert_eq!(block_on(handle.forget(vec![name(&used)], files)).unwrap(), 1);
+    let active = *handle.active().borrow();
+    assert_eq!(block_on(handle.forget(vec![name(&used)], active)).unwrap(), 1);
 }
 
 /// Settings that hold from now on, and their evidence.
@@ -216,5 +216,5 @@ fn a_notice_is_a_line_of_the_chain_and_a_desk_keeps_no_writer() {
     assert!(matches!(chain(dir.path())[1], Content::Notice(Notice::Pruned(_))));
     drop(writer);
     assert!(matches!(block_on(handle.note(notice)), Err(WriteError::Stopped)));
-    assert!(block_on(handle.files().changed()).is_err());
+    assert!(block_on(handle.active().changed()).is_err());
 }

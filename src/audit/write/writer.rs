@@ -48,7 +48,7 @@ const END_TIME_MIN: Duration = Duration::from_secs(1);
 pub struct Writer {
     queue: mpsc::Sender<Job>,
     signals: Arc<Signals>,
-    files: watch::Receiver<u64>,
+    active_first: watch::Receiver<u64>,
     config: CurrentConfig,
     status: Arc<Status>,
     clock: Arc<dyn Clock>,
@@ -94,7 +94,8 @@ impl Writer {
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
         let (status, signals) =
             (Arc::new(Status::new(set.on_failure)), Arc::new(Signals::default()));
-        let (begun, files) = watch::channel(0);
+        let first = active.first.map_or(head.seq + 1, |first| first.seq);
+        let (begun, active_first) = watch::channel(first);
         let (closed, closings) = mpsc::channel(CLOSINGS_WAITING_MAX);
         let retention_lock = log_dir.share().map_err(failed)?;
         let writer_thread = WriterThread::new(
@@ -104,12 +105,12 @@ impl Writer {
             (head, log, log_dir, signer),
             Arc::clone(&signals),
             Arc::clone(&status),
-            Events { files: begun, closed },
+            Events { active: begun, closed },
         );
         let (writer_thread, writer_runtime) = (writer_thread.map_err(failed)?, runtime()?);
         let thread = Thread::start("audit", move || writer_thread.run(&writer_runtime, jobs))
             .map_err(failed)?;
-        let handle = WriterHandle { queue: queue.downgrade(), files: files.clone() };
+        let handle = WriterHandle { queue: queue.downgrade(), active: active_first.clone() };
         let retention = Retention::new(
             Arc::clone(&config),
             Arc::clone(&clock),
@@ -124,7 +125,7 @@ impl Writer {
         Ok(Self {
             queue,
             signals,
-            files,
+            active_first,
             config,
             status,
             clock,
@@ -298,7 +299,7 @@ impl Writer {
 
     /// A handle that keeps no writer alive.
     pub fn handle(&self) -> WriterHandle {
-        WriterHandle { queue: self.queue.downgrade(), files: self.files.clone() }
+        WriterHandle { queue: self.queue.downgrade(), active: self.active_first.clone() }
     }
 
     /// Writes all queued lines, syncs them to the disk, and ends the threads; later writes fail.

@@ -87,7 +87,7 @@ pub enum ForgetError {
 pub(super) enum Job {
     Write { record: Box<Record>, blobs: Vec<Blob>, done: Done },
     Note { notice: Box<Notice>, blobs: Vec<Blob>, done: Done },
-    Forget { names: Vec<BlobName>, files: u64, done: oneshot::Sender<Result<u64, ForgetError>> },
+    Forget { names: Vec<BlobName>, active: u64, done: oneshot::Sender<Result<u64, ForgetError>> },
 }
 
 pub(super) type Done = oneshot::Sender<Result<Written, WriteError>>;
@@ -101,14 +101,14 @@ pub(super) fn no_answer() -> String {
 #[derive(Clone, Debug)]
 pub struct WriterHandle {
     pub(super) queue: mpsc::WeakSender<Job>,
-    pub(super) files: watch::Receiver<u64>,
+    pub(super) active: watch::Receiver<u64>,
 }
 
 impl WriterHandle {
-    /// The number of files begun since the writer was opened; changes when one is closed. An error
-    /// of [`watch::Receiver::changed`] is the end of the writer.
-    pub fn files(&mut self) -> &mut watch::Receiver<u64> {
-        &mut self.files
+    /// The number in the chain with which the file that is written begins; changes when a file is
+    /// closed. An error of [`watch::Receiver::changed`] is the end of the writer.
+    pub fn active(&mut self) -> &mut watch::Receiver<u64> {
+        &mut self.active
     }
 
     /// Writes a line that is no record.
@@ -118,10 +118,10 @@ impl WriterHandle {
     }
 
     /// Removes evidence that no closed file names, unless the active file does; returns how many
-    /// blobs were removed. `files` is the number of files begun when the closed ones were searched:
-    /// if more were begun since, nothing is removed, and they have to be searched again.
-    pub async fn forget(&self, names: Vec<BlobName>, files: u64) -> Result<u64, ForgetError> {
-        let job = |done| Job::Forget { names, files, done };
+    /// blobs were removed. `active` is what [`Self::active`] was when the closed files were searched:
+    /// if one was closed since, nothing is removed, and they have to be searched again.
+    pub async fn forget(&self, names: Vec<BlobName>, active: u64) -> Result<u64, ForgetError> {
+        let job = |done| Job::Forget { names, active, done };
         self.ask(job).await.unwrap_or(Err(ForgetError::Stopped))
     }
 
@@ -138,8 +138,8 @@ pub type Closing = (u64, EvidenceIndex);
 
 /// Events of the files, for other threads.
 pub(super) struct Events {
-    /// How many files have been begun.
-    pub files: watch::Sender<u64>,
+    /// The number with which the file that is written begins; set when all is known of those before.
+    pub active: watch::Sender<u64>,
     /// The evidence index of each file that was closed.
     pub closed: mpsc::Sender<Closing>,
 }

@@ -355,7 +355,7 @@ impl WriterThread {
         self.name_key();
         self.blobs.set_durable(self.config.load().sync != Sync::None);
         // Retention may be shorter now: wake it, though no file was closed.
-        self.events.files.send_modify(|_| ());
+        self.events.active.send_modify(|_| ());
     }
 
     fn has_not_kept(&mut self, errors: &[io::Error]) {
@@ -371,10 +371,10 @@ impl WriterThread {
     fn forget(
         &mut self,
         names: &[BlobName],
-        files: u64,
+        active: u64,
         done: oneshot::Sender<Result<u64, ForgetError>>,
     ) {
-        let outcome = if files == *self.events.files.borrow() {
+        let outcome = if active == *self.events.active.borrow() {
             let waiting = self.waiting.iter().flat_map(|waiting| waiting.line.content.blobs());
             let waiting = waiting.chain(self.found.iter().flat_map(Notice::blobs));
             self.blobs.forget(names, &waiting.collect::<Vec<_>>()).map_err(ForgetError::Io)
@@ -405,8 +405,8 @@ impl WriterThread {
             let (content, blobs, done) = match job {
                 Job::Write { record, blobs, done } => (Content::Record(record), blobs, done),
                 Job::Note { notice, blobs, done } => (Content::Notice(*notice), blobs, done),
-                Job::Forget { names, files, done } => {
-                    forgets.push((names, files, done));
+                Job::Forget { names, active, done } => {
+                    forgets.push((names, active, done));
                     continue;
                 }
             };
@@ -423,8 +423,8 @@ impl WriterThread {
         }
         self.blobs.start();
         self.write(ready, lines);
-        for (names, files, done) in forgets {
-            self.forget(&names, files, done);
+        for (names, active, done) in forgets {
+            self.forget(&names, active, done);
         }
     }
 
@@ -581,7 +581,7 @@ impl WriterThread {
             self.status.begin(WriteFault::Disk, &why, None);
         }
         self.flush();
-        self.events.files.send_modify(|files| *files += 1);
+        self.events.active.send_replace(self.head.seq + 1);
     }
 
     /// Writes the last notices, and syncs the file whatever the setting.

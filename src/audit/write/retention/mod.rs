@@ -45,8 +45,9 @@ pub(super) struct Retention {
     clock: Arc<dyn Clock>,
     handle: WriterHandle,
     closings: mpsc::Receiver<Closing>,
-    /// Changes when a file is closed or the settings are others, and ends with the writer.
-    files: watch::Receiver<u64>,
+    /// The number with which the file that is written begins. Changes when a file is closed or the
+    /// settings are others, and ends with the writer.
+    active: watch::Receiver<u64>,
     /// The number of the line up to which leaves of the tree are known to be kept.
     kept: u64,
     /// Held as long as files may be changed.
@@ -62,8 +63,8 @@ impl Retention {
         closings: mpsc::Receiver<Closing>,
         lock: File,
     ) -> Self {
-        let (dir, files) = (config.load().dir.clone(), handle.files().clone());
-        Self { dir, config, clock, handle, closings, files, kept: 0, _lock: lock }
+        let (dir, active) = (config.load().dir.clone(), handle.active().clone());
+        Self { dir, config, clock, handle, closings, active, kept: 0, _lock: lock }
     }
 
     /// Begins with what is there.
@@ -79,7 +80,7 @@ impl Retention {
                 Some(_) => KEEPER_SIZE_INTERVAL,
                 None => KEEPER_INTERVAL,
             };
-            let changed = async { tokio::time::timeout(interval, self.files.changed()).await };
+            let changed = async { tokio::time::timeout(interval, self.active.changed()).await };
             if let Ok(Err(_)) = runtime.block_on(changed) {
                 return;
             }
@@ -89,17 +90,19 @@ impl Retention {
     /// Does what there is to do. What fails keeps nothing else from being done.
     async fn round(&mut self) -> io::Result<()> {
         // Taken before the look around: what is closed after it makes another round.
-        let files = *self.files.borrow_and_update();
+        let active = *self.active.borrow_and_update();
         let survey = Survey::of(&self.dir)?;
         let tidied = survey.remove_unfinished();
         let known: HashMap<_, _> = std::iter::from_fn(|| self.closings.try_recv().ok()).collect();
         let put_away =
             |closed: &Closed| closed.put_away(known.get(&closed.first_seq), &|| self.is_over());
-        let closed = survey.closed.iter().filter(|closed| closed.is_there());
+        // What the writer knows of a file that has only just its name is still to come.
+        let is_known = |closed: &&Closed| closed.is_there() && closed.first_seq < active;
+        let closed = survey.closed.iter().filter(is_known);
         let kept = closed.map(put_away).fold(tidied, io::Result::and);
         let kept = kept.and(self.keep_leaves());
-        let pruned = self.prune_by_age(files).await;
-        let made_room = self.prune_by_size(files).await;
+        let pruned = self.prune_by_age(active).await;
+        let made_room = self.prune_by_size(active).await;
         kept.and(pruned).and(made_room)
     }
 
@@ -129,25 +132,25 @@ impl Retention {
 
     /// The writer is gone, and whatever takes its time is to be left for the next start.
     fn is_over(&self) -> bool {
-        self.files.has_changed().is_err()
+        self.active.has_changed().is_err()
     }
 
     // Removes lines from the beginning of the log that are too old (`audit.retain`) or for which there
     // is no room (`audit.retain_size`), and the evidence that only they named.
 
     /// Removes closed files whose last line is too old, oldest first, and the evidence that only they
-    /// named. `files`: how many had been begun before anything was looked at.
-    async fn prune_by_age(&self, files: u64) -> io::Result<()> {
+    /// named. `active`: with which line the file that is written began before anything was looked at.
+    async fn prune_by_age(&self, active: u64) -> io::Result<()> {
         if let Some(retain) = self.config.load().retain {
             let now = self.clock.wall();
             self.remove_while(|_, evidence_index| Ok(now.since(evidence_index.time) >= retain))
                 .await?;
         }
-        self.forget(files).await.map(drop)
+        self.forget(active).await.map(drop)
     }
 
-    /// Removes the oldest closed files until the log has room for the others. `files`: as above.
-    async fn prune_by_size(&self, files: u64) -> io::Result<()> {
+    /// Removes the oldest closed files until the log has room for the others. `active`: as above.
+    async fn prune_by_size(&self, active: u64) -> io::Result<()> {
         let Some(size) = self.config.load().retain_size else { return Ok(()) };
         // The space that evidence frees is known only once it is removed: first the files in excess
         // without counting any, all at once, then one file after the other.
@@ -162,7 +165,7 @@ impl Retention {
                 Ok(goes_on)
             });
             let has_removed = removed.await?;
-            let is_whole = self.forget(files).await?;
+            let is_whole = self.forget(active).await?;
             if !is_whole || bytes_below(&self.dir)? <= size || (excess > 0 && !has_removed) {
                 return Ok(());
             }
@@ -208,14 +211,14 @@ impl Retention {
 
     /// Removes the evidence of pruned files by their indexes, unless another file names it. False:
     /// a file was closed in between, and another round has to search it.
-    async fn forget(&self, files: u64) -> io::Result<bool> {
+    async fn forget(&self, active: u64) -> io::Result<bool> {
         let survey = Survey::of(&self.dir)?;
         for gone in survey.closed.iter().filter(|closed| closed.is_pruned()) {
             let mut names = gone.pruned()?.names;
             self.spare(&survey, &mut names)?;
             let names: Vec<_> = names.into_iter().collect();
             for names in names.chunks(EVIDENCE_FORGOTTEN_AT_ONCE) {
-                match self.handle.forget(names.to_vec(), files).await {
+                match self.handle.forget(names.to_vec(), active).await {
                     Ok(_) => {}
                     Err(ForgetError::Outdated) => return Ok(false),
                     Err(error) => return Err(io::Error::other(error)),
