@@ -232,7 +232,7 @@ impl Place {
     }
 
     /// `origin` as a record has it.
-    fn covers(&self, origin: &str) -> bool {
+    pub fn covers(&self, origin: &str) -> bool {
         let Some((scheme, authority)) = origin.split_once("://") else { return false };
         match self {
             Self::Origin(wanted) => {

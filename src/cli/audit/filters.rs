@@ -158,7 +158,8 @@ impl<'de> Deserializer<'de> for Listener<'_> {
     }
 }
 
-fn glob(text: &str) -> Result<Glob, String> {
+/// A text in which `*` stands for anything.
+pub fn glob(text: &str) -> Result<Glob, String> {
     match text {
         "" => Err("it is empty; * stands for anything".into()),
         _ => Ok(Glob::new(text)),
@@ -188,7 +189,8 @@ fn rule(text: &str) -> Result<Rule, String> {
     Ok(Rule::parse(text))
 }
 
-fn client(text: &str) -> Result<Client, String> {
+/// An address, a block, or a name.
+pub fn client(text: &str) -> Result<Client, String> {
     match text.contains('/').then(|| text.parse::<ipnet::IpNet>()) {
         Some(Err(_)) => Err("write a block as 10.0.0.0/8".into()),
         _ => Ok(Client::parse(text)),

@@ -9,34 +9,39 @@ pub mod words;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::filters;
-use super::log_source::LogSourceFlags;
+use super::log_source::{LogSourceFlags, Witnesses};
 use super::progress::Progress;
-use super::verify::{Heads, heads, only_of_one};
-use crate::audit::read::filter::{Filter, Place, PlaceError};
+use super::verify::{Against, Heads, heads};
+use crate::audit::evidence::BlobStore;
+use crate::audit::read::filter::{Client, Filter, Place};
 use crate::audit::read::report::{Report, Request, Survey, Verified};
-use crate::audit::read::{self, Log, Scan, ScanItem};
+use crate::audit::read::{Log, Scan, ScanItem};
+use crate::audit::record::verifier_key::VerifierKey;
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{self, Paint};
 use crate::runtime::clock::{Clock, SystemClock};
+use crate::types::origin::host::Glob;
 use crate::types::timestamp::Timestamp;
 
 /// The arguments of `courtesy audit report`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Says what was denied, observed and exempted, each apart, when, where, to whom and by which rules;
-what was forwarded although it is disallowed; how long robots.txt files were unreachable; and what is
-missing from the log. That the log is what was written is checked with --verify only; the report
-says so.
+Says what was disallowed, and what of it was forwarded all the same; when the proxy was on, and in
+which mode; what was asked of each site; which exemptions there were, and what was done under them;
+and what the log cannot tell. That the log is what was written is checked with --verify only; the
+report says so.
 
 Examples:
   courtesy audit report                               a summary of the whole log, on the terminal
   courtesy audit report --since 7d --origin '*.example.com'
   courtesy audit report --since 2026-10-01 --until 2026-10-31 --output october.html
   courtesy audit report --verify --head heads.txt --output october.html
+  courtesy audit report --agent ExampleBot --client 10.0.3.0/24 --since yesterday
   courtesy audit report --format json | jq '.unreachable.rows[] | {origin, seconds}'
   courtesy audit report --run last                    what `courtesy run` just did
 
@@ -57,8 +62,14 @@ pub struct ReportArgs {
     until: Option<Timestamp>,
     /// Only an origin (https://example.com), a host (example.com), or hosts (*.example.com); may be
     /// repeated
-    #[arg(long, value_name = "ORIGIN", value_parser = Wanted::parse)]
-    origin: Vec<Wanted>,
+    #[arg(long, value_name = "ORIGIN", value_parser = |text: &str| Wanted::parse(text, Place::parse))]
+    origin: Vec<Wanted<Place>>,
+    /// Only a product token, in any case; * stands for anything (may be repeated)
+    #[arg(long, value_name = "AGENT", value_parser = |text: &str| Wanted::parse(text, filters::glob))]
+    agent: Vec<Wanted<Glob>>,
+    /// Only who asked: an address, a block (10.0.0.0/8), or a name (may be repeated)
+    #[arg(long, value_name = "CLIENT", value_parser = |text: &str| Wanted::parse(text, filters::client))]
+    client: Vec<Wanted<Client>>,
     /// How the report is to look [default: as FILE ends, else text]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -71,10 +82,16 @@ pub struct ReportArgs {
     /// Verify the log and its evidence first, and say in the report what that found; exit 1 if there are faults
     #[arg(long)]
     verify: bool,
-    /// With --verify: the log must have this line, its number and its hash, or a file with such heads (may be
-    /// repeated)
-    #[arg(long, value_name = "SEQ:HASH|FILE", value_parser = heads, requires = "verify")]
+    /// With --verify: the log must have this line: its number and its hash, or a checkpoint, or a file with such (may
+    /// be repeated)
+    #[arg(long, value_name = "SEQ:HASH|CHECKPOINT|FILE", value_parser = heads, requires = "verify")]
     head: Vec<Heads>,
+    /// With --verify: the log must have the lines of which the shared engine has seen the heads
+    #[arg(long, requires = "verify")]
+    engine: bool,
+    /// With --verify: checkpoints must be signed by this key (may be repeated)
+    #[arg(long, value_name = "KEY", requires = "verify")]
+    key: Vec<VerifierKey>,
     #[command(flatten)]
     place: LogSourceFlags,
 }
@@ -89,16 +106,24 @@ enum Format {
     Html,
 }
 
-/// Origins, and how they were written.
+/// What is reported on alone, and how it was written.
 #[derive(Clone, Debug)]
-struct Wanted {
+struct Wanted<T> {
     text: String,
-    place: Place,
+    value: T,
 }
 
-impl Wanted {
-    fn parse(text: &str) -> Result<Self, PlaceError> {
-        Place::parse(text).map(|place| Self { text: text.to_owned(), place })
+impl<T: Clone> Wanted<T> {
+    fn parse<E>(text: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<Self, E> {
+        parse(text).map(|value| Self { text: text.to_owned(), value })
+    }
+
+    fn values(all: &[Self]) -> Vec<T> {
+        all.iter().map(|wanted| wanted.value.clone()).collect()
+    }
+
+    fn texts(all: &[Self]) -> Vec<String> {
+        all.iter().map(|wanted| wanted.text.clone()).collect()
     }
 }
 
@@ -108,11 +133,13 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let filter = Filter {
         since: args.since,
         until: args.until,
-        origins: args.origin.iter().map(|wanted| wanted.place.clone()).collect(),
+        origins: Wanted::values(&args.origin),
+        agents: Wanted::values(&args.agent),
+        clients: Wanted::values(&args.client),
         ..Filter::default()
     };
     let logs = args.place.logs_once(&[])?;
-    let verified = args.verify.then(|| verified(&logs, &args.head)).transpose()?;
+    let verified = args.verify.then(|| verified(&logs, args)).transpose()?;
     let mut survey = Survey::of(filter);
     let read = read_all(logs, args.since, &mut survey)?;
     let exit = match &verified {
@@ -123,7 +150,9 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let report = survey.finish(Request {
         rows_max: args.top as usize,
         made_at: SystemClock.wall(),
-        origins: args.origin.iter().map(|wanted| wanted.text.clone()).collect(),
+        origins: Wanted::texts(&args.origin),
+        agents: Wanted::texts(&args.agent),
+        clients: Wanted::texts(&args.client),
         verified,
     });
     write(args, &report)?;
@@ -131,17 +160,12 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(if is_left_out && exit == Exit::Done { Exit::No } else { exit })
 }
 
-/// Verifies each log for itself, the evidence too, against the published heads that are given.
-fn verified(logs: &[Log], heads: &[Heads]) -> Result<Verified, Failure> {
-    let given: Vec<_> = heads.iter().flat_map(|heads| heads.0.clone()).collect();
-    only_of_one(logs, &given)?;
-    let mut progress = Progress::new();
-    let each = logs.iter().map(|log| {
-        let findings = read::verify::verify(log, &given, true, &mut |extent, lines| {
-            progress.at(|| extent, lines)
-        })?;
-        Ok(Verified::of(&findings))
-    });
+/// Verifies each log for itself, the evidence too, as `courtesy audit verify` does.
+fn verified(logs: &[Log], args: &ReportArgs) -> Result<Verified, Failure> {
+    let witnesses = args.engine.then(|| Witnesses::ask(args.place.settings()?)).transpose()?;
+    let against = Against::new(&args.head, witnesses);
+    against.check_logs(logs)?;
+    let each = logs.iter().map(|log| Ok(Verified::of(&against.verify(log, &args.key)?)));
     let each = each.collect::<Result<Vec<_>, Failure>>()?;
     Ok(Verified::together(each))
 }
@@ -167,6 +191,7 @@ fn read_all(
 
 /// One pass over the log. A part that cannot be read is reported, and makes the command fail.
 fn read(log: Log, since: Option<Timestamp>, survey: &mut Survey) -> Result<Exit, Failure> {
+    begin(&log, since, survey);
     // To its end, whatever is asked for: the head of the chain ties the report to the log.
     let mut scan = Scan::new(log)?.between(since, None);
     let mut progress = Progress::new();
@@ -188,6 +213,38 @@ fn read(log: Log, since: Option<Timestamp>, survey: &mut Survey) -> Result<Exit,
                 eprintln!("warning: {:#}", failure.error);
                 exit = failure.exit;
             }
+        }
+    }
+}
+
+/// How far before the period its settings are looked for, in days, one after the other: a process may have been on for
+/// long, and a log may be much longer.
+const DAYS_BEFORE: [u64; 3] = [1, 16, 256];
+
+/// Begins a log: with the lines before the period, as far back as they say what was in effect when it began. What cannot
+/// be read is said where the log is read as a whole.
+fn begin(log: &Log, since: Option<Timestamp>, survey: &mut Survey) {
+    survey.begin_log(BlobStore::of(&log.dir()));
+    let Some(since) = since else { return };
+    let from = DAYS_BEFORE.map(|days| Duration::from_secs(days * 24 * 60 * 60).as_millis());
+    let from = from.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX));
+    let from =
+        from.map(|millis| Some(Timestamp::from_millis(since.millis().saturating_sub(millis))));
+    for from in from.into_iter().chain([None]) {
+        let Ok(scan) = Scan::new(log.clone()) else { return };
+        let mut scan = scan.between(from, Some(since));
+        survey.begin_log(BlobStore::of(&log.dir()));
+        loop {
+            match scan.next() {
+                Ok(Some(ScanItem::Lines(block))) => {
+                    block.lines().for_each(|line| survey.read_before(line.bytes));
+                }
+                Ok(Some(ScanItem::Rest(_))) | Err(_) => {}
+                Ok(None) => break,
+            }
+        }
+        if survey.knows_mode() {
+            return;
         }
     }
 }

@@ -104,10 +104,9 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
         }
         return dossier::verify(file, &args.key, args.format);
     }
-    let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
     let logs = args.place.logs(&args.files)?;
     let witnesses = args.engine.then(|| Witnesses::ask(args.place.settings()?)).transpose()?;
-    let against = Against { published: heads, witnesses };
+    let against = Against::new(&args.head, witnesses);
     match logs.as_slice() {
         [log] => {
             let findings = check(args, log, &against)?;
@@ -122,13 +121,50 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
 }
 
 /// What logs are held against.
-struct Against {
+pub struct Against {
     published: Vec<GivenHead>,
     /// What the engine has seen, where that is asked for.
     witnesses: Option<Witnesses>,
 }
 
 impl Against {
+    /// Heads that are given, and those that the engine has seen.
+    pub fn new(given: &[Heads], witnesses: Option<Witnesses>) -> Self {
+        Self { published: given.iter().flat_map(|heads| heads.0.clone()).collect(), witnesses }
+    }
+
+    /// Of several logs, a head has to name the one that it is of.
+    pub fn check_logs(&self, logs: &[Log]) -> Result<(), Failure> {
+        let is_of_any = logs.len() > 1 && self.published.iter().any(|head| head.log.is_none());
+        if is_of_any {
+            let why = "a published head that does not name its log is of one: give it with one --dir, or write \
+                       \"log:ID\" behind it, as courtesy audit head prints it";
+            return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
+        }
+        Ok(())
+    }
+
+    /// Verifies a log and its evidence.
+    pub fn verify(&self, log: &Log, keys: &[VerifierKey]) -> Result<Findings, Failure> {
+        self.verify_part(log, keys, true, false)
+    }
+
+    /// The same; of a part of a log, or without the evidence.
+    fn verify_part(
+        &self,
+        log: &Log,
+        keys: &[VerifierKey],
+        with_evidence: bool,
+        is_part: bool,
+    ) -> Result<Findings, Failure> {
+        let mut progress = Progress::new();
+        let mut tell = |extent, lines| progress.at(|| extent, lines);
+        let verify = if is_part { verify_part } else { verify_signed };
+        let mut findings = verify(log, &self.heads_of(log), keys, with_evidence, &mut tell)?;
+        findings.is_engine_asked = self.witnesses.is_some();
+        Ok(findings)
+    }
+
     fn heads_of(&self, log: &Log) -> Vec<GivenHead> {
         let witnessed = self.witnesses.iter().flat_map(|witnesses| witnesses.of(log));
         self.published.iter().cloned().chain(witnessed).collect()
@@ -141,13 +177,7 @@ impl Against {
 }
 
 fn check(args: &VerifyArgs, log: &Log, against: &Against) -> Result<Findings, Failure> {
-    let mut progress = Progress::new();
-    let mut tell = |extent, lines| progress.at(|| extent, lines);
-    let verify = if args.part { verify_part } else { verify_signed };
-    let heads = against.heads_of(log);
-    let mut findings = verify(log, &heads, &args.key, !args.no_evidence, &mut tell)?;
-    findings.is_engine_asked = against.witnesses.is_some();
-    Ok(findings)
+    against.verify_part(log, &args.key, !args.no_evidence, args.part)
 }
 
 fn exit(findings: &Findings) -> Exit {
@@ -158,20 +188,10 @@ fn exit(findings: &Findings) -> Exit {
     }
 }
 
-/// A published head belongs to one log, and does not name which.
-pub fn only_of_one(logs: &[Log], heads: &[GivenHead]) -> Result<(), Failure> {
-    if logs.len() > 1 && !heads.is_empty() {
-        Err(anyhow::anyhow!("a published head is of one log: give --head with one --dir at a time"))
-            .or_exit(Exit::Usage)
-    } else {
-        Ok(())
-    }
-}
-
 /// Each log for itself, under its name. A log that cannot be read keeps no other from being checked; the code is
 /// that of the worst.
 fn check_each(args: &VerifyArgs, logs: &[Log], against: &Against) -> Result<Exit, Failure> {
-    only_of_one(logs, &against.published)?;
+    against.check_logs(logs)?;
     let (mut objects, mut is_whole, mut holds, mut is_held) = (Vec::new(), true, true, true);
     for log in logs {
         let dir = log.dir();

@@ -3,6 +3,7 @@
 
 mod events;
 mod missing;
+mod register;
 mod series;
 mod site;
 mod summary;
@@ -10,9 +11,11 @@ mod survey;
 mod tally;
 #[cfg(test)]
 pub(crate) mod tests;
+mod timeline;
 
 pub use events::{Events, EventsByReason};
 pub use missing::{Kill, Log, LostRecords, Missing, NamedLog, Writers};
+pub use register::{ExemptionRegister, RegisterStatus, RegisteredExemption};
 pub use series::{Bucket, ByReason, OverTime};
 pub use site::{
     FetchedRow, FetchedSites, PacedLine, PacedLines, PacedRequests, PacedTotals, Version,
@@ -23,3 +26,4 @@ pub use survey::{Request, Survey};
 pub use tally::{
     AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, PacedKey, ProfileKey, RuleKey, Top,
 };
+pub use timeline::{ServiceHistory, ServiceState, Timeline, TimelineSettings, TimelineSpan};

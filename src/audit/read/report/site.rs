@@ -182,7 +182,7 @@ impl Versions {
 /// Requests that were held, in all, and the lines that asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PacedRequests {
-    /// None where only some origins are reported on: they are not counted apart.
+    /// None where not all requests are reported on: they are not counted apart.
     #[serde(flatten)]
     pub totals: Option<PacedTotals>,
     pub lines: PacedLines,

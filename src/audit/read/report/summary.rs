@@ -6,11 +6,13 @@ use serde::Serialize;
 
 use super::events::{Events, EventsByReason};
 use super::missing::{Log, Missing, NamedLog, Writers, widen};
+use super::register::ExemptionRegister;
 use super::series::{ByReason, OverTime, print_moment, print_option};
 use super::site::{FetchedSites, PacedRequests, Version};
 use super::tally::{
     AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey, Top,
 };
+use super::timeline::Timeline;
 use crate::audit::read::verify::Findings;
 use crate::audit::{Event, Head, Record, Totals};
 use crate::types::timestamp::Timestamp;
@@ -32,8 +34,10 @@ pub struct Report {
     /// None where the log was not verified.
     pub verified: Option<Verified>,
     pub records: Records,
-    /// None where only some origins are reported on: they are not counted apart.
+    /// None where not all requests are reported on: they are not counted apart.
     pub decided: Option<Decided>,
+    /// When the proxy was on, and in which mode.
+    pub service: Timeline,
     pub missing: Missing,
     pub forwarded: Forwarded,
     pub by_origin: Top<Row<OriginKey>>,
@@ -47,7 +51,10 @@ pub struct Report {
     /// Requests that were held because a line of a robots.txt asks for it, and for other reasons.
     pub paced: PacedRequests,
     pub unreachable: Unreachable,
+    /// Uses of exemptions, by origin.
     pub exemptions: Top<ExemptionUse>,
+    /// The exemptions themselves, the unused ones too.
+    pub register: ExemptionRegister,
     pub over_time: OverTime,
     /// Of the origins with most records.
     pub robots_txt: Vec<FileVersions>,
@@ -62,6 +69,17 @@ pub struct Asked {
     pub until: Option<Timestamp>,
     /// The origins reported on, as they were written; empty: all.
     pub origins: Vec<String>,
+    /// The same of product tokens.
+    pub agents: Vec<String>,
+    /// The same of clients.
+    pub clients: Vec<String>,
+}
+
+impl Asked {
+    /// Whether all records of the period are reported on.
+    pub const fn is_of_all(&self) -> bool {
+        self.origins.is_empty() && self.agents.is_empty() && self.clients.is_empty()
+    }
 }
 
 /// The records of the period.

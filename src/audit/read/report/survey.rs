@@ -14,7 +14,9 @@ use super::tally::{
     AgentKey, ClientKey, ExemptionKey, Key, NodeKey, OriginKey, PacedKey, ProfileKey, RuleKey,
     Tally, TallyEntry, Top, Use,
 };
-use crate::audit::read::filter::{CompiledFilter, Filter};
+use super::timeline::ServiceHistory;
+use crate::audit::evidence::BlobStore;
+use crate::audit::read::filter::{CompiledFilter, Filter, Place};
 use crate::audit::read::raw_record::RawRecord;
 use crate::audit::{
     AnyLine, Content, Event, LineError, LineKind, Notice, Pulse, Record, Totals, checked_hash,
@@ -30,6 +32,7 @@ pub(super) const REPORT_EXEMPTIONS_MAX: usize = 10_000;
 pub struct Survey {
     pub(super) since: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
+    pub(super) origins_asked: Vec<Place>,
     pub(super) compiled: CompiledFilter,
     pub(super) log: Log,
     /// Those that have been read, of several.
@@ -43,6 +46,9 @@ pub struct Survey {
     pub(super) paced: Tally<PacedKey, Use>,
     pub(super) fetched: Fetched,
     pub(super) losses: Losses,
+    /// Of the log that is read, and of those that have been read, of several.
+    pub(super) service: ServiceHistory,
+    pub(super) services: Vec<(Option<String>, ServiceHistory)>,
     /// Of the process whose lines are read.
     pub(super) process: Option<Process>,
     pub(super) origins: Tally<OriginKey, Site>,
@@ -70,6 +76,7 @@ impl Survey {
         Self {
             since: filter.since,
             until: filter.until,
+            origins_asked: filter.origins.clone(),
             compiled: CompiledFilter::new(filter),
             log: Log::default(),
             logs: Vec::new(),
@@ -81,6 +88,8 @@ impl Survey {
             paced: Tally::default(),
             fetched: Fetched::default(),
             losses: Losses::default(),
+            service: ServiceHistory::default(),
+            services: Vec::new(),
             process: None,
             origins: Tally::default(),
             agents: Tally::default(),
@@ -93,6 +102,27 @@ impl Survey {
         }
     }
 
+    /// Begins a log, with its evidence: without it settings are known by their changes alone.
+    pub fn begin_log(&mut self, evidence: BlobStore) {
+        self.service = ServiceHistory::of(self.since, Some(evidence));
+    }
+
+    /// Takes in a line before the period, for the settings that were in effect when that began.
+    pub fn read_before(&mut self, line: &[u8]) {
+        let is_of_process = matches!(LineKind::of(line), Some(LineKind::Notice(_)));
+        if let Ok(Content::Notice(notice)) = Content::parse(line)
+            && is_of_process
+            && self.since.is_some_and(|since| notice.time() < since)
+        {
+            self.service.notice(&notice);
+        }
+    }
+
+    /// Whether a line has said in which mode the proxy is.
+    pub fn knows_mode(&self) -> bool {
+        self.service.knows_mode()
+    }
+
     /// Takes in a line, without its end.
     pub fn read(&mut self, line: &[u8]) {
         let hash = match checked_hash(line) {
@@ -103,6 +133,7 @@ impl Survey {
         let is_admitted = self.compiled.admits(line);
         // Of most lines of a long log nothing but their place is asked for.
         if !is_admitted && let Some((seq, time)) = place(line) {
+            self.service.pass(seq, time);
             return self.log.pass(seq, time, hash);
         }
         let content = match Content::parse(line) {
@@ -112,6 +143,10 @@ impl Survey {
         self.log.pass(content.seq(), content.time(), hash);
         if is_admitted || self.compiled.covers(content.time(), content.time()) {
             self.writers.pass(&content);
+        }
+        match &content {
+            Content::Notice(notice) => self.service.notice(notice),
+            Content::Record(record) => self.service.pass(record.seq, record.time),
         }
         match content {
             Content::Notice(notice) => self.notice(notice),
@@ -137,6 +172,7 @@ impl Survey {
         self.end_process();
         let log = std::mem::take(&mut self.log);
         self.losses.end_log(&log, self.since.is_none());
+        self.services.push((Some(dir.to_owned()), std::mem::take(&mut self.service)));
         self.logs.push(NamedLog { dir: dir.to_owned(), log });
     }
 
@@ -253,6 +289,9 @@ pub struct Request {
     pub made_at: Timestamp,
     /// The origins reported on, as they were written; empty: all.
     pub origins: Vec<String>,
+    /// The same of product tokens, and of clients.
+    pub agents: Vec<String>,
+    pub clients: Vec<String>,
     /// The result of verifying the log; none without verification.
     pub verified: Option<Verified>,
 }
@@ -261,12 +300,19 @@ impl Survey {
     /// The report of all records that were added.
     pub fn finish(mut self, request: Request) -> Report {
         self.end_process();
-        let Request { rows_max, made_at, origins, verified } = request;
-        let all_origins = origins.is_empty();
+        let Request { rows_max, made_at, origins, agents, clients, verified } = request;
+        let is_whole = origins.is_empty() && agents.is_empty() && clients.is_empty();
         let end = self.until.unwrap_or(made_at);
         let mut decided = self.decided;
         decided.counted_seconds = self.decided_times.sum().total.as_secs();
         let missing = self.losses.finish(&self.log, self.since.is_none());
+        if self.logs.is_empty() {
+            self.services.push((None, self.service));
+        }
+        let period_end = self.until.map_or(made_at, |until| until.min(made_at));
+        let (service, register) = ServiceHistory::together(self.services, period_end);
+        let register =
+            register.finish((self.since, period_end), &self.origins_asked, &self.exemptions);
         let log = if self.logs.is_empty() { self.log } else { Log::together(&self.logs) };
         // Begins with the log: nothing is known of the time before its first line.
         let since = self.since.max(log.since);
@@ -274,7 +320,9 @@ impl Survey {
         Report {
             courtesy: env!("CARGO_PKG_VERSION"),
             made_at,
-            period: Asked { since: self.since, until: self.until, origins },
+            period: Asked { since: self.since, until: self.until, origins, agents, clients },
+            service,
+            register,
             missing,
             log,
             logs: self.logs,
@@ -287,7 +335,7 @@ impl Survey {
                 by_agent: rows_of(&self.agents, rows_max, forwarded),
             },
             records: self.records,
-            decided: all_origins.then_some(decided),
+            decided: is_whole.then_some(decided),
             by_origin: rows(&self.origins, rows_max),
             by_agent: rows(&self.agents, rows_max),
             by_rule: rows(&self.rules, rows_max),
@@ -296,7 +344,7 @@ impl Survey {
             by_profile: rows(&self.profiles, rows_max),
             fetched: self.fetched.finish(rows_max),
             paced: PacedRequests {
-                totals: all_origins.then_some(self.paced_totals),
+                totals: is_whole.then_some(self.paced_totals),
                 lines: site::lines(&self.paced, rows_max),
             },
             unreachable: unreachable(&self.origins, rows_max),

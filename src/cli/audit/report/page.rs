@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use askama::Template;
 
-use super::sections::{Section, column as column_title, facts, sections, warning};
+use super::sections::{Section, column as column_title, facts, sections, state, warning};
 use super::words::{
-    fraction, headline, instances, minute, number, period, plural, subject, verification,
+    asked, fraction, headline, instances, minute, number, period, plural, subject, verification,
 };
-use crate::audit::read::report::{Bucket, EventsByReason, NamedLog, OverTime, Report};
+use crate::audit::read::report::{
+    Bucket, EventsByReason, NamedLog, OverTime, Report, ServiceState, TimelineSpan,
+};
 use crate::audit::{Event, Head, Reason};
 use crate::cli::output::human_duration;
+use crate::types::timestamp::Timestamp;
 
 #[derive(Template)]
 #[template(path = "report.html", config = "src/templates/askama.toml")]
@@ -21,7 +24,7 @@ struct Page {
     subject: &'static str,
     period: String,
     headline: String,
-    origins: String,
+    asked: String,
     warning: Option<String>,
     /// The facts at the top, each number with its name.
     facts: Vec<(String, String)>,
@@ -33,6 +36,8 @@ struct Page {
     version: &'static str,
     /// Of each reason its class, and its colours on a light and on a dark page.
     colors: Vec<(&'static str, &'static str, &'static str)>,
+    /// One for each log.
+    bands: Vec<Band>,
     chart: Option<Chart>,
     sections: Vec<Section>,
 }
@@ -60,7 +65,7 @@ pub fn print(report: &Report) -> String {
         subject: subject(report),
         period: period(report),
         headline: headline(report),
-        origins: report.period.origins.join(", "),
+        asked: asked(report),
         warning: warning(&report.missing),
         facts: facts(report),
         logs: alone.into_iter().chain(several).collect(),
@@ -70,6 +75,7 @@ pub fn print(report: &Report) -> String {
         made_at: minute(report.made_at),
         version: report.courtesy,
         colors: colors.collect(),
+        bands: Band::all(report),
         chart: Chart::of(report),
         sections: sections(report),
     };
@@ -85,6 +91,93 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 28.0;
 /// Times named below the drawing.
 const TICKS: usize = 6;
+
+/// When the proxy was on, and in which mode, along the period; the table below has the same in words.
+struct Band {
+    /// The directory of the log, where there are several.
+    log: Option<String>,
+    label: String,
+    /// Of each state that occurs its class, its name and how long it was.
+    legend: Vec<(&'static str, &'static str, String)>,
+    width: f64,
+    rects: Vec<BandRect>,
+    /// Where settings changed.
+    marks: Vec<(String, String)>,
+    since: String,
+    until: String,
+}
+
+struct BandRect {
+    class: &'static str,
+    x: String,
+    width: String,
+    title: String,
+}
+
+impl Band {
+    fn all(report: &Report) -> Vec<Self> {
+        let spans = &report.service.spans;
+        let of_log = spans.chunk_by(|one, next| one.log == next.log);
+        of_log.filter_map(|spans| Self::of(spans, report)).collect()
+    }
+
+    fn of(spans: &[TimelineSpan], report: &Report) -> Option<Self> {
+        let (since, until) = (spans.first()?.since, spans.last()?.until);
+        let whole = until.since(since).as_secs_f64().max(f64::MIN_POSITIVE);
+        let at = |time: Timestamp| time.since(since).as_secs_f64() / whole * WIDTH;
+        let length = |span: &TimelineSpan| span.until.since(span.since);
+        let rect = |span: &TimelineSpan| BandRect {
+            class: state_class(span.state),
+            x: units(at(span.since)),
+            // A short one is visible.
+            width: units((at(span.until) - at(span.since)).max(1.0)),
+            title: format!(
+                "{} to {}: {}, {}",
+                minute(span.since),
+                minute(span.until),
+                state(span.state),
+                human_duration(length(span))
+            ),
+        };
+        let mut legend: Vec<(ServiceState, Duration)> = Vec::new();
+        for span in spans {
+            match legend.iter_mut().find(|(state, _)| *state == span.state) {
+                Some((_, sum)) => *sum += length(span),
+                None => legend.push((span.state, length(span))),
+            }
+        }
+        let legend: Vec<_> = legend
+            .into_iter()
+            .map(|(it, sum)| (state_class(it), state(it), human_duration(sum)))
+            .collect();
+        let words: Vec<_> =
+            legend.iter().map(|(_, name, length)| format!("{name} {length}")).collect();
+        let settings = report.service.changed.iter().filter(|_| report.logs.is_empty());
+        let marks = settings.filter(|it| since <= it.time && it.time <= until);
+        Some(Self {
+            log: spans[0].log.clone(),
+            label: format!("{} to {} UTC: {}", minute(since), minute(until), words.join(", ")),
+            legend,
+            width: WIDTH,
+            rects: spans.iter().map(rect).collect(),
+            marks: marks
+                .map(|it| (units(at(it.time)), format!("{}, line {}", minute(it.time), it.seq)))
+                .collect(),
+            since: minute(since),
+            until: minute(until),
+        })
+    }
+}
+
+const fn state_class(state: ServiceState) -> &'static str {
+    match state {
+        ServiceState::Enforce => "enforce",
+        ServiceState::Observe => "observe",
+        ServiceState::On => "running",
+        ServiceState::Off => "off",
+        ServiceState::Unknown => "unknown",
+    }
+}
 
 /// Records over time: a stack for each bucket, of denied requests by reason and forwarded ones above.
 struct Chart {

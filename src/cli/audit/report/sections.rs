@@ -1,6 +1,7 @@
 //! The sections of a report, for the page and the summary: these only lay them out.
 
 mod section;
+mod service;
 mod whole;
 
 use std::time::Duration;
@@ -14,7 +15,9 @@ use crate::cli::audit::filters::print_until;
 use crate::cli::output::{human_duration, seconds};
 pub use section::{Kind, Line, Section, Table};
 use section::{agent, bar, foot, origin};
-use whole::{Ranked, decided, forwarded, forwarded_by_agent, missing};
+pub use service::state;
+use service::{register, service, settings};
+use whole::{Ranked, decided, forwarded, forwarded_by_agent, unseen};
 pub use whole::{column, shown, warning};
 
 /// The facts at the top, each number with its name.
@@ -34,11 +37,15 @@ pub fn facts(report: &Report) -> Vec<(String, String)> {
 pub fn sections(report: &Report) -> Vec<Section> {
     let ranked = Ranked::of(report);
     let sections = [
+        service(report).of_summary(),
+        settings(report),
         decided(report).of_summary(),
         fetched(report).of_summary(),
-        missing(&report.missing).of_summary(),
         forwarded(report).of_summary(),
         forwarded_by_agent(report),
+        register(report).of_summary(),
+        Section { is_of_summary: report.register.rows.is_empty(), ..exemptions(report) },
+        unseen(report).of_summary(),
         ranked.by_reason(report),
         ranked.by("By origin", "Origin", &report.by_origin, origin).of_summary(),
         ranked.by("By agent", "Product token", &report.by_agent, agent),
@@ -47,7 +54,6 @@ pub fn sections(report: &Report) -> Vec<Section> {
         ranked.by_rule(report).of_summary(),
         paced(report).of_summary(),
         unreachable(report).of_summary(),
-        exemptions(report).of_summary(),
         robots_txt(report),
         ranked.by("By profile", "Profile", &report.by_profile, profile),
     ];
@@ -236,14 +242,8 @@ fn exemptions(report: &Report) -> Section {
         ("Last", Kind::Word),
     ];
     let table = Table::of(columns, report.exemptions.rows.iter().map(line));
-    let notes = if table.rows.is_empty() {
-        Vec::new()
-    } else {
-        vec!["An exemption until a day lasts to the end of that day, in UTC.".into()]
-    };
     Section {
-        title: "Exemptions used",
-        notes,
+        title: "Uses of exemptions",
         table,
         foot: foot(&report.exemptions),
         ..Section::default()

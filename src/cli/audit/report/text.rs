@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 use super::sections::{Kind, Section, facts, sections, warning};
-use super::words::{headline, instances, minute, number, period, subject, verification};
+use super::words::{asked, headline, instances, minute, number, period, subject, verification};
 use crate::audit::read::report::{NamedLog, Report};
 use crate::cli::audit::form::{fit, printable};
 use crate::cli::output::{Paint, wrapped};
@@ -19,8 +19,8 @@ pub fn print(report: &Report, paint: Paint) -> String {
     let mut text = Text { text: String::new() };
     text.line(paint.strong(format_args!("{}, {}", subject(report), period(report))));
     text.fold(&headline(report), |line| line);
-    if !report.period.origins.is_empty() {
-        text.fold(&format!("of {}", report.period.origins.join(", ")), |line| line);
+    if !report.period.is_of_all() {
+        text.fold(&format!("of {}", asked(report)), |line| line);
     }
     if let Some(head) = &report.log.head {
         text.line(format_args!("log up to line {} {}", number(head.seq), head.hash));
@@ -73,10 +73,12 @@ impl Text {
         for row in section.table.rows.iter().take(ROWS) {
             let cells = || section.table.columns.iter().zip(&row.cells);
             // What it is about first: the end of a long row is cut.
-            let texts =
-                cells().filter(|(column, _)| matches!(column.kind, Kind::Text | Kind::Word));
-            let numbers =
-                cells().filter(|(column, cell)| column.kind == Kind::Number && *cell != "0");
+            let texts = cells().filter(|(column, cell)| {
+                matches!(column.kind, Kind::Text | Kind::Word) && !cell.is_empty()
+            });
+            let numbers = cells().filter(|(column, cell)| {
+                column.kind == Kind::Number && !cell.is_empty() && *cell != "0"
+            });
             let numbers =
                 numbers.map(|(column, cell)| format!("{} {cell}", column.title.to_lowercase()));
             let cells = texts.map(|(_, cell)| cell.clone()).chain(numbers);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::audit::print_time;
-use crate::audit::read::report::{ExemptionStatus, Report};
+use crate::audit::read::report::{Asked, ExemptionStatus, Report};
 use crate::types::timestamp::Timestamp;
 
 /// The word for the status of an exemption.
@@ -81,6 +81,13 @@ pub fn subject(report: &Report) -> &'static str {
         (1.., 0) => "Denied requests",
         _ => "Disallowed requests",
     }
+}
+
+/// What is reported on alone: origins, agents, clients.
+pub fn asked(report: &Report) -> String {
+    let Asked { origins, agents, clients, .. } = &report.period;
+    let parts = [origins, agents, clients].into_iter().filter(|part| !part.is_empty());
+    parts.map(|part| part.join(", ")).collect::<Vec<_>>().join("; ")
 }
 
 /// The answer to the first question: what was forwarded although it is disallowed.

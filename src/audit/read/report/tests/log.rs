@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::audit::{
-    AgentSource, Client, Content, CountsEvent, Event, Exemption, Gap, GapEvent, Group, Head,
-    Notice, Paced, PacedEvent, Profile, Pruned, PrunedEvent, Reason, Record, Robots, RobotsStatus,
-    Rule, SiteCounts, StartMode, Started, StartedEvent, Stopped, StoppedEvent, Torn, TornEvent,
-    Totals, new_id,
+    AgentSource, Change, Client, Content, CountsEvent, Event, Exemption, Gap, GapEvent, Group,
+    Head, Notice, Paced, PacedEvent, Profile, Pruned, PrunedEvent, Reason, Record, ReloadTrigger,
+    Robots, RobotsStatus, Rule, SettingsChanged, SettingsEvent, SiteCounts, StartMode, Started,
+    StartedEvent, Stopped, StoppedEvent, Torn, TornEvent, Totals, new_id,
 };
 use crate::types::sanitize::sha256_hex;
 use crate::types::timestamp::Timestamp;
@@ -148,23 +148,23 @@ impl Log {
     }
 
     pub fn started(&mut self, time: Timestamp, node: &str, version: &str) {
-        self.notice(Notice::Started(Started {
-            changes: None,
-            digest: sha256_hex(b""),
-            event: StartedEvent::It,
-            exemptions: Vec::new(),
-            exemptions_omitted: 0,
-            how: StartMode::Serve,
-            key: None,
-            log: None,
-            node: Some(node.into()),
+        self.notice(Notice::Started(started(time, node, version)));
+    }
+
+    /// From then on the settings of this evidence are in effect.
+    pub fn settings(&mut self, time: Timestamp, settings: Option<String>, changes: Vec<Change>) {
+        self.notice(Notice::SettingsChanged(SettingsChanged {
+            changes,
+            contents: Vec::new(),
+            digest: settings.clone().unwrap_or_default(),
+            event: SettingsEvent::It,
+            node: None,
+            omitted: None,
             prev: String::new(),
-            profile_version: 1,
-            program: None,
             seq: 0,
-            settings: None,
+            settings,
             time,
-            version: version.into(),
+            who: ReloadTrigger::Hup,
         }));
     }
 
@@ -211,7 +211,7 @@ impl Log {
         }));
     }
 
-    fn notice(&mut self, notice: Notice) {
+    pub fn notice(&mut self, notice: Notice) {
         self.push(Content::Notice(notice));
     }
 
@@ -307,5 +307,27 @@ fn totals<E: Default>(since: Timestamp, time: Timestamp, allowed: u64, denied: u
         since,
         time,
         waited_ms: 61_000,
+    }
+}
+
+/// A proxy that starts with settings of which there is no evidence.
+pub fn started(time: Timestamp, node: &str, version: &str) -> Started {
+    Started {
+        changes: None,
+        digest: sha256_hex(b""),
+        event: StartedEvent::It,
+        exemptions: Vec::new(),
+        exemptions_omitted: 0,
+        how: StartMode::Serve,
+        key: None,
+        log: None,
+        node: Some(node.into()),
+        prev: String::new(),
+        profile_version: 1,
+        program: None,
+        seq: 0,
+        settings: None,
+        time,
+        version: version.into(),
     }
 }

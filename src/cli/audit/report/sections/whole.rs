@@ -3,7 +3,7 @@
 
 use super::section::{Kind, Line, Section, Table, agent, bar, foot, origin};
 use crate::audit::Event;
-use crate::audit::read::report::{Decided, Events, Missing, Report, Row, Top};
+use crate::audit::read::report::{Decided, Events, Missing, Report, Row, ServiceState, Top};
 use crate::cli::audit::report::words::{capital, minute, number, plural, share};
 use crate::cli::output::human_duration;
 
@@ -13,7 +13,10 @@ const KILLS_NAMED: usize = 3;
 /// The section of all decisions, allowed ones included, as far as they were counted.
 pub fn decided(report: &Report) -> Section {
     let notes = match &report.decided {
-        None => vec!["How many requests were decided in all is not counted by origin.".to_owned()],
+        None => vec![
+            "How many requests were decided in all is not counted by origin, agent or client."
+                .to_owned(),
+        ],
         Some(decided) => match (decided.since, decided.until) {
             (Some(since), Some(until)) => {
                 let all = decided.allowed + decided.denied;
@@ -22,11 +25,15 @@ pub fn decided(report: &Report) -> Section {
                 let by_parent = (decided.by_parent > 0).then(|| by_parent(decided));
                 let whole = [
                     format!(
-                        "{} decided: {} forwarded, {} denied ({}).",
+                        "{} decided: {} forwarded, {} denied{}.",
                         plural(all, "request"),
                         number(decided.allowed),
                         number(decided.denied),
-                        share(decided.denied, all),
+                        if all > 0 {
+                            format!(" ({})", share(decided.denied, all))
+                        } else {
+                            String::new()
+                        },
                     ),
                     format!(
                         "{} by path, {} by host only.",
@@ -57,8 +64,10 @@ fn by_parent(decided: &Decided) -> String {
     format!("{} of those forwarded went by a parent proxy ({share}).", number(went))
 }
 
-/// The section of what the log lacks: gaps, torn ends, lines that retention removed.
-pub fn missing(missing: &Missing) -> Section {
+/// The section of what the log cannot tell: gaps, torn ends, lines that retention removed, time that is not known, and
+/// requests of which the path was not seen.
+pub fn unseen(report: &Report) -> Section {
+    let missing = &report.missing;
     let mut notes = Vec::new();
     let mut say = |count: u64, note: String| {
         if count > 0 {
@@ -105,6 +114,21 @@ pub fn missing(missing: &Missing) -> Section {
     );
     say(missing.killed, killed(missing));
     let is_urgent = !notes.is_empty();
+    let mut say = |count: u64, note: String| {
+        if count > 0 {
+            notes.push(note);
+        }
+    };
+    let unknown = report.service.length(ServiceState::Unknown);
+    say(
+        unknown.as_secs(),
+        format!("For {} it is not known whether the proxy was on.", human_duration(unknown)),
+    );
+    let tunnelled = report.records.events().tunnelled;
+    say(tunnelled, format!("What was asked in {} was not seen.", plural(tunnelled, "tunnel")));
+    let by_host = report.records.by_host.saturating_sub(tunnelled);
+    let verb = if by_host == 1 { "was" } else { "were" };
+    say(by_host, format!("{} {verb} decided by the host alone.", plural(by_host, "record")));
     if notes.is_empty() {
         notes.push("Nothing, as far as the log tells.".into());
     }
@@ -118,7 +142,7 @@ pub fn missing(missing: &Missing) -> Section {
         ("Why", Kind::Text),
     ];
     Section {
-        title: "What is missing",
+        title: "What the log cannot tell",
         notes,
         is_urgent,
         table: Table::of(columns, gaps),
