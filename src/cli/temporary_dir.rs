@@ -20,18 +20,21 @@ pub enum Purpose {
     Clients,
     Demo,
     Doctor,
+    Dossier,
     Sealed,
     State,
 }
 
 impl Purpose {
-    const ALL: [Self; 5] = [Self::Clients, Self::Demo, Self::Doctor, Self::Sealed, Self::State];
+    const ALL: [Self; 6] =
+        [Self::Clients, Self::Demo, Self::Doctor, Self::Dossier, Self::Sealed, Self::State];
 
     const fn word(self) -> &'static str {
         match self {
             Self::Clients => "clients",
             Self::Demo => "demo",
             Self::Doctor => "doctor",
+            Self::Dossier => "dossier",
             Self::Sealed => "sealed",
             Self::State => "state",
         }

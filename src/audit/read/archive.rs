@@ -122,18 +122,25 @@ pub enum Link {
     Differs,
     /// There is no line on that side; before line 1 there is none to be.
     Absent,
+    /// In a dossier: the line on that side is another one, and those between are not there.
+    Apart,
 }
 
 impl ChainCheck {
     /// How `line`, without its end, stands where it is first found in `log`; none where it is not.
     pub fn of(line: &[u8], log: Log) -> Result<Option<Self>, ScanError> {
+        let has_gaps = log.has_gaps();
+        let link = |earlier: &[u8], later: &[u8]| match seq(earlier).zip(seq(later)) {
+            Some((earlier, later)) if has_gaps && later > earlier + 1 => Link::Apart,
+            _ => fits(earlier, later),
+        };
         Ok(beside(line, log)?.map(|(before, after)| Self {
             hash_holds: checked_hash(line).is_ok(),
             before: match before {
-                Some(before) => fits(&before, line),
+                Some(before) => link(&before, line),
                 None => begins(line),
             },
-            after: after.map_or(Link::Absent, |after| fits(line, &after)),
+            after: after.map_or(Link::Absent, |after| link(line, &after)),
         }))
     }
 
@@ -179,6 +186,10 @@ fn beside(wanted: &[u8], log: Log) -> Result<Option<Lines>, ScanError> {
             before.extend_from_slice(last);
         }
     }
+}
+
+fn seq(line: &[u8]) -> Option<u64> {
+    AnyLine::parse(line).ok().map(|any| any.seq)
 }
 
 fn fits(earlier: &[u8], later: &[u8]) -> Link {

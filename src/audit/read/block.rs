@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::audit::segment;
 
+/// The file of a dossier that has its lines.
+pub const LINES_NAME: &str = "lines.jsonl";
+
 /// Where a log is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Log {
@@ -14,6 +17,10 @@ pub enum Log {
     Dir(PathBuf),
     /// These files alone, in whatever order.
     Files(Vec<PathBuf>),
+    /// A bundle, which is a part of a log, in a directory.
+    Bundle(PathBuf),
+    /// A dossier in a directory: lines of a log with others between them that are not there.
+    Dossier(PathBuf),
 }
 
 /// A part of the log.
@@ -72,7 +79,7 @@ impl Log {
     /// The directory that has the evidence of the log, too.
     pub fn dir(&self) -> PathBuf {
         match self {
-            Self::Dir(dir) => dir.clone(),
+            Self::Dir(dir) | Self::Bundle(dir) | Self::Dossier(dir) => dir.clone(),
             Self::Files(files) => {
                 let parent = files.first().and_then(|file| file.parent());
                 parent.filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")).to_owned()
@@ -81,7 +88,20 @@ impl Log {
     }
 
     pub(super) const fn is_dir(&self) -> bool {
-        matches!(self, Self::Dir(_))
+        matches!(self, Self::Dir(_) | Self::Bundle(_))
+    }
+
+    /// The directory where its head, its identity and its key are noted, if there is one.
+    pub fn noting_dir(&self) -> Option<&Path> {
+        match self {
+            Self::Dir(dir) | Self::Bundle(dir) => Some(dir),
+            Self::Files(_) | Self::Dossier(_) => None,
+        }
+    }
+
+    /// Whether lines between others are not there, and that is no damage.
+    pub(super) const fn has_gaps(&self) -> bool {
+        matches!(self, Self::Dossier(_))
     }
 }
 

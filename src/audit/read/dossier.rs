@@ -3,16 +3,17 @@
 //! of the other lines the nodes of the tree above them (RFC 6962), so that all hangs on a checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, Write};
+use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
-use tar::{Archive, Builder};
+use tar::Builder;
 
+use super::block::LINES_NAME;
 use super::bundle::header;
 use super::{CompiledFilter, Filter, Log, Scan, ScanError, ScanItem};
 use crate::audit::checkpoint::{Checkpoint, SignedCheckpoint};
-use crate::audit::evidence::{Kind, LineRefs, name};
+use crate::audit::evidence::{BlobStore, Found, Kind, LineRefs, name};
 use crate::audit::record::verifier_key::VerifierKey;
 use crate::audit::tree::{self, Digest, Tiles};
 use crate::audit::{
@@ -20,10 +21,15 @@ use crate::audit::{
     checked_hash, print_time, split,
 };
 use crate::runtime::files;
-use crate::types::sanitize::{digest, hex, sha256_hex};
+use crate::types::sanitize::{digest, hex};
 
 /// Bytes of the lines of one dossier, which are held in memory.
 const LINES_BYTES_MAX: usize = 512 << 20;
+
+/// The file of a dossier that says what it is of.
+pub const MANIFEST_NAME: &str = "dossier.json";
+/// That of the checkpoint that all hangs on.
+pub const CHECKPOINT_NAME: &str = "checkpoint.txt";
 
 /// What checks a dossier where there is no courtesy.
 const VERIFIER: &str = include_str!("../../templates/dossier/verify.py");
@@ -157,10 +163,10 @@ impl Selection {
         tar.put("README.txt", README.replace("ORIGIN", request.origin).as_bytes())?;
         tar.put("verify.py", VERIFIER.as_bytes())?;
         tar.put("report.html", request.report.as_bytes())?;
-        tar.put("checkpoint.txt", request.note.as_bytes())?;
-        tar.put("dossier.json", manifest.as_bytes())?;
+        tar.put(CHECKPOINT_NAME, request.note.as_bytes())?;
+        tar.put(MANIFEST_NAME, manifest.as_bytes())?;
         let lines: Vec<_> = self.lines.iter().map(|(_, line)| &line[..]).collect();
-        tar.put("lines.jsonl", &lines.concat())?;
+        tar.put(LINES_NAME, &lines.concat())?;
         for (name, content) in evidence {
             tar.put(&name, &content)?;
         }
@@ -367,133 +373,102 @@ pub struct CheckedDossier {
 #[error("{0}")]
 pub struct DossierFault(String);
 
-/// A dossier that is being checked.
-#[derive(Default)]
-struct DossierParts {
-    note: Option<String>,
-    manifest: Option<Manifest>,
-    lines: Option<Vec<u8>>,
-    /// Names of evidence whose content is the one that they name.
-    evidence: BTreeSet<String>,
+/// Whether there is a dossier in `dir`.
+pub fn is_in(dir: &Path) -> bool {
+    dir.join(MANIFEST_NAME).is_file()
 }
 
-/// Checks a dossier, a tar file or one that gzip has compressed, against these keys or, without any, the one that
-/// it names.
+/// Checks the dossier in `dir` against these keys or, without any, the one that it names.
 ///
 /// # Errors
 ///
 /// What does not hold.
-pub fn check(
-    mut input: impl BufRead,
-    keys: &[VerifierKey],
-) -> Result<CheckedDossier, DossierFault> {
-    let unreadable = |error: io::Error| DossierFault(format!("it cannot be read: {error}"));
-    let is_gzip = input.fill_buf().map_err(unreadable)?.starts_with(&[0x1f, 0x8b]);
-    let input: Box<dyn Read + '_> =
-        if is_gzip { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) };
-    let mut parts = DossierParts::default();
-    let mut archive = Archive::new(input);
-    for entry in archive.entries().map_err(unreadable)? {
-        let mut entry = entry.map_err(unreadable)?;
-        let name = entry.path().map_err(unreadable)?.to_string_lossy().into_owned();
-        let mut content = Vec::new();
-        entry
-            .by_ref()
-            .take(LINES_BYTES_MAX as u64)
-            .read_to_end(&mut content)
-            .map_err(unreadable)?;
-        parts.take(name.strip_prefix("./").unwrap_or(&name), content)?;
+pub fn check(dir: &Path, keys: &[VerifierKey]) -> Result<CheckedDossier, DossierFault> {
+    let content = |name: &str| match files::read(&dir.join(name), LINES_BYTES_MAX) {
+        Ok(content) => Ok(content),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(DossierFault(format!("{name} is missing")))
+        }
+        Err(error) => Err(DossierFault(format!("{name} cannot be read: {error}"))),
+    };
+    let manifest: Manifest = serde_json::from_slice(&content(MANIFEST_NAME)?)
+        .map_err(|error| DossierFault(format!("{MANIFEST_NAME}: {error}")))?;
+    let note = String::from_utf8(content(CHECKPOINT_NAME)?)
+        .map_err(|_| DossierFault(format!("{CHECKPOINT_NAME} is no text")))?;
+    let key = manifest.key.as_deref().map(str::parse::<VerifierKey>).transpose();
+    let own = key.map_err(|error| DossierFault(format!("its key is none: {error}")))?;
+    let is_key_given = !keys.is_empty();
+    let keys = if is_key_given { keys } else { own.as_slice() };
+    let (checkpoint, key) = signed_by(&note, keys)?;
+    let mut tree = KnownTree { leaves: BTreeMap::new(), nodes: &manifest.nodes };
+    let mut evidence = DossierEvidence { blobs: BlobStore::of(dir), known: BTreeSet::new() };
+    let lines = content(LINES_NAME)?;
+    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        evidence.check(line, &manifest)?;
+        let (seq, leaf) = leaf_of(line, &manifest.origin)?;
+        tree.leaves.insert(seq - 1, leaf);
     }
-    parts.check(keys)
+    let size = checkpoint.head.seq;
+    if tree.leaves.last_key_value().is_some_and(|(last, _)| *last >= size) {
+        return Err(DossierFault("it has lines behind its checkpoint".into()));
+    }
+    if size == 0 || tree.root(0, size)? != checkpoint.root {
+        return Err(DossierFault(
+            "its lines are not those of the log that the checkpoint is of".into(),
+        ));
+    }
+    let mut published = Vec::new();
+    for note in &manifest.published {
+        let (earlier, _) = signed_by(note, keys)?;
+        let before = earlier.head.seq;
+        if before == 0 || before > size || tree.root(0, before)? != earlier.root {
+            return Err(DossierFault(format!(
+                "the log does not go on from the checkpoint of line {before}"
+            )));
+        }
+        published.push(before);
+    }
+    let (lines, evidence) = (tree.leaves.len() as u64, evidence.known.len() as u64);
+    Ok(CheckedDossier {
+        origin: manifest.origin,
+        lines,
+        evidence,
+        checkpoint: checkpoint.origin,
+        size,
+        is_key_given,
+        key,
+        published,
+    })
 }
 
-impl DossierParts {
-    fn take(&mut self, name: &str, content: Vec<u8>) -> Result<(), DossierFault> {
-        let text = |content| {
-            String::from_utf8(content).map_err(|_| DossierFault(format!("{name} is no text")))
-        };
-        match name {
-            "checkpoint.txt" => self.note = Some(text(content)?),
-            "dossier.json" => {
-                let manifest = serde_json::from_slice(&content);
-                self.manifest =
-                    Some(manifest.map_err(|error| DossierFault(format!("{name}: {error}")))?);
+/// The evidence of a dossier, and the names of what was found to be as it is named.
+struct DossierEvidence {
+    blobs: BlobStore,
+    known: BTreeSet<String>,
+}
+
+impl DossierEvidence {
+    /// What a line names is there, or was said to be lacking.
+    fn check(&mut self, line: &[u8], manifest: &Manifest) -> Result<(), DossierFault> {
+        let refs = LineRefs::of(line);
+        for (kind, sha256) in refs.iter().flat_map(LineRefs::blobs) {
+            let (sha256, name) = (hex(&sha256), name(kind, &hex(&sha256)));
+            if kind == Kind::Settings || self.known.contains(&name) {
+                continue;
             }
-            "lines.jsonl" => self.lines = Some(content),
-            _ if name.starts_with("evidence/") => {
-                let named = name.rsplit('/').next().and_then(|file| file.split('.').next());
-                let mut inside = Vec::new();
-                let unpacked = MultiGzDecoder::new(&content[..])
-                    .take(EVIDENCE_BYTES_MAX)
-                    .read_to_end(&mut inside);
-                if unpacked.is_err() || named != Some(&*sha256_hex(&inside)) {
-                    return Err(DossierFault(format!("{name} has another content")));
+            match self.blobs.get(kind, &sha256) {
+                Ok(Found::Content(_)) => _ = self.known.insert(name),
+                Ok(Found::Missing) if manifest.lacking.contains(&name) => {}
+                Ok(Found::Missing) => return Err(DossierFault(format!("{name} is missing"))),
+                Ok(Found::Damaged(why)) => {
+                    return Err(DossierFault(format!("{name} has another content: {why}")));
                 }
-                self.evidence.insert(name.to_owned());
+                Err(error) => {
+                    return Err(DossierFault(format!("{name} cannot be read: {error}")));
+                }
             }
-            _ => {}
         }
         Ok(())
-    }
-
-    fn check(mut self, keys: &[VerifierKey]) -> Result<CheckedDossier, DossierFault> {
-        let missing = |name: &str| DossierFault(format!("{name} is missing"));
-        let manifest = self.manifest.take().ok_or_else(|| missing("dossier.json"))?;
-        let note = self.note.take().ok_or_else(|| missing("checkpoint.txt"))?;
-        let lines = self.lines.take().ok_or_else(|| missing("lines.jsonl"))?;
-        let key = manifest.key.as_deref().map(str::parse::<VerifierKey>).transpose();
-        let own = key.map_err(|error| DossierFault(format!("its key is none: {error}")))?;
-        let is_key_given = !keys.is_empty();
-        let keys = if is_key_given { keys } else { own.as_slice() };
-        let (checkpoint, key) = signed_by(&note, keys)?;
-        let mut tree = KnownTree { leaves: BTreeMap::new(), nodes: &manifest.nodes };
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            self.evidence_of(line, &manifest)?;
-            let (seq, leaf) = leaf_of(line, &manifest.origin)?;
-            tree.leaves.insert(seq - 1, leaf);
-        }
-        let size = checkpoint.head.seq;
-        if tree.leaves.last_key_value().is_some_and(|(last, _)| *last >= size) {
-            return Err(DossierFault("it has lines behind its checkpoint".into()));
-        }
-        if size == 0 || tree.root(0, size)? != checkpoint.root {
-            return Err(DossierFault(
-                "its lines are not those of the log that the checkpoint is of".into(),
-            ));
-        }
-        let mut published = Vec::new();
-        for note in &manifest.published {
-            let (earlier, _) = signed_by(note, keys)?;
-            let before = earlier.head.seq;
-            if before == 0 || before > size || tree.root(0, before)? != earlier.root {
-                return Err(DossierFault(format!(
-                    "the log does not go on from the checkpoint of line {before}"
-                )));
-            }
-            published.push(before);
-        }
-        Ok(CheckedDossier {
-            origin: manifest.origin,
-            lines: tree.leaves.len() as u64,
-            evidence: self.evidence.len() as u64,
-            checkpoint: checkpoint.origin,
-            size,
-            is_key_given,
-            key,
-            published,
-        })
-    }
-
-    /// The evidence that a line names is there, or was said to be lacking.
-    fn evidence_of(&self, line: &[u8], manifest: &Manifest) -> Result<(), DossierFault> {
-        let refs = LineRefs::of(line);
-        let blobs =
-            refs.iter().flat_map(LineRefs::blobs).filter(|(kind, _)| *kind != Kind::Settings);
-        let mut names = blobs.map(|(kind, sha256)| name(kind, &hex(&sha256)));
-        match names.find(|name| !self.evidence.contains(name) && !manifest.lacking.contains(name)) {
-            Some(name) => Err(DossierFault(format!("{name} is missing"))),
-            None => Ok(()),
-        }
     }
 }
 

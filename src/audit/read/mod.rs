@@ -1,5 +1,5 @@
 //! Readers of the log: scan and filter, verification, replay, reports, bundles, the evidence as an
-//! archive, dossiers. They work on the files alone, also while a writer runs.
+//! archive, dossiers, and what was handed over as a tar file. They work on the files alone, also while a writer runs.
 
 pub mod archive;
 mod block;
@@ -7,6 +7,7 @@ pub mod bundle;
 pub mod dossier;
 pub mod filter;
 pub mod history;
+pub mod package;
 mod raw_record;
 pub mod replay;
 pub mod report;

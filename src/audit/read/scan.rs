@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::block::{Block, BlockReader, Extent, Found, Log, Rest, ScanError, ScanItem};
+use super::block::{Block, BlockReader, Extent, Found, LINES_NAME, Log, Rest, ScanError, ScanItem};
 use crate::audit::segment::{self, FILE_NAME, FoundLine, Lines};
 use crate::audit::{AnyLine, LISTINGS_MAX, RECORD_LINE_BYTES_MAX, checked_hash};
 use crate::types::timestamp::Timestamp;
@@ -325,7 +325,10 @@ impl Listing {
     fn files(&self) -> Result<Vec<(PathBuf, u64)>, ScanError> {
         match &self.log {
             Log::Files(files) => Ok(files.iter().map(|file| (file.clone(), 0)).collect()),
-            Log::Dir(dir) => segment::files(dir).map_err(|error| ScanError::new(dir, error)),
+            Log::Dossier(dir) => Ok(vec![(dir.join(LINES_NAME), 0)]),
+            Log::Dir(dir) | Log::Bundle(dir) => {
+                segment::files(dir).map_err(|error| ScanError::new(dir, error))
+            }
         }
     }
 

@@ -87,7 +87,7 @@ fn read(
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<(Findings, bool), ScanError> {
     let dir = log.dir();
-    let is_part = matches!(log, Log::Files(_));
+    let is_part = log.noting_dir().is_none();
     // Before the lines are read: it is never ahead of them.
     let (noted, unread) = heads::noted(&log)
         .map_or_else(|unread| (None, unread), |it| (Some(it), NotedHead::default()));
@@ -138,16 +138,10 @@ fn read(
 
 /// The key that is noted beside the log.
 fn noted_keys(log: &Log) -> BTreeSet<VerifierKey> {
-    match log {
-        Log::Dir(dir) => read_key(dir).ok().flatten().into_iter().collect(),
-        Log::Files(_) => BTreeSet::new(),
-    }
+    log.noting_dir().and_then(|dir| read_key(dir).ok().flatten()).into_iter().collect()
 }
 
 /// The identity that is noted beside the log.
 fn noted_logs(log: &Log) -> BTreeSet<LogId> {
-    match log {
-        Log::Dir(dir) => read_log_id(dir).ok().flatten().into_iter().collect(),
-        Log::Files(_) => BTreeSet::new(),
-    }
+    log.noting_dir().and_then(|dir| read_log_id(dir).ok().flatten()).into_iter().collect()
 }

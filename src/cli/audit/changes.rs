@@ -36,10 +36,10 @@ Examples:
   courtesy audit changes --origin https://example.com
   courtesy audit changes --format json | jq -r 'select(.kind == \"narrower\") | .origin'
 
-Exit codes: 0 done, whether or not there was any · 1 a line was changed, or is damaged and left out ·
-2 usage · 69 there is no log · 74 a part of it could not be read")]
+Exit codes: 0 done, whether or not there was any · 1 a line was changed, or is damaged and left
+out · 2 usage · 69 there is no log · 74 a part of it could not be read")]
 pub struct ChangesArgs {
-    /// Read these files instead
+    /// Read these files instead, or dossiers or bundles
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     /// From then on, as of courtesy audit query

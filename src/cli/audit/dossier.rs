@@ -79,7 +79,7 @@ const TITLES: [&str; COLUMNS] = [
     "Asked",
     "Allowed",
     "Denied",
-    "ForwardedRow all the same",
+    "Forwarded all the same",
     "Too early",
     "Held",
     "2xx, 3xx",

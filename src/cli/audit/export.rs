@@ -56,7 +56,7 @@ Exit codes: 0 done · 1 a record or evidence was changed, evidence is missing, o
 and left out; the rest is written; or there is nothing to bundle · 2 usage · 69 there is no log ·
 74 a part of it could not be read, or the output could not be written")]
 pub struct ExportArgs {
-    /// Read these files instead: segments, compressed or not, in any order
+    /// Read these files instead: segments, compressed or not, in any order; or dossiers or bundles, packed or not
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     /// [default: as FILE ends, else jsonl]
@@ -117,6 +117,10 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
 fn export_part(args: &ExportArgs, format: Format, logs: &[Log]) -> Result<Exit, Failure> {
     let filter = args.filters.filter_with(&args.profile);
     filters::check(filter.since, filter.until)?;
+    if logs.iter().any(|log| matches!(log, Log::Dossier(_))) {
+        let why = "a dossier has not the whole log that another is made of: hand it on as it is";
+        return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
+    }
     if format == Format::Bundle {
         return export_bundle(args, &filter, logs);
     }

@@ -44,7 +44,7 @@ pub struct HistoryArgs {
     /// An origin (https://example.com), a host (example.com, example.com:8080), or hosts (*.example.com)
     #[arg(value_name = "ORIGIN", value_parser = Place::parse)]
     origin: Place,
-    /// Read these files instead
+    /// Read these files instead, or dossiers or bundles
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     /// From then on, as of courtesy audit query

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -10,7 +11,7 @@ use clap::Args;
 use super::form::printable;
 use super::line_selector::last_line;
 use crate::audit::read::verify::GivenHead;
-use crate::audit::read::{Log, Scan, ScanItem};
+use crate::audit::read::{Log, Scan, ScanItem, dossier, package};
 use crate::audit::record::verifier_key::VerifierKey;
 use crate::audit::{
     AnyLine, Content, HEAD_NAME, Head, LineKind, Notice, StartedEvent, read_key, read_log_id,
@@ -19,8 +20,10 @@ use crate::audit::{
 use crate::cli::engine::EngineClient;
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
+use crate::cli::temporary_dir::{Purpose, TemporaryDir};
 use crate::config::Settings;
 use crate::engine::{Engine, LogHead};
+use crate::runtime::lock::Lock;
 use crate::server::is_name_of;
 use crate::types::LogId;
 use crate::types::sanitize::hex;
@@ -35,11 +38,15 @@ pub struct LogSourceFlags {
     /// The records of `courtesy run`: the last one, or that with the ID (its beginning is enough)
     #[arg(long, value_name = "last|ID", conflicts_with = "dir")]
     run: Option<String>,
-    /// The log in DIR [default: audit.dir of the settings]; given several times, all of them, in the order of time
+    /// The log in DIR [default: audit.dir of the settings], or a dossier or bundle: its directory, .tar, .tar.gz or
+    /// .tar.zst; given several times, all of them, in the order of time
     #[arg(long, value_name = "DIR")]
     dir: Vec<PathBuf>,
     #[command(flatten)]
     config: StateFlags,
+    /// Where dossiers and bundles are unpacked.
+    #[arg(skip)]
+    unpacked: Arc<Lock<Vec<TemporaryDir>>>,
 }
 
 impl LogSourceFlags {
@@ -76,15 +83,15 @@ impl LogSourceFlags {
     }
 
     fn logs_if(&self, files: &[PathBuf], is_there: fn(&Path) -> bool) -> Result<Vec<Log>, Failure> {
-        if !files.is_empty() {
-            return Ok(vec![Log::Files(files.to_vec())]);
-        }
-        let dirs = match (self.dir.as_slice(), &self.run) {
-            ([], Some(run)) => {
+        let is_whole = |file: &PathBuf| file.is_dir() || package::is_packed(file);
+        let dirs = match (files, self.dir.as_slice(), &self.run) {
+            ([], [], Some(run)) => {
                 vec![of_run(&self.config.load()?.settings.state_dir.join("runs"), run)?]
             }
-            ([], None) => vec![self.config.load()?.settings.audit().dir],
-            (dirs, _) => each_once(dirs),
+            ([], [], None) => vec![self.config.load()?.settings.audit().dir],
+            ([], dirs, _) => each_once(dirs),
+            (files, ..) if files.iter().any(is_whole) => each_once(files),
+            (files, ..) => return Ok(vec![Log::Files(files.to_vec())]),
         };
         if dirs.len() > LOGS_MAX {
             return Err(anyhow::anyhow!(
@@ -93,15 +100,44 @@ impl LogSourceFlags {
             ))
             .or_exit(Exit::Usage);
         }
-        dirs.iter().try_for_each(|dir| check_readable(dir))?;
-        if let Some(dir) = dirs.iter().find(|dir| !is_there(dir)) {
+        dirs.into_iter().map(|dir| self.log_in(dir, is_there)).collect()
+    }
+
+    /// The log in a directory, or in a file that was handed over.
+    fn log_in(&self, dir: PathBuf, is_there: fn(&Path) -> bool) -> Result<Log, Failure> {
+        if dir.is_file() {
+            return self.unpack(&dir);
+        }
+        check_readable(&dir)?;
+        if dossier::is_in(&dir) {
+            return Ok(Log::Dossier(dir));
+        }
+        if !is_there(&dir) {
             let dir = dir.display();
             return Err(anyhow::anyhow!(
                 "there is no log in {dir}: nothing has been denied, or --dir is to name another"
             ))
             .or_exit(Exit::Unavailable);
         }
-        Ok(dirs.into_iter().map(Log::Dir).collect())
+        Ok(Log::Dir(dir))
+    }
+
+    /// What is in a dossier or a bundle. It is unpacked as long as these flags are there.
+    fn unpack(&self, file: &Path) -> Result<Log, Failure> {
+        let dir = TemporaryDir::new(Purpose::Dossier)?;
+        package::unpack(file, dir.path())
+            .map_err(|error| anyhow!("cannot unpack {}: {error}", file.display()))
+            .or_exit(Exit::InputOutput)?;
+        let path = dir.path().to_owned();
+        self.unpacked.lock().push(dir);
+        if dossier::is_in(&path) {
+            Ok(Log::Dossier(path))
+        } else if is_log(&path) {
+            Ok(Log::Bundle(path))
+        } else {
+            let why = "is neither a dossier nor a bundle: it has no lines of a log";
+            Err(anyhow!("{} {why}", file.display())).or_exit(Exit::Unavailable)
+        }
     }
 }
 
@@ -270,7 +306,7 @@ impl Names {
     /// Of all lines; what cannot be read is a fault that verifying them reports.
     fn of(log: &Log) -> Self {
         let mut names = Self::default();
-        if let Log::Dir(dir) = log {
+        if let Some(dir) = log.noting_dir() {
             names.logs.extend(read_log_id(dir).ok().flatten());
         }
         let Ok(mut scan) = Scan::new(log.clone()) else { return names };
@@ -298,19 +334,13 @@ impl Names {
 
 /// The identity of a log: as it is noted beside it, else as its lines name it last.
 pub fn identity(log: &Log) -> Option<LogId> {
-    let noted = match log {
-        Log::Dir(dir) => read_log_id(dir).ok().flatten(),
-        Log::Files(_) => None,
-    };
+    let noted = log.noting_dir().and_then(|dir| read_log_id(dir).ok().flatten());
     noted.or_else(|| Names::of(log).logs.pop_last())
 }
 
 /// The key that signs the checkpoints of a log: as it is noted beside it, else as its lines name it last.
 pub fn key(log: &Log) -> Option<VerifierKey> {
-    let noted = match log {
-        Log::Dir(dir) => read_key(dir).ok().flatten(),
-        Log::Files(_) => None,
-    };
+    let noted = log.noting_dir().and_then(|dir| read_key(dir).ok().flatten());
     noted.or_else(|| {
         let (mut scan, mut named) = (Scan::new(log.clone()).ok()?, None);
         loop {

@@ -50,7 +50,7 @@ have records alone.
 Exit codes: 0 done, whether or not there was any · 1 a line that matches was changed, or a line is
 damaged and left out · 2 usage · 69 there is no log · 74 a part of it could not be read")]
 pub struct QueryArgs {
-    /// Read these files instead: segments, compressed or not, in any order
+    /// Read these files instead: segments, compressed or not, in any order; or dossiers or bundles, packed or not
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     #[command(flatten)]

@@ -35,7 +35,7 @@ Exit codes: 0 as recorded (with --profile: also where it differs) · 1 an answer
 a record is missing or was changed, or a line is damaged and left out · 74 a part of the log could
 not be read")]
 pub struct ReplayArgs {
-    /// Read these files alone [default: all of the log]
+    /// Read these files, dossiers or bundles alone [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     /// Decide under this profile instead of the one that each record names

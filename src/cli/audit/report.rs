@@ -17,10 +17,9 @@ use super::filters;
 use super::log_source::{LogSourceFlags, Witnesses};
 use super::progress::Progress;
 use super::verify::{Against, Heads, heads};
-use crate::audit::evidence::BlobStore;
 use crate::audit::read::filter::{Client, Filter, Place};
 use crate::audit::read::report::{Report, Request, Survey, Verified};
-use crate::audit::read::{Log, Scan, ScanItem};
+use crate::audit::read::{Log, Scan, ScanItem, dossier};
 use crate::audit::record::verifier_key::VerifierKey;
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{self, Paint};
@@ -165,7 +164,10 @@ fn verified(logs: &[Log], args: &ReportArgs) -> Result<Verified, Failure> {
     let witnesses = args.engine.then(|| Witnesses::ask(args.place.settings()?)).transpose()?;
     let against = Against::new(&args.head, witnesses);
     against.check_logs(logs)?;
-    let each = logs.iter().map(|log| Ok(Verified::of(&against.verify(log, &args.key)?)));
+    let each = logs.iter().map(|log| match log {
+        Log::Dossier(dir) => Ok(Verified::of_dossier(&dossier::check(dir, &args.key))),
+        log => Ok(Verified::of(&against.verify(log, &args.key)?)),
+    });
     let each = each.collect::<Result<Vec<_>, Failure>>()?;
     Ok(Verified::together(each))
 }
@@ -224,7 +226,7 @@ const DAYS_BEFORE: [u64; 3] = [1, 16, 256];
 /// Begins a log: with the lines before the period, as far back as they say what was in effect when it began. What cannot
 /// be read is said where the log is read as a whole.
 fn begin(log: &Log, since: Option<Timestamp>, survey: &mut Survey) {
-    survey.begin_log(BlobStore::of(&log.dir()));
+    survey.begin_log(log);
     let Some(since) = since else { return };
     let from = DAYS_BEFORE.map(|days| Duration::from_secs(days * 24 * 60 * 60).as_millis());
     let from = from.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX));
@@ -233,7 +235,7 @@ fn begin(log: &Log, since: Option<Timestamp>, survey: &mut Survey) {
     for from in from.into_iter().chain([None]) {
         let Ok(scan) = Scan::new(log.clone()) else { return };
         let mut scan = scan.between(from, Some(since));
-        survey.begin_log(BlobStore::of(&log.dir()));
+        survey.begin_log(log);
         loop {
             match scan.next() {
                 Ok(Some(ScanItem::Lines(block))) => {

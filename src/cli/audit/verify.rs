@@ -46,8 +46,8 @@ others. A head of another log is named, and says nothing of this one. Where ther
 one, the first sentence says so.
 
 With --part that the log begins later than line 1 is no fault, and a head of a line before or after
-it says nothing of it: so is a bundle (courtesy audit export --format bundle) checked, where it was
-unpacked.
+it says nothing of it: so is a bundle (courtesy audit export --format bundle) checked, as it was
+handed over or, with --part, where it was unpacked.
 
 A dossier (courtesy audit export --format dossier) is checked as it was handed over, with --key of
 the log's owner; without it, by the key that it names.
@@ -55,7 +55,7 @@ the log's owner; without it, by the key that it names.
 Examples:
   courtesy audit verify
   courtesy audit verify example.tar --key courtesy/crawler-3/…
-  tar -xf november.tar -C november; courtesy audit verify --part --dir november --head heads.txt
+  courtesy audit verify november.tar.zst --head heads.txt
   courtesy audit verify --run last
   courtesy audit verify --engine --dir pod-1/audit --dir pod-2/audit
   courtesy audit verify --head 1234:9f86d081…
@@ -67,7 +67,8 @@ the first fault is printed first · 69 it holds in itself, and no head of
 this log is there to hold it against (--engine; --head with heads of other logs alone); there is
 no log, or the engine cannot be reached · 74 it cannot be read")]
 pub struct VerifyArgs {
-    /// Check these files alone, as the log they are together [default: all of the log]
+    /// Check these files alone, as the log they are together; or a dossier or bundle, packed or not [default: all of
+    /// the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     /// The log must have this line: its number and its hash, or a checkpoint, or a file with such (may be repeated)
@@ -94,19 +95,17 @@ pub struct VerifyArgs {
 
 /// Runs `courtesy audit verify`.
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
-    if let [file] = args.files.as_slice()
-        && dossier::is_one(file)
-    {
-        if !args.head.is_empty() || args.engine || args.part {
-            let why =
-                "a dossier is held against the checkpoint in it: --key names who has signed that";
-            return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
-        }
-        return dossier::verify(file, &args.key, args.format);
-    }
     let logs = args.place.logs(&args.files)?;
     let witnesses = args.engine.then(|| Witnesses::ask(args.place.settings()?)).transpose()?;
     let against = Against::new(&args.head, witnesses);
+    against.check_logs(&logs)?;
+    if let Some(Log::Dossier(dir)) = logs.iter().find(|log| matches!(log, Log::Dossier(_))) {
+        if logs.len() > 1 {
+            return Err(anyhow::anyhow!("a dossier is checked alone: give one at a time"))
+                .or_exit(Exit::Usage);
+        }
+        return dossier::verify(dir, &args.key, args.format);
+    }
     match logs.as_slice() {
         [log] => {
             let findings = check(args, log, &against)?;
@@ -133,8 +132,14 @@ impl Against {
         Self { published: given.iter().flat_map(|heads| heads.0.clone()).collect(), witnesses }
     }
 
-    /// Of several logs, a head has to name the one that it is of.
+    /// Of several logs, a head has to name the one that it is of; a dossier has its own.
     pub fn check_logs(&self, logs: &[Log]) -> Result<(), Failure> {
+        let is_any_dossier = logs.iter().any(|log| matches!(log, Log::Dossier(_)));
+        if is_any_dossier && (!self.published.is_empty() || self.witnesses.is_some()) {
+            let why =
+                "a dossier is held against the checkpoint in it: --key names who has signed that";
+            return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
+        }
         let is_of_any = logs.len() > 1 && self.published.iter().any(|head| head.log.is_none());
         if is_of_any {
             let why = "a published head that does not name its log is of one: give it with one --dir, or write \
@@ -159,6 +164,7 @@ impl Against {
     ) -> Result<Findings, Failure> {
         let mut progress = Progress::new();
         let mut tell = |extent, lines| progress.at(|| extent, lines);
+        let is_part = is_part || matches!(log, Log::Bundle(_));
         let verify = if is_part { verify_part } else { verify_signed };
         let mut findings = verify(log, &self.heads_of(log), keys, with_evidence, &mut tell)?;
         findings.is_engine_asked = self.witnesses.is_some();
@@ -191,7 +197,6 @@ fn exit(findings: &Findings) -> Exit {
 /// Each log for itself, under its name. A log that cannot be read keeps no other from being checked; the code is
 /// that of the worst.
 fn check_each(args: &VerifyArgs, logs: &[Log], against: &Against) -> Result<Exit, Failure> {
-    against.check_logs(logs)?;
     let (mut objects, mut is_whole, mut holds, mut is_held) = (Vec::new(), true, true, true);
     for log in logs {
         let dir = log.dir();

@@ -1,9 +1,13 @@
 //! What a log has about one site, handed to somebody who has no courtesy: checked by the Python file that lies in it,
 //! and without a word of any other site.
 
+use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use serde_json::{Value, json};
 
 use crate::audit_cli::support::{audit, courtesy, ended, fails, succeeds};
 use crate::testkit::processes::{Place, Site, until};
@@ -253,5 +257,128 @@ fn a_dossier_of_no_site_or_of_several_is_refused_with_what_to_write() {
     ] {
         let said = fails(&mut audit(&dir, arguments), code);
         assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+}
+
+/// A tar file in each form that is read, and its content in a directory.
+fn in_each_form(place: &Place, tar: &Path) -> (tempfile::TempDir, Vec<PathBuf>) {
+    let dir = unpacked(tar);
+    let content = std::fs::read(tar).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&content).unwrap();
+    let zstandard = compress_to_vec(&content[..], CompressionLevel::Fastest);
+    let [tgz, tzst] = [("again.tar.gz", gzip.finish().unwrap()), ("again.tar.zst", zstandard)].map(
+        |(name, it)| {
+            let path = place.path().join(name);
+            std::fs::write(&path, it).unwrap();
+            path
+        },
+    );
+    let forms = vec![dir.path().to_owned(), tar.to_owned(), tgz, tzst];
+    (dir, forms)
+}
+
+#[test]
+fn every_command_reads_a_dossier_in_any_form_and_calls_no_gap_damage() {
+    let (place, _site, origin) = served();
+    let (dir, forms) = in_each_form(&place, &exported(&place, &origin, &[]));
+    let lines = std::fs::read_to_string(dir.path().join("lines.jsonl")).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let seqs: Vec<_> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert!(seqs.windows(2).any(|two| two[1] > two[0] + 1), "the others are left out: {seqs:?}");
+    let denied = lines.iter().find(|line| line["event"] == "denied").unwrap();
+    let scratch = place.path().join("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let courtesy = |arguments: &[&str]| {
+        let mut command = courtesy(arguments);
+        command.env("TMPDIR", &scratch);
+        command
+    };
+    for form in &forms {
+        let form = form.to_str().unwrap();
+        // As a file, and as a log among others.
+        let ask = |arguments: &[&str]| {
+            let named = succeeds(&mut courtesy(&[arguments, &["--dir", form]].concat()));
+            if !arguments.contains(&"report") {
+                assert_eq!(succeeds(&mut courtesy(&[arguments, &[form]].concat())), named);
+            }
+            named
+        };
+        let json = |arguments: &[&str]| {
+            let text = ask(&[arguments, &["--format", "json"]].concat());
+            serde_json::from_str::<Value>(&text).unwrap_or_else(|_| panic!("{text}"))
+        };
+        assert!(ask(&["verify"]).starts_with("The dossier holds: "), "{form}");
+        assert_eq!(&json(&["query"]), denied);
+        assert_eq!(ask(&["export"]), ask(&["query", "--format", "json"]));
+        let files = lines.iter().filter(|line| line["event"] == "file").count();
+        assert_eq!(ask(&["query", "--event", "file"]).lines().count(), files);
+        let history = json(&["history", &origin]);
+        assert_eq!(history["versions"][0]["asked"]["denied"], 1, "{history}");
+        assert_eq!(ask(&["changes"]), "");
+        assert!(ask(&["replay"]).starts_with("1 records: 1 the same"), "{form}");
+        let report = json(&["report", "--verify"]);
+        assert_eq!(
+            (&report["missing"]["absent_lines"], &report["verified"]["verdict"]),
+            (&json!(0), &json!("The dossier holds")),
+            "{report}"
+        );
+        assert_eq!(report["missing"]["unreadable_lines"], 0);
+        let seq = denied["seq"].to_string();
+        let shown = json(&["show", &seq]);
+        assert_eq!((&shown["record"], &shown["chain"]["holds"]), (denied, &json!(true)));
+        assert!(shown["file"].as_str().unwrap().contains("Disallow: /private/"));
+        let all = lines.iter().map(|line| json(&["show", &line["seq"].to_string()]));
+        let beside: Vec<_> = all.map(|shown| shown["chain"]["before"].clone()).collect();
+        assert!(beside.contains(&json!("apart")) && !beside.contains(&json!("differs")));
+        for format in ["dossier", "bundle"] {
+            let again = ["export", "--format", format, "--origin", &origin, "--dir", form];
+            assert!(fails(&mut courtesy(&again), 2).contains("hand it on as it is"));
+        }
+    }
+    assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0, "what was unpacked is removed");
+}
+
+#[test]
+fn every_command_reads_a_bundle_as_it_was_handed_over() {
+    let (place, _site, _origin) = served();
+    let log = place.audit_dir();
+    let tar = place.path().join("all.tar");
+    succeeds(&mut audit(&log, &["export", "--output", tar.to_str().unwrap()]));
+    let heads = place.path().join("heads.txt");
+    let head = succeeds(audit(&log, &["head"]).env("COURTESY__STATE_DIR", place.state_dir()));
+    std::fs::write(&heads, head).unwrap();
+    let (_dir, forms) = in_each_form(&place, &tar);
+    for form in &forms {
+        let form = form.to_str().unwrap();
+        let said = succeeds(&mut courtesy(&["verify", form, "--head", heads.to_str().unwrap()]));
+        assert!(said.starts_with("The log holds"), "{said}");
+        for arguments in
+            [&["query"][..], &["export"], &["replay"], &["report"], &["show", "1"], &["changes"]]
+        {
+            let of_log = succeeds(&mut audit(&log, arguments));
+            let of_bundle = succeeds(&mut courtesy(&[arguments, &["--dir", form]].concat()));
+            // A report says when it was made.
+            if arguments != ["report"] {
+                assert_eq!(of_bundle, of_log, "{arguments:?} {form}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_not_handed_over_by_a_log_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tar");
+    for (content, code, expected) in [
+        (&[0; 1024][..], 69, "is neither a dossier nor a bundle"),
+        (b"no tar file", 74, "cannot unpack "),
+        (&[0x28, 0xb5, 0x2f, 0xfd, 1], 74, "cannot unpack "),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        for command in ["verify", "query", "replay"] {
+            let said = fails(&mut courtesy(&[command, path.to_str().unwrap()]), code);
+            assert!(said.contains(expected), "{said}");
+        }
     }
 }

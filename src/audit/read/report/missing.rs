@@ -182,6 +182,9 @@ pub struct Log {
     /// The time of its latest.
     #[serde(serialize_with = "print_option")]
     pub until: Option<Timestamp>,
+    /// Lines are not there, before its first and between them, and that is no damage.
+    #[serde(skip)]
+    pub(super) has_gaps: bool,
 }
 
 /// One of them.
@@ -203,6 +206,7 @@ impl Log {
             lines: all().map(|log| log.lines).fold(0, u64::saturating_add),
             since: all().filter_map(|log| log.since).min(),
             until: all().filter_map(|log| log.until).max(),
+            has_gaps: false,
         }
     }
 }
@@ -221,7 +225,9 @@ impl Log {
     /// Lines that are not there, though they were not pruned. Of a log that was read `from_start`,
     /// those before the first line, too.
     pub(super) fn absent(&self, pruned_up_to: u64, from_start: bool) -> u64 {
-        let (Some(first), Some(head)) = (self.first_seq, &self.head) else { return 0 };
+        let (Some(first), Some(head), false) = (self.first_seq, &self.head, self.has_gaps) else {
+            return 0;
+        };
         let before = if from_start { (first - 1).saturating_sub(pruned_up_to) } else { 0 };
         before + (head.seq - first + 1).saturating_sub(self.lines)
     }

@@ -13,6 +13,7 @@ use super::tally::{
     AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey, Top,
 };
 use super::timeline::Timeline;
+use crate::audit::read::dossier::{CheckedDossier, DossierFault};
 use crate::audit::read::verify::Findings;
 use crate::audit::{Event, Head, Record, Totals};
 use crate::types::timestamp::Timestamp;
@@ -280,6 +281,24 @@ impl Verified {
             published_up_to: findings.published_up_to().map(|head| head.seq),
             is_without_heads: findings.is_without_heads(),
             verdict: findings.verdict(),
+        }
+    }
+
+    /// Of a dossier, which has its own checkpoint.
+    pub fn of_dossier(outcome: &Result<CheckedDossier, DossierFault>) -> Self {
+        let published = || outcome.iter().flat_map(|checked| &checked.published);
+        Self {
+            holds: outcome.is_ok(),
+            fault_count: u64::from(outcome.is_err()),
+            first_fault: outcome.as_ref().err().map(ToString::to_string),
+            head: None,
+            published_heads: published().count() as u64,
+            published_up_to: published().copied().max(),
+            is_without_heads: false,
+            verdict: match outcome {
+                Ok(_) => "The dossier holds".into(),
+                Err(_) => "The dossier does not hold".into(),
+            },
         }
     }
 

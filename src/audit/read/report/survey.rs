@@ -16,6 +16,7 @@ use super::tally::{
 };
 use super::timeline::ServiceHistory;
 use crate::audit::evidence::BlobStore;
+use crate::audit::read;
 use crate::audit::read::filter::{CompiledFilter, Filter, Place};
 use crate::audit::read::raw_record::RawRecord;
 use crate::audit::{
@@ -102,9 +103,10 @@ impl Survey {
         }
     }
 
-    /// Begins a log, with its evidence: without it settings are known by their changes alone.
-    pub fn begin_log(&mut self, evidence: BlobStore) {
-        self.service = ServiceHistory::of(self.since, Some(evidence));
+    /// Begins a log; later lines are of it. Without its evidence settings are known by their changes alone.
+    pub fn begin_log(&mut self, log: &read::Log) {
+        self.log.has_gaps = log.has_gaps();
+        self.service = ServiceHistory::of(self.since, Some(BlobStore::of(&log.dir())));
     }
 
     /// Takes in a line before the period, for the settings that were in effect when that began.

@@ -78,7 +78,7 @@ pub enum NotedHead {
 
 /// The head noted beside `log`. Read it before the lines: it is never ahead of those.
 pub(super) fn noted(log: &Log) -> Result<Head, NotedHead> {
-    let Log::Dir(dir) = log else { return Err(NotedHead::NotRead) };
+    let Some(dir) = log.noting_dir() else { return Err(NotedHead::NotRead) };
     match read_head(dir) {
         Ok(Some((head, _))) => Ok(head),
         Ok(None) => Err(NotedHead::Missing),

@@ -129,6 +129,9 @@ pub const fn chain_words(check: &ChainCheck) -> &'static str {
             "the hash holds, and the line before fits it; it is the last line"
         }
         (true, Link::Absent, Link::Absent) => "the hash holds; it is the only line",
+        (true, Link::Apart, _) | (true, _, Link::Apart) => {
+            "the hash holds; lines beside it are not in the dossier, whose tree has its place"
+        }
     }
 }
 

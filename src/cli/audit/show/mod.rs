@@ -48,7 +48,7 @@ pub struct ShowArgs {
     all: bool,
     #[arg(long, value_enum, default_value_t)]
     format: Form,
-    /// Search these files instead
+    /// Search these files instead, or dossiers or bundles
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     #[command(flatten)]

@@ -1,7 +1,5 @@
 //! A dossier, checked as it was handed over.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use serde_json::json;
@@ -10,21 +8,12 @@ use crate::audit::read::dossier::{self, CheckedDossier};
 use crate::audit::record::verifier_key::VerifierKey;
 use crate::cli::audit::form::printable;
 use crate::cli::audit::report::words::{number, plural};
-use crate::cli::exit::{Exit, Failure, OrExit};
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, print};
 
-/// Whether a file is a tar file by its name, compressed or not: segments of a log are none.
-pub fn is_one(file: &Path) -> bool {
-    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    [".tar", ".tar.gz", ".tgz"].iter().any(|end| name.ends_with(end))
-}
-
-/// Checks it, and says what it is.
-pub fn verify(file: &Path, keys: &[VerifierKey], form: Form) -> Result<Exit, Failure> {
-    let input = File::open(file)
-        .map_err(|error| anyhow::anyhow!("cannot read {}: {error}", file.display()))
-        .or_exit(Exit::InputOutput)?;
-    let outcome = dossier::check(BufReader::new(input), keys);
+/// Checks the one in `dir`, and says what it is.
+pub fn verify(dir: &Path, keys: &[VerifierKey], form: Form) -> Result<Exit, Failure> {
+    let outcome = dossier::check(dir, keys);
     print(match (form, &outcome) {
         (Form::Text, Ok(checked)) => text(checked),
         (Form::Text, Err(fault)) => format!("The dossier does not hold: {fault}\n"),
