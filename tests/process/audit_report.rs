@@ -316,3 +316,34 @@ fn what_cannot_be_meant_is_refused() {
     }
     assert_eq!(report(&dir.path().join("none"), &[]).status.code(), Some(69));
 }
+
+#[test]
+fn one_agent_or_one_client_is_reported_on_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    log(dir.path());
+    let all = |args: &[&str]| json_of(dir.path(), args)["records"]["all"].clone();
+    for (args, expected) in [
+        (["--agent", "examplebot"], LINES),
+        (["--agent", "Other*"], 0),
+        (["--client", "192.0.2.0/24"], LINES),
+        (["--client", "192.0.2.2"], 0),
+    ] {
+        assert_eq!(all(&args), expected, "{args:?}");
+    }
+    let report = json_of(dir.path(), &["--agent", "ExampleBot"]);
+    assert_eq!(report["period"]["agents"], json!(["ExampleBot"]));
+    assert_eq!(report["decided"], Value::Null);
+}
+
+#[test]
+fn a_head_that_names_no_log_is_refused_with_several() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let head = log(dir.path());
+    log(other.path());
+    let given = format!("{}:{}", head.seq, head.hash);
+    let other = other.path().to_str().unwrap();
+    let output = report(dir.path(), &["--dir", other, "--verify", "--head", &given]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("does not name its log"), "{said}");
+}

@@ -246,6 +246,16 @@ fn a_log_with_a_line_of_each_kind_holds_and_every_command_reads_it() {
     assert_eq!(report["missing"]["unreadable_lines"], 0);
     assert_eq!(report["missing"]["absent_lines"], 0);
     assert_eq!(report["paced"]["lines"]["distinct"], 1);
+    let span = |state: &str| {
+        let spans = report["service"]["spans"].as_array().unwrap().iter();
+        spans.filter(|span| span["state"] == state).map(|span| span["exceptions"].clone()).last()
+    };
+    assert_eq!(span("enforce"), Some(json!(2)), "a rule of an agent, and one of an origin");
+    let exemption = &report["register"]["rows"][0];
+    assert_eq!([&exemption["by"], &exemption["status"]], ["legal", "unused"]);
+    let brought = exemption["brought_by_seq"].as_u64().unwrap();
+    let changes = &lines[usize::try_from(brought).unwrap() - 1]["changes"];
+    assert!(changes.as_array().unwrap().iter().any(|change| change["key"] == "exemptions"));
     let of_one: Value = serde_json::from_str(&done(&mut audit(
         &dir,
         &["report", "--origin", of_site, "--format", "json"],

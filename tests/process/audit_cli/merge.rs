@@ -140,7 +140,7 @@ fn each_chain_is_verified_for_itself_and_the_worst_is_the_code() {
     assert_eq!(heads.iter().map(|head| head["dir"].as_str().unwrap()).collect::<Vec<_>>(), dirs);
     let head = format!("10:{}", heads[0]["hash"].as_str().unwrap());
     let refused = fails(&mut audit(&logs, &["verify", "--head", &head]), 2);
-    assert!(refused.contains("a published head is of one log"), "{refused}");
+    assert!(refused.contains("does not name its log"), "{refused}");
 }
 
 #[test]

@@ -289,7 +289,7 @@ proptest! {
     fn the_order_of_lines_does_not_matter(
         (one, other) in arbitrary_log().prop_flat_map(|log| (Just(log.clone()), Just(log).prop_shuffle()))
     ) {
-        // When a process was on is told by the order of its lines.
+        // When a process was on depends on the order of its lines.
         let counted = |lines: &[Vec<u8>]| Report {
             service: Timeline::default(),
             ..report_of(lines, Filter::default())

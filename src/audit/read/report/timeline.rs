@@ -66,6 +66,7 @@ pub enum ServiceState {
 /// A line by which settings changed: a reload, or a start with others than before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TimelineSettings {
+    /// Its number in the chain.
     pub seq: u64,
     #[serde(serialize_with = "print_moment")]
     pub time: Timestamp,
@@ -88,7 +89,7 @@ struct KnownSettings {
 struct Effective {
     #[serde(rename = "robots.mode", default)]
     mode: Option<String>,
-    #[serde(default)]
+    #[serde(rename = "agents.rules", default)]
     agents: Vec<Rule>,
     #[serde(default)]
     origins: Vec<Rule>,

@@ -13,7 +13,7 @@ use crate::types::timestamp::Timestamp;
 /// Settings as evidence in that directory; returns their digest.
 fn keep(dir: &std::path::Path, mode: &str, exemptions: &[Value]) -> String {
     let settings = json!({
-        "agents": [{"match": "Other*", "mode": "observe"}, {"match": "Some*", "mode": null}],
+        "agents.rules": [{"match": "Other*", "mode": "observe"}, {"match": "Some*", "mode": null}],
         "exemptions": exemptions,
         "robots.mode": mode,
     });
