@@ -117,9 +117,10 @@ impl ExemptionRegister {
                     Some(known) => {
                         let is_removed = known.removed_at.is_some() && row.removed_at.is_some();
                         let last = if known.removed_at < row.removed_at { &row } else { &*known };
-                        (known.removed_at, known.removed_by_seq) = match is_removed {
-                            true => (last.removed_at, last.removed_by_seq),
-                            false => (None, None),
+                        (known.removed_at, known.removed_by_seq) = if is_removed {
+                            (last.removed_at, last.removed_by_seq)
+                        } else {
+                            (None, None)
                         };
                     }
                     None => all.rows.push(RegisteredExemption { log: dir.clone(), ..row }),
