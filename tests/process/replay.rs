@@ -215,7 +215,7 @@ fn replays(count: usize, each: usize) {
     assert_eq!(code, Some(0), "{said}");
     assert!(
         said.starts_with(&format!(
-            "The log holds in itself; no published head was given. {count} records in "
+            "The log holds in itself; no published head was given.\n{count} records in "
         )),
         "{said}"
     );

@@ -62,8 +62,10 @@ Examples:
   courtesy audit verify --dir /mnt/backup/audit --format json | jq .faults
   courtesy audit verify --head heads.txt --format json | jq .published
 
-Exit codes: 0 the log holds, under a head or, where none was asked for, in itself · 1 it does not:
-the first fault is printed first · 69 it holds in itself, and no head of
+The first line is the verdict; behind it stands what does not hold, and then one fact a line.
+
+Exit codes: 0 the log holds, under a head or, where none was asked for, in itself · 1 it does not ·
+69 it holds in itself, and no head of
 this log is there to hold it against (--engine; --head with heads of other logs alone); there is
 no log, or the engine cannot be reached · 74 it cannot be read")]
 pub struct VerifyArgs {

@@ -121,7 +121,10 @@ fn each_chain_is_verified_for_itself_and_the_worst_is_the_code() {
     let (before, after) = (named.next().unwrap(), named.next().unwrap());
     assert!(
         !before.contains("changed")
-            && after.starts_with(&format!("{}:5: ", logs[1].active().display())),
+            && after.starts_with(&format!(
+                "The log does not hold: one fault.\n{}:5: ",
+                logs[1].active().display()
+            )),
         "{said}"
     );
     let (code, json, _) = ended(&mut audit(&logs, &["verify", "--format", "json"]));

@@ -11,7 +11,7 @@ use courtesy::types::sanitize::sha256_hex;
 use courtesy::types::timestamp::Timestamp;
 use serde_json::Value;
 
-use crate::audit_cli::support::{Log, NOON, audit, compress, ended, record, succeeds};
+use crate::audit_cli::support::{Log, NOON, audit, compress, courtesy, ended, record, succeeds};
 
 /// Another text in place of `from` in a line of a file, counted from 1; the hash stays.
 fn forge(file: &Path, line: usize, from: &str, to: &str) {
@@ -192,6 +192,15 @@ fn verified(log: &Log, more: &[&str]) -> (Option<i32>, String, Value) {
     (text.0, text.1, serde_json::from_str(&json.1).unwrap())
 }
 
+/// Of a log that does not hold: the line behind the verdict.
+#[track_caller]
+fn first_fault(text: &str) -> &str {
+    let mut lines = text.lines();
+    let verdict = lines.next().unwrap();
+    assert!(verdict.starts_with("The log does not hold: "), "{text}");
+    lines.next().unwrap()
+}
+
 fn hash_of(line: &str) -> String {
     line.rsplit_once(",\"hash\":\"").unwrap().1[..64].to_owned()
 }
@@ -204,7 +213,7 @@ fn a_log_without_a_published_head_holds_in_itself_alone() {
     assert_eq!(code, Some(0), "{text}");
     assert!(
         text.starts_with(
-            "The log holds in itself; no published head was given. 5 records in 1 file"
+            "The log holds in itself; no published head was given.\n5 records in 1 file"
         ),
         "{text}"
     );
@@ -254,14 +263,14 @@ fn a_published_head_tells_up_to_where_the_log_holds_and_what_comes_after() {
     let lines = log.write((1..=5).map(record));
     let heads: Vec<_> = (1..=5).map(|seq| format!("{seq}:{}", hash_of(&lines[seq - 1]))).collect();
     for (head, up_to, after, words) in [
-        (&heads[2], 3, 2, "found. The 2 lines after it are under no published head yet."),
-        (&heads[3], 4, 1, "found. The line after it is under no published head yet."),
-        (&heads[4], 5, 0, "found. It is that of the last line."),
+        (&heads[2], 3, 2, "found.\nThe 2 lines after it are under no published head yet."),
+        (&heads[3], 4, 1, "found.\nThe line after it is under no published head yet."),
+        (&heads[4], 5, 0, "found.\nIt is that of the last line."),
     ] {
         let (code, text, json) = verified(&log, &["--head", head]);
         assert_eq!(code, Some(0), "{text}");
         let verdict =
-            format!("The log holds, up to line {up_to} under a published head. 5 records");
+            format!("The log holds, up to line {up_to} under a published head.\n5 records");
         assert!(text.starts_with(&verdict), "{text}");
         assert!(text.contains(&format!("Published head {head}: {words}")), "{text}");
         assert_eq!(
@@ -283,7 +292,8 @@ fn a_cut_end_or_another_history_contradicts_published_heads() {
     let (code, text, json) = verified(&log, &["--head", &heads[1], "--head", &heads[4]]);
     assert_eq!(code, Some(1));
     assert!(
-        text.starts_with("cut off: the log ends with line 3, and line 5 was published\n"),
+        first_fault(&text)
+            .starts_with("cut off: the log ends with line 3, and line 5 was published"),
         "{text}"
     );
     assert!(text.contains("Published heads: 1 found, 1 of a line after the last."), "{text}");
@@ -299,7 +309,8 @@ fn a_cut_end_or_another_history_contradicts_published_heads() {
     let (code, text, json) = verified(&anew, &["--head", &heads[1], "--head", &heads[4]]);
     assert_eq!((code, &json["published"]["heads"][1]["state"]), (Some(1), &"other".into()));
     assert!(
-        text.starts_with("another history: line 5 does not have the hash that was published\n"),
+        first_fault(&text)
+            .starts_with("another history: line 5 does not have the hash that was published"),
         "{text}"
     );
 }
@@ -406,7 +417,7 @@ fn totals_that_contradict_the_records_show_a_remade_chain() {
     let (code, text, json) = verified(&log, &[]);
     assert_eq!((code, &json["fault_count"]), (Some(1), &1.into()), "{text}");
     let said = "denials.jsonl:1: number 5: its totals are not those of the records before it: 3 denied where there are 2\n";
-    assert!(text.lines().next().unwrap().ends_with(said.trim_end()), "{text}");
+    assert!(first_fault(&text).ends_with(said.trim_end()), "{text}");
     assert_eq!(json["faults"][0]["seq"], 5);
 }
 
@@ -498,7 +509,7 @@ fn a_segment_twice_under_another_name_is_noted_or_a_fault() {
             copy.display(),
             closed[1].display()
         );
-        assert!(text.starts_with(&words), "{text}");
+        assert!(first_fault(&text).starts_with(&words), "{text}");
     }
 }
 
@@ -520,7 +531,8 @@ fn a_plain_segment_beside_its_compressed_one_is_held_against_it() {
     fs::write(&closed[0], &whole).unwrap();
     let (code, text, _) = verified(&log, &[]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.starts_with(&format!("{}: not read: it begins with", packed.display())), "{text}");
+    let said = format!("{}: not read: it begins with", packed.display());
+    assert!(first_fault(&text).starts_with(&said), "{text}");
 }
 
 #[test]
@@ -573,7 +585,7 @@ fn a_list_of_evidence_that_was_emptied_is_a_fault() {
         fs::write(&list, text).unwrap();
         let (code, text, json) = verified(&log, &[]);
         assert_eq!((code, &json["fault_count"]), (Some(1), &1.into()), "{text}");
-        let first = text.lines().next().unwrap();
+        let first = first_fault(&text);
         assert!(
             first.starts_with(&format!("{}.gz: ", closed.display())) && first.contains(words),
             "{text}"
@@ -585,4 +597,40 @@ fn a_list_of_evidence_that_was_emptied_is_a_fault() {
     // A copy of the log without it holds.
     fs::remove_file(&list).unwrap();
     assert_eq!(noted(&log), Vec::<String>::new());
+}
+
+/// The logs of docs/reference/audit-record.md, which were made from that page alone.
+#[test]
+fn logs_made_from_the_page_have_its_verdicts() {
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/audit-vectors");
+    for (name, code, fault) in [
+        ("holds", 0, None),
+        ("changed", 1, Some((3, "changed: its text is not what its hash was made of"))),
+        ("removed", 1, Some((4, "removed: line 3 is missing before it"))),
+    ] {
+        let file = vectors.join(format!("{name}.jsonl"));
+        let verify = |format: &[&str]| {
+            let mut command = courtesy(&["verify"]);
+            command.args(format).arg(&file);
+            ended(&mut command)
+        };
+        let (found, text, said) = verify(&[]);
+        assert_eq!((found, said.as_str()), (Some(code), ""), "{name}: {text}");
+        match fault {
+            None => assert!(text.starts_with("The log holds in itself; "), "{text}"),
+            Some((seq, why)) => {
+                let first = first_fault(&text);
+                assert!(
+                    first.contains(&format!("number {seq} (")) && first.ends_with(why),
+                    "{text}"
+                );
+            }
+        }
+        // One fact a line: none has a second sentence behind its first.
+        let facts = text.lines().skip(1).filter(|line| !line.starts_with("Without a published"));
+        facts.for_each(|line| assert!(!line.trim_end_matches('.').contains(". "), "{line}"));
+        let (_, json, _) = verify(&["--format", "json"]);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["fault_count"], u64::from(fault.is_some()), "{json:#}");
+    }
 }

@@ -126,7 +126,7 @@ impl Findings {
             (1, ..) => "The log does not hold: one fault".into(),
             (2.., ..) => {
                 let count = self.faults.count;
-                format!("The log does not hold: {count} faults, the first of them above all")
+                format!("The log does not hold: {count} faults")
             }
             (0, Some(Head { seq, .. }), _) => {
                 format!("The log holds, up to line {seq} under a published head")

@@ -3,59 +3,52 @@
 use serde_json::{Value, json};
 
 use super::published;
-use crate::audit::read::verify::{Findings, Notes, Notices, Part};
+use crate::audit::read::verify::{Findings, Notices, Part};
 use crate::audit::{Head, print_time};
 
-/// For people.
+/// For people: the verdict, what does not hold, and then one fact a line.
 pub(super) fn text(findings: &Findings) -> String {
+    let mut facts = vec![format!("{}.", findings.verdict())];
     let faults = &findings.faults;
-    let mut text: String = faults.described.iter().map(|fault| format!("{fault}\n")).collect();
-    if faults.count > faults.described.len() as u64 {
-        text.push_str(&format!("… and {} more\n", faults.count - faults.described.len() as u64));
-    }
-    let holds = findings.verdict();
+    facts.extend(faults.described.iter().map(ToString::to_string));
+    facts.extend(more(faults.count, faults.described.len(), "faults"));
+    let records = plural(findings.records, "record");
     let files = plural(findings.files, "file");
-    text.push_str(&format!("{holds}. {} in {files}", plural(findings.records, "record")));
-    if let Some((from, to)) = findings.times {
-        text.push_str(&format!(", from {} to {}", print_time(from), print_time(to)));
-    }
-    match findings.evidence {
-        Some(count) => text.push_str(&format!("; {} of evidence.", plural(count as u64, "piece"))),
-        None => text.push_str("; their evidence was not looked at."),
-    }
-    text.push_str(&notices(&findings.notices));
-    if let Some(bytes) = findings.unfinished {
-        text.push_str(&format!(" {bytes} bytes at the end are being written."));
-    }
-    text.push_str(&notes(&findings.notes));
-    if let Some(Head { hash, seq }) = &findings.head {
-        text.push_str(&format!("\nThe last line is {seq}:{hash}"));
-    }
+    let times = findings
+        .times
+        .map(|(from, to)| format!(", from {} to {}", print_time(from), print_time(to)));
+    facts.push(format!("{records} in {files}{}.", times.unwrap_or_default()));
+    facts.push(match findings.evidence {
+        Some(count) => format!("{} of evidence.", plural(count as u64, "piece")),
+        None => "Their evidence was not looked at.".into(),
+    });
+    facts.extend(notices(&findings.notices));
+    facts.extend(
+        findings.unfinished.map(|bytes| format!("{bytes} bytes at the end are being written.")),
+    );
+    let notes = &findings.notes;
+    facts.extend(notes.described.iter().map(|note| format!("Note: {note}")));
+    facts.extend(more(notes.count, notes.described.len(), "notes"));
+    facts.extend(
+        findings.head.as_ref().map(|Head { hash, seq }| format!("The last line is {seq}:{hash}")),
+    );
     if let (Some(Part { first, prev }), Some(Head { seq, .. })) = (&findings.part, &findings.head) {
-        let before = prev.as_ref().map(|prev| {
-            format!(" What comes before them hangs on {}:{prev}.", first.saturating_sub(1))
-        });
-        let before = before.unwrap_or_default();
-        text.push_str(&format!("\nIt is a part of a log: lines {first} to {seq}.{before}"));
+        facts.push(format!("It is a part of a log: lines {first} to {seq}."));
+        facts.extend(prev.as_ref().map(|prev| {
+            format!("What comes before them hangs on {}:{prev}.", first.saturating_sub(1))
+        }));
     }
-    text.push_str(&published::lines(findings));
-    text + "\n"
+    facts.join("\n") + &published::lines(findings) + "\n"
 }
 
-/// Notes, a line each.
-fn notes(notes: &Notes) -> String {
-    let mut text: String = notes.described.iter().map(|note| format!("\nNote: {note}")).collect();
-    if notes.count > notes.described.len() as u64 {
-        text.push_str(&format!(
-            "\n… and {} more notes",
-            notes.count - notes.described.len() as u64
-        ));
-    }
-    text
+/// How many are not described.
+fn more(count: u64, described: usize, what: &str) -> Option<String> {
+    let more = count - described as u64;
+    (more > 0).then(|| format!("… and {more} more {what}"))
 }
 
 /// The counts of notices, as sentences.
-fn notices(notices: &Notices) -> String {
+fn notices(notices: &Notices) -> Vec<String> {
     let Notices {
         gaps,
         lost,
@@ -124,11 +117,7 @@ fn notices(notices: &Notices) -> String {
             format!("{} of a kind that this version does not know.", plural(unknown, "line")),
         ),
     ];
-    sentences
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(_, sentence)| format!(" {sentence}"))
-        .collect()
+    sentences.into_iter().filter(|(count, _)| *count > 0).map(|(_, sentence)| sentence).collect()
 }
 
 /// As JSON.

@@ -9,7 +9,7 @@ pub fn lines(findings: &Findings) -> String {
     let mut text = String::new();
     if let Some(head) = findings.published_up_to() {
         text.push_str(&format!(
-            "\nPublished head {}:{}: found. {}{}",
+            "\nPublished head {}:{}: found.\n{}{}",
             head.seq,
             head.hash,
             after(findings),
@@ -61,7 +61,7 @@ fn after(findings: &Findings) -> String {
 fn signer_of(findings: &Findings, head: &Head) -> String {
     let held = findings.published.iter().filter(|held| held.head == *head);
     let signed = held.filter_map(|held| held.signed).next();
-    signed.map(|by| format!(" It is signed by {}.", signer(by))).unwrap_or_default()
+    signed.map(|by| format!("\nIt is signed by {}.", signer(by))).unwrap_or_default()
 }
 
 const fn signer(by: SignedBy) -> &'static str {
