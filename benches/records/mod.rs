@@ -25,10 +25,7 @@ pub fn record(n: u64) -> Record {
     Record {
         agent: Some(agent.into()),
         agent_source: AgentSource::UserAgent,
-        client: Client {
-            address: [10, 0, pick(5, 4) as u8, pick(6, 250) as u8].into(),
-            name: None,
-        },
+        client: Client::at([10, 0, pick(5, 4) as u8, pick(6, 250) as u8], None),
         event: if pick(7, 20) == 0 { Event::WouldDeny } else { Event::Denied },
         exemption: None,
         group: (!unreachable).then(|| Group { line: 9, token: "*".into() }),

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+use crate::policy::exemption::PathPattern;
 pub use crate::policy::reason::Reason;
 use crate::types::words::words;
 pub use evidence::{BlobName, EvidenceIndex};
@@ -28,9 +29,9 @@ pub use record::change_record::{
     Change, Changed, ChangesOmitted, Omission, ReloadTrigger, SampledRequests, SettingsChanged,
     Side, Touched,
 };
+pub use record::client::{Client, ClientAddress, KeptClients};
 pub use record::denial_record::{
-    Allowed, Client, Exemption, Group, PaceExemption, Paced, Profile, Record, Rule, new_id,
-    read_as_clause,
+    Allowed, Exemption, Group, PaceExemption, Paced, Profile, Record, Rule, new_id, read_as_clause,
 };
 pub use record::event::{
     AgentSource, AllowedEvent, AllowedReason, ChangedEvent, ChangesOmittedEvent, CheckpointEvent,
@@ -66,8 +67,12 @@ pub struct Config {
     /// How many bytes the log and its evidence may take before the oldest closed segments are
     /// removed; none: no limit.
     pub retain_size: Option<u64>,
+    /// What records say of the client.
+    pub clients: KeptClients,
     /// Whether the values of queries are replaced by keyed hashes.
     pub redact_query: bool,
+    /// Paths of which parts are replaced by keyed hashes.
+    pub redact_paths: Vec<PathPattern>,
     /// The name of this proxy in its lines; none: its lines have no `node`.
     pub node: Option<Node>,
     /// The file of the key that signs checkpoints, made at the first start; none: there are none.
@@ -131,7 +136,9 @@ impl Config {
             rotate_size: 128 << 20,
             retain: None,
             retain_size: None,
+            clients: KeptClients::Plain,
             redact_query: false,
+            redact_paths: Vec::new(),
             node: None,
             key: None,
         }

@@ -40,7 +40,7 @@ impl Recorder {
     /// Writes and counts `record`; whether the connection may go on: not where nothing is served
     /// without records (`audit.on_failure`).
     pub async fn record(&self, record: Record) -> bool {
-        self.decision_metrics.log.log(&record);
+        self.decision_metrics.log.log(&record, &self.audit);
         self.decision_metrics.count_recorded(record.event, record.reason, record.path_seen);
         // A loss is logged and counted by the writer.
         let written = self.audit.write(record, Vec::new()).await;

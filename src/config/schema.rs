@@ -212,6 +212,7 @@ pub(super) fn example() -> Settings {
     settings.tls.extra_roots = vec!["root.pem".into()];
     settings.tls.insecure_origins = vec![origin.host().clone()];
     settings.audit.allowed = Some(AllowedLines::All);
+    settings.audit.redact_paths = vec!["/users/*/".parse().expect("a pattern")];
     settings.engine.url = Some("redis://engine:6379".parse().expect("it is a URL"));
     settings.engine.url_file = Some("engine.url".into());
     settings.engine.user = Some("courtesy".into());

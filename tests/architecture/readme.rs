@@ -50,7 +50,7 @@ fn every_member_of_the_record_is_on_its_page() {
     let record = Record {
         agent: None,
         agent_source: AgentSource::Absent,
-        client: Client { address: [127, 0, 0, 1].into(), name: None },
+        client: Client::at([127, 0, 0, 1], None),
         event: Event::Denied,
         exemption: None,
         group: None,

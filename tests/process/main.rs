@@ -23,6 +23,7 @@ mod naive_crawler;
 mod pace_shown;
 mod pages;
 mod parent_variables;
+mod personal_data;
 mod publishing;
 mod recipes;
 mod replay;

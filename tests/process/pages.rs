@@ -50,7 +50,7 @@ fn configuration() -> String {
     let mut page = "# Configuration\n\n\
         Generated from [`config/courtesy.toml`](../../config/courtesy.toml), which `courtesy config default` prints. \
         Where settings come from, and what a running proxy takes up: [a proxy that stays](../guide/serve.md#settings), \
-        [reload](../operate/reload-and-drain.md#reload).\n\n\
+        [reload](../operate/reload-and-drain.md#reload). What is kept of persons: [personal data](../operate/personal-data.md).\n\n\
         An example stands where a setting has no default.\n"
         .to_owned();
     let head = "\n| Setting | Default | Meaning |\n| --- | --- | --- |\n";

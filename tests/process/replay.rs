@@ -167,7 +167,7 @@ fn record(agent: &str, path: &str, decision: &robots::Decision<'_>, blobs: &[Blo
     Record {
         agent: Some(agent.to_owned()),
         agent_source: AgentSource::UserAgent,
-        client: Client { address: [127, 0, 0, 1].into(), name: None },
+        client: Client::at([127, 0, 0, 1], None),
         event: Event::Denied,
         exemption: None,
         group: decision.basis.group().map(Group::of),

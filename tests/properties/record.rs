@@ -1,6 +1,8 @@
 //! A record, whatever strangers' texts are in it, is one line of JSON in canonical form (RFC 8785), says
 //! the same when it is read, and its hash is that of its text; the chain holds from line to line.
 
+use std::net::IpAddr;
+
 use courtesy::audit::{
     AgentSource, Client, Content, Event, Exemption, Group, Head, Profile, Reason, Record, Robots,
     RobotsStatus, Rule, checked_hash,
@@ -99,9 +101,9 @@ fn moment(input: &mut Input<'_>) -> Timestamp {
 
 fn client(input: &mut Input<'_>) -> Client {
     let bytes = std::array::from_fn::<u8, 16, _>(|_| input.byte());
-    let address =
+    let address: IpAddr =
         if input.flag() { bytes.into() } else { [bytes[0], bytes[1], bytes[2], bytes[3]].into() };
-    Client { address, name: input.some(Input::text) }
+    Client::at(address, input.some(Input::text))
 }
 
 fn exemption(input: &mut Input<'_>) -> Exemption {

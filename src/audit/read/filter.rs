@@ -285,7 +285,7 @@ pub enum Client {
 }
 
 impl Client {
-    /// An address, a block of them, or a name.
+    /// An address, a block of them, a name, or the keyed hash of an address or a name.
     pub fn parse(text: &str) -> Self {
         let block = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         block.map_or_else(|_| Self::Name(text.into()), Self::Block)
@@ -293,7 +293,10 @@ impl Client {
 
     fn is(&self, raw: &RawRecord<'_>) -> bool {
         match self {
-            Self::Name(name) => raw.client_name().is_some_and(|found| found == *name),
+            Self::Name(name) => {
+                let is = |found: Option<Cow<'_, str>>| found.is_some_and(|found| found == *name);
+                is(raw.client_name()) || is(raw.client_address())
+            }
             Self::Block(block) => {
                 let address = raw.client_address().and_then(|address| address.parse().ok());
                 address.is_some_and(|address: IpAddr| block.contains(&address.to_canonical()))

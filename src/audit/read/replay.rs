@@ -226,6 +226,10 @@ impl<'a> Asked<'a> {
                 Err("its URL was too long to be recorded as a whole")
             };
         }
+        let (before_query, _) = path.split_at(path.find('?').unwrap_or(path.len()));
+        if before_query.split('~').skip(1).any(begins_with_hash) {
+            return Err("a part of its path is redacted");
+        }
         match redacted_at(path) {
             Some(at) => Ok(Self::beginning(&path[..at], "the values of its query are redacted")),
             None => Ok(Self::Path(path)),
@@ -297,16 +301,20 @@ fn unencoded(text: &str) -> Option<Cow<'_, [u8]>> {
     (given.len() < bytes.len()).then_some(Cow::Owned(given))
 }
 
+/// Whether a text behind a `~` begins with the digits of a hash.
+fn begins_with_hash(text: &str) -> bool {
+    let digits = text.as_bytes().get(..REDACTED_DIGITS);
+    digits.is_some_and(|digits| digits.iter().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f')))
+}
+
 /// Where the first redacted value of a query is.
 fn redacted_at(path: &str) -> Option<usize> {
     let query = path.find('?')? + 1;
     let mut at = query;
     for pair in path[query..].split('&') {
         let value = pair.find('=').map_or(0, |equals| equals + 1);
-        let digits = pair[value..].strip_prefix('~').unwrap_or_default().bytes();
-        if digits.len() == REDACTED_DIGITS
-            && digits.clone().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
-        {
+        let digits = pair[value..].strip_prefix('~').unwrap_or_default();
+        if digits.len() == REDACTED_DIGITS && begins_with_hash(digits) {
             return Some(at + value);
         }
         at += pair.len() + 1;

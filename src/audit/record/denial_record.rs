@@ -4,11 +4,11 @@
 //! canonical form (RFC 8785 §3.2.3).
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 use super::Node;
+use super::client::Client;
 use super::event::{AgentSource, AllowedEvent, AllowedReason, Event, PacedEvent};
 use super::robots_record::SharedRobots;
 use crate::audit::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
@@ -79,14 +79,6 @@ pub struct Record<E = Event, R = Reason> {
     pub url_as_received: Option<String>,
     /// The identification string.
     pub user_agent: Option<String>,
-}
-
-/// The client of the request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Client {
-    pub address: IpAddr,
-    /// Of an authenticated client.
-    pub name: Option<String>,
 }
 
 /// The exemption that allowed what robots.txt disallows.

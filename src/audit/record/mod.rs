@@ -3,8 +3,10 @@
 
 pub mod chain;
 pub mod change_record;
+pub mod client;
 pub mod denial_record;
 pub mod event;
+mod hidden_path;
 pub mod line_kind;
 pub mod meta_record;
 pub mod redact;

@@ -32,7 +32,7 @@ fn minimal() -> Record {
         time: NOON,
         event: Event::Denied,
         reason: Reason::AgentRequired,
-        client: Client { address: [127, 0, 0, 1].into(), name: None },
+        client: Client::at([127, 0, 0, 1], None),
         method: "GET".into(),
         url: Record::url(b"http://example.com/"),
         node: None,

@@ -298,7 +298,7 @@ fn site_counts() -> SiteCounts {
     }
 }
 
-fn changed() -> Changed {
+pub(super) fn changed() -> Changed {
     let from = Side {
         capture: None,
         cause: None,

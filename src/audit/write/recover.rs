@@ -71,7 +71,7 @@ pub fn check(config: &Config) -> Result<(), OpenError> {
         let failed = |source| OpenError::Key { path: path.clone(), source };
         NoteSigner::read(path).map_err(failed)?;
     }
-    if config.redact_query { Redactor::check(dir).map_err(failed) } else { Ok(()) }
+    Redactor::check(config).map_err(failed)
 }
 
 /// Opens or makes the file in `dir`, and reads it through.

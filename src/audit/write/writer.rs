@@ -83,7 +83,7 @@ impl Writer {
         let failed = |source| OpenError::Io { path: dir.to_owned(), source };
         let log_dir = LogDir::take(dir, LOCK_PATIENCE).map_err(failed)?;
         let log_dir = log_dir.ok_or_else(|| OpenError::Locked(dir.to_owned()))?;
-        let redactor = redactor(&set).map_err(failed)?.into();
+        let redactor = Redactor::open(&set).map_err(failed)?.map(Arc::new).into();
         let active = open_active(dir, clock.wall()).map_err(failed)?;
         let head = find_head(dir, &active).map_err(failed)?;
         let log = find_log(dir, &active).map_err(failed)?;
@@ -158,10 +158,17 @@ impl Writer {
     }
 
     fn redact<E, R>(&self, record: &mut Record<E, R>) {
-        if let Cow::Owned(redacted) = self.shown(&record.url) {
-            record.url = redacted;
-            record.url_as_received =
-                record.url_as_received.take().map(|url| self.shown(&url).into_owned());
+        if let Some(redactor) = &*self.redactor.load() {
+            redactor.record(record);
+        }
+    }
+
+    /// A notice of a change has paths of requests.
+    fn redact_notice(&self, notice: &mut Notice) {
+        if let (Notice::Changed(changed), Some(redactor)) = (notice, &*self.redactor.load()) {
+            for path in &mut changed.sampled.examples {
+                *path = redactor.url(path);
+            }
         }
     }
 
@@ -193,12 +200,16 @@ impl Writer {
         }
     }
 
-    /// The URL of a record as logs show it: unchanged, or with redacted query values
-    /// (`audit.redact_query`).
-    pub fn shown<'a>(&self, url: &'a str) -> Cow<'a, str> {
+    /// `record` as its line has it: unchanged, or redacted (`audit.clients`, `audit.redact_paths`,
+    /// `audit.redact_query`).
+    pub fn redacted<'a>(&self, record: &'a Record) -> Cow<'a, Record> {
         match &*self.redactor.load() {
-            Some(redactor) => Cow::Owned(redactor.url(url)),
-            None => Cow::Borrowed(url),
+            Some(redactor) => {
+                let mut record = record.clone();
+                redactor.record(&mut record);
+                Cow::Owned(record)
+            }
+            None => Cow::Borrowed(record),
         }
     }
 
@@ -209,7 +220,8 @@ impl Writer {
 
     /// Writes a line that is no record, after those of `blobs` that are not stored yet.
     pub async fn note_with(&self, notice: Notice, blobs: Vec<Blob>) -> Result<Written, WriteError> {
-        let notice = Box::new(notice);
+        let mut notice = Box::new(notice);
+        self.redact_notice(&mut notice);
         self.ask(0, |done| Job::Note { notice, blobs, done }).await
     }
 
@@ -230,6 +242,10 @@ impl Writer {
     }
 
     fn queue_each(&self, several: impl IntoIterator<Item = (Notice, Vec<Blob>)>) -> bool {
+        let several = several.into_iter().map(|(mut notice, blobs)| {
+            self.redact_notice(&mut notice);
+            (notice, blobs)
+        });
         let mut notices = self.signals.notices.lock();
         let has_room = notices.len() < NOTICES_WAITING_MAX;
         if has_room {
@@ -255,7 +271,7 @@ impl Writer {
     pub fn change(&self, config: Config) -> Result<(), OpenError> {
         let config = Config { dir: self.config.load().dir.clone(), ..config };
         let failed = |source| OpenError::Io { path: config.dir.clone(), source };
-        self.redactor.store(redactor(&config).map_err(failed)?);
+        self.redactor.store(Redactor::open(&config).map_err(failed)?.map(Arc::new));
         self.status.change(config.on_failure);
         self.config.store(Arc::new(config));
         self.signals.changed.notify_one();
@@ -360,12 +376,6 @@ impl Thread {
 
 fn open_key(file: &Path) -> Result<Option<NoteSigner>, OpenError> {
     NoteSigner::open(file).map_err(|source| OpenError::Key { path: file.to_owned(), source })
-}
-
-/// The redactor of query values, if `audit.redact_query` is set.
-fn redactor(config: &Config) -> io::Result<Option<Arc<Redactor>>> {
-    let redactor = config.redact_query.then(|| Redactor::open(&config.dir)).transpose()?;
-    Ok(redactor.map(Arc::new))
 }
 
 impl Drop for Writer {

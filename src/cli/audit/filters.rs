@@ -46,7 +46,7 @@ pub struct FilterFlags {
     /// A rule, by its line number or by its pattern as written
     #[arg(long, value_name = "RULE", value_parser = rule)]
     rule: Vec<Rule>,
-    /// Who asked: an address, a block (10.0.0.0/8), or a name
+    /// Who asked: an address, a block (10.0.0.0/8), a name, or a keyed hash of one
     #[arg(long, value_name = "CLIENT", value_parser = client)]
     client: Vec<Client>,
     /// An identifier, or its beginning

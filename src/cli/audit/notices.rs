@@ -314,7 +314,7 @@ pub fn csv_row(record: &Record, hash: &str) -> [String; HEADER.len()] {
         Some(record.id.clone()),
         Some(word(record.event)),
         Some(word(record.reason)),
-        Some(record.client.address.to_string()),
+        record.client.address.as_ref().map(ToString::to_string),
         record.client.name.clone(),
         Some(record.method.clone()),
         Some(record.url.clone()),

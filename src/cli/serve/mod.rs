@@ -19,7 +19,7 @@ pub use super::flags::ServeArgs;
 use super::logging::{self, Level};
 use crate::admin::control::{self, ReloadReply, Socket};
 use crate::admin::{Admin, Listener, RunFile, parts};
-use crate::audit::{CloseError, ReloadTrigger, StartMode};
+use crate::audit::{CloseError, KeptClients, ReloadTrigger, StartMode};
 use crate::config::{Loaded, Settings};
 use crate::proxy::RedirectKind;
 use crate::runtime::clock::{Clock, SystemClock};
@@ -107,6 +107,12 @@ fn log_start(settings: &Settings, file: Option<&Path>, components: &Components) 
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = components.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
     );
+    let audit = &settings.audit;
+    if audit.retain.0.is_none() && audit.clients == KeptClients::Plain {
+        info!(
+            "the denial log keeps the addresses and names of clients without end (audit.retain, audit.clients)"
+        );
+    }
 }
 
 /// Records the start, and serves clients.

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::checkpoint::KEY_NAME;
-use crate::audit::{self, AllowedLines, OnFailure, Sync};
+use crate::audit::{self, AllowedLines, KeptClients, OnFailure, Sync};
 use crate::config::units;
 use crate::config::values::{NodeName, Retain, RetainSize};
+use crate::policy::exemption::PathPattern;
 
 const MIB: u64 = 1 << 20;
 
@@ -30,8 +31,12 @@ pub struct Audit {
     pub retain_size: RetainSize,
     /// Of which allowed requests there is a line; absent: of none, and of all of a run.
     pub allowed: Option<AllowedLines>,
+    /// What records say of the client.
+    pub clients: KeptClients,
     /// Whether the values of a URL's query are replaced by keyed hashes.
     pub redact_query: bool,
+    /// Paths of which parts are replaced by keyed hashes.
+    pub redact_paths: Vec<PathPattern>,
     /// The command that each checkpoint is given to, and its arguments; empty: none.
     pub publish: Vec<String>,
     /// The name of this proxy in its records; absent: that of its host.
@@ -48,7 +53,9 @@ impl Default for Audit {
             retain: Retain(None),
             retain_size: RetainSize(None),
             allowed: None,
+            clients: KeptClients::Plain,
             redact_query: false,
+            redact_paths: Vec::new(),
             publish: Vec::new(),
             node: None,
         }
@@ -71,7 +78,9 @@ impl Audit {
             rotate_size: self.rotate_size,
             retain: self.retain.0,
             retain_size: self.retain_size.0,
+            clients: self.clients,
             redact_query: self.redact_query,
+            redact_paths: self.redact_paths.clone(),
             node: None,
             key: (!state_dir.as_os_str().is_empty()).then(|| state_dir.join(KEY_NAME)),
         }

@@ -252,10 +252,10 @@ impl DecisionContext<'_> {
         Record {
             agent: self.agent.token.map(|token| Record::text(token.as_bytes())),
             agent_source: self.agent.source,
-            client: audit::Client {
-                address: self.info.client.address,
-                name: self.info.client.name().map(str::to_owned),
-            },
+            client: audit::Client::at(
+                self.info.client.address,
+                self.info.client.name().map(str::to_owned),
+            ),
             event,
             exemption: None,
             group: None,

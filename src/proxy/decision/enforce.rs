@@ -123,7 +123,7 @@ impl<'a> Enforcer<'a> {
             return Ok(());
         }
         let denial = denial.without_exemption();
-        self.metrics.log.log(&denial.record);
+        self.metrics.log.log(&denial.record, self.audit);
         self.count(&denial);
         Err(self.denial_error(denial))
     }
@@ -188,7 +188,7 @@ impl<'a> Enforcer<'a> {
     }
 
     async fn record(self, denial: Denial) -> Recorded<Denial> {
-        self.metrics.log.log(&denial.record);
+        self.metrics.log.log(&denial.record, self.audit);
         Recorded::write(denial, self.audit).await
     }
 }

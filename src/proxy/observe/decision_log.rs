@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use tracing::{Level, enabled, info};
 
-use crate::audit::{Event, Record};
+use crate::audit::{Event, Record, Writer};
 use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
 
@@ -55,15 +55,15 @@ struct Counts {
 }
 
 impl DecisionLog {
-    /// Logs `record`, or counts it.
-    pub fn log(&self, record: &Record) {
+    /// Logs `record` as `audit` has it, or counts it.
+    pub fn log(&self, record: &Record, audit: &Writer) {
         if !enabled!(Level::INFO) {
             return;
         }
         if enabled!(target: EACH_DECISION, Level::INFO)
             || self.minute.lock().takes_line(record, &self.hasher)
         {
-            log(record);
+            log(&audit.redacted(record));
         }
     }
 
@@ -94,7 +94,7 @@ impl Minute {
     /// Takes a line for `record`. `false`: it has been counted instead.
     fn takes_line(&mut self, record: &Record, hasher: &RandomState) -> bool {
         let key = hasher.hash_one((&record.origin, &record.agent, record.event));
-        if self.recall(key) || !self.take_line_of(record.client.address) {
+        if self.recall(key) || record.client.ip().is_some_and(|ip| !self.take_line_of(ip)) {
             self.counts.add(record);
             return false;
         }
@@ -155,8 +155,15 @@ impl Counts {
 fn log(record: &Record) {
     let url = record.url.split('?').next().unwrap_or_default();
     info!(
-        client = %record.client.address, user = record.client.name, event = record.event.word(), reason = record.reason.word(), url, agent = record.agent,
-        line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
+        client = record.client.address.as_ref().map(tracing::field::display),
+        user = record.client.name,
+        event = record.event.word(),
+        reason = record.reason.word(),
+        url,
+        agent = record.agent,
+        line = record.rule.as_ref().map(|rule| rule.line),
+        record = record.id,
+        "robots.txt decision"
     );
 }
 
@@ -212,12 +219,12 @@ impl FrequentOrigins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::Reason;
     use crate::audit::read::report::tests::log::{NOON, record};
+    use crate::audit::{Client, Reason};
 
     fn of(client: [u8; 4], origin: &str) -> Record {
         let mut record = record(NOON, origin, Some("ExampleBot"), Reason::DisallowRule);
-        record.client.address = client.into();
+        record.client = Client::at(client, None);
         record
     }
 

@@ -1,5 +1,6 @@
 //! Which records are found, in which segments.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use courtesy::audit::{
@@ -38,7 +39,7 @@ fn each_filter_finds_its_records() {
     let exempted =
         Record { event: Event::Exempted, origin: "http://example.org:8080".into(), ..record(4) };
     let unreachable = Record { reason: Reason::RobotsUnreachable, rule: None, ..record(5) };
-    let named = Client { address: "2001:db8::7".parse().unwrap(), name: Some("crawler-7".into()) };
+    let named = Client::at("2001:db8::7".parse::<IpAddr>().unwrap(), Some("crawler-7".into()));
     let named = Record { client: named, rule: rule("/a*b$"), ..record(6) };
     let exemption =
         Exemption { by: "Legal".into(), reason: "r".into(), ticket: None, until: Timestamp::LAST };

@@ -84,7 +84,7 @@ pub fn record(n: u64) -> Record {
     Record {
         agent: Some(["ExampleBot", "Wget"][(n % 2) as usize].into()),
         agent_source: AgentSource::UserAgent,
-        client: Client { address: [10, 0, 0, (n % 5) as u8].into(), name: None },
+        client: Client::at([10, 0, 0, (n % 5) as u8], None),
         event: if n.is_multiple_of(4) { Event::WouldDeny } else { Event::Denied },
         exemption: None,
         group: Some(Group { line: 9, token: "*".into() }),

@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -68,7 +70,7 @@ prop_compose! {
         Record {
             agent,
             agent_source: AgentSource::UserAgent,
-            client: AuditClient { address: address.parse().unwrap(), name },
+            client: AuditClient::at(address.parse::<IpAddr>().unwrap(), name),
             event,
             exemption: exemption.map(|(by, reason)| Exemption { by, reason, ticket: None, until }),
             group: group.map(|(token, line)| Group { line, token }),
@@ -189,7 +191,9 @@ fn obviously_admits(filter: &Filter, record: &Record) -> bool {
             }
         })
         && any(&filter.clients, |client| match client {
-            Client::Block(block) => block.contains(&record.client.address.to_canonical()),
+            Client::Block(block) => {
+                record.client.ip().is_some_and(|it| block.contains(&it.to_canonical()))
+            }
             Client::Name(name) => record.client.name.as_ref() == Some(name),
         })
         && any(&filter.ids, |start| record.id.starts_with(start.as_str()))

@@ -3,13 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
-use std::net::IpAddr;
 
 use serde::Serialize;
 
 use super::events::Events;
 use super::series::print_moment;
-use crate::audit::{Exemption, Paced, Profile, Record};
+use crate::audit::{ClientAddress, Exemption, Paced, Profile, Record};
 use crate::types::timestamp::Timestamp;
 
 /// Keys that a report counts exactly, of each kind: more origins, rules or clients than any reader
@@ -176,8 +175,8 @@ keys! {
         /// Of the file.
         sha256: Option<String>,
     }
-    /// Of one client: its name if it has authenticated, else its address.
-    ClientKey { client: Option<String>, address: Option<IpAddr> }
+    /// Of one client: its name if it has authenticated, else its address; neither where the log leaves both out.
+    ClientKey { client: Option<String>, address: Option<ClientAddress> }
     /// Of one proxy; none where the record does not name it, as in logs of earlier versions.
     NodeKey { node: Option<String> }
     /// Of one dialect.
@@ -242,7 +241,7 @@ impl ClientKey {
     pub fn of(record: &Record) -> Self {
         match &record.client.name {
             Some(name) => Self { client: Some(name.clone()), address: None },
-            None => Self { client: None, address: Some(record.client.address) },
+            None => Self { client: None, address: record.client.address.clone() },
         }
     }
 }
@@ -308,7 +307,11 @@ impl Key for RuleKey {
 
 impl Key for ClientKey {
     fn bytes(&self) -> usize {
-        length(&self.client)
+        let keyed = match &self.address {
+            Some(ClientAddress::Keyed(hash)) => hash.len(),
+            _ => 0,
+        };
+        length(&self.client) + keyed
     }
 }
 

@@ -127,7 +127,7 @@ fn record(seq: u64) -> Record {
     Record {
         agent: Some("ExampleBot".into()),
         agent_source: AgentSource::UserAgent,
-        client: Client { address: [127, 0, 0, 1].into(), name: None },
+        client: Client::at([127, 0, 0, 1], None),
         event: Event::Denied,
         exemption: None,
         group: None,

@@ -6,7 +6,17 @@ use super::*;
 use crate::audit::Record;
 
 fn redactor() -> Redactor {
-    Redactor::new(&[7; KEY_BYTES])
+    under([7; KEY_BYTES])
+}
+
+fn under(key: [u8; KEY_BYTES]) -> Redactor {
+    Redactor::new(&key, &Config { redact_query: true, ..Config::new("/log".into()) })
+}
+
+/// With `patterns` of paths, and queries as they are.
+fn hiding(patterns: &[&str]) -> Redactor {
+    let redact_paths = patterns.iter().map(|it| it.parse().unwrap()).collect();
+    Redactor::new(&[7; KEY_BYTES], &Config { redact_paths, ..Config::new("/log".into()) })
 }
 
 /// Each hash as a `#`.
@@ -57,7 +67,7 @@ fn equal_values_look_equal_under_one_key_and_not_under_another() {
     let hashes: Vec<_> = one.split('~').skip(1).map(|part| &part[..16]).collect();
     assert_eq!(hashes[0], hashes[1]);
     assert_ne!(hashes[0], hashes[2]);
-    assert_ne!(one, Redactor::new(&[8; KEY_BYTES]).url("http://a.example/?q=1&r=1&s=2"));
+    assert_ne!(one, under([8; KEY_BYTES]).url("http://a.example/?q=1&r=1&s=2"));
 }
 
 #[test]
@@ -91,8 +101,9 @@ proptest! {
 fn the_key_is_made_once_for_nobody_else_and_a_bad_one_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(KEY_NAME);
+    let config = Config { redact_query: true, ..Config::new(dir.path().into()) };
     let redacted =
-        || Redactor::open(dir.path()).map(|redactor| redactor.url("http://a.example/?1"));
+        || Redactor::open(&config).map(|redactor| redactor.unwrap().url("http://a.example/?1"));
     let first = redacted().unwrap();
     assert_eq!(redacted().unwrap(), first);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -104,4 +115,48 @@ fn the_key_is_made_once_for_nobody_else_and_a_bad_one_is_refused() {
     assert!(refused.contains("5 bytes") && refused.contains("remove it"), "{refused}");
     fs::remove_file(&path).unwrap();
     assert_ne!(redacted().unwrap(), first);
+}
+
+#[test]
+fn parts_of_paths_go_and_the_rest_stays() {
+    let redactor = hiding(&["/users/*/", "/users/*/orders/*", "/mail/*@*/"]);
+    for (url, expected) in [
+        ("http://a.example/users/jane/", "http://a.example/users/#/"),
+        ("http://a.example/users/jane/orders/5?q=1", "http://a.example/users/#/orders/#?q=1"),
+        ("http://a.example/mail/jane@a.example/x", "http://a.example/mail/#@#/x"),
+        ("http://users/jane/", "http://users/jane/"),
+        ("http://a.example/open?to=/users/jane/", "http://a.example/open?to=/users/jane/"),
+        ("/users/jane/x", "/users/#/x"),
+        ("a.example:443", "a.example:443"),
+    ] {
+        assert_eq!(shape(&redactor.url(url)), expected);
+    }
+    let overlapping = hiding(&["/a/*/c", "/a/b*d"]);
+    assert_eq!(shape(&overlapping.url("http://a.example/a/bbb/c/d")), "http://a.example/a/#d");
+}
+
+#[test]
+fn a_cut_url_loses_its_digest_where_something_of_its_path_is_hidden() {
+    let long = format!("http://a.example/users/{}", "s".repeat(9000));
+    let recorded = Record::url(long.as_bytes());
+    let redacted = hiding(&["/users/*/orders"]).url(&recorded);
+    assert_eq!(shape(&redacted), "http://a.example/users/#…[9023 octets, #]");
+    assert_eq!(hiding(&["/other/"]).url(&recorded), recorded, "nothing is hidden");
+}
+
+#[test]
+fn clients_are_hashed_or_left_out() {
+    let of = |clients, name: Option<&str>| {
+        let config = Config { clients, ..Config::new("/log".into()) };
+        let mut client = Client::at([10, 0, 0, 7], name.map(str::to_owned));
+        Redactor::new(&[7; KEY_BYTES], &config).client(&mut client);
+        client
+    };
+    assert_eq!(of(KeptClients::Plain, None), Client::at([10, 0, 0, 7], None));
+    assert_eq!(of(KeptClients::None, Some("jane")), Client { address: None, name: None });
+    let keyed = of(KeptClients::Keyed, Some("jane"));
+    assert_eq!(keyed, of(KeptClients::Keyed, Some("jane")), "equal clients look equal");
+    assert_ne!(keyed.name, of(KeptClients::Keyed, Some("john")).name);
+    let Client { address: Some(address), name: Some(name) } = keyed else { panic!() };
+    assert_eq!((&*shape(&address.to_string()), &*shape(&name)), ("#", "#"));
 }

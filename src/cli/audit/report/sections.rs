@@ -64,8 +64,8 @@ pub fn sections(report: &Report) -> Vec<Section> {
 }
 
 fn client(key: &ClientKey) -> String {
-    let address = key.address.map(|address| address.to_string());
-    key.client.clone().or(address).unwrap_or_default()
+    let address = key.address.as_ref().map(ToString::to_string);
+    key.client.clone().or(address).unwrap_or_else(|| "(not recorded)".into())
 }
 
 /// Where there is more than one.

@@ -2,7 +2,8 @@
 
 use crate::audit::read::ChainCheck;
 use crate::audit::{
-    AgentSource, Event, Reason, Record, Robots, RobotsStatus, Rule, print_time, read_as_clause,
+    AgentSource, Client, Event, Reason, Record, Robots, RobotsStatus, Rule, print_time,
+    read_as_clause,
 };
 use crate::cli::audit::form::printable;
 use crate::cli::output::Paint;
@@ -138,12 +139,13 @@ fn fields(record: &Record, hash: &str) -> Vec<(&'static str, String)> {
 }
 
 fn client(record: &Record) -> String {
-    let address = record.client.address;
-    record
-        .client
-        .name
-        .as_ref()
-        .map_or_else(|| address.to_string(), |name| format!("{name} at {address}"))
+    let Client { address, name } = &record.client;
+    match (name, address) {
+        (Some(name), Some(address)) => format!("{name} at {address}"),
+        (None, Some(address)) => address.to_string(),
+        (Some(name), None) => name.clone(),
+        (None, None) => "not recorded".into(),
+    }
 }
 
 fn agent(record: &Record) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use super::subject::{Asked, is_denied};
-use crate::audit::Record;
+use crate::audit::{ClientAddress, Record};
 use crate::types::sanitize;
 
 /// The line of `record`, whose line in the log has `hash`.
@@ -50,12 +50,14 @@ fn extension(record: &Record, hash: &str) -> Vec<Member> {
         ("dvchost", record.node.as_ref().map(ToString::to_string)),
         ("externalId", Some(record.id.clone())),
     ];
-    members.extend(match record.client.address {
-        IpAddr::V4(address) => vec![("src", Some(address.to_string()))],
+    members.extend(match &record.client.address {
+        Some(ClientAddress::Plain(IpAddr::V4(address))) => vec![("src", Some(address.to_string()))],
         // `src` has IPv4 addresses alone.
-        IpAddr::V6(address) => {
+        Some(ClientAddress::Plain(IpAddr::V6(address))) => {
             labelled("c6a2", "c6a2Label", "Source IPv6 Address", Some(address.to_string()))
         }
+        Some(ClientAddress::Keyed(hash)) => vec![("suid", Some(hash.clone()))],
+        None => Vec::new(),
     });
     for (key, label_key, label, value) in [
         ("cs1", "cs1Label", "agent", record.agent.clone()),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::subject::{Asked, is_denied, rule, unmapped};
-use crate::audit::{Record, print_time};
+use crate::audit::{Client, Record, print_time};
 
 /// The version whose names are used.
 const VERSION: &str = "8.11.0";
@@ -11,7 +11,7 @@ const VERSION: &str = "8.11.0";
 /// The event of `record`, whose line has `hash`.
 pub fn event(record: &Record, hash: &str) -> Value {
     let Asked { scheme, host, port, path, query } = Asked::of(record);
-    let (address, name) = (record.client.address.to_string(), &record.client.name);
+    let Client { address, name } = &record.client;
     let robots = record.robots.as_deref();
     json!({
         "@timestamp": print_time(record.time),
@@ -46,7 +46,7 @@ pub fn event(record: &Record, hash: &str) -> Value {
             "ruleset": robots.map(|robots| &robots.url),
             "version": robots.and_then(|robots| robots.sha256.as_ref()),
         },
-        "source": { "address": address, "ip": address, "user": { "name": name } },
+        "source": { "address": address, "ip": record.client.ip(), "user": { "name": name } },
         "tls": { "client": { "server_name": record.sni } },
         "trace": { "id": record.trace_id },
         "url": {

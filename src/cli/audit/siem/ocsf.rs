@@ -16,7 +16,7 @@ pub fn event(record: &Record, hash: &str) -> Value {
     let Asked { scheme, host, port, path, query } = Asked::of(record);
     let (activity, activity_name) = activity(&record.method);
     let (disposition, disposition_name) = disposition(record.event);
-    let (address, name) = (record.client.address.to_string(), &record.client.name);
+    let keyed = record.client.address.as_ref().filter(|_| record.client.ip().is_none());
     let robots = record.robots.as_deref();
     let sha256 = robots.and_then(|robots| robots.sha256.as_ref());
     let mut unmapped = unmapped(record);
@@ -68,7 +68,11 @@ pub fn event(record: &Record, hash: &str) -> Value {
         "proxy_endpoint": { "name": record.node.as_ref().map(ToString::to_string) },
         "severity": "Informational",
         "severity_id": 1,
-        "src_endpoint": { "ip": address, "owner": { "name": name } },
+        "src_endpoint": {
+            "ip": record.client.ip(),
+            "owner": { "name": record.client.name },
+            "uid": keyed,
+        },
         "status_detail": record.reason.word(),
         "time": record.time.millis(),
         "type_name": format!("HTTP Activity: {activity_name}"),

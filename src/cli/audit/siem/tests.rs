@@ -1,16 +1,18 @@
+use std::net::IpAddr;
+
 use serde_json::{Value, json};
 
 use super::subject::Asked;
 use super::*;
 use crate::audit::read::report::tests::log::{NOON, by_rule, record};
-use crate::audit::{Client, Event, Exemption, Node, Reason};
+use crate::audit::{Client, ClientAddress, Event, Exemption, Node, Reason};
 
 const HASH: &str = "ab12";
 const ALL: [EventFormat; 3] = [EventFormat::Ecs, EventFormat::Ocsf, EventFormat::Cef];
 
 fn denied() -> Record {
     Record {
-        client: Client { address: [10, 0, 0, 7].into(), name: Some("jane".into()) },
+        client: Client::at([10, 0, 0, 7], Some("jane".into())),
         id: "01J9ZZZZZZZZZZZZZZZZZZZZZZ".into(),
         node: Some(Node::from("n")),
         seq: 7,
@@ -179,7 +181,7 @@ fn a_line_of_cef_reads_back() {
     ] {
         assert_eq!(value(key), Some(expected), "{key} of {line}");
     }
-    let v6 = Client { address: "2001:db8::7".parse().unwrap(), name: None };
+    let v6 = Client::at("2001:db8::7".parse::<IpAddr>().unwrap(), None);
     let members = extension(&EventFormat::Cef.line(&Record { client: v6, ..denied() }, HASH));
     let value = |key: &str| members.iter().find(|member| member.0 == key).map(|it| &*it.1);
     assert_eq!((value("src"), value("c6a2")), (None, Some("2001:db8::7")));
@@ -258,4 +260,23 @@ fn every_reason_and_a_record_with_nothing_is_an_event() {
             assert!(format.line(&record, HASH).contains(reason.word()), "{format:?}");
         }
     }
+}
+
+#[test]
+fn a_client_that_is_hidden_has_no_address_in_an_event() {
+    let hash = "~3b1f0c9d2a7e4458";
+    let keyed =
+        Client { address: Some(ClientAddress::Keyed(hash.into())), name: Some(hash.into()) };
+    let record = Record { client: keyed, ..denied() };
+    let source = json!({ "address": hash, "user": { "name": hash } });
+    assert_eq!(json_of(EventFormat::Ecs, &record)["source"], source);
+    let source = json!({ "owner": { "name": hash }, "uid": hash });
+    assert_eq!(json_of(EventFormat::Ocsf, &record)["src_endpoint"], source);
+    let line = EventFormat::Cef.line(&record, HASH);
+    assert!(line.contains(&format!(" suid={hash} ")) && !line.contains(" src="), "{line}");
+    let none = Record { client: Client { address: None, name: None }, ..denied() };
+    assert_eq!(json_of(EventFormat::Ecs, &none).get("source"), None);
+    assert_eq!(json_of(EventFormat::Ocsf, &none).get("src_endpoint"), None);
+    let line = EventFormat::Cef.line(&none, HASH);
+    assert!(!line.contains(" src=") && !line.contains(" suid="), "{line}");
 }

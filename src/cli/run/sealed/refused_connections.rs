@@ -220,7 +220,7 @@ fn record(
     Record {
         agent: None,
         agent_source: AgentSource::Absent,
-        client: audit::Client { address: client.to_canonical(), name: None },
+        client: audit::Client::at(client.to_canonical(), None),
         event: Event::Tunnelled,
         exemption: None,
         group: None,

@@ -241,7 +241,7 @@ pub fn record(time: Timestamp, origin: &str, agent: Option<&str>, reason: Reason
     Record {
         agent: agent.map(|agent| Record::text(agent.as_bytes())),
         agent_source: AgentSource::UserAgent,
-        client: Client { address: [127, 0, 0, 1].into(), name: None },
+        client: Client::at([127, 0, 0, 1], None),
         event: Event::Denied,
         exemption: None,
         group: None,
