@@ -58,6 +58,8 @@ fn report(lines: &[&[u8]]) {
             rows_max: 5,
             made_at: Timestamp::from_millis(0),
             origins: Vec::new(),
+            agents: Vec::new(),
+            clients: Vec::new(),
             verified: None,
         };
         assert!(serde_json::to_vec(&survey.finish(request)).is_ok());

@@ -248,7 +248,10 @@ fn a_log_with_a_line_of_each_kind_holds_and_every_command_reads_it() {
     assert_eq!(report["paced"]["lines"]["distinct"], 1);
     let span = |state: &str| {
         let spans = report["service"]["spans"].as_array().unwrap().iter();
-        spans.filter(|span| span["state"] == state).map(|span| span["exceptions"].clone()).last()
+        spans
+            .filter(|span| span["state"] == state)
+            .map(|span| span["exceptions"].clone())
+            .next_back()
     };
     assert_eq!(span("enforce"), Some(json!(2)), "a rule of an agent, and one of an origin");
     let exemption = &report["register"]["rows"][0];

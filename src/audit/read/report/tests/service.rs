@@ -39,7 +39,7 @@ fn start(lines: &mut Lines, hour: u32, settings: &str) {
 /// The report, made a week after noon, with the evidence in that directory.
 fn report_in(dir: &std::path::Path, lines: &Lines, filter: Filter) -> Report {
     let mut survey = Survey::of(filter);
-    survey.begin_log(BlobStore::of(dir));
+    survey.begin_log(&crate::audit::read::Log::Dir(dir.into()));
     lines.lines.iter().for_each(|line| survey.read_before(line));
     lines.lines.iter().for_each(|line| survey.read(line));
     survey.finish(request(usize::MAX))
