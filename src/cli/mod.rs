@@ -7,6 +7,7 @@ mod check;
 mod clients;
 mod completions;
 mod config;
+mod console;
 mod demo;
 mod doctor;
 mod engine;
@@ -83,6 +84,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Read the log of denials: query, show, verify, replay, report
     Audit(Box<audit::AuditArgs>),
+    /// Show the log of denials as pages in a browser
+    Console(Box<console::ConsoleArgs>),
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -122,6 +125,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Users(args) => users::run(&args),
         Command::Ca(args) => ca::run(args),
         Command::Audit(args) => audit::run(&args),
+        Command::Console(args) => console::run(&args),
         Command::Store(args) => store::run(args),
         Command::Engine(args) => engine::run(&args),
         Command::Config(args) => config::run(args),

@@ -130,18 +130,27 @@ impl ChainCheck {
     /// How `line`, without its end, stands where it is first found in `log`; none where it is not.
     pub fn of(line: &[u8], log: Log) -> Result<Option<Self>, ScanError> {
         let has_gaps = log.has_gaps();
+        Ok(beside(line, log)?.map(|(before, after)| {
+            Self::between(before.as_deref(), line, after.as_deref(), has_gaps)
+        }))
+    }
+
+    /// How `line` stands between those before and after it; `has_gaps`: some may be missing, which is no damage.
+    pub fn between(
+        before: Option<&[u8]>,
+        line: &[u8],
+        after: Option<&[u8]>,
+        has_gaps: bool,
+    ) -> Self {
         let link = |earlier: &[u8], later: &[u8]| match seq(earlier).zip(seq(later)) {
             Some((earlier, later)) if has_gaps && later > earlier + 1 => Link::Apart,
             _ => fits(earlier, later),
         };
-        Ok(beside(line, log)?.map(|(before, after)| Self {
+        Self {
             hash_holds: checked_hash(line).is_ok(),
-            before: match before {
-                Some(before) => link(&before, line),
-                None => begins(line),
-            },
-            after: after.map_or(Link::Absent, |after| link(line, &after)),
-        }))
+            before: before.map_or_else(|| begins(line), |before| link(before, line)),
+            after: after.map_or(Link::Absent, |after| link(line, after)),
+        }
     }
 
     /// Whether nothing speaks against it.

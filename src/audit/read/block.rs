@@ -100,7 +100,7 @@ impl Log {
     }
 
     /// Whether lines between others are not there, and that is no damage.
-    pub(super) const fn has_gaps(&self) -> bool {
+    pub const fn has_gaps(&self) -> bool {
         matches!(self, Self::Dossier(_))
     }
 }

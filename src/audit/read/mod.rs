@@ -8,6 +8,7 @@ pub mod dossier;
 pub mod filter;
 pub mod history;
 pub mod package;
+pub mod page;
 mod raw_record;
 pub mod replay;
 pub mod report;

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::path::PathBuf;
 
 use askama::Template;
 
@@ -47,21 +48,25 @@ struct DossierPage {
     more: usize,
 }
 
-struct VersionView {
-    title: String,
-    sha256: Option<String>,
-    times: String,
-    asked_as: Option<String>,
-    rows: Vec<AgentRow>,
-    difference: Option<String>,
-    is_short: bool,
+/// A version of a robots.txt, as pages show it.
+pub struct VersionView {
+    pub title: String,
+    pub sha256: Option<String>,
+    pub times: String,
+    pub asked_as: Option<String>,
+    pub rows: Vec<AgentRow>,
+    /// How many lines were added and removed.
+    pub difference: Option<String>,
+    pub is_short: bool,
     /// Whether it was added, or removed.
-    lines: Vec<(bool, String)>,
+    pub lines: Vec<(bool, String)>,
 }
 
-struct AgentRow {
-    agent: String,
-    cells: [String; COLUMNS],
+/// What one agent asked under it.
+pub struct AgentRow {
+    pub agent: String,
+    /// In the order of the columns of the page.
+    pub cells: [String; COLUMNS],
 }
 
 struct ForwardedRow {
@@ -224,7 +229,7 @@ fn page(
         }
     }
     let site = history.sites.remove(origin).unwrap_or_default();
-    let versions = versions(&site, log);
+    let versions = versions(&site, &[log.dir()]);
     let page = DossierPage {
         origin: origin.to_owned(),
         period: period(filter),
@@ -241,7 +246,8 @@ fn page(
     page.render().expect("a text can be written to") + "\n"
 }
 
-fn columns(versions: &[VersionView]) -> Vec<(&'static str, usize)> {
+/// The columns that have a number somewhere, with their places in the rows.
+pub fn columns(versions: &[VersionView]) -> Vec<(&'static str, usize)> {
     let rows = || versions.iter().flat_map(|version| &version.rows);
     let is_used = |at: usize| at < ALWAYS || rows().any(|row| row.cells[at] != "0");
     TITLES
@@ -263,7 +269,8 @@ fn period(filter: &Filter) -> Option<String> {
     (!text.is_empty()).then(|| text.trim().to_owned())
 }
 
-fn facts(site: &SiteHistory, forwarded: usize) -> Vec<(&'static str, String)> {
+/// The sums of a site.
+pub fn facts(site: &SiteHistory, forwarded: usize) -> Vec<(&'static str, String)> {
     let asked = site.versions.iter().filter_map(|version| version.asked.as_ref());
     let all = asked.cloned().reduce(|mut sum, more| {
         sum.add(&more);
@@ -274,16 +281,16 @@ fn facts(site: &SiteHistory, forwarded: usize) -> Vec<(&'static str, String)> {
         ("Asked", count(SiteCounts::asked)),
         ("Allowed", count(|it| it.allowed)),
         ("Denied", count(|it| it.denied)),
-        ("ForwardedRow all the same", number(forwarded as u64)),
+        ("Forwarded all the same", number(forwarded as u64)),
         ("Files", number(site.versions.len() as u64)),
     ]
 }
 
-fn versions(site: &SiteHistory, log: &Log) -> Vec<VersionView> {
+/// The versions of a robots.txt, each with what it changed, from the evidence in `dirs`.
+pub fn versions(site: &SiteHistory, dirs: &[PathBuf]) -> Vec<VersionView> {
     let mut before: Option<Vec<String>> = None;
-    let dirs = [log.dir()];
     let of = |version: &FileHistory| {
-        let file = file_of(version, &dirs).ok();
+        let file = file_of(version, dirs).ok();
         let (mut lines, mut said) = (Vec::new(), None);
         match (&file, &before) {
             (Some(file), Some(before)) => {

@@ -1,25 +1,25 @@
 //! `courtesy audit`: search, show, verify and export the log of denials.
 
 mod changes;
-mod difference;
-mod dossier;
+pub mod difference;
+pub mod dossier;
 mod export;
 pub mod filters;
-mod form;
+pub mod form;
 mod head;
-mod history;
+pub mod history;
 mod key;
 pub mod line_selector;
 pub mod log_source;
-mod notices;
+pub mod notices;
 pub mod progress;
 mod query;
 mod replay;
-mod report;
-mod search;
-mod show;
+pub mod report;
+pub mod search;
+pub mod show;
 mod siem;
-mod verify;
+pub mod verify;
 
 use clap::{Args, Subcommand};
 

@@ -1,7 +1,7 @@
 //! `courtesy audit report`: the report of a period as JSON or HTML, or its summary as text.
 
-mod page;
-mod sections;
+pub mod page;
+pub mod sections;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -19,7 +19,7 @@ use super::progress::Progress;
 use super::verify::{Against, Heads, heads};
 use crate::audit::read::filter::{Client, Filter, Place};
 use crate::audit::read::report::{Report, Request, Survey, Verified};
-use crate::audit::read::{Log, Scan, ScanItem, dossier};
+use crate::audit::read::{Extent, Log, Scan, ScanItem, dossier};
 use crate::audit::record::verifier_key::VerifierKey;
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{self, Paint};
@@ -140,7 +140,11 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs_once(&[])?;
     let verified = args.verify.then(|| verified(&logs, args)).transpose()?;
     let mut survey = Survey::of(filter);
-    let read = read_all(logs, args.since, &mut survey)?;
+    let mut progress = Progress::new();
+    let read = read_all(logs, args.since, &mut survey, &mut |extent, lines| match extent {
+        Some(extent) => progress.at(|| extent, lines),
+        None => progress.clear(),
+    })?;
     let exit = match &verified {
         Some(verified) if !verified.holds && read == Exit::Done => Exit::No,
         Some(verified) if verified.is_without_heads && read == Exit::Done => Exit::Unavailable,
@@ -162,29 +166,39 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
 /// Verifies each log for itself, the evidence too, as `courtesy audit verify` does.
 fn verified(logs: &[Log], args: &ReportArgs) -> Result<Verified, Failure> {
     let witnesses = args.engine.then(|| Witnesses::ask(args.place.settings()?)).transpose()?;
-    let against = Against::new(&args.head, witnesses);
+    verify_all(logs, &Against::new(&args.head, witnesses), &args.key)
+}
+
+/// The same, against these heads.
+pub fn verify_all(
+    logs: &[Log],
+    against: &Against,
+    keys: &[VerifierKey],
+) -> Result<Verified, Failure> {
     against.check_logs(logs)?;
     let each = logs.iter().map(|log| match log {
-        Log::Dossier(dir) => Ok(Verified::of_dossier(&dossier::check(dir, &args.key))),
-        log => Ok(Verified::of(&against.verify(log, &args.key)?)),
+        Log::Dossier(dir) => Ok(Verified::of_dossier(&dossier::check(dir, keys))),
+        log => Ok(Verified::of(&against.verify(log, keys)?)),
     });
     let each = each.collect::<Result<Vec<_>, Failure>>()?;
     Ok(Verified::together(each))
 }
 
-/// Once over all logs, one after the other: the order of lines does not matter.
-fn read_all(
+/// Once over all logs, one after the other: the order of lines does not matter. `tell`: how far it has come; none before
+/// a warning is printed.
+pub fn read_all(
     mut logs: Vec<Log>,
     since: Option<Timestamp>,
     survey: &mut Survey,
+    tell: &mut dyn FnMut(Option<Extent>, u64),
 ) -> Result<Exit, Failure> {
     if logs.len() == 1 {
-        return read(logs.remove(0), since, survey);
+        return read(logs.remove(0), since, survey, tell);
     }
     let mut worst = Exit::Done;
     for log in logs {
         let dir = log.dir();
-        let exit = read(log, since, survey)?;
+        let exit = read(log, since, survey, tell)?;
         worst = if exit == Exit::Done { worst } else { exit };
         survey.end_log(&dir.to_string_lossy());
     }
@@ -192,16 +206,19 @@ fn read_all(
 }
 
 /// One pass over the log. A part that cannot be read is reported, and makes the command fail.
-fn read(log: Log, since: Option<Timestamp>, survey: &mut Survey) -> Result<Exit, Failure> {
+fn read(
+    log: Log,
+    since: Option<Timestamp>,
+    survey: &mut Survey,
+    tell: &mut dyn FnMut(Option<Extent>, u64),
+) -> Result<Exit, Failure> {
     begin(&log, since, survey);
     // To its end, whatever is asked for: the head of the chain ties the report to the log.
     let mut scan = Scan::new(log)?.between(since, None);
-    let mut progress = Progress::new();
     let mut exit = Exit::Done;
     let mut lines = 0;
     loop {
-        let extent = scan.extent();
-        progress.at(|| extent, lines);
+        tell(Some(scan.extent()), lines);
         match scan.next() {
             Ok(Some(ScanItem::Lines(block))) => block.lines().for_each(|line| {
                 lines += 1;
@@ -210,7 +227,7 @@ fn read(log: Log, since: Option<Timestamp>, survey: &mut Survey) -> Result<Exit,
             Ok(Some(ScanItem::Rest(_))) => survey.damaged(),
             Ok(None) => return Ok(exit),
             Err(error) => {
-                progress.clear();
+                tell(None, lines);
                 let failure = Failure::from(error);
                 eprintln!("warning: {:#}", failure.error);
                 exit = failure.exit;

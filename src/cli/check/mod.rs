@@ -1,11 +1,11 @@
 //! `courtesy check`: whether robots.txt allows an agent to fetch a URL, and by which line of which
 //! file. For people on the terminal, for scripts by exit code, for programs as JSON Lines.
 
-mod answer;
+pub mod answer;
 mod args;
 mod batch;
 mod list;
-mod online;
+pub mod online;
 mod stream;
 
 use std::io::{self, BufWriter};

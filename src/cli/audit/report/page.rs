@@ -93,29 +93,31 @@ const BOTTOM: f64 = 28.0;
 const TICKS: usize = 6;
 
 /// When the proxy was on, and in which mode, along the period; the table below has the same in words.
-struct Band {
+pub struct Band {
     /// The directory of the log, where there are several.
-    log: Option<String>,
-    label: String,
+    pub log: Option<String>,
+    pub label: String,
     /// Of each state that occurs its class, its name and how long it was.
-    legend: Vec<(&'static str, &'static str, String)>,
-    width: f64,
-    rects: Vec<BandRect>,
+    pub legend: Vec<(&'static str, &'static str, String)>,
+    pub width: f64,
+    pub rects: Vec<BandRect>,
     /// Where settings changed.
-    marks: Vec<(String, String)>,
-    since: String,
-    until: String,
+    pub marks: Vec<(String, String)>,
+    pub since: String,
+    pub until: String,
 }
 
-struct BandRect {
-    class: &'static str,
-    x: String,
-    width: String,
-    title: String,
+/// One state in the drawing.
+pub struct BandRect {
+    pub class: &'static str,
+    pub x: String,
+    pub width: String,
+    pub title: String,
 }
 
 impl Band {
-    fn all(report: &Report) -> Vec<Self> {
+    /// One for each log.
+    pub fn all(report: &Report) -> Vec<Self> {
         let spans = &report.service.spans;
         let of_log = spans.chunk_by(|one, next| one.log == next.log);
         of_log.filter_map(|spans| Self::of(spans, report)).collect()

@@ -78,7 +78,8 @@ pub fn capture_text(title: &str, found: &Found, paint: Paint) -> String {
     }
 }
 
-fn describe(capture: &CaptureRecord, paint: Paint) -> String {
+/// A capture as text: what was asked, and each answer.
+pub fn describe(capture: &CaptureRecord, paint: Paint) -> String {
     let when = print_time(Timestamp::from_millis(capture.fetched_at));
     let asked_as = capture.user_agent.as_deref().map(|name| format!(" as {}", printable(name)));
     let asked_as = asked_as.unwrap_or_default();
@@ -146,7 +147,8 @@ pub fn chain_json(check: &ChainCheck) -> Value {
     })
 }
 
-fn faults(check: &ChainCheck) -> Vec<&'static str> {
+/// What speaks against the line, each in words.
+pub fn faults(check: &ChainCheck) -> Vec<&'static str> {
     let faults = [
         (
             !check.hash_holds,

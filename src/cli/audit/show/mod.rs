@@ -1,7 +1,7 @@
 //! `courtesy audit show`: one record in words, with its robots.txt and capture.
 
-mod file;
-mod words;
+pub mod file;
+pub mod words;
 
 use std::path::PathBuf;
 

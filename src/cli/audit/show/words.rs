@@ -57,16 +57,27 @@ fn is_path(text: &str) -> bool {
 }
 
 fn headline(record: &Record, paint: Paint) -> String {
+    let words = event(record.event);
     let event = match record.event {
-        Event::Denied => paint.bad("denied"),
-        Event::WouldDeny => paint.doubtful("forwarded (would be denied: observe)"),
-        Event::Exempted => paint.good("forwarded (exempted)"),
-        Event::Tunnelled => paint.doubtful("forwarded (tunnelled)"),
+        Event::Denied => paint.bad(words),
+        Event::WouldDeny | Event::Tunnelled => paint.doubtful(words),
+        Event::Exempted => paint.good(words),
     };
     format!("{event}  {} {}\n", printable(&record.method), paint.strong(printable(&record.url)))
 }
 
-fn why(record: &Record) -> String {
+/// What was done with the request.
+pub const fn event(event: Event) -> &'static str {
+    match event {
+        Event::Denied => "denied",
+        Event::WouldDeny => "forwarded (would be denied: observe)",
+        Event::Exempted => "forwarded (exempted)",
+        Event::Tunnelled => "forwarded (tunnelled)",
+    }
+}
+
+/// Why it was decided so, in a sentence.
+pub fn why(record: &Record) -> String {
     match (record.reason, &record.rule, &record.sni) {
         (Reason::DisallowRule, Some(rule), _) => {
             let Rule { line, directive, pattern, .. } = rule;
@@ -110,7 +121,8 @@ fn fill(template: &str, record: &Record) -> String {
     filled
 }
 
-fn fields(record: &Record, hash: &str) -> Vec<(&'static str, String)> {
+/// What the record says, each with its name.
+pub fn fields(record: &Record, hash: &str) -> Vec<(&'static str, String)> {
     let mut fields = vec![
         ("time", print_time(record.time)),
         ("id", record.id.clone()),

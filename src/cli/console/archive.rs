@@ -1,0 +1,293 @@
+//! The logs that the pages show, and what is read of them for each.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::guard::Guard;
+use super::jobs::{Job, Jobs};
+use crate::audit::Content;
+use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
+use crate::audit::read::page::{LinePage, PageRequest, page};
+use crate::audit::read::report::{Report, Request, Survey};
+use crate::audit::read::{ChainCheck, CompiledFilter, Filter, Log};
+use crate::cli::audit::log_source::LogSourceFlags;
+use crate::cli::audit::report::{read_all, verify_all};
+use crate::cli::audit::verify::{Against, heads};
+use crate::cli::exit::Exit;
+use crate::runtime::clock::{Clock, SystemClock};
+use tokio::sync::Semaphore;
+
+/// Rows of each list of a report: the pages link to the others.
+const ROWS_MAX: usize = 20;
+
+/// Bytes of a log, as it is stored, that are read for one page of records, before it is shown with a link to search on.
+const PAGE_BYTES_MAX: u64 = 256 << 20;
+
+/// Searches that wait for the one that is under way.
+const SEARCHES_WAITING_MAX: usize = 8;
+
+/// What the pages are of.
+pub struct Archive {
+    pub logs: Vec<Log>,
+    pub guard: Arc<Guard>,
+    reports: Jobs<Result<Report, String>>,
+    searching: Semaphore,
+    waiting: Semaphore,
+    /// Keeps what was unpacked as long as the pages are served.
+    place: LogSourceFlags,
+}
+
+/// What a report is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct ReportAsked {
+    pub filter: Filter,
+    /// As they were written.
+    pub origins: Vec<String>,
+    pub agents: Vec<String>,
+    pub clients: Vec<String>,
+    /// A published head, or a checkpoint, to hold the log against.
+    pub head: Option<String>,
+}
+
+/// One line, as it stands in its log.
+pub struct FoundLine {
+    pub line: Vec<u8>,
+    pub check: ChainCheck,
+    /// The numbers of the lines before and after it.
+    pub older: Option<u64>,
+    pub newer: Option<u64>,
+}
+
+/// A page of several logs, the newest first.
+pub struct MergedPage {
+    /// Each with the place of its log.
+    pub lines: Vec<(usize, u64, Vec<u8>)>,
+    /// The cursor of the page behind it.
+    pub older: Option<String>,
+    /// The search ended before the page was full, and goes on from the cursor.
+    pub is_cut: bool,
+    pub damaged: u64,
+}
+
+impl Archive {
+    /// Of `logs`, which `place` names.
+    pub fn new(logs: Vec<Log>, place: LogSourceFlags, guard: Arc<Guard>) -> Arc<Self> {
+        Arc::new(Self {
+            logs,
+            guard,
+            reports: Jobs::new(),
+            searching: Semaphore::new(1),
+            waiting: Semaphore::new(1 + SEARCHES_WAITING_MAX),
+            place,
+        })
+    }
+
+    /// The flags that name the logs.
+    pub fn place(&self) -> &LogSourceFlags {
+        &self.place
+    }
+
+    /// How a robots.txt was fetched; or why that is not known.
+    pub fn capture(&self, sha256: &str) -> Result<CaptureRecord, String> {
+        let found =
+            self.dirs().into_iter().map(|dir| BlobStore::of(&dir).get(Kind::Capture, sha256));
+        let content = found.filter_map(|found| match found {
+            Ok(Found::Content(content)) => Some(content),
+            _ => None,
+        });
+        let content =
+            content.into_iter().next().ok_or("It is not kept how this file was fetched.")?;
+        serde_json::from_slice(&content)
+            .map_err(|error| format!("The evidence of how it was fetched cannot be read: {error}"))
+    }
+
+    /// The directories of the logs.
+    pub fn dirs(&self) -> Vec<PathBuf> {
+        self.logs.iter().map(Log::dir).collect()
+    }
+
+    /// The report, verified, or how far its reading has come.
+    pub fn report(&self, asked: &ReportAsked) -> Job<Result<Report, String>> {
+        let (logs, asked) = (self.logs.clone(), asked.clone());
+        let key = format!("{asked:?}");
+        self.reports.get(&key, move |so_far| {
+            let given = asked.head.iter().map(|text| heads(text));
+            let given = given.collect::<Result<Vec<_>, _>>()?;
+            let why = |failure: crate::cli::exit::Failure| format!("{:#}", failure.error);
+            let verified = verify_all(&logs, &Against::new(&given, None), &[]).map_err(why)?;
+            let since = asked.filter.since;
+            let mut survey = Survey::of(asked.filter);
+            read_all(logs, since, &mut survey, &mut |extent, _| {
+                extent.into_iter().for_each(|extent| so_far.at(extent));
+            })
+            .map_err(why)?;
+            Ok(survey.finish(Request {
+                rows_max: ROWS_MAX,
+                made_at: SystemClock.wall(),
+                origins: asked.origins,
+                agents: asked.agents,
+                clients: asked.clients,
+                verified: Some(verified),
+            }))
+        })
+    }
+
+    /// Does something with the files on a thread for that, one at a time. `None`: too many wait.
+    pub async fn search<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Option<T> {
+        let _waiting = self.waiting.try_acquire().ok()?;
+        let _searching = self.searching.acquire().await.ok()?;
+        let archive = Arc::clone(self);
+        tokio::task::spawn_blocking(move || work(&archive)).await.ok()
+    }
+
+    /// A page of the records, and of the notices where their words are asked for, that `filter` admits.
+    pub fn page(
+        &self,
+        filter: &Filter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<MergedPage, String> {
+        let from = self.cursor(cursor)?;
+        let compiled = CompiledFilter::new(filter.clone());
+        let with_notices = !filter.events.is_empty();
+        let wants = |line: &[u8]| {
+            compiled.admits(line) || with_notices && compiled.admits_notice(line, false)
+        };
+        let mut pages: Vec<LinePage> = Vec::new();
+        for (log, before) in self.logs.iter().zip(&from) {
+            let request = PageRequest {
+                before: *before,
+                limit,
+                bytes_max: PAGE_BYTES_MAX,
+                since: filter.since,
+                until: filter.until,
+            };
+            let found = match before {
+                Some(0) => LinePage::default(),
+                _ => page(log.clone(), request, wants)
+                    .map_err(|error| format!("{error}: {}", error.source))?,
+            };
+            pages.push(found);
+        }
+        Ok(Self::merge(pages, from, limit))
+    }
+
+    fn merge(pages: Vec<LinePage>, from: Vec<Option<u64>>, limit: usize) -> MergedPage {
+        let damaged = pages.iter().map(|page| page.damaged).sum();
+        let mut lines: Vec<_> = pages
+            .iter()
+            .enumerate()
+            .flat_map(|(log, page)| {
+                page.lines.iter().map(move |(seq, line)| (log, *seq, line.clone()))
+            })
+            .collect();
+        // Each log is in the order of its numbers, whatever the clocks say.
+        lines.sort_by_key(|(_, _, line)| std::cmp::Reverse(CompiledFilter::order(line)));
+        let rest = lines.split_off(lines.len().min(limit));
+        let mut is_more = !rest.is_empty();
+        let next = pages.iter().zip(from).enumerate().map(|(log, (page, before))| {
+            let shown = lines.iter().filter(|(of, ..)| *of == log).map(|(_, seq, _)| *seq).min();
+            let is_left = rest.iter().any(|(of, ..)| *of == log);
+            is_more |= page.older.is_some();
+            match (is_left, page.older) {
+                (true, _) => shown.or(before),
+                (false, Some(older)) => Some(older),
+                (false, None) => Some(0),
+            }
+        });
+        let next: Vec<_> = next.collect();
+        let words = next.iter().map(|seq| seq.map(|seq| seq.to_string()).unwrap_or_default());
+        let is_cut = lines.len() < limit && is_more;
+        MergedPage {
+            older: is_more.then(|| words.collect::<Vec<_>>().join("-")),
+            lines,
+            is_cut,
+            damaged,
+        }
+    }
+
+    /// The place of each log: before which line; 0: it is read to its beginning.
+    fn cursor(&self, text: Option<&str>) -> Result<Vec<Option<u64>>, String> {
+        let Some(text) = text.filter(|text| !text.is_empty()) else {
+            return Ok(vec![None; self.logs.len()]);
+        };
+        let parse = |part: &str| match part {
+            "" => Some(None),
+            part => part.parse().ok().map(Some),
+        };
+        let parsed: Option<Vec<_>> = text.split('-').map(parse).collect();
+        parsed
+            .filter(|parsed| parsed.len() == self.logs.len())
+            .ok_or_else(|| "before: it is not the place of a page of these logs".into())
+    }
+
+    /// The line of that number, with its neighbours.
+    pub fn line(&self, log: usize, seq: u64) -> Result<Option<FoundLine>, String> {
+        let Some(log) = self.logs.get(log) else { return Ok(None) };
+        let request = PageRequest {
+            before: Some(seq.saturating_add(2)),
+            limit: 3,
+            bytes_max: u64::MAX,
+            since: None,
+            until: None,
+        };
+        // Where lines between others are not there, the one after it has any number.
+        let request = if log.has_gaps() {
+            PageRequest { before: None, limit: usize::MAX >> 8, ..request }
+        } else {
+            request
+        };
+        let found = page(log.clone(), request, |_| true).map_err(|error| error.to_string())?;
+        let Some(at) = found.lines.iter().position(|(found, _)| *found == seq) else {
+            return Ok(None);
+        };
+        let newer = at.checked_sub(1).and_then(|at| found.lines.get(at));
+        let older = found.lines.get(at + 1);
+        let line = found.lines[at].1.clone();
+        let [before, after] = [older, newer].map(|it| it.map(|(_, line)| line.as_slice()));
+        Ok(Some(FoundLine {
+            check: ChainCheck::between(before, &line, after, log.has_gaps()),
+            older: older.map(|(seq, _)| *seq),
+            newer: newer.map(|(seq, _)| *seq),
+            line,
+        }))
+    }
+
+    /// A robots.txt of the evidence of any of the logs; or why there is none.
+    pub fn file(&self, sha256: &str) -> Result<Vec<u8>, String> {
+        let mut why = "it is no longer kept, or never was: its digest stands in the log".to_owned();
+        for dir in self.dirs() {
+            match BlobStore::of(&dir).get(Kind::File, sha256) {
+                Ok(Found::Content(content)) => return Ok(content),
+                Ok(Found::Damaged(what)) => why = format!("it was changed: {what}"),
+                Ok(Found::Missing) => {}
+                Err(error) => why = error.to_string(),
+            }
+        }
+        Err(why)
+    }
+
+    /// Passes each line of the logs that `filter` admits, notices too, to `take`, with the place of its log.
+    pub fn each(
+        &self,
+        filter: &Filter,
+        take: &mut dyn FnMut(usize, Content),
+    ) -> Result<Exit, String> {
+        let mut search = crate::cli::audit::search::Search::new(self.logs.clone(), filter.clone())
+            .map_err(|failure| format!("{:#}", failure.error))?
+            .with_notices();
+        let done = search.run(&mut |hit| {
+            if !hit.is_changed
+                && let Ok(content) = Content::parse(hit.line)
+            {
+                take(hit.log, content);
+            }
+            Ok(crate::cli::audit::search::Taken::Good)
+        });
+        let _ = done.map_err(|failure| format!("{:#}", failure.error))?;
+        Ok(search.conclude("left out"))
+    }
+}

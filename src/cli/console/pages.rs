@@ -1,0 +1,326 @@
+//! The pages, each a view that its template lays out. Every number leads to the lines that it counts, and every page says
+//! how to ask the same on the command line.
+
+mod ask;
+mod record;
+mod records;
+mod site;
+mod view;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Query, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Form, Router};
+
+use super::archive::{Archive, ReportAsked};
+use super::guard::{self, guarded, redirect};
+use super::jobs::Job;
+use crate::audit::read::report::Report;
+use crate::cli::audit::report::page::{Band, print};
+use crate::cli::audit::report::sections::{Section, facts, sections};
+use crate::cli::audit::report::words::{asked, headline, period, verification};
+use view::{Parameters, Shell, TableView, link};
+
+type Shared = State<Arc<Archive>>;
+type Asked = Query<Vec<(String, String)>>;
+
+/// The pages of an archive.
+pub fn router(archive: Arc<Archive>) -> Router {
+    let guard = Arc::clone(&archive.guard);
+    Router::new()
+        .route("/", get(overview))
+        .route("/records", get(records::list))
+        .route("/record", get(record::show))
+        .route("/record/line", get(record::line))
+        .route("/file", get(record::file))
+        .route("/file/raw", get(record::raw))
+        .route("/sites", get(site::list))
+        .route("/site", get(site::show))
+        .route("/site/dossier", get(site::dossier))
+        .route("/exemptions", get(exemptions))
+        .route("/unknown", get(unknown))
+        .route("/ask", get(ask::show))
+        .route("/report", get(report))
+        .route("/help", get(help))
+        .route("/login", get(login).post(redeem))
+        .route("/logout", post(log_out))
+        .fallback(nothing)
+        .with_state(archive)
+        .layer(from_fn_with_state(guard, guarded))
+}
+
+#[derive(Template)]
+#[template(path = "console/message.html", config = "src/templates/askama.toml")]
+struct Message {
+    shell: Shell,
+    text: String,
+    /// The page asks again by itself.
+    refreshes: bool,
+}
+
+/// A page that says one thing.
+pub fn message(status: StatusCode, title: &str, text: &str) -> Response {
+    let shell = Shell::of(title, "", String::new());
+    let page = Message { shell, text: text.to_owned(), refreshes: false };
+    guard::page(status, rendered(&page))
+}
+
+fn rendered(page: &impl Template) -> String {
+    page.render().expect("a text can be written to")
+}
+
+fn shown(page: &impl Template) -> Response {
+    guard::page(StatusCode::OK, rendered(page))
+}
+
+fn bad(why: &str) -> Response {
+    message(StatusCode::BAD_REQUEST, "That cannot be asked", why)
+}
+
+fn busy() -> Response {
+    let why = "Others are being read. Ask again in a moment.";
+    message(StatusCode::SERVICE_UNAVAILABLE, "Too much at once", why)
+}
+
+async fn nothing(request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    message(StatusCode::NOT_FOUND, "There is no such page", &format!("Nothing is at {path}."))
+}
+
+/// The report, or the page that is shown while it is made.
+fn report_of(
+    archive: &Archive,
+    asked: &ReportAsked,
+) -> Result<Arc<Result<Report, String>>, Response> {
+    match archive.report(asked) {
+        Job::Done(done) => match &*done {
+            Ok(_) => Ok(done),
+            Err(why) => Err(message(StatusCode::OK, "The log cannot be read", why)),
+        },
+        Job::Reading(percent) => {
+            let shell = Shell::of("Reading the log", "", String::new());
+            let text = format!(
+                "{percent} % of its bytes are read and verified. This page asks again by itself."
+            );
+            Err(guard::page(StatusCode::OK, rendered(&Message { shell, text, refreshes: true })))
+        }
+        Job::Busy => Err(busy()),
+    }
+}
+
+/// Runs `make` with the report, or shows that it is being made.
+fn with_report(
+    archive: &Archive,
+    asked: &ReportAsked,
+    make: impl FnOnce(&Report) -> Response,
+) -> Response {
+    match report_of(archive, asked) {
+        Ok(done) => match &*done {
+            Ok(report) => make(report),
+            Err(why) => bad(why),
+        },
+        Err(response) => response,
+    }
+}
+
+#[derive(Template)]
+#[template(path = "console/overview.html", config = "src/templates/askama.toml")]
+struct Overview {
+    shell: Shell,
+    verification: String,
+    is_in_doubt: bool,
+    head: String,
+    headline: String,
+    period: String,
+    facts: Vec<(String, String)>,
+    bands: Vec<Band>,
+    forwarded: Vec<TableView>,
+    settings: Vec<TableView>,
+    unknown: Option<Section>,
+    denied: Vec<TableView>,
+}
+
+async fn overview(State(archive): Shared, Query(asked): Asked) -> Response {
+    let mut parameters = Parameters::of(asked);
+    let head = parameters.take("head").filter(|head| !head.trim().is_empty());
+    if let Err(why) = parameters.end() {
+        return bad(&why);
+    }
+    let asked = ReportAsked { head: head.clone(), ..ReportAsked::default() };
+    with_report(&archive, &asked, |report| {
+        let all = sections(report);
+        let find = |title: &str| all.iter().find(|section| section.title == title);
+        let table = |title: &str, to: fn(&[String]) -> Option<String>| {
+            find(title).map(|section| TableView::of(section, to))
+        };
+        let site = |cells: &[String]| Some(link("/site", &[("origin", cells.first()?)]));
+        let forwarded = |cells: &[String]| {
+            let origin = cells.first()?;
+            let events = ["would_deny", "exempted", "tunnelled"].map(|event| ("event", event));
+            let mut pairs = vec![("origin", origin.as_str())];
+            pairs.extend(events);
+            Some(link("/records", &pairs))
+        };
+        let agent = |cells: &[String]| {
+            let mut pairs = vec![("agent", cells.first()?.as_str())];
+            pairs.extend(["would_deny", "exempted", "tunnelled"].map(|event| ("event", event)));
+            Some(link("/records", &pairs))
+        };
+        let denied = |cells: &[String]| Some(link("/records", &[("agent", cells.first()?)]));
+        shown(&Overview {
+            shell: Shell::of("Can this be believed?", "/", "courtesy audit report --verify".into()),
+            verification: verification(report),
+            is_in_doubt: report.verified.as_ref().is_some_and(|verified| !verified.holds),
+            head: head.unwrap_or_default(),
+            headline: headline(report),
+            period: period(report),
+            facts: facts(report),
+            bands: Band::all(report),
+            forwarded: [
+                table("Forwarded although disallowed", forwarded),
+                table("Forwarded although disallowed, by agent", agent),
+            ]
+            .into_iter()
+            .flatten()
+            .filter(|table| !table.rows.is_empty())
+            .collect(),
+            settings: table("Changes of settings", |cells| {
+                Some(link("/record", &[("seq", &cells.get(1)?.replace(',', ""))]))
+            })
+            .into_iter()
+            .collect(),
+            unknown: find("What the log cannot tell").cloned(),
+            denied: [table("By origin", site), table("By agent", denied)]
+                .into_iter()
+                .flatten()
+                .collect(),
+        })
+    })
+}
+
+#[derive(Template)]
+#[template(path = "console/tables.html", config = "src/templates/askama.toml")]
+struct Tables {
+    shell: Shell,
+    intro: String,
+    bands: Vec<Band>,
+    notes: Vec<Section>,
+    tables: Vec<TableView>,
+}
+
+async fn exemptions(State(archive): Shared, Query(asked): Asked) -> Response {
+    if let Err(why) = Parameters::of(asked).end() {
+        return bad(&why);
+    }
+    with_report(&archive, &ReportAsked::default(), |report| {
+        let all = sections(report);
+        let table = |title: &str, to: fn(&[String]) -> Option<String>| {
+            all.iter().find(|section| section.title == title).map(|it| TableView::of(it, to))
+        };
+        let line = |at: usize| {
+            move |cells: &[String]| {
+                let seq = cells.get(at).filter(|seq| !seq.is_empty())?.replace(',', "");
+                Some(link("/record", &[("seq", &seq)]))
+            }
+        };
+        let register = all.iter().find(|section| section.title == "Exemptions");
+        let register = register.map(|it| TableView::linked(it, 6, &line(6)));
+        let changes = all.iter().find(|section| section.title == "Changes of settings");
+        let changes = changes.map(|it| TableView::linked(it, 1, &line(1)));
+        let uses = table("Uses of exemptions", |cells| {
+            Some(link("/records", &[("event", "exempted"), ("origin", cells.get(3)?)]))
+        });
+        shown(&Tables {
+            shell: Shell::of("Exemptions and settings", "/exemptions", "courtesy audit report".into()),
+            intro: "Who permitted what, until when, by which line of the log; and each change of the settings.".into(),
+            bands: Band::all(report),
+            notes: Vec::new(),
+            tables: [register, uses, changes].into_iter().flatten().collect(),
+        })
+    })
+}
+
+async fn unknown(State(archive): Shared, Query(asked): Asked) -> Response {
+    if let Err(why) = Parameters::of(asked).end() {
+        return bad(&why);
+    }
+    with_report(&archive, &ReportAsked::default(), |report| {
+        let all = sections(report);
+        let find = |title: &str| all.iter().find(|section| section.title == title).cloned();
+        let notes: Vec<_> = find("What the log cannot tell").into_iter().collect();
+        let table = notes.first().filter(|section| !section.table.rows.is_empty());
+        let tables = table.map(|section| TableView::of(section, |_| None)).into_iter();
+        let time = find("When it was on").map(|section| {
+            TableView::linked(&section, 4, &|cells: &[String]| {
+                let seq = cells.get(4).filter(|seq| !seq.is_empty())?.replace(',', "");
+                Some(link("/record", &[("seq", &seq)]))
+            })
+        });
+        shown(&Tables {
+            shell: Shell::of("What the log cannot tell", "/unknown", "courtesy audit report".into()),
+            intro: "What was lost, removed, not counted or not seen. What a whole log could hide, only a head that was published shows: see the first page.".into(),
+            bands: Band::all(report),
+            tables: tables.chain(time).collect(),
+            notes,
+        })
+    })
+}
+
+/// The report as the file that is sent and printed.
+async fn report(State(archive): Shared, Query(asked): Asked) -> Response {
+    if let Err(why) = Parameters::of(asked).end() {
+        return bad(&why);
+    }
+    with_report(&archive, &ReportAsked::default(), |report| {
+        let _ = asked_words(report);
+        guard::plain(print(report), Some("report.html"))
+    })
+}
+
+fn asked_words(report: &Report) -> String {
+    asked(report)
+}
+
+#[derive(Template)]
+#[template(path = "console/help.html", config = "src/templates/askama.toml")]
+struct Help {
+    shell: Shell,
+}
+
+async fn help() -> Response {
+    shown(&Help { shell: Shell::of("Help", "/help", "courtesy audit --help".into()) })
+}
+
+#[derive(Template)]
+#[template(path = "console/login.html", config = "src/templates/askama.toml")]
+struct Login {
+    shell: Shell,
+    code: String,
+}
+
+/// A button, which the script in the page presses: a preview of the link does not spend the code.
+async fn login(Query(asked): Asked) -> Response {
+    let mut parameters = Parameters::of(asked);
+    let code = parameters.take("code").unwrap_or_default();
+    shown(&Login { shell: Shell::of("Open the log", "", String::new()), code })
+}
+
+async fn redeem(State(archive): Shared, Form(fields): Form<Vec<(String, String)>>) -> Response {
+    let code = Parameters::of(fields).take("code").unwrap_or_default();
+    match archive.guard.redeem(&code) {
+        Some(cookie) => redirect("/", &cookie),
+        None => {
+            let why = "The link was used, or is older than ten minutes. Enter in the terminal prints another.";
+            message(StatusCode::FORBIDDEN, "This link opens nothing", why)
+        }
+    }
+}
+
+async fn log_out(State(archive): Shared, request: Request) -> Response {
+    redirect("/login", &archive.guard.log_out(request.headers()))
+}

@@ -1,0 +1,221 @@
+//! One site: the versions of its robots.txt with what each changed, under each what was asked, and what became of it;
+//! the exemptions that named it, and its dossier.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::Response;
+
+use super::record::capital;
+use super::records::table;
+use super::view::{CellView, Parameters, RowView, Shell, TableView, link, quoted};
+use super::{Asked, Shared, bad, busy, guard, shown, with_report};
+use crate::audit::read::Filter;
+use crate::audit::read::filter::Place;
+use crate::audit::read::history::History;
+use crate::audit::read::report::FetchedRow;
+use crate::audit::{AllowedEvent, CountsEvent, Event, FileEvent};
+use crate::cli::audit::dossier::{Dossier, VersionView, columns, facts, versions};
+use crate::cli::audit::report::sections::{Kind, sections};
+use crate::cli::audit::report::words::number;
+use crate::cli::console::archive::{Archive, ReportAsked};
+
+/// Lines that are shown of what was forwarded.
+const FORWARDED_MAX: usize = 20;
+
+#[derive(Template)]
+#[template(path = "console/sites.html", config = "src/templates/askama.toml")]
+struct SitesPage {
+    shell: Shell,
+    table: TableView,
+    others: Option<TableView>,
+}
+
+/// `GET /sites`
+pub async fn list(State(archive): Shared, Query(asked): Asked) -> Response {
+    if let Err(why) = Parameters::of(asked).end() {
+        return bad(&why);
+    }
+    with_report(&archive, &ReportAsked::default(), |report| {
+        let row = |row: &FetchedRow| {
+            let to = link("/site", &[("origin", &row.origin)]);
+            let numbers = [row.asked, row.allowed, row.denied, row.forwarded, row.held, row.bytes];
+            let cells = numbers.map(number).map(CellView::text);
+            let cells = [CellView::link(row.origin.clone(), to)].into_iter().chain(cells);
+            RowView { cells: cells.collect(), is_urgent: false }
+        };
+        let titles = [
+            ("Origin", Kind::Text),
+            ("Asked", Kind::Number),
+            ("Allowed", Kind::Number),
+            ("Denied", Kind::Number),
+            ("Forwarded all the same", Kind::Number),
+            ("Held", Kind::Number),
+            ("Bytes", Kind::Number),
+        ];
+        let fetched = &report.fetched;
+        let left = fetched.sites.saturating_sub(fetched.rows.len() as u64);
+        let foot = (left > 0).then(|| format!("And {} more sites: name one above.", number(left)));
+        let all = sections(report);
+        let by_origin = all.iter().find(|section| section.title == "By origin");
+        let by_origin = by_origin.map(|section| TableView {
+            title: "By records".into(),
+            ..TableView::of(section, |cells| Some(link("/site", &[("origin", cells.first()?)])))
+        });
+        shown(&SitesPage {
+            shell: Shell::of("Sites", "/sites", "courtesy audit history ORIGIN".into()),
+            table: TableView {
+                title: "What was asked".into(),
+                columns: TableView::columns(&titles),
+                rows: fetched.rows.iter().map(row).collect(),
+                foot,
+                ..TableView::default()
+            },
+            others: by_origin,
+        })
+    })
+}
+
+#[derive(Template)]
+#[template(path = "console/site.html", config = "src/templates/askama.toml")]
+struct SitePage {
+    shell: Shell,
+    facts: Vec<(&'static str, String)>,
+    columns: Vec<(&'static str, usize)>,
+    versions: Vec<VersionView>,
+    forwarded: TableView,
+    exemptions: Option<TableView>,
+    paced: Option<TableView>,
+    links: Vec<(String, String)>,
+    /// Of one log a dossier can be made.
+    dossier: Option<String>,
+}
+
+/// `GET /site?origin=https://example.com`
+pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
+    let origin = match origin(asked) {
+        Ok(origin) => origin,
+        Err(why) => return bad(&why),
+    };
+    let place = Place::parse(&origin).expect("it was read as one before");
+    let filter = Filter { origins: vec![place], ..Filter::default() };
+    let asked = ReportAsked {
+        filter: filter.clone(),
+        origins: vec![origin.clone()],
+        ..ReportAsked::default()
+    };
+    // The sum of the site first: it shows how far it has come.
+    let tables = match super::report_of(&archive, &asked) {
+        Err(response) => return response,
+        Ok(report) => match &*report {
+            Err(why) => return bad(why),
+            Ok(report) => {
+                let all = sections(report);
+                let find = |title: &str| all.iter().find(|section| section.title == title);
+                let register = find("Exemptions").map(|section| {
+                    TableView::linked(section, 6, &|cells: &[String]| {
+                        let seq = cells.get(6).filter(|seq| !seq.is_empty())?.replace(',', "");
+                        Some(link("/record", &[("seq", &seq)]))
+                    })
+                });
+                (
+                    register,
+                    find("Requests that waited").map(|section| TableView::of(section, |_| None)),
+                )
+            }
+        },
+    };
+    let name = origin.clone();
+    match archive.search(move |archive| view(archive, name, &filter, tables)).await {
+        None => busy(),
+        Some(Err(why)) => bad(&why),
+        Some(Ok(page)) => shown(&page),
+    }
+}
+
+fn origin(asked: Vec<(String, String)>) -> Result<String, String> {
+    let mut parameters = Parameters::of(asked);
+    let origin = parameters.take("origin").ok_or("origin: name a site, as https://example.com")?;
+    parameters.end()?;
+    match Place::parse(origin.trim()) {
+        Ok(Place::Origin(origin)) => Ok(origin.to_string()),
+        Ok(Place::Host { .. }) => Ok(format!("https://{}", origin.trim())),
+        Err(error) => Err(format!("origin: {error}")),
+    }
+}
+
+fn view(
+    archive: &Archive,
+    origin: String,
+    filter: &Filter,
+    (exemptions, paced): (Option<TableView>, Option<TableView>),
+) -> Result<SitePage, String> {
+    let mut history = History::default();
+    let events = Event::ALL.into_iter().map(Event::word);
+    let events = events.chain([FileEvent::WORD, CountsEvent::WORD, AllowedEvent::WORD]);
+    let filter_all = Filter { events: events.map(str::to_owned).collect(), ..filter.clone() };
+    archive.each(&filter_all, &mut |log, content| history.add(&content, log))?;
+    let site = history.sites.remove(&origin).unwrap_or_default();
+    let forwarded = Event::ALL.into_iter().filter(|event| *event != Event::Denied);
+    let forwarded: Vec<_> = forwarded.map(|event| event.word().to_owned()).collect();
+    let filter_forwarded = Filter { events: forwarded, ..filter.clone() };
+    let page = archive.page(&filter_forwarded, None, FORWARDED_MAX)?;
+    let count: u64 = site
+        .versions
+        .iter()
+        .filter_map(|version| version.asked.as_ref())
+        .map(|asked| asked.forwarded())
+        .sum();
+    let versions = versions(&site, &archive.dirs());
+    let records = |events: &[&str]| {
+        let events = events.iter().map(|event| ("event", *event));
+        link(
+            "/records",
+            &[("origin", origin.as_str())].into_iter().chain(events).collect::<Vec<_>>(),
+        )
+    };
+    let links = vec![
+        ("Denied".into(), records(&["denied"])),
+        ("Forwarded although disallowed".into(), records(&["would_deny", "exempted", "tunnelled"])),
+        ("Ask for a URL of it".into(), link("/ask", &[("url", &format!("{origin}/"))])),
+        ("Changes and notices".into(), records(&["changed", "paced", "file", "counts", "allowed"])),
+    ];
+    let count = count.max(page.lines.len() as u64);
+    Ok(SitePage {
+        shell: Shell::of(&origin, "/sites", format!("courtesy audit history {}", quoted(&origin))),
+        facts: facts(&site, usize::try_from(count).unwrap_or(usize::MAX)),
+        columns: columns(&versions),
+        versions,
+        forwarded: TableView {
+            title: "Forwarded although disallowed".into(),
+            foot: page.older.map(|_| "And more: see the records.".to_owned()),
+            ..table(&page.lines, archive.logs.len() > 1)
+        },
+        exemptions,
+        paced,
+        links,
+        dossier: (archive.logs.len() == 1).then(|| link("/site/dossier", &[("origin", &origin)])),
+    })
+}
+
+/// `GET /site/dossier?origin=…`: what this site may see, and nothing of another, as a file to hand over.
+pub async fn dossier(State(archive): Shared, Query(asked): Asked) -> Response {
+    let origin = match origin(asked) {
+        Ok(origin) => origin,
+        Err(why) => return bad(&why),
+    };
+    let name = origin.split_once("://").map_or("site", |(_, host)| host).replace(':', "-");
+    let made = archive.search(move |archive| {
+        let place = Place::parse(&origin).map_err(|error| error.to_string())?;
+        let filter = Filter { origins: vec![place], ..Filter::default() };
+        let why = |failure: crate::cli::exit::Failure| capital(&format!("{:#}", failure.error));
+        let dossier = Dossier::of(&archive.logs, &filter, archive.place(), &[]).map_err(why)?;
+        let mut file = Vec::new();
+        dossier.write(&mut file).map_err(why)?;
+        Ok::<_, String>(file)
+    });
+    match made.await {
+        None => busy(),
+        Some(Err(why)) => bad(&why),
+        Some(Ok(file)) => guard::plain(file, Some(&format!("{name}.tar"))),
+    }
+}

@@ -1,0 +1,163 @@
+//! What pages have in common: their frame, their tables, their links and the parameters of their addresses.
+
+use crate::cli::audit::report::sections::{Kind, Section};
+use crate::cli::audit::report::words::minute;
+use crate::runtime::clock::{Clock, SystemClock};
+
+/// The frame of a page.
+pub struct Shell {
+    pub title: String,
+    /// The address of the page in the list of pages.
+    pub active: &'static str,
+    /// The same on the command line.
+    pub command: String,
+    pub made_at: String,
+    pub version: &'static str,
+}
+
+/// The pages in the navigation.
+pub const PAGES: [(&str, &str); 7] = [
+    ("/", "Overview"),
+    ("/records", "Records"),
+    ("/sites", "Sites"),
+    ("/exemptions", "Exemptions"),
+    ("/unknown", "Cannot tell"),
+    ("/ask", "Ask"),
+    ("/help", "Help"),
+];
+
+impl Shell {
+    /// Of a page with that title.
+    pub fn of(title: &str, active: &'static str, command: String) -> Self {
+        let made_at = minute(SystemClock.wall());
+        Self {
+            title: title.to_owned(),
+            active,
+            command,
+            made_at,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+
+    /// The navigation: address, name, and whether it is this page.
+    pub fn pages(&self) -> Vec<(&'static str, &'static str, bool)> {
+        PAGES.iter().map(|(at, name)| (*at, *name, *at == self.active)).collect()
+    }
+}
+
+/// A table of a page.
+#[derive(Clone, Debug, Default)]
+pub struct TableView {
+    pub title: String,
+    pub notes: Vec<String>,
+    /// Of each column its title and its class.
+    pub columns: Vec<(String, &'static str)>,
+    pub rows: Vec<RowView>,
+    pub foot: Option<String>,
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, Default)]
+pub struct RowView {
+    pub cells: Vec<CellView>,
+    pub is_urgent: bool,
+}
+
+/// A cell, which may lead somewhere.
+#[derive(Clone, Debug, Default)]
+pub struct CellView {
+    pub text: String,
+    pub to: Option<String>,
+}
+
+impl CellView {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), to: None }
+    }
+
+    /// A text that leads to an address of the console.
+    pub fn link(text: impl Into<String>, to: String) -> Self {
+        Self { text: text.into(), to: Some(to) }
+    }
+}
+
+impl TableView {
+    /// A section of the report, of which the first cell of each row leads to where `to` says.
+    pub fn of(section: &Section, to: fn(&[String]) -> Option<String>) -> Self {
+        Self::linked(section, 0, &to)
+    }
+
+    /// The same, of which the cell `at` leads there.
+    pub fn linked(section: &Section, at: usize, to: &dyn Fn(&[String]) -> Option<String>) -> Self {
+        let columns = section.table.columns.iter();
+        let rows = section.table.rows.iter().map(|line| {
+            let link = to(&line.cells);
+            let cells = line.cells.iter().enumerate();
+            let cell = |(place, text): (usize, &String)| CellView {
+                text: text.clone(),
+                to: link.clone().filter(|_| place == at),
+            };
+            RowView { cells: cells.map(cell).collect(), is_urgent: line.is_urgent }
+        });
+        Self {
+            title: section.title.to_owned(),
+            notes: section.notes.clone(),
+            columns: columns.map(|it| (it.title.to_owned(), it.kind.class())).collect(),
+            rows: rows.collect(),
+            foot: section.foot.clone(),
+        }
+    }
+
+    /// The classes of texts and numbers.
+    pub fn columns(titles: &[(&str, Kind)]) -> Vec<(String, &'static str)> {
+        titles.iter().map(|(title, kind)| ((*title).to_owned(), kind.class())).collect()
+    }
+}
+
+/// An address of the console with parameters.
+pub fn link(path: &str, pairs: &[(&str, &str)]) -> String {
+    match serde_urlencoded::to_string(pairs) {
+        Ok(query) if !query.is_empty() => format!("{path}?{query}"),
+        _ => path.to_owned(),
+    }
+}
+
+/// The parameters of an address. What a page does not know is an error: it would be taken for heeded.
+#[derive(Debug)]
+pub struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    /// Those without a value are left out: a form sends its empty fields.
+    pub fn of(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs.into_iter().filter(|(_, value)| !value.trim().is_empty()).collect())
+    }
+
+    /// The value of a parameter that stands once.
+    pub fn take(&mut self, name: &str) -> Option<String> {
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// The others.
+    pub fn rest(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// None may be left.
+    pub fn end(&self) -> Result<(), String> {
+        match self.0.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(format!("{name}: this page has no such parameter")),
+        }
+    }
+}
+
+/// A value for a POSIX shell.
+pub fn quoted(value: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+,=".contains(&byte);
+    if !value.is_empty() && value.bytes().all(is_plain) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\'', "'\\''"))
+}
