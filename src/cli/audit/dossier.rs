@@ -277,13 +277,18 @@ pub fn facts(site: &SiteHistory, forwarded: usize) -> Vec<(&'static str, String)
         sum
     });
     let count = |of: fn(&SiteCounts) -> u64| number(all.as_ref().map_or(0, of));
-    vec![
-        ("Asked", count(SiteCounts::asked)),
-        ("Allowed", count(|it| it.allowed)),
-        ("Denied", count(|it| it.denied)),
-        ("Forwarded all the same", number(forwarded as u64)),
-        ("Files", number(site.versions.len() as u64)),
-    ]
+    let mut facts = Vec::new();
+    // Without a count, as after a kill in the first minutes, nothing is known of those.
+    if all.is_some() {
+        facts = vec![
+            ("Asked", count(SiteCounts::asked)),
+            ("Allowed", count(|it| it.allowed)),
+            ("Denied", count(|it| it.denied)),
+        ];
+    }
+    facts.push(("Forwarded all the same", number(forwarded as u64)));
+    facts.push(("Files", number(site.versions.len() as u64)));
+    facts
 }
 
 /// The versions of a robots.txt, each with what it changed, from the evidence in `dirs`.

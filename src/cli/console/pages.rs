@@ -2,6 +2,7 @@
 //! how to ask the same on the command line.
 
 mod ask;
+mod person;
 mod record;
 mod records;
 mod site;
@@ -22,8 +23,10 @@ use super::guard::{self, guarded, redirect};
 use super::jobs::Job;
 use crate::audit::read::report::Report;
 use crate::cli::audit::report::page::{Band, print};
-use crate::cli::audit::report::sections::{Section, facts, sections};
-use crate::cli::audit::report::words::{asked, headline, period, verification};
+use crate::cli::audit::report::sections::{
+    Section, column, facts, sections, shown as shown_events,
+};
+use crate::cli::audit::report::words::{headline, period, verification};
 use view::{Parameters, Shell, TableView, link};
 
 type Shared = State<Arc<Archive>>;
@@ -45,6 +48,7 @@ pub fn router(archive: Arc<Archive>) -> Router {
         .route("/exemptions", get(exemptions))
         .route("/unknown", get(unknown))
         .route("/ask", get(ask::show))
+        .route("/person", get(person::show))
         .route("/report", get(report))
         .route("/help", get(help))
         .route("/login", get(login).post(redeem))
@@ -137,12 +141,24 @@ struct Overview {
     head: String,
     headline: String,
     period: String,
-    facts: Vec<(String, String)>,
+    /// Each with the address of the records that it counts.
+    facts: Vec<(String, String, Option<String>)>,
     bands: Vec<Band>,
     forwarded: Vec<TableView>,
     settings: Vec<TableView>,
     unknown: Option<Section>,
     denied: Vec<TableView>,
+}
+
+/// A sum, with the address of the records that it counts.
+fn fact(report: &Report, name: String, value: String) -> (String, String, Option<String>) {
+    let event = shown_events(report).find(|event| column(*event) == name);
+    let to = match event {
+        Some(event) => Some(link("/records", &[("event", event.word())])),
+        None if name == "Records" => Some("/records".to_owned()),
+        None => None,
+    };
+    (name, value, to)
 }
 
 async fn overview(State(archive): Shared, Query(asked): Asked) -> Response {
@@ -159,19 +175,10 @@ async fn overview(State(archive): Shared, Query(asked): Asked) -> Response {
             find(title).map(|section| TableView::of(section, to))
         };
         let site = |cells: &[String]| Some(link("/site", &[("origin", cells.first()?)]));
-        let forwarded = |cells: &[String]| {
-            let origin = cells.first()?;
-            let events = ["would_deny", "exempted", "tunnelled"].map(|event| ("event", event));
-            let mut pairs = vec![("origin", origin.as_str())];
-            pairs.extend(events);
-            Some(link("/records", &pairs))
+        let agent = |cells: &[String]| Some(link("/records", &[("agent", cells.first()?)]));
+        let counted = |title: &str, name: &str, to: fn(&[String]) -> Option<String>| {
+            find(title).map(|section| TableView::counted(section, name, to))
         };
-        let agent = |cells: &[String]| {
-            let mut pairs = vec![("agent", cells.first()?.as_str())];
-            pairs.extend(["would_deny", "exempted", "tunnelled"].map(|event| ("event", event)));
-            Some(link("/records", &pairs))
-        };
-        let denied = |cells: &[String]| Some(link("/records", &[("agent", cells.first()?)]));
         shown(&Overview {
             shell: Shell::of("Can this be believed?", "/", "courtesy audit report --verify".into()),
             verification: verification(report),
@@ -179,11 +186,14 @@ async fn overview(State(archive): Shared, Query(asked): Asked) -> Response {
             head: head.unwrap_or_default(),
             headline: headline(report),
             period: period(report),
-            facts: facts(report),
+            facts: facts(report)
+                .into_iter()
+                .map(|(name, value)| fact(report, name, value))
+                .collect(),
             bands: Band::all(report),
             forwarded: [
-                table("Forwarded although disallowed", forwarded),
-                table("Forwarded although disallowed, by agent", agent),
+                counted("Forwarded although disallowed", "origin", site),
+                counted("Forwarded although disallowed, by agent", "agent", agent),
             ]
             .into_iter()
             .flatten()
@@ -195,7 +205,7 @@ async fn overview(State(archive): Shared, Query(asked): Asked) -> Response {
             .into_iter()
             .collect(),
             unknown: find("What the log cannot tell").cloned(),
-            denied: [table("By origin", site), table("By agent", denied)]
+            denied: [counted("By origin", "origin", site), counted("By agent", "agent", agent)]
                 .into_iter()
                 .flatten()
                 .collect(),
@@ -219,9 +229,6 @@ async fn exemptions(State(archive): Shared, Query(asked): Asked) -> Response {
     }
     with_report(&archive, &ReportAsked::default(), |report| {
         let all = sections(report);
-        let table = |title: &str, to: fn(&[String]) -> Option<String>| {
-            all.iter().find(|section| section.title == title).map(|it| TableView::of(it, to))
-        };
         let line = |at: usize| {
             move |cells: &[String]| {
                 let seq = cells.get(at).filter(|seq| !seq.is_empty())?.replace(',', "");
@@ -232,8 +239,11 @@ async fn exemptions(State(archive): Shared, Query(asked): Asked) -> Response {
         let register = register.map(|it| TableView::linked(it, 6, &line(6)));
         let changes = all.iter().find(|section| section.title == "Changes of settings");
         let changes = changes.map(|it| TableView::linked(it, 1, &line(1)));
-        let uses = table("Uses of exemptions", |cells| {
-            Some(link("/records", &[("event", "exempted"), ("origin", cells.get(3)?)]))
+        let uses = all.iter().find(|section| section.title == "Uses of exemptions");
+        let uses = uses.map(|section| {
+            TableView::linked(section, 4, &|cells: &[String]| {
+                Some(link("/records", &[("event", "exempted"), ("origin", cells.get(3)?)]))
+            })
         });
         shown(&Tables {
             shell: Shell::of("Exemptions and settings", "/exemptions", "courtesy audit report".into()),
@@ -277,13 +287,8 @@ async fn report(State(archive): Shared, Query(asked): Asked) -> Response {
         return bad(&why);
     }
     with_report(&archive, &ReportAsked::default(), |report| {
-        let _ = asked_words(report);
         guard::plain(print(report), Some("report.html"))
     })
-}
-
-fn asked_words(report: &Report) -> String {
-    asked(report)
 }
 
 #[derive(Template)]

@@ -312,7 +312,11 @@ impl Survey {
             self.services.push((None, self.service));
         }
         let period_end = self.until.map_or(made_at, |until| until.min(made_at));
-        let (service, register) = ServiceHistory::together(self.services, period_end);
+        // What comes after the last line belongs to no period that was not asked for.
+        let last = self.logs.iter().map(|named| &named.log).chain([&self.log]);
+        let last = last.filter_map(|log| log.until).max().filter(|_| self.until.is_none());
+        let (service, register) =
+            ServiceHistory::together(self.services, last.unwrap_or(period_end));
         let register =
             register.finish((self.since, period_end), &self.origins_asked, &self.exemptions);
         let log = if self.logs.is_empty() { self.log } else { Log::together(&self.logs) };

@@ -191,7 +191,8 @@ fn time(time: crate::types::timestamp::Timestamp) -> String {
 
 fn cells(record: &Record) -> [CellView; 5] {
     let client = record.client.name.clone();
-    let client = client.unwrap_or_else(|| record.client.address.to_string());
+    let address = || record.client.address.as_ref().map(ToString::to_string);
+    let client = client.or_else(address).unwrap_or_default();
     let agent = record.agent.clone().unwrap_or_default();
     let because = match &record.rule {
         Some(rule) => format!("line {}, {}: {}", rule.line, rule.directive, rule.pattern),
@@ -204,8 +205,8 @@ fn cells(record: &Record) -> [CellView; 5] {
     let of = |name: &str, value: &str| link("/records", &[(name, value)]);
     [
         CellView::text(time(record.time)),
-        CellView::link(agent.clone(), of("agent", &agent)),
-        CellView::link(client.clone(), of("client", &client)),
+        CellView { to: (!agent.is_empty()).then(|| of("agent", &agent)), text: agent },
+        CellView { to: (!client.is_empty()).then(|| of("client", &client)), text: client },
         CellView::text(format!("{} {}", record.method, record.url)),
         CellView::link(format!("{event}{because}"), of("reason", record.reason.word())),
     ]

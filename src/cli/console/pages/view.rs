@@ -1,6 +1,7 @@
 //! What pages have in common: their frame, their tables, their links and the parameters of their addresses.
 
-use crate::cli::audit::report::sections::{Kind, Section};
+use crate::audit::Event;
+use crate::cli::audit::report::sections::{Kind, Section, column};
 use crate::cli::audit::report::words::minute;
 use crate::runtime::clock::{Clock, SystemClock};
 
@@ -107,6 +108,24 @@ impl TableView {
             rows: rows.collect(),
             foot: section.foot.clone(),
         }
+    }
+
+    /// A section that counts records by event, of which each number leads to the records that it counts: those of
+    /// which the parameter `name` is what stands in the first cell, which leads to `to`.
+    pub fn counted(section: &Section, name: &str, to: fn(&[String]) -> Option<String>) -> Self {
+        let mut table = Self::of(section, to);
+        let events = Event::ALL.map(|event| (column(event), event.word()));
+        for row in &mut table.rows {
+            let key = row.cells.first().map(|cell| cell.text.clone()).unwrap_or_default();
+            for (cell, (title, _)) in row.cells.iter_mut().zip(&table.columns) {
+                let event = events.iter().find(|(known, _)| known == title);
+                let event = event.filter(|_| cell.text != "0");
+                cell.to = event
+                    .map(|(_, word)| link("/records", &[(name, &key), ("event", word)]))
+                    .or(cell.to.take());
+            }
+        }
+        table
     }
 
     /// The classes of texts and numbers.
