@@ -7,7 +7,7 @@ mod jobs;
 mod pages;
 mod server;
 
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,14 +65,20 @@ pub fn run(args: &ConsoleArgs) -> Result<Exit, Failure> {
     let port = listener.local_addr().or_exit(Exit::InputOutput)?.port();
     let guard = Arc::new(Guard::new(port));
     let archive = Archive::new(logs, args.place.clone(), Arc::clone(&guard));
-    println!("The log as pages: {}", names.join(", "));
-    println!("  {}", guard.link());
-    println!(
-        "It opens in one browser, once, within ten minutes. Enter prints another link; Ctrl-C ends it."
-    );
+    say(&format!(
+        "The log as pages: {}\n  {}\nIt opens in one browser, once, within ten minutes. Enter prints another link; \
+         Ctrl-C ends it.\n",
+        names.join(", "),
+        guard.link()
+    ));
     print_links(&guard);
     runtime.block_on(server::serve(listener, pages::router(archive)));
     Ok(Exit::Done)
+}
+
+/// Prints it. Who has read the link may close the output: the pages are served all the same.
+fn say(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
 }
 
 /// Prints another link for each line of a terminal's input, which may never end.
@@ -83,7 +89,7 @@ fn print_links(guard: &Arc<Guard>) {
     let guard = Arc::clone(guard);
     let _ = std::thread::Builder::new().name("console-input".into()).spawn(move || {
         for _ in io::stdin().lock().lines().map_while(Result::ok) {
-            println!("  {}", guard.link());
+            say(&format!("  {}\n", guard.link()));
         }
     });
 }

@@ -7,6 +7,7 @@ pub mod support;
 mod around;
 mod browsers;
 mod compiled;
+mod console;
 mod curl;
 mod git;
 mod gnutls;

@@ -1,0 +1,124 @@
+//! The console in a real browser: every page, at each width, light and dark, by keyboard, without scripts, over a log whose
+//! texts are attacks.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use super::support::{apt, node, with_modules};
+use crate::testkit::processes::{Place, Site};
+
+/// What strangers write: in a robots.txt, a URL and a User-Agent.
+const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(1)>";
+const RULES: &str = "User-agent: *\nDisallow: /private/\nDisallow: /<script>alert(1)</script>\n\
+                     Disallow: /\"><img src=http://evil.example/ onerror=alert(1)>\n# </pre></template>\u{202e}\n";
+
+/// A log as a proxy has written it, stopped.
+fn served(site: &Site) -> Place {
+    let place = Place::new("");
+    let serve = place.serve();
+    let paths = [
+        "/private/a",
+        "/private/%3Cscript%3Ealert(1)%3C/script%3E",
+        "/%22%3E%3Cimg%20src=x",
+        "/open",
+    ];
+    for path in paths {
+        for agent in ["ExampleBot/1.0", HOSTILE] {
+            let mut curl = Command::new("curl");
+            curl.args([
+                "--silent",
+                "--noproxy",
+                "",
+                "--user-agent",
+                agent,
+                "--output",
+                "/dev/null",
+            ]);
+            curl.arg("--proxy").arg(format!("http://{}", serve.address()));
+            assert!(curl.arg(site.url(path)).status().expect("curl").success());
+        }
+    }
+    serve.stop();
+    place
+}
+
+/// It ends with the test, however that ends.
+struct Console(Child);
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+#[test]
+fn the_console_in_chromium() {
+    apt("chromium", "chromium");
+    let site = Site::with_rules(RULES);
+    let place = served(&site);
+    let scratch = tempfile::tempdir().expect("a directory");
+    let (node, program) = (node(), with_modules("console.mjs", scratch.path()));
+    let mut console = Console(
+        Command::new(env!("CARGO_BIN_EXE_courtesy"))
+            .args(["console", "--port", "0", "--dir"])
+            .arg(place.audit_dir())
+            .env("COURTESY_CONFIG", place.configuration())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts"),
+    );
+    let lines = BufReader::new(console.0.stdout.take().expect("its output")).lines();
+    let link = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.trim().starts_with("http://").then(|| line.trim().to_owned()));
+    let origin = site.url("/").trim_end_matches('/').replace(':', "%3A").replace('/', "%2F");
+    let walk = Command::new(node)
+        .arg(program)
+        .arg(link.expect("the link that lets a browser in"))
+        .args([
+            "/",
+            "/records",
+            "/records?event=denied",
+            "/record?seq=2",
+            "/record?seq=3",
+            "/sites",
+        ])
+        .args([
+            format!("/site?origin={origin}"),
+            format!("/ask?url={origin}%2Fprivate%2Fx&agent=ExampleBot"),
+        ])
+        .args(["/exemptions", "/unknown", "/person?client=127.0.0.1", "/help"])
+        .output();
+    drop(console);
+    let walk = walk.expect("node");
+    let said = String::from_utf8_lossy(&walk.stderr);
+    let found: Value =
+        serde_json::from_slice(&walk.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    for nothing in ["elsewhere", "errors", "violations", "overflows"] {
+        assert_eq!(found[nothing], Value::Array(Vec::new()), "{nothing}: {found:#}");
+    }
+    assert_eq!(found["dialogs"], 0, "{found:#}");
+    assert_eq!(found["code_in_address"], false);
+    assert!(
+        found["second_use"].as_str().is_some_and(|title| title.contains("opens nothing")),
+        "{found:#}"
+    );
+    assert_eq!(found["first_focus"], "To the content");
+    assert!(
+        found["by_keyboard"].as_str().is_some_and(|title| title.starts_with("Line ")),
+        "{found:#}"
+    );
+    let pages = found["titles"].as_object().expect("the pages");
+    for (path, title) in pages {
+        assert!(title.as_str().is_some_and(|title| title.starts_with("200 ")), "{path}: {title}");
+        assert_eq!(found["requests"][path], 1, "{path} is one request");
+        assert!(
+            found["bytes"][path].as_u64().is_some_and(|bytes| bytes <= 60_000),
+            "{path}: {found:#}"
+        );
+        assert!(found["without_script"][path].as_str().is_some_and(|title| !title.is_empty()));
+    }
+}
