@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::audit::{Content, Notice, Robots, RobotsStatus, SiteCounts};
+use crate::audit::{Content, Notice, Paced, Robots, RobotsStatus, SiteCounts};
 use crate::types::timestamp::Timestamp;
 
 /// Versions and agents of one site with entries of their own. A file may have the date in it, and agents are the clients'
 /// to name.
 const VERSIONS_MAX: usize = 1000;
 const AGENTS_MAX: usize = 1000;
+/// Delays of one version: groups may ask for different ones, and settings may change what is kept.
+const DELAYS_MAX: usize = 100;
 
 /// The sites of a log, by origin.
 #[derive(Debug, Default)]
@@ -47,6 +49,46 @@ pub struct FileHistory {
     pub asked: Option<SiteCounts>,
     /// The same by agent; of requests without a product token, by `None`.
     pub agents: BTreeMap<Option<String>, SiteCounts>,
+    /// The hour, or less where the proxy ended, in which most was asked under it.
+    pub busiest: Busiest,
+    /// The delays that it asked for and that were kept.
+    pub delays: BTreeSet<KeptDelay>,
+}
+
+/// The time between two lines of counts in which most was asked; lines of one such time have one end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Busiest {
+    /// Requests.
+    pub asked: u64,
+    /// Where that time ends.
+    pub until: Option<Timestamp>,
+    /// The time whose lines are being added.
+    current: (Option<Timestamp>, u64),
+}
+
+impl Busiest {
+    fn add(&mut self, counts: &SiteCounts) {
+        if self.current.0 != Some(counts.time) {
+            self.current = (Some(counts.time), 0);
+        }
+        self.current.1 += counts.asked();
+        if self.current.1 > self.asked {
+            (self.until, self.asked) = self.current;
+        }
+    }
+}
+
+/// A delay between two requests.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeptDelay {
+    /// Of the line in robots.txt.
+    pub line: u32,
+    /// As it stands there.
+    pub text: String,
+    /// What was kept between two requests.
+    pub delay_ms: u64,
+    /// The waits were computed, and no request waited.
+    pub is_observed: bool,
 }
 
 impl History {
@@ -63,6 +105,7 @@ impl History {
                 self.decided(&file.origin, Some(&*file.robots), file.time, log);
             }
             Content::Notice(Notice::SiteCounts(counts)) => self.count(counts, log),
+            Content::Notice(Notice::Paced(paced)) => self.kept(paced, log),
             Content::Notice(_) => {}
         }
     }
@@ -84,6 +127,20 @@ impl History {
         }
     }
 
+    fn kept(&mut self, paced: &Paced, log: usize) {
+        let site = self.sites.entry(paced.origin.clone()).or_default();
+        let key = (paced.robots.sha256.as_deref(), RobotsStatus::Rules);
+        let Some(version) = site.version(key, paced.time, log) else { return };
+        if version.delays.len() < DELAYS_MAX {
+            version.delays.insert(KeptDelay {
+                line: paced.line,
+                text: paced.text.clone(),
+                delay_ms: paced.delay_ms,
+                is_observed: paced.observed || paced.pace_seen == Some(false),
+            });
+        }
+    }
+
     fn count(&mut self, counts: &SiteCounts, log: usize) {
         let Some(origin) = &counts.origin else { return };
         let site = self.sites.entry(origin.clone()).or_default();
@@ -95,6 +152,7 @@ impl History {
         let Some(version) = site.version(key, counts.since, log) else { return };
         version.last = version.last.max(counts.time);
         sum(&mut version.asked, counts);
+        version.busiest.add(counts);
         if version.agents.len() < AGENTS_MAX || version.agents.contains_key(&counts.agent) {
             let mut own = version.agents.remove(&counts.agent);
             sum(&mut own, counts);
@@ -131,6 +189,8 @@ impl SiteHistory {
                     asked_as: BTreeSet::new(),
                     asked: None,
                     agents: BTreeMap::new(),
+                    busiest: Busiest::default(),
+                    delays: BTreeSet::new(),
                 });
                 self.versions.len() - 1
             }
@@ -155,6 +215,13 @@ mod tests {
     const NOON: &str = "2026-11-20T12:00:00.000000Z";
     const ONE: &str = "2026-11-20T13:00:00.000000Z";
     const TWO: &str = "2026-11-20T14:00:00.000000Z";
+
+    fn time_of(time: &str) -> Option<Timestamp> {
+        let Content::Notice(notice) = counts("http://a.example", "Bot", None, [time, time]) else {
+            return None;
+        };
+        Some(notice.time())
+    }
 
     fn line(mut members: Value) -> Content {
         members["prev"] = json!("");
@@ -215,6 +282,8 @@ mod tests {
         assert_eq!((asked.asked(), asked.bytes, asked.statuses["2xx"]), (9, 30, 6));
         let of = |agent: &str| first.agents[&Some(agent.to_owned())].asked();
         assert_eq!((of("Bot"), of("Other")), (6, 3));
+        let busiest = first.busiest;
+        assert_eq!((busiest.asked, busiest.until), (6, time_of(ONE)), "of both agents");
         assert_eq!(
             (second.state, second.cause.as_deref()),
             (RobotsStatus::Unavailable, Some("404"))

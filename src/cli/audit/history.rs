@@ -15,20 +15,22 @@ use super::log_source::LogSourceFlags;
 use super::report::words::{number, plural, second};
 use super::search::{Search, Taken};
 use crate::audit::read::filter::Place;
-use crate::audit::read::history::{FileHistory, History, SiteHistory};
+use crate::audit::read::history::{FileHistory, History, KeptDelay, SiteHistory};
 use crate::audit::read::{Filter, Log};
 use crate::audit::{
-    AllowedEvent, Content, CountsEvent, Event, FileEvent, RobotsStatus, SiteCounts, print_time,
+    AllowedEvent, Content, CountsEvent, Event, FileEvent, PacedEvent, RobotsStatus, SiteCounts,
+    print_time,
 };
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::output::{Form, human_duration, print};
+use crate::cli::output::{Form, human_duration, print, seconds};
 use crate::types::timestamp::Timestamp;
 
 /// The arguments of `courtesy audit history`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 For each robots.txt that decided: from when to when, what it added and removed, and what was asked
-under it, by agent: allowed, denied, held, and how the site responded. Counts are written each hour
+under it, by agent: allowed, denied, held, and how the site responded; how fast, and which delays
+that its lines ask for were kept. Counts are written each hour
 and at the end of a proxy, and belong to the hour that they end; what is asked inside a tunnel is
 not seen.
 
@@ -67,7 +69,8 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs_once(&args.files)?;
     let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
     let events = Event::ALL.into_iter().map(Event::word);
-    let events = events.chain([FileEvent::WORD, CountsEvent::WORD, AllowedEvent::WORD]);
+    let events =
+        events.chain([FileEvent::WORD, CountsEvent::WORD, AllowedEvent::WORD, PacedEvent::WORD]);
     let filter = Filter {
         since: args.since,
         until: args.until,
@@ -109,6 +112,7 @@ fn text(origin: &str, site: &SiteHistory, dirs: &[PathBuf]) -> String {
         if let Some(asked) = &version.asked {
             text.push_str(&asked_text(asked));
             text.push_str(&agents_text(version));
+            text.push_str(&speed_text(version));
         } else {
             text.push_str("   what was asked under it is not counted in this log\n");
         }
@@ -193,6 +197,25 @@ fn agents_text(version: &FileHistory) -> String {
     format!("   by {}{rest}\n", shown.join(", "))
 }
 
+/// How fast it was asked, and what its file wanted of that.
+fn speed_text(version: &FileHistory) -> String {
+    let mut text = String::new();
+    if let Some(until) = version.busiest.until {
+        let (asked, until) = (number(version.busiest.asked), second(until));
+        let _ = writeln!(text, "   at most {asked} asked in an hour, that until {until} UTC");
+    }
+    for delay in &version.delays {
+        let kept = seconds(Duration::from_millis(delay.delay_ms));
+        let observed = if delay.is_observed { "; no request waited for it" } else { "" };
+        let (line, words) = (delay.line, printable(&delay.text));
+        let _ = writeln!(
+            text,
+            "   {kept} kept between two requests, for line {line}: \"{words}\"{observed}"
+        );
+    }
+    text
+}
+
 fn file_text(
     file: Result<&[String], &String>,
     before: Option<&[String]>,
@@ -232,6 +255,10 @@ fn object(origin: &str, site: &SiteHistory, dirs: &[PathBuf]) -> Value {
                 "asked_as": version.asked_as, "asked": version.asked.as_ref().map(counts), "agents": agents,
                 "added": lines(true), "removed": lines(false),
                 "lines": file.as_ref().ok().map(Vec::len),
+                "busiest": version.busiest.until.map(|until| {
+                    json!({ "asked": version.busiest.asked, "until": print_time(until) })
+                }),
+                "delays": version.delays.iter().map(delay_object).collect::<Vec<_>>(),
             });
             before = file.ok().or(before.take());
             object
@@ -240,6 +267,12 @@ fn object(origin: &str, site: &SiteHistory, dirs: &[PathBuf]) -> Value {
     json!({
         "origin": origin, "versions": versions, "undecided": site.undecided.as_ref().map(counts),
         "omitted": site.omitted,
+    })
+}
+
+fn delay_object(delay: &KeptDelay) -> Value {
+    json!({
+        "line": delay.line, "text": delay.text, "delay_ms": delay.delay_ms, "observed": delay.is_observed,
     })
 }
 

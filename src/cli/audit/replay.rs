@@ -13,7 +13,7 @@ use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use crate::audit::read::Log;
 use crate::audit::read::replay::{Count, Replay, Replayed};
-use crate::audit::{AllowedEvent, Content, Notice, Record, print_time};
+use crate::audit::{AllowedEvent, Content, Notice, Record, Robots, RobotsStatus, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, KnownWords};
 use crate::config::ProfileName;
@@ -29,9 +29,12 @@ Examples:
   courtesy audit replay                      # the same answers, or exit 1
   courtesy audit replay --profile google     # what another reading of robots.txt would have done
   courtesy audit replay --since 7d --origin '*.example.com'
+  courtesy audit replay --origin example.com --robots 94a5e2ad…     # under another version of its file
   courtesy audit replay --run last --format json | jq 'select(.outcome == \"differs\")'
 
-Exit codes: 0 as recorded (with --profile: also where it differs) · 1 an answer differs, evidence or
+courtesy audit history names the versions of a site's robots.txt by their SHA-256.
+
+Exit codes: 0 as recorded (with --profile or --robots: also where it differs) · 1 an answer differs, evidence or
 a record is missing or was changed, or a line is damaged and left out · 74 a part of the log could
 not be read")]
 pub struct ReplayArgs {
@@ -41,6 +44,9 @@ pub struct ReplayArgs {
     /// Decide under this profile instead of the one that each record names
     #[arg(long, value_name = "NAME", value_parser = KnownWords::new(&[ProfileName::WORDS], ProfileName::from_str))]
     profile: Option<ProfileName>,
+    /// Decide under this robots.txt of the log's evidence, by its SHA-256, instead of the one that each record names
+    #[arg(long, value_name = "SHA256", value_parser = whole_digest)]
+    robots: Option<String>,
     /// Print no more than N of the records that come out otherwise [default: all]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -86,10 +92,12 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
             return Ok(Taken::Good);
         }
         match Content::parse(hit.line) {
-            Ok(Content::Record(record)) => {
+            Ok(Content::Record(mut record)) => {
+                args.exchange_file(&mut record);
                 account.add(&record, &replay.again_of(hit.log, &record))?;
             }
-            Ok(Content::Notice(Notice::Allowed(allowed))) => {
+            Ok(Content::Notice(Notice::Allowed(mut allowed))) => {
+                args.exchange_file(&mut allowed);
                 account.add(&allowed, &replay.allowed_again_of(hit.log, &allowed))?;
             }
             Ok(Content::Notice(_)) | Err(_) => return Ok(Taken::Damaged),
@@ -98,13 +106,51 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     })?;
     let Account { mut output, count, .. } = account;
     match args.format {
-        Form::Text => write!(output, "{}", summary(&count, args.profile))?,
-        Form::Json => writeln!(output, "{}", json!({ "profile": args.profile, "summary": count }))?,
+        Form::Text => write!(output, "{}", summary(&count, args))?,
+        Form::Json => writeln!(
+            output,
+            "{}",
+            json!({ "profile": args.profile, "robots": args.robots, "summary": count })
+        )?,
     }
     output.flush()?;
-    let differs = args.profile.is_none() && count.differing() > 0;
+    let is_as_recorded = args.profile.is_none() && args.robots.is_none();
+    let differs = is_as_recorded && count.differing() > 0;
     let read = search.conclude("not decided again");
     Ok(if differs || count.no_evidence > 0 { Exit::No } else { read })
+}
+
+impl ReplayArgs {
+    /// Puts the robots.txt that is asked for in place of what decided, as if it had been fetched then.
+    fn exchange_file<E, R>(&self, record: &mut Record<E, R>) {
+        let (Some(sha256), Some(robots)) = (&self.robots, &mut record.robots) else { return };
+        let fetched_at = robots.tried;
+        let until = (robots.sha256.is_some()).then_some(robots.next_try).flatten();
+        let exchanged = Robots {
+            cause: None,
+            cut: false,
+            failed_capture: None,
+            failures: None,
+            fetched_at,
+            next_try: until.or(Some(record.time)),
+            result: Some("successful".into()),
+            sha256: Some(sha256.clone()),
+            since: fetched_at,
+            site_up: None,
+            state: RobotsStatus::Rules,
+            status: Some(200),
+            ..Robots::clone(robots)
+        };
+        *robots = exchanged.into();
+    }
+}
+
+/// A whole SHA-256 in hexadecimal.
+fn whole_digest(text: &str) -> Result<String, String> {
+    let is_whole = text.len() == 64 && text.bytes().all(|it| it.is_ascii_hexdigit());
+    is_whole
+        .then(|| text.to_ascii_lowercase())
+        .ok_or_else(|| "write the 64 digits, as courtesy audit history prints them".into())
 }
 
 /// What comes out, as it is printed and counted.
@@ -164,10 +210,12 @@ fn object<E, R>(record: &Record<E, R>, outcome: &Replayed) -> Value {
     })
 }
 
-fn summary(count: &Count, profile: Option<ProfileName>) -> String {
-    let differ = match profile {
-        None => "differ from what was recorded".to_owned(),
-        Some(name) => format!("come out otherwise under {name}"),
+fn summary(count: &Count, args: &ReplayArgs) -> String {
+    let differ = match (args.profile, &args.robots) {
+        (None, None) => "differ from what was recorded".to_owned(),
+        (None, Some(_)) => "come out otherwise under that robots.txt".to_owned(),
+        (Some(name), None) => format!("come out otherwise under {name}"),
+        (Some(name), Some(_)) => format!("come out otherwise under {name} and that robots.txt"),
     };
     let mut lines = vec![format!(
         "{} records: {} the same, {} {differ}",

@@ -10,6 +10,7 @@ mod history;
 mod kinds;
 mod merge;
 mod query;
+mod questions;
 mod show;
 mod support;
 mod tampering;

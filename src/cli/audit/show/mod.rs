@@ -17,6 +17,7 @@ use crate::audit::read::{ChainCheck, Filter, Log};
 use crate::audit::{Content, Event, Notice, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, Paint, print};
+use crate::types::origin::host::Glob;
 
 /// The arguments of `courtesy audit show`.
 #[derive(Args, Debug)]
@@ -25,6 +26,7 @@ Examples:
   courtesy audit show 4711
   courtesy audit show 01K9ZQ4T
   courtesy audit show 01K9ZQ4T --all | less -R
+  courtesy audit show https://example.com/private/a     why it was denied, the last time
   courtesy audit show 4711 --format json | jq -r .file
 
 An identifier is looked for in the log of the settings, and then in the records of each
@@ -40,7 +42,8 @@ Exit codes: 0 shown · 1 there is no such record, it does not hold in its chain,
 is damaged and left out · 2 several begin so: they are listed · 69 there is no log · 74 a part of
 it could not be read")]
 pub struct ShowArgs {
-    /// The identifier in the refusal, or its beginning; or the number of a record or a notice in the log
+    /// The identifier in the refusal, or its beginning; the number of a record or a notice in the log; or a whole
+    /// URL, of which the last record is shown
     #[arg(value_name = "ID")]
     id: String,
     /// Show the whole robots.txt
@@ -108,13 +111,18 @@ enum Shown {
 /// Shows what is found in these logs.
 fn show_of(args: &ShowArgs, logs: Vec<Log>) -> Result<Shown, Failure> {
     // A number is of one log, and other logs may have it, too.
+    let is_url = args.is_url();
     let is_whole = args.seq().is_some() && logs.len() == 1 || args.id.len() == ID_BYTES;
     let with_nodes = logs.len() > 1;
+    let mut earlier = 0_u64;
     let mut search = Search::new(logs.clone(), args.filter())?.with_notices();
     let mut lines: Vec<(Vec<u8>, usize)> = Vec::new();
     let _ = search.run(&mut |hit| {
+        if is_url && lines.pop().is_some() {
+            earlier += 1;
+        }
         lines.push((hit.line.to_vec(), hit.log));
-        let enough = is_whole || lines.len() == LISTED_MAX;
+        let enough = !is_url && (is_whole || lines.len() == LISTED_MAX);
         Ok(if enough { Taken::Enough } else { Taken::Good })
     })?;
     let exit = search.conclude("shown as it is");
@@ -122,6 +130,12 @@ fn show_of(args: &ShowArgs, logs: Vec<Log>) -> Result<Shown, Failure> {
         [] => Ok(Shown::None(exit)),
         [(line, log)] => {
             let holds = show(args, line, logs[*log].clone())?;
+            if earlier > 0 {
+                eprintln!(
+                    "note: it is the last of {} of that URL: courtesy audit query --url",
+                    earlier + 1
+                );
+            }
             Ok(Shown::Done(if holds || exit != Exit::Done { exit } else { Exit::No }))
         }
         several => {
@@ -152,7 +166,15 @@ impl ShowArgs {
         self.id.parse().ok().filter(|_| !self.id.starts_with('0'))
     }
 
+    /// Whether a URL is asked for: an identifier has no colon.
+    fn is_url(&self) -> bool {
+        self.id.contains("://")
+    }
+
     fn filter(&self) -> Filter {
+        if self.is_url() {
+            return Filter { urls: vec![Glob::new(&self.id)], ..Filter::default() };
+        }
         match self.seq() {
             // A notice is found by its number, too, where its word is asked for.
             Some(seq) => Filter { seqs: vec![seq], events: event_words(), ..Filter::default() },
