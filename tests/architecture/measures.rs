@@ -8,7 +8,7 @@ use std::fs;
 use crate::source::{self, Token, all_tokens, root, without_tests};
 
 /// Files of `src/` and of the crates beside it, those of tests not among them.
-const FILES_MAX: usize = 455;
+const FILES_MAX: usize = 464;
 
 /// Lines of code of the file in the middle: files that are cut finer are read one after the other anyway.
 const MEDIAN_MIN: usize = 110;
@@ -23,7 +23,7 @@ const LONGEST_MAX: usize = 550;
 const SETTINGS_MAX: usize = 99;
 
 /// Crates that are locked, those of tests among them, those of this repository not.
-const CRATES_MAX: usize = 391;
+const CRATES_MAX: usize = 402;
 
 /// Names of types that stand in more than one file.
 const SHARED_NAMES_MAX: usize = 160;
@@ -107,7 +107,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("admin", 1_640),
     ("audit", 12_100),
     ("ca", 900),
-    ("cli", 17_800),
+    ("cli", 19_600),
     ("clients", 1_400),
     ("config", 2_870),
     ("egress", 6_150),

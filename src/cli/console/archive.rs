@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::guard::Guard;
-use super::jobs::{Job, Jobs};
+use super::jobs::{Jobs, Reading};
 use crate::audit::Content;
 use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
 use crate::audit::read::page::{LinePage, PageRequest, page};
@@ -27,7 +27,7 @@ const PAGE_BYTES_MAX: u64 = 256 << 20;
 const SEARCHES_WAITING_MAX: usize = 8;
 
 /// What the pages are of.
-pub struct Archive {
+pub struct ConsoleArchive {
     pub logs: Vec<Log>,
     pub guard: Arc<Guard>,
     reports: Jobs<Result<Report, String>>,
@@ -50,11 +50,12 @@ pub struct ReportAsked {
 }
 
 /// One line, as it stands in its log.
-pub struct FoundLine {
+pub struct LineInPlace {
     pub line: Vec<u8>,
     pub check: ChainCheck,
-    /// The numbers of the lines before and after it.
+    /// The number of the line before it.
     pub older: Option<u64>,
+    /// The same of the line after it.
     pub newer: Option<u64>,
 }
 
@@ -66,10 +67,11 @@ pub struct MergedPage {
     pub older: Option<String>,
     /// The search ended before the page was full, and goes on from the cursor.
     pub is_cut: bool,
+    /// Lines that cannot be read and were passed over.
     pub damaged: u64,
 }
 
-impl Archive {
+impl ConsoleArchive {
     /// Of `logs`, which `place` names.
     pub fn new(logs: Vec<Log>, place: LogSourceFlags, guard: Arc<Guard>) -> Arc<Self> {
         Arc::new(Self {
@@ -107,7 +109,7 @@ impl Archive {
     }
 
     /// The report, verified, or how far its reading has come.
-    pub fn report(&self, asked: &ReportAsked) -> Job<Result<Report, String>> {
+    pub fn report(&self, asked: &ReportAsked) -> Reading<Result<Report, String>> {
         let (logs, asked) = (self.logs.clone(), asked.clone());
         let key = format!("{asked:?}");
         self.reports.get(&key, move |so_far| {
@@ -225,7 +227,7 @@ impl Archive {
     }
 
     /// The line of that number, with its neighbours.
-    pub fn line(&self, log: usize, seq: u64) -> Result<Option<FoundLine>, String> {
+    pub fn line(&self, log: usize, seq: u64) -> Result<Option<LineInPlace>, String> {
         let Some(log) = self.logs.get(log) else { return Ok(None) };
         let request = PageRequest {
             before: Some(seq.saturating_add(2)),
@@ -248,7 +250,7 @@ impl Archive {
         let older = found.lines.get(at + 1);
         let line = found.lines[at].1.clone();
         let [before, after] = [older, newer].map(|it| it.map(|(_, line)| line.as_slice()));
-        Ok(Some(FoundLine {
+        Ok(Some(LineInPlace {
             check: ChainCheck::between(before, &line, after, log.has_gaps()),
             older: older.map(|(seq, _)| *seq),
             newer: newer.map(|(seq, _)| *seq),

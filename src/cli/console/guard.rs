@@ -5,22 +5,22 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName,
-    HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    CACHE_CONTROL, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-use super::pages::message;
+use super::respond::message;
 use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
 use crate::types::origin::{Host, Origin, Scheme};
 use crate::types::sanitize::hex;
 
-/// How long a link lets somebody in.
+/// How long a link opens the pages.
 const CODE_LIFETIME: Duration = Duration::from_secs(600);
 
 /// Links that hold at one time; another takes the place of the oldest.
@@ -39,11 +39,11 @@ const WRONG_CODES_TIME: Duration = Duration::from_secs(60);
 /// Codes and sessions, by the digests of what the browser has.
 pub struct Guard {
     port: u16,
-    state: Lock<State_>,
+    state: Lock<Admitted>,
 }
 
 #[derive(Default)]
-struct State_ {
+struct Admitted {
     codes: Vec<(String, Instant)>,
     sessions: Vec<(String, Instant)>,
     wrong: u32,
@@ -51,7 +51,7 @@ struct State_ {
 }
 
 /// Why a request is refused.
-enum Refusal {
+enum GuardRefusal {
     Host,
     NoSession,
     CrossSite,
@@ -60,7 +60,7 @@ enum Refusal {
 impl Guard {
     /// Of a console on that port of loopback. Nothing gets in yet.
     pub fn new(port: u16) -> Self {
-        Self { port, state: Lock::new(State_::default()) }
+        Self { port, state: Lock::new(Admitted::default()) }
     }
 
     /// A link with a new code. `courtesy.localhost` is loopback in every browser (RFC 6761 §6.3), and has cookies of
@@ -135,17 +135,17 @@ impl Guard {
         true
     }
 
-    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         if !is_own_host(headers, self.port) {
-            return Err(Refusal::Host);
+            return Err(GuardRefusal::Host);
         }
         if *method == Method::POST && !is_same_site(headers) {
-            return Err(Refusal::CrossSite);
+            return Err(GuardRefusal::CrossSite);
         }
         match uri.path() {
             "/login" => Ok(()),
             _ if self.has_session(headers) => Ok(()),
-            _ => Err(Refusal::NoSession),
+            _ => Err(GuardRefusal::NoSession),
         }
     }
 }
@@ -155,61 +155,21 @@ pub async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Ne
     let checked = guard.check(request.method(), request.uri(), request.headers());
     let response = match checked {
         Ok(()) => next.run(request).await,
-        Err(Refusal::Host) => {
+        Err(GuardRefusal::Host) => {
             let why =
                 "This is courtesy's console: ask for it by the link that the terminal prints.";
             message(StatusCode::MISDIRECTED_REQUEST, "Not this name", why)
         }
-        Err(Refusal::NoSession) => {
+        Err(GuardRefusal::NoSession) => {
             let why = "Open the link that the terminal prints. It lets one browser in, once; Enter in the terminal prints another.";
             message(StatusCode::UNAUTHORIZED, "Who are you?", why)
         }
-        Err(Refusal::CrossSite) => {
+        Err(GuardRefusal::CrossSite) => {
             let why = "A form of another site cannot be sent here.";
             message(StatusCode::FORBIDDEN, "Not from there", why)
         }
     };
     with_fields(response)
-}
-
-/// The address after a login or a logout, with its cookie.
-pub fn redirect(location: &'static str, cookie: &str) -> Response {
-    let cookie = HeaderValue::from_str(cookie).expect("hexadecimal digits and fixed words");
-    let fields = [(LOCATION, HeaderValue::from_static(location)), (SET_COOKIE, cookie)];
-    (StatusCode::SEE_OTHER, fields).into_response()
-}
-
-/// A page, with a policy that permits the style and the script in it and nothing else.
-pub fn page(status: StatusCode, html: String) -> Response {
-    let hash = |open: &str, close: &str| {
-        let inner = html.split_once(open)?.1.split_once(close)?.0;
-        Some(format!("'sha256-{}'", base64(&Sha256::digest(inner.as_bytes()))))
-    };
-    let style = hash("<style>", "</style>").unwrap_or_else(|| "'none'".into());
-    let script = hash("<script>", "</script>").unwrap_or_else(|| "'none'".into());
-    let policy = format!(
-        "default-src 'none'; style-src {style}; script-src {script}; form-action 'self'; base-uri 'none'; \
-         frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-    );
-    let policy = HeaderValue::from_str(&policy).expect("base64 and fixed words");
-    let kind = HeaderValue::from_static("text/html; charset=utf-8");
-    (status, [(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, policy)], html).into_response()
-}
-
-/// What strangers wrote, never as a page: plain text, or a file to keep.
-pub fn plain(body: impl Into<axum::body::Body>, file: Option<&str>) -> Response {
-    let kind =
-        if file.is_some() { "application/octet-stream" } else { "text/plain; charset=utf-8" };
-    let policy = HeaderValue::from_static("sandbox; default-src 'none'");
-    let fields =
-        [(CONTENT_TYPE, HeaderValue::from_static(kind)), (CONTENT_SECURITY_POLICY, policy)];
-    let mut response = (StatusCode::OK, fields, body.into()).into_response();
-    if let Some(name) = file {
-        let disposition = HeaderName::from_static("content-disposition");
-        let value = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""));
-        response.headers_mut().extend(value.ok().map(|value| (disposition, value)));
-    }
-    response
 }
 
 fn with_fields(mut response: Response) -> Response {
@@ -264,9 +224,4 @@ fn secret() -> String {
 
 fn digest(secret: &str) -> String {
     hex(&Sha256::digest(secret.as_bytes()))
-}
-
-fn base64(bytes: &[u8]) -> String {
-    use base64::Engine;
-    base64::engine::general_purpose::STANDARD.encode(bytes)
 }

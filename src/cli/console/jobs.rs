@@ -16,11 +16,11 @@ const WAITING_MAX: usize = 8;
 
 /// Readings by what they were asked for.
 pub struct Jobs<T> {
-    state: Arc<Lock<Queue<T>>>,
+    state: Arc<Lock<JobQueue<T>>>,
     progress: Arc<ReadSoFar>,
 }
 
-struct Queue<T> {
+struct JobQueue<T> {
     /// The latest last.
     done: VecDeque<(String, Arc<T>)>,
     waiting: VecDeque<(String, Work<T>)>,
@@ -38,10 +38,10 @@ pub struct ReadSoFar {
 }
 
 /// What there is of a reading.
-pub enum Job<T> {
+pub enum Reading<T> {
     Done(Arc<T>),
     /// Under way: percent of the bytes; of one that waits, 0.
-    Reading(u64),
+    UnderWay(u64),
     /// Too many wait.
     Busy,
 }
@@ -62,24 +62,28 @@ impl ReadSoFar {
 impl<T: Send + Sync + 'static> Jobs<T> {
     /// None yet.
     pub fn new() -> Self {
-        let queue = Queue { done: VecDeque::new(), waiting: VecDeque::new(), running: None };
+        let queue = JobQueue { done: VecDeque::new(), waiting: VecDeque::new(), running: None };
         Self { state: Arc::new(Lock::new(queue)), progress: Arc::default() }
     }
 
     /// The result of `key`; where there is none, `work` is begun, or waits for its turn.
-    pub fn get(&self, key: &str, work: impl FnOnce(&ReadSoFar) -> T + Send + 'static) -> Job<T> {
+    pub fn get(
+        &self,
+        key: &str,
+        work: impl FnOnce(&ReadSoFar) -> T + Send + 'static,
+    ) -> Reading<T> {
         let mut queue = self.state.lock();
         if let Some((_, result)) = queue.done.iter().find(|(known, _)| known == key) {
-            return Job::Done(Arc::clone(result));
+            return Reading::Done(Arc::clone(result));
         }
         if queue.running.as_deref() == Some(key) {
-            return Job::Reading(self.progress.percent());
+            return Reading::UnderWay(self.progress.percent());
         }
         if queue.waiting.iter().any(|(known, _)| known == key) {
-            return Job::Reading(0);
+            return Reading::UnderWay(0);
         }
         if queue.waiting.len() >= WAITING_MAX {
-            return Job::Busy;
+            return Reading::Busy;
         }
         queue.waiting.push_back((key.to_owned(), Box::new(work)));
         if queue.running.is_none() {
@@ -87,12 +91,12 @@ impl<T: Send + Sync + 'static> Jobs<T> {
             let (state, progress) = (Arc::clone(&self.state), Arc::clone(&self.progress));
             tokio::task::spawn_blocking(move || work_off(&state, &progress));
         }
-        Job::Reading(0)
+        Reading::UnderWay(0)
     }
 }
 
 /// One after the other, until none waits.
-fn work_off<T>(state: &Lock<Queue<T>>, progress: &ReadSoFar) {
+fn work_off<T>(state: &Lock<JobQueue<T>>, progress: &ReadSoFar) {
     loop {
         let (key, work) = {
             let mut queue = state.lock();

@@ -1,10 +1,12 @@
-//! `courtesy console`: the log as pages in a browser, for somebody who reviews it. Files alone are read, nothing is
+//! `courtesy console`: the log as pages in a browser, for who reviews it. Files alone are read, nothing is
 //! written, and no proxy has to run.
 
 mod archive;
 mod guard;
 mod jobs;
 mod pages;
+mod reading;
+mod respond;
 mod server;
 
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -16,7 +18,7 @@ use clap::Args;
 
 use super::audit::log_source::LogSourceFlags;
 use super::exit::{Exit, Failure, OrExit};
-use archive::Archive;
+use archive::ConsoleArchive;
 use guard::Guard;
 
 /// The arguments of `courtesy console`.
@@ -64,7 +66,7 @@ pub fn run(args: &ConsoleArgs) -> Result<Exit, Failure> {
         })?;
     let port = listener.local_addr().or_exit(Exit::InputOutput)?.port();
     let guard = Arc::new(Guard::new(port));
-    let archive = Archive::new(logs, args.place.clone(), Arc::clone(&guard));
+    let archive = ConsoleArchive::new(logs, args.place.clone(), Arc::clone(&guard));
     say(&format!(
         "The log as pages: {}\n  {}\nIt opens in one browser, once, within ten minutes. Enter prints another link; \
          Ctrl-C ends it.\n",

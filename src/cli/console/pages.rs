@@ -6,7 +6,7 @@ mod person;
 mod record;
 mod records;
 mod site;
-mod view;
+pub mod view;
 
 use std::sync::Arc;
 
@@ -18,9 +18,10 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Form, Router};
 
-use super::archive::{Archive, ReportAsked};
-use super::guard::{self, guarded, redirect};
-use super::jobs::Job;
+use super::archive::{ConsoleArchive, ReportAsked};
+use super::guard::guarded;
+use super::reading::{Asked, Shared, with_report};
+use super::respond::{bad, message, plain, redirect, shown};
 use crate::audit::read::report::Report;
 use crate::cli::audit::report::page::{Band, print};
 use crate::cli::audit::report::sections::{
@@ -29,11 +30,8 @@ use crate::cli::audit::report::sections::{
 use crate::cli::audit::report::words::{headline, period, verification};
 use view::{Parameters, Shell, TableView, link};
 
-type Shared = State<Arc<Archive>>;
-type Asked = Query<Vec<(String, String)>>;
-
 /// The pages of an archive.
-pub fn router(archive: Arc<Archive>) -> Router {
+pub fn router(archive: Arc<ConsoleArchive>) -> Router {
     let guard = Arc::clone(&archive.guard);
     Router::new()
         .route("/", get(overview))
@@ -58,78 +56,9 @@ pub fn router(archive: Arc<Archive>) -> Router {
         .layer(from_fn_with_state(guard, guarded))
 }
 
-#[derive(Template)]
-#[template(path = "console/message.html", config = "src/templates/askama.toml")]
-struct Message {
-    shell: Shell,
-    text: String,
-    /// The page asks again by itself.
-    refreshes: bool,
-}
-
-/// A page that says one thing.
-pub fn message(status: StatusCode, title: &str, text: &str) -> Response {
-    let shell = Shell::of(title, "", String::new());
-    let page = Message { shell, text: text.to_owned(), refreshes: false };
-    guard::page(status, rendered(&page))
-}
-
-fn rendered(page: &impl Template) -> String {
-    page.render().expect("a text can be written to")
-}
-
-fn shown(page: &impl Template) -> Response {
-    guard::page(StatusCode::OK, rendered(page))
-}
-
-fn bad(why: &str) -> Response {
-    message(StatusCode::BAD_REQUEST, "That cannot be asked", why)
-}
-
-fn busy() -> Response {
-    let why = "Others are being read. Ask again in a moment.";
-    message(StatusCode::SERVICE_UNAVAILABLE, "Too much at once", why)
-}
-
 async fn nothing(request: Request) -> Response {
     let path = request.uri().path().to_owned();
     message(StatusCode::NOT_FOUND, "There is no such page", &format!("Nothing is at {path}."))
-}
-
-/// The report, or the page that is shown while it is made.
-fn report_of(
-    archive: &Archive,
-    asked: &ReportAsked,
-) -> Result<Arc<Result<Report, String>>, Response> {
-    match archive.report(asked) {
-        Job::Done(done) => match &*done {
-            Ok(_) => Ok(done),
-            Err(why) => Err(message(StatusCode::OK, "The log cannot be read", why)),
-        },
-        Job::Reading(percent) => {
-            let shell = Shell::of("Reading the log", "", String::new());
-            let text = format!(
-                "{percent} % of its bytes are read and verified. This page asks again by itself."
-            );
-            Err(guard::page(StatusCode::OK, rendered(&Message { shell, text, refreshes: true })))
-        }
-        Job::Busy => Err(busy()),
-    }
-}
-
-/// Runs `make` with the report, or shows that it is being made.
-fn with_report(
-    archive: &Archive,
-    asked: &ReportAsked,
-    make: impl FnOnce(&Report) -> Response,
-) -> Response {
-    match report_of(archive, asked) {
-        Ok(done) => match &*done {
-            Ok(report) => make(report),
-            Err(why) => bad(why),
-        },
-        Err(response) => response,
-    }
 }
 
 #[derive(Template)]
@@ -287,7 +216,7 @@ async fn report(State(archive): Shared, Query(asked): Asked) -> Response {
         return bad(&why);
     }
     with_report(&archive, &ReportAsked::default(), |report| {
-        guard::plain(print(report), Some("report.html"))
+        plain(print(report), Some("report.html"))
     })
 }
 

@@ -71,7 +71,7 @@ pub enum RegisterStatus {
 
 /// An exemption in the settings' own form.
 #[derive(Deserialize)]
-struct Written {
+struct WrittenExemption {
     origin: String,
     #[serde(default)]
     paths: Vec<String>,
@@ -160,7 +160,7 @@ impl ExemptionRegister {
 
 impl RegisteredExemption {
     fn parse(value: &Value, seq: u64, time: Timestamp) -> Option<Self> {
-        let written = Written::deserialize(value).ok()?;
+        let written = WrittenExemption::deserialize(value).ok()?;
         Some(Self {
             origin: written.origin,
             paths: written.paths,

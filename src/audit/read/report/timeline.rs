@@ -86,19 +86,19 @@ struct KnownSettings {
 
 /// What of the settings matters here.
 #[derive(Deserialize)]
-struct Effective {
+struct EffectiveSettings {
     #[serde(rename = "robots.mode", default)]
     mode: Option<String>,
     #[serde(rename = "agents.rules", default)]
-    agents: Vec<Rule>,
+    agents: Vec<ModeRule>,
     #[serde(default)]
-    origins: Vec<Rule>,
+    origins: Vec<ModeRule>,
     #[serde(default)]
     exemptions: Vec<Value>,
 }
 
 #[derive(Deserialize)]
-struct Rule {
+struct ModeRule {
     #[serde(default)]
     mode: Option<String>,
 }
@@ -106,7 +106,7 @@ struct Rule {
 impl KnownSettings {
     /// From evidence, which is settings in their canonical form; `None`: it is none of them.
     fn parse(evidence: &[u8]) -> Option<Self> {
-        let settings: Effective = serde_json::from_slice(evidence).ok()?;
+        let settings: EffectiveSettings = serde_json::from_slice(evidence).ok()?;
         let rules = settings.agents.iter().chain(&settings.origins);
         let exceptions = rules.filter(|rule| rule.mode.is_some() && rule.mode != settings.mode);
         Some(Self {

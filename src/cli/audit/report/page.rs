@@ -99,6 +99,7 @@ pub struct Band {
     pub label: String,
     /// Of each state that occurs its class, its name and how long it was.
     pub legend: Vec<(&'static str, &'static str, String)>,
+    /// Of the drawing, in its own units.
     pub width: f64,
     pub rects: Vec<BandRect>,
     /// Where settings changed.
@@ -111,6 +112,7 @@ pub struct Band {
 pub struct BandRect {
     pub class: &'static str,
     pub x: String,
+    /// In the units of the drawing.
     pub width: String,
     pub title: String,
 }

@@ -6,7 +6,6 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 
 use super::view::{Parameters, Shell, link, quoted};
-use super::{Asked, Shared, bad, busy, shown};
 use crate::audit::read::Filter;
 use crate::audit::read::filter::Place;
 use crate::audit::read::history::{FileHistory, History};
@@ -15,7 +14,9 @@ use crate::cli::audit::filters;
 use crate::cli::audit::report::words::second;
 use crate::cli::check::answer::{Outcome, Ruling};
 use crate::cli::check::online::ruling;
-use crate::cli::console::archive::Archive;
+use crate::cli::console::archive::ConsoleArchive;
+use crate::cli::console::reading::{Asked, Shared};
+use crate::cli::console::respond::{bad, busy, shown};
 use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
 use crate::runtime::clock::{Clock, SystemClock};
@@ -72,7 +73,12 @@ pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
     }
 }
 
-fn answer(archive: &Archive, url: &str, agent: &str, at: Timestamp) -> Result<AskAnswer, String> {
+fn answer(
+    archive: &ConsoleArchive,
+    url: &str,
+    agent: &str,
+    at: Timestamp,
+) -> Result<AskAnswer, String> {
     let (origin, _) = split_url(url.as_bytes()).map_err(|error| format!("url: {error}"))?;
     let origin = origin.to_string();
     let events = Event::ALL.into_iter().map(Event::word);

@@ -5,12 +5,13 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 
 use super::view::{Parameters, Shell, link, quoted};
-use super::{Asked, Shared, bad, shown, with_report};
 use crate::audit::read::Filter;
 use crate::audit::read::report::Report;
 use crate::cli::audit::filters;
 use crate::cli::audit::report::words::{minute, number};
 use crate::cli::console::archive::ReportAsked;
+use crate::cli::console::reading::{Asked, Shared, with_report};
+use crate::cli::console::respond::{bad, shown};
 
 #[derive(Template)]
 #[template(path = "console/person.html", config = "src/templates/askama.toml")]

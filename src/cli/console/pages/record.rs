@@ -7,14 +7,15 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::view::{Parameters, Shell, link};
-use super::{Asked, Shared, bad, busy, guard, message, shown};
 use crate::audit::evidence::CaptureRecord;
 use crate::audit::{Content, Event, Notice, Record, print_time, split};
 use crate::cli::audit::difference::Difference;
 use crate::cli::audit::notices;
 use crate::cli::audit::report::words::number;
 use crate::cli::audit::show::{file as shown_file, words};
-use crate::cli::console::archive::FoundLine;
+use crate::cli::console::archive::LineInPlace;
+use crate::cli::console::reading::{Asked, Shared};
+use crate::cli::console::respond::{bad, busy, message, plain, shown};
 use crate::robots::{self, Dialect};
 use crate::types::sanitize;
 
@@ -92,7 +93,7 @@ pub async fn line(State(archive): Shared, Query(asked): Asked) -> Response {
         Some(Ok(Some(found))) => {
             let mut line = found.line;
             line.push(b'\n');
-            guard::plain(line, None)
+            plain(line, None)
         }
         Some(Ok(None)) => message(StatusCode::NOT_FOUND, "There is no such line", ""),
         Some(Err(why)) => bad(&why),
@@ -112,10 +113,10 @@ fn place(asked: Vec<(String, String)>) -> Result<(usize, u64), String> {
 }
 
 fn view(
-    archive: &crate::cli::console::archive::Archive,
+    archive: &crate::cli::console::archive::ConsoleArchive,
     log: usize,
     seq: u64,
-    found: &FoundLine,
+    found: &LineInPlace,
 ) -> RecordPage {
     let faults = shown_file::faults(&found.check);
     let belief = if faults.is_empty() {
@@ -161,7 +162,7 @@ fn view(
 impl RecordPage {
     fn record(
         &mut self,
-        archive: &crate::cli::console::archive::Archive,
+        archive: &crate::cli::console::archive::ConsoleArchive,
         record: &Record,
         line: &[u8],
     ) {
@@ -194,7 +195,7 @@ impl RecordPage {
 
     fn notice(
         &mut self,
-        archive: &crate::cli::console::archive::Archive,
+        archive: &crate::cli::console::archive::ConsoleArchive,
         log: usize,
         notice: &Notice,
     ) {
@@ -218,7 +219,7 @@ impl RecordPage {
 impl FileView {
     /// The file, with the line that decided and that of its group marked; `near`: only lines so near to a marked one.
     fn of(
-        archive: &crate::cli::console::archive::Archive,
+        archive: &crate::cli::console::archive::ConsoleArchive,
         sha256: &str,
         [rule, group]: [Option<u32>; 2],
         near: Option<u32>,
@@ -312,7 +313,7 @@ pub async fn raw(State(archive): Shared, Query(asked): Asked) -> Response {
     let name = format!("{}.robots.txt", &sha256[..16]);
     match archive.search(move |archive| archive.file(&sha256)).await {
         None => busy(),
-        Some(Ok(body)) => guard::plain(body, Some(&name)),
+        Some(Ok(body)) => plain(body, Some(&name)),
         Some(Err(why)) => message(StatusCode::GONE, "The file cannot be shown", &capital(&why)),
     }
 }

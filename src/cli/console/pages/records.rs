@@ -6,7 +6,6 @@ use axum::response::Response;
 use clap::{Args, Command, FromArgMatches};
 
 use super::view::{CellView, Parameters, RowView, Shell, TableView, link, quoted};
-use super::{Asked, Shared, bad, busy, shown};
 use crate::audit::read::Filter;
 use crate::audit::{Content, Event, Reason, Record, checked_hash, print_time};
 use crate::cli::audit::filters::FilterFlags;
@@ -14,6 +13,8 @@ use crate::cli::audit::notices;
 use crate::cli::audit::report::sections::Kind;
 use crate::cli::audit::show::words;
 use crate::cli::console::archive::MergedPage;
+use crate::cli::console::reading::{Asked, Shared};
+use crate::cli::console::respond::{bad, busy, shown};
 
 /// Rows of a page.
 const ROWS: usize = 50;

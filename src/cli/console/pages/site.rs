@@ -8,7 +8,6 @@ use axum::response::Response;
 use super::record::capital;
 use super::records::table;
 use super::view::{CellView, Parameters, RowView, Shell, TableView, link, quoted};
-use super::{Asked, Shared, bad, busy, guard, shown, with_report};
 use crate::audit::read::Filter;
 use crate::audit::read::filter::Place;
 use crate::audit::read::history::History;
@@ -17,7 +16,9 @@ use crate::audit::{AllowedEvent, CountsEvent, Event, FileEvent};
 use crate::cli::audit::dossier::{Dossier, VersionView, columns, facts, versions};
 use crate::cli::audit::report::sections::{Kind, sections};
 use crate::cli::audit::report::words::number;
-use crate::cli::console::archive::{Archive, ReportAsked};
+use crate::cli::console::archive::{ConsoleArchive, ReportAsked};
+use crate::cli::console::reading::{Asked, Shared, with_report};
+use crate::cli::console::respond::{bad, busy, plain, shown};
 
 /// Lines that are shown of what was forwarded.
 const FORWARDED_MAX: usize = 20;
@@ -104,8 +105,8 @@ pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
         ..ReportAsked::default()
     };
     // The sum of the site first: it shows how far it has come.
-    let tables = match super::report_of(&archive, &asked) {
-        Err(response) => return response,
+    let tables = match crate::cli::console::reading::report_of(&archive, &asked) {
+        Err(response) => return *response,
         Ok(report) => match &*report {
             Err(why) => return bad(why),
             Ok(report) => {
@@ -144,7 +145,7 @@ fn origin(asked: Vec<(String, String)>) -> Result<String, String> {
 }
 
 fn view(
-    archive: &Archive,
+    archive: &ConsoleArchive,
     origin: String,
     filter: &Filter,
     (exemptions, paced): (Option<TableView>, Option<TableView>),
@@ -216,6 +217,6 @@ pub async fn dossier(State(archive): Shared, Query(asked): Asked) -> Response {
     match made.await {
         None => busy(),
         Some(Err(why)) => bad(&why),
-        Some(Ok(file)) => guard::plain(file, Some(&format!("{name}.tar"))),
+        Some(Ok(file)) => plain(file, Some(&format!("{name}.tar"))),
     }
 }
