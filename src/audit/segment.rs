@@ -159,11 +159,15 @@ pub fn look_for(dir: &Path, seq: u64) -> io::Result<LineThere> {
     }
 }
 
+/// Whether a segment begins as a compressed one does.
+pub fn is_compressed(file: &File) -> io::Result<bool> {
+    let mut magic = [0; 2];
+    Ok(file.read_at(&mut magic, 0)? == magic.len() && magic == [0x1f, 0x8b])
+}
+
 /// The text of a segment; its first bytes show whether it is compressed.
 pub fn text(file: File) -> io::Result<Box<dyn Read + Send>> {
-    let mut magic = [0; 2];
-    let is_compressed = file.read_at(&mut magic, 0)? == magic.len() && magic == [0x1f, 0x8b];
-    Ok(if is_compressed {
+    Ok(if is_compressed(&file)? {
         Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, file)))
     } else {
         Box::new(file)

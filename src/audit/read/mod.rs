@@ -2,6 +2,7 @@
 //! archive, dossiers, and what was handed over as a tar file. They work on the files alone, also while a writer runs.
 
 pub mod archive;
+mod backwards;
 mod block;
 pub mod bundle;
 pub mod dossier;

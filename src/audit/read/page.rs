@@ -1,11 +1,15 @@
-//! A page of lines, the newest first, from a place on backwards: segments are read from the newest on, each from its
-//! beginning, and only the lines of one page are kept, whatever the size of the log.
+//! A page of lines, the newest first, from a place on backwards: segments are read from the newest on, a plain one from
+//! its end, a compressed one from its beginning, and only the lines of one page are kept, whatever the size of the log.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 
+use super::backwards::BackwardReader;
 use super::block::{Block, BlockReader, Found, Log, ScanError};
-use super::scan::Listing;
-use crate::audit::AnyLine;
+use super::scan::{Listing, Segment};
+use crate::audit::{AnyLine, LISTINGS_MAX, segment};
 use crate::types::timestamp::Timestamp;
 
 /// Bytes of the log that are held at once: room for any line.
@@ -18,7 +22,8 @@ pub struct PageRequest {
     pub before: Option<u64>,
     /// Lines at most.
     pub limit: usize,
-    /// Bytes, as they are stored, after which no other segment is begun: the search goes on from the cursor.
+    /// Bytes, as they are stored, after which no other segment is begun, and a plain one is left: the search goes on from
+    /// the cursor.
     pub bytes_max: u64,
     /// Segments of another time are passed over.
     pub since: Option<Timestamp>,
@@ -34,7 +39,7 @@ pub struct LinePage {
     pub older: Option<u64>,
     /// Bytes that were read, as they are stored.
     pub bytes: u64,
-    /// Segments that were opened.
+    /// Segments that were read.
     pub segments: usize,
     /// Lines that cannot be read were passed over.
     pub damaged: u64,
@@ -48,51 +53,146 @@ pub struct LinePage {
 pub fn page(
     log: Log,
     request: PageRequest,
-    mut wants: impl FnMut(&[u8]) -> bool,
+    wants: impl FnMut(&[u8]) -> bool,
 ) -> Result<LinePage, ScanError> {
     let mut listing = Listing::new(log);
     if let Some(error) = listing.refresh()?.into_iter().next() {
         return Err(error);
     }
-    let before = request.before.unwrap_or(u64::MAX);
-    let mut found = LinePage::default();
-    let mut next_time: Option<Timestamp> = None;
-    for segment in listing.segments.iter().rev() {
-        let begins_after = |until| segment.first_time.is_some_and(|time| until <= time);
-        let is_over = request.since.zip(next_time).is_some_and(|(since, next)| next < since);
-        next_time = segment.first_time.or(next_time);
-        if segment.first_seq >= before || request.until.is_some_and(begins_after) {
+    let cursor = request.before.unwrap_or(u64::MAX);
+    let mut search = PageSearch { request, wants, cursor, found: LinePage::default(), moved: 0 };
+    while let Some(segment) = listing.segments.iter().rev().find(|it| it.first_seq < search.cursor)
+    {
+        if listing.is_of_another_time(segment, request.since, request.until) {
+            search.cursor = segment.first_seq;
             continue;
         }
-        if is_over {
-            return Ok(found);
+        let is_enough = search.found.bytes >= request.bytes_max && search.found.segments > 0;
+        if is_enough || search.room() == 0 {
+            return Ok(search.ended());
         }
-        if found.bytes >= request.bytes_max {
-            found.older =
-                Some(found.older.unwrap_or(before).min(last_of(&listing, segment.first_seq)));
-            return Ok(found);
+        let read = search.segment(segment);
+        match read.map_err(|error| ScanError::new(&segment.path, error))? {
+            SegmentRead::Whole => search.cursor = segment.first_seq,
+            SegmentRead::Enough => return Ok(search.ended()),
+            // Renamed, compressed or removed since it was listed.
+            SegmentRead::Moved => {
+                listing.refresh()?;
+            }
         }
-        let room = request.limit - found.lines.len();
-        let mut kept = VecDeque::with_capacity(room + 1);
-        let mut reader = BlockReader::open(&segment.path, BLOCK_BYTES)
-            .map_err(|error| ScanError::new(&segment.path, error))?;
-        found.segments += 1;
+    }
+    Ok(search.found)
+}
+
+/// What became of a segment.
+enum SegmentRead {
+    Whole,
+    /// The page is full, or the bytes are spent.
+    Enough,
+    /// It is another file by now.
+    Moved,
+}
+
+/// A page as it is made.
+struct PageSearch<W> {
+    request: PageRequest,
+    wants: W,
+    /// Lines of this number and above have been looked at.
+    cursor: u64,
+    found: LinePage,
+    /// How often a file had moved.
+    moved: usize,
+}
+
+impl<W> PageSearch<W>
+where
+    W: FnMut(&[u8]) -> bool,
+{
+    fn room(&self) -> usize {
+        self.request.limit.saturating_sub(self.found.lines.len())
+    }
+
+    /// There may be more.
+    fn ended(self) -> LinePage {
+        LinePage { older: Some(self.cursor), ..self.found }
+    }
+
+    fn segment(&mut self, segment: &Segment) -> io::Result<SegmentRead> {
+        let file = match File::open(&segment.path) {
+            Ok(file) if file.metadata()?.ino() == segment.inode => file,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) if self.moved >= LISTINGS_MAX => {
+                return Err(io::Error::other("its files do not keep their names"));
+            }
+            Ok(_) | Err(_) => {
+                self.moved += 1;
+                return Ok(SegmentRead::Moved);
+            }
+        };
+        if segment::is_compressed(&file)? { self.forwards(segment) } else { self.backwards(file) }
+    }
+
+    fn backwards(&mut self, file: File) -> io::Result<SegmentRead> {
+        let mut reader = BackwardReader::open(file, self.cursor)?;
+        self.found.segments += 1;
+        let mut counted = 0;
         loop {
-            match reader.next().map_err(|error| ScanError::new(&segment.path, error))? {
+            let is_block = reader.next(BLOCK_BYTES)?;
+            self.found.bytes += reader.bytes - counted;
+            counted = reader.bytes;
+            if !is_block {
+                return Ok(SegmentRead::Whole);
+            }
+            let mut is_further = false;
+            for line in reader.lines() {
+                let Ok(AnyLine { seq, .. }) = AnyLine::parse(line) else {
+                    self.found.damaged += 1;
+                    continue;
+                };
+                if seq >= self.cursor {
+                    continue;
+                }
+                (self.cursor, is_further) = (seq, true);
+                if (self.wants)(line) {
+                    self.found.lines.push((seq, line.to_vec()));
+                    if self.room() == 0 {
+                        return Ok(SegmentRead::Enough);
+                    }
+                }
+            }
+            if is_further && self.found.bytes >= self.request.bytes_max {
+                return Ok(SegmentRead::Enough);
+            }
+        }
+    }
+
+    fn forwards(&mut self, segment: &Segment) -> io::Result<SegmentRead> {
+        let mut reader = match BlockReader::open(&segment.path, BLOCK_BYTES) {
+            Ok(reader) if reader.inode == segment.inode => reader,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) => return Ok(SegmentRead::Moved),
+        };
+        self.found.segments += 1;
+        let room = self.room();
+        let mut kept = VecDeque::new();
+        'file: loop {
+            match reader.next()? {
                 Found::Lines => {}
                 Found::TooLong => {
-                    found.damaged += 1;
+                    self.found.damaged += 1;
                     continue;
                 }
                 Found::End => break,
             }
-            let block = Block::new(&segment.path, reader.bytes(), reader.lines_before);
-            for line in block.lines() {
+            for line in Block::new(&segment.path, reader.bytes(), reader.lines_before).lines() {
                 let Ok(AnyLine { seq, .. }) = AnyLine::parse(line.bytes) else {
-                    found.damaged += 1;
+                    self.found.damaged += 1;
                     continue;
                 };
-                if seq < before && wants(line.bytes) {
+                if seq >= self.cursor {
+                    break 'file;
+                }
+                if (self.wants)(line.bytes) {
                     kept.push_back((seq, line.bytes.to_vec()));
                     if kept.len() > room {
                         kept.pop_front();
@@ -100,18 +200,15 @@ pub fn page(
                 }
             }
         }
-        found.bytes += reader.position();
-        found.lines.extend(kept.into_iter().rev());
-        if found.lines.len() >= request.limit {
-            found.older = found.lines.last().map(|(seq, _)| *seq);
-            return Ok(found);
+        self.found.bytes += reader.position();
+        self.found.lines.extend(kept.into_iter().rev());
+        if self.room() > 0 {
+            return Ok(SegmentRead::Whole);
         }
+        self.cursor = self.found.lines.last().map_or(segment.first_seq, |(seq, _)| *seq);
+        Ok(SegmentRead::Enough)
     }
-    Ok(found)
 }
 
-/// The number before which a segment ends: that with which the next one begins.
-fn last_of(listing: &Listing, first_seq: u64) -> u64 {
-    let next = listing.segments.iter().find(|segment| segment.first_seq > first_seq);
-    next.map_or(u64::MAX, |next| next.first_seq)
-}
+#[cfg(test)]
+mod tests;

@@ -164,7 +164,7 @@ impl Scan {
             self.refresh()?;
         }
         let Some(segment) = self.listing.after(self.begun).cloned() else { return Ok(Step::End) };
-        if self.is_of_another_time(&segment) {
+        if self.listing.is_of_another_time(&segment, self.since, self.until) {
             self.begun = Some(segment.first_seq);
             self.done += segment.bytes;
             return Ok(Step::Again);
@@ -195,16 +195,6 @@ impl Scan {
         let seq = current.segment.first_seq;
         current.is_closed = self.listing.after(Some(seq)).is_some();
         Ok(if current.is_closed { Step::Again } else { Step::End })
-    }
-
-    /// A clock may have been set back, so the time of a line does not bound those near it.
-    fn is_of_another_time(&self, segment: &Segment) -> bool {
-        let next = self.listing.after(Some(segment.first_seq)).and_then(|next| next.first_time);
-        let is_before =
-            |time: Timestamp| self.since.is_some_and(|since| time.plus(REVIEW_CLOCK_SLACK) < since);
-        let is_after =
-            |time: Timestamp| self.until.is_some_and(|until| until.plus(REVIEW_CLOCK_SLACK) < time);
-        next.is_some_and(is_before) || segment.first_time.is_some_and(is_after)
     }
 
     fn refresh(&mut self) -> Result<(), ScanError> {
@@ -319,6 +309,22 @@ impl Listing {
     /// The first segment, or the one that follows the segment beginning with `seq`.
     pub fn after(&self, seq: Option<u64>) -> Option<&Segment> {
         self.segments.iter().find(|segment| seq.is_none_or(|seq| segment.first_seq > seq))
+    }
+
+    /// Whether `segment` has no line between these times. A clock may have been set back, so the time of a line does not
+    /// bound those near it.
+    pub fn is_of_another_time(
+        &self,
+        segment: &Segment,
+        since: Option<Timestamp>,
+        until: Option<Timestamp>,
+    ) -> bool {
+        let next = self.after(Some(segment.first_seq)).and_then(|next| next.first_time);
+        let is_before =
+            |time: Timestamp| since.is_some_and(|since| time.plus(REVIEW_CLOCK_SLACK) < since);
+        let is_after =
+            |time: Timestamp| until.is_some_and(|until| until.plus(REVIEW_CLOCK_SLACK) < time);
+        next.is_some_and(is_before) || segment.first_time.is_some_and(is_after)
     }
 
     /// With their inodes, where the writer may rename them.
