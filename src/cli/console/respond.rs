@@ -79,11 +79,11 @@ pub fn page(status: StatusCode, html: String) -> Response {
 
 /// What strangers wrote, never as a page: plain text, or a file to keep.
 pub fn plain(body: impl Into<axum::body::Body>, file: Option<&str>) -> Response {
-    let kind =
-        if file.is_some() { "application/octet-stream" } else { "text/plain; charset=utf-8" };
     let policy = HeaderValue::from_static("sandbox; default-src 'none'");
-    let fields =
-        [(CONTENT_TYPE, HeaderValue::from_static(kind)), (CONTENT_SECURITY_POLICY, policy)];
+    let fields = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8")),
+        (CONTENT_SECURITY_POLICY, policy),
+    ];
     let mut response = (StatusCode::OK, fields, body.into()).into_response();
     if let Some(name) = file {
         let disposition = HeaderName::from_static("content-disposition");
