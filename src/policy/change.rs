@@ -90,8 +90,12 @@ pub fn is_same_file(one: &RobotsCopy, other: &RobotsCopy) -> bool {
     shorter.cut && longer.body.starts_with(&shorter.body)
 }
 
-/// The parsed files; a missing one has no rules.
-fn compare(before: Option<&RobotsTxt>, after: Option<&RobotsTxt>, seen: &[Option<&str>]) -> Change {
+/// The change between two files for these agents and every other one; a missing file has no rules.
+pub fn compare(
+    before: Option<&RobotsTxt>,
+    after: Option<&RobotsTxt>,
+    seen: &[Option<&str>],
+) -> Change {
     Comparison::new(before, after).of_agents(seen)
 }
 

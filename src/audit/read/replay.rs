@@ -3,6 +3,7 @@
 //! [`again`] is pure; [`Replay`] reads the evidence.
 
 mod files;
+mod notices;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -44,6 +45,11 @@ pub enum Replayed {
     Differs {
         was: Box<Answer>,
         is: Answer,
+    },
+    /// A notice says something else than what follows from its evidence.
+    OtherNotice {
+        was: String,
+        is: String,
     },
     /// The reason is not robots.txt: there is nothing to decide again.
     NotOfRobots(Reason),
@@ -339,6 +345,12 @@ pub struct Count {
     pub undecidable: u64,
     /// Records whose evidence is missing or damaged.
     pub no_evidence: u64,
+    /// Notices of delays and changes that were looked at.
+    pub notices: u64,
+    /// Those of them that say what their evidence does.
+    pub same_notices: u64,
+    /// Those of them that say something else.
+    pub other_notices: u64,
     /// Records of a version of the profiles that this program does not know. They are among the others.
     pub other_version: u64,
 }
@@ -350,6 +362,7 @@ impl Count {
         self.other_version += u64::from(record.profile.version > VERSION);
         match outcome {
             Replayed::Same => self.same += 1,
+            Replayed::OtherNotice { .. } => {}
             Replayed::Differs { is: Answer::Allowed(_), .. } => self.allowed += 1,
             Replayed::Differs { .. } => self.other_basis += 1,
             Replayed::NotOfRobots(reason) => {
@@ -357,6 +370,18 @@ impl Count {
             }
             Replayed::Undecidable(_) => self.undecidable += 1,
             Replayed::NoEvidence(_) => self.no_evidence += 1,
+        }
+    }
+
+    /// Adds `outcome`, which came of a notice.
+    pub fn add_notice(&mut self, outcome: &Replayed) {
+        self.notices += 1;
+        match outcome {
+            Replayed::OtherNotice { .. } => self.other_notices += 1,
+            Replayed::Undecidable(_) => self.undecidable += 1,
+            Replayed::NoEvidence(_) => self.no_evidence += 1,
+            Replayed::Same => self.same_notices += 1,
+            Replayed::Differs { .. } | Replayed::NotOfRobots(_) => {}
         }
     }
 

@@ -3,8 +3,7 @@
 use super::progress::Progress;
 use crate::audit::read::{Block, CompiledFilter, Log, Scan, ScanError, ScanItem};
 use crate::audit::{
-    AllowedEvent, AnyLine, Content, GapEvent, Head, LineKind, Notice, checked_hash, print_time,
-    split,
+    AnyLine, Content, GapEvent, Head, LineKind, Notice, checked_hash, print_time, split,
 };
 use crate::cli::exit::{Exit, Failure};
 use crate::types::timestamp::Timestamp;
@@ -22,8 +21,8 @@ pub struct LineSelector {
     pub(super) first_changed: Option<String>,
     /// Whether notices that are asked for are handed out, too.
     pub(super) with_notices: bool,
-    /// Whether lines of allowed requests are, unless other events are asked for.
-    pub(super) with_allowed: bool,
+    /// The words of notices that are, unless other events are asked for.
+    pub(super) by_default: &'static [&'static str],
     /// How it ends where a part could not be read.
     pub(super) unreadable: Option<Exit>,
 }
@@ -77,7 +76,7 @@ impl LineSelector {
 
     fn is_handed_out(&self, word: &str) -> bool {
         let is_asked_for = self.compiled.asks_for(word);
-        let by_default = self.with_allowed && word == AllowedEvent::WORD;
+        let by_default = self.by_default.contains(&word);
         self.with_notices && is_asked_for
             || by_default && (is_asked_for || self.compiled.asks_for_any())
     }

@@ -46,7 +46,7 @@ enum Command {
     Export(export::ExportArgs),
     /// Check the chain, the records and their evidence
     Verify(verify::VerifyArgs),
-    /// Decide every record again, from its evidence
+    /// Decide every record again, and make delays and changes again, from their evidence
     Replay(replay::ReplayArgs),
     /// Print the versions of a site's robots.txt, and what was asked under each
     History(history::HistoryArgs),

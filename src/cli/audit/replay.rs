@@ -8,12 +8,15 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::filters::FilterFlags;
-use super::form::only_records;
+use super::form::{only_records, printable};
 use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use crate::audit::read::Log;
 use crate::audit::read::replay::{Count, Replay, Replayed};
-use crate::audit::{AllowedEvent, Content, Notice, Record, Robots, RobotsStatus, print_time};
+use crate::audit::{
+    AllowedEvent, ChangedEvent, Content, Notice, PacedEvent, Record, Robots, RobotsStatus,
+    print_time,
+};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, KnownWords};
 use crate::config::ProfileName;
@@ -23,7 +26,9 @@ use crate::policy::profile::{self, Profile, VERSION};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Each record, and each line of an allowed request (audit.allowed), is decided from what it names and
-from its evidence alone: no network, no settings.
+from its evidence alone: no network, no settings. So are the delays that a robots.txt asks for
+(paced) and the changes of one (changed) made again: what was added and removed, of which kind, for
+whom. With --profile these are left out.
 
 Examples:
   courtesy audit replay                      # the same answers, or exit 1
@@ -83,9 +88,9 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     let output = BufWriter::new(io::stdout().lock());
     let mut account = Account { args, output, count: Count::default(), printed: 0 };
     let filter = args.filters.filter();
-    let allowed = [AllowedEvent::WORD];
-    only_records(&filter, &allowed, "records are decided again", "--format json")?;
-    let mut search = Search::new(logs, filter)?.with_allowed();
+    let words: &[_] = if args.profile.is_none() { &MADE_AGAIN } else { &[AllowedEvent::WORD] };
+    only_records(&filter, words, "records are decided again", "--format json")?;
+    let mut search = Search::new(logs, filter)?.with_notices_of(words);
     // It reads to the end, whatever is found.
     let _ = search.run(&mut |hit| {
         if hit.is_changed {
@@ -100,7 +105,15 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
                 args.exchange_file(&mut allowed);
                 account.add(&allowed, &replay.allowed_again_of(hit.log, &allowed))?;
             }
-            Ok(Content::Notice(_)) | Err(_) => return Ok(Taken::Damaged),
+            Ok(Content::Notice(notice)) => {
+                let outcome = match &notice {
+                    Notice::Paced(paced) => replay.paced_again_of(hit.log, paced),
+                    Notice::Changed(changed) => replay.changed_again_of(hit.log, changed),
+                    _ => return Ok(Taken::Damaged),
+                };
+                account.add_notice(&notice, &outcome)?;
+            }
+            Err(_) => return Ok(Taken::Damaged),
         }
         Ok(Taken::Good)
     })?;
@@ -115,7 +128,7 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     }
     output.flush()?;
     let is_as_recorded = args.profile.is_none() && args.robots.is_none();
-    let differs = is_as_recorded && count.differing() > 0;
+    let differs = is_as_recorded && count.differing() + count.other_notices > 0;
     let read = search.conclude("not decided again");
     Ok(if differs || count.no_evidence > 0 { Exit::No } else { read })
 }
@@ -165,49 +178,79 @@ struct Account<'a, W> {
 impl<W: Write> Account<'_, W> {
     fn add<E, R>(&mut self, record: &Record<E, R>, outcome: &Replayed) -> io::Result<()> {
         self.count.add(record, outcome);
+        let Record { seq, id, url, agent, .. } = record;
+        let what = format!("{seq} {id} {} {url}", agent.as_deref().unwrap_or("-"));
+        let members = || {
+            json!({
+                "seq": seq, "id": id, "time": print_time(record.time), "url": url, "agent": agent,
+                "profile": record.profile,
+            })
+        };
+        self.print(&what, members, outcome)
+    }
+
+    fn add_notice(&mut self, notice: &Notice, outcome: &Replayed) -> io::Result<()> {
+        self.count.add_notice(outcome);
+        let (seq, event, origin) = (notice.seq(), notice.word(), notice.origin());
+        let what = format!("{seq} {event} {}", origin.unwrap_or("-"));
+        let members = || {
+            json!({
+                "seq": seq, "event": event, "time": print_time(notice.time()), "origin": origin,
+            })
+        };
+        self.print(&what, members, outcome)
+    }
+
+    fn print(
+        &mut self,
+        what: &str,
+        members: impl FnOnce() -> Value,
+        outcome: &Replayed,
+    ) -> io::Result<()> {
         if !is_worth_a_line(outcome) || self.args.limit.is_some_and(|limit| self.printed >= limit) {
             return Ok(());
         }
         self.printed += 1;
         match self.args.format {
-            Form::Text => writeln!(self.output, "{}", line_of(record, outcome)),
-            Form::Json => writeln!(self.output, "{}", object(record, outcome)),
+            Form::Text => writeln!(self.output, "{what}: {}", words(outcome)),
+            Form::Json => writeln!(self.output, "{}", object(members(), outcome)),
         }
     }
 }
+
+/// Notices that are decided or made again.
+const MADE_AGAIN: [&str; 3] = [AllowedEvent::WORD, PacedEvent::WORD, ChangedEvent::WORD];
 
 const fn is_worth_a_line(outcome: &Replayed) -> bool {
     !matches!(outcome, Replayed::Same | Replayed::NotOfRobots(_))
 }
 
-fn line_of<E, R>(record: &Record<E, R>, outcome: &Replayed) -> String {
-    let Record { seq, id, url, agent, .. } = record;
-    let agent = agent.as_deref().unwrap_or("-");
+fn words(outcome: &Replayed) -> String {
     match outcome {
-        Replayed::Differs { was, is } => format!("{seq} {id} {agent} {url}: {was} → {is}"),
-        Replayed::Undecidable(why) => {
-            format!("{seq} {id} {agent} {url}: cannot be decided again: {why}")
-        }
-        Replayed::NoEvidence(what) => format!("{seq} {id} {agent} {url}: no evidence: {what}"),
-        Replayed::Same | Replayed::NotOfRobots(_) => {
-            format!("{seq} {id} {agent} {url}: as recorded")
-        }
+        Replayed::Differs { was, is } => format!("{was} → {is}"),
+        Replayed::OtherNotice { was, is } => printable(&format!("{was} → {is}")),
+        Replayed::Undecidable(why) => format!("cannot be decided again: {why}"),
+        Replayed::NoEvidence(what) => format!("no evidence: {what}"),
+        Replayed::Same | Replayed::NotOfRobots(_) => "as recorded".into(),
     }
 }
 
-fn object<E, R>(record: &Record<E, R>, outcome: &Replayed) -> Value {
+fn object(mut members: Value, outcome: &Replayed) -> Value {
     let (word, was, is, why) = match outcome {
         Replayed::Differs { was, is } => {
             ("differs", Some(was.to_string()), Some(is.to_string()), None)
         }
+        Replayed::OtherNotice { was, is } => ("differs", Some(was.clone()), Some(is.clone()), None),
         Replayed::Undecidable(why) => ("undecidable", None, None, Some(why)),
         Replayed::NoEvidence(what) => ("no_evidence", None, None, Some(what)),
         Replayed::Same | Replayed::NotOfRobots(_) => ("as_recorded", None, None, None),
     };
-    json!({
-        "seq": record.seq, "id": record.id, "time": print_time(record.time), "url": record.url,
-        "agent": record.agent, "profile": record.profile, "outcome": word, "was": was, "is": is, "why": why,
-    })
+    for (name, value) in
+        [("outcome", json!(word)), ("was", json!(was)), ("is", json!(is)), ("why", json!(why))]
+    {
+        members[name] = value;
+    }
+    members
 }
 
 fn summary(count: &Count, args: &ReplayArgs) -> String {
@@ -233,6 +276,11 @@ fn summary(count: &Count, args: &ReplayArgs) -> String {
     for (reason, number) in &count.not_of_robots {
         say(*number, &format!("do not rest on robots.txt ({reason})"));
     }
+    say(count.same_notices, "notices of delays and changes say what their evidence does");
+    say(
+        count.other_notices,
+        "notices of delays and changes say something else than their evidence",
+    );
     say(count.undecidable, "do not tell enough to be decided again");
     say(count.no_evidence, "have lost their evidence");
     let version =

@@ -44,7 +44,7 @@ impl Search {
             changed: 0,
             first_changed: None,
             with_notices: false,
-            with_allowed: false,
+            by_default: &[],
             unreadable: None,
         };
         Ok(Self { sources, selector })
@@ -56,9 +56,9 @@ impl Search {
         self
     }
 
-    /// Hands out the lines of allowed requests, too, unless other events are asked for.
-    pub const fn with_allowed(mut self) -> Self {
-        self.selector.with_allowed = true;
+    /// Hands out notices of these words, too, unless other events are asked for.
+    pub const fn with_notices_of(mut self, words: &'static [&'static str]) -> Self {
+        self.selector.by_default = words;
         self
     }
 

@@ -8,6 +8,7 @@ mod follow;
 mod forms;
 mod history;
 mod kinds;
+mod made_again;
 mod merge;
 mod query;
 mod questions;

@@ -7,9 +7,13 @@ use std::sync::Arc;
 
 use lru::LruCache;
 
+use super::notices::{EvidenceFile, changed_again, paced_again};
 use super::{Evidence, Replayed, again, allowed_again, needs_capture};
 use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
-use crate::audit::{self, Allowed, PROFILES_PER_ORIGIN_MAX, Record, Robots, SharedRobots};
+use crate::audit::{
+    self, Allowed, Changed, PROFILES_PER_ORIGIN_MAX, Paced, Record, Robots, SharedRobots, Side,
+    Touched,
+};
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};
 
@@ -86,6 +90,71 @@ impl Replay {
     pub fn allowed_again_of(&mut self, log: usize, allowed: &Allowed) -> Replayed {
         let robots = allowed.robots.as_ref();
         self.decide((log, allowed, robots), |evidence| allowed_again(allowed, evidence))
+    }
+
+    /// Makes a delay of that log again.
+    pub fn paced_again_of(&mut self, log: usize, paced: &Paced) -> Replayed {
+        let profile = match self.under.profile(&paced.profile) {
+            Ok(profile) => profile,
+            Err(why) => return Replayed::Undecidable(why),
+        };
+        let Some(sha256) = &paced.robots.sha256 else {
+            return Replayed::Undecidable("it names no robots.txt".into());
+        };
+        match self.file(log, (sha256, paced.robots.cut), &profile.dialect) {
+            Ok(file) => paced_again(paced, &profile, &file),
+            Err(what) => Replayed::NoEvidence(what),
+        }
+    }
+
+    /// Makes a change of that log again, under the profiles that it names, as this program has them.
+    pub fn changed_again_of(&mut self, log: usize, changed: &Changed) -> Replayed {
+        match self.sides(log, changed) {
+            Ok((bodies, files)) => changed_again(changed, [&bodies[0], &bodies[1]], &files),
+            Err(replayed) => replayed,
+        }
+    }
+
+    /// The bodies of both sides, and both as each profile that is touched reads them.
+    #[expect(clippy::type_complexity, reason = "two files, and what is read in them")]
+    fn sides<'a>(
+        &mut self,
+        log: usize,
+        changed: &'a Changed,
+    ) -> Result<([Vec<u8>; 2], Vec<(&'a Touched, [Option<Arc<RobotsTxt>>; 2])>), Replayed> {
+        let sides = [&changed.from, &changed.to];
+        let mut read = |side: &Side, dialect: &Dialect| {
+            let Some(sha256) = &side.sha256 else { return Ok(None) };
+            self.file(log, (sha256, side.cut), dialect).map(Some).map_err(Replayed::NoEvidence)
+        };
+        let mut bodies = [Vec::new(), Vec::new()];
+        for (body, side) in bodies.iter_mut().zip(sides) {
+            *body = read(side, &Dialect::RFC9309)?.map(|file| file.body).unwrap_or_default();
+        }
+        let mut files = Vec::new();
+        for touched in &changed.touched {
+            let Some(profile) = Profile::named(&touched.profile) else {
+                let why = format!("the profile {} is not known", touched.profile);
+                return Err(Replayed::Undecidable(why));
+            };
+            // How much of a file is read is a setting, and all that was read is the evidence.
+            let dialect = Dialect { size_limit: usize::MAX, ..profile.dialect.clone() };
+            let [from, to] = sides.map(|side| read(side, &dialect));
+            files.push((touched, [from?.map(|file| file.rules), to?.map(|file| file.rules)]));
+        }
+        Ok((bodies, files))
+    }
+
+    /// A file of that log, as it is and as it is read.
+    fn file(
+        &mut self,
+        log: usize,
+        (sha256, cut): (&str, bool),
+        dialect: &Dialect,
+    ) -> Result<EvidenceFile, String> {
+        let blob_store = self.shelves.get(log).ok_or("no such log")?;
+        let rules = self.files.read((log, blob_store), sha256, cut, dialect)?;
+        Ok(EvidenceFile { body: content(blob_store, Kind::File, sha256)?, rules })
     }
 
     fn decide<E, R>(
