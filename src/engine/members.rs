@@ -251,6 +251,14 @@ impl LogHead {
     }
 }
 
+/// The hours of which the heads of a log are kept, each in the place of its number modulo this.
+pub(super) const HOURS_KEPT: u64 = 7 * 24;
+
+/// The place of an hour at that time.
+pub(super) const fn hour_place(now: Micros) -> u64 {
+    now / 3_600_000_000 % HOURS_KEPT
+}
+
 /// The place of what contradicts the head in `place`.
 pub(super) fn against(place: &str) -> String {
     format!("{place}!")

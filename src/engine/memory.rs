@@ -23,6 +23,7 @@ use super::{
     ReservedSlots, SlotsRequest, Status, bounded_micros, ready,
 };
 use crate::runtime::lock::Lock;
+use crate::types::LogId;
 use crate::types::origin::Origin;
 
 /// One proxy's handle on a state that proxies of the same process share.
@@ -321,6 +322,10 @@ impl Engine for MemoryEngine {
             in_order(heads.map(|(_, name, head)| (name.clone(), *head)).collect())
         };
         ready(self.check().map(|()| heads()))
+    }
+
+    fn hours(&self, log: LogId) -> Pending<Vec<LogHead>> {
+        ready(self.check().map(|()| self.shared.state.lock().cluster.hours(log)))
     }
 
     fn set_head(&self, head: LogHead) {

@@ -31,6 +31,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::runtime::lock::Lock;
+use crate::types::LogId;
 use crate::types::origin::Origin;
 pub use cells::{AwayStart, MissingRanks, Rank};
 use clock::micros;
@@ -155,6 +156,9 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// The heads of all audit logs that the engine has seen, by the name of the proxy: of each log
     /// the last one, and what contradicts it.
     fn heads(&self) -> Pending<NamedHeads>;
+
+    /// The last head of an audit log in each of the last hours in which the engine has seen one, up to a week of them.
+    fn hours(&self, log: LogId) -> Pending<Vec<LogHead>>;
 
     /// The head of this proxy's audit log, for the heartbeats to come.
     fn set_head(&self, head: LogHead);

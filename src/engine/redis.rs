@@ -40,6 +40,7 @@ use super::{
 };
 use crate::runtime::clock::{Clock, monotonic};
 use crate::runtime::lock::Lock;
+use crate::types::LogId;
 use crate::types::origin::{Origin, Scheme};
 use crate::types::timestamp::Timestamp;
 pub use call::Script;
@@ -350,6 +351,14 @@ impl Engine for RedisEngine {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let heads = values::heads(&shared).await;
+            heads.inspect_err(|error| shared.note_error(error))
+        })
+    }
+
+    fn hours(&self, log: LogId) -> Pending<Vec<LogHead>> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let heads = values::hours(&shared, log).await;
             heads.inspect_err(|error| shared.note_error(error))
         })
     }

@@ -11,9 +11,11 @@ use crate::engine::cells::{MissingRanks, RANK_KEPT, RANKS_MAX, Rank, width_of};
 use crate::engine::clock::{Micros, micros};
 use crate::engine::lane::{Lane, REST};
 use crate::engine::members::{
-    Heartbeat, LogHead, MISSED_MAX, NUMBER_MAX, RankClaim, against, heartbeat_interval,
+    HOURS_KEPT, Heartbeat, LogHead, MISSED_MAX, NUMBER_MAX, RankClaim, against, heartbeat_interval,
+    hour_place,
 };
 use crate::engine::{AHEAD_MAX, LEASE, LeaseToken, LookupOutcome, PLACE, PublishOutcome, member};
+use crate::types::LogId;
 
 /// A log's head is kept for 400 days.
 pub(in crate::engine) const HEAD_KEPT: Micros = 400 * 24 * 60 * 60 * 1_000_000;
@@ -29,6 +31,8 @@ pub(super) struct Cluster {
     pub epoch: Option<Micros>,
     /// The head of each log, or what contradicts it, with its proxy, and when it was noted.
     pub heads: BTreeMap<String, (Micros, String, LogHead)>,
+    /// Those of the last hours that contradict none.
+    hours: BTreeMap<(LogId, u64), (Micros, LogHead)>,
     /// The process of each name that beat last, and when; and another that may live.
     processes: BTreeMap<String, (String, Option<Namesake>, Micros)>,
     ranks: Ranks,
@@ -179,9 +183,20 @@ impl Cluster {
         let is_against = self.heads.get(&place).is_some_and(|(_, _, seen)| {
             head.is_against(seen) || seen.number <= NUMBER_MAX && self.heads.contains_key(&beside)
         });
+        if let Some(log) = head.log.filter(|_| !is_against) {
+            self.hours.insert((log, hour_place(now)), (now, head));
+        }
         let place = if is_against { beside } else { place };
         let head = LogHead { contradicts: is_against, ..head };
         self.heads.insert(place, (now, proxy.to_owned(), head));
+    }
+
+    /// The heads of a log at the end of each of the last hours.
+    pub(super) fn hours(&self, log: LogId) -> Vec<LogHead> {
+        let all = self.hours.range((log, 0)..=(log, HOURS_KEPT));
+        let mut heads: Vec<_> = all.map(|(_, (_, head))| *head).collect();
+        heads.sort_by_key(|head| head.number);
+        heads
     }
 
     pub(super) fn heartbeat(&mut self, request: &HeartbeatRequest<'_>, now: Micros) -> Heartbeat {
@@ -200,6 +215,7 @@ impl Cluster {
             self.note_head(request.proxy, head, now);
         }
         self.heads.retain(|_, (noted, ..)| *noted + HEAD_KEPT >= now);
+        self.hours.retain(|_, (noted, _)| *noted + HEAD_KEPT >= now);
         let is_same = |about: &&(u8, u32)| about.1 == request.settings;
         let oldest = self.about.values().map(|(format, _)| *format).min();
         Heartbeat {

@@ -111,7 +111,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("clients", 1_400),
     ("config", 2_870),
     ("egress", 6_150),
-    ("engine", 7_040),
+    ("engine", 7_100),
     ("name_server", 300),
     ("pace", 5_450),
     ("policy", 1_725),

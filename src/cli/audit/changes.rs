@@ -66,7 +66,7 @@ pub fn run(args: &ChangesArgs) -> Result<Exit, Failure> {
 }
 
 fn print_all(args: &ChangesArgs) -> Result<Exit, Failure> {
-    let logs = args.place.logs_once(&args.files)?;
+    let logs = args.place.logs(&args.files)?;
     let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
     let filter = Filter {
         since: args.since,

@@ -98,7 +98,7 @@ enum Format {
 
 /// Runs `courtesy audit export`.
 pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
-    let logs = args.place.logs_once(&args.files)?;
+    let logs = args.place.logs(&args.files)?;
     match args.format() {
         Format::Jsonl => export(args, logs, Some(Form::Json)),
         Format::Csv => export(args, logs, Some(Form::Csv)),

@@ -66,7 +66,7 @@ const AGENTS_SHOWN: usize = 10;
 
 /// Runs `courtesy audit history`.
 pub fn run(args: &HistoryArgs) -> Result<Exit, Failure> {
-    let logs = args.place.logs_once(&args.files)?;
+    let logs = args.place.logs(&args.files)?;
     let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
     let events = Event::ALL.into_iter().map(Event::word);
     let events =

@@ -8,8 +8,6 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use clap::Args;
 
-use super::form::printable;
-use super::line_selector::last_line;
 use crate::audit::read::verify::GivenHead;
 use crate::audit::read::{Log, Scan, ScanItem, dossier, package};
 use crate::audit::record::verifier_key::VerifierKey;
@@ -22,7 +20,7 @@ use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
 use crate::cli::temporary_dir::{Purpose, TemporaryDir};
 use crate::config::Settings;
-use crate::engine::{Engine, LogHead};
+use crate::engine::{self, Engine, LogHead};
 use crate::runtime::lock::Lock;
 use crate::server::is_name_of;
 use crate::types::LogId;
@@ -58,13 +56,6 @@ impl LogSourceFlags {
     /// The logs, at least one, each once; `files`, where there are any, are one.
     pub fn logs(&self, files: &[PathBuf]) -> Result<Vec<Log>, Failure> {
         self.logs_if(files, is_log)
-    }
-
-    /// As [`Self::logs`], for counting: of several directories that have the same lines of one log,
-    /// the one that has them all is read. That is said on standard error.
-    pub fn logs_once(&self, files: &[PathBuf]) -> Result<Vec<Log>, Failure> {
-        let logs = self.logs(files)?;
-        Ok(if logs.len() > 1 { each_line_once(logs) } else { logs })
     }
 
     /// The logs of all runs, the latest first, where no other log is named.
@@ -149,57 +140,6 @@ fn each_once(dirs: &[PathBuf]) -> Vec<PathBuf> {
     dirs.iter().filter(is_new).cloned().collect()
 }
 
-/// Which lines of which log a directory has.
-struct Extent {
-    log: LogId,
-    first: u64,
-    last: u64,
-}
-
-impl Extent {
-    /// None of a log without an identity, or that cannot be read, which reading it reports.
-    fn of(log: &Log) -> Option<Self> {
-        let last = last_line(log.clone()).ok()??.head.seq;
-        let first = segment::list(&log.dir()).ok()?.first()?.first_seq;
-        Some(Self { log: identity(log)?, first, last })
-    }
-
-    const fn has_all_of(&self, other: &Self) -> bool {
-        self.first <= other.first && other.last <= self.last
-    }
-}
-
-/// Without the logs whose lines are all in another one.
-fn each_line_once(logs: Vec<Log>) -> Vec<Log> {
-    let mut kept: Vec<(Log, Option<Extent>)> = Vec::new();
-    let say = |one: &Log, other: &Log, what: &str| {
-        let [one, other] = [one, other].map(|log| printable(&log.dir().to_string_lossy()));
-        eprintln!("note: {one} and {other} have lines of the same log: {what}");
-    };
-    for log in logs {
-        let extent = Extent::of(&log);
-        let same = kept.iter().position(|(_, other)| match (&extent, other) {
-            (Some(a), Some(b)) => a.log == b.log && a.first <= b.last && b.first <= a.last,
-            _ => false,
-        });
-        match same.map(|at| (at, &kept[at])) {
-            Some((_, (other, Some(b)))) if extent.as_ref().is_some_and(|a| b.has_all_of(a)) => {
-                say(&log, other, "they are counted once");
-            }
-            Some((at, (other, Some(b)))) if extent.as_ref().is_some_and(|a| a.has_all_of(b)) => {
-                say(&log, other, "they are counted once");
-                kept[at] = (log, extent);
-            }
-            Some((_, (other, _))) => {
-                say(&log, other, "those that are in both are counted twice");
-                kept.push((log, extent));
-            }
-            None => kept.push((log, extent)),
-        }
-    }
-    kept.into_iter().map(|(log, _)| log).collect()
-}
-
 /// Checked first: "no log" would be wrong for a directory that this user may not read.
 fn check_readable(dir: &Path) -> Result<(), Failure> {
     match std::fs::read_dir(dir) {
@@ -256,6 +196,7 @@ fn ids(runs: &Path) -> Vec<String> {
 #[derive(Debug)]
 pub struct Witnesses {
     pub heads: Vec<(String, LogHead)>,
+    observer: EngineClient,
     settings: Settings,
 }
 
@@ -264,17 +205,18 @@ impl Witnesses {
     pub fn ask(settings: Settings) -> Result<Self, Failure> {
         let observer = EngineClient::connect(&settings)?;
         let heads = observer.wait(observer.engine.heads());
-        let heads = heads.map_err(|error| Failure {
-            exit: Exit::Unavailable,
-            error: anyhow!("the shared engine does not say which heads it has seen: {error}"),
-        })?;
-        Ok(Self { heads, settings })
+        let heads = heads.map_err(unsaid)?;
+        Ok(Self { heads, observer, settings })
     }
 
-    /// The heads of `log`, by its identity; those of the proxies that have written its lines, by
+    /// The heads of `log`, by its identity, those of the last hours too; those of the proxies that have written its lines, by
     /// their nodes, which may be of other logs; of the log of the settings, those of their node,
     /// too, whatever its lines say.
-    pub fn of(&self, log: &Log) -> Vec<GivenHead> {
+    ///
+    /// # Errors
+    ///
+    /// The engine does not say.
+    pub fn of(&self, log: &Log) -> Result<Vec<GivenHead>, Failure> {
         let Names { logs, nodes } = Names::of(log);
         let is_own = matches!(log, Log::Dir(dir) if *dir == self.settings.audit_dir());
         let own = is_own.then(|| self.settings.node().as_str().to_owned());
@@ -286,10 +228,26 @@ impl Witnesses {
         let is_meant = |(name, head): &&(String, LogHead)| {
             head.log.is_some_and(|log| logs.contains(&log)) || is_of(name)
         };
-        let given =
-            |(_, head): &(String, LogHead)| GivenHead::witnessed(head_of(head)).of_log(head.log);
-        self.heads.iter().filter(is_meant).map(given).collect()
+        let mut heads: Vec<_> = self.heads.iter().filter(is_meant).map(|(_, head)| *head).collect();
+        for log in &logs {
+            let hours = self.observer.wait(self.observer.engine.hours(*log)).map_err(unsaid)?;
+            let last = heads.len();
+            let is_known = |hour: &LogHead| {
+                heads[..last]
+                    .iter()
+                    .any(|head| (head.number, head.hash) == (hour.number, hour.hash))
+            };
+            let hours: Vec<_> = hours.into_iter().filter(|hour| !is_known(hour)).collect();
+            heads.extend(hours);
+        }
+        let given = |head: LogHead| GivenHead::witnessed(head_of(&head)).of_log(head.log);
+        Ok(heads.into_iter().map(given).collect())
     }
+}
+
+fn unsaid(error: engine::Error) -> Failure {
+    let why = anyhow!("the shared engine does not say which heads it has seen: {error}");
+    Failure { exit: Exit::Unavailable, error: why }
 }
 
 /// Nodes of a log that are kept apart: more than proxies that ever write to one.

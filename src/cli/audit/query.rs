@@ -87,7 +87,7 @@ pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
     let logs = if args.follow {
         args.place.logs_to_come(&args.files)
     } else {
-        args.place.logs_once(&args.files)
+        args.place.logs(&args.files)
     }?;
     let with_nodes = logs.len() > 1;
     let filter = args.filters.filter_with(&args.profile);

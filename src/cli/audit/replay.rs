@@ -73,7 +73,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
 }
 
 fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
-    let logs = args.place.logs_once(&args.files)?;
+    let logs = args.place.logs(&args.files)?;
     let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
     let replay = match args.profile {
         Some(name) => Replay::under(

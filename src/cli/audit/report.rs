@@ -16,6 +16,7 @@ use clap::{Args, ValueEnum};
 use super::filters;
 use super::log_source::{LogSourceFlags, Witnesses};
 use super::progress::Progress;
+use super::repeats::Repeats;
 use super::verify::{Against, Heads, heads};
 use crate::audit::read::filter::{Client, Filter, Place};
 use crate::audit::read::report::{Report, Request, Survey, Verified};
@@ -137,7 +138,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         clients: Wanted::values(&args.client),
         ..Filter::default()
     };
-    let logs = args.place.logs_once(&[])?;
+    let logs = args.place.logs(&[])?;
     let verified = args.verify.then(|| verified(&logs, args)).transpose()?;
     let mut survey = Survey::of(filter);
     let mut progress = Progress::new();
@@ -193,24 +194,27 @@ pub fn read_all(
     tell: &mut dyn FnMut(Option<Extent>, u64),
 ) -> Result<Exit, Failure> {
     if logs.len() == 1 {
-        return read(logs.remove(0), since, survey, tell);
+        return read(logs.remove(0), since, survey, tell, &mut |_| false);
     }
+    let mut repeats = Repeats::of(&logs, "they are counted once");
     let mut worst = Exit::Done;
-    for log in logs {
+    for (at, log) in logs.into_iter().enumerate() {
         let dir = log.dir();
-        let exit = read(log, since, survey, tell)?;
+        let exit = read(log, since, survey, tell, &mut |line| repeats.is_one(at, line))?;
         worst = if exit == Exit::Done { worst } else { exit };
         survey.end_log(&dir.to_string_lossy());
     }
     Ok(worst)
 }
 
-/// One pass over the log. A part that cannot be read is reported, and makes the command fail.
+/// One pass over the log. A part that cannot be read is reported, and makes the command fail. `is_repeated`: whether a
+/// line was read of another log.
 fn read(
     log: Log,
     since: Option<Timestamp>,
     survey: &mut Survey,
     tell: &mut dyn FnMut(Option<Extent>, u64),
+    is_repeated: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Result<Exit, Failure> {
     begin(&log, since, survey);
     // To its end, whatever is asked for: the head of the chain ties the report to the log.
@@ -222,7 +226,11 @@ fn read(
         match scan.next() {
             Ok(Some(ScanItem::Lines(block))) => block.lines().for_each(|line| {
                 lines += 1;
-                survey.read(line.bytes);
+                if is_repeated(line.bytes) {
+                    survey.pass(line.bytes);
+                } else {
+                    survey.read(line.bytes);
+                }
             }),
             Ok(Some(ScanItem::Rest(_))) => survey.damaged(),
             Ok(None) => return Ok(exit),

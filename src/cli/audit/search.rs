@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use super::filters;
 use super::line_selector::LineSelector;
 use super::progress::Progress;
+use super::repeats::Repeats;
 use crate::audit::read::{CompiledFilter, Extent, Filter, Log, Scan, ScanError, ScanItem};
 use crate::audit::{AnyLine, checked_hash};
 use crate::cli::exit::{Exit, Failure};
@@ -27,6 +28,8 @@ pub enum Taken {
 pub struct Search {
     sources: Vec<Source>,
     selector: LineSelector,
+    /// Lines that several of the logs have.
+    repeats: Repeats,
 }
 
 impl Search {
@@ -34,6 +37,7 @@ impl Search {
     pub fn new(logs: Vec<Log>, filter: Filter) -> Result<Self, Failure> {
         filters::check(filter.since, filter.until)?;
         let is_alone = logs.len() == 1;
+        let repeats = Repeats::of(&logs, "they are counted once");
         let sources = logs.into_iter().map(|log| Source::new(log, &filter, is_alone));
         let sources = sources.collect::<Result<_, _>>()?;
         let selector = LineSelector {
@@ -47,7 +51,7 @@ impl Search {
             by_default: &[],
             unreadable: None,
         };
-        Ok(Self { sources, selector })
+        Ok(Self { sources, selector, repeats })
     }
 
     /// Hands out notices, too, where they are asked for.
@@ -70,9 +74,12 @@ impl Search {
     ) -> Result<ControlFlow<()>, Failure> {
         let goes_on = match self.sources.as_mut_slice() {
             [source] => alone(source, &mut self.selector, take)?,
-            sources => {
-                merge(sources, &mut self.selector, &mut |selector, hit| hand(selector, hit, take))?
-            }
+            sources => merge(sources, &mut self.selector, &mut |selector, hit| {
+                if !hit.is_changed && self.repeats.is_one(hit.log, hit.line) {
+                    return Ok(true);
+                }
+                hand(selector, hit, take)
+            })?,
         };
         self.selector.progress.clear();
         Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })

@@ -15,6 +15,7 @@ use serde_json::json;
 use super::form::printable;
 use super::log_source::{LogSourceFlags, Witnesses};
 use super::progress::Progress;
+use super::repeats::Repeats;
 use crate::audit::Head;
 use crate::audit::checkpoint::SignedCheckpoint;
 use crate::audit::read::Log;
@@ -117,7 +118,10 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
             })?;
             Ok(exit(&findings))
         }
-        logs => check_each(args, logs, &against),
+        logs => {
+            let _ = Repeats::of(logs, "each is checked for itself");
+            check_each(args, logs, &against)
+        }
     }
 }
 
@@ -168,14 +172,14 @@ impl Against {
         let mut tell = |extent, lines| progress.at(|| extent, lines);
         let is_part = is_part || matches!(log, Log::Bundle(_));
         let verify = if is_part { verify_part } else { verify_signed };
-        let mut findings = verify(log, &self.heads_of(log), keys, with_evidence, &mut tell)?;
+        let mut findings = verify(log, &self.heads_of(log)?, keys, with_evidence, &mut tell)?;
         findings.is_engine_asked = self.witnesses.is_some();
         Ok(findings)
     }
 
-    fn heads_of(&self, log: &Log) -> Vec<GivenHead> {
-        let witnessed = self.witnesses.iter().flat_map(|witnesses| witnesses.of(log));
-        self.published.iter().cloned().chain(witnessed).collect()
+    fn heads_of(&self, log: &Log) -> Result<Vec<GivenHead>, Failure> {
+        let witnessed = self.witnesses.as_ref().map(|witnesses| witnesses.of(log)).transpose()?;
+        Ok(self.published.iter().cloned().chain(witnessed.into_iter().flatten()).collect())
     }
 
     fn text(&self, findings: &Findings) -> String {

@@ -52,7 +52,7 @@ pub struct ConsoleArgs {
 
 /// Runs `courtesy console`.
 pub fn run(args: &ConsoleArgs) -> Result<Exit, Failure> {
-    let logs = args.place.logs_once(&args.files)?;
+    let logs = args.place.logs(&args.files)?;
     let names: Vec<_> = logs.iter().map(|log| log.dir().display().to_string()).collect();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -91,8 +91,10 @@ struct Seen {
 
 impl Shared {
     /// The keys of what concerns all origins, in the order in which a heartbeat names them.
-    pub(super) const CLUSTER_KEYS: [&'static str; 9] =
-        ["members", "about", "epoch", "heads", "ranks", "seen", "widths", "alone", "missing"];
+    pub(super) const CLUSTER_KEYS: [&'static str; 10] = [
+        "members", "about", "epoch", "heads", "ranks", "seen", "widths", "alone", "missing",
+        "hours",
+    ];
 
     pub(super) fn new(config: Config, redis: RedisConfig, wall: Arc<dyn Clock>) -> Self {
         let start = monotonic();

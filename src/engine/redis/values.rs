@@ -11,7 +11,8 @@ use crate::engine::cells::RANKS_MAX;
 use crate::engine::clock::{Micros, micros};
 use crate::engine::error::{Error, ErrorKind};
 use crate::engine::members::{
-    HeartbeatScores, LogHead, MEMBERS_MAX, NUMBER_MAX, NamedHeads, Roster, Scores, in_order,
+    HOURS_KEPT, HeartbeatScores, LogHead, MEMBERS_MAX, NUMBER_MAX, NamedHeads, Roster, Scores,
+    in_order,
 };
 use crate::engine::stats::Operation;
 use crate::engine::{
@@ -205,6 +206,21 @@ async fn read_shared(
 /// The heads of all logs.
 pub(super) async fn heads(shared: &Shared) -> Result<NamedHeads, Error> {
     scan_heads(shared, head_of).await.map(in_order)
+}
+
+/// The heads of a log in the last hours.
+pub(super) async fn hours(shared: &Shared, log: LogId) -> Result<Vec<LogHead>, Error> {
+    let fields = (0..HOURS_KEPT).map(|hour| format!("{log} {hour}").into_bytes()).collect();
+    let reply = read_shared(shared, (Operation::Heads, "HMGET"), "hours", fields).await?;
+    let Some(mut parts) = reply else { return Ok(Vec::new()) };
+    let mut heads = Vec::new();
+    while let Some(value) = parts.value() {
+        let text = call::bytes(value).and_then(|text| String::from_utf8(text).ok());
+        let head = text.and_then(|text| head_of(&log.to_string(), &text));
+        heads.extend(head.map(|(_, head)| head));
+    }
+    heads.sort_by_key(|head| head.number);
+    Ok(heads)
 }
 
 /// What `read` has of each head, from its place and its text.

@@ -1,4 +1,5 @@
--- KEYS members, about, epoch, heads, ranks, seen, widths, alone, missing, processes of the name
+-- KEYS members, about, epoch, heads, ranks, seen, widths, alone, missing, hours,
+--      processes of the name
 -- ARGV proxy, latest format that it reads, its settings, head of its log or nothing, its process or
 --      nothing, whether this is its first heartbeat, the place of that head, 1 if it contradicts what
 --      was seen of the log, its rank and the highest that it knows or nothing, the epoch that they are
@@ -9,6 +10,8 @@
 
 local FORMAT_PART = 4294967296
 local HEAD_KEPT = 34560000000000
+local HOUR = 3600000000
+local HOURS_KEPT = 168
 -- More proxies are not believed, and more ranks are not given.
 local MEMBERS_MAX = 10000
 local RANKS_MAX = 16384
@@ -54,7 +57,7 @@ end
 -- silent has ended: its place, and its rank, are this one's.
 local namesake = 0
 if ARGV[5] ~= '' then
-  local last, other, is_seen = string.match(read('GETRANGE', KEYS[10], 0, 63), '^(%x+) ?(%x*) ?(1?)')
+  local last, other, is_seen = string.match(read('GETRANGE', KEYS[11], 0, 63), '^(%x+) ?(%x*) ?(1?)')
   if last and last ~= ARGV[5] then
     other, is_seen = last, ARGV[6] == '1' and '' or '1'
   end
@@ -70,7 +73,7 @@ if ARGV[5] ~= '' then
     namesake = is_seen == '1' and 1 or 0
     both = both .. ' ' .. other .. ' ' .. is_seen
   end
-  redis.call('SET', KEYS[10], both, 'PX', digits(HELD / 1000))
+  redis.call('SET', KEYS[11], both, 'PX', digits(HELD / 1000))
 end
 
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. digits(now - missed))
@@ -194,10 +197,21 @@ for other = math.max(format - 1, 0), format + 1 do
   same = same + redis.call('ZCOUNT', KEYS[2], score, score)
 end
 
+-- Notes the head in one of the heads' keys. What was noted too long ago is removed, two at a time.
+local function note(key, field)
+  redis.call('HSET', key, field, digits(now) .. ' ' .. ARGV[4])
+  keep(key, HEAD_KEPT)
+  local some = redis.call('HRANDFIELD', key, 2, 'WITHVALUES')
+  for at = 1, #some, 2 do
+    local noted = number(string.match(some[at + 1], '^(%d+) '))
+    if not noted or noted + HEAD_KEPT < now then redis.call('HDEL', key, some[at]) end
+  end
+end
+
 -- The head of a log moves forward only: once it is contradicted, it stays as it is, and what comes
--- later is kept beside it. Heads of logs that are no longer written are removed, two at a time.
+-- later is kept beside it. Of what follows, the last head of each hour is kept for a week of hours.
 if ARGV[4] ~= '' then
-  read('HLEN', KEYS[4])
+  for _, key in ipairs({ KEYS[4], KEYS[10] }) do read('HLEN', key) end
   local place, beside = ARGV[7], ARGV[7] .. '!'
   local before = redis.call('HGET', KEYS[4], place) or ''
   local seen, seen_hash = string.match(before, '^%d+ (%d+) (%x+) ')
@@ -209,12 +223,9 @@ if ARGV[4] ~= '' then
       place = beside
     end
   end
-  redis.call('HSET', KEYS[4], place, digits(now) .. ' ' .. ARGV[4])
-  keep(KEYS[4], HEAD_KEPT)
-  local some = redis.call('HRANDFIELD', KEYS[4], 2, 'WITHVALUES')
-  for at = 1, #some, 2 do
-    local noted = number(string.match(some[at + 1], '^(%d+) '))
-    if not noted or noted + HEAD_KEPT < now then redis.call('HDEL', KEYS[4], some[at]) end
+  note(KEYS[4], place)
+  if place ~= beside then
+    note(KEYS[10], place .. ' ' .. digits(math.floor(now / HOUR) % HOURS_KEPT))
   end
 end
 return { members, same, oldest, digits(now), digits(epoch), namesake, rank or -1, highest,

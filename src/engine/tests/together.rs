@@ -222,6 +222,39 @@ fn the_engine_is_a_witness_of_the_heads_of_logs() {
 }
 
 #[test]
+fn the_last_head_of_each_hour_is_kept_for_a_week_of_them() {
+    let three = Three::new();
+    let time = crate::types::timestamp::Timestamp::from_millis(5);
+    let log = Some(crate::types::LogId([1; 16]));
+    let head =
+        |number: u64| LogHead { log, contradicts: false, number, hash: [number as u8; 32], time };
+    let numbers = || {
+        let hours = now(three.b.hours(log.unwrap()));
+        hours.into_iter().map(|head| head.number).collect::<Vec<_>>()
+    };
+    let beat = |number| {
+        three.a.set_head(head(number));
+        now(three.a.heartbeat());
+    };
+    (1..=3).for_each(beat);
+    three.clock.advance(Duration::from_secs(3600));
+    (4..=9).for_each(beat);
+    assert_eq!(numbers(), [3, 9]);
+    for number in 10..210 {
+        three.clock.advance(Duration::from_secs(3600));
+        beat(number);
+    }
+    assert_eq!(numbers(), (42..210).collect::<Vec<_>>());
+    // Cut off, and written on: nothing of it takes the place of what was seen.
+    for number in [100, 300] {
+        three.clock.advance(Duration::from_secs(3600));
+        beat(number);
+    }
+    assert_eq!(numbers(), (42..210).collect::<Vec<_>>());
+    assert_eq!(now(three.b.hours(crate::types::LogId([2; 16]))), []);
+}
+
+#[test]
 fn an_engine_that_is_away_refuses_at_once_and_says_so() {
     let three = Three::new();
     three.a.set_away(true);

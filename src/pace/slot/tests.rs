@@ -21,8 +21,8 @@ use crate::pace::{LaneView, PaceMode, lane};
 use crate::policy::pace::SitePace;
 use crate::robots::DelayRecord;
 use crate::runtime::clock::{SystemClock, monotonic};
-use crate::types::ClientKey;
 use crate::types::origin::{Origin, split_url};
+use crate::types::{ClientKey, LogId};
 
 const DELAY: Duration = Duration::from_millis(150);
 
@@ -476,6 +476,10 @@ impl Engine for Lying {
 
     fn heads(&self) -> Pending<Vec<(String, LogHead)>> {
         self.inner.heads()
+    }
+
+    fn hours(&self, log: LogId) -> Pending<Vec<LogHead>> {
+        self.inner.hours(log)
     }
 
     fn set_head(&self, head: LogHead) {

@@ -324,8 +324,10 @@ fn lines_of_one_log_in_two_directories_are_counted_once() {
     let place = served();
     let dir = place.audit_dir();
     let records = lines(&dir).iter().filter(|line| is_record(line)).count();
-    // A copy of all, and one from before the last lines.
-    let [copy, earlier] = ["copy", "earlier"].map(|name| {
+    let denied = lines(&dir).into_iter().find(is_record).unwrap();
+    let origin = denied["origin"].as_str().unwrap().to_owned();
+    // A copy of all, one from before the last lines, and one without the first.
+    let [copy, earlier, later] = ["copy", "earlier", "later"].map(|name| {
         let to = place.path().join(name);
         assert!(Command::new("cp").arg("-r").args([&dir, &to]).status().unwrap().success());
         to
@@ -333,7 +335,10 @@ fn lines_of_one_log_in_two_directories_are_counted_once() {
     let text = std::fs::read_to_string(earlier.join("denials.jsonl")).unwrap();
     let kept: String = text.split_inclusive('\n').take(text.lines().count() - 3).collect();
     std::fs::write(earlier.join("denials.jsonl"), kept).unwrap();
-    for others in [[&dir, &copy], [&copy, &earlier], [&earlier, &dir]] {
+    let kept: String = text.split_inclusive('\n').skip(2).collect();
+    std::fs::write(later.join("denials.jsonl"), kept).unwrap();
+    let pairs = [[&dir, &copy], [&copy, &earlier], [&earlier, &dir], [&earlier, &later]];
+    for others in pairs.into_iter().chain([[&later, &earlier]]) {
         for command in ["query", "export"] {
             let mut both = audit(others[0], &[command]);
             let (code, stdout, stderr) = ended(both.arg("--dir").arg(others[1]));
@@ -349,5 +354,12 @@ fn lines_of_one_log_in_two_directories_are_counted_once() {
         let report: Value = serde_json::from_str(&stdout).unwrap();
         assert_eq!(report["records"]["all"], records, "{stderr}");
         assert!(stderr.contains("they are counted once"), "{stderr}");
+        let mut both = audit(others[0], &["history", &origin, "--format", "json"]);
+        let (_, stdout, _) = ended(both.arg("--dir").arg(others[1]));
+        let history: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(history["versions"][0]["asked"]["denied"], records, "{history}");
+        let mut both = audit(others[0], &["verify"]);
+        let (_, _, stderr) = ended(both.arg("--dir").arg(others[1]));
+        assert!(stderr.contains("lines of the same log: each is checked for itself"), "{stderr}");
     }
 }

@@ -40,8 +40,10 @@ const NUMBERS: [&str; 12] = [
 fn keys() -> Vec<String> {
     let of_origin = ["known", "lease", "pace", "presence", "places"];
     let of_origin = of_origin.map(|name| format!("courtesy:1:{{https://example.com}}:{name}"));
-    let of_all =
-        ["members", "about", "epoch", "heads", "ranks", "seen", "widths", "alone", "missing"];
+    let of_all = [
+        "members", "about", "epoch", "heads", "ranks", "seen", "widths", "alone", "missing",
+        "hours",
+    ];
     let of_all = of_all.map(|name| format!("courtesy:1:{{cluster}}:{name}"));
     of_origin.into_iter().chain(of_all).collect()
 }
@@ -161,7 +163,7 @@ fn a_hostile_value_is_as_absent_or_bounded() {
     else {
         panic!()
     };
-    let [ranks, seen, widths, alone, missing] = ranks else { panic!() };
+    let [ranks, seen, widths, alone, missing, hours] = ranks else { panic!() };
     let mut sets: Vec<Vec<String>> = Vec::new();
     let mut set = |words: &[&str]| sets.push(words.iter().map(|word| (*word).to_owned()).collect());
     for number in NUMBERS {
@@ -174,7 +176,9 @@ fn a_hostile_value_is_as_absent_or_bounded() {
         set(&["SET", lease, &format!("{pair} other")]);
         set(&["SET", lease, number]);
         set(&["SET", epoch, number]);
-        set(&["HSET", heads, "a", &format!("{pair} x 5"), number, number]);
+        for key in [heads, hours] {
+            set(&["HSET", key, "a", &format!("{pair} x 5"), number, number]);
+        }
         for key in [presence, places, members, about, ranks, seen, widths, alone] {
             set(&["ZADD", key, number, "a", number, "other"]);
         }

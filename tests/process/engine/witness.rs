@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::*;
-use crate::testkit::processes::{Place, Site};
+use crate::testkit::processes::{Place, Reply, Site};
 
 const RULES: &str = "User-agent: *\nDisallow: /private\n";
 
@@ -260,4 +260,52 @@ fn an_engine_that_is_away_or_not_set_is_named() {
     let without = Place::new("").run("audit verify --engine");
     assert!(String::from_utf8_lossy(&without.stderr).contains("there is no log"), "{without:?}");
     assert_eq!(Place::new("").run("audit head --engine").status.code(), Some(78));
+}
+
+#[test]
+fn a_log_is_held_against_the_head_of_each_hour() {
+    const HEADS: &str = "courtesy:1:{cluster}:heads";
+    const HOURS: &str = "courtesy:1:{cluster}:hours";
+    let server = RedisServer::start(&[]);
+    let place = witnessed(&server, "one");
+    let lines = place.log().lines;
+    let log = lines.iter().find_map(|line| line["log"].as_str()).expect("its identity");
+    let verified = || {
+        let output = place.run("audit verify --engine");
+        (output.status.code(), stdout(&output))
+    };
+    // What another hour has seen, beside this one.
+    let noted = |hour: u32, seq: usize, hash: &str| {
+        let text = format!("1 {seq} {hash} 5 0.1.0 one");
+        server.command(&["HSET", HOURS, &format!("{log} {hour}"), &text]);
+    };
+    let places: Vec<u32> = (0..168).collect();
+    let is_free = |hour: &u32| {
+        let field = format!("{log} {hour}");
+        server.command(&["HGET", HOURS, &field]) == Reply::Nil
+    };
+    let free: Vec<_> = places.into_iter().filter(is_free).take(2).collect();
+    let hash = |seq: usize| lines[seq - 1]["hash"].as_str().expect("a hash").to_owned();
+    noted(free[0], 1, &hash(1));
+    let (code, said) = verified();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("Heads that the shared engine has seen: 2, found: 2."), "{said}");
+    noted(free[1], 2, &"0".repeat(64));
+    let (code, said) = verified();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("line 2 does not have the hash that was seen by the shared engine"),
+        "{said}"
+    );
+    server.command(&["HDEL", HOURS, &format!("{log} {}", free[1])]);
+    // Without the last head, that of its hour still shows that the end was cut off.
+    server.command(&["DEL", HEADS]);
+    assert_eq!(verified().0, Some(0));
+    let file = place.audit_dir().join("denials.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let kept: String = text.split_inclusive('\n').take(2).collect();
+    std::fs::write(&file, kept).unwrap();
+    let (code, said) = verified();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("cut off: the log ends with line 2"), "{said}");
 }

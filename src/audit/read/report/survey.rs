@@ -125,6 +125,15 @@ impl Survey {
         self.service.knows_mode()
     }
 
+    /// Takes note of the place of a line that was taken in of another log.
+    pub fn pass(&mut self, line: &[u8]) {
+        match checked_hash(line).map(|hash| (hash, AnyLine::parse(line))) {
+            Ok((hash, Ok(AnyLine { seq, time: Some(time), .. }))) => self.log.pass(seq, time, hash),
+            // It is no copy of the other line.
+            _ => self.read(line),
+        }
+    }
+
     /// Takes in a line, without its end.
     pub fn read(&mut self, line: &[u8]) {
         let hash = match checked_hash(line) {
