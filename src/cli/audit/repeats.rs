@@ -30,13 +30,13 @@ pub struct Repeats {
 }
 
 /// Which lines of which log there are.
-struct Extent {
+struct LogLines {
     log: LogId,
     first: u64,
     last: u64,
 }
 
-impl Extent {
+impl LogLines {
     /// None of a log without an identity, or that cannot be read, which reading it reports.
     fn of(log: &Log) -> Option<Self> {
         let last = last_line(log.clone()).ok()??.head.seq;
@@ -57,7 +57,7 @@ impl Repeats {
         if logs.len() < 2 {
             return Self::default();
         }
-        let extents: Vec<_> = logs.iter().map(Extent::of).collect();
+        let extents: Vec<_> = logs.iter().map(LogLines::of).collect();
         let mut shared: Vec<Option<(u64, u64)>> = vec![None; logs.len()];
         for (second, log) in logs.iter().enumerate() {
             for (first, other) in logs.iter().enumerate().take(second) {

@@ -88,7 +88,9 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     let output = BufWriter::new(io::stdout().lock());
     let mut account = Account { args, output, count: Count::default(), printed: 0 };
     let filter = args.filters.filter();
-    let words: &[_] = if args.profile.is_none() { &MADE_AGAIN } else { &[AllowedEvent::WORD] };
+    // Delays and changes are of the file and the profiles that they name.
+    let is_as_recorded = args.profile.is_none() && args.robots.is_none();
+    let words: &[_] = if is_as_recorded { &MADE_AGAIN } else { &[AllowedEvent::WORD] };
     only_records(&filter, words, "records are decided again", "--format json")?;
     let mut search = Search::new(logs, filter)?.with_notices_of(words);
     // It reads to the end, whatever is found.
@@ -127,7 +129,6 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
         )?,
     }
     output.flush()?;
-    let is_as_recorded = args.profile.is_none() && args.robots.is_none();
     let differs = is_as_recorded && count.differing() + count.other_notices > 0;
     let read = search.conclude("not decided again");
     Ok(if differs || count.no_evidence > 0 { Exit::No } else { read })

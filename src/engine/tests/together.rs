@@ -225,11 +225,16 @@ fn the_engine_is_a_witness_of_the_heads_of_logs() {
 fn the_last_head_of_each_hour_is_kept_for_a_week_of_them() {
     let three = Three::new();
     let time = crate::types::timestamp::Timestamp::from_millis(5);
-    let log = Some(crate::types::LogId([1; 16]));
-    let head =
-        |number: u64| LogHead { log, contradicts: false, number, hash: [number as u8; 32], time };
+    let log = crate::types::LogId([1; 16]);
+    let head = |number: u64| LogHead {
+        log: Some(log),
+        contradicts: false,
+        number,
+        hash: [number as u8; 32],
+        time,
+    };
     let numbers = || {
-        let hours = now(three.b.hours(log.unwrap()));
+        let hours = now(three.b.hours(log));
         hours.into_iter().map(|head| head.number).collect::<Vec<_>>()
     };
     let beat = |number| {

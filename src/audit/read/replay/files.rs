@@ -111,7 +111,7 @@ impl Replay {
     pub fn changed_again_of(&mut self, log: usize, changed: &Changed) -> Replayed {
         match self.sides(log, changed) {
             Ok((bodies, files)) => changed_again(changed, [&bodies[0], &bodies[1]], &files),
-            Err(replayed) => replayed,
+            Err(replayed) => *replayed,
         }
     }
 
@@ -121,11 +121,13 @@ impl Replay {
         &mut self,
         log: usize,
         changed: &'a Changed,
-    ) -> Result<([Vec<u8>; 2], Vec<(&'a Touched, [Option<Arc<RobotsTxt>>; 2])>), Replayed> {
+    ) -> Result<([Vec<u8>; 2], Vec<(&'a Touched, [Option<Arc<RobotsTxt>>; 2])>), Box<Replayed>>
+    {
         let sides = [&changed.from, &changed.to];
         let mut read = |side: &Side, dialect: &Dialect| {
             let Some(sha256) = &side.sha256 else { return Ok(None) };
-            self.file(log, (sha256, side.cut), dialect).map(Some).map_err(Replayed::NoEvidence)
+            let file = self.file(log, (sha256, side.cut), dialect);
+            file.map(Some).map_err(|what| Box::new(Replayed::NoEvidence(what)))
         };
         let mut bodies = [Vec::new(), Vec::new()];
         for (body, side) in bodies.iter_mut().zip(sides) {
@@ -135,7 +137,7 @@ impl Replay {
         for touched in &changed.touched {
             let Some(profile) = Profile::named(&touched.profile) else {
                 let why = format!("the profile {} is not known", touched.profile);
-                return Err(Replayed::Undecidable(why));
+                return Err(Box::new(Replayed::Undecidable(why)));
             };
             // How much of a file is read is a setting, and all that was read is the evidence.
             let dialect = Dialect { size_limit: usize::MAX, ..profile.dialect.clone() };
