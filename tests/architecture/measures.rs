@@ -107,7 +107,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("admin", 1_640),
     ("audit", 12_100),
     ("ca", 900),
-    ("cli", 19_600),
+    ("cli", 19_900),
     ("clients", 1_400),
     ("config", 2_870),
     ("egress", 6_150),

@@ -12,6 +12,7 @@ mod ca;
 mod check;
 mod cli;
 mod clients;
+mod console;
 mod demo;
 mod doctor;
 mod durability;

@@ -1,15 +1,16 @@
 //! The logs that the pages show, and what is read of them for each.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::guard::Guard;
 use super::jobs::{Jobs, Reading};
-use crate::audit::Content;
 use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
 use crate::audit::read::page::{LinePage, PageRequest, page};
 use crate::audit::read::report::{Report, Request, Survey};
 use crate::audit::read::{ChainCheck, CompiledFilter, Filter, Log};
+use crate::audit::{AnyLine, Content, checked_hash};
 use crate::cli::audit::log_source::LogSourceFlags;
 use crate::cli::audit::report::{read_all, verify_all};
 use crate::cli::audit::verify::{Against, heads};
@@ -177,37 +178,45 @@ impl ConsoleArchive {
         Ok(Self::merge(pages, from, limit))
     }
 
+    /// Each log stays in the order of its numbers, whatever its clock says. A line that two logs have stands once.
     fn merge(pages: Vec<LinePage>, from: Vec<Option<u64>>, limit: usize) -> MergedPage {
-        let damaged = pages.iter().map(|page| page.damaged).sum();
-        let mut lines: Vec<_> = pages
-            .iter()
-            .enumerate()
-            .flat_map(|(log, page)| {
-                page.lines.iter().map(move |(seq, line)| (log, *seq, line.clone()))
-            })
-            .collect();
-        // Each log is in the order of its numbers, whatever the clocks say.
-        lines.sort_by_key(|(_, _, line)| std::cmp::Reverse(CompiledFilter::order(line)));
-        let rest = lines.split_off(lines.len().min(limit));
-        let mut is_more = !rest.is_empty();
-        let next = pages.iter().zip(from).enumerate().map(|(log, (page, before))| {
-            let shown = lines.iter().filter(|(of, ..)| *of == log).map(|(_, seq, _)| *seq).min();
-            let is_left = rest.iter().any(|(of, ..)| *of == log);
-            is_more |= page.older.is_some();
-            match (is_left, page.older) {
+        let mut taken = vec![0; pages.len()];
+        let mut owners: HashMap<&[u8], usize> = HashMap::new();
+        let mut lines = Vec::new();
+        loop {
+            let next = pages.iter().zip(&taken).enumerate();
+            let next = next.filter_map(|(log, (page, at))| Some((log, page.lines.get(*at)?)));
+            let next = next.max_by_key(|(log, (_, line))| {
+                (CompiledFilter::order(line), std::cmp::Reverse(*log))
+            });
+            let Some((log, (seq, line))) = next else { break };
+            let is_repeated = owners.get(&**line).is_some_and(|owner| *owner != log)
+                && checked_hash(line).is_ok();
+            if !is_repeated && lines.len() >= limit {
+                break;
+            }
+            taken[log] += 1;
+            if !is_repeated {
+                owners.insert(line, log);
+                lines.push((log, *seq, line.clone()));
+            }
+        }
+        let next = pages.iter().zip(from).zip(&taken).map(|((page, before), taken)| {
+            let shown = taken.checked_sub(1).map(|last| page.lines[last].0);
+            match (*taken < page.lines.len(), page.older) {
                 (true, _) => shown.or(before),
                 (false, Some(older)) => Some(older),
                 (false, None) => Some(0),
             }
         });
         let next: Vec<_> = next.collect();
+        let is_more = next.iter().any(|seq| *seq != Some(0));
         let words = next.iter().map(|seq| seq.map(|seq| seq.to_string()).unwrap_or_default());
-        let is_cut = lines.len() < limit && is_more;
         MergedPage {
             older: is_more.then(|| words.collect::<Vec<_>>().join("-")),
+            is_cut: lines.len() < limit && is_more,
+            damaged: pages.iter().map(|page| page.damaged).sum(),
             lines,
-            is_cut,
-            damaged,
         }
     }
 
@@ -236,17 +245,25 @@ impl ConsoleArchive {
             since: None,
             until: None,
         };
-        // Where lines between others are not there, the one after it has any number.
-        let request = if log.has_gaps() {
-            PageRequest { before: None, limit: usize::MAX >> 8, ..request }
-        } else {
-            request
+        let read = |request, wants: &mut dyn FnMut(&[u8]) -> bool| {
+            page(log.clone(), request, wants).map_err(|error| error.to_string())
         };
-        let found = page(log.clone(), request, |_| true).map_err(|error| error.to_string())?;
+        let found = read(request, &mut |_| true)?;
         let Some(at) = found.lines.iter().position(|(found, _)| *found == seq) else {
             return Ok(None);
         };
-        let newer = at.checked_sub(1).and_then(|at| found.lines.get(at));
+        let mut newer = at.checked_sub(1).and_then(|at| found.lines.get(at)).cloned();
+        if newer.is_none() {
+            // Where lines are not there, the next one has any number: back from the end of the log to this line.
+            read(PageRequest { before: None, limit: 1, ..request }, &mut |line| {
+                let number = AnyLine::parse(line).map_or(0, |any| any.seq);
+                if number > seq && newer.as_ref().is_none_or(|(nearest, _)| number < *nearest) {
+                    newer = Some((number, line.to_vec()));
+                }
+                number <= seq
+            })?;
+        }
+        let newer = newer.as_ref();
         let older = found.lines.get(at + 1);
         let line = found.lines[at].1.clone();
         let [before, after] = [older, newer].map(|it| it.map(|(_, line)| line.as_slice()));

@@ -116,3 +116,75 @@ fn work_off<T>(state: &Lock<JobQueue<T>>, progress: &ReadSoFar) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// What there is of it, with work that counts how often it is done.
+    fn ask(jobs: &Jobs<String>, key: &'static str, done: &Arc<AtomicU64>) -> Option<String> {
+        let done = Arc::clone(done);
+        let work = move |_: &ReadSoFar| {
+            done.fetch_add(1, Ordering::Relaxed);
+            key.to_owned()
+        };
+        match jobs.get(key, work) {
+            Reading::Done(result) => Some((*result).clone()),
+            Reading::UnderWay(_) | Reading::Busy => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn each_reading_is_done_once_and_one_at_a_time() {
+        let (jobs, done) = (Jobs::new(), Arc::new(AtomicU64::new(0)));
+        let (go, wait) = mpsc::channel::<()>();
+        let (tell, begun) = mpsc::channel::<()>();
+        let work = move |so_far: &ReadSoFar| {
+            so_far.at(Extent { read: 1, total: 4 });
+            tell.send(()).unwrap();
+            wait.recv().unwrap();
+            "first".to_owned()
+        };
+        assert!(matches!(jobs.get("first", work), Reading::UnderWay(0)));
+        begun.recv().unwrap();
+        assert!(matches!(jobs.get("first", |_| unreachable!()), Reading::UnderWay(25)));
+        for _ in 0..2 {
+            assert_eq!(ask(&jobs, "second", &done), None);
+        }
+        assert_eq!(done.load(Ordering::Relaxed), 0, "the first is under way");
+        go.send(()).unwrap();
+        while ask(&jobs, "second", &done).is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(ask(&jobs, "first", &done).as_deref(), Some("first"));
+        assert_eq!(done.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn too_many_that_wait_are_refused() {
+        let jobs: Jobs<String> = Jobs::new();
+        let (go, wait) = mpsc::channel::<()>();
+        let (tell, begun) = mpsc::channel::<()>();
+        let work = move |_: &ReadSoFar| {
+            tell.send(()).unwrap();
+            wait.recv().unwrap();
+            String::new()
+        };
+        jobs.get("first", work);
+        begun.recv().unwrap();
+        for number in 0..WAITING_MAX {
+            assert!(matches!(
+                jobs.get(&number.to_string(), |_| String::new()),
+                Reading::UnderWay(0)
+            ));
+        }
+        assert!(matches!(jobs.get("more", |_| String::new()), Reading::Busy));
+        go.send(()).unwrap();
+        while !matches!(jobs.get("7", |_| String::new()), Reading::Done(_)) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(jobs.state.lock().done.len(), RESULTS_MAX, "the oldest is forgotten");
+    }
+}

@@ -11,7 +11,7 @@ pub mod view;
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{Query, Request, State};
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
@@ -29,6 +29,9 @@ use crate::cli::audit::report::sections::{
 };
 use crate::cli::audit::report::words::{headline, period, verification};
 use view::{Parameters, Shell, TableView, link};
+
+/// Bytes of a form.
+const BODY_BYTES_MAX: usize = 8 << 10;
 
 /// The pages of an archive.
 pub fn router(archive: Arc<ConsoleArchive>) -> Router {
@@ -53,6 +56,7 @@ pub fn router(archive: Arc<ConsoleArchive>) -> Router {
         .route("/logout", post(log_out))
         .fallback(nothing)
         .with_state(archive)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(guard, guarded))
 }
 

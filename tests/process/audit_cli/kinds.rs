@@ -35,7 +35,7 @@ const RELOADED: [(&str, &str); 6] = [
 ];
 
 /// A log as a proxy has written it: with denials, a delay, and a reload for each of [`RELOADED`].
-fn served() -> Place {
+pub fn served() -> Place {
     let site = Site::with_rules(RULES);
     let place = Place::new("[audit]\nallowed = \"all\"\n");
     let serve = place.serve();
@@ -59,7 +59,7 @@ fn served() -> Place {
 }
 
 /// Appends a notice of each kind that the log lacks, as a writer would, and a line of a kind to come.
-fn add_other_kinds(dir: &Path) {
+pub fn add_other_kinds(dir: &Path) {
     let file = dir.join("denials.jsonl");
     let text = std::fs::read_to_string(&file).unwrap();
     let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();

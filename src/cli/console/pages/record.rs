@@ -235,15 +235,17 @@ impl FileView {
         // The last line's end begins no other line.
         let body = body.strip_suffix(b"\r\n").or_else(|| body.strip_suffix(b"\n")).unwrap_or(&body);
         let marks = [rule, group, rule.or(group).is_none().then_some(1)];
-        let is_near = |number: u32| match near {
-            Some(near) => marks.iter().flatten().any(|mark| mark.abs_diff(number) <= near),
-            None => true,
+        let is_near = |number: u32| {
+            let near = near.unwrap_or(CONTEXT);
+            marks.iter().flatten().any(|mark| mark.abs_diff(number) <= near)
         };
+        let is_whole = near.is_none();
         let dialect = Dialect { size_limit: usize::MAX, ..Dialect::RFC9309.clone() };
         let (mut lines, mut last, mut all) = (Vec::new(), 0, 0);
         for (number, line) in robots::lines(body, &dialect) {
             all = number;
-            if !is_near(number) || lines.len() >= LINES_MAX {
+            // The line that decided is shown, wherever it stands.
+            if !is_near(number) && (!is_whole || lines.len() >= LINES_MAX) {
                 continue;
             }
             if number != last + 1 {

@@ -8,7 +8,7 @@ use clap::{Args, Command, FromArgMatches};
 use super::view::{CellView, Parameters, RowView, Shell, TableView, link, quoted};
 use crate::audit::read::Filter;
 use crate::audit::{Content, Event, Reason, Record, checked_hash, print_time};
-use crate::cli::audit::filters::FilterFlags;
+use crate::cli::audit::filters::{FilterFlags, ProfileFlag};
 use crate::cli::audit::notices;
 use crate::cli::audit::report::sections::Kind;
 use crate::cli::audit::show::words;
@@ -51,6 +51,7 @@ const FIELDS: [(&str, &str); 8] = [
 /// The filter that parameters describe, read as the flags of the command line are.
 pub fn filter(pairs: &[(String, String)]) -> Result<Filter, String> {
     let command = FilterFlags::augment_args(Command::new("records").no_binary_name(true));
+    let command = ProfileFlag::augment_args(command);
     let arguments =
         pairs.iter().map(|(name, value)| format!("--{}={value}", name.replace('_', "-")));
     let matches = command
@@ -58,7 +59,8 @@ pub fn filter(pairs: &[(String, String)]) -> Result<Filter, String> {
         .try_get_matches_from(arguments)
         .map_err(|error| first_line(&error.to_string()))?;
     let flags = FilterFlags::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-    Ok(flags.filter())
+    let profile = ProfileFlag::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+    Ok(flags.filter_with(&profile))
 }
 
 fn first_line(text: &str) -> String {

@@ -180,3 +180,46 @@ pub fn quoted(value: &str) -> String {
     }
     format!("'{}'", value.replace('\'', "'\\''"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_in_addresses_stay_values() {
+        for value in ["a&b=c", "100 %", "\u{65e5}\u{672c}", "<script>", "a\r\nb", "#top", "+"] {
+            let address = link("/records", &[("url", value), ("agent", "x")]);
+            let (path, query) = address.split_once('?').unwrap();
+            let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap();
+            assert_eq!(path, "/records");
+            assert_eq!(pairs, [("url".into(), value.into()), ("agent".into(), "x".into())]);
+            assert!(address.bytes().all(|byte| byte.is_ascii_graphic()), "{address}");
+        }
+        assert_eq!(link("/records", &[]), "/records");
+    }
+
+    #[test]
+    fn parameters_that_a_page_does_not_know_are_errors() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut parameters =
+            Parameters::of(vec![pair("a", "1"), pair("empty", " "), pair("b", "2")]);
+        assert_eq!(parameters.take("a").as_deref(), Some("1"));
+        assert_eq!(parameters.take("empty"), None);
+        assert_eq!(parameters.end(), Err("b: this page has no such parameter".into()));
+        assert_eq!(parameters.rest(), [pair("b", "2")]);
+        assert_eq!(Parameters::of(vec![pair("empty", "")]).end(), Ok(()));
+    }
+
+    #[test]
+    fn values_of_commands_are_quoted_for_a_shell() {
+        for (value, expected) in [
+            ("https://example.com/a", "https://example.com/a"),
+            ("*.example.com", "'*.example.com'"),
+            ("", "''"),
+            ("it's", "'it'\\''s'"),
+            ("$(id)", "'$(id)'"),
+        ] {
+            assert_eq!(quoted(value), expected);
+        }
+    }
+}
