@@ -42,7 +42,8 @@ before it.
 
 The hash of each record that matches is made again. One that was changed after being written is
 marked with ! before its number in the table, printed as it is in JSON, left out of CSV and events
-(ecs, ocsf, cef), and counted on standard error. Whether lines were removed or exchanged is for courtesy audit verify to say.
+(ecs, ocsf, cef), and counted on standard error. Whether lines were removed or exchanged is for
+courtesy audit verify to say.
 
 Records are printed; what the log says of itself (notices), where --event names it. CSV and events
 have records alone.

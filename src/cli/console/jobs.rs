@@ -2,6 +2,7 @@
 //! and the result when it is there.
 
 use std::collections::VecDeque;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -108,9 +109,10 @@ fn work_off<T>(state: &Lock<JobQueue<T>>, progress: &ReadSoFar) {
             (key, work)
         };
         progress.at(Extent { read: 0, total: 0 });
-        let result = Arc::new(work(progress));
+        // One that panics, which the terminal shows, is begun again when it is asked for again.
+        let Ok(result) = panic::catch_unwind(AssertUnwindSafe(|| work(progress))) else { continue };
         let mut queue = state.lock();
-        queue.done.push_back((key, result));
+        queue.done.push_back((key, Arc::new(result)));
         if queue.done.len() > RESULTS_MAX {
             queue.done.pop_front();
         }
@@ -186,5 +188,17 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(jobs.state.lock().done.len(), RESULTS_MAX, "the oldest is forgotten");
+    }
+
+    #[tokio::test]
+    async fn one_that_panics_keeps_no_other_from_being_done() {
+        let (jobs, done) = (Jobs::new(), Arc::new(AtomicU64::new(0)));
+        jobs.get("first", |_| panic!("as it is meant to"));
+        while ask(&jobs, "second", &done).is_none() {
+            tokio::task::yield_now().await;
+        }
+        while ask(&jobs, "first", &done).is_none() {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Retention {
     clock: Arc<dyn Clock>,
     handle: WriterHandle,
     closings: mpsc::Receiver<Closing>,
+    /// Those of files that the next round puts away.
+    known: HashMap<u64, EvidenceIndex>,
     /// The number with which the file that is written begins. Changes when a file is closed or the
     /// settings are others, and ends with the writer.
     active: watch::Receiver<u64>,
@@ -64,7 +66,17 @@ impl Retention {
         lock: File,
     ) -> Self {
         let (dir, active) = (config.load().dir.clone(), handle.active().clone());
-        Self { dir, config, clock, handle, closings, active, kept: 0, _lock: lock }
+        Self {
+            dir,
+            config,
+            clock,
+            handle,
+            closings,
+            known: HashMap::new(),
+            active,
+            kept: 0,
+            _lock: lock,
+        }
     }
 
     /// Begins with what is there.
@@ -93,13 +105,15 @@ impl Retention {
         let active = *self.active.borrow_and_update();
         let survey = Survey::of(&self.dir)?;
         let tidied = survey.remove_unfinished();
-        let known: HashMap<_, _> = std::iter::from_fn(|| self.closings.try_recv().ok()).collect();
-        let put_away =
-            |closed: &Closed| closed.put_away(known.get(&closed.first_seq), &|| self.is_over());
+        self.known.extend(std::iter::from_fn(|| self.closings.try_recv().ok()));
+        let put_away = |closed: &Closed| {
+            closed.put_away(self.known.get(&closed.first_seq), &|| self.is_over())
+        };
         // What the writer knows of a file that has only just its name is still to come.
         let is_known = |closed: &&Closed| closed.is_there() && closed.first_seq < active;
         let closed = survey.closed.iter().filter(is_known);
         let kept = closed.map(put_away).fold(tidied, io::Result::and);
+        self.known.retain(|first_seq, _| *first_seq >= active);
         let kept = kept.and(self.keep_leaves());
         let pruned = self.prune_by_age(active).await;
         let made_room = self.prune_by_size(active).await;
