@@ -7,15 +7,13 @@ use axum::response::Response;
 
 use super::record::capital;
 use super::records::table;
-use super::view::{CellView, Parameters, RowView, Shell, TableView, link, quoted};
+use super::view::{Parameters, Shell, TableView, link, quoted};
 use crate::audit::read::Filter;
 use crate::audit::read::filter::Place;
 use crate::audit::read::history::History;
-use crate::audit::read::report::FetchedRow;
 use crate::audit::{AllowedEvent, CountsEvent, Event, FileEvent};
 use crate::cli::audit::dossier::{Dossier, VersionView, columns, facts, versions};
-use crate::cli::audit::report::sections::{Kind, sections};
-use crate::cli::audit::report::words::number;
+use crate::cli::audit::report::sections::sections;
 use crate::cli::console::archive::{ConsoleArchive, ReportAsked};
 use crate::cli::console::reading::{Asked, Shared, with_report};
 use crate::cli::console::respond::{bad, busy, plain, shown};
@@ -27,8 +25,7 @@ const FORWARDED_MAX: usize = 20;
 #[template(path = "console/sites.html", config = "src/templates/askama.toml")]
 struct SitesPage {
     shell: Shell,
-    table: TableView,
-    others: Option<TableView>,
+    tables: Vec<TableView>,
 }
 
 /// `GET /sites`
@@ -37,41 +34,17 @@ pub async fn list(State(archive): Shared, Query(asked): Asked) -> Response {
         return bad(&why);
     }
     with_report(&archive, &ReportAsked::default(), |report| {
-        let row = |row: &FetchedRow| {
-            let to = link("/site", &[("origin", &row.origin)]);
-            let numbers = [row.asked, row.allowed, row.denied, row.forwarded, row.held, row.bytes];
-            let cells = numbers.map(number).map(CellView::text);
-            let cells = [CellView::link(row.origin.clone(), to)].into_iter().chain(cells);
-            RowView { cells: cells.collect(), is_urgent: false }
-        };
-        let titles = [
-            ("Origin", Kind::Text),
-            ("Asked", Kind::Number),
-            ("Allowed", Kind::Number),
-            ("Denied", Kind::Number),
-            ("Forwarded all the same", Kind::Number),
-            ("Held", Kind::Number),
-            ("Bytes", Kind::Number),
-        ];
-        let fetched = &report.fetched;
-        let left = fetched.sites.saturating_sub(fetched.rows.len() as u64);
-        let foot = (left > 0).then(|| format!("And {} more sites: name one above.", number(left)));
         let all = sections(report);
-        let by_origin = all.iter().find(|section| section.title == "By origin");
-        let by_origin = by_origin.map(|section| TableView {
-            title: "By records".into(),
-            ..TableView::of(section, |cells| Some(link("/site", &[("origin", cells.first()?)])))
-        });
+        let table = |title: &str| {
+            let section = all.iter().find(|section| section.title == title);
+            let to = |cells: &[String]| Some(link("/site", &[("origin", cells.first()?)]));
+            section.map(|section| TableView::of(section, to))
+        };
+        let by_records =
+            table("By origin").map(|table| TableView { title: "By records".into(), ..table });
         shown(&SitesPage {
             shell: Shell::of("Sites", "/sites", "courtesy audit history ORIGIN".into()),
-            table: TableView {
-                title: "What was asked".into(),
-                columns: TableView::columns(&titles),
-                rows: fetched.rows.iter().map(row).collect(),
-                foot,
-                ..TableView::default()
-            },
-            others: by_origin,
+            tables: table("What was asked").into_iter().chain(by_records).collect(),
         })
     })
 }
