@@ -7,7 +7,6 @@ pub mod support;
 mod around;
 mod browsers;
 mod compiled;
-mod console;
 mod curl;
 mod git;
 mod gnutls;

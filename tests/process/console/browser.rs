@@ -1,12 +1,12 @@
-//! The console in a real browser: every page, at each width, light and dark, by keyboard, without scripts, over a log whose
+//! In a real browser: every page, at each width, light and dark, by keyboard, without scripts, over a log whose
 //! texts are attacks.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
-use super::support::{apt, node, with_modules};
+use super::support::Console;
+use crate::clients::support::{apt, node, with_modules};
 use crate::testkit::processes::{Place, Site};
 
 /// What strangers write: in a robots.txt, a URL and a User-Agent.
@@ -44,40 +44,19 @@ fn served(site: &Site) -> Place {
     place
 }
 
-/// It ends with the test, however that ends.
-struct Console(Child);
-
-impl Drop for Console {
-    fn drop(&mut self) {
-        let _ = self.0.kill().and_then(|()| self.0.wait());
-    }
-}
-
 #[test]
-fn the_console_in_chromium() {
+fn the_pages_in_chromium() {
     apt("chromium", "chromium");
     let site = Site::with_rules(RULES);
     let place = served(&site);
     let scratch = tempfile::tempdir().expect("a directory");
     let (node, program) = (node(), with_modules("console.mjs", scratch.path()));
-    let mut console = Console(
-        Command::new(env!("CARGO_BIN_EXE_courtesy"))
-            .args(["console", "--port", "0", "--dir"])
-            .arg(place.audit_dir())
-            .env("COURTESY_CONFIG", place.configuration())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts"),
-    );
-    let lines = BufReader::new(console.0.stdout.take().expect("its output")).lines();
-    let link = lines
-        .map_while(Result::ok)
-        .find_map(|line| line.trim().starts_with("http://").then(|| line.trim().to_owned()));
+    let console = Console::over(&[&place.audit_dir()]);
+    let link = format!("{}/login?code={}", console.origin(), console.code);
     let origin = site.url("/").trim_end_matches('/').replace(':', "%3A").replace('/', "%2F");
     let walk = Command::new(node)
         .arg(program)
-        .arg(link.expect("the link that lets a browser in"))
+        .arg(link)
         .args([
             "/",
             "/records",
