@@ -72,8 +72,12 @@ impl BlobStore {
             return Ok(());
         }
         let unfinished = path.with_extension("tmp");
-        if let Some(dir) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        // That of the log itself is never made here: it may have been moved away, and is to come back.
+        for dir in path.ancestors().skip(1).take(LEVELS - 1).collect::<Vec<_>>().into_iter().rev() {
+            match DirBuilder::new().mode(0o700).create(dir) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
         }
         let written =
             write(&unfinished, &blob.content).and_then(|()| std::fs::rename(&unfinished, &path));
@@ -300,6 +304,15 @@ mod tests {
             Found::Content(blob.content.to_vec())
         );
         assert_eq!(blob_store.get(Kind::Capture, &name).unwrap(), Found::Missing);
+    }
+
+    #[test]
+    fn the_directory_of_a_log_that_was_moved_away_is_not_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let moved = dir.path().join("audit");
+        let error = BlobStore::of(&moved).put(&blob(b"user-agent: *\n")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(!moved.exists());
     }
 
     #[test]

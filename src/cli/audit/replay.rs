@@ -34,14 +34,14 @@ Examples:
   courtesy audit replay                      # the same answers, or exit 1
   courtesy audit replay --profile google     # what another reading of robots.txt would have done
   courtesy audit replay --since 7d --origin '*.example.com'
-  courtesy audit replay --origin example.com --robots 94a5e2ad…     # under another version of its file
+  courtesy audit replay --origin example.com --robots 94a5e2ad…    # by another version of the file
   courtesy audit replay --run last --format json | jq 'select(.outcome == \"differs\")'
 
 courtesy audit history names the versions of a site's robots.txt by their SHA-256.
 
-Exit codes: 0 as recorded (with --profile or --robots: also where it differs) · 1 an answer differs, evidence or
-a record is missing or was changed, or a line is damaged and left out · 74 a part of the log could
-not be read")]
+Exit codes: 0 as recorded (with --profile or --robots: also where it differs) · 1 an answer
+differs, evidence or a record is missing or was changed, or a line is damaged and left out · 74 a
+part of the log could not be read")]
 pub struct ReplayArgs {
     /// Read these files, dossiers or bundles alone [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
