@@ -64,18 +64,21 @@ pub struct HistoryArgs {
 /// Agents that are named.
 const AGENTS_SHOWN: usize = 10;
 
+/// The `event` of each kind of line that a history is made of.
+pub fn events() -> Vec<String> {
+    let notices = [FileEvent::WORD, CountsEvent::WORD, AllowedEvent::WORD, PacedEvent::WORD];
+    Event::ALL.into_iter().map(Event::word).chain(notices).map(str::to_owned).collect()
+}
+
 /// Runs `courtesy audit history`.
 pub fn run(args: &HistoryArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs(&args.files)?;
     let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
-    let events = Event::ALL.into_iter().map(Event::word);
-    let events =
-        events.chain([FileEvent::WORD, CountsEvent::WORD, AllowedEvent::WORD, PacedEvent::WORD]);
     let filter = Filter {
         since: args.since,
         until: args.until,
         origins: vec![args.origin.clone()],
-        events: events.map(str::to_owned).collect(),
+        events: events(),
         ..Filter::default()
     };
     let mut search = Search::new(logs, filter)?.with_notices();

@@ -13,8 +13,9 @@ use crate::audit::read::{ChainCheck, CompiledFilter, Filter, Log};
 use crate::audit::{AnyLine, Content, checked_hash};
 use crate::cli::audit::log_source::LogSourceFlags;
 use crate::cli::audit::report::{read_all, verify_all};
+use crate::cli::audit::search::{Search, Taken};
 use crate::cli::audit::verify::{Against, heads};
-use crate::cli::exit::Exit;
+use crate::cli::exit::{Exit, Failure};
 use crate::runtime::clock::{Clock, SystemClock};
 use tokio::sync::Semaphore;
 
@@ -32,8 +33,8 @@ pub struct ConsoleArchive {
     pub logs: Vec<Log>,
     pub guard: Arc<Guard>,
     reports: Jobs<Result<Report, String>>,
-    searching: Semaphore,
-    waiting: Semaphore,
+    searching: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
     /// Keeps what was unpacked as long as the pages are served.
     place: LogSourceFlags,
 }
@@ -79,8 +80,8 @@ impl ConsoleArchive {
             logs,
             guard,
             reports: Jobs::new(),
-            searching: Semaphore::new(1),
-            waiting: Semaphore::new(1 + SEARCHES_WAITING_MAX),
+            searching: Arc::new(Semaphore::new(1)),
+            waiting: Arc::new(Semaphore::new(1 + SEARCHES_WAITING_MAX)),
             place,
         })
     }
@@ -116,34 +117,42 @@ impl ConsoleArchive {
         self.reports.get(&key, move |so_far| {
             let given = asked.head.iter().map(|text| heads(text));
             let given = given.collect::<Result<Vec<_>, _>>()?;
-            let why = |failure: crate::cli::exit::Failure| format!("{:#}", failure.error);
-            let verified = verify_all(&logs, &Against::new(&given, None), &[]).map_err(why)?;
+            // The first page says whether the log holds; those of one site or person show their lines of it.
+            let is_whole = asked.filter == Filter::default();
+            let verified =
+                is_whole.then(|| verify_all(&logs, &Against::new(&given, None), &[])).transpose();
+            let verified = verified.map_err(words)?;
             let since = asked.filter.since;
             let mut survey = Survey::of(asked.filter);
             read_all(logs, since, &mut survey, &mut |extent, _| {
                 extent.into_iter().for_each(|extent| so_far.at(extent));
             })
-            .map_err(why)?;
+            .map_err(words)?;
             Ok(survey.finish(Request {
                 rows_max: ROWS_MAX,
                 made_at: SystemClock.wall(),
                 origins: asked.origins,
                 agents: asked.agents,
                 clients: asked.clients,
-                verified: Some(verified),
+                verified,
             }))
         })
     }
 
-    /// Does something with the files on a thread for that, one at a time. `None`: too many wait.
+    /// Does something with the files on a thread for that, one at a time. It goes on where the viewer leaves, and so keeps
+    /// its place until it ends. `None`: too many wait.
     pub async fn search<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Option<T> {
-        let _waiting = self.waiting.try_acquire().ok()?;
-        let _searching = self.searching.acquire().await.ok()?;
+        let waiting = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
+        let searching = Arc::clone(&self.searching).acquire_owned().await.ok()?;
         let archive = Arc::clone(self);
-        tokio::task::spawn_blocking(move || work(&archive)).await.ok()
+        let work = move || {
+            let _places = (waiting, searching);
+            work(&archive)
+        };
+        tokio::task::spawn_blocking(work).await.ok()
     }
 
     /// A page of the records, and of the notices where their words are asked for, that `filter` admits.
@@ -295,18 +304,51 @@ impl ConsoleArchive {
         filter: &Filter,
         take: &mut dyn FnMut(usize, Content),
     ) -> Result<Exit, String> {
-        let mut search = crate::cli::audit::search::Search::new(self.logs.clone(), filter.clone())
-            .map_err(|failure| format!("{:#}", failure.error))?
-            .with_notices();
+        let search = Search::new(self.logs.clone(), filter.clone());
+        let mut search = search.map_err(words)?.with_notices();
         let done = search.run(&mut |hit| {
             if !hit.is_changed
                 && let Ok(content) = Content::parse(hit.line)
             {
                 take(hit.log, content);
             }
-            Ok(crate::cli::audit::search::Taken::Good)
+            Ok(Taken::Good)
         });
-        let _ = done.map_err(|failure| format!("{:#}", failure.error))?;
+        let _ = done.map_err(words)?;
         Ok(search.conclude("left out"))
+    }
+}
+
+/// What failed, for a page.
+pub fn words(failure: Failure) -> String {
+    format!("{:#}", failure.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_search_keeps_its_place_when_its_viewer_leaves() {
+        let guard = Arc::new(Guard::new(1));
+        let archive = ConsoleArchive::new(Vec::new(), LogSourceFlags::default(), guard);
+        let (go, wait) = mpsc::channel::<()>();
+        let (tell, mut begun) = tokio::sync::mpsc::channel::<()>(1);
+        let searched = Arc::clone(&archive);
+        let viewer = tokio::spawn(async move {
+            let work = move |_: &ConsoleArchive| {
+                tell.blocking_send(()).unwrap();
+                wait.recv().unwrap();
+            };
+            searched.search(work).await
+        });
+        begun.recv().await.unwrap();
+        viewer.abort();
+        assert!(viewer.await.unwrap_err().is_cancelled());
+        assert_eq!(archive.searching.available_permits(), 0, "it goes on");
+        go.send(()).unwrap();
+        assert_eq!(archive.search(|_| "the next").await, Some("the next"));
     }
 }

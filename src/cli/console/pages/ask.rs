@@ -6,12 +6,12 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 
 use super::view::{Parameters, Shell, link, quoted};
+use crate::audit::RobotsStatus;
 use crate::audit::read::Filter;
 use crate::audit::read::filter::Place;
 use crate::audit::read::history::{FileHistory, History};
-use crate::audit::{AllowedEvent, CountsEvent, Event, FileEvent, RobotsStatus};
-use crate::cli::audit::filters;
 use crate::cli::audit::report::words::second;
+use crate::cli::audit::{filters, history};
 use crate::cli::check::answer::{Outcome, Ruling};
 use crate::cli::check::online::ruling;
 use crate::cli::console::archive::ConsoleArchive;
@@ -81,14 +81,8 @@ fn answer(
 ) -> Result<AskAnswer, String> {
     let (origin, _) = split_url(url.as_bytes()).map_err(|error| format!("url: {error}"))?;
     let origin = origin.to_string();
-    let events = Event::ALL.into_iter().map(Event::word);
-    let events = events.chain([FileEvent::WORD, CountsEvent::WORD, AllowedEvent::WORD]);
     let place = Place::parse(&origin).map_err(|error| error.to_string())?;
-    let filter = Filter {
-        origins: vec![place],
-        events: events.map(str::to_owned).collect(),
-        ..Filter::default()
-    };
+    let filter = Filter { origins: vec![place], events: history::events(), ..Filter::default() };
     let (mut history, mut profile) = (History::default(), None);
     archive.each(&filter, &mut |log, content| {
         if let crate::audit::Content::Record(record) = &content

@@ -13,9 +13,10 @@ use crate::cli::audit::difference::Difference;
 use crate::cli::audit::notices;
 use crate::cli::audit::report::words::number;
 use crate::cli::audit::show::{file as shown_file, words};
-use crate::cli::console::archive::LineInPlace;
+use crate::cli::console::archive::{ConsoleArchive, LineInPlace};
 use crate::cli::console::reading::{Asked, Shared};
 use crate::cli::console::respond::{bad, busy, message, plain, shown};
+use crate::cli::output::Paint;
 use crate::robots::{self, Dialect};
 use crate::types::sanitize;
 
@@ -112,12 +113,7 @@ fn place(asked: Vec<(String, String)>) -> Result<(usize, u64), String> {
     }
 }
 
-fn view(
-    archive: &crate::cli::console::archive::ConsoleArchive,
-    log: usize,
-    seq: u64,
-    found: &LineInPlace,
-) -> RecordPage {
+fn view(archive: &ConsoleArchive, log: usize, seq: u64, found: &LineInPlace) -> RecordPage {
     let faults = shown_file::faults(&found.check);
     let belief = if faults.is_empty() {
         vec![capital(shown_file::chain_words(&found.check))]
@@ -160,12 +156,7 @@ fn view(
 }
 
 impl RecordPage {
-    fn record(
-        &mut self,
-        archive: &crate::cli::console::archive::ConsoleArchive,
-        record: &Record,
-        line: &[u8],
-    ) {
+    fn record(&mut self, archive: &ConsoleArchive, record: &Record, line: &[u8]) {
         let class = if record.event == Event::Denied { "denied" } else { "forwarded" };
         self.event = (capital(words::event(record.event)), class);
         self.what = format!("{} {}", record.method, record.url);
@@ -193,12 +184,7 @@ impl RecordPage {
         ));
     }
 
-    fn notice(
-        &mut self,
-        archive: &crate::cli::console::archive::ConsoleArchive,
-        log: usize,
-        notice: &Notice,
-    ) {
+    fn notice(&mut self, archive: &ConsoleArchive, log: usize, notice: &Notice) {
         self.event = (notice.word().replace('_', " "), "notice");
         self.what = print_time(notice.time());
         self.why = notices::words(notice);
@@ -219,7 +205,7 @@ impl RecordPage {
 impl FileView {
     /// The file, with the line that decided and that of its group marked; `near`: only lines so near to a marked one.
     fn of(
-        archive: &crate::cli::console::archive::ConsoleArchive,
+        archive: &ConsoleArchive,
         sha256: &str,
         [rule, group]: [Option<u32>; 2],
         near: Option<u32>,
@@ -322,7 +308,7 @@ pub async fn raw(State(archive): Shared, Query(asked): Asked) -> Response {
 
 /// How a file was fetched, a line each.
 fn described(capture: &CaptureRecord) -> Vec<String> {
-    let text = shown_file::describe(capture, crate::cli::output::Paint::OFF);
+    let text = shown_file::describe(capture, Paint::OFF);
     text.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 

@@ -8,13 +8,14 @@ use axum::response::Response;
 use super::record::capital;
 use super::records::table;
 use super::view::{Parameters, Shell, TableView, link, quoted};
+use crate::audit::Event;
 use crate::audit::read::Filter;
 use crate::audit::read::filter::Place;
 use crate::audit::read::history::History;
-use crate::audit::{AllowedEvent, CountsEvent, Event, FileEvent};
 use crate::cli::audit::dossier::{Dossier, VersionView, columns, facts, versions};
+use crate::cli::audit::history;
 use crate::cli::audit::report::sections::sections;
-use crate::cli::console::archive::{ConsoleArchive, ReportAsked};
+use crate::cli::console::archive::{ConsoleArchive, ReportAsked, words};
 use crate::cli::console::reading::{Asked, Shared, with_report};
 use crate::cli::console::respond::{bad, busy, plain, shown};
 
@@ -124,9 +125,7 @@ fn view(
     (exemptions, paced): (Option<TableView>, Option<TableView>),
 ) -> Result<SitePage, String> {
     let mut history = History::default();
-    let events = Event::ALL.into_iter().map(Event::word);
-    let events = events.chain([FileEvent::WORD, CountsEvent::WORD, AllowedEvent::WORD]);
-    let filter_all = Filter { events: events.map(str::to_owned).collect(), ..filter.clone() };
+    let filter_all = Filter { events: history::events(), ..filter.clone() };
     archive.each(&filter_all, &mut |log, content| history.add(&content, log))?;
     let site = history.sites.remove(&origin).unwrap_or_default();
     let forwarded = Event::ALL.into_iter().filter(|event| *event != Event::Denied);
@@ -181,7 +180,7 @@ pub async fn dossier(State(archive): Shared, Query(asked): Asked) -> Response {
     let made = archive.search(move |archive| {
         let place = Place::parse(&origin).map_err(|error| error.to_string())?;
         let filter = Filter { origins: vec![place], ..Filter::default() };
-        let why = |failure: crate::cli::exit::Failure| capital(&format!("{:#}", failure.error));
+        let why = |failure| capital(&words(failure));
         let dossier = Dossier::of(&archive.logs, &filter, archive.place(), &[]).map_err(why)?;
         let mut file = Vec::new();
         dossier.write(&mut file).map_err(why)?;
