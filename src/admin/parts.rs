@@ -14,7 +14,7 @@ use crate::clients::ClientAdmission;
 use crate::config::Effective;
 use crate::egress;
 use crate::engine::Engine;
-use crate::proxy::{DecisionMetrics, RequestMetrics};
+use crate::proxy::{DecisionMetrics, RequestMetrics, Via};
 use crate::runtime::clock::Clock;
 use crate::runtime::lock::Lock;
 use crate::store::Store;
@@ -41,6 +41,8 @@ pub struct MonitoredParts {
     pub keeps_share: bool,
     /// The token that requests need.
     pub token: Arc<Token>,
+    /// By which requests are recognised that this proxy has forwarded.
+    pub via: Via,
     pub clock: Arc<dyn Clock>,
     /// When the process began.
     pub started: Timestamp,

@@ -1,6 +1,6 @@
 //! The pages of the admin listener, in one table, and the requests that it rejects: those without
 //! the token, if one is set; those of a web page whose name resolves to this machine (DNS
-//! rebinding); and those for the proxy.
+//! rebinding); those for the proxy; and those that came through it.
 
 use bytes::Bytes;
 use http::header::{ALLOW, HOST, HeaderValue, WWW_AUTHENTICATE};
@@ -56,6 +56,14 @@ const ROUTES: [Route; 5] = [
 
 /// Answers a request to the admin listener.
 pub(super) fn answer<B>(request: &Request<B>, parts: &MonitoredParts) -> AdminResponse {
+    // The proxy connects to none of its own addresses. A parent, or a load balancer before this
+    // machine, may have led it here by an address that is not its own.
+    if parts.via.is_looping(request.headers()) {
+        return text(
+            StatusCode::LOOP_DETECTED,
+            "The proxy forwards no request to its admin listener.\n",
+        );
+    }
     let may_look = parts.token.is_in(request.headers());
     // A request with the token cannot be DNS rebinding, so any `Host` is accepted.
     if !(may_look && parts.token.is_asked())

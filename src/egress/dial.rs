@@ -413,8 +413,8 @@ impl Dialer<'_> {
         Ok(OriginSocket::Tls(PlaintextStream::new(secured.stream)))
     }
 
-    /// The addresses of the parent. The operator has named it, so that they are not judged, but for
-    /// the proxy's own.
+    /// The addresses of the parent, at least one. The operator has named it, so that they are not
+    /// judged; but a name with one of the proxy's own among them means the proxy.
     async fn addresses_of_parent(
         self,
         parent: &Parent,
@@ -430,11 +430,11 @@ impl Dialer<'_> {
             }
         };
         let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, at.port()));
-        let is_other =
-            |address: &SocketAddr| snapshot.policy.judge(*address) != Err(Prohibition::OwnListener);
-        let addresses: Vec<_> = addresses.filter(is_other).collect();
-        if addresses.is_empty() {
-            return Err(parent.error(Failure::Parent, "it is this proxy itself, or has no address"));
+        let addresses: Vec<_> = addresses.collect();
+        let is_own =
+            |address: &SocketAddr| snapshot.policy.judge(*address) == Err(Prohibition::OwnListener);
+        if addresses.iter().any(is_own) {
+            return Err(parent.error(Failure::Parent, "it is this proxy itself"));
         }
         Ok(addresses)
     }

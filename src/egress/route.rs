@@ -54,7 +54,8 @@ impl<'a> Route<'a> {
 }
 
 /// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none. When
-/// its name has both permitted and refused ones, only the permitted are used.
+/// its name has both permitted and refused ones, only the permitted are used; but a name with one
+/// of the proxy's own listeners among its addresses means the proxy, and leads nowhere.
 async fn permitted_addresses(
     origin: &Origin,
     resolver: &Resolver,
@@ -79,6 +80,9 @@ async fn permitted_addresses(
         let address = SocketAddr::new(ip, origin.port());
         match snapshot.policy.judge(address) {
             Ok(()) => permitted.push(address),
+            Err(why @ Prohibition::OwnListener) => {
+                return Err(prohibited(origin, ip, why, snapshot.config.under_run));
+            }
             Err(why) => refused = Some((ip, why)),
         }
     }
@@ -208,7 +212,22 @@ pub(super) mod tests {
                 expected.map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>());
             assert_eq!(permitted(answer, "http://example.com/").await, expected, "{answer:?}");
         }
-        assert_eq!(permitted(&["8.8.4.4"], "http://example.com:8080/").await, Err(Failure::Loop));
+    }
+
+    /// Whatever a name led to before, and whatever else it leads to (DNS rebinding).
+    #[tokio::test]
+    async fn c15_a_name_that_leads_to_an_own_listener_leads_nowhere() {
+        let url = "http://example.com:8080/";
+        assert!(permitted(&["8.8.8.8"], url).await.is_ok());
+        for answer in [
+            &["8.8.4.4"][..],
+            &["8.8.8.8", "8.8.4.4"],
+            &["8.8.4.4", "8.8.8.8"],
+            &["10.0.0.1", "::ffff:8.8.4.4"],
+        ] {
+            assert_eq!(permitted(answer, url).await, Err(Failure::Loop), "{answer:?}");
+        }
+        assert!(permitted(&["8.8.4.4"], "http://example.com:8081/").await.is_ok());
     }
 
     /// Whatever a resolver would return (RFC 6761 §6.3).

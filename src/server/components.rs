@@ -96,6 +96,7 @@ impl Components {
             is_engine_required: self.settings().engine.required,
             keeps_share: self.settings().engine.away == Away::Share,
             token: Arc::clone(&self.token),
+            via: Via::new(&self.mark),
             clock: Arc::clone(&self.clock),
             started,
             draining: AtomicBool::new(false),

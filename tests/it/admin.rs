@@ -285,19 +285,6 @@ fn there_are_these_pages_and_they_are_read_only() {
     }
 }
 
-/// Loopback is allowed in these tests, as by --allow-private.
-#[test]
-fn nobody_gets_here_through_the_proxy() {
-    let proxy = Proxy::start();
-    let port = proxy.admin_address().port();
-    let response = proxy.get(&format!("http://127.0.0.1:{port}/metrics"));
-    response.assert_error(502, "proxy_loop_detected");
-    // Of this name's addresses one is not ours; what matters is that the other is not tried.
-    let response = proxy.get(&format!("http://localhost:{port}/metrics"));
-    assert!(matches!(response.status(), 403 | 502), "{}", response.text());
-    assert_eq!(metrics(&proxy)["courtesy_requests_total{outcome=\"forwarded\"}"], 0.0);
-}
-
 /// Who does not ask for OpenMetrics reads the older format, which has the same numbers by the same names.
 #[test]
 fn prometheus_reads_its_own_format_and_openmetrics_where_it_asks_for_it() {

@@ -270,18 +270,6 @@ fn d13_a_port_that_is_not_listed_is_refused_and_recorded() {
 }
 
 #[test]
-fn c15_the_proxys_own_listener_is_no_destination() {
-    let proxy = Proxy::with(|settings| settings.egress.connect_ports = (1..=u16::MAX).collect());
-    let port = proxy.address().port();
-    let mut client = proxy.client();
-    client
-        .send(connect(&format!("127.0.0.1:{port}"), ""))
-        .read()
-        .assert_error(502, "proxy_loop_detected");
-    client.assert_closed();
-}
-
-#[test]
 fn algorithm_5_an_address_that_may_not_be_reached_is_refused_and_recorded() {
     let origin = Origin::secure();
     let proxy = Proxy::before(&[&origin], |settings| {

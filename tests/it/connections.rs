@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use courtesy::config::Mode;
-
 use crate::testkit::parties::{Origin, Proxy, Script, answer, ok, request};
 
 const UPGRADE: &str = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -210,20 +208,6 @@ fn c15_a_request_that_has_been_here_before_is_a_loop() {
     let other = Proxy::start();
     let through = other.exchange("GET", &origin.url("/again"), &format!("Via: {via}\r\n"));
     assert_eq!(through.status(), 200, "two proxies in a row are no loop");
-}
-
-#[test]
-fn c15_the_proxys_own_listener_is_no_origin() {
-    let proxy = Proxy::with(|settings| settings.robots.mode = Mode::Observe);
-    let enforcing = Proxy::start();
-    for proxy in [&proxy, &enforcing] {
-        let port = proxy.address().port();
-        proxy.get(&format!("http://127.0.0.1:{port}/")).assert_error(502, "proxy_loop_detected");
-        assert!(proxy.records().is_empty(), "nothing was denied");
-        // Of this name's addresses one is not ours; what matters is that the other is not tried.
-        let response = proxy.get(&format!("http://localhost:{port}/"));
-        assert!(matches!(response.status(), 403 | 502), "{}", response.text());
-    }
 }
 
 #[test]

@@ -36,6 +36,7 @@ mod listener_tls;
 mod metrics;
 mod mint;
 mod origins_tls;
+mod own_listeners;
 mod pace;
 mod pace_address;
 mod pace_clients;

@@ -14,7 +14,7 @@ use courtesy::runtime::clock::monotonic;
 use crate::admin::metrics;
 use crate::evidence::capture;
 use crate::testkit::parties::{
-    Does, Origin, Parent, Proxy, Script, Speaks, answer, connect, ok_with, refusing, tls, until,
+    Does, Origin, Parent, Proxy, Script, Speaks, answer, ok_with, refusing, tls, until,
 };
 use crate::testkit::spacing::assert_spaced;
 
@@ -359,18 +359,6 @@ fn addresses_are_judged_before_the_parent_is_asked() {
     let port = origin.address().port();
     let authority = format!("only-there.invalid:{port}");
     assert!(parent.asked().iter().all(|it| *it == authority), "{:?}", parent.asked());
-}
-
-#[test]
-fn the_proxy_is_no_parent_of_itself() {
-    let origin = Origin::start();
-    let proxy = Proxy::before(&[&origin], |_| {});
-    let own = format!("http://{}", proxy.address());
-    proxy.change(|settings| settings.egress.parent = Some(own.parse().expect("a parent")));
-    let response = proxy.get(&origin.url("/page"));
-    assert_eq!(response.reason(), "robots_unreachable");
-    assert!(response.text().contains("this proxy itself"), "{}", response.text());
-    assert_eq!(proxy.client().send(connect("127.0.0.1:25", "")).read_head().status(), 403);
 }
 
 #[test]

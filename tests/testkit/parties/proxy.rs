@@ -92,6 +92,12 @@ impl Proxy {
     }
 
     pub fn at(listening: SocketAddr, edit: impl FnOnce(&mut Settings)) -> Self {
+        Self::on(TempDir::new().expect("a directory"), (listening, &[]), edit)
+    }
+
+    /// One for which the listeners `own` are its own, too; the test keeps them, and sees who comes.
+    pub fn owning(own: &[SocketAddr], edit: impl FnOnce(&mut Settings)) -> Self {
+        let listening = ((Ipv4Addr::LOCALHOST, 0).into(), own);
         Self::on(TempDir::new().expect("a directory"), listening, edit)
     }
 
@@ -101,10 +107,14 @@ impl Proxy {
         // The next writer of records waits for nobody.
         let Self { state, audit, .. } = self;
         drop(audit);
-        Self::on(state, (Ipv4Addr::LOCALHOST, 0).into(), edit)
+        Self::on(state, ((Ipv4Addr::LOCALHOST, 0).into(), &[]), edit)
     }
 
-    fn on(state: TempDir, listening: SocketAddr, edit: impl FnOnce(&mut Settings)) -> Self {
+    fn on(
+        state: TempDir,
+        (listening, others): (SocketAddr, &[SocketAddr]),
+        edit: impl FnOnce(&mut Settings),
+    ) -> Self {
         let mut settings =
             Settings { state_dir: state.path().into(), workers: Some(2), ..Settings::default() };
         settings.egress.allow =
@@ -120,7 +130,7 @@ impl Proxy {
         let listeners = listeners.with(transparent.expect("a free port"));
         let admin = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
         let admin_address = admin.address();
-        let own = [listeners.addresses(), vec![admin_address]].concat();
+        let own = [&listeners.addresses(), &[admin_address][..], others].concat();
         let clock = ManualClock::starting_at(NOW);
         let ca = settings.ca(None);
         let components =
